@@ -4,9 +4,14 @@ from pate.extras import require_extra
 
 require_extra(__name__, "train")
 
-from pate.comparison.comparison import ComparisonPlan, compare
-from pate.comparison.frontier import Frontier, Run, read_runs, write_runs
-from pate.comparison.method import Bench, Contender, Method, PATEMethod, Reference, Trained
+from pate.comparison.bench import Bench
+from pate.comparison.comparison import compare
+from pate.comparison.frontier import Frontier
+from pate.comparison.method import Contender, Method
+from pate.comparison.pate_method import PATEMethod
+from pate.comparison.plan import ComparisonPlan
+from pate.comparison.runs import Run, read_runs, write_runs
+from pate.comparison.trained import Reference, Trained
 
 __all__ = [
     "Bench",

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from pate.comparison.frontier import METRICS, Frontier, Line
+from pate.comparison.frontier import Frontier, Line
+from pate.comparison.runs import METRICS
 from pate.report.page import ACCENT, INK, MUTED, SECOND, THIRD, Picture, rendered, shortened
 from pate.report.report import METRIC_NAMES, MODEL_NAMES
 

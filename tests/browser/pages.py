@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pate.comparison import Frontier, Run
-from pate.comparison.frontier import METRICS
 from pate.comparison.page import render_page
+from pate.comparison.runs import METRICS
 from pate.report import Report, Scores
 from pate.report.metrics import PrecisionRecall
 from pate.report.page import render_html

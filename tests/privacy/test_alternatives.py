@@ -10,7 +10,8 @@ from scipy.stats import norm
 
 import pate.accounting as pa
 from pate.accounting.pld import privacy_profile
-from pate.comparison.alternatives import GroupGradients, NoisySum
+from pate.comparison.alternatives.group_gradients import GroupGradients
+from pate.comparison.alternatives.noisy_gradient import NoisySum
 
 Array = NDArray[np.float64]
 CLIP = 0.4

@@ -6,7 +6,7 @@ from scipy.optimize import linprog
 from scipy.stats import binom
 
 from pate.accounting import ExactAccountant, GaussianEvent
-from pate.auditing.attack.attack import Guesses, PriceCurve
+from pate.auditing.attack.guesses import Guesses, PriceCurve
 
 CURVES = {
     "pure": PriceCurve(np.array([1.0]), np.array([0.0])),

@@ -16,7 +16,7 @@ from pate.aggregators import (
     StableTopK,
 )
 from pate.comparison import Frontier, PATEMethod, compare, read_runs
-from pate.comparison.comparison import Trial
+from pate.comparison.trial import Trial
 from pate.models import ConvexTeacher, KernelTeacher, LowRankStudent, StackedEngine, Voter
 from pate.run.train import train
 from tests.e2e.small_run import (

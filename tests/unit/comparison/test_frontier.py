@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pate.comparison import Frontier, Run, read_runs, write_runs
-from pate.comparison.frontier import METRICS
+from pate.comparison.runs import METRICS
 from tests.refusals import ANY, refused
 
 

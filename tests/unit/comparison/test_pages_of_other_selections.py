@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from pate.comparison import Frontier, Run, read_runs
-from pate.comparison.comparison import PAGES, keep_earlier_pages
-from pate.comparison.frontier import write_runs
+from pate.comparison.earlier_pages import PAGES, keep_earlier_pages
+from pate.comparison.runs import write_runs
 from tests.unit.comparison.conftest import released, scored
 
 

@@ -12,8 +12,9 @@ from pate.accounting import Budget
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.aggregators.failures import with_failure_prob_for
 from pate.comparison import Contender
-from pate.comparison.comparison import Calibration, NotTrained, Trial, calibrated
-from pate.comparison.frontier import Run
+from pate.comparison.calibration import Calibration, NotTrained, calibrated
+from pate.comparison.runs import Run
+from pate.comparison.trial import Trial
 from pate.files.disk import DamagedFile
 from pate.votes import VoteShape
 from tests.e2e.damage import WAYS, Way, flipped_once, gone

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from pate.comparison.alternatives import GroupGradients, NoisySum, PublicDirections, Schedule
+from pate.comparison.alternatives.group_gradients import GroupGradients
+from pate.comparison.alternatives.noisy_gradient import NoisySum
+from pate.comparison.alternatives.public_directions import PublicDirections
+from pate.comparison.alternatives.schedule import Schedule
 
 RULE = {"clip_factor": 0.5, "signal_variance": 2.0}
 

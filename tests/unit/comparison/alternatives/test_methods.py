@@ -9,8 +9,11 @@ import pytest
 
 from pate.accounting import Adjacency, Budget, GaussianEvent, gaussian_epsilon
 from pate.comparison import compare, read_runs
-from pate.comparison.alternatives import AllRecords, Alternative, DpGradientDescent, DpSgd
-from pate.comparison.comparison import Calibration, calibrated
+from pate.comparison.alternatives import AllRecords
+from pate.comparison.alternatives.alternative import Alternative
+from pate.comparison.alternatives.dp_gd import DpGradientDescent
+from pate.comparison.alternatives.dp_sgd import DpSgd
+from pate.comparison.calibration import Calibration, calibrated
 from pate.report import multilabel_metrics
 from tests.e2e.small_run import SilentMonitor
 from tests.refusals import ANY, refused

@@ -1,0 +1,144 @@
+"""Guesses of coins, and the prices that so many right guesses refute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Accountant
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_probability,
+)
+
+Array = NDArray[np.float64]
+
+
+DELTAS = np.logspace(-7, -0.3, 20)  # where a price is read; more of them refute a little more
+
+
+# scales of the noise that are looked at, up and down: prices of much more take minutes
+_WIDEST = 2.0**4
+
+
+# of a scale, and of an epsilon
+_HALVINGS = 5
+
+
+_FINER = 18
+
+
+_LARGEST = 200.0
+
+
+@dataclass(frozen=True, eq=False)
+class PriceCurve:
+    """Points of a price: the run is said to be (epsilons[j], deltas[j])-DP for every j."""
+
+    epsilons: Array  # `[J]`, >= 0
+    deltas: Array  # `[J]`, in [0, 1)
+
+    @classmethod
+    def of(cls, spent: Accountant) -> Self:
+        """What an accountant says at many deltas, beyond what failure probabilities take."""
+        deltas = DELTAS[2 * spent.failure_prob < DELTAS]
+        epsilons = np.array([spent.get_epsilon(float(delta)) for delta in deltas])
+        is_finite = np.isfinite(epsilons)
+        require(bool(is_finite.any()), "price", "infinite", "a finite one at some delta")
+        return cls(epsilons[is_finite], deltas[is_finite])
+
+    def least_wrong(self, right: float) -> float:
+        """How likely an event is at least on a neighbor, where its probability is `right` here."""
+        # (epsilon, delta)-DP bounds the event, right <= e^epsilon x + delta, and its complement,
+        # 1 - x <= e^epsilon (1 - right) + delta.
+        grown = np.exp(np.minimum(self.epsilons, _LARGEST))
+        of_event = (right - self.deltas) / grown
+        of_rest = 1 - self.deltas - grown * (1 - right)
+        return max(float(of_event.max()), float(of_rest.max()), 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guesses:
+    """How many coins were guessed, and how many of them rightly."""
+
+    num_canaries: int  # m, coins that were thrown
+    num_guesses: int  # r, coins that were guessed, fixed before; 1 <= r <= m.
+    num_correct: int  # c, in 0..r
+
+    def refute(self, curve: PriceCurve, *, confidence: float = 0.95) -> bool:
+        """Whether a run with this price has at least so many right with a probability below 1 - confidence.
+
+        Formal guarantee: where the price holds, for each coin and any guesses, this is true with a probability of at
+        most 1 - confidence.
+
+        Source: Mahloujifar, Melis & Chaudhuri 2024, "Auditing f-differential privacy in one run"; docs/proofs/attack.md
+        """
+        # p_i is the probability of exactly i right guesses, A_i = sum_{l>=i} l p_l / m that a random coin is among at
+        # least i right ones, B_i = sum_{l>=i} (r - l) p_l / m that it is guessed wrongly beside at least i. Turning
+        # that coin shows B_{i-1} >= g(A_i), g = least_wrong. A tail of 1 - confidence at c, all of it at c itself,
+        # forces the least further mass level by level; where that passes 1, the tail cannot be so large.
+        most = self.num_guesses
+        count = self.num_canaries
+        correct = self.num_correct
+        mass = 1 - require_probability("confidence", confidence)
+        right = mass * correct / count
+        wrong = mass * (most - correct) / count
+        for level in range(correct - 1, -1, -1):
+            needed = max(wrong, curve.least_wrong(right))
+            added = (needed - wrong) * count / (most - level)
+            mass = mass + added
+            right = right + added * level / count
+            wrong = needed
+            if mass > 1:
+                return True
+        return False
+
+    def least_epsilon(self, delta: float, *, confidence: float = 0.95) -> float:
+        """The largest epsilon of which (epsilon, delta)-DP is refuted, whatever the mechanism; 0 if none is."""
+
+        def refuted(epsilon: float) -> bool:
+            return self.refute(
+                PriceCurve(np.array([epsilon]), np.array([delta])), confidence=confidence
+            )
+
+        if not refuted(0.0):
+            return 0.0
+        low = 0.0
+        high = _LARGEST
+        for _ in range(_FINER):
+            middle = (low + high) / 2
+            low, high = (middle, high) if refuted(middle) else (low, middle)
+        return low
+
+    def least_price(
+        self, spent: Callable[[float], Accountant], *, target_delta: float, confidence: float = 0.95
+    ) -> float:
+        """The largest refuted epsilon at `target_delta` among the prices of one kind of release; of any, where none is.
+
+        `spent` is the price of the same release with its noise multiplied by a factor > 0.
+        """
+
+        def refuted(scale: float) -> bool:
+            try:
+                return self.refute(PriceCurve.of(spent(scale)), confidence=confidence)
+            except InvalidValue:  # so little noise that no accountant has a price
+                return False
+
+        least = self.least_epsilon(target_delta, confidence=confidence)
+        high = 1.0
+        while not refuted(high):  # little noise is not refuted, much noise is
+            high *= 2
+            if high > _WIDEST:
+                return least
+        low = high / 2
+        while low >= 1 / _WIDEST and refuted(low):
+            low, high = low / 2, low
+        for _ in range(_HALVINGS):
+            middle = float(np.sqrt(low * high))
+            low, high = (low, middle) if refuted(middle) else (middle, high)
+        return max(least, spent(high).get_epsilon(target_delta))

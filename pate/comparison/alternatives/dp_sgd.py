@@ -1,0 +1,249 @@
+"""DP-SGD: stochastic gradient descent with noise on Poisson samples of the groups."""
+
+import importlib
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy
+import torch
+from torch import nn
+
+from pate.accounting import (
+    ComposedEvent,
+    Event,
+    SampledGaussianEvent,
+    SelfComposedEvent,
+)
+from pate.aggregators.prevalence import Prevalence
+from pate.comparison.alternatives.alternative import (
+    PREVALENCE_SHARE,
+    Alternative,
+    Training,
+    linear_model,
+)
+from pate.comparison.alternatives.clipped_gradients import clipped_sums
+from pate.comparison.alternatives.group_gradients import Array
+from pate.comparison.alternatives.noisy_gradient import NoisySum
+from pate.comparison.alternatives.noisy_model import NoisyModel
+from pate.comparison.alternatives.sampled_groups import Groups
+from pate.comparison.bench import Bench
+from pate.extras import require_extra
+from pate.run.random_streams import RandomStreams
+from pate.threads import one_thread
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_choice,
+    require_count,
+    require_positive,
+)
+
+NETWORKS = ("linear", "mlp", "cnn")
+
+
+_COINS = 2**53
+
+
+_LARGEST_WEIGHT = 1e6
+
+
+_AVERAGED = 0.5  # the last share of the steps
+
+
+_NORM_GROUPS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpSgd(Alternative):
+    """Stochastic gradient descent with noise; needs Opacus, the extra `opacus`.
+
+    Rule: the prevalence of the labels is released first and becomes the last layer's bias. In each step every group
+    takes part with the same probability, with one of its records picked at random; its gradient is clipped, the sum is
+    released with noise. A linear model learns on the features and at the rates of `Schedule.best`; `mlp` on the same
+    features, and `cnn` on images, by Adam, their weights averaged over the last half of the steps.
+
+    Formal guarantees:
+        * However many records a group has, one of them counts in a step, for at most a clip: one group replaced moves
+          the sum over all groups by two clips. Each step is a `SampledGaussianEvent` under replace-one, whose worst
+          case is a clip in one direction before and the opposite after.
+        * Samples and noise are drawn from the run's stream for noise. Opacus computes each record's gradient, clips and
+          adds them, in double precision; the noise is `RoundedGaussian`.
+
+    Attributes:
+        network: `linear`, `mlp` (one hidden layer) or `cnn` (two convolutions; images alone).
+        batch_size: groups a step, expected; all where there are fewer.
+        num_steps: how many.
+        hidden: units of the hidden layer of `mlp`.
+        learning_rate: of Adam, for `mlp` and `cnn`.
+
+    Source: Abadi et al. 2016; De et al. 2022 (large batches, group norms, averaged weights); Tramèr & Boneh 2021
+    (normalized public features); docs/proofs/alternatives.md.
+    """
+
+    network: str = "linear"
+    batch_size: int = 4096
+    num_steps: int = 60
+    hidden: int = 128
+    learning_rate: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice("network", self.network, NETWORKS)
+        for name in ("batch_size", "num_steps", "hidden"):
+            require_count(name, getattr(self, name))
+        require_positive("learning_rate", self.learning_rate)
+        require_extra("method", "opacus", self.name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            importlib.import_module("opacus")
+
+    @property
+    def model_kind(self) -> str:
+        """The kind of network that it trains."""
+        return self.network
+
+    def check(self, bench: Bench) -> None:
+        """Raises `InvalidValue` for a network that cannot take the inputs."""
+        fits = self.network != "cnn" or bench.dataset.kind == "images"
+        require(fits, "method.network", self.network, "linear or mlp: the inputs are no images")
+
+    def sampling_prob(self, num_groups: int) -> float:
+        """Of a group in a step: a multiple of 2^-53, which a coin of 53 bits has exactly."""
+        return max(math.floor(min(1.0, self.batch_size / num_groups) * _COINS), 1) / _COINS
+
+    def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
+        """The prevalence, then as many sampled Gaussians as there are steps."""
+        step = SampledGaussianEvent(noise_multiplier, self.sampling_prob(num_groups))
+        prevalence = Prevalence(noise_multiplier=self._of_prevalence(noise_multiplier, num_groups))
+        return ComposedEvent((prevalence.event, SelfComposedEvent(step, self.num_steps)))
+
+    def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
+        """A sum's sensitivity is two clips, and the mean is over the groups that are expected in a step."""
+        expected = self.sampling_prob(num_groups) * num_groups
+        return (2 * clip * noise_multiplier / expected) ** 2 / self.num_steps
+
+    def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+        """Trains a network by noisy gradients of sampled groups."""
+        for_prevalence, for_steps = RandomStreams(seed).generator("noise").spawn(2)
+        private = training.bench.dataset.private
+        prevalence = training.prevalence(
+            self._of_prevalence(noise_multiplier, training.num_groups), for_prevalence
+        )
+        schedule = self.schedule(training, noise_multiplier, prevalence)
+        bias = scipy.special.logit(prevalence)
+
+        def placed(inputs: Any) -> Array:
+            if self.network == "cnn":
+                return np.asarray(inputs, dtype=np.float64) * 2 - 1
+            found = training.directions.features(inputs, ridge=schedule.ridge)
+            return found * math.sqrt(found.shape[1]) if self.network == "mlp" else found
+
+        def log_odds(inputs: Any) -> Array:
+            with torch.no_grad(), one_thread():
+                return np.asarray(
+                    network(torch.from_numpy(np.ascontiguousarray(placed(inputs)))).numpy()
+                )
+
+        groups = Groups(placed(private.inputs), private.labels, private.group_ids)
+        with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            # Opacus and torch on hooks and generators that are not used
+            warnings.simplefilter("ignore")
+            torch.manual_seed(RandomStreams(seed).seed("student"))
+            network = self._network(groups.inputs.shape[1:], bias).double()
+            noisy = NoisySum(self.clip(prevalence), noise_multiplier, len(groups.starts))
+            self._descend(network, groups, noisy, schedule.times / self.num_steps, for_steps)
+        if self.network == "linear":
+            return linear_model(
+                training, schedule, next(network.parameters()).detach().numpy().T.copy(), bias
+            )
+        network.eval()
+        return NoisyModel(log_odds, bias, np.zeros(len(bias)), training.public_inputs)
+
+    def _descend(
+        self,
+        network: nn.Module,
+        groups: Groups,
+        noisy: NoisySum,
+        rates: Array,
+        rng: np.random.Generator,
+    ) -> None:
+        """Trains a network; `rates`, `[L]`, are those of a linear model. Equal arguments give equal bytes.
+
+        Raises `InvalidValue` where the weights grew beyond all bounds.
+        """
+        linear = self.network == "linear"
+        sampling_prob = self.sampling_prob(len(groups.starts))
+        parameters = list(network.parameters())
+        sizes = [parameter.numel() for parameter in parameters]
+        adam = torch.optim.Adam(parameters, lr=self.learning_rate)
+        optimizer = torch.optim.SGD(parameters, lr=1.0) if linear else adam
+        kept = 0
+        mean = torch.zeros(sum(sizes), dtype=torch.float64)
+        with clipped_sums(network, noisy.clip) as summed:
+            for step in range(self.num_steps):
+                rows = groups.draw(sampling_prob, rng)
+                released = noisy.release(summed(groups.inputs[rows], groups.labels[rows]), rng)
+                released /= sampling_prob * len(groups.starts)
+                if linear:  # its one parameter has a row for each label
+                    released *= np.repeat(rates, len(released) // len(rates))
+                parts = torch.split(torch.from_numpy(released), sizes)
+                for parameter, part in zip(parameters, parts, strict=True):
+                    parameter.grad = part.view_as(parameter)
+                optimizer.step()
+                weights = nn.utils.parameters_to_vector(parameters).detach()
+                if not float(weights.abs().max()) < _LARGEST_WEIGHT:
+                    rule = "a smaller one, weights diverged"
+                    raise InvalidValue("method.learning_rate", self.learning_rate, rule=rule)
+                if not linear and step >= (1 - _AVERAGED) * self.num_steps:
+                    mean = mean + weights
+                    kept = kept + 1
+        if kept:
+            nn.utils.vector_to_parameters(mean / kept, parameters)
+
+    def _network(self, shape: tuple[int, ...], bias: Array) -> nn.Module:
+        if self.network == "linear":
+            return _Biased(nn.Linear(shape[0], len(bias), bias=False), bias)
+        if self.network == "mlp":
+            hidden = nn.Linear(shape[0], self.hidden)
+            return _Biased(
+                nn.Sequential(hidden, nn.Tanh(), nn.Linear(self.hidden, len(bias))), bias
+            )
+        # two strided convolutions with group norms, means over 4 x 4 cells, a linear head (De et al. 2022, in small)
+        return _Biased(
+            nn.Sequential(
+                nn.Conv2d(shape[0], 16, 5, stride=2, padding=2),
+                nn.GroupNorm(_NORM_GROUPS // 2, 16),
+                nn.ReLU(),
+                nn.Conv2d(16, 32, 3, stride=2, padding=1),
+                nn.GroupNorm(_NORM_GROUPS, 32),
+                nn.ReLU(),
+                nn.AdaptiveAvgPool2d(4),
+                nn.Flatten(),
+                nn.Linear(512, len(bias)),
+            ),
+            bias,
+        )
+
+    def _of_prevalence(self, noise_multiplier: float, num_groups: int) -> float:
+        """A tenth of about what the steps' own price amounts to, as Gaussians."""
+        # T steps that sample with probability q cost about one Gaussian of 1 / m^2 = T q^2 / noise_multiplier^2.
+        steps = noise_multiplier / (self.sampling_prob(num_groups) * math.sqrt(self.num_steps))
+        return steps * math.sqrt((1 - PREVALENCE_SHARE) / PREVALENCE_SHARE)
+
+
+class _Biased(nn.Module):
+    """Log-odds of the prevalence, and what a network adds to them, at first nothing."""
+
+    def __init__(self, inner: nn.Module, bias: Array) -> None:
+        super().__init__()
+        self.inner = inner
+        self.prevalence = torch.from_numpy(bias).clone()
+        for parameter in list(inner.modules())[-1].parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        added: torch.Tensor = self.inner(inputs)
+        return added + self.prevalence

@@ -1,0 +1,84 @@
+"""The principal directions of a public pool, along which linear models of private records learn."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.comparison.alternatives.group_gradients import Array
+from pate.validation import (
+    require,
+    require_features,
+    require_non_negative,
+)
+from pate.votes.recipe import DEFAULT_RECIPE
+
+_MOST_DIRECTIONS = 256
+
+
+MOST_ROWS = 10_000
+
+
+_SMALLEST_VARIANCE = 1e-9  # of the largest
+
+
+# the last feature of every input, as in rounds of centered votes
+CONSTANT = DEFAULT_RECIPE.constant_feature
+
+
+_LENGTH = math.sqrt(1 - CONSTANT * CONSTANT)
+
+
+@dataclass(frozen=True, eq=False)
+class PublicDirections:
+    """The principal directions of a public pool.
+
+    Formal guarantee: public inputs alone decide them.
+    """
+
+    center: Array  # `[d]`, the pool's mean
+    directions: Array  # `[d, k]`, orthonormal, the widest first, at most 256
+    variances: Array  # `[k]`, of the pool along them, > 0
+    has_height: bool  # whether these are all of the pool's directions
+
+    @classmethod
+    def of(cls, public_inputs: Any) -> Self:
+        """Those of the first 10,000 public inputs; raises `InvalidValue` where they are all alike."""
+        rows = _flat(np.asarray(public_inputs[:MOST_ROWS]))
+        center = rows.mean(axis=0)
+        rows = rows - center
+        wide = rows.shape[1] > len(rows)
+        variances, vectors = np.linalg.eigh((rows @ rows.T if wide else rows.T @ rows) / len(rows))
+        variances = variances[::-1]
+        vectors = vectors[:, ::-1]
+        there = int(np.sum(variances > _SMALLEST_VARIANCE * max(variances[0], 1e-30)))
+        require(there > 0, "public_inputs", "all alike", "at least two different inputs")
+        kept = min(there, _MOST_DIRECTIONS)
+        variances = variances[:kept]
+        vectors = vectors[:, :kept]
+        if wide:
+            vectors = rows.T @ vectors / np.sqrt(len(rows) * variances)
+        return cls(center, vectors, variances, kept == there)
+
+    def features(self, inputs: Any, *, ridge: float) -> Array:
+        """Features of length 1: the directions, a height where `PublicPCA.with_constant` has one, a constant last.
+
+        A ridge, in mean variances, of 0 gives every direction the same variance, much of it leaves them as they are.
+        """
+        require_non_negative("ridge", ridge)
+        spread = np.sqrt(self.variances + ridge * self.variances.mean())
+        # on the pool, entries have a mean square of 1
+        spread *= np.sqrt((self.variances / spread**2).mean())
+        found = (_flat(np.asarray(inputs)) - self.center) @ (self.directions / spread)
+        if self.has_height:
+            found = np.append(found, np.ones((len(found), 1)), axis=1)
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        found *= _LENGTH / np.where(lengths > 0, lengths, 1)
+        return np.append(found, np.full((len(found), 1), CONSTANT), axis=1)
+
+
+def _flat(inputs: NDArray[Any]) -> Array:
+    rows = require_features("inputs", inputs)
+    return rows.reshape(len(rows), int(np.prod(rows.shape[1:]))).astype(np.float64)

@@ -1,0 +1,122 @@
+"""The bench of a comparison: the data, queries, engine and student that all methods share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.aggregators import TrainingSet
+from pate.comparison.trained import Reference, Trained, kind
+from pate.data import Dataset, Split
+from pate.files.digests import full_text
+from pate.models import Engine, Student
+from pate.run.ceiling import ceilings, train_on_all_records
+from pate.run.random_streams import RandomStreams
+from pate.validation import require
+
+_READ: dict[str, Dataset] = {}  # by this process, by digest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Bench that all methods share. It is cheap to send to another process, which reads the data for itself."""
+
+    load_dataset: Callable[[], Dataset]  # reads the data, once in every process
+    digest: str  # of what was read first; another process that reads something else stops
+    num_queries: int  # the first ones of the public pool are asked
+    engine: Engine  # how teachers are trained
+    student: Student  # the recipe for students that no epsilon covers
+    ensemble_seed: int  # of partitions and teachers
+    folder: Path  # of the comparison
+
+    @classmethod
+    def for_dataset(
+        cls,
+        dataset: Dataset,
+        *,
+        load_dataset: Callable[[], Dataset],
+        num_queries: int,
+        engine: Engine,
+        student: Student,
+        ensemble_seed: int,
+        folder: Path,
+    ) -> Self:
+        """Returns the bench of a data set that this process has read."""
+        digest = dataset.digest()
+        _READ.clear()
+        _READ[digest] = dataset
+        return cls(
+            load_dataset=load_dataset,
+            digest=digest,
+            num_queries=num_queries,
+            engine=engine,
+            student=student,
+            ensemble_seed=ensemble_seed,
+            folder=folder,
+        )
+
+    @property
+    def dataset(self) -> Dataset:
+        """The data set, read once in each process; raises where another process has read something else."""
+        if self.digest not in _READ:
+            dataset = self.load_dataset()
+            digest = dataset.digest()
+            rule = "the data that this comparison began with"
+            require(digest == self.digest, "data", digest[:12], rule)
+            _READ[digest] = dataset
+        return _READ[self.digest]
+
+    @property
+    def queries(self) -> Split:
+        """The public samples that are asked about."""
+        return self.dataset.public.take(slice(0, self.num_queries))
+
+    @property
+    def pool(self) -> NDArray[np.float32]:
+        """The inputs of the public samples beside the queries, from which a student may learn, too."""
+        return self.dataset.public.take(slice(self.num_queries, None)).inputs
+
+    def label_accuracy(
+        self, labels: NDArray[np.bool_], answered: NDArray[np.bool_]
+    ) -> float | None:
+        """Returns the share of correct bits in the answers; None without answers, or without true labels."""
+        if not (answered.any() and self.dataset.public_labeled):
+            return None
+        correct = (labels == self.queries.labels)[answered]
+        return float(correct.mean())
+
+    def student_of_labels(self, labels: NDArray[np.bool_], seed: int) -> Trained:
+        """Trains the comparison's student on labels of all queries that nothing protects."""
+        model = self.student.learn(
+            TrainingSet(self.queries.inputs, labels),
+            pool=self.pool,
+            seed=RandomStreams(seed).seed("student"),
+        )
+        answered = np.ones(len(labels), dtype=np.bool_)
+        return Trained(
+            model,
+            num_answered=len(labels),
+            label_accuracy=self.label_accuracy(labels, answered),
+        )
+
+    def true_label_student(self, seed: int) -> Trained:
+        """Trains the comparison's student on the true labels of the queries."""
+        return self.student_of_labels(self.queries.labels, seed)
+
+    def ceiling(self, name: str) -> Reference:
+        """Returns the best model of all private records without privacy, under a name."""
+        recipes = ceilings(self.student)
+        return Reference(
+            name=name,
+            train=self.all_records_model,
+            identity=[full_text(recipe) for recipe in recipes],
+            columns={"student": " or ".join(map(kind, recipes))},
+        )
+
+    def all_records_model(self, seed: int) -> Trained:
+        """Trains a model on all private records and their true labels."""
+        student_seed = RandomStreams(seed).seed("student")
+        return Trained(train_on_all_records(self.student, self.dataset, seed=student_seed))

@@ -1,0 +1,246 @@
+"""PATE as a method: an aggregator with the ensemble that it asks and the student that learns from it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+from pate.accounting import Budget
+from pate.aggregators import Aggregator, MemoryRecord, Release
+from pate.comparison.bench import Bench
+from pate.comparison.method import Contender, Method
+from pate.comparison.trained import Reference, Trained, kind, require_plain_name
+from pate.data import Partition
+from pate.files.digests import digest, full_text
+from pate.files.disk import make_folder
+from pate.models import Student, Voter
+from pate.pricing import PricedRelease, plan_release, require_useful
+from pate.pricing.remedies import RemedySearch
+from pate.progress import Monitor
+from pate.run.compatibility import require_compatible, require_suitable
+from pate.run.ensemble import Ensemble, training_progress
+from pate.run.folder import EnsembleFolder
+from pate.run.partition_manifest import deal
+from pate.run.plan_warnings import plan_warnings
+from pate.run.random_streams import RandomStreams
+from pate.run.student_prior import StudentPrior
+from pate.setting_names import comparison_of
+from pate.validation import InvalidValue, require_count
+from pate.votes.shape import VoteShape
+from pate.votes.source import CountableVotes, VoteSource
+
+_SEARCH = RemedySearch(seconds=5.0)  # of each method that is refused at a budget
+
+
+@dataclass(frozen=True, kw_only=True)
+class PATEMethod(Method):
+    """Method of PATE with one aggregator, its teachers and its student.
+
+    With a seed that is also the ensemble's it gives the release and the student of `pate-train seed=…`.
+    """
+
+    name: str  # in all tables, beside the number of teachers
+    aggregator: Aggregator  # with any noise; the comparison solves for it
+    teacher: Voter  # the recipe for the teachers that it asks
+    num_teachers: int | None  # T, public; None for one private group per teacher
+    student: Student  # the recipe for the student
+
+    def __post_init__(self) -> None:
+        require_plain_name("aggregators", self.name)
+        if self.num_teachers is not None or self.teacher.is_trained:
+            require_count("teacher.num_teachers", self.num_teachers or 0)
+
+    @property
+    def key(self) -> str:
+        """The name, with the number of teachers where there is one."""
+        return self.name if self.num_teachers is None else f"{self.name}@{self.num_teachers}"
+
+    def columns(self, bench: Bench) -> dict[str, Any]:
+        """Returns adjacency, teacher, num_teachers and student."""
+        columns = self._ensemble_columns(bench)
+        columns["adjacency"] = str(self.aggregator.adjacency)
+        columns["student"] = kind(self.student)
+        return columns
+
+    def identity(self, bench: Bench) -> list[Any]:
+        """Returns the aggregator, the shape of its votes, the ensemble and the student, as plain values."""
+        shape = self._shape(bench)
+        return [
+            self.aggregator.identity(shape),
+            shape.num_queries,
+            shape.num_labels,
+            shape.num_teachers,
+            self._ensemble_name(bench),
+            full_text(self.student),
+        ]
+
+    def check(self, bench: Bench) -> None:
+        """Raises `InvalidValue` where the parts do not go together."""
+        require_compatible(self.teacher, self.aggregator)
+        require_suitable(
+            bench.dataset,
+            self.teacher,
+            self.aggregator,
+            self.student,
+            num_teachers=self._shape(bench).num_teachers,
+            num_queries=bench.num_queries,
+        )
+
+    def warnings(self, bench: Bench) -> Iterator[str]:
+        """Returns the warnings of `pate-train` for these parts."""
+        return plan_warnings(
+            bench.dataset,
+            self.aggregator,
+            self.teacher,
+            self.student,
+            num_teachers=self._shape(bench).num_teachers,
+        )
+
+    def prepare(self, bench: Bench, monitor: Monitor) -> None:
+        """Trains the ensemble and casts its votes, once for all methods that ask the same teachers."""
+        partition = self._partition(bench)
+        progress = training_progress(self.teacher, partition, self._ensemble_folder(bench))
+        if progress:
+            monitor.say(f"output_dir={bench.folder}: {self.key}: {progress}")
+        self.votes(bench, monitor)
+
+    def votes(self, bench: Bench, monitor: Monitor | None = None) -> VoteSource:
+        """Returns the votes of the ensemble, which `prepare` has trained: its folder keeps them."""
+        folder = self._ensemble_folder(bench)
+        streams = RandomStreams.of_run(folder.training_secret, bench.ensemble_seed)
+        ensemble = Ensemble.train(
+            self.teacher,
+            bench.dataset,
+            self._partition(bench),
+            num_queries=bench.num_queries,
+            seeds=streams.seeds("teachers", self._shape(bench).num_teachers),
+            engine=bench.engine,
+            folder=folder,
+            monitor=monitor or Monitor(),
+        )
+        return ensemble.vote()
+
+    def at(
+        self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
+    ) -> Contender:
+        """Returns the aggregator with its noise. The votes that it reads are counted once for all seeds."""
+        # The steps are those of `pate.run.train.train`.
+        # 1. The price.
+        priced = self.priced(budget, bench, parameters)
+        # 2. The votes of the teachers, which `prepare` has trained: read when the first seed is tried.
+        votes = cache(lambda: self.votes(bench))
+
+        def train(seed: int) -> Trained:
+            # 3. The release. Nobody is shown it but the owner: no ledger is charged.
+            release = self.release(priced, bench, votes(), seed)
+            # 4. The student.
+            model = self.student.learn(
+                release.training_set(bench.queries.inputs),
+                pool=bench.pool,
+                seed=RandomStreams(seed).seed("student"),
+            )
+            return Trained(
+                model,
+                num_answered=release.num_answered,
+                label_accuracy=bench.label_accuracy(release.labels, release.answered),
+            )
+
+        return Contender(
+            epsilon=priced.epsilon,
+            parameters=parameters or priced.solved_for,
+            train=train,
+            refusal=lambda: self._refusal(priced, budget, bench),
+        )
+
+    def priced(
+        self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
+    ) -> PricedRelease:
+        """Returns the planned release at a budget, or with parameters that were solved for before."""
+        aggregator = self.aggregator
+        if parameters is not None:
+            aggregator = replace(aggregator, **parameters)
+            budget = replace(budget, epsilon=None)
+        return plan_release(aggregator, self._shape(bench), budget)
+
+    def release(self, priced: PricedRelease, bench: Bench, votes: VoteSource, seed: int) -> Release:
+        """Returns the release for a seed. No ledger is charged: a comparison is for the owner of the records alone."""
+        streams = RandomStreams(seed)
+        prior = StudentPrior(
+            student=self.student,
+            inputs=bench.queries.inputs,
+            seed=streams.seed("student"),
+            never_empty=priced.aggregator.never_empty,
+        )
+        aggregator = priced.aggregator.with_prior(prior)
+        return aggregator.release(votes, streams.generator("noise"), MemoryRecord())
+
+    def references(self, bench: Bench) -> Iterator[Reference]:
+        """Yields the student of the majority of the teachers, where they vote for single labels."""
+        if issubclass(self.teacher.gives, CountableVotes):
+            columns = self._ensemble_columns(bench)
+            columns["student"] = kind(bench.student)
+            yield Reference(
+                name="majority_vote_student",
+                train=partial(self._majority_student, bench),
+                identity=[
+                    bench.num_queries,
+                    full_text(bench.student),
+                    self._ensemble_name(bench),
+                ],
+                columns=columns,
+            )
+
+    def _majority_student(self, bench: Bench, seed: int) -> Trained:
+        """Trains the comparison's student on the labels that most teachers vote for."""
+        votes = self.votes(bench)
+        return bench.student_of_labels(2 * votes.counts() > votes.num_teachers, seed)
+
+    def _ensemble_folder(self, bench: Bench) -> EnsembleFolder:
+        """Returns the folder of the ensemble that all methods with the same teachers share."""
+        path = bench.folder / "ensembles" / self._ensemble_name(bench)
+        return EnsembleFolder(make_folder(path, within=bench.folder))
+
+    def _partition(self, bench: Bench) -> Partition:
+        folder = self._ensemble_folder(bench)
+        streams = RandomStreams.of_run(folder.training_secret, bench.ensemble_seed)
+        return deal(
+            bench.dataset.private,
+            self._shape(bench).num_teachers,
+            folder.partition,
+            streams.generator("partition"),
+        )
+
+    def _refusal(self, priced: PricedRelease, budget: Budget, bench: Bench) -> str:
+        """Returns why the release would tell nothing, as `require_useful` says it; empty where it tells something.
+
+        It is judged with as many teachers as there are parts of the records whose influence is bounded one by one.
+        """
+        groups = bench.dataset.private.num_groups
+        num_protected = self.teacher.num_protected(priced.shape.num_teachers, groups)
+        doubted = replace(priced, shape=replace(priced.shape, num_teachers=num_protected))
+        try:
+            require_useful(self.aggregator, doubted, budget, num_groups=groups, search=_SEARCH)
+        except InvalidValue as error:
+            return comparison_of(self.name).line(error)
+        return ""
+
+    def _shape(self, bench: Bench) -> VoteShape:
+        return VoteShape(
+            num_queries=bench.num_queries,
+            num_labels=bench.dataset.num_labels,
+            num_teachers=self.num_teachers or bench.dataset.private.num_groups,
+        )
+
+    def _ensemble_name(self, bench: Bench) -> str:
+        """Returns the name of the ensemble's folder, equal for equal ensembles only."""
+        num_teachers = self._shape(bench).num_teachers
+        identity = [
+            full_text(self.teacher),
+            num_teachers,
+            bench.ensemble_seed,
+            bench.num_queries,
+        ]
+        return f"{kind(self.teacher)}-{num_teachers}-{digest(identity)}"
+
+    def _ensemble_columns(self, bench: Bench) -> dict[str, Any]:
+        return {"teacher": kind(self.teacher), "num_teachers": self._shape(bench).num_teachers}

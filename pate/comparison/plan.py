@@ -1,0 +1,91 @@
+"""The plan of a comparison, and the checks before anything is trained."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pate.accounting import Accountant, AutoAccountant, PureDpEvent
+from pate.comparison.bench import Bench
+from pate.comparison.method import Method
+from pate.comparison.runs import METRICS
+from pate.data import Dataset
+from pate.models import Engine, Student
+from pate.pricing.affordable_queries import require_achievable_delta
+from pate.progress import Monitor
+from pate.validation import (
+    require,
+    require_choice,
+    require_count,
+    require_positive,
+    require_probability,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonPlan:
+    """Settings and parts of a comparison: all that it depends on."""
+
+    load_dataset: Callable[[], Dataset]  # reads the data set
+    methods: tuple[Method, ...]  # who competes, each under another key
+    engine: Engine  # how teachers are trained
+    student: Student  # the recipe of the baselines
+    all_records: bool = True  # whether the model of all private records is trained: the ceiling
+    num_queries: int  # how many public samples are asked, the first ones of the public pool
+    target_delta: float  # in (0, 1)
+    epsilons: tuple[float, ...]  # the budgets, each > 0, ascending
+    # of the noise and of the students, the same for all methods and epsilons
+    seeds: tuple[int, ...]
+    ensemble_seed: int = 0  # of partitions and teachers
+    # makes an empty one; it travels to other processes
+    accountant: Callable[[], Accountant] = AutoAccountant
+    # which of the student's scores the frontier shows and the goals are stated in
+    metric: str = METRICS[0]
+    # of the way from a constant to the ceiling, each in (0, 1]: the goals
+    shares: tuple[float, ...] = (0.5, 0.8)
+    num_workers: int | None = None  # processes; None for as many as there are cores to this process
+    allow_useless: bool = False  # whether methods are trained at budgets at which they tell nothing
+    # whether a smaller public pool is asked whole: nobody named the number of queries
+    fewer_queries: bool = False
+    settings: dict[str, Any] = field(
+        default_factory=dict
+    )  # of the folder, plain; aggregators or seeds may change in it
+
+    def __post_init__(self) -> None:
+        require_count("num_queries", self.num_queries)
+        require_probability("target_delta", self.target_delta)
+        require_choice("metric", self.metric, METRICS)
+        for epsilon in self.epsilons:
+            require_positive("epsilons", epsilon)
+        for seed in self.seeds:
+            require_count("seeds", seed, minimum=0)
+        for share in self.shares:
+            require(require_positive("shares", share) <= 1, "shares", share, "numbers in (0, 1]")
+        if self.num_workers is not None:
+            require_count("num_workers", self.num_workers)
+        _require_distinct("aggregators", [method.key for method in self.methods])
+        _require_distinct("epsilons", self.epsilons)
+        _require_distinct("seeds", self.seeds)
+
+
+def _require_distinct(name: str, values: Sequence[object]) -> None:
+    """Raises `InvalidValue` unless there is at least one value, and each once."""
+    shown = ", ".join(map(str, values))
+    is_good = 0 < len(values) == len(set(values))
+    require(is_good, name, f"[{shown}]", "at least one, each once")
+
+
+def check_plan(plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:
+    """Raises `InvalidValue` for a plan that cannot work on the data, and says the warnings of its methods."""
+    rule = (
+        "true: the public records have no labels, so only a model of all records can be the ceiling"
+    )
+    require(plan.all_records or bench.dataset.public_labeled, "all_records", plan.all_records, rule)
+    for method in plan.methods:
+        method.check(bench)
+    num_labels = bench.dataset.num_labels
+    require_achievable_delta(plan.target_delta, num_queries=plan.num_queries, num_labels=num_labels)
+    # an accountant that lacks a package says so here, once for all
+    plan.accountant().compose(PureDpEvent(1.0)).get_epsilon(plan.target_delta)
+    warnings_of_methods = [line for method in plan.methods for line in method.warnings(bench)]
+    for line in dict.fromkeys(warnings_of_methods):
+        monitor.say(line)

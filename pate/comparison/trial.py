@@ -1,0 +1,266 @@
+"""Trials of a comparison: a method, a reference or a constant with all its seeds, each result in a file."""
+
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pate.accounting import Budget
+from pate.comparison.bench import Bench
+from pate.comparison.calibration import Calibration, NotTrained, calibrated
+from pate.comparison.method import Contender, Method
+from pate.comparison.plan import ComparisonPlan
+from pate.comparison.runs import Run
+from pate.comparison.trained import Reference, kind
+from pate.extras import VERSION
+from pate.files.digests import digest, full_text
+from pate.files.disk import make_folder, read_value, write_text
+from pate.files.strict_json import to_json_line
+from pate.progress import Monitor
+from pate.report import metric_intervals, multilabel_metrics
+from pate.report.metrics import CONSTANTS
+from pate.threads import one_thread
+from pate.validation import (
+    InvalidValue,
+)
+
+_TRAINED_AGAIN = "remove it, and the same command makes it again"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """Training of a method at a budget, or of a model that no epsilon covers, by seeds; each result is a file."""
+
+    bench: Bench  # what all methods share
+    blank: Run  # a run with what is known before
+    # files of the results by the seed of noise and training, named after all that a result depends on
+    paths: Mapping[int, Path]
+    # makes it ready to be trained; raises `InvalidValue` where nothing reaches the budget, or tells nothing there
+    contender: Callable[[], Contender]
+    calibration: Path | None = None  # where its parameters are kept; None without a budget
+    # whether it is trained although `Contender.refusal` speaks against it
+    allow_useless: bool = True
+
+    def read(self, seed: int) -> Run | None:
+        """Returns the result of a seed, or None; raises `DamagedFile` where the file is not as it was written."""
+        path = self.paths[seed]
+        if not os.path.lexists(path):
+            return None
+        run = read_value(
+            Run, path, name="run", rule="a result of this comparison", remedy=_TRAINED_AGAIN
+        )
+        return replace(run, aggregator=self.blank.aggregator)
+
+    def write(self, seed: int, run: Run) -> Run:
+        """Writes the result of a seed, and returns it."""
+        path = self.paths[seed]
+        make_folder(path.parent, within=path.parent.parent)
+        write_text(path, to_json_line(run) + "\n")
+        return run
+
+    def done(self) -> list[Run] | None:
+        """Returns the results, or a run that says why there are none; None where something is still to be trained."""
+        calibration = Calibration.read(self.calibration)
+        note = "" if calibration is None else calibration.note(self.allow_useless)
+        if note:
+            return [replace(self.blank, note=note)]
+        is_judged = calibration is not None and calibration.refusal is not None
+        if not (self.allow_useless or is_judged):
+            return None
+        runs = [run for run in map(self.read, self.paths) if run is not None]
+        return runs if len(runs) == len(self.paths) else None
+
+    def runs(self) -> list[Run]:
+        """Returns the results; where nothing reaches the budget, or tells nothing there, a run that says so."""
+        try:
+            contender = self.contender()
+        except (InvalidValue, NotTrained) as error:
+            return [replace(self.blank, note=str(error))]
+        return [
+            self.read(seed) or self.write(seed, self._scored(contender, seed))
+            for seed in self.paths
+        ]
+
+    def _scored(self, contender: Contender, seed: int) -> Run:
+        """Trains with a seed, and returns the run with the five metrics on the test split."""
+        blank = self.blank
+        if not blank.is_baseline:
+            blank = replace(blank, priced_epsilon=contender.epsilon, seed=seed)
+        try:
+            trained = contender.train(seed)
+            test = self.bench.dataset.test
+            predicted = trained.model.predict(test.inputs)
+            probabilities = trained.model.predict_proba(test.inputs).astype(np.float64)
+            scores = multilabel_metrics(predicted, probabilities, test.labels)
+            intervals = metric_intervals(predicted, probabilities, test.labels)
+        except InvalidValue as error:  # data that the method is not made for
+            if blank.is_baseline:
+                raise
+            return replace(blank, note=str(error))
+        return replace(
+            blank,
+            intervals=intervals,
+            num_answered=trained.num_answered,
+            label_accuracy=trained.label_accuracy,
+            **vars(scores),
+        )
+
+
+def result_paths(
+    name: str, bench: Bench, seeds: Sequence[int], identity: list[Any]
+) -> dict[int, Path]:
+    """Returns the file of each seed's result, named after all that the result depends on."""
+    folder = bench.folder / "runs"
+    return {seed: folder / f"{name}-{digest([identity, seed])}.json" for seed in seeds}
+
+
+def private_trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -> Trial:
+    """Returns the trial of a method at an epsilon."""
+    accountant = plan.accountant().name
+    identity = [VERSION, method.identity(bench), accountant, epsilon, plan.target_delta]
+    name = f"{method.key}-{epsilon:g}"
+    columns = method.columns(bench)
+    # the first method of a name is shown by it, later ones add @T
+    namesakes = [other for other in plan.methods if other.name == method.name]
+    is_first = method is namesakes[0]
+    shown = method.name if is_first else f"{method.name}@{columns['num_teachers']}"
+    budget = Budget(epsilon=epsilon, delta=plan.target_delta, accountant=plan.accountant)
+    path = bench.folder / "calibrations" / f"{name}-{digest(identity)}.json"
+    return Trial(
+        bench=bench,
+        blank=Run(
+            aggregator=shown,
+            num_queries=plan.num_queries,
+            epsilon=epsilon,
+            delta=plan.target_delta,
+            accountant=accountant,
+            **columns,
+        ),
+        paths=result_paths(name, bench, plan.seeds, [identity, bench.digest]),
+        contender=partial(
+            calibrated, method, budget, bench, path, allow_useless=plan.allow_useless
+        ),
+        calibration=path,
+        allow_useless=plan.allow_useless,
+    )
+
+
+def baseline_trials(plan: ComparisonPlan, bench: Bench) -> list[Trial]:
+    """Returns trials of the student of the true labels, of the ceiling, and of the methods' references, each once."""
+    references = []
+    if bench.dataset.public_labeled:
+        true_label_student = Reference(
+            name="true_label_student",
+            train=bench.true_label_student,
+            identity=[bench.num_queries, full_text(bench.student)],
+            columns={"student": kind(bench.student)},
+        )
+        references.append(true_label_student)
+    if plan.all_records:
+        references.append(bench.ceiling("all_records_model"))
+    for method in plan.methods:
+        references += method.references(bench)
+    seed = bench.ensemble_seed
+    trials: dict[Path, Trial] = {}
+    for reference in references:
+        identity = [VERSION, bench.digest, reference.identity]
+        paths = result_paths(reference.name, bench, [seed], identity)
+        trials[paths[seed]] = Trial(
+            bench=bench,
+            blank=Run(
+                aggregator=reference.name, num_queries=bench.num_queries, **reference.columns
+            ),
+            paths=paths,
+            contender=partial(Contender, epsilon=math.inf, parameters={}, train=reference.train),
+        )
+    return list(trials.values())
+
+
+def constant_runs(bench: Bench) -> Iterator[Run]:
+    """Scores the models that predict the same for every sample, by the frequencies among the private records."""
+    true = bench.dataset.test.labels
+    frequencies = bench.dataset.private.labels.mean(axis=0)
+    for name, constant in CONSTANTS.items():
+        predicted, probabilities = constant(frequencies).for_samples(len(true))
+        scores = multilabel_metrics(predicted, probabilities, true)
+        yield Run(
+            aggregator=name,
+            num_queries=bench.num_queries,
+            intervals=metric_intervals(predicted, probabilities, true),
+            **vars(scores),
+        )
+
+
+def run_trials(plan: ComparisonPlan, trials: list[Trial], monitor: Monitor) -> list[Run]:
+    """Returns the results of all trials, in their order; worker processes read the data for themselves."""
+    from joblib import Parallel, cpu_count, delayed, parallel_config  # loads slowly
+
+    results: dict[int, list[Run]] = {}  # by the place of the trial
+    tasks = []
+    for index, trial in enumerate(trials):
+        runs_on_disk = trial.done()
+        if runs_on_disk is None:
+            tasks.append(delayed(_results)(index, trial))
+        else:
+            results[index] = runs_on_disk
+    num_steps = sum(len(trial.paths) for trial in trials)
+    num_done = sum(len(trials[index].paths) for index in results)
+    if results:
+        folder = trials[0].bench.folder
+        monitor.say(
+            f"output_dir={folder}: {num_done} of {num_steps} releases and students are there"
+        )
+    with (
+        monitor.stage("releases and students", num_steps) as advance,
+        parallel_config("loky", inner_max_num_threads=1),
+        warnings.catch_warnings(),
+    ):
+        # joblib replaces a worker that grew large
+        warnings.filterwarnings("ignore", "A worker stopped while")
+        advance(num_done)
+        parallel = Parallel(
+            n_jobs=min(plan.num_workers or cpu_count(), max(len(tasks), 1)),
+            max_nbytes=None,
+            batch_size=1,
+            return_as="generator_unordered",
+        )
+        for index, runs in parallel(tasks):
+            results[index] = runs
+            num_done += len(trials[index].paths)
+            advance(num_done, runs[0].aggregator)
+    return [run for index in range(len(trials)) for run in results[index]]
+
+
+def _results(index: int, trial: Trial) -> tuple[int, list[Run]]:
+    """Returns the place of a trial and its results, in a worker; a refusal names the method."""
+    try:
+        with one_thread():  # the same last bits in a worker and in this process
+            return index, trial.runs()
+    except InvalidValue as error:
+        name = f"{trial.blank.aggregator}, {error.name}"
+        raise InvalidValue(name, error.value, rule=error.rule) from error
+
+
+def solved_parameters(
+    plan: ComparisonPlan, trials: list[Trial]
+) -> dict[str, list[tuple[float, str]]]:
+    """Returns pairs of epsilon and the parameters that were solved for, in words, by method."""
+    parameters: dict[str, list[tuple[float, str]]] = {}
+    keys = [method.key for method in plan.methods if method.is_private for _ in plan.epsilons]
+    for key, trial in zip(keys, trials, strict=True):
+        calibration = Calibration.read(trial.calibration)
+        solved_for = {} if calibration is None else calibration.parameters
+        values = [
+            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in solved_for.items()
+        ]
+        reason = "" if calibration is None else calibration.reason
+        words = reason or ", ".join(values)
+        parameters.setdefault(key, []).append((trial.blank.epsilon or 0.0, words))
+    return parameters
