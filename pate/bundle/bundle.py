@@ -18,7 +18,7 @@ from pate.data.table.frames import as_table
 from pate.data.table.schema import UnlikePublic
 from pate.data.table.table_file import TableFile
 from pate.extras import VERSION, require_extra
-from pate.features.features import ExtractedForm
+from pate.features.extracted_form import ExtractedForm
 from pate.files import disk
 from pate.files.manifest import MANIFEST, Manifest
 from pate.files.strict_json import plain
@@ -121,7 +121,7 @@ class ModelForm:
                     how, name="preprocessing", folder=folder
                 ),
                 ImageForm.kind: lambda: ImageForm.from_plain(how),
-                ExtractedForm.kind: lambda: ExtractedForm.read(how, folder, remedy=_REMEDY),
+                ExtractedForm.kind: lambda: ExtractedForm.from_plain(how, folder, remedy=_REMEDY),
             }
             require(how["kind"] in known, "preprocessing.kind", how["kind"], " or ".join(known))
             made = known[how["kind"]]()

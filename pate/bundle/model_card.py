@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pate.bundle.bundle import ModelForm
 from pate.data import Preprocessing, TableSchema
 from pate.extras import PUBLISHED, how_to_install
-from pate.features.features import ExtractedForm
+from pate.features.extracted_form import ExtractedForm
 from pate.files.disk import write_text
 from pate.models.student_model import StudentModel
 from pate.report import Privacy

@@ -23,7 +23,7 @@ from pate.data.arrays_file import read_npy
 from pate.data.table.cells import as_texts
 from pate.data.table.column_names import require_column, require_columns
 from pate.data.table.table_file import TableFile
-from pate.features.features import ExtractedForm
+from pate.features.extracted_form import ExtractedForm
 from pate.files.arrays import read_arrays
 from pate.files.disk import replacing
 from pate.files.spreadsheet import row_writer

@@ -14,7 +14,7 @@ from pate.config.command_line import given_settings
 from pate.data import Dataset
 from pate.data.dataset import load_dataset
 from pate.features import Features, NoFeatures, Text
-from pate.features.features import FeaturedData
+from pate.features.featured_data import FeaturedData
 from pate.files.digests import digest
 from pate.progress import Monitor
 from pate.report.report import Heading

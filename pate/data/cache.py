@@ -1,4 +1,4 @@
-"""What was made once of many pictures, on disk: their pixels at the size they are used in, or features of them."""
+"""A cache on disk of values that are computed once for many pictures: pixels at the size in use, or features."""
 
 import errno
 import os
@@ -16,54 +16,74 @@ from pate.progress import StageOpener
 from pate.validation import InvalidValue
 
 Numbers = NDArray[np.int64]
-Made = tuple[Numbers, NDArray[Any], Numbers]
-"""Numbers of blocks, their values `[len(numbers), …]`, and their stamps."""
 
-_CHUNK = 512
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Some blocks that were computed."""
+
+    numbers: Numbers  # of the blocks, int64 `[n]`
+    values: NDArray[Any]  # `[n, …]`
+    stamps: Numbers  # int64 `[n]`
+
+
+_CHUNK = 512  # images that are decoded and written together
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
 class StampedFile:
-    """An array in a file, and beside it a stamp for each block of its rows; 0 where the block is not made.
+    """An array in a file, and a file of stamps: one for each block of rows, 0 for a block that is not computed yet.
 
-    Blocks reach the disk before their stamps do, so a block whose stamp is there is whole, whatever ends the process.
-    The next call makes only the others, and the file ends with the same bytes as one that was made in one go. A second
-    process that wants the same waits. Where nothing is missing nothing is written: the folder may then be read-only.
-    What is kept is as private as its source; the folder has mode 0700.
+    Blocks reach the disk before their stamps do. So a block with a stamp is whole, whatever ended the process. The next
+    call computes only the other blocks, and the file ends with the same bytes as one that was written in one go. A
+    second process that needs the same file waits. A file without missing blocks is only read, so its folder may be
+    read-only. The array is as private as its source; the folder has mode 0700.
     """
 
-    path: Path  # of the array; its folder is made if missing
+    path: Path  # of the array; a missing folder is made
     stamps: Path  # of the stamps, int64
     shape: tuple[int, ...]  # of the array
     dtype: type
     block: int  # rows of a block; the last may have fewer
-    setting: str  # what chooses the folder, for messages
+    setting: str  # the name of the setting that chooses the folder, for messages
 
-    def known(self) -> Numbers:
-        """The stamps of all blocks; 0 where a file is not there or cut short. Asked without the lock, too."""
-        none = np.zeros(-(-self.shape[0] // self.block), np.int64)
+    def read_stamps(self) -> Numbers:
+        """Returns the stamps of all blocks, int64 `[num_blocks]`; zeros where a file is missing or cut short.
+
+        The lock is not needed.
+        """
+        num_blocks = -(-self.shape[0] // self.block)
         with suppress(OSError):
             stamps = np.fromfile(self.stamps, np.int64)
-            return (
-                stamps
-                if self.path.stat().st_size == self._num_bytes and len(stamps) == len(none)
-                else none
-            )
-        return none
+            if self.path.stat().st_size == self._num_bytes and len(stamps) == num_blocks:
+                return stamps
+        return np.zeros(num_blocks, np.int64)
 
     def mapped(self, mode: Any = "r") -> Any:
-        """Returns the file as a memory-mapped array of the shape that it was opened with."""
+        """Returns the array, memory-mapped."""
         return np.memmap(self.path, self.dtype, mode=mode, shape=self.shape)
 
     def fill(
         self,
         missing: Callable[[], Numbers],
-        make: Callable[[Numbers], Iterable[Made]],
+        compute: Callable[[Numbers], Iterable[Blocks]],
         name: str,
         stage: StageOpener,
     ) -> None:
-        """Makes the blocks that are `missing`, asked again once nobody else writes; a full disk keeps what was made."""
+        """Computes and writes the missing blocks.
+
+        Args:
+            missing: returns the numbers of missing blocks. It is called again under the lock, when no other process
+                writes.
+            compute: computes blocks by their numbers, some at a time.
+            name: of the stage.
+            stage: opens the stage.
+
+        Raises:
+            InvalidValue: the folder cannot be written.
+            OSError: the disk is full; the blocks that were written stay.
+        """
         if not len(missing()):
             return
         with ExitStack() as stack:
@@ -76,25 +96,27 @@ class StampedFile:
                     stack.callback(os.close, files[-1])
                 values, stamps = files
                 if os.fstat(values).st_size != self._num_bytes:
-                    # new, or cut short: stamps then say nothing of the values
+                    # a new file, or one that was cut short: its stamps do not hold
                     os.ftruncate(stamps, 0)
                 os.ftruncate(values, self._num_bytes)
-                os.ftruncate(stamps, 8 * len(self.known()))
-            if not len(lacking := missing()):
+                os.ftruncate(stamps, 8 * len(self.read_stamps()))
+            lacking = missing()
+            if not len(lacking):
                 return
             rows = np.minimum(self.block, self.shape[0] - self.block * lacking)
             advance = stack.enter_context(stage(name, int(rows.sum())))
             done = 0
-            for numbers, made, marks in make(lacking):
+            block_bytes = self._num_bytes // self.shape[0] * self.block
+            for blocks in compute(lacking):
                 try:
-                    _put(values, numbers, self._num_bytes // self.shape[0] * self.block, made)
-                    _put(stamps, numbers, 8, marks)
+                    _write(values, blocks.numbers, block_bytes, blocks.values)
+                    _write(stamps, blocks.numbers, 8, blocks.stamps)
                 except OSError as error:
                     size = f"the cache takes {self._num_bytes / 1e9:.2g} GB for {self.shape[0]:,} images"
                     raise OSError(
                         error.errno, f"{error.strerror} ({size})", str(self.path.parent)
                     ) from error
-                done += len(numbers)
+                done += len(blocks.numbers)
                 advance(int(rows[:done].sum()))
 
     @property
@@ -104,7 +126,7 @@ class StampedFile:
 
 @contextmanager
 def writable(setting: str, folder: Path) -> Iterator[None]:
-    """Names the setting that chooses a folder where the folder cannot be written; a full disk is told as such."""
+    """Turns errors of writing into `InvalidValue` of the setting that chooses the folder, but for a full disk."""
     try:
         yield
     except OSError as error:
@@ -114,9 +136,12 @@ def writable(setting: str, folder: Path) -> Iterator[None]:
         raise InvalidValue(setting, folder, rule=rule) from error
 
 
-def _put(file: int, numbers: NDArray[np.int64], width: int, values: NDArray[Any]) -> None:
-    """Writes values into their places and flushes them; a mapped file could not say that the disk is full."""
-    # where numbers that follow each other begin
+def _write(file: int, numbers: NDArray[np.int64], width: int, values: NDArray[Any]) -> None:
+    """Writes blocks of `width` bytes into their places and flushes them.
+
+    A memory-mapped file could not report a full disk.
+    """
+    # the places where runs of consecutive numbers begin
     runs = np.flatnonzero(np.diff(numbers, prepend=-2) != 1).tolist()
     for first, last in zip(runs, [*runs[1:], len(numbers)], strict=True):
         data = np.ascontiguousarray(values[first:last]).data.cast("B")
@@ -128,29 +153,39 @@ def _put(file: int, numbers: NDArray[np.int64], width: int, values: NDArray[Any]
     os.fsync(file)
 
 
-def kept_pixels(
+def cached_pixels(
     folder: Path,
     shape: tuple[int, int, int, int],
     rows: Numbers,
     stamps: Numbers,
-    make: Callable[[Numbers], NDArray[np.uint8]],
+    decode: Callable[[Numbers], NDArray[np.uint8]],
     *,
     name: str,
     stage: StageOpener,
 ) -> NDArray[np.uint8]:
-    """Images of that shape at the size they are used in, mapped from a file in the folder, read-only.
+    """Returns pictures at the size in use, memory-mapped from a file in the folder, read-only.
 
-    Only the given rows have to be made; others may be blank. Stamps, int64 `[num_images]`, none of the wanted 0, say
-    which version of its source an image was made from; one of another stamp is made again.
+    Args:
+        folder: of the file.
+        shape: `(num_images, channels, height, width)`.
+        rows: the images that are needed, int64 `[n]`; the others may be blank.
+        stamps: the version of each image's source, int64 `[num_images]`, not 0 for an image that is needed. An image
+            with another stamp is decoded again.
+        decode: reads images by their rows, as uint8 `[len(rows), channels, height, width]`.
+        name: of the stage.
+        stage: opens the stage.
     """
     file = StampedFile(
         folder / "images.u8", folder / "stamps.i64", shape, np.uint8, 1, "data.cache"
     )
 
-    def made(missing: Numbers) -> Iterator[Made]:
-        for first in range(0, len(missing), _CHUNK):
-            chunk = missing[first : first + _CHUNK]
-            yield chunk, make(chunk), stamps[chunk]
+    def missing() -> Numbers:
+        return np.asarray(rows[file.read_stamps()[rows] != stamps[rows]])
 
-    file.fill(lambda: rows[file.known()[rows] != stamps[rows]], made, name, stage)
+    def decode_blocks(missing_rows: Numbers) -> Iterator[Blocks]:
+        for first in range(0, len(missing_rows), _CHUNK):
+            chunk = missing_rows[first : first + _CHUNK]
+            yield Blocks(chunk, decode(chunk), stamps[chunk])
+
+    file.fill(missing, decode_blocks, name, stage)
     return file.mapped()  # type: ignore[no-any-return]

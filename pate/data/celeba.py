@@ -1,4 +1,8 @@
-"""CelebA from the user's own copy: 202,599 photographs of faces, 40 attributes."""
+"""CelebA from the user's own copy: 202,599 photographs of faces, 40 attributes.
+
+Copies differ. The authors give lists as text, others pass them on as CSV; folders are nested in several ways; some
+photographs are missing. The reader takes all of these forms, and refuses what could put one photograph into two splits.
+"""
 
 import csv
 import hashlib
@@ -15,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pate.accounting import PrivacyUnit
-from pate.data.cache import kept_pixels
+from pate.data.cache import cached_pixels
 from pate.data.copies import remarks_on_copies
 from pate.data.dataset import Dataset
 from pate.data.image_form import ImageForm
@@ -36,89 +40,108 @@ ATTRIBUTES = "list_attr_celeba"
 SPLITS = "list_eval_partition"
 IDENTITIES = "identity_CelebA"
 _PLACES = ("", "Anno", "Eval")  # the authors' own folders
-_DIGITS = 18  # of a number that fits in 64 bits whatever they are
-_SHOWN = 40  # characters of a value that is wrong
+_MOST_DIGITS = 18  # of a number that surely fits in 64 bits
+_SHOWN = 40  # characters of a wrong value that a message shows
 IMAGES = "img_align_celeba"
-MARKER = "synth_faces.json"  # in a folder whose pictures are cartoons, whatever its lists look like
+MARKER = "synth_faces.json"  # a file of folders with drawn faces, see scripts/make_synth_faces.py
 _ONE_PERSON = PrivacyUnit(f"one identity of {IDENTITIES}, with all its photographs", (IDENTITIES,))
 _ONE_PHOTOGRAPH = PrivacyUnit("one photograph")
 _PICTURES = (".jpg", ".jpeg", ".png")
 _log = logging.getLogger(__name__)
 _OFFICIAL = {"private": 0, "public": 1, "test": 2}  # train, validation, test
-# photographs that one thread takes: handing over each alone costs a tenth of its decoding
-_TOGETHER = 16
+# photographs that a thread decodes at a time: handing over each by itself costs a tenth of its decoding
+_PHOTOGRAPHS_A_TASK = 16
 _VERSION = 2  # of how photographs become pixels; in the cache's name
 
 
 class Attributes(NamedTuple):
-    """The attribute list."""
+    """The content of the attribute list."""
 
     names: tuple[str, ...]
-    files: tuple[str, ...]  # a row each
-    # rows that the list says it has; the CSV form says nothing, and this is their number
+    files: tuple[str, ...]  # the file of each row
+    # the number of rows that line 1 announces; of the CSV form, which announces none, the number of rows
     announced: int
     labels: NDArray[np.bool_]  # [n, num_attributes]
 
 
 def read_attributes(folder: Path) -> Attributes:
-    """Reads `list_attr_celeba`; whether its number of rows will do is the caller's to say."""
-    # Text has the number of rows in line 1, which copies that were cut often keep, and the names in line 2; CSV has the
-    # names in line 1. Then a row for each image: its file, and 1 or -1 an attribute (1 or 0 in some CSV copies).
+    """Reads `list_attr_celeba`; the caller checks the number of rows that it announces.
+
+    Raises:
+        InvalidValue: no such list, a row of other cells, or an image twice.
+    """
+    # Text has the number of rows in line 1 (copies that were cut often keep the old number) and the names in line 2.
+    # CSV has the names in line 1. Then follows a row for each image: its file, and 1 or -1 for each attribute; some
+    # CSV copies have 1 or 0.
     path, rows = _read_rows(folder, ATTRIBUTES)
     first = " ".join(rows[0])[:_SHOWN]
-    announced, names = (
-        (str(len(rows) - 1), rows[0][1:]) if path.suffix == ".csv" else (first, [*rows, []][1])
-    )
-    rows = rows[1 if path.suffix == ".csv" else 2 :]
+    if path.suffix == ".csv":
+        announced = str(len(rows) - 1)
+        names = rows[0][1:]
+        rows = rows[1:]
+    else:
+        announced = first
+        names = rows[1] if len(rows) > 1 else []
+        rows = rows[2:]
     rule = (
         "the number of images, names in line 2 and a row for each image; of a .csv names and rows"
     )
     require(announced.isdecimal() and bool(names and rows), f"{path.name} line 1", first, rule)
-    words = {value for row in rows for value in row[1:]}
-    # a copy that mixes them says nothing for certain
-    good = {"1", "-1"} if "-1" in words else {"1", "0"}
+    values = {value for row in rows for value in row[1:]}
+    # a copy that mixes 0 and -1 is ambiguous
+    allowed = {"1", "-1"} if "-1" in values else {"1", "0"}
     for row in rows:
-        if len(row) != len(names) + 1 or not good.issuperset(row[1:]):
-            pairs = (pair for pair in zip(names, row[1:], strict=False) if pair[1] not in good)
+        if len(row) != len(names) + 1 or not allowed.issuperset(row[1:]):
+            pairs = (pair for pair in zip(names, row[1:], strict=False) if pair[1] not in allowed)
             name, value = next(pairs, ("values", str(len(row) - 1)))
             rule = f"1 or -1, or in all rows 1 or 0, for each of {len(names)} attributes"
-            require(False, f"{path.name} row {row[0]}, {name[:_SHOWN]}", value[:_SHOWN], rule)
+            place = f"{path.name} row {row[0]}, {name[:_SHOWN]}"
+            raise InvalidValue(place, value[:_SHOWN], rule=rule)
     files = tuple(row[0] for row in rows)
     require(len(set(files)) == len(files), f"{path.name}", f"{len(files)} rows", "each image once")
-    held = np.fromiter(
-        (value == "1" for row in rows for value in row[1:]), np.bool_, len(rows) * len(names)
-    )
-    return Attributes(tuple(names), files, int(announced), held.reshape(len(rows), len(names)))
+    cells = (value == "1" for row in rows for value in row[1:])
+    labels = np.fromiter(cells, np.bool_, len(rows) * len(names)).reshape(len(rows), len(names))
+    return Attributes(tuple(names), files, int(announced), labels)
 
 
 def read_numbers(folder: Path, stem: str, files: Sequence[str]) -> tuple[NDArray[np.int64], int]:
-    """A whole number of at most 18 digits for each file of a list, each once; and how many more the list has."""
+    """Reads a list of a whole number of at most 18 digits for each file.
+
+    Args:
+        folder: the copy.
+        stem: the name of the list.
+        files: the files of the attribute list.
+
+    Returns:
+        The number of each file, int64 `[len(files)]`, and how many rows the list has for other files.
+
+    Raises:
+        InvalidValue: no such list, a row of other cells, a file twice, or one of the files in no row.
+    """
     path, rows = _read_rows(folder, stem)
     numbers: dict[str, int] = {}
     for row in rows[1:] if path.suffix == ".csv" else rows:
-        good = (
-            len(row) == 2
-            and row[1].isdecimal()
-            and len(row[1]) <= _DIGITS
-            and row[0] not in numbers
-        )
+        is_number = len(row) == 2 and row[1].isdecimal() and len(row[1]) <= _MOST_DIGITS
         rule = "a file name, once, and a whole number, and nothing else"
-        require(good, f"{path.name} row", " ".join(row)[:_SHOWN], rule)
-        numbers[row[0]] = int(row[1])
-    if lacking := [file for file in files if file not in numbers]:
-        raise InvalidValue(
-            stem, lacking[0], rule=f"a row for each image of {ATTRIBUTES}, found none"
+        require(
+            is_number and row[0] not in numbers, f"{path.name} row", " ".join(row)[:_SHOWN], rule
         )
+        numbers[row[0]] = int(row[1])
+    lacking = next((file for file in files if file not in numbers), None)
+    if lacking is not None:
+        rule = f"a row for each image of {ATTRIBUTES}, found none"
+        raise InvalidValue(stem, lacking, rule=rule)
     return np.array([numbers[file] for file in files], dtype=np.int64), len(numbers) - len(files)
 
 
 def find_table(folder: Path, stem: str) -> Path | None:
-    """The list of this name, the text form first; None where there is none."""
+    """Returns the file of a list, the text form first; None where the copy has no such list."""
     paths = (folder / place / f"{stem}{suffix}" for suffix in (".txt", ".csv") for place in _PLACES)
     return next((path for path in paths if path.is_file()), None)
 
 
 def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
+    """Returns the file of a list and the cells of its lines; raises `InvalidValue` where there is no such list."""
     path = find_table(folder, stem)
     if path is None:
         rule = f"{stem}.txt or {stem}.csv in it, from where the photographs came from"
@@ -138,7 +161,7 @@ def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
             str(path), error, rule="a list of images, separated by commas"
         ) from error
     rows = [[field.strip() for field in row] for row in rows]
-    # Numbers in front, without a name, as pandas writes those of its rows.
+    # a first column without a name holds the numbers of rows, as pandas writes them
     numbered = not rows[0][0] and min(map(len, rows)) > 1
     return path, [row[1:] for row in rows] if numbered else rows
 
@@ -146,8 +169,20 @@ def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
 def _find_photographs(
     folder: Path, files: Sequence[str]
 ) -> tuple[Path, tuple[str, ...], NDArray[np.int64]]:
-    """A copy's folder of photographs, their names, and stamps that change with a file; 0 where it is not there."""
-    # They may lie in a folder of the same name, as the CSV form is often unpacked, or in the authors' `Img`.
+    """Finds the photographs of a copy.
+
+    Args:
+        folder: the copy.
+        files: the names of photographs in the attribute list.
+
+    Returns:
+        The folder of photographs, the name of each photograph's file, and stamps `[len(files)]`. A stamp changes with
+        its file, and is 0 for a missing one.
+
+    Raises:
+        InvalidValue: two names of the list mean one file, so that a photograph could be private and public.
+    """
+    # Photographs may lie in a folder of the same name, as the CSV form is often unpacked, or in the authors' `Img`.
     places = [
         parent / inner
         for parent in (folder, folder / "Img")
@@ -161,30 +196,30 @@ def _find_photographs(
             for entry in entries:
                 if entry.is_file():
                     status = entry.stat()
-                    stamps[entry.name] = (status.st_mtime_ns * 1_000_003 + status.st_size) % (
-                        2**62
-                    ) + 1
+                    version = status.st_mtime_ns * 1_000_003 + status.st_size
+                    stamps[entry.name] = version % 2**62 + 1
                     inode = (status.st_dev, status.st_ino)
                     identities[entry.name] = inode if status.st_ino else file_identity(entry.path)
-
-    def loose(name: str) -> str:
-        return PurePath(name).stem if PurePath(name).suffix.lower() in _PICTURES else name
-
-    loosely = (
-        {}
-        if stamps.keys() >= set(files)
-        else {loose(name): name for name in sorted(stamps, reverse=True)}
-    )
-    names = tuple(file if file in stamps else loosely.get(loose(file), file) for file in files)
-    taken: set[tuple[int, int] | str] = set()
-    for name in (name for name in names if name in stamps):
-        if identities[name] in taken:  # otherwise one picture could be private and public
-            raise InvalidValue(
-                f"{IMAGES}/{name}",
-                rule="one row for each photograph, two names of the list mean it",
-            )
-        taken.add(identities[name])
+    names = tuple(files)
+    if not stamps.keys() >= set(files):
+        name_of_stem = {_stem(name): name for name in sorted(stamps, reverse=True)}
+        names = tuple(
+            file if file in stamps else name_of_stem.get(_stem(file), file) for file in files
+        )
+    listed: set[tuple[int, int] | str] = set()
+    for name in names:
+        if name not in stamps:
+            continue
+        if identities[name] in listed:
+            rule = "one row for each photograph, two names of the list mean it"
+            raise InvalidValue(f"{IMAGES}/{name}", rule=rule)
+        listed.add(identities[name])
     return images, names, np.array([stamps.get(name, 0) for name in names], dtype=np.int64)
+
+
+def _stem(name: str) -> str:
+    """Returns a photograph's name without the ending of a picture."""
+    return PurePath(name).stem if PurePath(name).suffix.lower() in _PICTURES else name
 
 
 def decode_images(
@@ -192,14 +227,21 @@ def decode_images(
 ) -> NDArray[np.uint8]:
     """Reads images as uint8 `[n, 3, image_size, image_size]`, 0 is black.
 
-    Each is cropped to the square in its middle, of `crop` pixels a side or the largest, and resized, averaging over
-    the pixels that fall together. Raises `InvalidValue` with the names of damaged ones.
+    Each image is cropped to the square in its middle and resized; pixels that fall together are averaged.
+
+    Args:
+        paths: the images.
+        image_size: height and width of the result, in pixels.
+        crop: the side of the square, in pixels; None for the largest.
+
+    Raises:
+        InvalidValue: an image is damaged; the value names all that are.
     """
     images = np.empty((len(paths), 3, image_size, image_size), dtype=np.uint8)
     damaged = dict[Path, InvalidValue]()
 
     def decode(first: int) -> None:
-        for row, path in enumerate(paths[first : first + _TOGETHER], start=first):
+        for row, path in enumerate(paths[first : first + _PHOTOGRAPHS_A_TASK], start=first):
             try:
                 image = read_picture(path, "image", channels=3, needs_white=True)
             except InvalidValue as error:
@@ -212,53 +254,54 @@ def decode_images(
             resized = image.resize((image_size, image_size), Image.Resampling.BILINEAR, box=square)
             images[row] = np.asarray(resized).transpose(2, 0, 1)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # more would wait for each other
-        list(pool.map(decode, range(0, len(paths), _TOGETHER)))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding releases the interpreter
+        list(pool.map(decode, range(0, len(paths), _PHOTOGRAPHS_A_TASK)))
     if damaged:
-        names = ", ".join([str(min(damaged)), *(path.name for path in sorted(damaged)[1:])])
-        first = damaged[min(damaged)]
-        rule = (
-            "a readable image"
-            if first.rule == UNREADABLE
-            else "a readable image of 8 bits a channel"
-        )
-        rule = f"{rule}; fetch it again, or remove it: a missing one is passed over"
-        raise InvalidValue("image", names, rule=rule) from first
+        first_path, *other_paths = sorted(damaged)
+        names = ", ".join([str(first_path), *(path.name for path in other_paths)])
+        first_error = damaged[first_path]
+        rule = "a readable image"
+        if first_error.rule != UNREADABLE:
+            rule += " of 8 bits a channel"
+        rule += "; fetch it again, or remove it: a missing one is passed over"
+        raise InvalidValue("image", names, rule=rule) from first_error
     return images
 
 
 @dataclass(frozen=True)
 class CelebA:
-    """Reads the folder that CelebA is distributed as; nothing is fetched.
+    """A reader of the folder that CelebA is distributed as; it fetches nothing.
 
     The folder has `list_attr_celeba` and `list_eval_partition`, each `.txt` as the authors give it or `.csv` as it is
     often passed on. It has `img_align_celeba/` with the photographs and, if needed, `identity_CelebA`. All may lie in
     the authors' `Anno`, `Eval` and `Img`. The official training split is private, validation public, test test. A
     folder that `scripts/make_synth_faces.py` wrote is read likewise, and called synthetic.
 
-    Photographs are decoded once, at the size asked for, into a cache of 3 * image_size**2 bytes each, and read from
-    there as `Pixels`; one that was replaced or turned up at the next run. Record ids are row numbers of the attribute
-    list from 1; public photographs are published under the names that the list gives them. A photograph may be called
-    `.JPG` or `.png` where the list says `.jpg`; a damaged one is refused by name. One that is missing, or only in the
-    list of splits, and a list whose first line has another count than it has rows, are passed over with a warning, or
-    refused (`missing`).
+    Photographs are decoded once, at the size in use, into a cache of 3 * image_size**2 bytes each, and read from there
+    as `Pixels`. The next run decodes those that were replaced or added meanwhile. Record ids are row numbers of the
+    attribute list from 1; public photographs are published under the names that the list gives them. A photograph may
+    be called `.JPG` or `.png` where the list says `.jpg`.
+
+    A damaged photograph is refused by name. `missing` decides about a copy with gaps: a photograph that is not there,
+    or only in the list of splits, or a list whose first line announces another number of rows. The reader passes over
+    gaps with a warning, or refuses them.
 
     Source: Z. Liu, P. Luo, X. Wang and X. Tang, "Deep Learning Face Attributes in the Wild", ICCV 2015.
     """
 
-    root: Path | str  # the folder, or the one that has it as `celeba` or `CelebA`
+    root: Path | str  # the folder, or the folder that holds it as `celeba` or `CelebA`
     # height and width of the decoded images, in pixels
     image_size: int = field(default=64, metadata={"public": True})
     # side of the square in the photograph's middle that is kept, in pixels; None for the largest.
     crop: int | None = field(default=None, metadata={"public": True})
-    # whether the group, hence the unit that epsilon protects, is a person, who is then in one teacher only; without it
-    # every photograph counts for itself, and somebody with 30 photographs is protected for each alone.
+    # whether a group is a person: epsilon then protects a person, whose photographs all have one teacher. Otherwise a
+    # group is a photograph, and somebody with 30 photographs is protected for each of them only.
     partition_by_identity: bool = field(default=False, metadata={"public": True})
-    # or "error": of a copy that lacks photographs
+    # "skip" or "error", for a copy that lacks photographs
     missing: str = field(default="skip", metadata={"public": True})
     # at most this many photographs in each split, the first ones listed; None takes all
     limit: int | None = None
-    # of decoded photographs, as private as they are; None: `pate_cache` in the copy's
+    # the folder of decoded photographs, as private as they are; None for `pate_cache` in the copy
     cache: Path | str | None = None
 
     def __post_init__(self) -> None:
@@ -270,31 +313,31 @@ class CelebA:
                 require_count(name, getattr(self, name))
 
     def load(self, stage: StageOpener = unwatched) -> Dataset:
-        """Reads the lists and decodes what the cache lacks, which is announced; `OSError` for a full disk."""
+        """Reads the lists and decodes the photographs that the cache lacks.
+
+        Raises:
+            InvalidValue: a list or photograph that the copy must have is missing or damaged.
+            OSError: the disk is full; what was decoded stays.
+        """
         folder = self._folder()
         attributes = read_attributes(folder)
         if attributes.announced != len(attributes.files):
             rule = f"{len(attributes.files)}, the rows that follow"
-            self._lacks(f"{ATTRIBUTES} line 1", attributes.announced, rule)
+            self._report_gap(f"{ATTRIBUTES} line 1", attributes.announced, rule)
         split_of, num_extra = read_numbers(folder, SPLITS, attributes.files)
         if num_extra:
             rule = f"also the {num_extra} that only {SPLITS} lists"
-            self._lacks(ATTRIBUTES, f"{len(split_of)} images", rule)
-        for row in np.flatnonzero(split_of > max(_OFFICIAL.values()))[:1]:
+            self._report_gap(ATTRIBUTES, f"{len(split_of)} images", rule)
+        strange_rows = np.flatnonzero(split_of > max(_OFFICIAL.values()))
+        if len(strange_rows) > 0:
+            row = strange_rows[0]
             rule = "0 (training), 1 (validation) or 2 (test)"
-            require(False, f"{SPLITS} row {attributes.files[row]}", split_of[row], rule)
+            raise InvalidValue(f"{SPLITS} row {attributes.files[row]}", split_of[row], rule=rule)
         record_ids = np.arange(1, len(attributes.files) + 1)
-        try:
-            rule = (
-                f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
-            )
-            require(find_table(folder, IDENTITIES) is not None, "data.root", self.root, rule)
-            known_by, _ = read_numbers(folder, IDENTITIES, attributes.files)
-        except InvalidValue:  # no list says whose photographs they are
-            if self.partition_by_identity:
-                raise
-            known_by = None
-        group_ids = record_ids if known_by is None or not self.partition_by_identity else known_by
+        identities = self._identities(folder, attributes.files)
+        group_ids = record_ids
+        if self.partition_by_identity and identities is not None:
+            group_ids = identities
         images, names, stamps = _find_photographs(folder, attributes.files)
         rows_of = {
             role: self._rows(role, split_of == code, stamps > 0) for role, code in _OFFICIAL.items()
@@ -307,13 +350,12 @@ class CelebA:
 
         shape = (len(attributes.files), 3, self.image_size, self.image_size)
         parent = folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()
-        digest = hashlib.sha256(repr((_VERSION, self.crop, attributes.files)).encode()).hexdigest()[
-            :8
-        ]
-        place = parent / f"celeba-{self.image_size}-{digest}"
+        key = repr((_VERSION, self.crop, attributes.files))
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        cache = parent / f"celeba-{self.image_size}-{digest[:8]}"
         rows = np.sort(np.concatenate([*rows_of.values()]))
-        levels = kept_pixels(
-            place, shape, rows, stamps, decode, name="decoding photographs", stage=stage
+        levels = cached_pixels(
+            cache, shape, rows, stamps, decode, name="decoding photographs", stage=stage
         )
         private, public, test = (
             Split.from_pictures(
@@ -325,24 +367,40 @@ class CelebA:
             )
             for rows in rows_of.values()
         )
-        real = not (folder / MARKER).exists()
         form = ImageForm(3, self.image_size, self.image_size, "crop") if self.crop is None else None
-        rows = rows_of["private"]
+        private_rows = rows_of["private"]
         files = np.array(attributes.files)
         return Dataset(
-            "celeba",
-            real,
-            "images",
-            attributes.names,
-            private,
-            public,
-            test,
+            name="celeba",
+            real=not (folder / MARKER).exists(),
+            kind="images",
+            label_names=attributes.names,
+            private=private,
+            public=public,
+            test=test,
             preprocessing=form,
             public_ids=files[rows_of["public"]],
             notes=tuple(remarks_on_copies(private, public, test)),
-            owners=owner_names(id=files[rows], group=None if known_by is None else known_by[rows]),
+            owners=owner_names(
+                id=files[private_rows],
+                group=None if identities is None else identities[private_rows],
+            ),
             group_unit=_ONE_PERSON if self.partition_by_identity else _ONE_PHOTOGRAPH,
         )
+
+    def _identities(self, folder: Path, files: Sequence[str]) -> NDArray[np.int64] | None:
+        """Returns the person of each photograph; None where no list names people and groups are photographs."""
+        try:
+            rule = (
+                f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
+            )
+            require(find_table(folder, IDENTITIES) is not None, "data.root", self.root, rule)
+            identities, _ = read_numbers(folder, IDENTITIES, files)
+        except InvalidValue:
+            if self.partition_by_identity:
+                raise
+            return None
+        return identities
 
     def _folder(self) -> Path:
         root = Path(self.root).expanduser()
@@ -355,17 +413,18 @@ class CelebA:
     def _rows(
         self, role: str, listed: NDArray[np.bool_], present: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
+        """Returns the rows of a split's photographs that are there; raises `InvalidValue` where there is none."""
         rows = np.flatnonzero(listed & present)
         count = int(listed.sum())
         rule = f"the photographs of the {role} split unpacked in {IMAGES}/, found none of {count}"
         require(len(rows) > 0, "data.root", self.root, rule)
         if len(rows) < count:
             rule = f"all {count} listed photographs of the {role} split, {count - len(rows)} are missing"
-            self._lacks("data.root", self.root, rule)
+            self._report_gap("data.root", self.root, rule)
         return rows[: self.limit]
 
-    def _lacks(self, name: str, value: object, rule: str) -> None:
-        """Refuses photographs that are missing, or says so and goes on."""
+    def _report_gap(self, name: str, value: object, rule: str) -> None:
+        """Refuses a gap of the copy, or warns and goes on, as `missing` says."""
         if self.missing == "error":
             rule = f"{rule}; data.missing=skip goes on with what is there"
             raise InvalidValue(name, value, rule=rule)

@@ -1,4 +1,10 @@
-"""Records that occur twice: public or test ones that are private, and private ones that are somebody else's, too."""
+"""Records that occur twice: in two splits, or at two people.
+
+A copy of a private record in the public pool is not protected. One in the test set makes scores too good. A private
+record under two names is protected once for each name. Files show no more than equal inputs, and where inputs have few
+values, records of different people agree by chance. So the owner of the records gets a line only where agreement is
+more frequent than chance explains.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +21,10 @@ from pate.data.split import Split
 from pate.files.arrays import row_blocks
 
 CellNumbers = Callable[[str], NDArray[np.uint64]]
-"""Says of a split by its name a number for each record, which equal cells share."""
+"""A function from the name of a split to numbers `[n]`, one for each record; equal cells have equal numbers."""
 
-_UNLIKELY = 1e-6  # a chance that so many records agree, below which a line says so
-_LEAST_CHANCE = 1e-15
+_UNLIKELY = 1e-6  # a line is written where agreement is less likely: once in a million data sets
+_LEAST_CHANCE = 1e-15  # keeps the chance above 0, for the beta function
 _PICTURE_AXES = 4
 _HALF_OF_LAST_BIT = np.uint32(0x80)
 _BITS_KEPT = np.uint32(0xFFFFFF00)
@@ -26,16 +32,16 @@ _BITS_KEPT = np.uint32(0xFFFFFF00)
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """The inputs of a split, each as a number that equal ones share."""
+    """The inputs of a split as one number each."""
 
-    # `[n]`, equal where inputs are, see `rounded`; others in each process
+    # `[n]`, equal where inputs are equal, see `rounded`; a process has other numbers than another
     numbers: NDArray[np.uint64]
     groups: NDArray[np.int64]  # `[n]`, from 0
-    are_pictures: bool = False  # two of which agree for another reason than chance
+    are_pictures: bool = False  # equal pictures are copies: two never agree by chance
 
     @classmethod
-    def of(cls, split: Split) -> Inputs:
-        """Reads some thousand inputs at a time."""
+    def from_split(cls, split: Split) -> Inputs:
+        """Reads the inputs of a split, some thousand at a time."""
         blocks = (
             split.inputs.blocks() if isinstance(split.inputs, Pixels) else row_blocks(split.inputs)
         )
@@ -48,19 +54,23 @@ class Inputs:
 
     @cached_property
     def num_repeated(self) -> int:
-        """The number of records whose inputs a record of another group has."""
-        _, place = np.unique(self.numbers, return_inverse=True)
+        """The number of records that have the inputs of a record of another group."""
+        _, input_of_record = np.unique(self.numbers, return_inverse=True)
         num_groups = int(self.groups.max()) + 1
-        pairs = np.unique(place * num_groups + self.groups)  # of inputs and groups that have them
-        groups_of_input = np.bincount(pairs // num_groups)
-        return int((groups_of_input[place] > 1).sum())
+        pairs = np.unique(input_of_record * num_groups + self.groups)  # distinct (input, group)
+        groups_with_input = np.bincount(pairs // num_groups)
+        return int((groups_with_input[input_of_record] > 1).sum())
 
-    def num_in(self, others: Inputs) -> int:
-        """Returns how many of these records have inputs that one of the others has."""
-        return int(np.isin(self.numbers, others.numbers).sum())
+    def count_in(self, other: Inputs) -> int:
+        """Returns the number of these records whose inputs occur in another split."""
+        return int(np.isin(self.numbers, other.numbers).sum())
 
     def share_by_chance(self, size: int) -> float:
-        """Returns about how likely a new record has inputs that one of `size` records like these has."""
+        """Returns about the chance that a new record has the inputs of one of `size` records like these.
+
+        The share of repeated records in this split estimates it. One more repeated record is added, so that a small
+        split without any does not say that chance never repeats inputs.
+        """
         share = (
             self.num_repeated / len(self)
             if self.are_pictures
@@ -72,21 +82,26 @@ class Inputs:
 def remarks_on_copies(
     private: Split, public: Split, test: Split | None = None, cells_of: CellNumbers | None = None
 ) -> Iterator[str]:
-    """Yields lines, for the owner of the records alone, where more records agree in all inputs than do by chance.
+    """Yields lines for the owner of the records alone, where more records agree in all inputs than by chance.
 
-    Where inputs have few values, records of different people agree. How often is seen within each split; a line is
-    for what would be as frequent once in a million data sets, or where two splits are the same as a whole. Inputs may
-    agree where cells do not, as those beyond the public range: `cells_of` a split then says in its place what agrees.
+    Args:
+        private: the private records.
+        public: the public pool.
+        test: the test set, if there is one.
+        cells_of: numbers of the records' cells. Inputs may agree where cells do not, as those beyond the public range;
+            agreement of inputs then counts only where cells agree as well.
     """
     splits = {"private": private, "public": public}
     if test is not None:
         splits["test"] = test
-    inputs = {name: Inputs.of(split) for name, split in splits.items()}
+    inputs = {name: Inputs.from_split(split) for name, split in splits.items()}
     lines = list(_lines(inputs))
     if lines and cells_of is not None:
-        lines = list(
-            _lines({name: Inputs(cells_of(name), each.groups) for name, each in inputs.items()})
-        )
+        cells = {
+            name: Inputs(cells_of(name), split_inputs.groups)
+            for name, split_inputs in inputs.items()
+        }
+        lines = list(_lines(cells))
     yield from lines
 
 
@@ -100,14 +115,14 @@ def _lines(inputs: Mapping[str, Inputs]) -> Iterator[str]:
     for name, effect in effects.items():
         if name not in inputs:
             continue
-        rows = inputs[name]
-        count = rows.num_in(private)
-        chance = min(private.share_by_chance(len(private)), rows.share_by_chance(len(private)))
-        is_private_split = len(rows) == len(private) and np.array_equal(
-            np.sort(rows.numbers), np.sort(private.numbers)
+        split_inputs = inputs[name]
+        count = split_inputs.count_in(private)
+        chance = min(
+            private.share_by_chance(len(private)), split_inputs.share_by_chance(len(private))
         )
-        if is_private_split or _is_unlikely(count, len(rows), chance):
-            copies = f"{count} of {len(rows)} records have the inputs of private ones"
+        is_private_split = np.array_equal(np.sort(split_inputs.numbers), np.sort(private.numbers))
+        if is_private_split or _is_unlikely(count, len(split_inputs), chance):
+            copies = f"{count} of {len(split_inputs)} records have the inputs of private ones"
             yield f"data.{name}: {copies}: {effect}; {remedy}"
     if _is_unlikely(
         private.num_repeated, len(private), inputs["public"].share_by_chance(len(private))
@@ -118,7 +133,7 @@ def _lines(inputs: Mapping[str, Inputs]) -> Iterator[str]:
 
 
 def _numbers_of_rows(block: NDArray[Any]) -> NDArray[np.uint64]:
-    """Returns the hash of each row's bytes, `[n]`; Python's, which is many times as fast here as a digest."""
+    """Returns the hash of each row's bytes, `[n]`. Python's own is many times as fast here as a digest."""
     rows = np.ascontiguousarray(block if block.dtype == np.uint8 else rounded(block)).reshape(
         len(block), -1
     )
@@ -127,19 +142,22 @@ def _numbers_of_rows(block: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def rounded(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns numbers to 16 bits: a copy that was computed or saved otherwise differs in the last of 24 alone.
+    """Returns numbers rounded to 16 bits: a copy that another program computed or saved differs in the last of 24.
 
     >>> rounded(np.array([70.1, 70.10001, 70.11], np.float32)).tolist()
     [70.099609375, 70.099609375, 70.109375]
     """
-    bits = (numbers + np.float32(0)).view(np.uint32)  # 0 is added, as there is a negative one
+    bits = (numbers + np.float32(0)).view(np.uint32)  # adding 0 turns -0 into 0
     bits += _HALF_OF_LAST_BIT
     bits &= _BITS_KEPT
     return bits.view(np.float32)
 
 
 def _is_unlikely(count: int, total: int, chance: float) -> bool:
-    """Says if `count` or more of `total` records agree by chance less often than a line is for."""
+    """Tells whether `count` or more of `total` records agree by chance less often than `_UNLIKELY`.
+
+    The number of agreeing records is binomial; its upper tail is the regularized incomplete beta function.
+    """
     from scipy.special import betainc  # loads slowly
 
     return count > 0 and bool(betainc(count, total - count + 1, chance) < _UNLIKELY)

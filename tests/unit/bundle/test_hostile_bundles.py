@@ -17,7 +17,7 @@ import pate
 from pate.bundle import ModelForm
 from pate.bundle.bundle import SCHEMA
 from pate.data import ImageForm, Preprocessing
-from pate.features.features import ExtractedForm
+from pate.features.extracted_form import ExtractedForm
 from pate.features.patches import PatchExtractor
 from pate.files.manifest import MANIFEST, Manifest
 from pate.files.strict_json import to_json

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.data.cache import kept_pixels
+from pate.data.cache import cached_pixels
 from pate.progress import unwatched
 from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
@@ -60,7 +60,7 @@ class Kept:
     folder: Path
 
     def fill(self, rows: np.ndarray, stamps: np.ndarray, make: Any, stage: Any) -> np.ndarray:
-        return kept_pixels(self.folder, SHAPE, rows, stamps, make, name="making", stage=stage)
+        return cached_pixels(self.folder, SHAPE, rows, stamps, make, name="making", stage=stage)
 
 
 @pytest.fixture

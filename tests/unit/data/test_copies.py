@@ -75,7 +75,7 @@ def test_people_who_agree_by_chance_are_no_copies() -> None:
         rng.integers(0, 5, (count, 2)).astype(np.float32) for count in (2000, 300, 100)
     )
     assert _split(public).inputs.shape == (300, 2)
-    assert Inputs.of(_split(public)).num_in(Inputs.of(_split(private))) == 300
+    assert Inputs.from_split(_split(public)).count_in(Inputs.from_split(_split(private))) == 300
     assert _lines(private, public, test) == []
     assert len(_lines(public, public, test)) == 1  # the same as a whole
 

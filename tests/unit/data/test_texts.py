@@ -177,7 +177,7 @@ def test_a_schema_of_texts_is_read_back_with_its_file(files: Path) -> None:
 
 
 def test_what_was_made_is_kept_and_what_was_damaged_is_made_again(files: Path) -> None:
-    fit = partial(Text().vectors_of, files / "cache")
+    fit = partial(Text().fit_texts, files / "cache")
     wanted = table(files).load().private.inputs
     reader = table(files).with_text(fit)
     np.testing.assert_array_equal(reader.load().private.inputs, wanted)
@@ -551,7 +551,7 @@ def test_weights_that_are_none_are_a_line(
         path.write_text(content)
         path = path.parent if path.parent.name == "folder" else path
     with refusal as caught:
-        Text(kind=kind, weights=None if path is None else str(path)).vectors_of(
+        Text(kind=kind, weights=None if path is None else str(path)).fit_texts(
             tmp_path / "cache", PUBLIC
         )
     assert "\n" not in str(caught.value)

@@ -14,7 +14,8 @@ import torch
 from safetensors.torch import save_file
 
 from pate.features import Backbone, Extractor
-from pate.features.features import FeaturedData, PublicPictures
+from pate.features.featured_data import FeaturedData
+from pate.features.public_pictures import PublicPictures
 from pate.files.disk import file_digest
 from pate.models.networks.resnet import torchvision_models
 from pate.progress import unwatched
@@ -68,14 +69,14 @@ def test_features_are_what_the_network_measures_before_its_last_layer(
     )
     with torch.inference_mode():
         measured = model.eval()((shown - mean) / spread).numpy()
-    np.testing.assert_allclose(extractor.measured(images), measured, atol=1e-5)
+    np.testing.assert_allclose(extractor.measure(images), measured, atol=1e-5)
     expected = (measured - extractor.arrays["center"]) @ extractor.arrays["projection"]
     np.testing.assert_allclose(
-        extractor.features_of(images), expected, atol=5e-3 if torch.cuda.is_available() else 1e-3
+        extractor.extract(images), expected, atol=5e-3 if torch.cuda.is_available() else 1e-3
     )
     extractor.save(tmp_path / "extractor.safetensors")
     read = Extractor.load(tmp_path / "extractor.safetensors", remedy="none")
-    assert read.features_of(images).tobytes() == extractor.features_of(images).tobytes()
+    assert read.extract(images).tobytes() == extractor.extract(images).tobytes()
     assert read.origin["weights_sha256"] == file_digest(file, rule="", remedy="")
     assert read.origin["fitted_on"] == "the public pool"
 
@@ -92,7 +93,7 @@ def test_private_pictures_decide_nothing_and_weights_decide(file: Path, tmp_path
 def test_both_forms_of_files_and_gray_pictures(file: Path, tmp_path: Path) -> None:
     plain = saved(tmp_path, form=".safetensors")
     images = np.random.default_rng(0).random((2, 1, 16, 16), dtype=np.float32)
-    measured = [recipe(path)._network((1, 16, 16), {}).measured(images) for path in (file, plain)]
+    measured = [recipe(path)._network((1, 16, 16), {}).measure(images) for path in (file, plain)]
     np.testing.assert_array_equal(*measured)
     assert measured[0].shape == (2, 1024)
 
@@ -161,7 +162,7 @@ def test_a_size_that_the_network_does_not_take(
     def refuse(*_: object) -> None:
         raise AssertionError("Wrong image height! Expected 224 but got 96!")
 
-    monkeypatch.setattr("pate.features.backbone.BackboneExtractor.measured", refuse)
+    monkeypatch.setattr("pate.features.backbone.BackboneExtractor.measure", refuse)
     with refused("features.image_size", 96):
         replace(recipe(file), image_size=96).check((3, 12, 12))
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from pate.data import Dataset
-from pate.features import Patches, features
-from pate.features.features import ExtractedForm, FeaturedData
+from pate.features import Patches, featured_data
+from pate.features.extracted_form import ExtractedForm
+from pate.features.featured_data import FeaturedData
 from pate.features.patches import PatchExtractor
 from tests.refusals import ANY, refused
 from tests.unit.features.pictures import SIZES, SMALL, Given, dataset
@@ -27,7 +28,7 @@ class Killed(BaseException):
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features, "_BLOCK", BLOCK)
+    monkeypatch.setattr(featured_data, "_BLOCK", BLOCK)
 
 
 def load(
@@ -64,7 +65,7 @@ def test_features_stand_in_place_of_pictures_and_a_budget_knows_the_records(tmp_
         pictures = getattr(raw, name)
         assert split.inputs.shape == (count, SMALL.dimension)
         assert np.array_equal(split.labels, pictures.labels)
-        expected = data.preprocessing.extractor.features_of(pictures.inputs)
+        expected = data.preprocessing.extractor.extract(pictures.inputs)
         np.testing.assert_allclose(split.inputs, expected, atol=1e-5)
     public = np.asarray(data.public.inputs)
     assert np.mean(public**2) == pytest.approx(1, abs=1e-3)
@@ -152,14 +153,14 @@ def test_bits_do_not_depend_on_the_number_of_cores(
 def test_what_the_fit_measured_is_not_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measure = PatchExtractor.measured
+    measure = PatchExtractor.measure
     shown = list[int]()
 
     def counted(self: PatchExtractor, images: np.ndarray) -> np.ndarray:
         shown.append(len(images))
         return measure(self, images)
 
-    monkeypatch.setattr(PatchExtractor, "measured", counted)
+    monkeypatch.setattr(PatchExtractor, "measure", counted)
     monkeypatch.setattr(PatchExtractor, "batch_size", BLOCK)
     load(tmp_path)
     whole = bytes_of(tmp_path)

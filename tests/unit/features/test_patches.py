@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from pate.features import Extractor
-from pate.features.features import PublicPictures
 from pate.features.patches import (
     CONTRAST,
     PatchExtractor,
@@ -17,6 +16,7 @@ from pate.features.patches import (
     region_weights,
     spherical_k_means,
 )
+from pate.features.public_pictures import PublicPictures
 from pate.models import LinearStudent
 from pate.progress import unwatched
 from tests.refusals import ANY, Refusal, refused
@@ -91,7 +91,7 @@ def test_features_are_what_the_rule_says(stride: int) -> None:
     ]
     flat = np.log1p(SMALL.compression * np.concatenate(means))
     expected = (flat - extractor.arrays["center"]) @ extractor.arrays["projection"]
-    np.testing.assert_allclose(extractor.features_of(image[None])[0], expected, atol=2e-4)
+    np.testing.assert_allclose(extractor.extract(image[None])[0], expected, atol=2e-4)
 
 
 @pytest.mark.parametrize(("count", "grid"), [(9, 2), (27, 3), (10, 1), (7, 4)])
@@ -112,7 +112,7 @@ def test_a_linear_model_reads_labels_from_features_better_than_from_pixels() -> 
     extractor = fitted()
     pixels = [np.asarray(split.inputs) for split in (data.private, data.test)]
     scores = []
-    for train, test in (pixels, [extractor.features_of(each) for each in pixels]):
+    for train, test in (pixels, [extractor.extract(each) for each in pixels]):
         model = LinearStudent().fit(train, data.private.labels, seed=0)
         scores.append((model.predict(test) == data.test.labels).mean())
     assert scores[1] > 0.8 > 0.7 > scores[0]
@@ -145,7 +145,7 @@ def test_an_extractor_is_read_back_and_a_damaged_one_is_refused(tmp_path: Path) 
     extractor.save(path)
     read = Extractor.load(path, remedy="none")
     images = levels.astype(np.float32) / 255
-    assert read.features_of(images).tobytes() == extractor.features_of(images).tobytes()
+    assert read.extract(images).tobytes() == extractor.extract(images).tobytes()
     assert (read.digest, dict(read.origin)) == (extractor.digest, dict(extractor.origin))
     for damage in (
         lambda data: data[:-8],
@@ -156,7 +156,7 @@ def test_an_extractor_is_read_back_and_a_damaged_one_is_refused(tmp_path: Path) 
         with refused("file", ANY, "extractor of features"):
             Extractor.load(path, remedy="none")
     with refused("pictures.shape[1:]", (1, 12, 12)):
-        read.features_of(images[:, :1])
+        read.extract(images[:, :1])
 
 
 @pytest.mark.parametrize(

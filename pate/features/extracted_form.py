@@ -1,0 +1,110 @@
+"""The preprocessing of a published model that reads features of pictures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.image_form import ImageForm
+from pate.data.pictures import require_image_levels
+from pate.data.pixels import WHITE
+from pate.data.preprocessing import Preprocessing
+from pate.features.extractor import Extractor
+from pate.validation import InvalidValue, require
+
+FILE = "extractor.safetensors"
+"""The name of the extractor's file in a bundle."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExtractedForm(Preprocessing):
+    """A preprocessing that brings pictures to one size and extracts their features."""
+
+    # from pictures of any size to the extractor's; None where only arrays can be given
+    pictures: ImageForm | None
+    extractor: Extractor
+
+    kind: ClassVar[str] = "extracted"
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """No names: features of pictures have none."""
+        return ()
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input: `(num_features,)`."""
+        return (self.extractor.num_features,)
+
+    @property
+    def origin(self) -> Mapping[str, Any]:
+        """The description of the extractor: its kind, dimension, origin and digest; public."""
+        extractor = self.extractor
+        description = {"features": extractor.kind, "dimension": extractor.num_features}
+        return {**description, **extractor.origin, "extractor_sha256": extractor.digest}
+
+    def inputs(self, given: Any) -> NDArray[np.float32]:
+        """Returns the features of pictures, float32 `[n, num_features]`.
+
+        Args:
+            given: files or PIL images, or an array `[n, channels, height, width]` of bytes or of numbers in [0, 1].
+
+        Raises:
+            InvalidValue: a picture cannot be read, or an array has another shape.
+        """
+        picture_shape = self.extractor.picture_shape
+        rule = f"[n, {', '.join(map(str, picture_shape))}]"
+        if isinstance(given, np.ndarray):
+            require(given.shape[1:] == picture_shape, "data.shape", given.shape, rule)
+            require_image_levels("data", given)
+            images = given.astype(np.float32)
+            are_bytes = given.dtype == np.uint8
+            return self.extractor.extract(images / WHITE if are_bytes else images)
+        if self.pictures is None:
+            raise InvalidValue("data", type(given).__name__, rule=f"an array of pictures {rule}")
+        return self.extractor.extract(self.pictures.inputs(given))
+
+    def plain(self) -> dict[str, Any]:
+        """Returns the form as values for JSON; `save` writes the extractor's arrays into a file beside."""
+        extractor = self.extractor
+        return {
+            "kind": self.kind,
+            "pictures": None if self.pictures is None else self.pictures.plain(),
+            "extractor": {
+                "kind": extractor.kind,
+                "file": FILE,
+                "sha256": extractor.digest,
+                "settings": dict(extractor.settings),
+                "origin": dict(extractor.origin),
+            },
+        }
+
+    def save(self, folder: Path | str) -> None:
+        """Writes the extractor's file into a folder."""
+        self.extractor.save(Path(folder, FILE))
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any], folder: Path | str, *, remedy: str) -> Self:
+        """Reads a form.
+
+        Args:
+            values: what `plain` returned.
+            folder: the folder that `save` wrote to.
+            remedy: the advice in an error.
+
+        Raises:
+            DamagedFile: the extractor's file is not the one that `values` name.
+            InvalidValue: the form and the extractor disagree on the size of pictures.
+        """
+        digest = values["extractor"]["sha256"]
+        extractor = Extractor.load(Path(folder, FILE), remedy=remedy, sha256=digest)
+        if values["pictures"] is None:
+            return cls(None, extractor)
+        pictures = ImageForm.from_plain(values["pictures"])
+        shape = pictures.input_shape
+        rule = f"pictures {extractor.picture_shape}"
+        require(shape == extractor.picture_shape, "pictures", shape, rule)
+        return cls(pictures, extractor)

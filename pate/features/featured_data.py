@@ -1,0 +1,190 @@
+"""A data set of pictures, read with features in their place."""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.cache import Blocks, StampedFile, writable
+from pate.data.dataset import Dataset, load_dataset
+from pate.data.image_form import ImageForm
+from pate.data.split import SPLITS, enter_bytes
+from pate.features.extracted_form import FILE, ExtractedForm
+from pate.features.extractor import Extractor, on_all_cores
+from pate.features.features import Features
+from pate.features.public_pictures import PublicPictures
+from pate.files.disk import (
+    DamagedFile,
+    file_digest,
+    locked,
+    make_folder,
+    read_text,
+    remove_partials,
+    write_text,
+)
+from pate.progress import StageOpener, unwatched
+from pate.validation import InvalidValue
+
+Array = NDArray[np.float32]
+
+_BLOCK = 1024  # pictures whose features share a stamp
+_DIGEST = "extractor.sha256"
+_REMEDY = "remove it, and the same command makes it again"
+
+
+@dataclass(frozen=True)
+class FeaturedData:
+    """A reader of a data set of pictures that puts features in their place, for teachers, students and methods alike.
+
+    The extractor is fitted on the public pool and cached, and so are the features of each split: see `StampedFile`.
+    Labels, ids and groups are those of the pictures, and so is the digest by which a budget of several runs knows the
+    records again.
+    """
+
+    data: Any  # the reader of the pictures: an object with `load()`
+    features: Features
+    cache: Path  # the folder for extractors and features, as private as the pictures
+    # A check before anything is fitted, of a blank data set of the same sizes: raises where a plan cannot work on it.
+    check: Callable[[Dataset], object] | None = None
+
+    def load(self, stage: StageOpener = unwatched) -> Dataset:
+        """Reads the pictures, fits the extractor, and extracts features; what the cache has is not done again.
+
+        Raises:
+            InvalidValue: data without pictures, or of a size that the features do not take; the cache cannot be
+                written. All before anything is fitted.
+        """
+        dataset = load_dataset(self.data, stage)
+        kind = type(self.features).__name__.lower()
+        if dataset.kind != "images":
+            rule = f"none: {dataset.name} has no pictures, but {dataset.input_shape[0]} features already"
+            raise InvalidValue("features", kind, rule=rule)
+        pictures = PublicPictures(dataset, self.features.most_pictures)
+        self.features.check(pictures.shape)
+        identity = self.features.identity(pictures)
+        folder = self.cache.expanduser() / f"features-{kind}-{identity[:12]}"
+        if self.check is not None and not _has_extractor(folder):
+            self.check(_with_features(dataset, _blank_features(dataset), None))
+        with writable("features.cache", folder):
+            make_folder(folder)
+        first_features = None
+        # a second process that needs the same extractor waits
+        with nullcontext() if _has_extractor(folder) else locked(folder / "lock"):
+            if not _has_extractor(folder):
+                remove_partials(folder, (re.escape(FILE), re.escape(_DIGEST)))
+                fitted = self.features.fit(pictures, stage)
+                fitted.save(folder / FILE)
+                write_text(folder / _DIGEST, fitted.digest + "\n")
+                first_features = fitted.first_features
+            extractor = Extractor.load(folder / FILE, remedy=_REMEDY)
+        features = {
+            name: _features_of_split(
+                name,
+                getattr(dataset, name).inputs,
+                extractor,
+                folder,
+                stage,
+                first_features=first_features if name == "public" else None,
+            )
+            for name in SPLITS
+        }
+        form = ExtractedForm(cast("ImageForm | None", dataset.preprocessing), extractor)
+        featured = _with_features(dataset, features, form)
+        return replace(featured, private_cells=dataset.private_digest())
+
+
+def _has_extractor(folder: Path) -> bool:
+    """Tells whether a whole extractor lies in the folder."""
+    try:
+        digest = read_text(folder / _DIGEST, remedy=_REMEDY).strip()
+        return digest == file_digest(folder / FILE, remedy=_REMEDY)
+    except (OSError, DamagedFile):
+        return False
+
+
+def _blank_features(dataset: Dataset) -> dict[str, Array]:
+    return {name: np.zeros((len(getattr(dataset, name)), 2), np.float32) for name in SPLITS}
+
+
+def _with_features(
+    dataset: Dataset, inputs: Mapping[str, Array], form: ExtractedForm | None
+) -> Dataset:
+    """Returns the data set with other inputs, by split."""
+    return replace(
+        dataset,
+        kind="features",
+        preprocessing=form,
+        private=replace(dataset.private, inputs=inputs["private"]),
+        public=replace(dataset.public, inputs=inputs["public"]),
+        test=replace(dataset.test, inputs=inputs["test"]),
+    )
+
+
+def _features_of_split(
+    name: str,
+    inputs: Any,
+    extractor: Extractor,
+    folder: Path,
+    stage: StageOpener,
+    *,
+    first_features: Array | None,
+) -> Array:
+    """Returns the features of a split, memory-mapped from a file that is named after its pictures.
+
+    Args:
+        name: of the split.
+        inputs: its pictures, `[n, channels, height, width]`.
+        extractor: computes the features.
+        folder: of the file.
+        stage: opens the stage.
+        first_features: the features of the first pictures, where the fit has computed them.
+    """
+    digest = hashlib.sha256(repr(inputs.shape).encode())
+    enter_bytes(digest, inputs)
+    path = folder / f"{name}-{digest.hexdigest()[:12]}.f32"
+    file = StampedFile(
+        path=path,
+        stamps=path.with_suffix(".stamps"),
+        shape=(len(inputs), extractor.num_features),
+        dtype=np.float32,
+        block=_BLOCK,
+        setting="features.cache",
+    )
+
+    def missing_blocks() -> NDArray[np.int64]:
+        stamps = file.read_stamps()
+        features = file.mapped() if stamps.any() else np.empty((0, 1), np.float32)
+        is_whole = [
+            stamp == _stamp(features[block * _BLOCK : (block + 1) * _BLOCK])
+            for block, stamp in enumerate(stamps)
+        ]
+        return np.flatnonzero(~np.array(is_whole))
+
+    def extract_block(block: int) -> Array:
+        rows = slice(block * _BLOCK, (block + 1) * _BLOCK)
+        if first_features is not None and rows.stop <= len(first_features):
+            return first_features[rows]
+        return extractor.extract(inputs[rows])
+
+    def extract_blocks(numbers: NDArray[np.int64]) -> Iterator[Blocks]:
+        blocks = on_all_cores(extract_block, numbers.tolist())
+        for number, features in zip(numbers, blocks, strict=True):
+            stamps = np.array([_stamp(features)])
+            yield Blocks(np.array([number]), features[None], stamps)
+
+    file.fill(missing_blocks, extract_blocks, f"features of the {name} pictures", stage)
+    # copy on write: a reader may change its features, and the file stays as it is
+    features: Array = file.mapped("c")
+    return features
+
+
+def _stamp(features: Array) -> int:
+    """Returns a number for the bytes of a block of features; never 0, which stands for a missing block."""
+    digest = hashlib.sha256(np.ascontiguousarray(features).data).digest()
+    return int.from_bytes(digest[:8], "big") >> 1 | 1

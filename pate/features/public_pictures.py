@@ -1,0 +1,60 @@
+"""The pictures that features may be fitted on."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.dataset import Dataset
+from pate.data.split import enter_bytes
+from pate.validation import require, require_count, require_kind
+
+Array = NDArray[np.float32]
+
+
+class PublicPictures:
+    """The first pictures of a data set's public pool.
+
+    Formal guarantee: no private or test record can be reached through an object of this class, and no caller chooses
+    the split that a fit reads. The constructor takes a whole data set and keeps `Dataset.public.inputs` alone.
+
+    Args:
+        dataset: a data set of pictures.
+        most: the largest number of pictures.
+
+    Raises:
+        InvalidValue: the data set has no pictures.
+    """
+
+    def __init__(self, dataset: Dataset, most: int = 10_000) -> None:
+        require_kind("dataset", dataset, Dataset, "a pate.data.Dataset")
+        require(dataset.kind == "images", "dataset.kind", dataset.kind, "a data set of pictures")
+        self.inputs: Any = dataset.public.take(slice(0, require_count("most", most))).inputs
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of a picture."""
+        return tuple(self.inputs.shape[1:])
+
+    def batch(self, first: int, size: int) -> Array:
+        """Returns the pictures from number `first` on, at most `size` of them, float32 `[n, *shape]` in [0, 1]."""
+        return np.asarray(self.inputs[first : first + size], np.float32)
+
+    @property
+    def origin(self) -> dict[str, str | int]:
+        """The description of the pictures that features were fitted on; public."""
+        return {
+            "fitted_on": "the public pool",
+            "num_pictures": len(self),
+            "pictures_sha256": self.digest(),
+        }
+
+    def digest(self) -> str:
+        """Returns the SHA-256 digest of the pictures in their order, in hexadecimal."""
+        digest = hashlib.sha256(repr((len(self), self.shape)).encode())
+        enter_bytes(digest, self.inputs)
+        return digest.hexdigest()

@@ -1,0 +1,106 @@
+"""Vectors of texts, chosen by `features=text`."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from pate.data.texts.kinds import TEXT_KINDS
+from pate.data.texts.reading import evenly_spaced, texts_digest
+from pate.data.texts.vectors import TextReader, TextVectors
+from pate.data.texts.weights import WEIGHTS_RULES, Weights
+from pate.features.extractor import Extractor
+from pate.features.features import VERSION, Features
+from pate.features.public_pictures import PublicPictures
+from pate.files.digests import full_text
+from pate.files.disk import DamagedFile, locked, make_folder, read_text, write_text
+from pate.progress import StageOpener, unwatched
+from pate.validation import InvalidValue, require, require_choice, require_count
+
+_REMEDY = "remove it, and the same command makes it again"
+
+
+@dataclass(frozen=True)
+class Text(Features):
+    """A recipe of vectors for the texts of a table or a data set, fitted on the public texts."""
+
+    # `tfidf`: words and parts of words of the public texts; `static`: vectors of words from a file; `encoder`: vectors
+    # of an encoder of sentences
+    kind: str = field(default="tfidf", metadata={"public": True})
+    # file or folder of these vectors, or of the encoder; they must come from public data
+    weights: str | None = None
+    dimension: int = field(default=128, metadata={"public": True})  # numbers a text, at most
+    seed: int = 0  # of the directions
+    cache: str | None = field(default=None, metadata={"private": True})
+
+    def __post_init__(self) -> None:
+        require_choice("features.kind", self.kind, tuple(TEXT_KINDS))
+        rule = WEIGHTS_RULES.get(self.kind)
+        if rule is None:
+            rule = "none beside features.kind=tfidf"
+            require(self.weights is None, "features.weights", self.weights, rule)
+        else:
+            has_weights = self._weights is not None and self._weights.place.exists()
+            require(has_weights, "features.weights", self.weights, f"{rule}, which is there")
+        require_count("features.dimension", self.dimension)
+        require_count("features.seed", self.seed, minimum=0)
+
+    def check(self, picture_shape: tuple[int, int, int]) -> None:
+        """Raises `InvalidValue`: pictures have no texts."""
+        raise InvalidValue("features", "text", rule="data with texts, and these are pictures")
+
+    def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
+        """Raises `TypeError`: pictures have no texts."""
+        raise TypeError("features=text fits no pictures")
+
+    def reader(self, data: Any, cache: Path | str) -> Any:
+        """Returns a reader of the same data with vectors in the place of texts.
+
+        Args:
+            data: a reader of data with texts, such as `Table`.
+            cache: the folder for the vectors.
+
+        Raises:
+            InvalidValue: the data have no texts.
+        """
+        if not isinstance(data, TextReader) or not getattr(data, "text", True):
+            rule = "a column of texts, 'data.text=[NAME]'; or data=wordnet"
+            raise InvalidValue("features", "text", rule=rule)
+        return data.with_text(partial(self.fit_texts, Path(cache).expanduser()))
+
+    def fit_texts(
+        self, cache: Path, texts: Sequence[str], stage: StageOpener = unwatched
+    ) -> TextVectors:
+        """Returns vectors that are fitted on public texts, once for each pool and setting.
+
+        Args:
+            cache: the folder for the fitted transform, and for vectors of texts, block by block.
+            texts: the public texts.
+            stage: opens the stages of the fit.
+        """
+        weights = self._weights
+        # The digest of the weights stands for the place where they lie.
+        settings = {
+            **asdict(self),
+            "cache": None,
+            "weights": None if weights is None else weights.sha256,
+        }
+        key = full_text([VERSION, settings, texts_digest(evenly_spaced(texts))])
+        name = hashlib.sha256(key.encode()).hexdigest()
+        folder = make_folder(cache / f"features-text-{name[:12]}")
+        with locked(folder / "lock"):
+            try:
+                path = folder / read_text(folder / "name", remedy=_REMEDY).strip()
+                vectors = TextVectors.load(path, remedy=_REMEDY, weights=weights)
+            except DamagedFile:  # or a file that is not there yet
+                fit = partial(TEXT_KINDS[self.kind].fit, texts, stage, dimension=self.dimension)
+                vectors = fit(seed=self.seed) if weights is None else fit(weights=weights)
+                vectors.save(folder / vectors.file)
+                write_text(folder / "name", vectors.file + "\n")
+        return replace(vectors, cache=make_folder(folder / "vectors"))
+
+    @cached_property
+    def _weights(self) -> Weights | None:
+        return None if self.weights is None else Weights(Path(self.weights).expanduser())
