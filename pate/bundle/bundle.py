@@ -316,10 +316,12 @@ class Bundle:
         shape = "".join(f", {size}" for size in self.form.input_shape)
         if not isinstance(data, np.ndarray):
             if isinstance(form, TableSchema):
-                inputs, _, strange = form.read_table(as_table(data))
-                for line in form.strange_lines("data", strange, len(inputs)):
+                encoded = form.read_table(as_table(data))
+                for line in form.unknown_cell_remarks(
+                    "data", encoded.unknown_and_missing, len(encoded.features)
+                ):
                     warnings.warn(printable(line), UnlikePublic, stacklevel=3)
-                return inputs
+                return encoded.features
             if form is not None:
                 return form.inputs(data)
             rule = f"an array of shape [n{shape}]; this model knows no columns"

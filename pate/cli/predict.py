@@ -1,4 +1,4 @@
-"""pate-predict: what a published model says of new records, by the names of its labels."""
+"""pate-predict: the labels and probabilities that a published model gives new records, by the names of its labels."""
 
 from pate.extras import require_extra
 
@@ -9,7 +9,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,26 +35,28 @@ _RULES = {
     "data": "the file of the records, or the folder of the pictures",
     "output": "the file to write, such as predictions.csv",
 }
-_PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
-_AT_ONCE = 256
+_PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+_BLOCK_PICTURES = 256  # that are decoded at once
+_MOST_BYTES = 2**36  # of the arrays in an .npz file, against files that would unpack without end
 
-# the names of some records, and the inputs of a model for them
-Block = tuple[list[str], NDArray[np.float32]]
+
+class Block(NamedTuple):
+    """Some records: a name for each, and the inputs `[n, ...]` of a model."""
+
+    names: list[str]
+    inputs: NDArray[np.float32]
 
 
 def predict(config: DictConfig) -> None:
-    """Reads the bundle and the records, a block at a time, and writes a row for each record."""
+    """Reads the bundle and the records, a block at a time, and writes a row for each record.
+
+    Raises:
+        InvalidValue: a setting, the bundle or a record is not as it has to be. No file is left then.
+    """
     require_named(config, _RULES)
     bundle = Bundle.load(str(config.release))
     output = Path(str(config.output))
-    require(output.suffix == ".csv", "output", output, "a file that ends in .csv")
-    require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
-    same = output.exists() and Path(str(config.data)).exists() and output.samefile(str(config.data))
-    require(not same, "output", output, "another file than data=, which would be overwritten")
-    inside = output.resolve().is_relative_to(Path(str(config.release)).resolve())
-    require(
-        not inside, "output", output, "a file outside the folder of the model, which is published"
-    )
+    _require_output(output, data=Path(str(config.data)), release=Path(str(config.release)))
     table = TableFile(
         path=Path(str(config.data)),
         name="data",
@@ -65,98 +67,115 @@ def predict(config: DictConfig) -> None:
         date_order=config.get("date_order"),
         first_year=config.get("first_year"),
     )
-    count = 0
+    are_pictures = table.path.is_dir() or table.path.suffix.lower() in _PICTURE_ENDINGS
+    name_column = config.id or ("file" if are_pictures else "row")
+    label_columns = [
+        column for label in bundle.labels for column in (label, f"{label}_probability")
+    ]
+    num_records = 0
     with replacing(output) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         write = row_writer(text)
-        pictures = table.path.is_dir() or table.path.suffix.lower() in _PICTURES
-        first = config.id or ("file" if pictures else "row")
-        write(
-            [first, *(name for label in bundle.labels for name in (label, f"{label}_probability"))]
-        )
-        for names, inputs in blocks(bundle, table, config.id):
-            probabilities = bundle.model.predict_proba(inputs)
-            held = bundle.decide(probabilities).tolist()
-            for name, cells in zip(names, map(zip, held, probabilities.tolist()), strict=True):
-                write(
-                    [
-                        name,
-                        *(
-                            cell
-                            for label, chance in cells
-                            for cell in (int(label), f"{chance:.6g}")
-                        ),
-                    ]
-                )
-            count += len(names)
+        write([name_column, *label_columns])
+        for block in blocks(bundle, table, config.id):
+            probabilities = bundle.model.predict_proba(block.inputs)
+            labels = bundle.decide(probabilities)
+            for name, bits, chances in zip(
+                block.names, labels.tolist(), probabilities.tolist(), strict=True
+            ):
+                row = [name]
+                for bit, chance in zip(bits, chances, strict=True):
+                    row += [str(int(bit)), f"{chance:.6g}"]
+                write(row)
+            num_records += len(block.names)
         text.flush()
         text.detach()
-    told = f"{output}: {count} records, {len(bundle.labels)} labels, each as 0 or 1 and as a probability"
-    print_lines(told, stderr=True)
+    print_lines(
+        f"{output}: {num_records} records, {len(bundle.labels)} labels, each as 0 or 1 and as a probability",
+        stderr=True,
+    )
 
 
-def blocks(bundle: Bundle, file: TableFile, identity: str | None) -> Iterator[Block]:
-    """Records as the model takes them, with a name each: a row's number from 1, a cell, or a file's name."""
+def _require_output(output: Path, *, data: Path, release: Path) -> None:
+    """Raises unless the output is a CSV file that overwrites no records and is published with no model."""
+    require(output.suffix == ".csv", "output", output, "a file that ends in .csv")
+    require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
+    is_data = output.exists() and data.exists() and output.samefile(data)
+    require(not is_data, "output", output, "another file than data=, which would be overwritten")
+    is_inside = output.resolve().is_relative_to(release.resolve())
+    rule = "a file outside the folder of the model, which is published"
+    require(not is_inside, "output", output, rule)
+
+
+def blocks(bundle: Bundle, file: TableFile, id_column: str | None) -> Iterator[Block]:
+    """Yields records as the model takes them.
+
+    Their names are the cells of the column `id_column`, or the names of pictures, or else the numbers of rows from 1.
+    Raises `InvalidValue` for a file of a kind that the model does not take.
+    """
     form = bundle.form.preprocessing
     path = file.path
-    extracted = form if isinstance(form, ExtractedForm) else None
-    pictures = form if isinstance(form, ImageForm) else None
-    if extracted is not None:
-        pictures = extracted.pictures
     if path.suffix in (".npy", ".npz"):
-        inputs = bundle.inputs(_array(path))
-        yield list(map(str, range(1, len(inputs) + 1))), inputs
-    elif pictures is not None:
-        for names, images in _pictures(pictures, path):
-            yield names, images if extracted is None else extracted.inputs(images)
+        inputs = bundle.inputs(_read_array(path))
+        yield Block(list(map(str, range(1, len(inputs) + 1))), inputs)
+    elif isinstance(form, ImageForm):
+        yield from _picture_blocks(form, path)
+    elif isinstance(form, ExtractedForm) and form.pictures is not None:
+        for pictures in _picture_blocks(form.pictures, path):
+            yield Block(pictures.names, form.inputs(pictures.inputs))
     elif isinstance(form, TableSchema):
-        yield from _table(form, file, identity)
+        yield from _table_blocks(form, file, id_column)
     else:
-        shape = bundle.form.input_shape if extracted is None else extracted.extractor.picture_shape
+        shape = bundle.form.input_shape
+        if isinstance(form, ExtractedForm):
+            shape = form.extractor.picture_shape
         rule = f"an array of shape [n, {', '.join(map(str, shape))}] in an .npy file; this model knows no columns"
         raise InvalidValue("data", path, rule=rule)
 
 
-def _table(schema: TableSchema, file: TableFile, identity: str | None) -> Iterator[Block]:
-    if identity is not None:
-        require_column("id", identity, file.names, f"data={file.path}")
+def _table_blocks(schema: TableSchema, file: TableFile, id_column: str | None) -> Iterator[Block]:
+    """Yields the rows of a table; warns behind the last row of cells that the public file does not know."""
+    if id_column is not None:
+        require_column("id", id_column, file.names, f"data={file.path}")
     require_columns("data", file.names, schema.names)
     schema = replace(schema, spelling=file.spelling(schema.spelling))
-    last = 0
-    counts = np.zeros((len(schema.columns), 2), np.int64)
-    wanted = {*schema.names, identity}
-    for numbers, batch in file.rows([name for name in file.names if name in wanted]):
-        inputs, _, strange = schema.read_table(batch, first_row=int(numbers[0]))
-        counts = counts + strange
-        last = int(numbers[-1]) + 1
-        cells = (
-            [number + 1 for number in numbers]
-            if identity is None
-            else as_texts(batch.column(identity)).to_pylist()
-        )
-        yield ["" if cell is None else str(cell) for cell in cells], inputs
-    for line in schema.strange_lines("data", counts, last):
+    columns = [name for name in file.names if name in schema.names or name == id_column]
+    unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
+    num_rows = 0
+    for numbers, batch in file.rows(columns):
+        encoded = schema.read_table(batch, first_row=int(numbers[0]))
+        unknown_and_missing += encoded.unknown_and_missing
+        num_rows += len(numbers)
+        if id_column is None:
+            names = [str(number + 1) for number in numbers]
+        else:
+            words = as_texts(batch.column(id_column)).to_pylist()
+            names = ["" if word is None else word for word in words]
+        yield Block(names, encoded.features)
+    for line in schema.unknown_cell_remarks("data", unknown_and_missing, num_rows):
         print_lines(f"warning: {line}", stderr=True)
 
 
-def _pictures(form: ImageForm, path: Path) -> Iterator[Block]:
-    rule = f"a folder with pictures ({', '.join(_PICTURES)}), or one picture"
+def _picture_blocks(form: ImageForm, path: Path) -> Iterator[Block]:
+    """Yields the pictures of a folder, or one picture, with values in [0, 1]."""
+    rule = f"a folder with pictures ({', '.join(_PICTURE_ENDINGS)}), or one picture"
     require(path.exists(), "data", path, f"{rule}; this is not there")
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    files = [each for each in files if each.suffix.lower() in _PICTURES]
-    require(len(files) > 0, "data", path, f"{rule}: this model knows pictures, no table")
-    for first in range(0, len(files), _AT_ONCE):
-        some = files[first : first + _AT_ONCE]
-        levels = np.stack([form.levels(file, f"data={file}") for file in some])
-        names = [file.name if file == path else file.relative_to(path).as_posix() for file in some]
-        yield names, levels.astype(np.float32) / np.float32(255)
+    pictures = [file for file in files if file.suffix.lower() in _PICTURE_ENDINGS]
+    require(len(pictures) > 0, "data", path, f"{rule}: this model knows pictures, no table")
+    for first in range(0, len(pictures), _BLOCK_PICTURES):
+        block = pictures[first : first + _BLOCK_PICTURES]
+        levels = np.stack([form.levels(file, f"data={file}") for file in block])
+        names = [file.name if file == path else file.relative_to(path).as_posix() for file in block]
+        yield Block(names, levels.astype(np.float32) / np.float32(255))
 
 
-def _array(path: Path) -> NDArray[Any]:
-    """The array of an .npy file, or the only one, or `inputs`, of an .npz file."""
+def _read_array(path: Path) -> NDArray[Any]:
+    """Returns the array of an .npy file, or the only array, or `inputs`, of an .npz file."""
     if path.suffix == ".npy":
         return read_npy(path)
-    arrays = read_arrays(path, remedy="save it with numpy.savez(FILE, inputs=…)", most=2**36)
+    remedy = "save it with numpy.savez(FILE, inputs=…)"
+    arrays = read_arrays(path, remedy=remedy, most=_MOST_BYTES)
     name = "inputs" if len(arrays) > 1 else next(iter(arrays), "inputs")
     require(name in arrays, "data", path, "an array `inputs`")
     return arrays[name]

@@ -1,4 +1,4 @@
-"""pate-schema: what a public table says of its columns, as a file that people may change."""
+"""pate-schema: the columns of a public table, as a file that people may change."""
 
 from pate.extras import require_extra
 
@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -28,22 +27,15 @@ _RULES = {
     "data": "the file of the public records",
     "output": "the file to write, such as schema.yaml",
 }
-_LISTS = ("labels", "drop", "category", "text", "missing")
-_TEXTS = (
-    "group",
-    "id",
-    "encoding",
-    "decimal",
-    "thousands",
-    "label_separator",
-    "date_order",
-    "first_year",
-)
 _SHARES = re.compile(r"[\d.]+(?:,[\d.]+)+")
 
 
 def write_schema(config: DictConfig) -> None:
-    """Reads the public table, writes its schema and shows it."""
+    """Reads the public table, writes its schema and shows it; deals one file to three where `split` has shares.
+
+    Raises:
+        InvalidValue: a setting or the table is not as it has to be. Files of parts are removed then.
+    """
     require_named(config, _RULES)
     output = Path(str(config.output))
     rule = "the name of a new file: somebody may have changed this one; remove it to have it written anew"
@@ -51,22 +43,14 @@ def write_schema(config: DictConfig) -> None:
     require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
     parts: dict[str, Path] = {}
     try:
-        if (dealing := _dealing(config)) is not None:
+        dealing = _dealing(config)
+        if dealing is not None:
             parts = dealing.write(output.parent)
-        said: dict[str, Any] = {name: tuple(config[name]) for name in _LISTS} | {
-            name: config[name] for name in _TEXTS
-        }
-        split = None if config.split is None or parts else str(config.split)
-        said |= (
-            {"public": str(parts.get("public", config.data))}
-            if split is None
-            else {"path": str(config.data)}
-        )
-        table = Table(split=split, **said)
+        table = _table(config, parts)
         schema = table.public_schema()
-        lines = [*table.public_remarks()]
-        if dealing is not None and (line := dealing.largest_remark()) is not None:
-            lines.append(line)
+        lines = list(table.public_remarks())
+        if dealing is not None and (remark := dealing.largest_remark()) is not None:
+            lines.append(remark)
     except InvalidValue as error:
         for path in parts.values():
             path.unlink()
@@ -75,18 +59,43 @@ def write_schema(config: DictConfig) -> None:
         error.hint = _own_names(error.hint)
         raise
     schema.write(output, _settings_of(table, encoding=str(config.encoding)))
-    page: dict[str, Any] = {
-        "schema": schema,
-        "output": output,
-        "lines": list(map(_own_names, lines)),
-        "parts": parts,
-    }
 
     def own_ways_out(columns: list[str], group: str | None) -> str:
         return _own_names(ways_out(columns, group))
 
-    page["command"] = _command(table, output, parts)
-    print_page("cli/schema.txt", ways_out=own_ways_out, group=config.group, **page)
+    print_page(
+        "cli/schema.txt",
+        ways_out=own_ways_out,
+        group=config.group,
+        schema=schema,
+        output=output,
+        lines=list(map(_own_names, lines)),
+        parts=parts,
+        command=_command(table, output, parts),
+    )
+
+
+def _table(config: DictConfig, parts: Mapping[str, Path]) -> Table:
+    """Returns the reader of the public records: of the file that was dealt, or of the one that `data` names."""
+    has_column_of_splits = config.split is not None and not parts
+    return Table(
+        public=None if has_column_of_splits else str(parts.get("public", config.data)),
+        path=str(config.data) if has_column_of_splits else None,
+        split=str(config.split) if has_column_of_splits else None,
+        labels=tuple(config.labels),
+        group=config.group,
+        id=config.id,
+        drop=tuple(config.drop),
+        category=tuple(config.category),
+        text=tuple(config.text),
+        encoding=config.encoding,
+        decimal=config.decimal,
+        thousands=config.thousands,
+        missing=tuple(config.missing),
+        date_order=config.date_order,
+        first_year=config.first_year,
+        label_separator=config.label_separator,
+    )
 
 
 def _settings_of(table: Table, *, encoding: str) -> TableSettings:
@@ -105,20 +114,19 @@ def _command(table: Table, output: Path, parts: Mapping[str, Path]) -> str:
     """Returns the line that trains by the schema, to paste into a shell.
 
     The private and the test file are those that the command has dealt; else they are called private and test, beside
-    the public one.
+    the public file.
     """
     words = ["pate-train", "data=table", as_setting("data.schema", output)]
     if table.path is not None:
         words += [as_setting("data.path", table.path), as_setting("data.split", table.split)]
     else:
         public = Path(str(table.public))
-        ending = "".join(public.suffixes[-2:] if public.suffix == ".gz" else public.suffixes[-1:])
+        num_endings = 2 if public.suffix == ".gz" else 1
+        ending = "".join(public.suffixes[-num_endings:])
         for split in SPLITS:
-            path = (
-                public
-                if split == "public"
-                else parts.get(split, public.with_name(f"{split}{ending}"))
-            )
+            path = parts.get(split, public.with_name(f"{split}{ending}"))
+            if split == "public":
+                path = public
             words.append(as_setting(f"data.{split}", path))
     if not table.labels:
         words.append("'data.labels=[NAME,NAME]'")
@@ -126,7 +134,7 @@ def _command(table: Table, output: Path, parts: Mapping[str, Path]) -> str:
 
 
 def _dealing(config: DictConfig) -> Dealing | None:
-    """How the file is dealt; None where split is a column, or nothing."""
+    """Returns how the file is dealt; None where `split` is a column, or not set."""
     words = config.split
     if isinstance(words, str) and _SHARES.fullmatch(words):
         words = words.split(",")
@@ -138,24 +146,31 @@ def _dealing(config: DictConfig) -> Dealing | None:
         shares = ()
     rule = "a column, or two shares, of the public and the test part: split=.1,.1"
     require(len(shares) == 2, "split", ",".join(map(str, words)), rule)
+    public_share, test_share = shares
     file = TableFile(
-        Path(str(config.data)),
-        "data",
-        config.encoding,
-        config.decimal,
-        config.thousands,
-        tuple(config.missing),
+        path=Path(str(config.data)),
+        name="data",
+        encoding=config.encoding,
+        decimal=config.decimal,
+        thousands=config.thousands,
+        missing=tuple(config.missing),
     )
-    return Dealing(file, config.group, shares[0], shares[1], config.seed)
+    return Dealing(
+        file=file,
+        group=config.group,
+        public_share=public_share,
+        test_share=test_share,
+        seed=config.seed,
+    )
 
 
 def _own_names(message: str) -> str:
-    """A message of `Table` with the settings of this command: `data.public=` and `data.path=` are `data=` here."""
-    return re.sub(
-        r"\bdata\.(?!public|path)(\w+)(?==)",
-        r"\1",
-        re.sub(r"\bdata\.(public|path)\b", "data", message),
-    )
+    """Returns a message of `Table` with the settings of this command.
+
+    `data.public=` and `data.path=` are `data=` here, and other settings have no `data.` before them.
+    """
+    message = re.sub(r"\bdata\.(public|path)\b", "data", message)
+    return re.sub(r"\bdata\.(?!public|path)(\w+)(?==)", r"\1", message)
 
 
 main = command_of(write_schema, "table_schema", __name__)

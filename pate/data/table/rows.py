@@ -123,7 +123,7 @@ class Rows:
             for column, chunks in words.items():
                 chunks.append(as_texts(known.column(column)))
         self.numbers = np.concatenate(numbers)
-        schema.require_right(
+        schema.require_no_wrong_cell(
             name,
             self._wrong_cells.counts,
             self._wrong_cells.first_rows,

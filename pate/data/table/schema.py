@@ -243,7 +243,7 @@ class TableSchema(Preprocessing):
         require_columns(name, table.column_names, self.names)
         encoded = self.encode(table)
         if table.num_rows:
-            self.require_right(
+            self.require_no_wrong_cell(
                 name,
                 encoded.wrong.sum(axis=0),
                 encoded.wrong.argmax(axis=0) + first_row,
@@ -251,7 +251,7 @@ class TableSchema(Preprocessing):
             )
         return encoded
 
-    def require_right(
+    def require_no_wrong_cell(
         self,
         name: str,
         num_wrong: NDArray[np.int64],
@@ -291,7 +291,7 @@ class TableSchema(Preprocessing):
             f"{prefix}missing=[WORD]"
         )
 
-    def strange_lines(
+    def unknown_cell_remarks(
         self, name: str, counts: NDArray[np.int64], num_records: int
     ) -> Iterator[str]:
         """Yields a line for each column with cells that the public file does not know, at most five.
