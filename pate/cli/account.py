@@ -14,7 +14,7 @@ from pate.accounting import Accountant, Budget
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
 from pate.config import CONFIG_FOLDER, build
-from pate.config.build import maker
+from pate.config.build import part_maker
 from pate.config.schema import members
 from pate.files.disk import make_folder
 from pate.pricing.remedies import watched_search
@@ -62,7 +62,7 @@ def account(config: DictConfig) -> None:
 
 
 def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
-    make = maker(config)
+    make = part_maker(config)
     aggregator = make("aggregator")
     budget = pricing.budget_from_settings(
         target_delta=config.target_delta,

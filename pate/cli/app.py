@@ -34,7 +34,7 @@ from pate.cli.process import (
 )
 from pate.config import command_line
 from pate.config.application import run_application
-from pate.config.build import maker
+from pate.config.build import part_maker
 from pate.config.schema import command_schema
 from pate.config.unused import unused_lines
 from pate.errors import Spelling
@@ -190,7 +190,9 @@ def _given(words: list[str]) -> dict[str, str]:
 def _unused(config: DictConfig, given: Mapping[str, str], command: str) -> list[str]:
     """Returns a line for each setting that was given and changes nothing; none where the task will refuse a part."""
     try:
-        lines = unused_lines(config, given, command, maker(config), has_known_cost=_has_known_cost)
+        lines = unused_lines(
+            config, given, command, part_maker(config), has_known_cost=_has_known_cost
+        )
         return list(lines)
     except (InvalidValue, OSError, OmegaConfBaseException):
         return []

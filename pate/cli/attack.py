@@ -14,7 +14,7 @@ from pate.accounting import Budget
 from pate.auditing.attack import Attack
 from pate.cli import run
 from pate.cli.app import command_of
-from pate.config.build import maker
+from pate.config.build import part_maker
 from pate.report.console import print_found
 from pate.validation import require_choice
 
@@ -32,7 +32,7 @@ _SETTINGS = (
 def attack(config: DictConfig) -> None:
     """Rehearses the configured release with canaries, guesses them, and prints the bound beside the price."""
     require_choice("format", config.format, ("text", "json"))
-    make = maker(config)
+    make = part_maker(config)
     monitor = run.ConsoleMonitor()
     planned = Attack(
         aggregator=make("aggregator"),

@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 from pate.accounting import Adjacency
 from pate.auditing.published_claims import ReleaseParameters, audit_votes
 from pate.cli.app import command_of
-from pate.config.build import maker
+from pate.config.build import part_maker
 from pate.report.console import print_found
 from pate.validation import InvalidValue, require_choice, require_probability
 from pate.votes.foreign import ImportedVotes
@@ -18,7 +18,7 @@ def audit(config: DictConfig) -> None:
     """Reads the votes, prices every release that can be made of them, and prints the prices beside the claims."""
     require_choice("format", config.format, ("text", "json"))
     adjacency = Adjacency.parse(config.adjacency)
-    make = maker(config)
+    make = part_maker(config)
     if OmegaConf.is_missing(config, "votes"):
         raise InvalidValue("votes", "???", rule="the path of an .npy, .npz or .csv file")
     require_probability("target_delta", config.target_delta)

@@ -21,7 +21,7 @@ from pate.cli.monitor import ConsoleMonitor
 from pate.cli.run import default_folder, plain_settings, watched_load
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
 from pate.comparison.frontier import Frontier, Line
-from pate.config.build import build, maker
+from pate.config.build import build, part_maker
 from pate.config.command_line import expand_home
 from pate.config.schema import members
 from pate.data import Dataset
@@ -48,7 +48,7 @@ def compare_from_config(config: DictConfig) -> None:
     settings = {name: all_settings[name] for name in _COMPARED if name in all_settings}
     data_name = str(config.data._target_).rpartition(".")[2].lower()
     output_dir = Path(config.output_dir or default_folder("compare", data_name, settings=settings))
-    make = maker(config)
+    make = part_maker(config)
     monitor = ConsoleMonitor()
     part_words = _words_of_parts(HydraConfig.get().overrides.task)
     other_methods = _other_methods(config)
@@ -177,7 +177,7 @@ def _pate_method(named: str, config: DictConfig, part_words: list[str]) -> PATEM
     # features=kernel changes nothing of teachers that are not kernel teachers, as nothing of other methods
     if "nonlinear" in run_config.teacher:
         run_config.features = config.features
-    make = maker(run_config)
+    make = part_maker(run_config)
     # so that tables can have the experiment of that name beside it
     has_namesake = not is_experiment and name in members("experiment")
     return PATEMethod(

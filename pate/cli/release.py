@@ -16,7 +16,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from pate.aggregators import Aggregator
 from pate.cli import run
 from pate.cli.app import command_of
-from pate.config.build import maker
+from pate.config.build import part_maker
 from pate.config.published import release_settings, told_settings
 from pate.federated import Roll, RoundsOfHolders
 from pate.federated.summed_release import AnswersAwaited, Mailbox
@@ -45,7 +45,7 @@ _RULE = "a vote file of each holder: votes='votes/*.npz', or votes=FILE, or vote
 
 def release(config: DictConfig) -> None:
     """Releases the configured votes, or continues, and says what it cost and what comes next."""
-    aggregator = maker(config)("aggregator")
+    aggregator = part_maker(config)("aggregator")
     if config.roll is not None:
         rule = "nothing beside roll=: holders are asked for sums, round after round"
         require(OmegaConf.is_missing(config, "votes"), "votes", config.get("votes"), rule)
@@ -160,7 +160,7 @@ def _paths(config: DictConfig) -> list[Path]:
 
 def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) -> ReleasePlan:
     """Makes the plan of a configuration."""
-    make = maker(config)
+    make = part_maker(config)
     hydra = HydraConfig.get()
     heading = run.run_heading(
         settings,

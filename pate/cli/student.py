@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
 from pate.cli.run import require_named, watched_load
-from pate.config.build import maker
+from pate.config.build import part_maker
 from pate.config.published import told_settings, with_student
 from pate.data.dataset import require_dataset
 from pate.report.console import print_lines
@@ -32,7 +32,7 @@ def train_student(config: DictConfig) -> None:
     node = OmegaConf.to_container(config.student, resolve=True)
     student = told_settings(config, {"student": node})["student"]
     plan = StudentPlan(
-        student=maker(config)("student"),
+        student=part_maker(config)("student"),
         queries=_queries(config, release, monitor),
         seed=config.seed,
         with_student=partial(with_student, student=student),
@@ -53,7 +53,7 @@ def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Call
         raise InvalidValue("queries", None, rule=rule)
     if config.queries is not None:
         return partial(Queries.read, Path(config.queries), schema=config.table_schema)
-    make = maker(config)
+    make = part_maker(config)
     load = watched_load(make("data"), monitor, make("features"), release)
     return lambda: Queries.of(require_dataset(load()))
 

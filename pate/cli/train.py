@@ -21,7 +21,7 @@ from rich.text import Text
 
 from pate.cli import run
 from pate.cli.app import command_of
-from pate.config.build import maker
+from pate.config.build import part_maker
 from pate.config.command_line import given_settings
 from pate.config.published import public_settings, told_settings
 from pate.extras import require_extra
@@ -69,7 +69,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     if logger == "mlflow":
         require_extra("logger", "mlflow", "mlflow")
     train_settings = run.settings_from(config, TrainSettings)
-    make = maker(config)
+    make = part_maker(config)
     monitor = run.ConsoleMonitor()
     data = make("data")
     plan = Plan(

@@ -15,7 +15,7 @@ from pate.cli import run
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
 from pate.cli.run import require_named
-from pate.config.build import maker
+from pate.config.build import part_maker
 from pate.config.published import holder_settings, told_settings
 from pate.federated import Question, answer_question
 from pate.federated.holder import opening_of, queries_file
@@ -51,7 +51,7 @@ def vote(config: DictConfig) -> None:
 def _plan(
     config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries: Path | None = None
 ) -> HolderPlan:
-    make = maker(config)
+    make = part_maker(config)
     data = make("data")
     if (asked := queries or config.queries) is not None:
         data = AskedData(data, Path(asked))

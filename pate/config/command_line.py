@@ -23,7 +23,7 @@ from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import declared
 from pate.config import papers_words
 from pate.config.application import OPTIONS
-from pate.config.build import GROUPS_OF_CLASSES, located
+from pate.config.classes import GROUPS_OF_CLASSES, find_class
 from pate.config.schema import CONFIG_FOLDER, PATHS, members
 from pate.extras import how_to_install
 from pate.files.plain_yaml import read_yaml
@@ -172,7 +172,7 @@ def require_noise_said(config: DictConfig, given: Mapping[str, str]) -> None:
 def _noise_of(aggregator: DictConfig) -> list[str]:
     """Returns the names of the settings that are an aggregator's noise; none of a class that cannot be loaded."""
     try:
-        kind = located(str(aggregator.get("_target_")))
+        kind = find_class(str(aggregator.get("_target_")))
     except ModuleNotFoundError:
         return []
     if kind is None or not issubclass(kind, Aggregator):

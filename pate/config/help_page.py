@@ -17,7 +17,7 @@ from textwrap import wrap
 
 from omegaconf import DictConfig, OmegaConf
 
-from pate.config.build import GROUPS_OF_CLASSES, located
+from pate.config.classes import GROUPS_OF_CLASSES, find_class
 
 CONFIGURATION = "\nCurrent configuration"  # the line from which on a page is YAML
 # columns
@@ -52,7 +52,7 @@ def settings_of_parts(config: DictConfig) -> str:
         if not isinstance(node, DictConfig) or OmegaConf.is_missing(node, "_target_"):
             continue
         target = str(node.get("_target_"))
-        texts = comments_of(located(target))
+        texts = comments_of(find_class(target))
         names = [str(name) for name in node if name != "_target_"]
         if not names:
             continue

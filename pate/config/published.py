@@ -16,7 +16,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from pate.aggregators import Aggregator
-from pate.config.build import TRUSTED_PREFIXES, is_within, located
+from pate.config.classes import TRUSTED_PREFIXES, find_class, is_within
 from pate.files.plain_yaml import read_yaml
 from pate.files.published_fields import is_scalar, is_seed, published_fields
 from pate.mechanisms import CertifiedTable
@@ -205,7 +205,7 @@ def _component(node: Mapping[str, Any], *, of_data: bool = False) -> dict[str, A
     """
     target = str(node["_target_"])
     ours = is_within(target, ("pate.",) if of_data else TRUSTED_PREFIXES)
-    cls = located(target)
+    cls = find_class(target)
     fields = {} if cls is None else published_fields(cls, node, declared_only=of_data)
     # such as an estimator: numbers, and estimators
     if cls is not None and ours and not (of_data or is_dataclass(cls)):

@@ -20,12 +20,7 @@ import yaml
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import MISSING
 
-from pate.config.build import (
-    GROUPS_OF_CLASSES,
-    class_of,
-    kind_of_group,
-    parts_of_others,
-)
+from pate.config.classes import GROUPS_OF_CLASSES, installed_parts, kind_of_group, trusted_class
 from pate.settings import SETTINGS_OF_COMMAND, names_with, settings_of
 
 _PLAIN: tuple[Any, ...] = (str, int, float, bool, str | None, int | None, float | None, bool | None)
@@ -85,7 +80,7 @@ def folders() -> tuple[Path, ...]:
 def members(group: str) -> tuple[str, ...]:
     """The names that a group can be set to."""
     files = {path.stem for folder in folders() for path in (folder / group).glob("*.yaml")}
-    return tuple(sorted(files | parts_of_others(group).keys()))
+    return tuple(sorted(files | installed_parts(group).keys()))
 
 
 def file_of(group: str, name: str) -> Path | None:
@@ -104,7 +99,7 @@ def choices(*groups: str) -> str:
         width = max(map(len, names)) + 2
         for name in names:
             if (file := file_of(group, name)) is None:
-                about = parts_of_others(group)[name]
+                about = installed_parts(group)[name]
             else:
                 comment = takewhile(
                     lambda line: line.startswith("#"), file.read_text(encoding="utf-8").splitlines()
@@ -184,7 +179,7 @@ def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
     """The schema of a member: that of its class, or open to all where building it will say what is wrong."""
     cls: Any = None
     with suppress(Exception):
-        cls = class_of(target_of(group, name), kind_of_group(group), trusted)
+        cls = trusted_class(target_of(group, name), kind_of_group(group), trusted)
     if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
         return {}
     extra: list[Field] = []
@@ -200,7 +195,7 @@ def target_of(group: str, name: str) -> str | None:
     """The `_target_` of a member, or that of the member of the same group that it begins from; None without one."""
     file = file_of(group, name)
     if file is None:
-        return parts_of_others(group).get(name)
+        return installed_parts(group).get(name)
     try:
         content: Any = yaml.load(file.read_bytes(), yaml.SafeLoader)
         if (found := content.get("_target_")) is not None:

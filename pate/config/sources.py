@@ -16,7 +16,7 @@ from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSou
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
-from pate.config.build import TRUSTED_PREFIXES, parts_of_others
+from pate.config.classes import TRUSTED_PREFIXES, installed_parts
 from pate.config.schema import choices, command_schema, file_of, member_schema, settings_page
 from pate.settings import SETTINGS_OF_COMMAND
 
@@ -53,16 +53,16 @@ class PartSource(ConfigSource):
             return name in SETTINGS_OF_COMMAND
         if group.startswith(f"{_SCHEMA}/"):
             member = group.removeprefix(f"{_SCHEMA}/")
-            return file_of(member, name) is not None or name in parts_of_others(member)
-        return name in parts_of_others(group) and file_of(group, name) is None
+            return file_of(member, name) is not None or name in installed_parts(member)
+        return name in installed_parts(group) and file_of(group, name) is None
 
     def is_group(self, config_path: str) -> bool:
         """Returns whether packages have parts for this group."""
-        return bool(parts_of_others(config_path))
+        return bool(installed_parts(config_path))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         """Returns the names of the parts that packages have for a group."""
-        return [] if results_filter == ObjectType.GROUP else sorted(parts_of_others(config_path))
+        return [] if results_filter == ObjectType.GROUP else sorted(installed_parts(config_path))
 
     def load_config(self, config_path: str) -> ConfigResult:
         """Returns the schema of a command or of a member, or a part as a file would that names its class alone."""
@@ -77,7 +77,7 @@ class PartSource(ConfigSource):
             content = OmegaConf.structured(schema) if isinstance(schema, type) else {}
             content = OmegaConf.create(content)
         else:
-            content = OmegaConf.create({"_target_": parts_of_others(group)[name]})
+            content = OmegaConf.create({"_target_": installed_parts(group)[name]})
         return ConfigResult(
             provider=self.provider,
             path=f"{_SCHEME}://{self.path}",

@@ -14,7 +14,7 @@ from pate.config.schema import members
 if TYPE_CHECKING:
     from pate.aggregators.stable_top_k import StableAggregator
 
-Make = Callable[[str], Any]  # the part of a group, as `maker` makes it
+Make = Callable[[str], Any]  # the part of a group, as `part_maker` makes it
 Reasons = dict[str, str]  # why a setting changes nothing, by its name
 
 _OF_A_TABLE = ("table_order", "table_budget")

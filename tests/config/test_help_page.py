@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pate.config import help_page
-from pate.config.build import located
+from pate.config.classes import find_class
 from pate.config.help_page import comments_of, folded, page_width, settings_of_parts
 from pate.config.schema import CONFIG_FOLDER, FILE_COMMANDS, members, target_of
 from pate.data import Table
@@ -160,7 +160,7 @@ def test_every_setting_of_every_part_that_ships_is_explained() -> None:
     for group in ("data", "features", "teacher", "engine", "aggregator", "student", "method"):
         for name in members(group):
             target = target_of(group, name)
-            cls = None if target is None else located(target)
+            cls = None if target is None else find_class(target)
             if cls is None or not dataclasses.is_dataclass(cls):
                 continue
             texts = comments_of(cls)

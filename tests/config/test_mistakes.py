@@ -134,7 +134,7 @@ MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B ru
         ),
         (
             "techer=mlp",
-            r"techer: expected a key .*, logger \(did you mean teacher or ledger\?\)",
+            r"techer: expected a key .* \(did you mean teacher or ledger\?\)",
         ),
         (
             "aggregator.zzz=1",

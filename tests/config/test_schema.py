@@ -15,7 +15,7 @@ from omegaconf import MISSING, OmegaConf
 
 from pate.comparison import Method
 from pate.config import build, build_aggregator, schema
-from pate.config.build import located
+from pate.config.classes import find_class
 from pate.config.schema import (
     choices,
     command_schema,
@@ -106,7 +106,7 @@ def test_a_member_of_ones_own_is_typed_like_the_one_that_it_begins_from() -> Non
 @pytest.mark.usefixtures("hydra_config")
 def test_a_member_whose_class_cannot_be_loaded_is_composed_unchecked() -> None:
     with pytest.raises(ModuleNotFoundError, match="certainly_not_installed"):
-        located("lacking.Thing")
+        find_class("lacking.Thing")
     assert compose("train", ["aggregator=broken"]).aggregator == {"_target_": "lacking.Thing"}
     for trusted in ("pate.", "lacking."):
         assert member_schema("aggregator", "broken", (trusted,)) == {}

@@ -29,14 +29,13 @@ import pate
 from pate.accounting import Accountant, RdpAccountant
 from pate.aggregators import Aggregator
 from pate.config import CONFIG_FOLDER, register_configs
-from pate.config.build import (
-    build,
-    build_aggregator,
-    class_of,
+from pate.config.build import build, build_aggregator
+from pate.config.classes import (
+    find_class,
+    installed_parts,
+    kind_of_argument,
     kind_of_group,
-    kind_within,
-    located,
-    parts_of_others,
+    trusted_class,
 )
 from pate.config.schema import choices, members
 from pate.data import (
@@ -247,7 +246,7 @@ def package_of(value: Any) -> str:
 
 @pytest.mark.slow
 def test_every_name_leads_to_a_class_of_its_own_package_or_nowhere() -> None:
-    reached = {name: cls for name in names() if (cls := located(name)) is not None}
+    reached = {name: cls for name in names() if (cls := find_class(name)) is not None}
     for name, cls in reached.items():
         assert isinstance(cls, type) and package_of(cls) == name.partition(".")[0], name
         assert not isinstance(names()[name], ModuleType), name
@@ -273,7 +272,7 @@ def test_a_group_takes_exactly_the_subclasses_of_its_base(group: str) -> None:
     passed = set()
     for name in names():
         try:
-            passed.add(class_of(name, kind_of_group(group), ("pate.", "sklearn.")))
+            passed.add(trusted_class(name, kind_of_group(group), ("pate.", "sklearn.")))
         except InvalidValue:
             continue
     classes = {
@@ -296,7 +295,7 @@ def test_a_group_takes_exactly_the_subclasses_of_its_base(group: str) -> None:
 @pytest.mark.slow
 def test_a_data_set_is_one_that_loads_itself() -> None:
     kind = kind_of_group("data")
-    found = {cls for name in names() if (cls := located(name)) is not None and kind.accepts(cls)}
+    found = {cls for name in names() if (cls := find_class(name)) is not None and kind.accepts(cls)}
     public = {
         Arrays,
         CelebA,
@@ -355,7 +354,7 @@ NESTED: list[tuple[type | None, str, type, bool]] = [
 def test_a_field_takes_what_its_annotation_says(
     outer: type | None, name: str, inner: type, good: bool
 ) -> None:
-    assert kind_within(outer, name).accepts(inner) is good
+    assert kind_of_argument(outer, name).accepts(inner) is good
 
 
 LOGISTIC = node_of("sklearn.linear_model.LogisticRegression", C=3)
@@ -449,9 +448,9 @@ def parts_of_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         (tmp_path / name).write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    parts_of_others.cache_clear()
+    installed_parts.cache_clear()
     yield
-    parts_of_others.cache_clear()
+    installed_parts.cache_clear()
     for name in [name for name in sys.modules if name.partition(".")[0] == "their_parts"]:
         del sys.modules[name]
 

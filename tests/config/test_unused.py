@@ -17,7 +17,7 @@ from pate.accounting.event_json import event_to_json
 from pate.aggregators import Aggregator, StableFixedTopK, StableTopK
 from pate.aggregators.record import MemoryRecord
 from pate.auditing.aggregator_cost import has_known_cost
-from pate.config.build import maker
+from pate.config.build import part_maker
 from pate.config.schema import members
 from pate.config.unused import (
     of_aggregator,
@@ -126,7 +126,7 @@ def others_of(aggregator: Aggregator) -> Iterator[tuple[str, Aggregator]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", members("aggregator"))
 def test_fields_of_aggregators(composed: Callable[..., Any], name: str) -> None:
-    aggregator = maker(composed(f"aggregator={name}"))("aggregator")
+    aggregator = part_maker(composed(f"aggregator={name}"))("aggregator")
     if aggregator.expects_prior or aggregator.reads is TeacherVotes:
         pytest.skip("made-up votes have no student and no confidences")
     of_given = of_aggregator(aggregator, is_solved=False)
@@ -263,7 +263,9 @@ def test_what_is_given_and_changes_nothing_is_named(
 ) -> None:
     config = composed(*words.split())
     given = dict(word.split("=") for word in words.split())
-    lines = list(unused_lines(config, given, "train", maker(config), has_known_cost=has_known_cost))
+    lines = list(
+        unused_lines(config, given, "train", part_maker(config), has_known_cost=has_known_cost)
+    )
     assert [line.partition(": changes nothing: ")[0] for line in lines] == told
 
 

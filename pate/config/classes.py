@@ -1,0 +1,225 @@
+"""The classes that a configuration may name: they are found by name and judged before any object is built.
+
+A configuration is no code. A `_target_` may name a class that is defined in a trusted package and of the kind that its
+slot takes, and nothing else. So neither a function such as `os.system` nor a class that somebody smuggled into another
+package's namespace can be reached.
+"""
+
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+from pate.validation import InvalidValue
+
+TRUSTED_PREFIXES = ("pate.", "sklearn.")
+
+_NAME = re.compile(r"[A-Za-z]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
+_PRIVATE_MODULES = {"conftest", "experimental", "externals", "tests"}  # of scikit-learn
+_IN_SKLEARN = "within an estimator"
+_BASES = {
+    "accountant": "pate.accounting.Accountant",
+    "aggregator": "pate.aggregators.Aggregator",
+    "engine": "pate.teachers.Engine",
+    "estimator": "sklearn.base.BaseEstimator",
+    "features": "pate.features.Features",
+    "method": "pate.comparison.Method",
+    "student": "pate.student.Student",
+    "teacher": "pate.teachers.Voter",
+    _IN_SKLEARN: "sklearn.base.BaseEstimator or sklearn.gaussian_process.kernels.Kernel or "
+    "sklearn.model_selection.BaseCrossValidator or sklearn.model_selection.BaseShuffleSplit",
+}
+_ENTRY_POINTS = {
+    "aggregator": "pate.aggregators",
+    "data": "pate.data",
+    "student": "pate.students",
+    "teacher": "pate.teachers",
+}
+GROUPS_OF_CLASSES = ("data", *(slot for slot in _BASES if slot != _IN_SKLEARN))
+"""The slots that have a name: the groups of the configuration, and the estimator in a teacher."""
+
+
+class Kind(NamedTuple):
+    """The classes that a slot takes."""
+
+    rule: str  # for messages, such as "a subclass of pate.teachers.Voter"
+    accepts: Callable[[type], bool]
+
+
+@cache
+def installed_parts(group: str) -> Mapping[str, str]:
+    """Returns the `_target_` of each part that an installed package has for a group, by the part's name.
+
+    The names come from the packages' entry points; nothing of a package is loaded.
+    """
+    points = entry_points(group=_ENTRY_POINTS[group]) if group in _ENTRY_POINTS else ()
+    return {point.name: f"{point.module}.{point.attr}" for point in points if point.attr}
+
+
+def is_within(name: str, prefixes: tuple[str, ...]) -> bool:
+    """Tells whether a dotted name is one of some modules or lies in one; `mine.` and `mine` are the same module."""
+    modules = [prefix.rstrip(".") for prefix in prefixes]
+    return any(name == module or name.startswith(f"{module}.") for module in modules)
+
+
+def is_class_name(target: str) -> bool:
+    """Tells whether a class may be loaded by a name: dotted, without dunders; of scikit-learn a public name."""
+    if not _NAME.fullmatch(target):
+        return False
+    package, *modules, cls = target.split(".")
+    if any(part.startswith("__") for part in (package, *modules, cls)):
+        return False
+    if package != "sklearn":
+        return True
+    return not any(module.startswith("_") or module in _PRIVATE_MODULES for module in modules)
+
+
+def trusted_class(target: Any, kind: Kind, trusted: tuple[str, ...]) -> type:
+    """Returns the class that a `_target_` names.
+
+    Args:
+        target: the value of the `_target_`.
+        kind: the classes that the slot takes.
+        trusted: prefixes of the modules whose classes may be loaded. A part that an installed package names by an entry
+            point is trusted as well, as whoever installed the package trusts it.
+
+    Raises:
+        InvalidValue: no such class, a class that is defined elsewhere, of another kind, or abstract.
+    """
+    is_part = any(target in installed_parts(group).values() for group in _ENTRY_POINTS)
+    cls = None
+    rule = f"a name that begins with {' or '.join(trusted)}, or with a prefix in allowed_targets"
+    if isinstance(target, str) and (is_part or is_within(target, trusted)):
+        missing_module = ""
+        try:
+            cls = find_class(target)
+        except ModuleNotFoundError as error:
+            missing_module = f": it needs {error.name}"
+        rule = f"a class that can be imported{missing_module}: install its package, or put its folder into PYTHONPATH"
+        rule += "; public, such as sklearn.svm.SVC, no function, and no name of another package within it"
+    if cls is not None and (is_part or is_within(cls.__module__, trusted)):
+        rule = kind.rule
+        if kind.accepts(cls):
+            missing_methods = sorted(getattr(cls, "__abstractmethods__", ()))
+            if not missing_methods:
+                return cls
+            rule = f"a class with {' and '.join(missing_methods)}"
+    raise InvalidValue("_target_", target, rule=rule)
+
+
+def find_class(target: str) -> type | None:
+    """Returns the class of a dotted name; None where there is no such class. Nothing is called.
+
+    Modules are loaded one within the other, and only of the package that the name begins with. An attribute is read
+    from the innermost module alone, never through a module that it holds. The result has to be a class that is defined
+    in the same package, under its own name: `pate.x.np.testing.runstring` leads nowhere.
+
+    Raises:
+        ModuleNotFoundError: a module of the name needs another module that is not installed.
+    """
+    if not is_class_name(target):
+        return None
+    names = target.split(".")
+    package = names[0]
+    module = None
+    while len(names) > 1 and (module is None or hasattr(module, "__path__")):
+        name = package if module is None else f"{module.__name__}.{names[0]}"
+        try:
+            module = import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            break
+        names = names[1:]
+    cls: Any = getattr(module, names[0], None)
+    for name in names[1:]:  # a class within a class
+        cls = vars(cls).get(name) if isinstance(cls, type) else None
+    if not isinstance(cls, type) or not is_within(cls.__module__, (package,)):
+        return None
+    return cls if cls is _definition(cls) else None
+
+
+def _definition(cls: type) -> Any:
+    """Returns the object at the place where a class says that it was defined."""
+    definition: Any = sys.modules.get(cls.__module__)
+    for name in cls.__qualname__.split("."):
+        has_names = isinstance(definition, (type, ModuleType))
+        definition = vars(definition).get(name) if has_names else None
+    return definition
+
+
+def kind_of_group(group: str) -> Kind:
+    """Returns the kind of a group's classes: subclasses of its base; for data, classes with `load()`."""
+    if group == "data":
+
+        def loads(cls: type) -> bool:
+            return _has_method(cls, "load", num_arguments=0)
+
+        return Kind("a class with a method load() that needs no argument", loads)
+
+    def is_subclass(cls: type) -> bool:
+        names = [base.rpartition(".") for base in _BASES[group].split(" or ")]
+        bases = tuple(getattr(import_module(module), name) for module, _, name in names)
+        return issubclass(cls, bases)
+
+    return Kind(f"a subclass of {_BASES[group]}", is_subclass)
+
+
+def kind_of_argument(cls: type | None, name: str) -> Kind:
+    """Returns the kind of the objects that an argument of a class takes, alone or in a sequence or mapping.
+
+    These are parts of a run, callables of one number, and instances of the classes in the argument's annotation; or
+    what `metadata={"kind": "estimator"}` of a field declares.
+
+    Args:
+        cls: the class; None for a class of scikit-learn, which annotates no argument.
+        name: of the argument.
+    """
+    if cls is None:
+        return kind_of_group(_IN_SKLEARN)
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    for field in fields:
+        if field.name == name and "kind" in field.metadata:
+            return kind_of_group(field.metadata["kind"])
+    try:
+        hints = get_type_hints(cls if fields else vars(cls).get("__init__", cls))
+    except (NameError, TypeError):  # annotations that cannot be read
+        hints = {}
+    annotated = tuple(
+        hint for hint in _classes_in(hints.get(name)) if hint.__module__ != "builtins"
+    )
+
+    def accepts(inner: type) -> bool:
+        is_part = any(kind_of_group(group).accepts(inner) for group in GROUPS_OF_CLASSES)
+        is_callable = _has_method(inner, "__call__", num_arguments=1)
+        return is_part or is_callable or issubclass(inner, annotated)
+
+    rule = f"a part of a run ({', '.join(GROUPS_OF_CLASSES)}), or a class that the annotation of {name} names"
+    return Kind(rule, accepts)
+
+
+def _classes_in(hint: Any) -> Iterator[type]:
+    """Yields the classes in an annotation, also those of a container's items."""
+    if isinstance(hint, type) and not get_args(hint):
+        yield hint
+    for inner in get_args(hint):
+        yield from _classes_in(inner)
+
+
+def _has_method(cls: type, method: str, *, num_arguments: int) -> bool:
+    """Tells whether instances have a method that can be called with so many positional arguments."""
+    function = inspect.getattr_static(cls, method, None)
+    if not isinstance(function, FunctionType):
+        return False
+    arguments = [None] * (1 + num_arguments)  # with self
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        return False
+    return True
