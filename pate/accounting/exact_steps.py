@@ -26,6 +26,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from pate.accounting import events
+from pate.accounting.discrete_pairs import Pair
 from pate.accounting.events import LeafEvent
 from pate.accounting.exact_grid import LossGrid, Shift, Shifts
 from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum, discretized_loss
@@ -35,7 +36,6 @@ from pate.accounting.special import Array, log_expit
 from pate.accounting.winner import (
     LARGEST_MULTIPLIER,
     SMALLEST_MULTIPLIER,
-    Pair,
     Winner,
     winner_pairs,
 )

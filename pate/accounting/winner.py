@@ -1,437 +1,280 @@
-"""The price of a noisy maximum that releases the winner alone, where one or two counts move (docs/proofs/winner.md).
+"""The price of a noisy maximum that releases the winner alone, where one or two counts move by at most 1.
 
-First the law of a winner, pairs of distributions that dominate it, and bounds on how its law bends. A cover of the
-plane of places has a pair above each part. From these follow the Renyi curve, and the tree for optimal composition.
+Divide all counts by the noise's standard deviation: the noise is N(0, 1), and a count moves by at most shift =
+1 / noise multiplier. Reveal also the largest noisy count of those that do not move: the pair of laws becomes the worst
+pair over the places (a, b) of the moving counts above that maximum (docs/proofs/winner.md, steps 1-3).
+
+With one moving count the release is a bit, Z > t with Z ~ N(0, 1) against N(shift, 1). With two, the plane of places is
+covered by four regions, and in each region some discrete pair dominates every law (`winner_law`, `discrete_pairs`):
+
+    a < -1.8 or b < -1.8   a censored normal that moves by shift, and a normal that moves by shift,
+    a + b > 2.8            a bit of a normal that moves by sqrt 2 shift; with probability <= 0.024 the whole normal,
+    in between             squares, each dominated by the mixture of its corners' pairs, raised by the law's bend.
+
+From these pairs follow the Renyi curve, log E_Q[(P/Q)^a] / (a - 1) at the worst pair, and the tree of pairs of which
+optimal composition takes the worst.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting.special import Array, gauss_legendre, log_ndtr, lower_hull, ndtr
-
-Range = tuple[Array, Array]
+from pate.accounting.discrete_pairs import (
+    FARTHEST,
+    Pair,
+    censored_pair,
+    gaussian_pair,
+    largest_excess_moment,
+    pair_above_pairs,
+    pair_above_points,
+)
+from pate.accounting.special import Array, log_ndtr, ndtr
+from pate.accounting.winner_law import (
+    bend_of_change,
+    bend_of_mass,
+    bend_of_rest,
+    curve_points,
+    moved_mass,
+)
 
 SMALLEST_MULTIPLIER = 0.25
 LARGEST_MULTIPLIER = 1e7
-"""With less noise, or more, the counts themselves are priced."""
-_MANY_NODES = 64
-_FEW_NODES = 16
-_FARTHEST_PLACE = 9.0
-# standard deviations: what lies beyond has a mass of 5e-17 and is missing, or by a closed form
-_FARTHEST = 8.3
-_LEAST_EXCESS = -1 + 2.0**-50  # below it is rounding
-_TANGENTS = np.array(
-    [-_FARTHEST, -6.0, -4.5, -3.25, -2.25, -1.5, 1.5, 2.25, 3.25, 4.5, 6.0, _FARTHEST]
-)
-_LOWEST = -1.8  # of a place: below it its count is censored
-_HIGHEST_SUM = 2.8  # of both places: above it one bit is released, but for a share
-# where the threshold of a bit is farther off than this, the censored statistic is released
-_FAR_BIT = 2.4
-_HALF = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
-_THRESHOLDS = np.append(-_HALF[:0:-1], _HALF)
-_SMALL = 1e-3  # a shift so small that the squares for it are good for all
-_TARGET = 1.3  # of a corner's cost; no law's second moment over shift**2 exceeds 1.2800
-_SKEW = 0.1  # what large losses count extra
-# slope over shift: beyond it the test curve of the two counts themselves cuts the pairs off
+"""With less noise than the smallest multiplier, or more than the largest, the counts themselves are priced."""
+_LOWEST_PLACE = -1.8  # a count at a lower place is censored
+_HIGHEST_SUM = 2.8  # of both places: above it a bit is released, but for a rare event
+# A bit whose threshold is farther off than this is a function of a normal that is censored there.
+_FARTHEST_BIT = 2.4
+_HALF_OF_THRESHOLDS = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
+_THRESHOLDS = np.append(-_HALF_OF_THRESHOLDS[:0:-1], _HALF_OF_THRESHOLDS)
+_SMALL_SHIFT = 1e-3  # the squares of so small a shift serve all shifts
+_LARGEST_COST = 1.3  # of a corner of a square; no law's second moment over shift^2 exceeds 1.2800
+_SKEW = 0.1  # the weight of large losses in the cost of a corner
+# Slope over shift: beyond it the test curve of the two counts themselves cuts the pairs off.
 _STEEPEST = 4.0
 _WIDEST = 0.64
 _NARROWEST = 0.16
 _CORNERS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-_OF_CORNERS = 1e-13
-# the largest first and second derivative of the normal density
-_BEND_OF_NORMAL = 0.2420
+_CORNER_ROUNDING = 1e-13  # of the points at corners
+# the largest |phi'| and |phi''|: bends of a normal's distribution function and of its density
+_BEND_OF_MASS = 0.2420
 _BEND_OF_DENSITY = 0.3990
 _ROUNDING = 2.0**-50
-_UP = 1 + 1e-12
-_STEPS = np.array([0.0, 0.6, 1.2, 1.8, 2.6, 3.6, 5.0, _FARTHEST])
-_EDGES = np.append(-_STEPS[:0:-1], _STEPS)
-_FEW_PAIRS = 40
-
-
-def density(z: Array) -> Array:
-    """Of a standard normal."""
-    return np.asarray(np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi))
-
-
-def moved_mass(z: Array, shift: float) -> Array:
-    """Φ(z) - Φ(z - shift), to its last digits however small the shift: `[N]`."""
-    nodes, weights = gauss_legendre(_FEW_NODES)
-    steps = shift * (1 + nodes) / 2
-    return np.asarray(shift / 2 * (density(z[:, None] - steps) @ weights))
-
-
-def vertices(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
-    """The points of the pair's test curve that can matter: Q(S) and P(S) - Q(S) of four sets of outcomes, `[4, N]`."""
-    nodes, weights = gauss_legendre(_FEW_NODES)
-    steps = shift * (1 + nodes) / 2
-    falls = density(a[:, None] - steps) * ndtr(-b[:, None] - steps)
-    rises = ndtr(-a[:, None] + steps) * density(b[:, None] + steps)
-    either = ndtr((a + b) / math.sqrt(2)) * moved_mass((a - b) / math.sqrt(2), math.sqrt(2) * shift)
-    first = shift / 2 * (falls @ weights) + either
-    rest = shift / 2 * ((rises - falls) @ weights)
-    # Q of the first is P(X > max(0, Y)), by quadrature; wrong by about 1e-15.
-    own = (a - shift)[:, None]
-    other = (b + shift)[:, None]
-    low = np.maximum(0.0, own - _FARTHEST_PLACE)
-    high = np.maximum(own + _FARTHEST_PLACE, _FARTHEST_PLACE)
-    many_nodes, many_weights = gauss_legendre(_MANY_NODES)
-    half = (high - low) / 2
-    x = half * many_nodes + (high + low) / 2
-    q_first = half[:, 0] * ((density(x - own) * ndtr(x - other)) @ many_weights)
-    q_rest = ndtr(-a + shift) * ndtr(-b - shift)
-    # first; first or rest; rest; either count
-    masses = np.stack([q_first, q_first + q_rest, q_rest, 1 - q_rest])
-    return masses, np.stack([first, first + rest, rest, -rest])
-
-
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """Outcomes with their masses under Q and P = Q (1 + excess)."""
-
-    masses: Array  # `[K]` under Q
-    excess: Array  # `[K]` P / Q - 1
-    missing: float = 0.0  # mass of P on an infinite loss
-    parts: tuple[Pair, ...] = ()  # pairs below it, in a tree
-
-    @property
-    def losses(self) -> Array:
-        """The privacy loss of each outcome; -inf for one that has become impossible."""
-        with np.errstate(divide="ignore"):  # -inf where an outcome has become impossible
-            return np.log1p(self.excess)
-
-    def beside(self, other: Pair, *, share: float) -> Pair:
-        """The experiment that is the other one with probability `share`, and says so."""
-        masses = np.concatenate([(1 - share) * self.masses, share * other.masses])
-        missing = (1 - share) * self.missing + share * other.missing
-        return Pair(masses, np.concatenate([self.excess, other.excess]), missing)
-
-    def times(self, other: Pair) -> Pair:
-        """Both experiments, independent of each other."""
-        masses = np.outer(self.masses, other.masses).ravel()
-        excess = (self.excess[:, None] + other.excess + np.outer(self.excess, other.excess)).ravel()
-        return Pair(masses, excess, self.missing + other.missing)
-
-
-def polygon(q: Array, height: Array, *, shift: float) -> Pair:
-    """The least pair with a curve above these points `[N]`, cut off where no test of N(shift, 1) and N(0, 1) gets."""
-    x, y = _upper_hull(np.concatenate([[0.0, 1.0], q]), np.concatenate([[0.0, 0.0], height]))
-    width = np.diff(x)
-    tangent_q, tangent_height, tangent_slope = _curve(_TANGENTS, shift)
-    slopes = np.concatenate([np.diff(y) / width, tangent_slope])
-    offsets = np.concatenate([y[:-1], tangent_height]) - slopes * np.concatenate(
-        [x[:-1], tangent_q]
-    )
-    # fewer lines are higher ones
-    needed = (slopes >= tangent_slope[0]) & (slopes <= tangent_slope[-1])
-    # The pair whose curve is the least of these lines on [0, 1], which are the corners of a hull.
-    slopes, raised = (side[::-1] for side in _upper_hull(slopes[needed], -offsets[needed]))
-    corners = np.concatenate([[0.0], np.diff(raised) / np.diff(slopes), [1.0]]).clip(0, 1)
-    masses = np.diff(np.maximum.accumulate(corners))
-    return Pair(masses[masses > 0], slopes[masses > 0], max(-float(raised.max()), 0.0))
-
-
-def censored_pair(shift: float, threshold: float, *, falls: bool) -> Pair:
-    """max(Z, threshold) of Z under P = N(0, 1) and Q = N(-shift, 1), or N(shift, 1) where it rises: few outcomes."""
-    beyond = np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0])
-    if falls:
-        edges = np.append(threshold + shift + beyond, _FARTHEST + shift)
-        q = ndtr(threshold + shift)
-        moved = moved_mass(np.array([threshold + shift]), shift)
-    else:
-        edges = np.append(-_FARTHEST, -threshold + shift - beyond[::-1])
-        q = ndtr(threshold - shift)
-        moved = -moved_mass(np.array([threshold]), shift)
-    above = gaussian_pair(shift, edges)
-    return Pair(np.append(above.masses, q), np.append(above.excess, -moved / q), above.missing)
-
-
-def gaussian_pair(shift: float, edges: Array) -> Pair:
-    """Cells of N(shift, 1) against N(0, 1), their masses moved to both ends; what is far above the last is missing."""
-    q, height, slopes = _curve(edges, shift)  # q falls, slopes rise
-    width = ndtr(edges[1:]) - ndtr(edges[:-1])
-    rise = height[:-1] - height[1:]
-    upper = np.clip((rise - slopes[:-1] * width) / (slopes[1:] - slopes[:-1]), 0.0, width)
-    masses = np.zeros(len(edges))
-    masses[1:] += upper
-    masses[:-1] += width - upper
-    if edges[0] <= -_FARTHEST:
-        masses[0] += ndtr(edges[0])
-    return Pair(masses, slopes, float(q[-1] + height[-1]) if edges[-1] >= _FARTHEST else 0.0)
-
-
-def _curve(z: Array, shift: float) -> tuple[Array, Array, Array]:
-    return (
-        np.asarray(ndtr(-z)),
-        moved_mass(z, shift),
-        np.asarray(np.expm1(z * shift - shift * shift / 2)),
-    )
-
-
-def _upper_hull(x: Array, y: Array) -> tuple[Array, Array]:
-    """The corners of the least concave function above points."""
-    order = np.lexsort((-y, x))
-    order = order[np.append(True, np.diff(x[order]) > 0)]  # the highest of those at one place
-    corners = order[lower_hull(x[order], -y[order])]
-    return x[corners], y[corners]
-
-
-def bend_of_mass(own: Range, other: Range, difference: Range, total: Range) -> Array:
-    """Of P(X > max(0, Y)): the sum of both second derivatives' absolute values, `own` the place of X."""
-    # In the place of X it is φ(a) Φ(-b) + φ(d) Φ(t) / √2, in that of Y it is -φ(d) Φ(t) / √2, with d = (a - b) / √2 and
-    # t = (a + b) / √2.
-    both = density(np.clip(0.0, *difference)) * density(np.clip(0.0, *total))
-    crossed = (_slope(difference) * ndtr(total[1]) + both) / 2
-    return np.asarray(_slope(own) * ndtr(-other[0]) + 2 * crossed)
-
-
-def bend_of_change(own: Range, other: Range, difference: Range, total: Range) -> Array:
-    """Of the derivative of P(X > max(0, Y)) as a falls and b rises, downwards: the sum of both second derivatives."""
-    # It is φ(a) Φ(-b) + √2 φ(d) Φ(t); its second derivatives are, in a, φ''(a) Φ(-b) and, in b, φ(a) b φ(b), and of the
-    # other term (φ'' Φ ± 2 φ' φ + φ φ') / √2.
-    bulge = _bulge(difference) * ndtr(total[1]) + 2 * _slope(difference) * density(
-        np.clip(0.0, *total)
-    )
-    crossed = (bulge + density(np.clip(0.0, *difference)) * _rise(total)) / 2**0.5
-    alone = _bulge(own) * ndtr(-other[0]) + density(np.clip(0.0, *own)) * _rise(
-        (-other[1], -other[0])
-    )
-    return np.asarray(alone + 2 * crossed)
-
-
-def bend_of_rest(own: Range, other: Range) -> Array:
-    """Of the derivative of P(X < 0 and Y < 0), -φ(a) Φ(-b) + Φ(-a) φ(b), as a falls and b rises, downwards."""
-    # The largest φ''(x) = (x² - 1) φ(x) is at ±√3.
-    top = 2 * density(np.sqrt([3.0]))
-    dip = _largest(lambda x: (x * x - 1) * density(x), own, (-(3**0.5), 3**0.5), top)
-    falling = dip * ndtr(-other[0]) + density(np.clip(0.0, *own)) * _rise(other)
-    rising = _rise((-own[1], -own[0])) * density(np.clip(0.0, *other)) + ndtr(-own[0]) * _bulge(
-        other
-    )
-    return np.asarray(falling + rising)
-
-
-def _slope(places: Range) -> Array:
-    """The largest |φ'| = |x| φ(x), which rises up to 1 and then falls."""
-    return _largest(lambda x: np.abs(x) * density(x), places, (-1.0, 1.0), density(np.ones(1)))
-
-
-def _rise(places: Range) -> Array:
-    """The largest x φ(x), at least 0."""
-    return _largest(lambda x: x * density(x), places, (1.0,), density(np.ones(1)))
-
-
-def _largest(
-    function: Callable[[Array], Array], places: Range, tops: tuple[float, ...], top: Array
-) -> Array:
-    """The largest value between two places, at least 0: at an end, or the top where it lies between."""
-    inside = np.any([(places[0] <= x) & (x <= places[1]) for x in tops], axis=0)
-    return np.maximum(np.maximum(*map(function, places)), np.where(inside, top, 0.0))
-
-
-def _bulge(places: Range) -> Array:
-    """The largest -φ''(x) = (1 - x²) φ(x), at least 0: at the place nearest to 0 where that is within 1."""
-    x: Array = np.clip(0.0, *places)
-    return np.maximum((1 - x * x) * density(x), 0.0)
+_ROUNDED_UP = 1 + 1e-12  # the factor that covers the rounding of a few operations
+_POSITIVE_EDGES = np.array([0.0, 0.6, 1.2, 1.8, 2.6, 3.6, 5.0, FARTHEST])
+_EDGES = np.append(-_POSITIVE_EDGES[:0:-1], _POSITIVE_EDGES)
+_LARGEST_NUM_ROOTS = 40  # of the trees of pairs
 
 
 @lru_cache(maxsize=64)
 def bits(shift: float) -> tuple[Pair, ...]:
-    """Pairs above every bit "Z > t" of N(shift, 1) and N(0, 1) with shift - t in -_FAR_BIT.._FAR_BIT."""
+    """Returns pairs above every bit "Z > t" of N(shift, 1) and N(0, 1) with |shift - t| <= 2.4."""
     steps = np.diff(_THRESHOLDS)
-    width = np.maximum(np.append(steps, 0), np.append(0, steps))
+    widths = np.maximum(np.append(steps, 0), np.append(0, steps))
     q = ndtr(_THRESHOLDS - shift)
-    height = moved_mass(_THRESHOLDS, shift)
-    # Between two thresholds the curve's point lies within the bend from the chord.
-    slack = width**2 / 8 * _BEND_OF_NORMAL + _OF_CORNERS
-    above = height + (width**2 / 8 * _BEND_OF_DENSITY + _OF_CORNERS) * shift
-    return tuple(_polygons(q[None], above[None], slack, shift))
+    heights = moved_mass(_THRESHOLDS, shift)
+    # Between two thresholds the curve's point lies within width^2 / 8 times the bend from the chord.
+    slack = widths**2 / 8 * _BEND_OF_MASS + _CORNER_ROUNDING
+    raised = heights + (widths**2 / 8 * _BEND_OF_DENSITY + _CORNER_ROUNDING) * shift
+    return tuple(_pairs_above(q[None], raised[None], slack, shift))
 
 
 @lru_cache(maxsize=64)
 def squares(shift: float) -> tuple[Pair, ...]:
-    """Pairs above the laws at all places between the regions that are dominated otherwise."""
-    lowest, width = _squares()
-    corners = lowest[:, None] + width[:, None, None] * _CORNERS  # [S, 4, 2]
+    """Returns pairs above the laws at all places that lie between the other regions."""
+    lowest, widths = _covering_squares()
+    corners = lowest[:, None] + widths[:, None, None] * _CORNERS  # [S, 4, 2]
     places, corner_of = np.unique(corners.reshape(-1, 2).round(6), axis=0, return_inverse=True)
+    # A corner serves several squares, so it takes the largest slack of them.
     slack = np.zeros((5, len(places)))
-    for side, of_square in zip(slack, _slacks(lowest, width, shift), strict=True):
-        np.maximum.at(side, corner_of.ravel(), np.repeat(of_square, 4))
-    q, height = vertices(places[:, 0], places[:, 1], shift)
-    return tuple(_polygons(q, height + slack[1:], slack[0], 2**0.5 * shift))
+    for slack_of_corners, slack_of_squares in zip(
+        slack, _slack(lowest, widths, shift), strict=True
+    ):
+        np.maximum.at(slack_of_corners, corner_of.ravel(), np.repeat(slack_of_squares, 4))
+    q, heights = curve_points(places[:, 0], places[:, 1], shift)
+    return tuple(_pairs_above(q, heights + slack[1:], slack[0], 2**0.5 * shift))
 
 
 @lru_cache(maxsize=1)
-def _squares() -> tuple[Array, Array]:
-    """The lowest corners `[S, 2]` and the widths `[S]` of squares that cover what lies between the other regions."""
-    starts = _LOWEST + _WIDEST * np.arange(round((_HIGHEST_SUM - 2 * _LOWEST) / _WIDEST))
+def _covering_squares() -> tuple[Array, Array]:
+    """Returns the lowest corners `[S, 2]` and the widths `[S]` of squares that cover what other regions leave.
+
+    A square is divided where a pair at one of its corners costs too much. The cost is about the second moment of the
+    pair's loss over shift^2, with large losses weighted a little more.
+    """
+    starts = _LOWEST_PLACE + _WIDEST * np.arange(
+        round((_HIGHEST_SUM - 2 * _LOWEST_PLACE) / _WIDEST)
+    )
     lowest = np.stack(np.meshgrid(starts, starts), axis=-1).reshape(-1, 2)
-    done = list[tuple[Array, Array]]()
+    accepted_corners = list[Array]()
+    accepted_widths = list[Array]()
     width = _WIDEST
     while len(lowest):
         lowest = lowest[lowest.sum(axis=1) < _HIGHEST_SUM - 1e-9]
-        # About the second moments of the pairs at corners, over shift**2, large losses counted extra.
-        slack = np.repeat(_slacks(lowest, np.full(len(lowest), width), _SMALL), 4, axis=1)
+        slack_of_squares = _slack(lowest, np.full(len(lowest), width), _SMALL_SHIFT)
+        slack = np.repeat(slack_of_squares, 4, axis=1)
         corners = (lowest[:, None] + width * _CORNERS).reshape(-1, 2)
-        q, height = vertices(corners[:, 0], corners[:, 1], _SMALL)
-        above = (height + slack[1:]) / _SMALL
+        q, heights = curve_points(corners[:, 0], corners[:, 1], _SMALL_SHIFT)
+        raised = (heights + slack[1:]) / _SMALL_SHIFT
+        # The masses and the changes of the outcomes A, R and B, from the points of A, A or R, and R.
         masses = np.stack([q[0] - slack[0], q[1] - q[0] - 2 * slack[0], 1 - q[1] - slack[0]])
-        rises = np.stack([above[0], above[1] - above[0], -above[1]])
-        masses = np.maximum(masses, np.abs(rises) / _STEEPEST)
-        costs = (
-            (rises**2 / masses * np.maximum(1 + _SKEW * rises / masses, 1))
-            .sum(axis=0)
-            .reshape(-1, 4)
-        )
-        good = (costs <= _TARGET).all(axis=1) | (width < 1.5 * _NARROWEST)
-        done.append((lowest[good], np.full(int(good.sum()), width)))
+        changes = np.stack([raised[0], raised[1] - raised[0], -raised[1]])
+        masses = np.maximum(masses, np.abs(changes) / _STEEPEST)
+        skew = np.maximum(1 + _SKEW * changes / masses, 1)
+        costs = (changes**2 / masses * skew).sum(axis=0).reshape(-1, 4)
+        is_accepted = (costs <= _LARGEST_COST).all(axis=1) | (width < 1.5 * _NARROWEST)
+        accepted_corners.append(lowest[is_accepted])
+        accepted_widths.append(np.full(int(is_accepted.sum()), width))
         width /= 2
-        lowest = (lowest[~good][:, None] + width * _CORNERS).reshape(-1, 2)
-    places, widths = map(np.concatenate, zip(*done, strict=True))
-    return places, widths
+        lowest = (lowest[~is_accepted][:, None] + width * _CORNERS).reshape(-1, 2)
+    return np.concatenate(accepted_corners), np.concatenate(accepted_widths)
 
 
-def _slacks(lowest: Array, width: Array, shift: float) -> Array:
-    """How far the curve's points may lie from those between the corners of a square, `[5, S]`."""
-    (a0, b0) = lowest.T
-    (a1, b1) = lowest.T + width
-    a = (a0 - shift, a1)
-    b = (b0, b1 + shift)
+def _slack(lowest: Array, width: Array, shift: float) -> Array:
+    """Returns how far the points in a square may lie from those between its corners, `[5, S]`.
+
+    The first row is the slack of Q(S), sideways. The others are the slacks of P(S) - Q(S), upwards.
+    """
+    a_low, b_low = lowest.T
+    a_high, b_high = lowest.T + width
+    # the ranges of all places on the path from before to after the change
+    a = (a_low - shift, a_high)
+    b = (b_low, b_high + shift)
     difference = (a[0] - b[1]) / 2**0.5, (a[1] - b[0]) / 2**0.5
-    total = (a0 + b0) / 2**0.5, (a1 + b1) / 2**0.5
+    total = (a_low + b_low) / 2**0.5, (a_high + b_high) / 2**0.5
+    # bilinear interpolation errs by at most width^2 / 8 times the bend
     share = width**2 / 8
     sideways = share * np.maximum(
         bend_of_mass(a, b, difference, total), bend_of_mass(b, a, difference, total)
     )
-    first, second = (bend_of_change(x, y, difference, total) for x, y in ((a, b), (b, a)))
-    upwards = (
-        share * shift * np.stack([first, second, bend_of_rest(a, b), bend_of_rest(b, a)])
-        + _OF_CORNERS * shift
-    )
-    return np.concatenate([sideways[None] + _OF_CORNERS, upwards])
+    change_of_first = bend_of_change(a, b, difference, total)
+    change_of_second = bend_of_change(b, a, difference, total)
+    bends = np.stack([change_of_first, change_of_second, bend_of_rest(a, b), bend_of_rest(b, a)])
+    upwards = share * shift * bends + _CORNER_ROUNDING * shift
+    return np.concatenate([sideways[None] + _CORNER_ROUNDING, upwards])
 
 
-def _polygons(q: Array, height: Array, slack: Array, shift: float) -> list[Pair]:
-    """The pairs above points `[S, N]` that may lie `slack` `[N]` to either side."""
+def _pairs_above(q: Array, heights: Array, slack: Array, shift: float) -> list[Pair]:
+    """Returns the pairs above points `[S, N]`, one for each of N places, that may lie `slack` `[N]` to either side."""
     left = (q - slack).clip(0, 1)
     right = (q + slack).clip(0, 1)
-    points = zip(left.T, right.T, height.T, strict=True)
-    return [polygon(np.append(x, y), np.append(z, z), shift=shift) for x, y, z in points]
+    return [
+        pair_above_points(
+            np.append(left_of_place, right_of_place),
+            np.append(heights_of_place, heights_of_place),
+            shift=shift,
+        )
+        for left_of_place, right_of_place, heights_of_place in zip(
+            left.T, right.T, heights.T, strict=True
+        )
+    ]
 
 
 def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array:
-    """An upper bound for the Renyi curve of a winner, never above that of all counts: `[A]`."""
+    """Returns an upper bound for the Renyi curve of a winner at orders `[A]`, never above that of all counts."""
     if noise_multiplier == 0:
         return np.full_like(orders, np.inf)
     shift = 1 / noise_multiplier
-    counts = orders * (num_moving * shift * shift / 2)
+    rdp_of_counts = orders * (num_moving * shift * shift / 2)
     if not SMALLEST_MULTIPLIER < noise_multiplier < LARGEST_MULTIPLIER:
-        return counts
-    # log E[(P/Q)^a] of N(shift, 1) and N(0, 1)
-    log_moment = orders * (orders - 1) * (shift * shift / 2) * _UP
+        return rdp_of_counts
+    # log E[(P/Q)^a] of N(shift, 1) against N(0, 1) is a (a - 1) shift^2 / 2
+    log_moment = orders * (orders - 1) * (shift * shift / 2) * _ROUNDED_UP
     with np.errstate(over="ignore", invalid="ignore"):
-        # of the worst bit of N(one, 1) and N(0, 1): E[(P/Q)^a] - 1
-        one = math.sqrt(num_moving) * shift
-        excess = np.maximum(
-            np.expm1(_log_censored(orders, one, _FAR_BIT)), _excess(bits(one), orders, one)
+        # E[(P/Q)^a] - 1 of the worst bit of N(bit_shift, 1) against N(0, 1)
+        bit_shift = math.sqrt(num_moving) * shift
+        excess_moment = np.maximum(
+            np.expm1(_log_censored_moment(orders, bit_shift, _FARTHEST_BIT)),
+            largest_excess_moment(bits(bit_shift), orders, bit_shift),
         )
         if num_moving == 2:
-            wide = math.sqrt(2) * shift
-            rare = math.exp(log_ndtr(-_HIGHEST_SUM / math.sqrt(2))) * _UP
-            high = (1 - rare) * excess + rare * np.expm1(2 * log_moment)
-            low = np.expm1(_log_censored(orders, shift, -_LOWEST) + log_moment)
-            excess = np.maximum(np.maximum(high, low), _excess(squares(shift), orders, wide))
-        curve = np.log1p(excess) * _UP / (orders - 1)
-    return np.where(np.isfinite(curve), np.minimum(curve, counts), counts)
+            rare = math.exp(log_ndtr(-_HIGHEST_SUM / math.sqrt(2))) * _ROUNDED_UP
+            of_high_sums = (1 - rare) * excess_moment + rare * np.expm1(2 * log_moment)
+            of_low_places = np.expm1(
+                _log_censored_moment(orders, shift, -_LOWEST_PLACE) + log_moment
+            )
+            of_squares = largest_excess_moment(squares(shift), orders, math.sqrt(2) * shift)
+            excess_moment = np.maximum(np.maximum(of_high_sums, of_low_places), of_squares)
+        rdp = np.log1p(excess_moment) * _ROUNDED_UP / (orders - 1)
+    return np.where(np.isfinite(rdp), np.minimum(rdp, rdp_of_counts), rdp_of_counts)
 
 
-def _excess(pairs: Iterable[Pair], orders: Array, shift: float) -> Array:
-    """The largest E[(P/Q)^a] - 1 among pairs, and what their missing mass may add: `[A]`."""
-    worst = np.zeros_like(orders)
-    far = np.exp(orders * (orders - 1) * (shift * shift / 2) + log_ndtr(orders * shift - _FARTHEST))
-    for pair in pairs:
-        losses = pair.losses
-        grown = orders[:, None] * losses
-        terms = np.expm1(grown) - orders[:, None] * pair.excess
-        rounding = _ROUNDING * (np.abs(np.expm1(grown)) + np.abs(grown))
-        total = (terms + rounding) @ pair.masses + orders * max(
-            float(pair.masses @ pair.excess) + pair.missing, 0.0
-        )
-        np.maximum(worst, total + far if pair.missing > 0 else total, out=worst)
-    return worst
+def _log_censored_moment(orders: Array, shift: float, threshold: float) -> Array:
+    """Returns log E[(P/Q)^a] of max(Z, threshold), Z ~ N(0, 1) against N(-shift, 1) or N(shift, 1), the larger: `[A]`.
 
-
-def _log_censored(orders: Array, shift: float, threshold: float) -> Array:
-    """Log E[(P/Q)^a] of max(Z, threshold), Z ~ N(0, 1) against N(-shift, 1) or N(shift, 1), the larger one: `[A]`."""
-    moved = (orders - 1) * shift
-    log_moment = orders * (orders - 1) * (shift * shift / 2) * _UP
-    sides = []
+    The moment is that of the atom at the threshold and of the normal above it.
+    """
+    log_moment = orders * (orders - 1) * (shift * shift / 2) * _ROUNDED_UP
+    moments = []
     for sign in (1, -1):
-        below = orders * log_ndtr(threshold) - (orders - 1) * log_ndtr(threshold + sign * shift)
-        sides.append(np.logaddexp(below, log_moment + log_ndtr(sign * moved - threshold)))
+        atom = orders * log_ndtr(threshold) - (orders - 1) * log_ndtr(threshold + sign * shift)
+        above = log_moment + log_ndtr(sign * ((orders - 1) * shift) - threshold)
+        moments.append(np.logaddexp(atom, above))
     rounding = _ROUNDING * (1 + orders * -log_ndtr(threshold - shift))
-    return np.asarray(np.maximum(np.maximum(*sides), 0.0) + rounding)
+    return np.asarray(np.maximum(np.maximum(moments[0], moments[1]), 0.0) + rounding)
 
 
 @dataclass(frozen=True)
 class Winner:
-    """All laws of a winner, below the roots of trees of pairs, each above its parts."""
+    """The laws of a winner, each below a leaf of trees of pairs, where a pair dominates its parts."""
 
     roots: tuple[Pair, ...]
     variance: float  # the largest second moment of a pair without parts
-    largest: float  # size of a loss of any of them
+    largest: float  # the largest absolute loss of any pair
 
 
 @lru_cache(maxsize=16)
 def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
-    """The trees for a noise multiplier > 0 and one or two counts that move: upwards, a pair above four."""
+    """Returns the trees of pairs for a noise multiplier > 0 and one or two counts that move; a node has four parts."""
     shift = 1 / noise_multiplier
-    wide = math.sqrt(num_moving) / noise_multiplier
-    pairs = [*bits(wide), *(censored_pair(wide, _FAR_BIT, falls=falls) for falls in (True, False))]
+    bit_shift = math.sqrt(num_moving) / noise_multiplier
+    pairs = [
+        *bits(bit_shift),
+        censored_pair(bit_shift, _FARTHEST_BIT, falls=True),
+        censored_pair(bit_shift, _FARTHEST_BIT, falls=False),
+    ]
     if num_moving == 2:
-        rare = 0.5 * math.erfc(_HIGHEST_SUM / math.sqrt(2) / math.sqrt(2)) * _UP
-        everything = gaussian_pair(wide, _EDGES)
-        one = gaussian_pair(shift, _EDGES)
-        low = [censored_pair(shift, -_LOWEST, falls=falls).times(one) for falls in (True, False)]
-        pairs = [*(pair.beside(everything, share=rare) for pair in pairs), *low, *squares(shift)]
+        # erfc is 2 Phi(-x sqrt 2): the probability that both counts are low although their places are high
+        rare = 0.5 * math.erfc(_HIGHEST_SUM / math.sqrt(2) / math.sqrt(2)) * _ROUNDED_UP
+        whole_normal = gaussian_pair(bit_shift, _EDGES)
+        moving_normal = gaussian_pair(shift, _EDGES)
+        low_places = [
+            censored_pair(shift, -_LOWEST_PLACE, falls=falls).product(moving_normal)
+            for falls in (True, False)
+        ]
+        high_sums = [pair.mixed_with(whole_normal, share=rare) for pair in pairs]
+        pairs = [*high_sums, *low_places, *squares(shift)]
     variance = max(float(pair.masses @ (pair.excess * pair.excess)) for pair in pairs)
-    # halved by what speaks clearly for either side, again and again
+    # Pairs that are alike in the masses of large losses of either sign stand side by side, and get one parent.
     scale = variance**0.5 / 4
-    clear = [[p.masses[p.excess > scale].sum(), p.masses[p.excess < -scale].sum()] for p in pairs]
-    level = [pairs[i] for i in _near_first(np.array(clear), np.arange(len(pairs)))]
-    while len(level) > _FEW_PAIRS:
-        level = [_above(level[start : start + 4]) for start in range(0, len(level), 4)]
+    masses_of_large_losses = [
+        [
+            pair.masses[pair.excess > scale].sum(),
+            pair.masses[pair.excess < -scale].sum(),
+        ]
+        for pair in pairs
+    ]
+    order = _ordered_by_nearness(np.array(masses_of_large_losses), np.arange(len(pairs)))
+    level = [pairs[index] for index in order]
+    while len(level) > _LARGEST_NUM_ROOTS:
+        level = [pair_above_pairs(level[start : start + 4]) for start in range(0, len(level), 4)]
         pairs += level
-    return Winner(tuple(level), variance, max(float(np.abs(pair.losses).max()) for pair in pairs))
+    largest = max(float(np.abs(pair.losses).max()) for pair in pairs)
+    return Winner(tuple(level), variance, largest)
 
 
-def _above(parts: list[Pair]) -> Pair:
-    """The least pair above some; itself of one."""
-    if len(parts) == 1:
-        return parts[0]
-    corners = []  # of the test curves: masses under Q, and heights
-    for pair in parts:
-        order = np.argsort(-pair.excess)
-        masses = pair.masses[order]
-        excess = pair.excess[order]
-        q = np.concatenate([[0.0], np.minimum(np.cumsum(masses[:-1]), 1.0), [1.0]])
-        corners.append((q, pair.missing + np.append(0.0, np.cumsum(masses * excess))))
-    x, y = _upper_hull(*map(np.concatenate, zip(*corners, strict=True)))
-    slopes = np.diff(y) / np.diff(x)
-    return Pair(np.diff(x), np.maximum(slopes, _LEAST_EXCESS), float(y[0]), tuple(parts))
+def _ordered_by_nearness(points: Array, indices: NDArray[np.int64]) -> list[int]:
+    """Returns indices of points `[N, 2]` in an order in which runs of 4, 16, … points are near each other.
 
-
-def _near_first(points: Array, some: NDArray[np.int64]) -> list[int]:
-    """Some of the points `[N, 2]` in an order in which runs of 4, 16, … are near each other."""
-    if len(some) <= 2:
-        return [*some.tolist()]
-    spread = np.ptp(points[some], axis=0)
-    rank = some[np.argsort(points[some, int(spread.argmax())], kind="stable")]
-    half = 2 ** (math.ceil(math.log2(len(some))) - 1)
-    return _near_first(points, rank[:half]) + _near_first(points, rank[half:])
+    The points are halved along their wider side, again and again.
+    """
+    if len(indices) <= 2:
+        return [*indices.tolist()]
+    wider_side = int(np.ptp(points[indices], axis=0).argmax())
+    ranked = indices[np.argsort(points[indices, wider_side], kind="stable")]
+    half = 2 ** (math.ceil(math.log2(len(indices))) - 1)
+    return _ordered_by_nearness(points, ranked[:half]) + _ordered_by_nearness(points, ranked[half:])

@@ -11,7 +11,8 @@ from scipy.special import ndtr
 from pate.accounting import WinnerEvent
 from pate.accounting.exact_grid import LossGrid, rounded_spacing
 from pate.accounting.exact_steps import composition_step, dominating_pairs
-from pate.accounting.winner import bend_of_change, bend_of_mass, bend_of_rest, winner_rdp
+from pate.accounting.winner import winner_rdp
+from pate.accounting.winner_law import bend_of_change, bend_of_mass, bend_of_rest
 
 Array = np.ndarray
 PLACES = (-7.0, -2.2, -1.0, -0.3, 0.2, 0.75, 1.4, 2.0, 3.1, 8.0)

@@ -1,0 +1,158 @@
+"""The law of a winner of two moving counts, and bounds on how the law bends as the counts' places change.
+
+Two counts move between neighbors. Given the largest M of all other noisy counts, they stand at a and b above M before
+the change, and at a - shift and b + shift after it, with X ~ N(a, 1) and Y ~ N(b, 1). The outcomes are A, the first
+count wins (X > max(0, Y)); B, the second wins; and R, one of the rest wins (X < 0 and Y < 0). With Q the law after the
+change and P the law before, the pair is dominated by every pair whose test curve lies above the points
+
+    (Q(S), P(S) - Q(S))      for the four sets of outcomes S = A, A or R, R, A or B.
+
+Here phi and Phi are density and distribution function of N(0, 1), d = (a - b) / sqrt 2, and t = (a + b) / sqrt 2, the
+places of (X - Y) / sqrt 2 and (X + Y) / sqrt 2, which are independent. Then
+
+    dP(A)/da = phi(a) Phi(-b) + phi(d) Phi(t) / sqrt 2,        dP(A)/db = -phi(d) Phi(t) / sqrt 2.
+
+Between the corners of a square the points differ from their bilinear interpolation by at most width^2 / 8 times the sum
+of the largest second derivatives, the *bend* (docs/proofs/winner.md, step 3).
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from pate.accounting.special import Array, gauss_legendre, ndtr
+
+Range = tuple[Array, Array]
+"""The lowest and the highest of places, `[S]` each."""
+
+FARTHEST_PLACE = 9.0  # standard deviations beyond which a normal has no mass that is counted
+_MANY_NODES = 64  # of the quadrature of a mass
+_FEW_NODES = 16  # of the quadrature over a shift, which is short
+
+
+def density(z: Array) -> Array:
+    """Returns the standard normal density phi(z)."""
+    return np.asarray(np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi))
+
+
+def moved_mass(z: Array, shift: float) -> Array:
+    """Returns Phi(z) - Phi(z - shift) at places z `[N]`, to its last digits however small the shift.
+
+    The difference is the integral of phi over the shift, so nothing cancels.
+    """
+    nodes, weights = gauss_legendre(_FEW_NODES)
+    steps = shift * (1 + nodes) / 2
+    return np.asarray(shift / 2 * (density(z[:, None] - steps) @ weights))
+
+
+def curve_points(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
+    """Returns Q(S) and P(S) - Q(S), `[4, N]` each, of the sets A, A or R, R, A or B at places a and b, `[N]`."""
+    nodes, weights = gauss_legendre(_FEW_NODES)
+    steps = shift * (1 + nodes) / 2
+    # P - Q is the integral over the path (a - s, b + s), 0 <= s <= shift, of the derivatives
+    #   of P(A): phi(a) Phi(-b) + sqrt 2 phi(d) Phi(t);  of P(R): -phi(a) Phi(-b) + Phi(-a) phi(b).
+    # Along the path t stays, so the second term of P(A) has a closed form.
+    first_leaves = density(a[:, None] - steps) * ndtr(-b[:, None] - steps)
+    second_enters = ndtr(-a[:, None] + steps) * density(b[:, None] + steps)
+    exchanged = ndtr((a + b) / math.sqrt(2)) * moved_mass(
+        (a - b) / math.sqrt(2), math.sqrt(2) * shift
+    )
+    change_of_a = shift / 2 * (first_leaves @ weights) + exchanged
+    change_of_r = shift / 2 * ((second_enters - first_leaves) @ weights)
+    # Q(A) is P(X > max(0, Y)) after the change, by quadrature; wrong by about 1e-15.
+    a_moved = (a - shift)[:, None]
+    b_moved = (b + shift)[:, None]
+    low = np.maximum(0.0, a_moved - FARTHEST_PLACE)
+    high = np.maximum(a_moved + FARTHEST_PLACE, FARTHEST_PLACE)
+    many_nodes, many_weights = gauss_legendre(_MANY_NODES)
+    half_width = (high - low) / 2
+    x = half_width * many_nodes + (high + low) / 2
+    q_of_a = half_width[:, 0] * ((density(x - a_moved) * ndtr(x - b_moved)) @ many_weights)
+    q_of_r = ndtr(-a + shift) * ndtr(-b - shift)
+    masses = np.stack([q_of_a, q_of_a + q_of_r, q_of_r, 1 - q_of_r])
+    changes = np.stack([change_of_a, change_of_a + change_of_r, change_of_r, -change_of_r])
+    return masses, changes
+
+
+def bend_of_mass(a: Range, b: Range, difference: Range, total: Range) -> Array:
+    """Returns the bend of P(A): the sum of bounds on both second derivatives' absolute values.
+
+    `difference` and `total` are the ranges of d and t.
+    """
+    # The derivatives of the module's docstring once more: the second derivatives are phi'(a) Phi(-b) and, for either
+    # place, at most |phi'(d) Phi(t)| / 2 + phi(d) phi(t) / 2.
+    crossed_term = density(np.clip(0.0, *difference)) * density(np.clip(0.0, *total))
+    crossed = (_largest_slope(difference) * ndtr(total[1]) + crossed_term) / 2
+    return np.asarray(_largest_slope(a) * ndtr(-b[0]) + 2 * crossed)
+
+
+def bend_of_change(a: Range, b: Range, difference: Range, total: Range) -> Array:
+    """Returns the downward bend of the derivative of P(A) as a falls and b rises."""
+    # The derivative is phi(a) Phi(-b) + sqrt 2 phi(d) Phi(t). Its second derivatives are phi''(a) Phi(-b) in a and
+    # phi(a) b phi(b) in b; those of the other term are (phi''(d) Phi(t) +- 2 phi'(d) phi(t) + phi(d) phi'(t)) / sqrt 2.
+    density_of_total = density(np.clip(0.0, *total))
+    bulge = (
+        _largest_bulge(difference) * ndtr(total[1])
+        + 2 * _largest_slope(difference) * density_of_total
+    )
+    crossed = (bulge + density(np.clip(0.0, *difference)) * _largest_fall(total)) / 2**0.5
+    alone = _largest_bulge(a) * ndtr(-b[0]) + density(np.clip(0.0, *a)) * _largest_fall(
+        (-b[1], -b[0])
+    )
+    return np.asarray(alone + 2 * crossed)
+
+
+def bend_of_rest(a: Range, b: Range) -> Array:
+    """Returns the downward bend of the derivative of P(R), -phi(a) Phi(-b) + Phi(-a) phi(b), as a falls and b rises."""
+    # The largest phi''(x) = (x^2 - 1) phi(x) is at +- sqrt 3.
+    top = 2 * density(np.sqrt([3.0]))
+    dip = _largest(_second_derivative, a, (-(3**0.5), 3**0.5), top)
+    falling = dip * ndtr(-b[0]) + density(np.clip(0.0, *a)) * _largest_fall(b)
+    rising = _largest_fall((-a[1], -a[0])) * density(np.clip(0.0, *b)) + ndtr(
+        -a[0]
+    ) * _largest_bulge(b)
+    return np.asarray(falling + rising)
+
+
+def _second_derivative(x: Array) -> Array:
+    """Returns phi''(x)."""
+    return np.asarray((x * x - 1) * density(x))
+
+
+def _absolute_slope(x: Array) -> Array:
+    """Returns |phi'(x)|."""
+    return np.asarray(np.abs(x) * density(x))
+
+
+def _fall(x: Array) -> Array:
+    """Returns -phi'(x)."""
+    return np.asarray(x * density(x))
+
+
+def _largest_slope(places: Range) -> Array:
+    """Returns the largest |phi'(x)| = |x| phi(x), which rises up to |x| = 1 and then falls."""
+    return _largest(_absolute_slope, places, (-1.0, 1.0), density(np.ones(1)))
+
+
+def _largest_fall(places: Range) -> Array:
+    """Returns the largest -phi'(x) = x phi(x), at least 0."""
+    return _largest(_fall, places, (1.0,), density(np.ones(1)))
+
+
+def _largest(
+    function: Callable[[Array], Array], places: Range, tops: tuple[float, ...], top: Array
+) -> Array:
+    """Returns the largest value of a function between two places, at least 0.
+
+    The largest value is at an end, or is `top` where one of the places `tops` of the maximum lies between.
+    """
+    low, high = places
+    has_top = np.any([(low <= x) & (x <= high) for x in tops], axis=0)
+    return np.maximum(np.maximum(function(low), function(high)), np.where(has_top, top, 0.0))
+
+
+def _largest_bulge(places: Range) -> Array:
+    """Returns the largest -phi''(x) = (1 - x^2) phi(x), at least 0: its value at the place nearest to 0."""
+    x: Array = np.clip(0.0, *places)
+    return np.maximum((1 - x * x) * density(x), 0.0)
