@@ -23,6 +23,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from pate.accounting.discretized_loss import discretized_loss
 from pate.accounting.exact_grid import LossGrid, Profile, rounded_spacing
 from pate.accounting.exact_steps import (
     Box,
@@ -33,7 +34,6 @@ from pate.accounting.exact_steps import (
     composition_step,
     fixed_pair_step,
 )
-from pate.accounting.gaussian_pairs import discretized_loss
 from pate.accounting.noisy_maximum import NoisyMaximum, noisy_maximum_profile
 from pate.accounting.special import Array, convex_minorant
 from pate.accounting.winner import Winner

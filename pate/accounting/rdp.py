@@ -24,7 +24,7 @@ from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import Curve, rdp_to_deltas, rdp_to_epsilons
 from pate.accounting.event_tree import LeafCounts, count_leaves, failure_probability
 from pate.accounting.events import Event, LeafEvent
-from pate.accounting.gaussian_pairs import sampled_gaussian_rdp
+from pate.accounting.sampled_gaussian import sampled_gaussian_rdp
 from pate.accounting.special import Array
 from pate.accounting.winner import winner_rdp
 from pate.validation import require, require_count, require_each

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from pate.accounting import Adjacency, SampledGaussianEvent
-from pate.accounting.gaussian_pairs import sampled_gaussian_profiles, sampled_gaussian_rdp
+from pate.accounting.sampled_gaussian import sampled_gaussian_profiles, sampled_gaussian_rdp
 
 Array = NDArray[np.float64]
 REPLACED = Adjacency.REPLACE_ONE

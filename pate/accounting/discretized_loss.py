@@ -1,0 +1,143 @@
+"""The loss of a pair on a grid: masses at multiples of a spacing that dominate the pair.
+
+The line is cut where the loss is a multiple i h of the spacing, so the loss of an interval lies between i h and
+(i + 1) h. With P and Q the masses of the interval, its mass moves to both ends such that both distributions keep
+theirs:
+
+    at (i + 1) h:   (P - e^(i h) Q) / (1 - e^-h),        at i h:   the rest of P.
+
+The moved pair is easier to tell apart: the expectation of whatever is convex in e^-loss grows (docs/proofs/pld.md).
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum, Tails
+from pate.accounting.special import Array
+
+_LOCATION_ERROR = (
+    1e-9  # relative to the spacing: how well the ends of an interval are known at best
+)
+_NUM_BISECTIONS = 80
+_MASS_ROUNDING = 2.0**-44
+_LARGEST_LOSS = 700.0  # a larger one counts as missing; its exponential may be no float
+
+
+class _Masses(NamedTuple):
+    """The masses of intervals and bounds on their rounding errors, `[C]` each."""
+
+    values: Array
+    rounding: Array
+
+
+class _Cells(NamedTuple):
+    """The places where the loss is a multiple of the spacing, `[C + 1]`, and these multiples."""
+
+    places: Array
+    multiples: NDArray[np.int64]
+
+
+def discretized_loss(
+    pair: ShiftedMaximum | SampledPair, spacing: float, size: int, *, missing: float
+) -> tuple[Array, float]:
+    """Returns masses of a pair's loss at -n..n times the spacing, n <= `size`, and the mass on an infinite loss.
+
+    A `SampledPair` is taken as it is. Of a shifted maximum, the pair is (M + shift, M) from the place x on where
+    P(M + shift > x) = P(M <= x), together with its mirror image: the negated losses, with both distributions exchanged.
+    For one normal, which is the only maximum that is composed so, that is the pair itself.
+
+    Args:
+        pair: the pair.
+        spacing: h > 0.
+        size: the largest multiple.
+        missing: the mass of the upper tail that may count as infinite.
+    """
+    places, multiples = _cells(pair, spacing, size, missing)
+    location_error = _LOCATION_ERROR + pair.loss_rounding(places) / spacing  # [C + 1]
+    blur = np.maximum(location_error[:-1], location_error[1:])
+    # under the distribution that the losses favor, and under its neighbor
+    p = _interval_masses(pair.first(places))
+    q = _interval_masses(pair.second(places))
+    last = int(np.abs(multiples).max())
+    masses = np.zeros(2 * last + 3)
+    middle = last + 1
+    losses = multiples.astype(np.float64) * spacing
+    scale = -math.expm1(-spacing)
+
+    def add_intervals(low: Array, favored: _Masses, other: _Masses) -> None:
+        """Adds the masses of intervals with losses from `low` on, `[C]`, to both of their ends."""
+        ratio = np.exp(low)
+        to_upper_end = np.clip((favored.values - ratio * other.values) / scale, 0.0, favored.values)
+        # What rounding and the search for the ends may have moved goes one point farther, where the price is larger.
+        moved_by_rounding = (favored.rounding + ratio * other.rounding) / scale + (
+            favored.values + favored.rounding
+        ) * blur
+        index = middle + np.round(low / spacing).astype(np.int64)
+        np.add.at(masses, index, favored.values - to_upper_end)
+        np.add.at(masses, index + 1, to_upper_end)
+        np.add.at(masses, index + 2, 2 * moved_by_rounding)
+
+    add_intervals(losses[:-1], p, q)
+    if not isinstance(pair, SampledPair):
+        add_intervals(-losses[1:], q, p)
+    end_tails = pair.first(places[[0, -1]])
+    below_first = float(end_tails.below[0])
+    above_first, beyond_last = end_tails.above.tolist()
+    if isinstance(pair, SampledPair):
+        masses[middle + int(multiples[0]) + 1] += below_first * (1 + _MASS_ROUNDING)
+    else:
+        other_above, other_beyond = pair.second(places[[0, -1]]).above.tolist()
+        masses[middle - int(multiples[-1])] += other_beyond
+        beyond_last += abs(1 - above_first - other_above)  # mass that has no mirror image
+    return masses, beyond_last * (1 + _MASS_ROUNDING)
+
+
+def _interval_masses(tails: Tails) -> _Masses:
+    """Returns the masses between places, as differences of the tails from the side where they are small."""
+    below, above = tails
+    is_left = below[1:] < above[:-1]
+    difference = np.where(is_left, below[1:] - below[:-1], above[:-1] - above[1:])
+    rounding = _MASS_ROUNDING * np.where(is_left, below[1:], above[:-1])
+    return _Masses(np.maximum(difference, 0.0), rounding)
+
+
+def _cells(pair: ShiftedMaximum | SampledPair, spacing: float, size: int, missing: float) -> _Cells:
+    """Returns the places where the loss is a multiple of the spacing, up to an upper tail of `missing`."""
+    largest_multiple = min(size, int(_LARGEST_LOSS / spacing))
+
+    def are_beyond_ends(x: Array) -> NDArray[np.bool_]:
+        """Returns whether the grid begins left of x[0], and whether it ends left of x[1]."""
+        above = pair.first(x).above
+        if isinstance(pair, SampledPair):
+            begins = pair.loss(x) > -largest_multiple * spacing
+        else:
+            begins = pair.second(x).below > above
+        return np.where([True, False], begins, above < missing)
+
+    def exceed_multiples(x: Array) -> NDArray[np.bool_]:
+        return np.asarray(pair.loss(x) > multiples * spacing)
+
+    ends = _bisected(are_beyond_ends, np.full(2, -pair.farthest), np.full(2, pair.farthest))
+    low, high = np.clip(pair.loss(ends) / spacing, -largest_multiple, largest_multiple).tolist()
+    first = math.floor(low)
+    multiples = np.arange(first, max(math.ceil(high), first + 1) + 1)
+    num_places = len(multiples)
+    places = _bisected(
+        exceed_multiples, np.full(num_places, ends[0]), np.full(num_places, pair.farthest)
+    )
+    places[0] = ends[0]
+    return _Cells(places, multiples)
+
+
+def _bisected(condition: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array) -> Array:
+    """Returns the places between `low` and `high` from which on conditions hold, `[N]` each."""
+    for _ in range(_NUM_BISECTIONS):
+        middle = (low + high) / 2
+        holds = condition(middle)
+        low = np.where(holds, low, middle)
+        high = np.where(holds, middle, high)
+    return np.asarray(high)

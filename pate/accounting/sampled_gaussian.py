@@ -1,0 +1,204 @@
+"""The price of a sum with Gaussian noise over a secret Poisson sample: its privacy profile and its Renyi curve.
+
+Each unit takes part with probability q. Let C be the longest contribution over the noise's standard deviation. One pair
+of distributions gives both prices (docs/proofs/alternatives.md). Where a unit is replaced, the pair is the mixtures of
+N(0, 1) with N(C, 1) and with N(-C, 1), each with weight q. Where a unit is added or removed, it is the mixture with
+N(C, 1), and N(0, 1) alone.
+
+Why no other pair is worse: at any gamma the hockey stick is q E (Y - gamma Y' - b)_+, with Y and Y' the ratios of the
+densities of two Gaussians and N(0, 1). That is a convex function of Y - gamma Y', so it rises with the variances of the
+two logs and falls with their covariance. Both variances are at most C^2, and the covariance is at least -C^2.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pate.accounting.events import SampledGaussianEvent
+from pate.accounting.gaussian_pairs import log_mixture_ratio, mixture_tail
+from pate.accounting.special import Array, log_ndtr, ndtr
+
+_SUM_ERROR = 1e-6  # relative, of a Renyi divergence: what the steps and the ends of a sum may add
+_ORDERS_AT_ONCE = 32
+_LARGEST_NUM_NODES = 1_000_000  # of one order; beyond it the closed forms stand alone
+# minus the natural logarithm of the smallest divergence: a smaller one is rounded up to e^-200
+_LARGEST_NUM_DIGITS = 200.0
+_ULP = 2.0**-49
+# of (order - 1) C^2 / 2 above the sample's log odds: there the closed form has four digits
+_FAR = 25.0
+_LARGEST_LOG_SIDE = 300.0  # beyond it asinh(e^s / 2) is s in double precision
+
+
+def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> list[Array]:
+    """Returns the hockey stick of the pair at epsilons of either sign, `[E]`, and of its two distributions exchanged.
+
+    There is one profile where a unit is replaced, because the pair is its own exchange.
+    """
+    # The first distribution is above gamma = e^epsilon times the second on one side of a place x. Any other x gives
+    # less, so an error in x counts by its square.
+    if event.is_replaced:
+        return [_profile_of_replaced(event, epsilons)]
+    q = event.sampling_prob
+    shift = event.shift
+    # The mixture is 1 + e times N(0, 1) where 1 - q + q e^(C x - C^2 / 2) = 1 + e. Removed, it is above gamma phi right
+    # of that place; added, below phi / gamma left of it.
+    right = _place_of_odds(1 + np.expm1(epsilons) / q, shift)
+    left = _place_of_odds(1 + np.expm1(-epsilons) / q, shift)
+    removed = mixture_tail(-right, shift, q) - np.exp(epsilons + log_ndtr(-right))
+    added = ndtr(left) - np.exp(epsilons) * mixture_tail(left, -shift, q)
+    return [np.asarray(removed), np.asarray(added)]
+
+
+def _place_of_odds(odds: Array, shift: float) -> Array:
+    """Returns the place where e^(C x - C^2 / 2) is `odds`; -inf where no place is."""
+    log_odds = np.log(np.where(odds > 0, odds, 1.0))
+    return np.where(odds > 0, (log_odds + shift * shift / 2) / shift, -np.inf)
+
+
+def _profile_of_replaced(event: SampledGaussianEvent, epsilons: Array) -> Array:
+    """Returns the profile where a unit is replaced, `[E]`.
+
+    At gamma < 1 the two neighbors are exchanged: H_gamma(P || Q) = 1 - gamma + gamma H_(1/gamma)(Q || P). At gamma > 1
+    with y = e^(C x) the place is where
+
+        y - gamma / y = (gamma - 1) e^(C^2 / 2) (1 - q) / q,
+
+    so that y = sqrt(gamma) e^asinh(right side / (2 sqrt(gamma))).
+    """
+    q = event.sampling_prob
+    shift = event.shift
+    size = np.abs(epsilons)
+    with np.errstate(divide="ignore"):
+        # the logarithm of the right side over sqrt(gamma)
+        log_side = (
+            np.log(-np.expm1(-size)) + np.log1p(-q) - np.log(q) + shift * shift / 2 + size / 2
+        )
+        asinh_of_half = np.arcsinh(np.exp(np.minimum(log_side, _LARGEST_LOG_SIDE)) / 2)
+        asinh_of_half = asinh_of_half + np.maximum(log_side - _LARGEST_LOG_SIDE, 0.0)
+        x = (size / 2 + asinh_of_half) / shift
+        at_size = mixture_tail(-x, shift, q) - np.exp(size + np.log(mixture_tail(-x, -shift, q)))
+    exchanged = -np.expm1(-size) + np.exp(-size) * at_size
+    return np.asarray(np.where(epsilons < 0, exchanged, at_size))
+
+
+def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: Array) -> Array:
+    """Returns the Renyi curve `[A]` of the pair from above, by a relative 1e-5 or less where a price is read off.
+
+    It is the least of three bounds: the release without sampling; Minkowski's inequality, good at large orders; and a
+    sum over places of a line. If a unit comes or goes, its removal costs the most (Mironov, Talwar & Zhang 2019,
+    Theorem 5).
+    """
+    if event.noise_multiplier == 0:
+        return np.full_like(orders, np.inf)
+    q = event.sampling_prob
+    shift = event.shift
+    with np.errstate(over="ignore"):
+        without_sampling = orders * (np.square(1 / np.float64(event.noise_multiplier)) / 2)
+    if q == 1:
+        return np.asarray(without_sampling)
+    log_odds = np.log(q) - np.log1p(-q)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        exponent = (orders - 1) * (shift * shift / 2)
+        # Minkowski: the norm of order a of 1 - q + q e^(C x - C^2 / 2) is at most 1 - q + q e^((a - 1) C^2 / 2).
+        log_small_norm = np.log1p(q * np.expm1(np.minimum(exponent, 1.0)))
+        log_large_norm = exponent + np.log(q + (1 - q) * np.exp(-exponent))
+        log_norm = np.where(exponent < 1, log_small_norm, log_large_norm)
+        by_norm = log_norm * (orders / (orders - 1)) * (1 + 4 * _ULP)
+        # For a replaced unit the second density is at least 1 - q times that of N(0, 1).
+        by_norm = by_norm - (np.log1p(-q) if event.is_replaced else 0.0)
+        rdp = np.fmin(without_sampling, by_norm)
+        summed = np.flatnonzero(exponent < _FAR + abs(log_odds))
+        num_steps = _sum_plan(event, orders[summed]).num_steps
+        # Orders with sums of about the same length are computed together.
+        summed = summed[np.argsort(num_steps)][: int((num_steps <= _LARGEST_NUM_NODES).sum())]
+        for start in range(0, len(summed), _ORDERS_AT_ONCE):
+            batch = summed[start : start + _ORDERS_AT_ONCE]
+            rdp[batch] = np.fmin(rdp[batch], _rdp_by_sum(event, orders[batch]))
+    return np.asarray(rdp)
+
+
+class _SumPlan(NamedTuple):
+    """A sum over equally spaced places in place of an integral, for each order: `[A]` each."""
+
+    first: Array  # the first place
+    last: Array  # the last place
+    num_steps: Array  # between both
+    margin: Array  # from the places where the integrand falls outward to the ends
+    error: Array  # of a sum over all places of the line, relative to the integral
+
+
+def _sum_plan(event: SampledGaussianEvent, orders: Array) -> _SumPlan:
+    """Returns how the integral over x of E = phi(x) w(x)^a v(x)^(1 - a) becomes a sum.
+
+    Here w and v are the ratios of both densities and phi. The steps are so small that the error of the sum is
+    `_SUM_ERROR` of the smallest divergence that there may be.
+
+    E is analytic. In the strip |Im x| <= y,
+
+        |phi(x + iy)| = e^(y^2 / 2) phi(x),   |w(x + iy)| <= w(x),   |v(x + iy)| >= cos(C y / 2) v(x),
+
+    because |A + B e^(it)|^2 = (A + B)^2 - 2 A B (1 - cos t) and 4 A B <= (A + B)^2. So the integral of |E| along the
+    border of the strip is at most e^growth times that of E, and a sum with steps h errs by at most
+    2 e^growth / (e^(2 pi y / h) - 1) of it (Trefethen & Weideman 2014, Theorem 5.1).
+    """
+    q = event.sampling_prob
+    shift = event.shift
+    # about the log of the moment - 1, which is a (a - 1) q^2 C^2 / 2 where it is small
+    log_moment = np.log(orders * (orders - 1)) + 2 * np.log(q) + 2 * np.log(shift)
+    digits = np.log(4 * (1 + orders) / _SUM_ERROR) - np.clip(log_moment, -_LARGEST_NUM_DIGITS, 0.0)
+    height = np.sqrt(2 * digits)  # y
+    growth = height * height / 2
+    if event.is_replaced:
+        height = np.minimum(np.sqrt(digits / (0.5 + (orders - 1) * (shift * shift / 8))), 2 / shift)
+        growth = height * height / 2 - (orders - 1) * np.log(np.cos(shift * height / 2))
+    error = 2 * np.exp(-digits) / -np.expm1(-digits - growth)
+    margin = np.sqrt(2 * digits) + 1
+    # Right of (a + (a - 1) q) C + margin and left of -C - margin, log E falls outward with a slope >= margin:
+    # the slope of log w is at most C, that of -log v at most q C where x > 0.
+    first = -shift - margin
+    last = (orders + (orders - 1) * (q if event.is_replaced else 0.0)) * shift + margin
+    num_steps = np.ceil((last - first) * (digits + growth) / (2 * np.pi * height)) + 1
+    return _SumPlan(first, last, np.nan_to_num(num_steps, nan=np.inf), margin, error)
+
+
+def _rdp_by_sum(event: SampledGaussianEvent, orders: Array) -> Array:
+    """Returns the Renyi divergences `[A]` from the sum of E - phi (a w - (a - 1) v), whose integral is the moment - 1.
+
+    The terms are >= 0, so nothing cancels where the moment is nearly 1. Beyond the ends of the sum the integral is at
+    most the last terms of E, and of (a - 1) phi v, over the slope there. Large moments are scaled down.
+    """
+    plan = _sum_plan(event, orders)  # [A] each
+    q = event.sampling_prob
+    shift = event.shift
+    num_steps = int(plan.num_steps.max())
+    step = (plan.last - plan.first) / num_steps
+    a = orders[:, None]
+    x = plan.first[:, None] + step[:, None] * np.arange(num_steps + 1)  # [A, X]
+    log_w = log_mixture_ratio(x, shift, q)
+    log_v = log_mixture_ratio(-x, shift, q) if event.is_replaced else np.zeros_like(x)
+    loss = log_w - log_v
+    log_density = -0.5 * x * x - 0.5 * np.log(2 * np.pi)
+    log_e = log_density + a * log_w - (a - 1) * log_v
+    log_scale = np.maximum(log_e.max(axis=1), 0.0)[:, None]
+    e = np.exp(log_e - log_scale)
+    phi_v = np.exp(log_density + log_v - log_scale)
+    phi_w = np.exp(log_density + log_w - log_scale)
+    # E - a phi w + (a - 1) phi v is phi v (e^(a loss) - 1 - a (e^loss - 1)), which has all digits near a loss of 0.
+    is_near = np.abs(a * loss) < 1
+    near_loss = np.where(is_near, loss, 0.0)
+    near_terms = phi_v * (np.expm1(a * near_loss) - a * np.expm1(near_loss))
+    terms = np.where(is_near, near_terms, e - a * phi_w + (a - 1) * phi_v)
+    # the sizes of the terms of the exponents, and the sizes that cancel
+    exponent_size = 1 + np.abs(log_density) + a * np.abs(log_w) + (a - 1) * np.abs(log_v)
+    cancelled = np.where(is_near, phi_v * a * np.abs(loss), e + a * (phi_w + phi_v))
+    rounded_terms = (
+        np.maximum(terms, 0.0) * (1 + _ULP * exponent_size) + _ULP * exponent_size * cancelled
+    )
+    sums = rounded_terms.sum(axis=1) * step
+    log_scale = log_scale[:, 0]
+    end = np.exp(-0.5 * plan.margin * plan.margin - log_scale) * (orders - 1)
+    beyond = (e[:, 0] + e[:, -1] + 2 * end) / plan.margin
+    summation_error = 2 * orders * plan.error * np.exp(-log_scale)
+    total = (sums * (1 + num_steps * _ULP) + beyond + summation_error) / (1 - plan.error)
+    log_moment = np.logaddexp(0.0, log_scale + np.log(total))
+    return np.asarray(log_moment * (1 + _ULP) / (orders - 1))
