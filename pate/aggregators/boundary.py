@@ -223,7 +223,7 @@ class BoundaryTopK(BoundaryAggregator):
         self, votes: NDArray[np.integer], *, num_teachers: int
     ) -> dict[tuple[int, ...] | str, float]:
         """The exact distribution of one call on `[L]` counts: released sets of labels, "refused", and "boundary"."""
-        ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
+        ranking = Ranking.from_counts(np.asarray(votes, dtype=np.int64)[None])
         probabilities = self._wrapped(np.asarray(votes)[None], num_teachers)[0].tolist()
         distribution: dict[tuple[int, ...] | str, float] = {
             "refused": probabilities[-2],
@@ -244,7 +244,7 @@ class BoundaryTopK(BoundaryAggregator):
             num_labels=counts.shape[1], num_teachers=num_teachers
         )
         test = self.stability_test(num_teachers=num_teachers)
-        ranking = Ranking.of(counts)
+        ranking = Ranking.from_counts(counts)
         gaps = ranking.gaps(padded=self.padded, num_teachers=num_teachers)
         constant = (selection.candidates == 0) | (selection.candidates == selection.num_labels)
         passed = np.where(constant, 1.0, test.pass_probabilities(gaps))

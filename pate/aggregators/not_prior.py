@@ -249,7 +249,7 @@ class NotPriorTopK(TargetChargedAggregator):
         checked = first + np.arange(len(counts)) >= self.first_queries
         agreed = checked & (numbers[:, 0].on_grid() < self._kept(counts, prior, num_teachers))
         step = self.release_step
-        ranking = Ranking.of(counts)
+        ranking = Ranking.from_counts(counts)
         selection = step.steps(num_labels=counts.shape[1], num_teachers=num_teachers).selection
         k = selection.select(ranking, numbers[:, 1])
         labels, answered = step.tested(ranking, k, numbers[:, 2].on_grid(), num_teachers)

@@ -334,7 +334,7 @@ class StableTopK(StableAggregator):
     ) -> dict[tuple[int, ...] | None, float]:
         """Returns the exact distribution for one histogram `[L]`: released sets of labels, and None for a refusal."""
         selection = self.gap_selection(num_labels=len(votes), num_teachers=num_teachers)
-        ranking = Ranking.of(np.asarray(votes, dtype=np.int64)[None])
+        ranking = Ranking.from_counts(np.asarray(votes, dtype=np.int64)[None])
         distribution: dict[tuple[int, ...] | None, float] = {None: 0.0}
         for k, chosen in zip(selection.candidates, selection.probabilities(votes), strict=True):
             passed = float(self._pass_probs(ranking, np.array([k]), num_teachers)[0])
@@ -362,7 +362,7 @@ class StableTopK(StableAggregator):
         Noise meets the votes in two lines: in the selection of k, and in the uniform number that decides the test.
         """
         steps = self.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
-        ranking = Ranking.of(summary)
+        ranking = Ranking.from_counts(summary)
         k = steps.selection.draw(ranking, rng)
         uniform = rng.random(len(k))
         labels, answered = self.tested(ranking, k, uniform, shape.num_teachers)

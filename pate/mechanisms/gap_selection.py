@@ -1,4 +1,4 @@
-"""Gap selection: how many labels to release, chosen by report-noisy-max over the gaps of the sorted histogram."""
+"""Gap selection: the number k of labels to release, by report-noisy-max over the gaps of the sorted histogram."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -47,7 +47,9 @@ _BITS = 52  # differences of two sums take one bit more
 
 @dataclass(frozen=True, kw_only=True)
 class FixedKRegularizer(Parameters):
-    """Prefers candidates near k, >= 0, by `penalty` votes, >= 0, for each label away (Zhu & Wang 2022, Algorithm 3).
+    """A regularizer that takes `penalty` votes from a candidate for each label that it is away from k.
+
+    Both numbers are >= 0 and public. Source: Zhu & Wang 2022, Algorithm 3.
 
     >>> [FixedKRegularizer(k=2, penalty=5.0)(candidate) for candidate in (1, 2, 4)]
     [-5.0, 0.0, -10.0]
@@ -57,12 +59,15 @@ class FixedKRegularizer(Parameters):
     penalty: float = field(metadata=NON_NEGATIVE)
 
     def __call__(self, candidate: int) -> float:
-        """Returns the votes that are added to a candidate: the fewer, the farther it is from k."""
+        """Returns the votes, 0 or fewer, that are added to a candidate."""
         return 0.0 if candidate == self.k else -self.penalty * abs(candidate - self.k)
 
 
 def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
-    """Returns a function unchanged, and finite numbers as a tuple of floats, which hashes by value; or raises."""
+    """Returns a regularizer that hashes by value: a function unchanged, finite numbers as a tuple of floats.
+
+    Raises `InvalidValue` for anything else.
+    """
     if regularizer is None or callable(regularizer):
         return regularizer
     values = np.asarray(regularizer, dtype=object)
@@ -72,6 +77,7 @@ def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
 
 
 def _finite(value: Any) -> float:
+    """Returns a finite number as a float; raises `InvalidValue` for anything else."""
     try:
         number = math.nan if isinstance(value, (bool, str)) else float(value)
     except (TypeError, ValueError) as error:
@@ -89,8 +95,9 @@ class Ranking:
     num_labels: int
 
     @classmethod
-    def of(cls, counts: NDArray[np.int64]) -> Self:
-        """Ranks `[Q, L]` counts; one sort, no argsort: count and index share one integer."""
+    def from_counts(cls, counts: NDArray[np.int64]) -> Self:
+        """Ranks counts `[Q, L]`."""
+        # count and index share one integer, so that a sort does, which is faster than an argsort
         num_labels = counts.shape[1]
         keys = counts * num_labels + np.arange(num_labels - 1, -1, -1)
         return cls(keys, np.sort(keys, axis=1)[:, ::-1], num_labels)
@@ -101,36 +108,37 @@ class Ranking:
         return self.sorted_keys // self.num_labels
 
     def gaps(self, *, padded: bool, num_teachers: int) -> NDArray[np.int64]:
-        """The gap after each rank: `[Q, L - 1]` for k = 1..L-1; padded with T before and 0 after, `[Q, L + 1]`."""
+        """Returns the gap after each rank k = 1..L-1, `[Q, L - 1]`; padded with T before and 0 after, `[Q, L + 1]`."""
         if padded:
             return np.asarray(-np.diff(self.sorted_counts, axis=1, prepend=num_teachers, append=0))
         return np.asarray(self.sorted_counts[:, :-1] - self.sorted_counts[:, 1:])
 
     def top(self, k: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """The k best labels of each query as bits: `[Q, L]`, k `[Q]` in 0..L."""
+        """Returns the k best labels of each query as bits `[Q, L]`, for k `[Q]` in 0..L."""
         last = self.sorted_keys[np.arange(len(k)), np.maximum(k, 1) - 1]
         return np.asarray((self.keys >= last[:, None]) & (k > 0)[:, None])
 
 
 @dataclass(frozen=True, kw_only=True)
 class GapSelection(Parameters):
-    """Chooses k by the noisy maximum of gap(k) + regularizer(k), gap(k) being the drop after the k-th largest count.
+    """A mechanism that chooses k by the noisy maximum of gap(k) + regularizer(k).
 
-    Only k is released. With `max_k` it depends on the `max_k` + 1 largest counts alone: the domain may be unknown.
+    Here gap(k) is the drop after the k-th largest count. Only k is released. With `max_k` the choice depends on the
+    `max_k` + 1 largest counts alone, so the domain of labels may be unknown.
 
-    Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove), the most by which one gap moves, while two gaps
-    can move in opposite ways; k is drawn exactly, however small a probability is (docs/proofs/floats.md):
+    Formal guarantees. One change moves a gap by at most sens = 2 (replace-one) or 1 (add/remove), and can move two gaps
+    in opposite directions. k is drawn exactly, however small a probability is (docs/proofs/floats.md).
         * gumbel: bounded range 2 sens / scale (it is the exponential mechanism).
         * laplace, exponential (permute-and-flip): (2 sens / scale)-DP.
         * gaussian: `OpposedMaximaEvent`. The price of a Gaussian release of sensitivity 1 would be too small.
         * The regularizer and all fields are public; the price never depends on votes, nor on labels beyond `max_k`.
 
     Attributes:
-        noise_scale: in votes: beta of a Gumbel, b of a Laplace, mean of an exponential, std of a Gaussian; > 0.
+        noise_scale: in votes, > 0: beta of a Gumbel, b of a Laplace, mean of an exponential, std of a Gaussian.
         noise: "gumbel", "gaussian", "laplace" or "exponential".
         num_labels: L.
         num_teachers: T, public.
-        padded: whether k = 0 and k = L compete, with gaps T - largest and smallest - 0.
+        padded: True where k = 0 and k = L compete too, with gaps T - largest and smallest - 0.
         regularizer: added to each candidate's gap: a function of k, or a finite number for each candidate.
         max_k: the largest candidate, >= 1; None for no limit.
         adjacency: what one change means.
@@ -160,12 +168,15 @@ class GapSelection(Parameters):
     @property
     def candidates(self) -> NDArray[np.int64]:
         """The values that k can take: `[n]`, 0..L if padded, else 1..L-1; none above `max_k`."""
-        first, last = (0, self.num_labels) if self.padded else (1, self.num_labels - 1)
-        return np.arange(first, (last if self.max_k is None else min(last, self.max_k)) + 1)
+        smallest = 0 if self.padded else 1
+        largest = self.num_labels - smallest
+        if self.max_k is not None:
+            largest = min(largest, self.max_k)
+        return np.arange(smallest, largest + 1)
 
     @cached_property
     def offsets(self) -> Array:
-        """The regularizer's value for each candidate, on a grid on which adding gaps is exact: `[n]`."""
+        """The regularizer of each candidate, `[n]`, on a grid on which sums with gaps are exact."""
         regularizer = self.regularizer
         n = len(self.candidates)
         if regularizer is None:
@@ -180,7 +191,7 @@ class GapSelection(Parameters):
         # beside a larger one a gap would be rounded
         rule = f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size"
         require(largest <= _LARGEST_OFFSET, "regularizer", largest, rule)
-        # as fine as the largest of them allows, and public like them
+        # the unit is as fine as the largest value allows, and public like the values
         unit = 2.0 ** (math.frexp(largest + self.num_teachers)[1] - _BITS)
         return np.asarray(np.rint(np.array(values) / unit) * unit)
 
@@ -199,7 +210,7 @@ class GapSelection(Parameters):
 
     @property
     def weighs_gaps_alone(self) -> bool:
-        """Whether there are several candidates, and each has a chance in proportion to exp(gap(k) / noise_scale)."""
+        """True for several candidates, each with a probability in proportion to exp(gap(k) / noise_scale)."""
         return (
             self.noise == "gumbel"
             and not self.padded
@@ -213,7 +224,7 @@ class GapSelection(Parameters):
         """Draws k for one histogram `[L]` (returns `[]`) or a batch `[Q, L]` (returns `[Q]`)."""
         require_generator(rng)
         counts = self._counts(votes)
-        k = self.draw(Ranking.of(np.atleast_2d(counts)), rng)
+        k = self.draw(Ranking.from_counts(np.atleast_2d(counts)), rng)
         return k if counts.ndim == 2 else k[0]
 
     def draw(self, ranking: Ranking, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -230,7 +241,7 @@ class GapSelection(Parameters):
         )
 
     def select(self, ranking: Ranking, numbers: LazyUniforms) -> NDArray[np.int64]:
-        """The k of ranked histograms, `[Q]`, from one uniform number each: with Gumbel noise alone."""
+        """Returns k for ranked histograms, `[Q]`, from one uniform number each; of Gumbel noise alone."""
         require(self.noise == "gumbel", "noise", self.noise, "gumbel")
         sums = self._sums(ranking)
         deficits = sums.max(axis=1, keepdims=True) - sums
@@ -243,9 +254,9 @@ class GapSelection(Parameters):
         )
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
-        """The exact distribution of k: `[n]` or `[Q, n]`, one entry per candidate."""
+        """Returns the exact distribution of k: `[n]` or `[Q, n]`, one entry per candidate."""
         counts = self._counts(votes)
-        sums = self._sums(Ranking.of(np.atleast_2d(counts)))
+        sums = self._sums(Ranking.from_counts(np.atleast_2d(counts)))
         argmax_distribution = _ARGMAX_DISTRIBUTIONS[self.noise]
         distributions = np.asarray(
             argmax_distribution((sums - sums.max(axis=1, keepdims=True)) / self.noise_scale)
@@ -254,16 +265,17 @@ class GapSelection(Parameters):
 
     @property
     def has_weights(self) -> bool:
-        """True where the chances of all candidates have a closed form."""
+        """True where the probabilities of all candidates have a closed form."""
         return self.noise in _CLOSED
 
     def weights(self, votes: NDArray[np.integer]) -> Weights:
-        """The exact distribution for one histogram `[L]`, where a closed form is known (`has_weights`)."""
-        sums = self._sums(Ranking.of(self._counts(votes)[None]))[0]
+        """Returns the exact distribution for one histogram `[L]`, where it has a closed form (`has_weights`)."""
+        sums = self._sums(Ranking.from_counts(self._counts(votes)[None]))[0]
         return _CLOSED[self.noise](sums.max() - sums, self.noise_scale)
 
-    def _sums(self, ranking: Ranking) -> Array:  # gaps and offsets `[Q, n]`
-        # exact, as are their differences: rounded beside a large offset, a gap would move by more than the price says
+    def _sums(self, ranking: Ranking) -> Array:
+        """Returns gap plus offset of each candidate, `[Q, n]`; sums and their differences are exact."""
+        # rounded beside a large offset, a gap would move by more than the price counts
         offsets = self.offsets
         return np.asarray(
             ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)[:, : len(offsets)]
@@ -271,6 +283,7 @@ class GapSelection(Parameters):
         )
 
     def _counts(self, votes: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Returns counts `[L]` or `[Q, L]` in 0..T; raises `InvalidValue` for others."""
         counts = require_histogram("votes", votes, num_teachers=self.num_teachers)
         require(
             counts.shape[-1] == self.num_labels,

@@ -145,7 +145,7 @@ def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
 
     def distribution(test: StabilityTest, histogram: Counts, shape: Shape) -> Distribution:
         size = np.array([min(k, shape.num_labels - 1)])
-        ranking = Ranking.of(histogram[None])
+        ranking = Ranking.from_counts(histogram[None])
         gap = ranking.gaps(padded=True, num_teachers=shape.num_teachers)[0, size]
         passed = float(test.pass_probabilities(gap)[0])
         return {tuple(ranking.top(size)[0].tolist()): passed, None: 1 - passed}

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 @pytest.mark.parametrize("padded", [False, True])
 def test_gaps_and_top_sets_agree_with_the_ranking(padded: bool) -> None:
     counts = all_histograms(4, 4)
-    ranking = Ranking.of(counts)
+    ranking = Ranking.from_counts(counts)
     sets = top_sets(counts)
     expected = gaps_of(counts, num_teachers=4, padded=padded)
     np.testing.assert_array_equal(ranking.gaps(padded=padded, num_teachers=4), expected)

@@ -132,7 +132,7 @@ def first_set_verdict(
     """The best of three labels is released if its gap passes, of which these are the probabilities."""
 
     def distribution(histogram: Counts) -> Distribution:
-        ranking = Ranking.of(histogram[None])
+        ranking = Ranking.from_counts(histogram[None])
         passed = float(np.asarray(passes)[ranking.gaps(padded=False, num_teachers=6)[0, 0]])
         return {tuple(ranking.top(np.array([1]))[0].tolist()): passed, None: 1 - passed}
 

@@ -1,4 +1,4 @@
-"""The boundary wrapper: a mechanism whose calls are paid for only where they end on the boundary."""
+"""The boundary wrapper: calls of a mechanism that are paid for only where they end on the boundary."""
 
 import math
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from pate.validation import (
     require_generator,
 )
 
-# in total variation: of the distribution of a wrapped call by stated probabilities
+# the error in total variation of the distribution of a wrapped call, where probabilities are stated to 2**-42
 _STATED_ERROR = 2.0**-40
 
 
@@ -40,7 +40,7 @@ _LARGEST_EXPONENT = 700.0
 
 @dataclass(frozen=True)
 class BoundaryOutcome:
-    """The outcome of wrapped calls."""
+    """Outcomes of wrapped calls."""
 
     indices: Integers  # [] or [Q]: the place in the mechanism's distribution, -1 for the boundary
     in_target: Bits  # the hits of a session: the boundary
@@ -48,21 +48,24 @@ class BoundaryOutcome:
 
 @dataclass(frozen=True)
 class BoundaryWrapper:
-    """Answers "boundary" with probability pi / (1 + pi), else runs the mechanism: pi = min(1 - largest chance, 1/2).
+    """A mechanism that answers "boundary" with probability pi / (1 + pi), and else runs the wrapped mechanism.
+
+    Here pi = min(1 - p, 1/2), and p is the probability of the likeliest outcome of the wrapped mechanism.
 
     Formal guarantees, for the adjacency of the wrapped epsilon-DP mechanism:
         * one call: t-DP, t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)) < 4/3 epsilon.
-        * in a session: the boundary is a q-target (`tight_boundary`), so that only calls that end there are paid.
+        * in a session: the boundary is a q-target (`tight_boundary`), so that only calls that end on it are paid for.
         * Where the mechanism has exact `weights` beside its distribution (`GapSelection` with Gumbel or exponential
-          noise), draws follow them exactly. Else they follow the stated probabilities, and the error of these counts
-          as a failure: `failure_prob` of every call.
+          noise), draws follow the weights exactly. Else draws follow the stated probabilities, whose error counts as
+          a failure: `failure_prob` of every call.
 
     Edge cases: an outcome that is certain in double precision is never on the boundary. The distribution must be
     computed with no side channel, such as a run time that depends on votes.
 
     Attributes:
         mechanism: of pure DP (`PureDpEvent`, `BoundedRangeEvent`, or several), with `event` and `probabilities(votes)`,
-            to 2**-42 in total, `[n]` or `[Q, n]`. One that `has_weights` also gives them exactly: `weights(votes)`.
+            which are exact to 2**-42 in total, `[n]` or `[Q, n]`. A mechanism that `has_weights` also has exact
+            `weights(votes)`.
 
     Source: Cohen & Lyu 2023; docs/proofs/target_charging.md.
 
@@ -81,7 +84,7 @@ class BoundaryWrapper:
 
     @property
     def target(self) -> QTarget:
-        """What a call costs in a session; its epsilon is that of one access."""
+        """The target of target charging: the boundary. Its epsilon is that of one access."""
         return target_charging.tight_boundary(pure_epsilon(self.mechanism))
 
     @property
@@ -92,14 +95,14 @@ class BoundaryWrapper:
 
     @property
     def failure_prob(self) -> float:
-        """What a session is charged for a call beside its target: 0 where draws are exact."""
+        """The failure probability that a session is charged for each call: 0 where draws are exact."""
         if getattr(self.mechanism, "has_weights", False):
             return 0.0
         # P'(S) <= P(S) + e <= exp(t) Q(S) + e <= exp(t) Q'(S) + (1 + exp(t)) e for laws within e of a t-DP call's
         return min((1 + math.exp(min(self.target.epsilon, _LARGEST_EXPONENT))) * _STATED_ERROR, 0.5)
 
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> BoundaryOutcome:
-        """Draws an outcome, or the boundary, for one histogram `[d]` or each of a batch `[Q, d]`."""
+        """Draws an outcome or the boundary, for one histogram `[d]` or each of a batch `[Q, d]`."""
         require_generator(rng)
         distribution = self.probabilities(votes)
         distributions = np.atleast_2d(distribution)
@@ -112,18 +115,20 @@ class BoundaryWrapper:
             unit = math.lcm(*(p.denominator for p in stated))
             return boundary_weights(lambda digits: [(int(p * unit), int(p * unit)) for p in stated])
 
-        drawn = draw_index(distributions, LazyUniforms.draw((len(distributions),), rng), weights)
-        drawn = drawn if distribution.ndim == 2 else np.asarray(drawn[0])
-        hit = np.asarray(drawn == distributions.shape[1] - 1)
-        return BoundaryOutcome(np.where(hit, -1, drawn), hit)
+        uniforms = LazyUniforms.draw((len(distributions),), rng)
+        indices = draw_index(distributions, uniforms, weights)
+        if distribution.ndim == 1:
+            indices = np.asarray(indices[0])
+        is_boundary = np.asarray(indices == distributions.shape[1] - 1)
+        return BoundaryOutcome(indices=np.where(is_boundary, -1, indices), in_target=is_boundary)
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
-        """The exact distribution of a call: `[n + 1]` or `[Q, n + 1]`, the boundary last."""
+        """Returns the exact distribution of a call: `[n + 1]` or `[Q, n + 1]`, the boundary last."""
         return target_charging.boundary_distribution(self.mechanism.probabilities(votes))
 
 
 def pure_epsilon(mechanism: Any) -> float:
-    """The epsilon of a mechanism of pure DP, or a refusal; the epsilons of its parts add up."""
+    """Returns the epsilon of a mechanism of pure DP, the sum over its parts; raises `InvalidValue` for another one."""
     event: Any = getattr(mechanism, "event", None)
     total = 0.0
     require(

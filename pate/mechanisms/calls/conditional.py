@@ -1,7 +1,8 @@
-"""Conditional release: outcomes that are kept, and published when a set that is asked for holds them."""
+"""Conditional release: outcomes that stay private until a set that is asked for contains them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,26 +26,27 @@ Draw = Callable[[np.random.Generator], Any]
 
 @dataclass(frozen=True)
 class Conditional:
-    """What was published of one outcome."""
+    """The answer to one question about an outcome."""
 
-    key: int  # names the outcome, for `ConditionalRelease.revise`
-    published: bool  # whether it lay in the set
+    key: int  # of the outcome, for `ConditionalRelease.revise`
+    published: bool  # True where the outcome lay in the set
     outcome: Any  # None where it was not published
 
 
 class ConditionalRelease(HeldBudget):
-    """Draws outcomes, keeps them, and publishes each at most once: when it lies in a set that is asked for.
+    """A session that draws outcomes, keeps them, and publishes each at most once: when it lies in a set asked for.
 
-    The caller chooses the sets from what is known so far. They may overlap: an unpublished outcome lies in none before.
+    The caller chooses each set from all earlier answers. Sets may overlap: an unpublished outcome lies in no earlier
+    one.
 
     Formal guarantees, within the price of the session, which is charged before anything is returned:
         * the first question about an epsilon-DP outcome is a q-target call, q = 1 / (e^epsilon + 1), hit if published.
-        * every later one is charged as a call of 2 epsilon; each outcome hits at most once in its life.
-        * a delta of the outcome's mechanism is charged with the first question alone.
+        * every later question about it is charged as a call of 2 epsilon; each outcome hits at most once.
+        * a delta of the mechanism that drew the outcome is charged with the first question alone.
 
     Edge cases: a question that raises an error is charged as a hit, as the error may depend on the outcome. Unpublished
-    outcomes are private, in memory only. Threads take turns. It refuses copies, pickles and forks. The session has one
-    counter, whose target covers every question: 2 epsilon if outcomes are asked for again.
+    outcomes are private and stay in memory. Threads take turns. Copies, pickles and forks are refused. The session has
+    one counter, whose target covers every question: 2 epsilon if outcomes are asked for again.
     Source: Cohen & Lyu 2023, ConditionalRelease and ReviseCR; docs/proofs/target_charging.md.
 
     >>> session = TargetCharging.of_targets([target_charging.revise(0.1)], target_hits=5, target_delta=1e-6)
@@ -71,10 +73,17 @@ class ConditionalRelease(HeldBudget):
         failure_prob: float = 0.0,
         rng: np.random.Generator,
     ) -> Conditional:
-        """Draws an outcome of an (epsilon, failure_prob)-DP mechanism and publishes it if `accept`, the set, says so.
+        """Draws an outcome and publishes it where it lies in a set.
 
-        `accept` must not look at private data. `InvalidValue`, and nothing is drawn, where the session has halted or
-        does not cover such a call.
+        Args:
+            draw: draws the outcome with a generator, by an (epsilon, failure_prob)-DP mechanism.
+            accept: the set; returns whether it contains an outcome, and must not read private data.
+            epsilon: of the mechanism.
+            failure_prob: of the mechanism; 0 for pure DP.
+            rng: draws the outcome.
+
+        Raises:
+            InvalidValue: the session has halted or does not cover such a call; nothing is drawn.
         """
         require_generator(rng)
         target = target_charging.not_prior(epsilon)
@@ -82,14 +91,20 @@ class ConditionalRelease(HeldBudget):
             self.session.require_open(target, failure_prob=failure_prob)
             key = self._count
             self._count = self._count + 1
-            again = target_charging.revise(epsilon)
-            return self._ask(key, lambda: draw(rng), accept, (target, again), failure_prob)
+            return self._ask(
+                key,
+                partial(draw, rng),
+                accept,
+                target=target,
+                next_target=target_charging.revise(epsilon),
+                failure_prob=failure_prob,
+            )
 
     def revise(self, key: int, accept: Accept) -> Conditional:
         """Asks for a stored outcome again, with another set.
 
-        `InvalidValue`, and nothing is looked at, where no such outcome waits, or the session has halted or does not
-        cover twice the epsilon.
+        Raises `InvalidValue`, before the outcome is read, where no such outcome waits, or the session has halted or
+        does not cover twice the epsilon.
         """
         with self._turn():
             if key not in self._waiting:
@@ -97,24 +112,42 @@ class ConditionalRelease(HeldBudget):
             outcome, target = self._waiting[key]
             self.session.require_open(target)
             del self._waiting[key]
-            return self._ask(key, lambda: outcome, accept, (target, target), 0.0)
+            return self._ask(
+                key,
+                lambda: outcome,
+                accept,
+                target=target,
+                next_target=target,
+                failure_prob=0.0,
+            )
 
     def _ask(
         self,
         key: int,
         look: Callable[[], Any],
         accept: Accept,
-        targets: tuple[QTarget, QTarget],
+        *,
+        target: QTarget,
+        next_target: QTarget,
         failure_prob: float,
     ) -> Conditional:
-        """Charges one question, by its target and that of the next one; what raises counts as published."""
+        """Charges and answers one question; an error counts as published.
+
+        Args:
+            key: of the outcome.
+            look: returns the outcome.
+            accept: the set.
+            target: of this question.
+            next_target: of the next question about the same outcome.
+            failure_prob: of the mechanism that drew the outcome; 0 where it was charged before.
+        """
         published = True
         try:
             outcome = look()
             published = bool(accept(outcome))
         finally:
-            self.session.charge(published, target=targets[0], failure_prob=failure_prob)
+            self.session.charge(published, target=target, failure_prob=failure_prob)
         if published:
-            return Conditional(key, True, outcome)
-        self._waiting[key] = (outcome, targets[1])
-        return Conditional(key, False, None)
+            return Conditional(key, published=True, outcome=outcome)
+        self._waiting[key] = (outcome, next_target)
+        return Conditional(key, published=False, outcome=None)

@@ -1,4 +1,4 @@
-"""Whole numbers with discrete Laplace noise, the base of the calls that compare or release them."""
+"""The base of calls on whole numbers with discrete Laplace noise."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -19,23 +19,23 @@ from pate.validation import (
     require_array,
 )
 
-_LARGEST_VALUE = 2**53
+LARGEST_VALUE = 2**53
 
 
 def require_values(values: Any) -> Integers:
-    """Returns whole numbers `[]` or `[Q]`, or raises."""
+    """Returns whole numbers `[]` or `[Q]` as int64; raises `InvalidValue` for others, and for more than 2**53."""
     array = require_array("values", values, kinds="iu")
     require(array.ndim <= 1, "values.shape", array.shape, "[] or [num_queries]")
     largest = max(abs(int(array.min(initial=0))), abs(int(array.max(initial=0))))
-    require(largest <= _LARGEST_VALUE, "values", largest, "at most 2**53 in size")
+    require(largest <= LARGEST_VALUE, "values", largest, "at most 2**53 in size")
     return array.astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyWhole(Parameters):
-    """Whole numbers with discrete Laplace noise."""
+    """The base of mechanisms that add discrete Laplace noise to whole numbers."""
 
-    # pure DP of one noisy number, >= 2**-31; the noise is made for the largest rate on its grid that is no larger
+    # pure DP of one noisy number, >= 2**-31; the noise has the largest rate on its grid that is at most this
     epsilon: float = field(metadata=POSITIVE)
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
@@ -45,7 +45,7 @@ class NoisyWhole(Parameters):
 
     @property
     def sensitivity(self) -> int:
-        """The most by which a number moves between neighbors."""
+        """The most by which one change moves a number: 1."""
         return 1
 
     @property

@@ -29,17 +29,18 @@ class TwoRuns:
 
     first: Any
     second: Any
-    in_target: Bits  # [] or [Q]: whether they differ, the hits of a session
+    in_target: Bits  # bool [] or [Q], the hits of a session: the outcomes differ
 
 
 @dataclass(frozen=True)
 class RunTwice:
-    """Runs a mechanism twice on the same votes, query by query with fresh noise, and releases both outcomes.
+    """A mechanism that runs another one twice on the same votes, with fresh noise, and releases both outcomes.
 
-    The mechanism is of pure DP, has an `event`, and draws an array, `[]` or `[Q]`, or a `TopK`, from votes and `rng=`.
+    The wrapped mechanism is of pure DP and has an `event`. From votes and `rng=` it draws an array, `[]` or `[Q]`, or a
+    `TopK`.
 
-    Formal guarantee, for the adjacency of the mechanism: one call costs twice its event. In a session "the outcomes
-    differ" is a q-target of a 2 epsilon-DP call, with q the smaller of (e^epsilon + 1) / (e^(2 epsilon) +
+    Formal guarantee, for the adjacency of the wrapped mechanism: one call costs twice its event. In a session "the
+    outcomes differ" is a q-target of a 2 epsilon-DP call, with q the smaller of (e^epsilon + 1) / (e^(2 epsilon) +
     e^epsilon + 1) and 2 e^epsilon / (e^epsilon + 1)^2; tight.
     Source: Cohen & Lyu 2023, Lemma F.1; docs/proofs/target_charging.md.
 
@@ -57,7 +58,7 @@ class RunTwice:
 
     @property
     def target(self) -> QTarget:
-        """The q-value of two answers that differ."""
+        """The target of target charging: two outcomes that differ."""
         return target_charging.run_twice(pure_epsilon(self.mechanism))
 
     @property
@@ -70,7 +71,7 @@ class RunTwice:
         require_generator(rng)
         first = self.mechanism(votes, rng=rng)
         second = self.mechanism(votes, rng=rng)
-        if isinstance(first, TopK):  # the order of indices counts
+        if isinstance(first, TopK):  # two orders of the same set differ
             return TwoRuns(
                 first, second, np.asarray((first.indices != second.indices).any(axis=-1))
             )

@@ -29,20 +29,21 @@ from pate.validation import (
 
 @dataclass(frozen=True, kw_only=True)
 class SparseVector(NoisyWhole):
-    """Releases, per query, the noisy number of items with a bit if it reaches a threshold; for any number of queries.
+    """A mechanism that releases the noisy number of items with a bit, for each query where it reaches a threshold.
 
-    An item is one teacher's, or one record's, bit in each query. When a sum is released, every item with the bit counts
-    a hit; with its `item_hits`-th hit it drops out of all later sums. Which items did is private.
+    An item has one bit in each query; a teacher or a record is an item. Where a sum is released, every item with the
+    bit counts a hit. An item drops out of all later sums with its `item_hits`-th hit. The hits of items are private,
+    and the number of queries is not bounded.
 
-    Formal guarantee, for all releases together, except with probability `failure_prob`: a query is free where the
-    item's bit is 0, and a not-prior call of epsilon where it is 1. An item, which is added or removed, has at most
-    `item_hits` hits; an exchange (replace-one) at most twice as many. Queries and thresholds may depend on all earlier
-    outcomes.
+    Formal guarantee, for all releases together, except with probability `failure_prob`: a query is free for an item
+    whose bit is 0, and a not-prior call of epsilon for one whose bit is 1. An item that is added or removed has at most
+    `item_hits` hits. An item that is exchanged (replace-one) has at most twice as many. Queries and thresholds may
+    depend on all earlier outcomes.
 
     Attributes:
-        epsilon: of one sum, not of the release.
+        epsilon: pure DP of one noisy sum, not of the release.
         item_hits: tau, >= 1.
-        failure_prob: of more accesses than are paid for, in (0, 1); their number follows from it.
+        failure_prob: the probability of more accesses than the price counts, in (0, 1).
 
     Source: Cohen & Lyu 2023; Kaplan, Mansour & Stemmer 2021; docs/proofs/sparse_vector.md.
 
@@ -59,21 +60,21 @@ class SparseVector(NoisyWhole):
 
     @property
     def target(self) -> QTarget:
-        """What a query costs an item that has the bit."""
+        """The target of target charging: a sum that is released; of an item that has the bit."""
         return target_charging.not_prior(float(self.noise.rate))
 
     @property
     def target_hits(self) -> int:
-        """The most hits that one change is part of."""
+        """The most hits in which one change takes part."""
         return self.item_hits * (2 if self.adjacency is Adjacency.REPLACE_ONE else 1)
 
     @property
     def event(self) -> Event:
-        """The price of one session."""
+        """The price of one session, however many queries it has."""
         return session_event(self.target, self.target_hits, self.failure_prob)
 
     def start(self, num_items: int) -> "SparseVectorSession":
-        """A session in which every item has all its hits; the event pays for one session."""
+        """Returns a new session over so many items, none of which has a hit; the event pays for one session."""
         return SparseVectorSession(self, num_items)
 
     def __call__(self, bits: Any, *, thresholds: Any, rng: np.random.Generator) -> ReleasedValues:
@@ -92,7 +93,7 @@ class SparseVector(NoisyWhole):
 
 
 class SparseVectorSession(HeldBudget):
-    """A session of sparse vector: counts the hits of each item. It is private, like the items."""
+    """A session of sparse vector, which counts the hits of each item. The session is private, like the items."""
 
     def __init__(self, mechanism: SparseVector, num_items: int) -> None:
         super().__init__()
@@ -102,7 +103,13 @@ class SparseVectorSession(HeldBudget):
         self._hits = np.zeros(require_count("num_items", num_items), dtype=np.int64)
 
     def ask(self, bits: Any, *, threshold: int, rng: np.random.Generator) -> int | None:
-        """The noisy number of items with the bit, bool `[num_items]`, that are still in; None below the threshold."""
+        """Answers one query: the noisy number of items with the bit, or None where it is below the threshold.
+
+        Args:
+            bits: bool `[num_items]`; items that have all their hits do not count.
+            threshold: a whole number, public.
+            rng: draws the noise.
+        """
         require_generator(rng)
         level = require_threshold("threshold", threshold)
         checked = _require_bits(bits, rank=1)
@@ -119,6 +126,7 @@ class SparseVectorSession(HeldBudget):
 
 
 def _require_bits(bits: Any, *, rank: int) -> Bits:
+    """Returns bits of the given rank; raises `InvalidValue` for another shape or type, or none at all."""
     array = require_array("bits", bits, kinds="b")
     shapes = {1: "[num_items]", 2: "[num_queries, num_items]"}
     require(array.ndim == rank and array.size > 0, "bits.shape", array.shape, shapes[rank])

@@ -31,18 +31,19 @@ class ScoredTopK(TopK):
 
 @dataclass(frozen=True, kw_only=True)
 class SweepTopK(NoisyWhole):
-    """Adds discrete Laplace noise to every count and releases the k largest, with their noisy counts.
+    """A mechanism that adds discrete Laplace noise to every count and releases the k largest with their noisy counts.
 
-    A threshold sweeps from the top down. At each step every count not yet released is asked whether its noisy value
-    equals it; the k-th yes ends the sweep. So the price depends on the k hits alone.
+    A threshold sweeps from the top down. At each step every count that is not yet released is asked whether its noisy
+    value equals the threshold. The k-th yes ends the sweep, so the price depends on the k hits alone.
 
-    Formal guarantee: every question is a not-prior call of 2 epsilon (`revise`); k hits are n accesses except with
-    probability `failure_prob`. The same for replace-one and add/remove: one count moves by at most 1 under both.
+    Formal guarantee: every question is a not-prior call of 2 epsilon (`revise`). Except with probability
+    `failure_prob`, k hits are at most as many accesses as the event has. Replace-one and add/remove cost the same: one
+    count moves by at most 1 under both.
 
     Attributes:
-        epsilon: of one noisy count, not of the release.
-        k: how many indices, >= 1.
-        failure_prob: of more accesses than are paid for, in (0, 1); their number follows from it.
+        epsilon: pure DP of one noisy count, not of the release.
+        k: the number of indices, >= 1.
+        failure_prob: the probability of more accesses than the price counts, in (0, 1).
 
     Source: Cohen & Lyu 2023; docs/proofs/threshold_calls.md.
 
@@ -57,7 +58,7 @@ class SweepTopK(NoisyWhole):
 
     @property
     def target(self) -> QTarget:
-        """What a question costs; several sweeps in one session are k hits each."""
+        """The target of target charging: a yes. Several sweeps in one session are k hits each."""
         return target_charging.revise(float(self.noise.rate))
 
     @property

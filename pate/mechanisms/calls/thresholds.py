@@ -11,7 +11,7 @@ from pate.accounting import (
     target_charging,
 )
 from pate.accounting.target_charging import QTarget
-from pate.mechanisms.calls.noisy_whole import _LARGEST_VALUE, NoisyWhole, require_values
+from pate.mechanisms.calls.noisy_whole import LARGEST_VALUE, NoisyWhole, require_values
 from pate.mechanisms.noise.uniforms import (
     Array,
     Bits,
@@ -24,15 +24,18 @@ from pate.validation import (
 
 
 def require_threshold(name: str, value: Any) -> int:
-    """Returns a whole number of either sign as an int, or raises."""
+    """Returns a whole number of either sign as an int; raises `InvalidValue` for anything else."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    require(whole and abs(int(value)) <= _LARGEST_VALUE, name, value, "a whole number")
+    require(whole and abs(int(value)) <= LARGEST_VALUE, name, value, "a whole number")
     return int(value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdCall(NoisyWhole):
-    """Compares noisy whole numbers with public thresholds; each call is epsilon-DP, for the adjacency given."""
+    """The base of calls that compare noisy whole numbers with public thresholds.
+
+    Formal guarantee: each call is epsilon-DP, for the adjacency given.
+    """
 
     # "count", a number of teachers, which moves by at most 1; or "gap", the difference of two ranked counts, which
     # moves by at most 2 (replace-one) or 1 (add/remove)
@@ -40,7 +43,7 @@ class ThresholdCall(NoisyWhole):
 
     @property
     def sensitivity(self) -> int:
-        """How far one change moves the statistic."""
+        """The most by which one change moves the statistic."""
         return 1 if self.statistic == "count" else self.adjacency.gap_sensitivity
 
     @property
@@ -54,7 +57,7 @@ class ThresholdCall(NoisyWhole):
         return min(float(self.sensitivity * self.noise.rate), float(self.epsilon))
 
     def noisy(self, values: Any, rng: np.random.Generator) -> Integers:
-        """Returns values with fresh noise."""
+        """Returns whole numbers `[]` or `[Q]` with fresh noise."""
         checked = require_values(values)
         return np.asarray(checked + self.noise.sample(checked.shape, rng))
 
@@ -74,9 +77,9 @@ class ReleasedValues:
 
 @dataclass(frozen=True, kw_only=True)
 class AboveThreshold(ThresholdCall):
-    """Releases value + noise where that is at least `threshold`; the noise is discrete Laplace.
+    """A call that releases a number plus discrete Laplace noise, where the sum is at least `threshold`.
 
-    The threshold is a whole number, public, and may depend on all earlier outcomes. There is no noise on it.
+    The threshold is a whole number, public and without noise. It may depend on all earlier outcomes.
 
     Formal guarantee: epsilon-DP, for the adjacency given. In a session releases are a q-target of an epsilon-DP call,
     q = 1 / (e^epsilon + 1); the rest is free.
@@ -92,17 +95,17 @@ class AboveThreshold(ThresholdCall):
 
     @property
     def target(self) -> QTarget:
-        """What a call costs in a session of target charging; nothing is the prior."""
+        """The target of target charging: an answer; no answer is the prior, and free."""
         return target_charging.not_prior(self.call_epsilon)
 
     def __call__(self, values: Any, *, rng: np.random.Generator) -> ReleasedValues:
-        """Tests one whole number `[]`, or each of a batch `[Q]` with noise of its own."""
+        """Compares one whole number `[]`, or each of a batch `[Q]`, with noise of its own."""
         noisy = self.noisy(values, rng)
         answered = np.asarray(noisy >= self.threshold)
         return ReleasedValues(np.where(answered, noisy, 0), answered)
 
     def probabilities(self, values: Any, *, largest: int) -> Array:
-        """The distribution of calls: `[..., n]` over nothing, threshold, threshold + 1, …, largest, all above it."""
+        """Returns the distribution of calls: `[..., n]` over nothing, threshold, threshold + 1, …, largest, more."""
         require(
             largest >= self.threshold, "largest", largest, f"a whole number >= {self.threshold}"
         )
@@ -123,9 +126,9 @@ class Sides:
 
 @dataclass(frozen=True, kw_only=True)
 class BetweenThresholds(ThresholdCall):
-    """Says whether value + noise is < lower, in [lower, upper), or >= upper; the noise is discrete Laplace.
+    """A call that tells whether a number plus discrete Laplace noise is < lower, in [lower, upper), or >= upper.
 
-    Both are whole numbers, public, and may depend on all earlier outcomes.
+    Both thresholds are whole numbers and public. They may depend on all earlier outcomes.
 
     Formal guarantee: epsilon-DP, for the adjacency given. In a session "between" is a q-target of an epsilon-DP call,
     q = (1 - e^(-width rate)) / (e^epsilon + 1) with width = upper - lower and rate = epsilon / sensitivity; tight. The
@@ -146,18 +149,18 @@ class BetweenThresholds(ThresholdCall):
 
     @property
     def target(self) -> QTarget:
-        """The q-value of an answer between the thresholds."""
+        """The target of target charging: an answer between the thresholds."""
         width = (self.upper - self.lower) / self.sensitivity
         return target_charging.between_thresholds(self.call_epsilon, width=width)
 
     def __call__(self, values: Any, *, rng: np.random.Generator) -> Sides:
-        """Tests one whole number `[]` or a batch `[Q]`: -1 below, 0 between the thresholds, 1 above."""
+        """Compares one whole number `[]` or a batch `[Q]`: -1 below, 0 between the thresholds, 1 above."""
         noisy = self.noisy(values, rng)
         sides = np.asarray((noisy >= self.lower).astype(np.int64) + (noisy >= self.upper) - 1)
         return Sides(sides, np.asarray(sides == 0))
 
     def probabilities(self, values: Any) -> Array:
-        """The distribution of calls: `[..., 3]`, below, between and above."""
+        """Returns the distribution of calls: `[..., 3]`, below, between and above."""
         value = require_values(values)
         below = self.noise.tail(value - self.lower + 1)
         above = self.noise.tail(self.upper - value)

@@ -1,4 +1,9 @@
-"""Selection of a set of k indices as a whole, by noise on the canonical loss."""
+"""Canonical selection: a set of k indices as a whole, by noise on a loss with few distinct values.
+
+The loss of a set depends on its best missing and its worst present count alone. So sets are counted by classes of
+equal loss (`CanonicalClasses`): with Gumbel noise a class is drawn by its weight, with other noise by the largest of as
+many variables as the class has sets. A uniform set of the class is the outcome. docs/proofs/canonical_top_k.md.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -22,7 +27,7 @@ from pate.mechanisms.noise.uniforms import (
     with_rest,
 )
 from pate.mechanisms.parameters import one_of
-from pate.mechanisms.top_k.canonical_classes import _LOG_NO_SETS, CanonicalClasses
+from pate.mechanisms.top_k.canonical_classes import LOG_NO_SETS, CanonicalClasses
 from pate.mechanisms.top_k.mechanism import BoundedRangeTopK, Counts, Distribution
 from pate.mechanisms.top_k.ranking import draw_in_blocks, falling_order
 from pate.mechanisms.top_k.weighted_class import draw_class
@@ -33,18 +38,18 @@ _NO_SETS = Fraction(1, 10**50)  # above exp(-120), the share of what is left out
 
 @dataclass(frozen=True, kw_only=True)
 class CanonicalTopK(BoundedRangeTopK):
-    """Draws a set of k indices by noise on a loss with few distinct values; released in the order of the indices.
+    """A mechanism that draws a set of k indices by noise on its loss, and releases it in the order of the indices.
 
-    The loss of a set is (1 - gamma) times its best missing count minus gamma times its worst present count; for the set
-    of the k best, the k-th count stands in for the missing one.
+    The loss of a set is (1 - gamma) times its best missing count minus gamma times its worst present count. For the set
+    of the k best the k-th count stands in for the missing one.
 
-    Formal guarantee: losses of two sets move against each other by at most 2 (replace-one) or 1 (add/remove). For one
-    index they move by gamma times that, for all but one by max(gamma, 1 - gamma) times: the noise is as much smaller.
-    Gumbel noise has this as bounded range; the other kinds are pure DP.
+    Formal guarantee: losses of two sets move against each other by at most r = 2 (replace-one) or 1 (add/remove).
+    Losses of sets of one index move by gamma r, and those of all indices but one by max(gamma, 1 - gamma) r; the noise
+    is smaller in proportion. `epsilon` is the bounded range of Gumbel noise, and pure DP of other noise.
 
     Attributes:
-        gamma: in [0, 1].
-        noise: "gumbel", "exponential", "laplace", "logistic" or "half_logistic"; all but Gumbel take `epsilon` alone.
+        gamma: the share of the worst present count in the loss, in [0, 1].
+        noise: "gumbel", "exponential", "laplace", "logistic" or "half_logistic"; only Gumbel noise takes `rho`.
 
     Source: Shekelyan & Loukides 2022; docs/proofs/canonical_top_k.md.
 
@@ -67,13 +72,14 @@ class CanonicalTopK(BoundedRangeTopK):
         )
 
     def weight_for(self, num_counts: int) -> float:
-        """By what a loss is multiplied, for d = `num_counts` counts; never above price / range."""
+        """Returns the factor of losses for d = `num_counts` counts; at most the price over the range of losses."""
         share = 1.0
-        if self.k == 1:  # the largest count is in every loss; with gamma = 0 all are equal
+        if self.k == 1:  # the largest count is in every loss; with gamma = 0 all losses are equal
             share = self.gamma or 1.0
         elif self.k == num_counts - 1:
             share = max(self.gamma, 1 - self.gamma)
         weight = self.range_of() / (self.adjacency.gap_sensitivity * share)
+        # rounding must not make it larger
         return weight if share in (0.5, 1.0) else math.nextafter(math.nextafter(weight, 0.0), 0.0)
 
     @property
@@ -86,75 +92,91 @@ class CanonicalTopK(BoundedRangeTopK):
         )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws sets of k labels for each query, `[Q, k]`."""
+        """Draws a set of k indices for each query, in rising order, `[Q, k]`."""
         num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
         return draw_in_blocks(counts, num_classes, partial(self._draw_block, rng))
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """Returns the probability of each set for one histogram."""
-        d = len(counts)
-        classes = CanonicalClasses.all(d, self.k)
-        sizes = np.array(
-            [classes.size(place) for place in range(len(classes.first))], dtype=np.float64
-        )
+        num_counts = len(counts)
+        classes = CanonicalClasses.all(num_counts, self.k)
+        sizes = np.array([float(classes.size(place)) for place in range(len(classes.first))])
         order, falling = falling_order(counts[None])
-        values = -self.weight_for(d) * classes.losses(falling, self.gamma)[0]
+        values = -self.weight_for(num_counts) * classes.losses(falling, self.gamma)[0]
         probabilities = largest_distribution(values, sizes, UNIT_NOISES[self.noise]) / sizes
         of_class = dict(zip(classes.names, probabilities.tolist(), strict=True))
         distribution = {}
-        # 0-based, of which the first missing one is found
-        for ranks in combinations(range(d), self.k):
-            first = next((place for place, rank in enumerate(ranks) if rank != place), self.k - 1)
-            distribution[tuple(sorted(order[0, list(ranks)].tolist()))] = of_class[
-                first + 1, ranks[-1] + 1
-            ]
+        for ranks in combinations(range(num_counts), self.k):  # 0-based, rising
+            indices = tuple(sorted(order[0, list(ranks)].tolist()))
+            missing = [place for place, rank in enumerate(ranks) if rank != place]
+            first = missing[0] if missing else self.k - 1
+            distribution[indices] = of_class[first + 1, ranks[-1] + 1]
         return distribution
 
     def _draw_block(self, rng: np.random.Generator, counts: Counts, few: bool) -> Counts:
+        """Draws the sets of a block of queries, `[q, k]` of counts `[q, d]`; `few` as in `draw_in_blocks`."""
         order, falling = falling_order(counts)
-        some = self._classes(falling, few)
+        classes = self._classes(falling, few)
         weight = Fraction(self.weight_for(falling.shape[1]))
-        values = -float(weight) * some.losses(falling, self.gamma)
+        gamma = Fraction(self.gamma)
+        values = -float(weight) * classes.losses(falling, self.gamma)
 
-        def exactly(classes: CanonicalClasses, row: int) -> Weights:
-            exponents = weight * classes.losses(falling[row], Fraction(self.gamma))
-            return exponential_weights(
-                exponents.tolist(), [classes.size(place) for place in range(len(exponents))]
-            )
+        def exact_weights(classes: CanonicalClasses, row: int) -> Weights:
+            exponents = (weight * classes.losses(falling[row], gamma)).tolist()
+            sizes = [classes.size(place) for place in range(len(exponents))]
+            return exponential_weights(exponents, sizes)
 
-        def every() -> CanonicalClasses:
-            return CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma).after(some)
+        def all_classes() -> CanonicalClasses:
+            return CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma).after(classes)
+
+        def weights_of_all() -> Weights:
+            return exact_weights(all_classes(), 0)
 
         def weights(row: int) -> Weights:
-            known = exactly(some, row)
-            return known if few else with_rest(known, _NO_SETS, lambda: exactly(every(), row))
+            in_window = exact_weights(classes, row)
+            return in_window if few else with_rest(in_window, _NO_SETS, weights_of_all)
 
-        if self.noise == "gumbel":  # by weight, among these classes or, not of a few, all
-            chosen = draw_class(values + some.log_sizes, weights, some.error, rng)
-        else:  # by the largest of as much noise as a class has sets, plus their value
-            any_sets = np.broadcast_to(np.isfinite(some.log_sizes), values.shape)
-            logs, size = (
-                np.where(any_sets, some.log_sizes, 0.0),
-                lambda row, place: some.size(place),
+        if self.noise == "gumbel":
+            # By the Gumbel-max trick a class wins with a probability in proportion to its weight. A histogram with many
+            # sets has the classes of a window, and all of them only where the uniform number falls outside of it.
+            chosen = draw_class(values + classes.log_sizes, weights, classes.error, rng)
+            if int(chosen.max()) >= values.shape[1]:
+                return self._members(order, all_classes(), chosen, rng)
+        else:
+            # a class wins with the largest of as many noises as it has sets, plus its value
+            has_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)
+            noise = draw_largest(
+                self.noise,
+                np.where(has_sets, classes.log_sizes, 0.0),
+                lambda row, place: classes.size(place),
+                rng,
+                error=classes.error,
             )
-            noise = draw_largest(self.noise, logs, size, rng, error=some.error)
-            losses = cache(lambda row: some.losses(falling[row], Fraction(self.gamma)))
-            exact = Values(values, lambda row, place: -weight * losses(row)[place])
-            chosen = largest_noisy(exact, noise, 1, any_sets)[:, 0]
-        classes = some if int(chosen.max()) < values.shape[1] else every()
-        return np.sort(np.take_along_axis(order, classes.members(chosen, rng), axis=1), axis=1)
+            losses = cache(lambda row: classes.losses(falling[row], gamma))
+            exact_values = Values(values, lambda row, place: -weight * losses(row)[place])
+            chosen = largest_noisy(exact_values, noise, 1, has_sets)[:, 0]
+        return self._members(order, classes, chosen, rng)
+
+    def _members(
+        self, order: Counts, classes: CanonicalClasses, chosen: Counts, rng: np.random.Generator
+    ) -> Counts:
+        """Draws a uniform set of each query's class, as indices `[q, k]` in rising order."""
+        ranks = classes.members(chosen, rng)
+        return np.sort(np.take_along_axis(order, ranks, axis=1), axis=1)
 
     def _classes(self, falling: Counts, few: bool) -> CanonicalClasses:
-        """All classes, or those of one histogram that weigh anything."""
+        """Returns all classes; with Gumbel noise and many sets, those of one histogram that are not negligible."""
         num_ranks = falling.shape[1]
-        some = not few and self.noise == "gumbel"
         weight = self.weight_for(num_ranks)
+        leaves_out = self.noise == "gumbel" and not few
         if self.gamma < 1 and few:
             return CanonicalClasses.all(num_ranks, self.k)
-        if self.gamma < 1 and some:
+        if self.gamma < 1 and leaves_out:
             return CanonicalClasses.likely(falling[0], self.k, weight=weight, gamma=self.gamma)
-        everything = CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma)
-        if not some:
-            return everything
-        least = falling[0, self.k - 1] - (_LOG_NO_SETS + self.k * math.log(num_ranks)) / weight
-        return everything.those(slice(int((falling[0] >= least).sum()) - self.k + 1))
+        classes = CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma)
+        if not leaves_out:
+            return classes
+        # d ranks have at most d**k sets
+        least = falling[0, self.k - 1] - (LOG_NO_SETS + self.k * math.log(num_ranks)) / weight
+        num_kept = int((falling[0] >= least).sum()) - self.k + 1
+        return classes.at(slice(num_kept))

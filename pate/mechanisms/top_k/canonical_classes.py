@@ -15,37 +15,36 @@ from pate.mechanisms.noise.uniforms import (
 from pate.mechanisms.top_k.mechanism import Counts
 from pate.mechanisms.top_k.weighted_class import draw_class
 
-# minus the log of the weight, relative to that of the k best, below which sets are left out
-_LOG_NO_SETS = 120.0
-
-
-_LEVELS = 96
+# sets whose weight, relative to that of the k best, is below exp(-120) are left out at first
+LOG_NO_SETS = 120.0
+_LEVELS = 96  # of the deficit, at which the weights of blocks of ranks are bounded
 
 
 @dataclass(frozen=True, eq=False)
 class CanonicalClasses:
-    """Classes (first missing, worst present) of sets of k ranks; rank 1 is that of the largest count.
+    """Classes (first missing, worst present) of sets of k ranks. Rank 1 is that of the largest count.
 
-    The ranks before `first` are present, `first` is missing, the worst one present lies in low + 1..high, and those in
-    between are free. One class is the set of the k best: its first missing rank is k, and so is its worst.
+    In a class the ranks before `first` are present, `first` is missing, and the worst rank present lies in
+    low + 1..high; ranks between the two are free. One class is the set of the k best: its first missing rank is k, and
+    so is its worst. Source: Shekelyan & Loukides 2022; docs/proofs/canonical_top_k.md.
     """
 
-    first: Counts  # [n]; 0 where the first missing rank is free, too
+    first: Counts  # [n]; 0 where the first missing rank is free too
     low: Counts  # [n]
     high: Counts  # [n]
-    log_sizes: Array  # [n], of how many sets each class holds
+    log_sizes: Array  # [n], log of the number of sets of each class
     k: int
 
     @classmethod
     @lru_cache(maxsize=32)
     def all(cls, num_ranks: int, k: int) -> Self:
-        """One class for each pair of ranks; the k best first."""
+        """Returns one class for each pair of ranks; the k best first."""
         return cls.runs(-np.arange(num_ranks), k, gamma=0.5)
 
     @classmethod
     @lru_cache(maxsize=32)
     def by_worst(cls, num_ranks: int, k: int) -> Self:
-        """One class for each worst rank k..d, whatever is missing: for a loss that does not look at it."""
+        """Returns one class for each worst rank k..d, for a loss that does not depend on the missing ranks."""
         worst = np.arange(k, num_ranks + 1)
         # C(w - 1, k - 1) sets end at rank w: the ratio to w - 1
         steps = np.log((worst[1:] - 1.0) / (worst[1:] - k))
@@ -53,7 +52,7 @@ class CanonicalClasses:
 
     @classmethod
     def likely(cls, falling: Counts, k: int, *, weight: float, gamma: float) -> Self:
-        """The classes `runs` of one histogram `[d]` but those that together weigh below exp(-120) of the k best."""
+        """Returns the classes `runs` of one histogram `[d]`, without sets that weigh exp(-120) of the k best in all."""
         missing = np.arange(1, k + 1)[:, None]
         deficit = int(falling[k - 1] - falling[-1])
         levels = np.unique(
@@ -73,17 +72,29 @@ class CanonicalClasses:
         log_weights = log_sizes - weight * losses
         tails = np.logaddexp.accumulate(np.logaddexp.reduce(log_weights, axis=0)[::-1])[::-1]
         heads = np.logaddexp.accumulate(np.logaddexp.reduce(log_weights, axis=1))
-        kept = int(np.count_nonzero(tails >= -_LOG_NO_SETS))  # tails fall, heads rise
-        first = 1 + int(np.count_nonzero(heads < -_LOG_NO_SETS))
+        num_kept = int(np.count_nonzero(tails >= -LOG_NO_SETS))  # tails fall, heads rise
+        first = 1 + int(np.count_nonzero(heads < -LOG_NO_SETS))
         return cls.runs(
-            falling, k, gamma=gamma, first=first, num_ranks=int(ends[kept - 1]) if kept else k
+            falling,
+            k,
+            gamma=gamma,
+            first=first,
+            num_ranks=int(ends[num_kept - 1]) if num_kept else k,
         )
 
     @classmethod
     def runs(
         cls, falling: Counts, k: int, *, gamma: float, first: int = 1, num_ranks: int | None = None
     ) -> Self:
-        """All classes of `[d]`, the worst by runs of equal counts; or from a missing rank on, among so many ranks."""
+        """Returns the classes of a histogram, the worst ranks in runs of equal counts.
+
+        Args:
+            falling: counts in falling order, `[d]`.
+            k: the size of a set.
+            gamma: of the loss; 0 makes one run of all ranks, 1 leaves the missing rank free.
+            first: the least first missing rank.
+            num_ranks: the largest worst rank; None for d.
+        """
         if gamma == 1:
             return cls.by_worst(len(falling), k)
         num_ranks = len(falling) if num_ranks is None else num_ranks
@@ -106,41 +117,50 @@ class CanonicalClasses:
     @property
     def error(self) -> float:
         """A bound on the rounding errors of the logarithms of sizes."""
-        known = self.log_sizes[np.isfinite(self.log_sizes)]
-        return (len(self.log_sizes) + self.k + 8) * 2.0**-52 * (1 + float(np.abs(known).max()))
+        largest = float(np.abs(self.log_sizes[np.isfinite(self.log_sizes)]).max())
+        num_steps = len(self.log_sizes) + self.k + 8
+        return num_steps * 2.0**-52 * (1 + largest)
 
     def after(self, window: Self) -> Self:
-        """The same classes, those of a window first and in its order."""
+        """Returns the same classes, those of a window first and in its order."""
         place_of = {pair: place for place, pair in enumerate(window.names)}
-        return self.those(
+        return self.at(
             np.argsort([place_of.get(pair, len(place_of)) for pair in self.names], kind="stable")
         )
 
-    def those(self, places: Counts | slice) -> Self:
-        """Returns some of the classes."""
+    def at(self, places: Counts | slice) -> Self:
+        """Returns the classes at places `[m]`."""
         return replace(
             self,
-            **{name: getattr(self, name)[places] for name in ("first", "low", "high", "log_sizes")},
+            first=self.first[places],
+            low=self.low[places],
+            high=self.high[places],
+            log_sizes=self.log_sizes[places],
         )
 
     @property
     def names(self) -> list[tuple[int, int]]:
-        """Each class by its best missing rank and the last that may be the worst present."""
+        """The first missing rank and the last possible worst rank of each class, which identify it."""
         return list(zip(self.first.tolist(), self.high.tolist(), strict=True))
 
     def size(self, place: int) -> int:
-        """How many sets a class holds, exactly."""
+        """Returns the exact number of sets of a class."""
         first, low, high = (int(ranks[place]) for ranks in (self.first, self.low, self.high))
         if first == high:
             return 1
-        # as many ranks as are settled by `first`, and one more that is present
+        # `first` settles that many ranks; of the rest, this many are present
         free = first + (first == 0)
         picked = self.k - free + 1
         return comb(high - first, picked) - comb(low - first, picked)
 
     def losses(self, falling: Counts, gamma: Any) -> NDArray[Any]:
-        """Of each class for falling counts `[..., d]`, the k best at 0: `[..., n]`, fractions if gamma is one."""
-        # by how much the best missing and the worst present count exceed it
+        """Returns the loss of each class, `[..., n]`, with the k best at 0; fractions where gamma is a fraction.
+
+        Args:
+            falling: counts in falling order, `[..., d]`.
+            gamma: the share of the worst present count in the loss.
+        """
+        # the best missing and the worst present count, relative to the k-th
         kth = falling[..., [self.k - 1]]
         missing = falling[..., np.maximum(self.first, 1) - 1] - kth
         worst = falling[..., self.high - 1] - kth
@@ -150,7 +170,7 @@ class CanonicalClasses:
         return np.asarray((1 - gamma) * missing - gamma * worst)
 
     def members(self, chosen: Counts, rng: np.random.Generator) -> Counts:
-        """A uniform set of one class for each query: `[Q, k]` 0-based ranks, rising, from classes `[Q]`."""
+        """Draws a uniform set of one class for each query: 0-based ranks `[Q, k]`, rising, from classes `[Q]`."""
         first = self.first[chosen]
         low = self.low[chosen]
         high = self.high[chosen]
@@ -164,6 +184,7 @@ class CanonicalClasses:
         return np.sort(ranks[present].reshape(len(chosen), self.k), axis=1)
 
     def _worst(self, first: int, low: int, high: int, rng: np.random.Generator) -> int:
+        """Draws the worst rank of a uniform set of a class, in low + 1..high."""
         if high - low == 1:
             return high
         before = np.arange(low + 1, high)
@@ -176,7 +197,7 @@ class CanonicalClasses:
 
 
 def _log_sizes(first: Counts, low: Counts, high: Counts, k: int) -> Array:
-    """Logarithms of C(high - f, k - f + 1) - C(low - f, k - f + 1) for f in `first`, which ends at k: `[F, R]`."""
+    """Returns log(C(high - f, k - f + 1) - C(low - f, k - f + 1)) for each f in `first`, which ends at k: `[F, R]`."""
     # k, k - 1, …: each row multiplies the one before by one factor
     down = first[::-1, None].astype(np.float64)
     log_all = np.cumsum(np.log((high - down) / (k - down + 1)), axis=0)

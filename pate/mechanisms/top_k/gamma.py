@@ -29,9 +29,11 @@ _TAIL = 1e-16
 
 @dataclass(frozen=True, kw_only=True)
 class GammaTopK(PureTopK):
-    """Adds a uniform point of a cube [-R, R]^d to the d counts, R a Gamma variable; releases the k largest in order.
+    """A mechanism that adds a uniform point of a cube of random size to the counts and releases the k largest in order.
 
-    Formal guarantee: epsilon-DP, whatever k is. The noise has a density proportional to exp(-epsilon |x| 2 / w), with
+    The cube is [-R, R]^d for d counts, and R is a Gamma variable.
+
+    Formal guarantee: epsilon-DP for every k. The noise has a density proportional to exp(-epsilon |x| 2 / w), with
     |x| the largest entry and w = 2 (replace-one) or 1 (add/remove). A shift of all counts does not change the order of
     noisy counts, and up to such a shift every count moves by at most w / 2.
     Source: Steinke & Ullman 2017, Section 4.1; docs/proofs/gamma_top_k.md.

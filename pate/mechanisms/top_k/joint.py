@@ -1,4 +1,10 @@
-"""Selection of a sequence of k indices as a whole, by noise on the loss of its worst place."""
+"""Joint selection: a sequence of k indices as a whole, by noise on the loss of its worst position.
+
+The loss of a sequence is the most by which a count falls short of the count due at its position. It takes few distinct
+values, so sequences are counted by classes of equal loss (`JointClasses`): a class is drawn by its weight, then a
+uniform sequence of the class. The exponential mechanism so costs about k d steps, although there are d! / (d - k)!
+sequences. Sources: Gillenwater et al. 2022, Shekelyan & Loukides 2022; docs/proofs/joint_top_k.md.
+"""
 
 import math
 from abc import abstractmethod
@@ -38,37 +44,46 @@ _NEGLIGIBLE = Fraction(1, 10**26)  # above exp(-61), the share of what a window 
 _MOST_CLASSES = 2**25
 
 
-_LOG_LEFT_OUT = -60.0  # by what probability classes outside the window win, at most
+_LOG_LEFT_OUT = -60.0  # log of a bound on the probability that a class outside the window wins
 
 
 @dataclass(frozen=True, kw_only=True)
 class JointMechanism(TopKMechanism):
-    """Selects a sequence by noise on its loss: the most by which a count falls short of the count due at its place."""
+    """The base of mechanisms that select a sequence by noise on its loss."""
 
     @property
     @abstractmethod
     def weight(self) -> float:
-        """By what a loss is multiplied: epsilon over `range_of_losses`."""
+        """The factor of losses in the exponent: epsilon over `range_of_losses`."""
 
     @property
     def range_of_losses(self) -> int:
-        """The most by which two losses move against each other; for one index the largest count is in both alike."""
+        """The most by which two losses move against each other. For k = 1 the largest count is in both losses alike."""
         return self.adjacency.gap_sensitivity if self.k == 1 else self.adjacency.gap_range
 
     @abstractmethod
     def choose(
         self, falling: Counts, few: bool, rng: np.random.Generator
     ) -> tuple[JointClasses, Counts]:
-        """Classes, of one long histogram or of a few sequences, and which of them the winner of each row is in."""
+        """Draws the class of each query's sequence.
+
+        Args:
+            falling: counts in falling order, `[Q, d]`, or `[1, d]` of many sequences.
+            few: True where a histogram has few sequences.
+            rng: draws the noise.
+
+        Returns:
+            The classes, and the index `[Q]` of the one that was drawn, in their order.
+        """
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws sets of k labels for each query, `[Q, k]`."""
-        # Many places are weighed by runs of equal counts. `JointTopK` looks at the losses at both ends, whose sequences
-        # together win with a probability below exp(-60), only if its uniform number falls there.
+        """Draws k indices for each query, in the order of the sequence, `[Q, k]`."""
+        # Many positions are weighed by runs of equal counts. Losses at both ends win with a probability below exp(-60)
+        # in all; `JointTopK` counts their sequences only where its uniform number falls there.
         return draw_in_blocks(counts, self.k * counts.shape[1], partial(self._draw_block, rng))
 
     def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
-        """How many sequences of k indices have each loss, exactly, for one histogram `[d]`."""
+        """Returns the exact number of sequences of k indices by their loss, for one histogram `[d]`."""
         falling = -np.sort(-self._checked(counts, rank=1))
         losses = np.unique(np.maximum(falling[: self.k, None] - falling, 0))
         # [losses, k]
@@ -80,7 +95,7 @@ class JointMechanism(TopKMechanism):
         return {loss: size for loss, size in zip(losses.tolist(), sizes, strict=True) if size}
 
     def losses_of(self, counts: Counts) -> tuple[list[tuple[int, ...]], Array]:
-        """All sequences and their losses, from the definition."""
+        """Returns all sequences and their losses, from the definition, for counts `[d]`."""
         outcomes = list(permutations(range(len(counts)), self.k))
         best = -np.sort(-counts)[: self.k]
         return outcomes, (best - counts[np.array(outcomes)]).max(axis=1).astype(np.float64)
@@ -93,10 +108,10 @@ class JointMechanism(TopKMechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class JointTopK(JointMechanism, BoundedRangeTopK):
-    """Draws a sequence of k indices by the exponential mechanism on the loss of its worst position.
+    """A mechanism that draws a sequence of k indices by the exponential mechanism on the loss of its worst position.
 
-    Formal guarantee: losses of two sequences move against each other by at most 4 (replace-one) or 2 (add/remove), half
-    of that for k = 1, so the release has a bounded range of `epsilon`, whatever k is; the order is included.
+    Formal guarantee: losses of two sequences move against each other by at most 4 (replace-one) or 2 (add/remove), and
+    by half of that for k = 1. So the release has a bounded range of `epsilon` for every k, the order included.
     Source: Gillenwater, Joseph, Munoz Medina & Ribero 2022; docs/proofs/joint_top_k.md.
 
     >>> JointTopK(k=2, epsilon=1.0).class_counts(np.array([3, 2, 2, 0]))  # loss: number of sequences
@@ -116,46 +131,52 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
     def choose(
         self, falling: Counts, few: bool, rng: np.random.Generator
     ) -> tuple[JointClasses, Counts]:
-        """Draws a set of k labels for rows of falling counts."""
-        every = partial(JointClasses.of, falling, self.k, each=few)
-        some = every() if few else JointClasses.likely(falling, self.k, weight=self.weight)
+        """See `JointMechanism.choose`; draws a class with a probability in proportion to its weight."""
+        all_classes = partial(JointClasses.from_counts, falling, self.k, each=few)
+        classes = all_classes() if few else JointClasses.likely(falling, self.k, weight=self.weight)
+        is_complete = few or classes.window == (-1, int(falling[0, 0] - falling[0, -1]))
 
-        def exactly(losses: Counts, sizes: list[int]) -> Weights:
-            return exponential_weights(
-                [Fraction(self.weight) * loss for loss in losses.tolist()], sizes
-            )
+        def exact_weights(losses: Counts, sizes: list[int]) -> Weights:
+            exponents = [Fraction(self.weight) * loss for loss in losses.tolist()]
+            return exponential_weights(exponents, sizes)
 
-        def everything() -> Weights:
-            (reordered, places) = every().after(some)
-            sizes = [*every().sizes(0)]
-            return exactly(reordered.losses[0], [sizes[place] for place in places.tolist()])
+        def weights_of_all() -> Weights:
+            reordered, places = all_classes().after(classes)
+            sizes = [*all_classes().sizes(0)]
+            return exact_weights(reordered.losses[0], [sizes[place] for place in places.tolist()])
 
         def weights(row: int) -> Weights:
-            known = exactly(some.losses[row], [*some.sizes(row)])
-            whole = few or some.window == (-1, int(falling[0, 0] - falling[0, -1]))
-            return known if whole else with_rest(known, _NEGLIGIBLE, everything)
+            in_window = exact_weights(classes.losses[row], [*classes.sizes(row)])
+            if is_complete:
+                return in_window
+            return with_rest(in_window, _NEGLIGIBLE, weights_of_all)
 
-        chosen = draw_class(some.log_sizes - self.weight * some.losses, weights, some.error, rng)
-        return (
-            some if int(chosen.max()) < some.losses.shape[1] else every().after(some)[0]
-        ), chosen
+        log_weights = classes.log_sizes - self.weight * classes.losses
+        chosen = draw_class(log_weights, weights, classes.error, rng)
+        if (
+            int(chosen.max()) >= classes.losses.shape[1]
+        ):  # the uniform number fell outside of the window
+            classes = all_classes().after(classes)[0]
+        return classes, chosen
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """Returns the probability of each set for one histogram."""
+        """Returns the probability of each sequence for one histogram."""
         outcomes, losses = self.losses_of(counts)
         return dict(zip(outcomes, softmax(-self.weight * losses).tolist(), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PermuteAndFlipJointTopK(JointMechanism):
-    """Draws a sequence of k indices by exponential noise on the loss of its worst position, as in `JointTopK`.
+    """A mechanism that draws a sequence of k indices by exponential noise on the loss of its worst position.
 
-    Formal guarantee: (epsilon, failure_prob)-DP, whatever k is, with the order; the zCDP price is that of epsilon-DP.
+    The loss is that of `JointTopK`.
+
+    Formal guarantee: (epsilon, failure_prob)-DP for every k, the order included. The zCDP price is that of epsilon-DP.
 
     Attributes:
         epsilon: pure DP, > 0.
-        failure_prob: in [0, 1). Above 2**25 pairs of a place and a distinct count, classes that win with a probability
-            below exp(-60) are left out; this takes a failure_prob of exp(-60) (1 + exp(epsilon)) or more.
+        failure_prob: in [0, 1). Above 2**25 pairs of a position and a distinct count, classes that win with a
+            probability below exp(-60) are left out, which takes a failure_prob of exp(-60) (1 + exp(epsilon)) or more.
 
     Source: Shekelyan & Loukides 2022; docs/proofs/joint_top_k.md.
 
@@ -186,10 +207,10 @@ class PermuteAndFlipJointTopK(JointMechanism):
     def choose(
         self, falling: Counts, few: bool, rng: np.random.Generator
     ) -> tuple[JointClasses, Counts]:
-        """By the largest of as many exponential variables as a class has members, plus their value."""
+        """See `JointMechanism.choose`; draws the largest of the values of all sequences with exponential noise each."""
         if few or self.k * (1 + np.count_nonzero(np.diff(falling[0]))) <= _MOST_CLASSES:
-            classes = JointClasses.of(falling, self.k, each=few)
-        else:  # those that win with a probability above exp(-60)
+            classes = JointClasses.from_counts(falling, self.k, each=few)
+        else:  # only classes that win with a probability above exp(-60)
             least = _LOG_LEFT_OUT + np.logaddexp(0.0, self.epsilon)
             needed = (
                 f"{rounded_up(math.exp(least), 2)} or more"
@@ -212,12 +233,12 @@ class PermuteAndFlipJointTopK(JointMechanism):
         weight = Fraction(self.weight)
         exact = Values(
             -self.weight * classes.losses.astype(np.float64),
-            lambda *place: -weight * int(classes.losses[place]),
+            lambda row, place: -weight * int(classes.losses[row, place]),
         )
         return classes, largest_noisy(exact, noise, 1)[:, 0]
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """Returns the probability of each set for one histogram."""
+        """Returns the probability of each sequence for one histogram."""
         outcomes, losses = self.losses_of(counts)
         values, member_of, sizes = np.unique(losses, return_inverse=True, return_counts=True)
         of_class = largest_distribution(

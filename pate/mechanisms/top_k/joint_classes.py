@@ -13,36 +13,34 @@ from pate.mechanisms.noise.uniforms import (
 from pate.mechanisms.top_k.mechanism import Counts
 from pate.mechanisms.top_k.ranking import stable_sort
 
-# minus the log of the weight, relative to all sequences, below which losses are cut off
+# losses whose weight, relative to that of all sequences, is below exp(-62) are cut off
 _LOG_NEGLIGIBLE = 62.0
-
-
+# levels of the loss at which weights are bounded: a first pass over all losses, a second one in the window of the first
 _COARSE = 32
-
-
 _FINE = 48
 
 
 @dataclass(frozen=True, eq=False)
 class JointClasses:
-    """Classes of the sequences of k distinct ranks, rank 0 being that of the largest count.
+    """Classes of the sequences of k distinct ranks. Rank 0 is that of the largest count.
 
-    A class (i, first, last) holds those whose worst place is position i (the first of several), with a rank in
-    first..last - 1 there. One class more, at loss 0, holds the sequence 0, 1, …, k - 1.
+    The loss of a position is how far the count of its rank falls short of the count due there. A class (i, first, last)
+    holds the sequences whose largest loss is first reached at position i, by a rank in first..last - 1. One more class,
+    at loss 0, holds the sequence 0, 1, …, k - 1. Source: Gillenwater et al. 2022; docs/proofs/joint_top_k.md.
     """
 
     falling: Counts  # [Q, d], in falling order
-    rows: Counts  # [n] position i of each class; k for the sequence of the k best
+    rows: Counts  # [n], position i of each class; k for the sequence of the k best
     first: Counts  # [n]
     last: Counts  # [n], exclusive
-    order: Counts  # [Q, n] the classes by rising loss, the last position first among equal losses
-    losses: Counts  # [Q, n] of the classes in this order
-    log_sizes: Array  # [Q, n] logarithms of how many sequences each holds, in this order
-    # losses in (low, high] are all there; (-1, largest) where nothing was left out
+    order: Counts  # [Q, n], the classes by rising loss, the last position first among equal losses
+    losses: Counts  # [Q, n], of the classes in this order
+    log_sizes: Array  # [Q, n], log of the number of sequences of each class, in this order
+    # (low, high): all losses in (low, high] have their classes; (-1, largest) where no class was left out
     window: tuple[int, int]
 
     @classmethod
-    def of(
+    def from_counts(
         cls,
         falling: Counts,
         k: int,
@@ -52,9 +50,15 @@ class JointClasses:
         high: int | None = None,
         log_low: float = 0.0,
     ) -> Self:
-        """One class for each position and distinct count of `[1, d]`, or for `each` rank of `[Q, d]`.
+        """Returns the classes of histograms.
 
-        Or those with losses in (low, high], where exp(log_low) sequences have smaller ones.
+        Args:
+            falling: counts in falling order, `[1, d]`; or `[Q, d]` with `each`.
+            k: the number of positions.
+            each: True for one class for each position and rank; False for one for each position and distinct count.
+            low: classes with losses in (low, high] are made, and that of loss 0.
+            high: the largest loss; None for the largest that there is.
+            log_low: the log of the number of sequences with a loss of at most `low`.
         """
         counts = falling[0]
         high = int((falling[:, 0] - falling[:, -1]).max()) if high is None else high
@@ -65,20 +69,18 @@ class JointClasses:
         )
         ends = np.append(starts[1:], len(counts))
         positions = np.arange(k)[::-1]
-        stop, seen = (
-            np.searchsorted(-counts[starts], at - counts[positions], side="right")
-            for at in (high, low)
-        )
-        # the run of the next rank, or on
-        begin = np.maximum(np.searchsorted(ends, positions + 1, side="right"), seen)
+        # runs of equal counts from `begin` to `stop` have losses in (low, high] at a position
+        stop = np.searchsorted(-counts[starts], high - counts[positions], side="right")
+        skipped = np.searchsorted(-counts[starts], low - counts[positions], side="right")
+        begin = np.maximum(np.searchsorted(ends, positions + 1, side="right"), skipped)
         lengths = np.maximum(stop - begin, 0)
         rows = np.repeat(positions, lengths)
         runs = np.arange(lengths.sum()) + np.repeat(begin - np.cumsum(lengths) + lengths, lengths)
         first = np.maximum(starts[runs], rows + 1)
         last = ends[runs]
-        # All sequences up to a loss are a product of k factors, one a position: the ranks in reach, less those used
-        # before. A class (i, first, last) raises the i-th from first - i to last - i; what it adds is last - first of
-        # first - i. The first class finds a total of exp(log_low) sequences.
+        # The number of sequences up to a loss is a product of k factors, one for each position: the ranks in reach,
+        # less the ranks used before. A class (i, first, last) raises the i-th factor from first - i to last - i, so it
+        # adds a share (last - first) / (first - i) to the number. The first class begins with exp(log_low) sequences.
         steps = np.append(log_low, np.log((last - rows) / (first - rows)))
         parts = np.append(0.0, np.log((last - first) / (first - rows)))
         rows = np.append(k, rows)
@@ -90,9 +92,10 @@ class JointClasses:
 
     @classmethod
     def likely(cls, falling: Counts, k: int, *, weight: float) -> Self:
-        """The classes of `[1, d]` by distinct counts, but for losses l, small or large, that weigh next to nothing.
+        """Returns the classes of `[1, d]` by distinct counts, without losses, small or large, of negligible weight.
 
-        All of these together weigh, by exp(-weight l), less than exp(-61) times all sequences.
+        A sequence of loss l weighs exp(-weight l). All sequences that are left out weigh together less than exp(-61)
+        times all sequences.
         """
         counts = falling[0]
         largest = int(counts[0] - counts[-1])
@@ -115,22 +118,24 @@ class JointClasses:
             high = int(levels[np.flatnonzero(tails < negligible)[0]])
             last = np.count_nonzero(heads < negligible) - 1  # heads rise
             low, log_low = (-1, 0.0) if last < 0 else (int(levels[last]), float(log_totals[last]))
-        return cls.of(falling, k, low=low, high=high, log_low=log_low)
+        return cls.from_counts(falling, k, low=low, high=high, log_low=log_low)
 
     @property
     def error(self) -> float:
-        """How far a logarithm can be off: each is a running sum."""
+        """A bound on the error of a logarithm, which is a running sum."""
         return float((self.log_sizes.shape[1] + 8) * 2.0**-52 * (1 + np.abs(self.log_sizes).max()))
 
     def sizes(self, row: int) -> Iterator[int]:
-        """How many sequences each class of one histogram holds, exactly, in its order."""
+        """Yields the exact number of sequences of each class of one histogram, in its order."""
         k = int(self.rows[0])
         low = self.window[0]
         falling = self.falling[row]
         total = 1
-        if low >= 0:  # how many have at most that loss
+        if low >= 0:  # the number of sequences with a loss of at most `low`
             reach = np.searchsorted(-falling, low - falling[:k], side="right")
-            total = math.prod(n - used for used, n in enumerate(reach.tolist()))
+            total = math.prod(
+                num_reached - position for position, num_reached in enumerate(reach.tolist())
+            )
         for place in self.order[row].tolist():
             position, first, last = (
                 int(ranks[place]) for ranks in (self.rows, self.first, self.last)
@@ -140,21 +145,26 @@ class JointClasses:
             total += size if place else 0
 
     def after(self, window: Self) -> tuple[Self, Counts]:
-        """All classes of one histogram with those of a window first, in its order; also where each was before."""
+        """Returns all classes of one histogram, those of a window first, and the place that each had before."""
         low, high = window.window
         inside = (self.order[0] == 0) | ((self.losses[0] > low) & (self.losses[0] <= high))
         places = np.argsort(~inside, kind="stable")
-        parts = {name: getattr(self, name)[:, places] for name in ("order", "losses", "log_sizes")}
-        return replace(self, **parts), places
+        reordered = replace(
+            self,
+            order=self.order[:, places],
+            losses=self.losses[:, places],
+            log_sizes=self.log_sizes[:, places],
+        )
+        return reordered, places
 
     def members(self, chosen: Counts, rng: np.random.Generator) -> Counts:
-        """A uniform sequence of one class of each histogram: `[Q, k]` ranks, from indices `[Q]` into the order."""
+        """Draws a uniform sequence of one class of each histogram: ranks `[Q, k]`, from places `[Q]` in the order."""
         at = np.arange(len(chosen))
         places = self.order[at, chosen]
         rows = self.rows[places]
         k = int(self.rows[0])
         ranks = rng.integers(self.first[places], self.last[places])
-        # how many of the best ranks may stand at each position; fewer before the position that decides
+        # the number of best ranks that may stand at each position; fewer before the position that decides
         floors = self.falling[:, :k] - (
             self.losses[at, chosen][:, None] - (np.arange(k) <= rows[:, None])
         )

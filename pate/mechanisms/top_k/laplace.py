@@ -28,17 +28,17 @@ _MANY = 16  # times log(d / failure_prob): from there on the indices' moves canc
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceTopK(TopKMechanism):
-    """Adds Laplace noise to every count once and releases the k largest, in their noisy order or as a set.
+    """A mechanism that adds Laplace noise to every count and releases the k largest, in their noisy order or as a set.
 
     Formal guarantees, with w = 2 (replace-one) or 1 (add/remove):
         * epsilon-DP with noise of scale w min(k, max_labels) / epsilon: k moves decide an outcome, and no change moves
           the counts by more than w max_labels in total.
         * With `failure_prob`: epsilon-DP except with this probability, and a set is released. The scale is
-          2 w sqrt(k L) / epsilon where k > 16 L, L = log(d / failure_prob) for d counts, and w k / epsilon below. It is
-          never the best choice: for the same price `OneShotTopK` releases the order too, with a fifth of the noise.
+          2 w sqrt(k L) / epsilon where k > 16 L, L = log(d / failure_prob) for d counts, and w k / epsilon below.
+          `OneShotTopK` is always better: for the same price it releases the order too, with a fifth of the noise.
 
     Attributes:
-        epsilon: pure DP, outside the failure where there is one, > 0; at most 0.2 with a failure_prob.
+        epsilon: of (epsilon, failure_prob)-DP, > 0; at most 0.2 with a failure_prob.
         max_labels: the most counts to which one voter adds, >= 1; None where any number may be.
         failure_prob: None, or in (0, 0.05].
 
@@ -68,7 +68,7 @@ class LaplaceTopK(TopKMechanism):
             )
 
     def noise_scale(self, *, num_counts: int) -> float:
-        """The noise's scale for d = `num_counts` counts."""
+        """Returns the scale of the noise for d = `num_counts` counts."""
         moves = float(self.k if self.max_labels is None else min(self.k, self.max_labels))
         if self.failure_prob is not None:
             log_ratio = math.log(num_counts / self.failure_prob)
@@ -86,6 +86,7 @@ class LaplaceTopK(TopKMechanism):
         indices = largest_noisy_counts(
             counts, self.noise_scale(num_counts=counts.shape[1]), "laplace", self.k, rng
         )
+        # with a failure probability the order is not covered
         return indices if self.failure_prob is None else np.sort(indices, axis=1)
 
     def distribution_of(self, counts: Counts) -> Distribution:

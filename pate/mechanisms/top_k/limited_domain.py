@@ -1,4 +1,4 @@
-"""Top-k that reads the best counts alone: the base, and the mechanism with a noisy bottom."""
+"""Top-k mechanisms that read the best counts alone: their base, and the one with a noisy bottom."""
 
 import math
 from dataclasses import dataclass, field
@@ -29,10 +29,10 @@ _UP = 1 + 2.0**-50  # rounding must not bring a bottom closer than the proof has
 
 @dataclass(frozen=True, kw_only=True)
 class DomainTopK(TopKMechanism):
-    """A top-k mechanism that looks at the best counts alone."""
+    """A top-k mechanism that reads the best counts alone, those of its domain."""
 
-    domain_size: int  # how many of them, >= k
-    # pure DP outside the failure, of the whole release, > 0
+    domain_size: int  # the number of counts that are read, >= k
+    # of (epsilon, failure_prob)-DP of the whole release, > 0
     epsilon: float = field(metadata=POSITIVE)
     failure_prob: float = field(metadata=PROBABILITY)  # in (0, 1)
     _outside: ClassVar[int] = 0  # the fewest counts beside the domain
@@ -48,19 +48,19 @@ class DomainTopK(TopKMechanism):
 
     def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:
         checked = super()._checked(counts, rank)
-        rule = (
-            f"at most {(most := checked.shape[-1] - self._outside)} of {checked.shape[-1]} counts"
-        )
+        num_counts = checked.shape[-1]
+        most = num_counts - self._outside
+        rule = f"at most {most} of {num_counts} counts"
         require(self.domain_size <= most, "domain_size", self.domain_size, rule)
         return checked
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitedDomainTopK(DomainTopK, PureTopK):
-    """Releases up to k of the `domain_size` best indices in their noisy order, until a noisy bottom is reached.
+    """A mechanism that releases up to k of the `domain_size` best indices in their noisy order, down to a noisy bottom.
 
-    The rest of the histogram need not be known, apart from its largest count. Places below the bottom hold -1, and a
-    histogram is answered if at least one index was released.
+    Of the rest of the histogram only the largest count is needed. Places below the bottom hold -1. A histogram is
+    answered if at least one index was released.
 
     Formal guarantee: epsilon-DP except with probability `failure_prob`, under the adjacency given: the bottom lies
     w + log(domain_size / failure_prob) * scale above the best count outside, with w = 2 (replace-one) or 1 (add/remove)
@@ -74,7 +74,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
 
     @property
     def margin(self) -> float:
-        """How far the bottom lies above the best count outside the domain, in counts."""
+        """The height of the bottom above the best count outside the domain, in counts."""
         # An index enters or leaves the domain only within w of the best count outside; there one Gumbel value against
         # the bottom's wins with less than exp(-(margin - w) / scale), and domain_size of them with failure_prob.
         return self.adjacency.gap_sensitivity + self.noise_scale * math.log(
@@ -82,7 +82,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws up to k labels of the limited domain, in order, `[Q, k]`."""
+        """Draws up to k indices of the domain, in order, `[Q, k]`."""
         indices, numbers = self._domain(counts)
         scale = Fraction(self.noise_scale)
         values = Values(
@@ -105,7 +105,10 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         )
 
     def _domain(self, counts: Counts) -> tuple[Counts, Array]:
-        """The indices that may be released, the bottom as -1, and how far above the rest: `[Q, domain_size + 1]`."""
+        """Returns the indices of the domain with -1 for the bottom, and their heights: `[Q, domain_size + 1]` each.
+
+        A height is that above the best count outside, in counts.
+        """
         order = np.argsort(-counts, axis=1, kind="stable")[:, : self.domain_size + 1]
         falling = np.take_along_axis(counts, order, axis=1)
         if falling.shape[1] == self.domain_size:  # nothing is outside

@@ -15,11 +15,11 @@ from pate.mechanisms.top_k.ranking import largest_noisy_counts, utilities_of
 
 @dataclass(frozen=True, kw_only=True)
 class LipschitzTopK(PureTopK):
-    """Adds noise to every count once and releases the k largest, in their noisy order.
+    """A mechanism that adds noise to every count once and releases the k largest in their noisy order.
 
-    Formal guarantee: epsilon-DP with noise of scale k w / epsilon, w = 2 (replace-one) or 1 (add/remove), whatever
-    `noise`: "gumbel", "exponential", "laplace", "logistic" or "half_logistic". Its zCDP price is that of epsilon-DP.
-    Gumbel noise has a better one: `OneShotTopK`.
+    Formal guarantee: epsilon-DP with noise of scale k w / epsilon, w = 2 (replace-one) or 1 (add/remove). `noise` is
+    "gumbel", "exponential", "laplace", "logistic" or "half_logistic". The zCDP price is that of epsilon-DP; for Gumbel
+    noise `OneShotTopK` has a smaller one.
     Source: Shekelyan & Loukides 2022; docs/proofs/lipschitz_top_k.md.
 
     >>> mechanism = LipschitzTopK(k=2, noise="half_logistic", epsilon=50.0)

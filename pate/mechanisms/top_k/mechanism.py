@@ -30,20 +30,20 @@ MOST_OUTCOMES = 100_000
 
 @dataclass(frozen=True)
 class TopK:
-    """The outcome of a top-k mechanism."""
+    """Outcomes of a top-k mechanism."""
 
     indices: Counts  # [k], or [Q, k] for a batch; places that were not filled hold -1
-    answered: NDArray[np.bool_]  # [] or [Q]: whether at least one index was released
+    answered: NDArray[np.bool_]  # bool [] or [Q]: at least one index was released
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopKMechanism(Parameters, ABC):
-    """Releases k indices of a histogram whose counts each move by at most 1 between neighbors.
+    """A mechanism that releases k indices of a histogram whose counts each move by at most 1 between neighbors.
 
-    A subclass states its price in `event` and must not look at counts to do so.
+    A subclass states its price in `event`, which reads no counts.
     """
 
-    k: int = field(metadata=COUNT)  # how many indices, >= 1
+    k: int = field(metadata=COUNT)  # the number of indices, >= 1
     # counts move by -1, 0 or 1 (replace-one), or all by 0 or 1 in one direction
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
@@ -54,11 +54,11 @@ class TopKMechanism(Parameters, ABC):
 
     @abstractmethod
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws for checked counts `[Q, d]`: `[Q, k]`."""
+        """Draws indices `[Q, k]` for checked counts `[Q, d]`."""
 
     @abstractmethod
     def distribution_of(self, counts: Counts) -> Distribution:
-        """The exact distribution for checked counts `[d]`."""
+        """Returns the exact distribution for checked counts `[d]`."""
 
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> TopK:
         """Draws k indices of one histogram `[d]` or each of a batch `[Q, d]`, of k or more whole counts in 0..2**40."""
@@ -73,10 +73,10 @@ class TopKMechanism(Parameters, ABC):
         )
 
     def distribution(self, counts: NDArray[np.integer]) -> Distribution:
-        """The exact distribution of the outcome for one small histogram `[d]`: tuples of indices.
+        """Returns the exact distribution of the outcome, a tuple of indices, for one small histogram `[d]`.
 
-        `InvalidValue` for more than 100,000 sequences of k indices, or where the distribution is an integral and counts
-        are more than 5,000 noise scales apart.
+        Raises `InvalidValue` for more than 100,000 sequences of k indices, and for counts more than 5,000 noise scales
+        apart where the distribution is an integral.
         """
         checked = self._checked(counts, rank=1)
         outcomes = math.perm(len(checked), self.k)
@@ -94,7 +94,10 @@ class TopKMechanism(Parameters, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class PureTopK(TopKMechanism):
-    """A top-k mechanism of pure DP, whose noise has the scale k w / epsilon: w = 2 (replace-one) or 1 (add/remove)."""
+    """A top-k mechanism of pure DP, whose noise has the scale k w / epsilon.
+
+    Here w is 2 (replace-one) or 1 (add/remove).
+    """
 
     epsilon: float = field(metadata=POSITIVE)  # pure DP of the whole release, > 0
 
@@ -121,7 +124,7 @@ class BoundedRangeTopK(TopKMechanism):
         _ = self.range_of()
 
     def range_of(self, *, rounds: int = 1) -> float:
-        """The bounded range of each of so many rounds that together have the price."""
+        """Returns the bounded range of each of so many rounds that together have the price."""
         if self.rho is None:
             require(self.epsilon is not None, "epsilon", self.epsilon, "epsilon or rho")
             return require_positive("epsilon", self.epsilon or 0.0) / rounds
@@ -131,7 +134,10 @@ class BoundedRangeTopK(TopKMechanism):
 
 
 def checked_counts(counts: NDArray[np.integer], k: int, rank: int | None = None) -> Counts:
-    """Returns whole numbers in 0..2**40, at least k of them, `[d]` or `[Q, d]` (of the given rank), or raises."""
+    """Returns at least k whole numbers in 0..2**40 as int64, `[d]` or `[Q, d]`, of the given rank.
+
+    Raises `InvalidValue` for other counts.
+    """
     checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT, rank=rank)
     require(k <= checked.shape[-1], "k", k, f"at most the number of counts, {checked.shape[-1]}")
     return checked.astype(np.int64, copy=False)

@@ -1,4 +1,4 @@
-"""Peeling with Gumbel noise: k noisy maxima, one after another, of all counts or of a part."""
+"""Peeling with Gumbel noise: noisy maxima, one after another, of all counts or of a part of them."""
 
 import math
 from dataclasses import dataclass, field
@@ -37,7 +37,9 @@ from pate.validation import (
 
 @dataclass(frozen=True, kw_only=True)
 class PeelingTopK(BoundedRangeTopK):
-    """Picks an index with Gumbel noise on the counts, removes it, and repeats k times; released in this order.
+    """A mechanism that picks the index of the largest count with Gumbel noise, removes it, and repeats k times.
+
+    The indices are released in the order of the picks.
 
     Formal guarantee: each pick has a bounded range e, because the difference of two counts moves by at most 2
     (replace-one) or 1 (add/remove). All picks together are k e pure DP and k e**2 / 8 zCDP, the order included.
@@ -60,9 +62,9 @@ class PeelingTopK(BoundedRangeTopK):
             accounting.BoundedRangeEvent(self.range_of(rounds=self.k)), self.k
         )
 
-    # one variable per count has the law of peeling
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         """Draws the k largest of noisy counts, in order, `[Q, k]`."""
+        # the k largest of counts with one Gumbel variable each have the distribution of peeling (the proof page)
         return largest_noisy_counts(counts, self.noise_scale, "gumbel", self.k, rng)
 
     def distribution_of(self, counts: Counts) -> Distribution:
@@ -74,9 +76,9 @@ class PeelingTopK(BoundedRangeTopK):
 
 @dataclass(frozen=True, kw_only=True)
 class OneShotTopK(PeelingTopK):
-    """Adds Gumbel noise to every count once and releases the k largest, in their noisy order.
+    """A mechanism that adds Gumbel noise to every count once and releases the k largest in their noisy order.
 
-    Formal guarantee: the distribution of `PeelingTopK`, hence its price. Other kinds of noise: `LipschitzTopK`.
+    Formal guarantee: the distribution is that of `PeelingTopK`, and so is the price. `LipschitzTopK` takes other noise.
     Source: Durfee & Rogers 2019; docs/proofs/peeling_top_k.md.
 
     >>> outcome = OneShotTopK(k=2, epsilon=50.0)(np.array([90, 10, 50]), rng=np.random.default_rng(0))
@@ -87,14 +89,14 @@ class OneShotTopK(PeelingTopK):
 
 @dataclass(frozen=True, kw_only=True)
 class SubsetPeeling(Parameters):
-    """Picks j indices of a part of the histogram one after the other, each with Gumbel noise on the counts left.
+    """A mechanism that picks j indices of a part of the histogram, one after another, with Gumbel noise on the counts.
 
-    The noise has the scale `noise_scale` * sqrt(j), in votes: few picks are sharper. Part and j may have been released
-    before.
+    The noise has the scale `noise_scale` * sqrt(j), in votes, so that few picks have little noise. The part and j are
+    public: other releases may have chosen them.
 
     Formal guarantee: each pick has a bounded range e / sqrt(j) with e = w / noise_scale, as the difference of two
-    counts moves by at most w = 2 (replace-one) or 1 (add/remove). So j picks are e**2 / 8 zCDP whatever j, their order
-    included, and none at all cost nothing.
+    counts moves by at most w = 2 (replace-one) or 1 (add/remove). So j picks are e**2 / 8 zCDP whatever j is, their
+    order included.
     Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
 
     >>> peeling = SubsetPeeling(noise_scale=0.1)
@@ -107,12 +109,19 @@ class SubsetPeeling(Parameters):
 
     @property
     def event(self) -> Event:
-        """The price of one histogram, whatever the number of picks."""
+        """The price of one histogram, the same for each number of picks."""
         moved = self.adjacency.gap_sensitivity / self.noise_scale
         return accounting.ZCdpEvent(moved * moved / 8)
 
     def __call__(self, counts: Any, *, part: Any, size: Any, rng: np.random.Generator) -> Bits:
-        """The `size`, `[]` or `[Q]`, that are picked of those in `part`, as bits; counts are `[d]` or `[Q, d]`."""
+        """Picks indices of a part of each histogram, and returns them as bits of the shape of the counts.
+
+        Args:
+            counts: `[d]` or `[Q, d]`.
+            part: bool, of the shape of the counts: the indices that compete.
+            size: j, `[]` or `[Q]`, at most the number of indices that compete.
+            rng: draws the noise.
+        """
         require_generator(rng)
         checked = checked_counts(counts, 1)
         rows = np.atleast_2d(checked)
@@ -123,7 +132,8 @@ class SubsetPeeling(Parameters):
         return self.draw(rows, parts, sizes, rng).reshape(checked.shape)
 
     def draw(self, counts: Counts, part: Bits, size: Counts, rng: np.random.Generator) -> Bits:
-        """Draws for checked arguments `[Q, d]`, `[Q, d]` and `[Q]`: all picks from one Gumbel variable per index."""
+        """Draws for checked arguments `[Q, d]`, `[Q, d]` and `[Q]`."""
+        # one Gumbel variable for each index decides all picks
         scale = self.noise_scale * np.sqrt(np.maximum(size, 1))
         noise = draw_noise("gumbel", counts.shape, rng)
         most = max(1, int(size.max()))
@@ -133,7 +143,7 @@ class SubsetPeeling(Parameters):
         return picked
 
     def distribution_of(self, counts: Counts, part: Bits, size: int) -> Distribution:
-        """The exact distribution for one checked histogram: each set of picked indices, in rising order."""
+        """Returns the exact distribution for one checked histogram `[d]`: sets of indices, each in rising order."""
         places = np.flatnonzero(part)
         sequences = math.perm(len(places), size)
         require(

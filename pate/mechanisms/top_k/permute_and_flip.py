@@ -15,12 +15,13 @@ _LONG = 2**15  # counts; below it all rows are drawn at once
 
 @dataclass(frozen=True, kw_only=True)
 class PermuteAndFlipTopK(PureTopK):
-    """Picks an index by permute-and-flip on the counts, removes it, and repeats k times; released in this order.
+    """A mechanism that picks an index by permute-and-flip on the counts, removes it, and repeats k times.
 
-    It is drawn by coins: noise of any kind on the counts is not needed, and no digits of a float decide.
+    The indices are released in the order of the picks. Coins decide the picks: there is no noise on the counts, and no
+    digits of a float decide.
 
     Formal guarantee: each pick is (epsilon / k)-DP, with exponential noise of mean k w / epsilon, where w is 2
-    (replace-one) or 1 (add/remove). The price epsilon**2 / 8 of a bounded range is false for it.
+    (replace-one) or 1 (add/remove). The price epsilon**2 / 8 of a bounded range is false for permute-and-flip.
     Source: McKenna & Sheldon 2020, Ding et al. 2021; docs/proofs/permute_and_flip_top_k.md.
 
     >>> distribution = PermuteAndFlipTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
@@ -34,7 +35,7 @@ class PermuteAndFlipTopK(PureTopK):
         return accounting.SelfComposedEvent(PureDpEvent(self.epsilon / self.k), self.k)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws k labels, one after another, `[Q, k]`."""
+        """Draws k indices, one after another, `[Q, k]`."""
         # An index whose count is c below the best that is left can win if its noise exceeds c: a coin of probability
         # exp(-c / scale). By how much it exceeds c has one distribution for all, so each of those is as likely to win.
         order, falling = falling_order(counts)
@@ -62,7 +63,7 @@ class PermuteAndFlipTopK(PureTopK):
         return np.take_along_axis(order, ranks, axis=1)
 
     def _picked(self, deficits: Counts, rng: np.random.Generator) -> Counts:
-        """The places `[k]` picked from one long row of rising deficits `[d]`: the same law, without a coin for each."""
+        """Returns the places `[k]` picked from one long row of rising deficits `[d]`, without a coin for each place."""
         alive = np.ones(len(deficits), dtype=np.bool_)
         picks = np.empty(self.k, dtype=np.int64)
         first = 0

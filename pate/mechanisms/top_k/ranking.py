@@ -1,4 +1,4 @@
-"""The order of counts, and distributions of picks that are made one after another."""
+"""The falling order of counts, draws in blocks of rows, and distributions of repeated picks."""
 
 from collections.abc import Callable, Iterable
 
@@ -24,7 +24,14 @@ _LARGEST_KEY = 62  # bits
 def draw_in_blocks(
     counts: Counts, num_classes: int, draw_block: Callable[[Counts, bool], Counts]
 ) -> Counts:
-    """Draws for `[Q, d]` with so many classes each: many rows at a time if these are few, as it is told, else one."""
+    """Draws for counts `[Q, d]` in blocks of rows, so that no block has many more than a million classes.
+
+    Args:
+        counts: `[Q, d]`.
+        num_classes: of each row.
+        draw_block: draws for a block `[q, d]`. The second argument is True where a row has few classes and a block many
+            rows, False where a block is one row.
+    """
     few = num_classes <= _FEW_CLASSES
     rows = max(1, _CLASSES_AT_ONCE // num_classes) if few else 1
     return np.concatenate(
@@ -33,14 +40,20 @@ def draw_in_blocks(
 
 
 def utilities_of(counts: Counts, noise_scale: float) -> Array:
-    """Counts in units of the noise, the largest at 0: `[..., d]`."""
+    """Returns counts `[..., d]` in units of the noise, the largest at 0."""
     return np.asarray((counts - counts.max(axis=-1, keepdims=True)) / noise_scale)
 
 
 def peel_distribution(
     utilities: Array, k: int, argmax_distribution: Callable[[Array], Array]
 ) -> Distribution:
-    """The distribution of k rounds of the noisy maximum for utilities `[d]`, from the distribution of one pick."""
+    """Returns the distribution of k picks, each a noisy maximum of what the earlier ones left.
+
+    Args:
+        utilities: `[d]`, in units of the noise.
+        k: the number of picks.
+        argmax_distribution: the distribution `[n]` of one pick among utilities `[n]`.
+    """
     distribution: Distribution = {(): 1.0}
     for _ in range(k):
         rests = {
@@ -57,7 +70,7 @@ def peel_distribution(
 def renamed(
     distribution: Distribution, name: Callable[[tuple[int, ...]], Iterable[int]]
 ) -> Distribution:
-    """The distribution of a function of the outcome."""
+    """Returns the distribution of a function of the outcome."""
     renamed_distribution: Distribution = {}
     for outcome, probability in distribution.items():
         new_name = tuple(name(outcome))
@@ -66,7 +79,7 @@ def renamed(
 
 
 def stable_sort(values: Counts) -> tuple[Counts, Counts]:
-    """The stable rising order of each row, and the rows in this order: `[Q, n]` each, from numbers >= 0."""
+    """Returns the stable rising order of each row, and the rows in this order: `[Q, n]` each, from numbers >= 0."""
     # value and place share one integer where they fit: a sort is many times as fast as an argsort
     bits = values.shape[1].bit_length()
     if int(values.max()).bit_length() + bits <= _LARGEST_KEY:
@@ -77,7 +90,7 @@ def stable_sort(values: Counts) -> tuple[Counts, Counts]:
 
 
 def falling_order(counts: Counts) -> tuple[Counts, Counts]:
-    """The indices of each row in falling order of their counts, ties to the lowest, and the counts in this order."""
+    """Returns the indices of each row in falling order of their counts, ties to the lowest, and the sorted counts."""
     largest = counts.max(axis=1, keepdims=True)
     order, deficits = stable_sort(largest - counts)
     return order, largest - deficits

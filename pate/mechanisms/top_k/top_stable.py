@@ -25,10 +25,11 @@ _FAR_OUT = 42.0
 
 @dataclass(frozen=True, kw_only=True)
 class TopStableTopK(DomainTopK):
-    """Releases the set of the j best for the first j in k..domain_size whose gap exceeds a noisy threshold, or nothing.
+    """A mechanism that releases the set of the j best, for the first j whose gap exceeds a noisy threshold, or nothing.
 
-    A reconstruction from the description in Carvalho et al., whose own algorithm differs. The outcome has
-    `domain_size` places, j of them filled, in the order of the indices; the rest hold -1. There are more counts.
+    j runs over k..domain_size. The outcome has `domain_size` places: j indices in rising order, then -1. The
+    histogram has more counts than the domain. The mechanism is a reconstruction from the description in Carvalho et
+    al., whose own algorithm differs.
 
     Formal guarantee: (epsilon, failure_prob)-DP under the adjacency given. The gap after rank j, less w = 2
     (replace-one) or 1 (add/remove) but not below 0, with Laplace noise of scale 4 w / epsilon, is compared with a
@@ -54,7 +55,7 @@ class TopStableTopK(DomainTopK):
 
     @property
     def threshold(self) -> float:
-        """What a gap beyond w is compared with, in counts: the difference of the two noises seldom exceeds it."""
+        """The threshold of a gap less w, in counts: the difference of the two noises seldom exceeds it."""
         share = self.failure_prob / (self.domain_size - self.k + 1)
         if share >= 0.5:
             return 0.0
@@ -64,11 +65,15 @@ class TopStableTopK(DomainTopK):
         return -2 * self.threshold_scale * math.log(u)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws the longest stable list of labels, in order, `[Q, k]`."""
+        """Draws the first stable set of each query, in the order of the indices, `[Q, domain_size]`."""
         order, excess = self._excess(counts)
-        threshold = draw_noise("laplace", (len(counts), 1), rng), -self.threshold_scale
-        gaps = draw_noise("laplace", excess.shape, rng), self.gap_scale
-        passed = real_numbers.are_above(excess, self.threshold, (threshold, gaps))
+        noise_of_threshold = draw_noise("laplace", (len(counts), 1), rng)
+        noise_of_gaps = draw_noise("laplace", excess.shape, rng)
+        scaled_noises = (
+            (noise_of_threshold, -self.threshold_scale),
+            (noise_of_gaps, self.gap_scale),
+        )
+        passed = real_numbers.are_above(excess, self.threshold, scaled_noises)
         length = np.where(passed.any(axis=1), self.k + passed.argmax(axis=1), 0)
         unfilled = counts.shape[1]
         released = np.where(
@@ -101,7 +106,7 @@ class TopStableTopK(DomainTopK):
         return distribution
 
     def _excess(self, counts: Counts) -> tuple[Counts, Counts]:
-        """The ranking, and by how much the gap after each rank k..domain_size exceeds w: `[Q, ranks]`."""
+        """Returns the falling order `[Q, d]`, and each gap after rank k..domain_size less w, or 0: `[Q, ranks]`."""
         order, falling = falling_order(counts)
         gaps = -np.diff(falling, axis=1)[:, self.k - 1 : self.domain_size]
         return order, np.maximum(gaps - self.adjacency.gap_sensitivity, 0)

@@ -38,7 +38,7 @@ def test_class_counts_agree_with_all_sequences() -> None:
         expected = Counter(losses_by_definition(counts, k).values())
         assert JointTopK(k=k, epsilon=1.0).class_counts(counts) == dict(expected)
         for classes in (
-            JointClasses.of(-np.sort(-counts)[None], k, each=True),
+            JointClasses.from_counts(-np.sort(-counts)[None], k, each=True),
             JointClasses.likely(-np.sort(-counts)[None], k, weight=0.01),
         ):
             sizes = np.zeros(int(classes.losses.max()) + 1)
@@ -57,7 +57,7 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     classes = (
         JointClasses.likely(falling, k, weight=0.01)
         if likely
-        else JointClasses.of(falling, k, each=True)
+        else JointClasses.from_counts(falling, k, each=True)
     )
     seen: set[Sequence] = set()
     many = dataclasses.replace(
