@@ -1,10 +1,9 @@
-"""The price of one release by several accountants."""
+"""The price of one release by several accountants, and the accountant with the least price."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pate.accounting import (
     Accountant,
@@ -19,33 +18,40 @@ from pate.accounting.event_tree import count_leaves
 from pate.pricing.priced_release import PricedRelease
 from pate.validation import InvalidValue
 
-if TYPE_CHECKING:  # it loads others, that few quotes need
-    pass
-
+# The accountants that compose step by step, and the most steps for which they are asked.
 _BY_STEPS = ("exact", "auto")
-
-_LOOSER = ("pld",)  # than exact
-
-_FEW_STEPS = 64
+_MAX_STEPS = 64
+# The accountants whose prices are never below those of `exact`.
+_LOOSER = ("pld",)
 
 
 @dataclass(frozen=True)
 class AccountantPrice:
-    """The price of a release by one accountant."""
+    """The price of a release by one accountant.
+
+    Attributes:
+        accountant: the name of the accountant.
+        epsilon: the price; None where the accountant cannot price the release.
+        num_orders: the number of orders that Renyi's accountant compares; None for other accountants.
+        best_order: the order at which Renyi's accountant has its price; None for other accountants.
+        reason: why the accountant cannot price the release; None where it can.
+        won_by: the accountant whose figure the price of `auto` is; None for other accountants.
+    """
 
     accountant: str
-    epsilon: float | None = None  # None where it cannot price the event, with the reason
-    num_orders: int | None = None  # of the Renyi accountant
-    best_order: float | None = None  # of the Renyi accountant: where the epsilon is attained
+    epsilon: float | None = None
+    num_orders: int | None = None
+    best_order: float | None = None
     reason: str | None = None
-    won_by: str | None = None  # of the auto accountant: whose figure it is
+    won_by: str | None = None
 
 
-def _price_or_reason(
-    name: str, make: Callable[[], Accountant], event: Event, delta: float
+def price_by(
+    name: str, make_accountant: Callable[[], Accountant], event: Event, delta: float
 ) -> AccountantPrice:
+    """Returns the price of an event by an accountant, or the reason why the accountant has none."""
     try:
-        spent = make().compose(event)
+        spent = make_accountant().compose(event)
         epsilon = spent.get_epsilon(delta)
     except InvalidValue as error:
         return AccountantPrice(name, reason=str(error))
@@ -62,22 +68,29 @@ def _price_or_reason(
 def cheapest_accountant(
     release: PricedRelease, budget: Budget, known: Mapping[str, Callable[[], Accountant]]
 ) -> AccountantPrice:
-    """Returns the accountant with the smallest epsilon for a release, of those `known` that are quick on it."""
-    # Optimal composition step by step is asked only if it has few steps, not counting those of Gaussian noise or of its
-    # maxima. Elsewhere it takes a second and gives no smaller figure. Loss distributions never give one.
-    own = budget.accountant()
+    """Returns the price of a release by the cheapest accountant among those that are quick on it.
+
+    Args:
+        release: the release, priced by the budget's accountant.
+        budget: the budget of the release.
+        known: makes each accountant that may be asked, by its name.
+    """
+    # Optimal composition is computed step by step, except for Gaussian noise and its maxima. With many steps it takes a
+    # second and has no smaller price. Privacy loss distributions never have one.
+    budget_accountant = budget.accountant()
     num_steps = sum(
         sum(times)
         for kind, (_, times) in count_leaves(release.event).items()
         if kind is not GaussianEvent and not issubclass(kind, NoisyMaxGaussianEvent)
     )
     left_out = set(_LOOSER)
-    if isinstance(own, AutoAccountant) or num_steps > _FEW_STEPS:
+    if isinstance(budget_accountant, AutoAccountant) or num_steps > _MAX_STEPS:
         left_out.update(_BY_STEPS)
-    names = [name for name in known if name not in left_out]
-    others = [_price_or_reason(name, known[name], release.event, budget.delta) for name in names]
-    prices = [
-        AccountantPrice(own.name, release.epsilon),
-        *(price for price in others if price.epsilon is not None),
-    ]
+    prices = [AccountantPrice(budget_accountant.name, release.epsilon)]
+    for name, make_accountant in known.items():
+        if name in left_out:
+            continue
+        price = price_by(name, make_accountant, release.event, budget.delta)
+        if price.epsilon is not None:
+            prices.append(price)
     return min(prices, key=lambda price: price.epsilon or 0.0)

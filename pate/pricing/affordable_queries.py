@@ -24,14 +24,17 @@ from pate.validation import (
 )
 from pate.votes.shape import VoteShape
 
+# Draws compare a multiple of 2**-53, the grid of uniform doubles, with a probability.
 _GRID = 2.0**-53
-
-_MOST_QUERIES = 10**9
+_MAX_QUERIES = 10**9
 
 
 def require_achievable_delta(target_delta: float, *, num_queries: int, num_labels: int) -> float:
-    """Returns a delta that draws in double precision can keep, at least 2**-53 for every label of every query."""
-    # Draws compare a multiple of 2**-53 with a probability: what is rarer happens never or too often, unaccounted for.
+    """Returns a delta that draws in double precision can keep: at least 2**-53 for every label of every query.
+
+    Events that are rarer than the grid of the draws happen never or too often, and no price accounts for that. Raises
+    `InvalidValue` for a smaller delta.
+    """
     lowest = (
         require_count("num_queries", num_queries) * require_count("num_labels", num_labels) * _GRID
     )
@@ -50,38 +53,54 @@ def largest_num_queries(
     accountant: Callable[[], Accountant] = AutoAccountant,
     at_most: int | None = None,
 ) -> int:
-    """Returns the most queries that cost at most `max_epsilon` at `target_delta`, with the noise as it is.
+    """Returns the largest number of queries that costs at most an epsilon, with the noise as it is.
 
-    At most `at_most`, or 10**9, and no more than draws can keep `target_delta` for; `InvalidValue` where it is none.
+    Args:
+        aggregator: the aggregator with its noise.
+        max_epsilon: the epsilon that all queries together may cost.
+        target_delta: the delta of the guarantee.
+        num_labels: the number of labels of a query.
+        num_teachers: the number of teachers.
+        accountant: makes an empty accountant.
+        at_most: an upper limit; None stands for 10**9. Draws in double precision set another limit.
+
+    Raises:
+        InvalidValue: the epsilon does not pay for a single query.
 
     >>> from pate.aggregators import GaussianVotes
-    >>> budget = {"max_epsilon": 8.0, "target_delta": 1e-6, "num_labels": 40, "num_teachers": 800}
-    >>> largest_num_queries(GaussianVotes(noise_std=100.0), **budget)
+    >>> largest_num_queries(
+    ...     GaussianVotes(noise_std=100.0),
+    ...     max_epsilon=8.0,
+    ...     target_delta=1e-6,
+    ...     num_labels=40,
+    ...     num_teachers=800,
+    ... )
     910
     """
     budget = QueryBudget(delta=target_delta, epsilon=max_epsilon, accountant=accountant)
-    one = VoteShape(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
-    maximum = _MOST_QUERIES if at_most is None else require_count("at_most", at_most)
+    single_query = VoteShape(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
+    maximum = _MAX_QUERIES if at_most is None else require_count("at_most", at_most)
     most = 1 if at_most is None else maximum
     maximum = min(maximum, math.floor(target_delta / _GRID) // num_labels)
 
     def affordable(num_queries: int, budget: Budget) -> bool:
         planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=num_queries)
-        event = planned.event(replace(one, num_queries=num_queries))
+        event = planned.event(replace(single_query, num_queries=num_queries))
         return budget.epsilon_of(event) <= max_epsilon
 
-    # More queries never cost less. An accountant that may be slow is asked only around the Renyi accountant's answer.
+    # More queries never cost less. A slow accountant is asked only around the answer of Renyi's accountant.
     if accountant is not RdpAccountant:
         by_renyi = replace(budget, accountant=RdpAccountant)
-        with suppress(InvalidValue):  # an event that it does not know
+        with suppress(InvalidValue):  # Renyi's accountant does not know every event
             most = largest_count(
                 lambda count: affordable(count, by_renyi), guess=most, maximum=maximum
             )
     most = largest_count(lambda count: affordable(count, budget), guess=most, maximum=maximum)
     if most == 0:
         require_achievable_delta(target_delta, num_queries=1, num_labels=num_labels)
-        event = with_failure_prob_for(aggregator, delta=target_delta, num_queries=1).event(one)
-        # raises where failures alone use up delta
+        planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=1)
+        event = planned.event(single_query)
+        # The accountant raises where the failure probabilities alone use up delta.
         price = accountant().compose(event).get_epsilon(target_delta)
         require(
             False,

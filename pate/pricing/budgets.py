@@ -1,4 +1,4 @@
-"""Budgets as commands and scripts name them, and the one that buys queries."""
+"""The budgets that the settings of commands and scripts name, among them the one that buys queries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pate.validation import require
 
 @dataclass(frozen=True, kw_only=True)
 class QueryBudget(Budget):
-    """A budget that buys queries: as many are asked as its epsilon pays for, with the noise as it is."""
+    """A budget that buys queries: the noise is taken as it is, and the number of queries is solved for."""
 
     _setting_of_epsilon: ClassVar[str] = "max_epsilon"
 
@@ -23,12 +23,12 @@ class QueryBudget(Budget):
 
 
 def is_solved_for_noise(budget: Budget) -> bool:
-    """Returns whether a plan solves for the noise that one epsilon leads to, the same for all groups."""
+    """Returns whether a plan solves for the noise of one epsilon for all groups."""
     return budget.epsilon is not None and not isinstance(budget, (QueryBudget, PersonBudgets))
 
 
 def has_given_noise(budget: Budget) -> bool:
-    """Returns whether a plan takes the noise as it is."""
+    """Returns whether a plan takes the noise as the aggregator has it."""
     return budget.epsilon is None or isinstance(budget, QueryBudget)
 
 
@@ -40,11 +40,18 @@ def budget_from_settings(
     budgets: Any = None,
     accountant: Callable[[], Accountant] = AutoAccountant,
 ) -> Budget:
-    """Returns the budget that these settings of the commands name.
+    """Returns the budget that the settings of a command name.
 
-    `target_epsilon` solves for the noise, `max_epsilon` for the number of queries, `budgets` (`named_budgets`) for the
-    noise of the largest and for what groups of the others count. Without any, the noise is as it is. Raises
-    `InvalidValue` for two of them.
+    Args:
+        target_delta: the delta of the guarantee.
+        target_epsilon: a plan solves for the noise.
+        max_epsilon: a plan takes the noise as it is, and solves for the number of queries.
+        budgets: epsilons of classes of groups, as `named_budgets` reads them. A plan solves for the noise of the
+            largest, and for the weights or teachers of the other groups.
+        accountant: makes an empty accountant.
+
+    Without an epsilon, a plan prices the noise as it is. Raises `InvalidValue` where two of the settings exclude each
+    other.
 
     >>> budget_from_settings(target_delta=1e-6, max_epsilon=4.0).epsilon
     4.0

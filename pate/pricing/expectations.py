@@ -1,4 +1,7 @@
-"""The expectation of a plan: what its release would tell of queries of three kinds, by public numbers alone."""
+"""The expectation of a plan: the answers to queries on which teachers agree to some degree.
+
+Expectations depend on public numbers alone: the aggregator, and the numbers of queries, labels and teachers.
+"""
 
 from dataclasses import dataclass
 
@@ -9,25 +12,32 @@ from pate.votes.shape import VoteShape
 
 # The shares of the teachers that name each label of a query.
 AGREEMENTS = {"unanimous": 1.0, "90%": 0.9, "typical": 0.7}
-GOAL = 0.9  # the success of unanimous teachers from which on a release is not doubted
+# A release is not doubted where unanimous teachers are heard in so large a share of the cases.
+GOAL = 0.9
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """The expected answers to three kinds of queries; a function of public numbers alone."""
+    """The expected answers to three kinds of queries.
 
-    unanimous: ExpectedRelease  # where all teachers agree: the best that these parameters can give
-    clear: ExpectedRelease  # where 90% of them name each label that is present
-    typical: ExpectedRelease  # where 70% do
+    Attributes:
+        unanimous: all teachers agree, so that the parameters of the release cannot do better.
+        clear: 90% of the teachers name each label that a query has.
+        typical: 70% of the teachers do.
+    """
+
+    unanimous: ExpectedRelease
+    clear: ExpectedRelease
+    typical: ExpectedRelease
 
     @property
     def is_useless(self) -> bool:
-        """True where hardly a query is worth its price: unanimity is hidden, or only unanimity is answered."""
+        """Returns whether the noise hides even unanimous teachers, or nothing but unanimity is answered."""
         return self.unanimous.is_useless or self.clear.answered < LEAST_ANSWERED
 
 
 def expectation(aggregator: Aggregator, shape: VoteShape) -> Expectation:
-    """Returns what a release would tell of queries of three kinds (`AGREEMENTS`)."""
+    """Returns the expected answers of a release to queries of three kinds, with the shares of `AGREEMENTS`."""
     return Expectation(
         unanimous=expected_release(aggregator, shape, agreement=AGREEMENTS["unanimous"]),
         clear=expected_release(aggregator, shape, agreement=AGREEMENTS["90%"]),
@@ -36,10 +46,13 @@ def expectation(aggregator: Aggregator, shape: VoteShape) -> Expectation:
 
 
 def is_plan_heard(planned: PricedRelease | None) -> bool:
-    """Returns whether a plan is not doubted where all teachers agree, and answers enough where 90% of them do."""
+    """Returns whether unanimous teachers are heard in a plan, and enough queries are answered where 90% agree.
+
+    None stands for a plan that is not possible, whose teachers are not heard.
+    """
     if planned is None:
         return False
-    # Unanimity first: most plans of a search fail there.
+    # Unanimity is computed first, since most plans of a search fail there.
     unanimous = expected_release(planned.aggregator, planned.shape)
     if unanimous.is_useless or unanimous.success < GOAL:
         return False

@@ -1,7 +1,10 @@
-"""The guard of usefulness: plans are refused whose noise hides what teachers agree on, before anything is spent."""
+"""The guard of usefulness, which refuses plans whose noise hides even what all teachers agree on.
+
+All decisions follow from public numbers, before anything is trained or spent.
+"""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from pate.accounting import Adjacency, Budget, NoOpEvent
@@ -17,9 +20,9 @@ from pate.validation import InvalidValue
 from pate.votes.source import CenterableVotes
 
 ALLOW_USELESS = Remedy("allow_useless", True)
-WEAK_EPSILON = 10  # above it a price is doubted: e^10 is 22,026, what an outcome may be likelier by
+# A larger epsilon is doubted: e^10 is 22,026, the factor by which one person may make an outcome likelier.
+WEAK_EPSILON = 10
 _LARGEST_DELTA = 0.01
-_SETTINGS_OF_PLANS = ("num_teachers", "target_epsilon", "num_queries")
 _TYPICAL_SUCCESS = 0.6
 _NOTHING = (
     "nothing was found that works, neither teachers of ten private groups each nor fewer queries nor an epsilon up to "
@@ -36,41 +39,53 @@ def require_useful(
     allow_useless: bool = False,
     search: RemedySearch | None = None,
 ) -> tuple[Doubt, ...]:
-    """Returns warnings about a release planned from `start`, or raises if its noise hides what teachers agree on.
+    """Returns doubts about a priced release, or raises if the noise hides what teachers agree on.
 
-    All of it follows from public numbers, of which `num_groups` is that of private groups, None where it is not known.
-    A release without noise is not doubted, whatever it costs, nor is an aggregator of one's own that takes no made-up
-    votes. Raises where of queries on which all teachers agree over a quarter of the bits is wrong, or of those on which
-    90% do fewer than a third are answered; at a delta of 0.01 or more. With `allow_useless` that is only said.
-    What it raises names settings that work, for which there is a `search` of some seconds.
+    A release is refused where over a quarter of the bits would be wrong although all teachers agree, or where fewer
+    than a third of the queries would be answered although 90% of the teachers agree; also at a delta of 0.01 or more.
+    A release without noise is never refused, nor is an aggregator of the user's own without an expectation.
+
+    Args:
+        start: the aggregator before its noise was solved for.
+        priced: the release.
+        budget: the budget that the release was planned for.
+        num_groups: the number of private groups; None where it is not known.
+        allow_useless: returns the refusal as a doubt.
+        search: the search for settings that work, which the error names as remedies; None takes some seconds.
+
+    Raises:
+        InvalidValue: the release is refused.
     """
     doubts = list(_doubts_of_delta(budget.delta, num_groups, allow_useless))
     if WEAK_EPSILON < priced.epsilon < math.inf:
         text = f"above {WEAK_EPSILON} it promises one person little"
         doubts.append(Doubt("epsilon", format_epsilon(priced.epsilon), text))
-    # No queries, or answers that no vote changes. Not by its epsilon: at some deltas noise that hides all costs 0.
+    # A release without noise has no queries, or answers that no vote changes. Its epsilon does not show that: at some
+    # deltas a release whose noise hides everything costs 0, too.
     if all(times == 0 or isinstance(leaf, NoOpEvent) for leaf, times in leaves(priced.event)):
         return tuple(doubts)
     try:
         expected = expectation(priced.aggregator, priced.shape)
     except InvalidValue:
         return tuple(doubts)
-    teachers = priced.shape.num_teachers
+    num_teachers = priced.shape.num_teachers
     reason = _reason(expected, priced)
     if not expected.is_useless:
         if expected.unanimous.success < GOAL or expected.typical.success < _TYPICAL_SUCCESS:
             kinds = (expected.unanimous, expected.clear, expected.typical)
             shares = ", ".join(f"{kind.success:.0%}" for kind in kinds)
-            heard = f"teachers are heard in {shares} of the cases where all, 90% or 70% of them agree (chance has 50%)"
-            text = f"{heard}; what helps: {priced.aggregator.remedies['noise']}"
-            doubts.append(Doubt("num_teachers", teachers, text))
+            text = (
+                f"teachers are heard in {shares} of the cases where all, 90% or 70% of them agree (chance has 50%); "
+                f"what helps: {priced.aggregator.remedies['noise']}"
+            )
+            doubts.append(Doubt("num_teachers", num_teachers, text))
         return tuple(doubts)
     if allow_useless:
-        return (*doubts, Doubt("num_teachers", teachers, reason, waiver=ALLOW_USELESS))
+        return (*doubts, Doubt("num_teachers", num_teachers, reason, waiver=ALLOW_USELESS))
     search = search or RemedySearch()
     rule = f"a release that tells something: {reason}"
     if search.say is not None:
-        search.say(InvalidValue("num_teachers", teachers, rule=rule), search.seconds)
+        search.say(InvalidValue("num_teachers", num_teachers, rule=rule), search.seconds)
     outcome = search_remedies(start, priced, budget, num_groups=num_groups, search=search)
     if not outcome.changes and outcome.is_complete:
         rule += f"; {_NOTHING}"
@@ -81,30 +96,15 @@ def require_useful(
         )
     raise InvalidValue(
         "num_teachers",
-        teachers,
+        num_teachers,
         rule=rule,
-        remedies=tuple(map(_remedy, outcome.changes)),
+        remedies=tuple(change.remedy() for change in outcome.changes),
         waiver=ALLOW_USELESS,
     )
 
 
-def _remedy(changes: Mapping[str, float]) -> Remedy:
-    """Returns changes of settings, by their names, as one remedy; what is no number of a plan is the aggregator's."""
-    remedies = []
-    for name, value in changes.items():
-        rounded = float(f"{value:g}")
-        if name not in _SETTINGS_OF_PLANS:
-            remedies.append(Remedy(name, rounded, owner="aggregator"))
-        elif name.startswith("num_"):
-            remedies.append(Remedy(name, int(value)))
-        else:
-            remedies.append(Remedy(name, rounded))
-    first, *others = remedies
-    return replace(first, also=tuple(others))
-
-
 def _doubts_of_delta(delta: float, num_groups: int | None, allow_useless: bool) -> Iterator[Doubt]:
-    """Yields what a large delta allows; raises for one that no guarantee has."""
+    """Yields a doubt about a delta above one over the number of groups; raises for a delta of 0.01 or more."""
     if delta >= _LARGEST_DELTA:
         rule = "a delta below 0.01, the probability that a guarantee may fail altogether"
         if not allow_useless:
@@ -118,7 +118,7 @@ def _doubts_of_delta(delta: float, num_groups: int | None, allow_useless: bool) 
 
 
 def _reason(expectation: Expectation, priced: PricedRelease) -> str:
-    """Returns in words what would come out where teachers agree."""
+    """Returns the reason for a refusal in words: the expected answers where teachers agree."""
     shape = priced.shape
     expected = expectation.unanimous
     test = priced.aggregator.stability_test(num_teachers=shape.num_teachers)
@@ -140,10 +140,17 @@ def _reason(expectation: Expectation, priced: PricedRelease) -> str:
 def group_votes_tell_more(
     priced: PricedRelease, budget: Budget, centered: Aggregator, *, num_groups: int
 ) -> bool:
-    """Returns whether centered votes of all private groups would tell far more for that price; by public numbers alone.
+    """Returns whether centered votes of all private groups would tell far more than a release, for the same price.
 
-    A student of answers learns from no more samples than are answered rightly. One of centered votes learns from all
-    private groups, one teacher each, as far as their noise lets it. Far more is ten times as many, if it is heard.
+    A student of answers learns from no more samples than are answered rightly. A student of centered votes learns from
+    all private groups, with a teacher for each. Centered votes tell far more where the groups are heard, and are ten
+    times as many as the right answers.
+
+    Args:
+        priced: the release.
+        budget: the budget that the release was planned for.
+        centered: the aggregator of centered votes, with any noise.
+        num_groups: the number of private groups.
     """
     shape = priced.shape
     aggregator = priced.aggregator
@@ -154,9 +161,9 @@ def group_votes_tell_more(
     shape_of_groups = replace(shape, num_teachers=num_groups)
     try:
         clear = expected_release(aggregator, shape, agreement=AGREEMENTS["90%"])
-        other = plan_release(centered, shape_of_groups, same_price)
+        planned = plan_release(centered, shape_of_groups, same_price)
         typical = expected_release(
-            other.aggregator, shape_of_groups, agreement=AGREEMENTS["typical"]
+            planned.aggregator, shape_of_groups, agreement=AGREEMENTS["typical"]
         )
     except InvalidValue:
         return False

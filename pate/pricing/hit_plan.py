@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,27 +21,33 @@ from pate.aggregators.failures import with_failure_prob_at_most, with_failure_pr
 from pate.validation import require, require_count, require_histogram
 from pate.votes.shape import VoteShape
 
-if TYPE_CHECKING:  # it loads others, that few quotes need
-    pass
-
-_QUANTILE = 1.645  # one in twenty sessions has more hits
-
+# The 95% quantile of the normal distribution: one in twenty sessions has more hits.
+_QUANTILE = 1.645
+# Expected hits are sums of doubles, whose rounding may keep them just below a whole number.
 _ROUNDING = 1e-9
-
-_FAILURE_SHARE = 0.1  # of delta, for all failures together
+# The share of delta that all failures of the stability test together take.
+_FAILURE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class HitPlan:
-    """Expected hits and prices of a session; a function of the votes, so no epsilon covers it if they are private."""
+    """The expected hits and the prices of a session. No epsilon covers this plan of private votes.
 
-    hit_rate: float  # mean probability that a query hits
-    expected_hits: float  # over all queries, as if nothing halted
-    # queries until the expected hits reach `target_hits`; all of them where they do not
+    Attributes:
+        hit_rate: the mean probability that a query hits.
+        expected_hits: the expected number of hits over all queries, as if the session never halted.
+        expected_asked: the number of queries until the expected hits reach `target_hits`, or all queries.
+        epsilon: the price of the session.
+        plain_epsilon: the price of as many queries as are expected to be asked, under plain composition.
+        break_even_queries: the fewest queries of the same hit rate for which a session with room for the hits costs
+            less than plain composition; None where no number does.
+    """
+
+    hit_rate: float
+    expected_hits: float
     expected_asked: int
-    epsilon: float  # of the session
-    plain_epsilon: float  # of plain composition of as many queries as are expected to be asked
-    # the fewest of that rate for which a session with room for the hits costs less
+    epsilon: float
+    plain_epsilon: float
     break_even_queries: int | None
 
 
@@ -55,9 +61,16 @@ def plan_hits(
     max_queries: int = 1_000_000,
     accountant: Callable[[], Accountant] = AutoAccountant,
 ) -> HitPlan:
-    """Plans a session on public or synthetic votes `[Q, L]`, with a prior of that shape where hits depend on one.
+    """Plans a session on public or synthetic votes. Both prices are for the same noise.
 
-    Both prices are for the same noise. The break-even is searched up to `max_queries`.
+    Args:
+        aggregator: the aggregator of the session, with its noise.
+        votes: counts of votes, `[num_queries, num_labels]`.
+        num_teachers: the number of teachers behind the counts.
+        target_delta: the delta of the guarantee.
+        prior: the label sets that hits are counted against, of the votes' shape; None where hits depend on no prior.
+        max_queries: the largest number of queries for which the break-even is searched.
+        accountant: makes an empty accountant.
     """
     counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2).astype(np.int64)
     shape = VoteShape.from_counts(counts, num_teachers=num_teachers)
@@ -68,38 +81,55 @@ def plan_hits(
             prior.shape == counts.shape, "prior.shape", prior.shape, f"{counts.shape}, as the votes"
         )
 
-    def prices(
-        charged: aggregators.TargetChargedAggregator, session: int, plain: int
-    ) -> tuple[float, float]:
-        """Returns the epsilons of a session of so many queries, and of plain composition of so many."""
-        in_all = replace(charged, session_delta=target_delta).event(
-            replace(shape, num_queries=session)
-        )
-        alone = charged.plain_event(replace(shape, num_queries=plain))
-        return budget.epsilon_of(in_all), budget.epsilon_of(alone)
+    def session_price(charged: aggregators.TargetChargedAggregator, num_queries: int) -> float:
+        """Returns the epsilon of a session of so many queries."""
+        session = replace(charged, session_delta=target_delta)
+        return budget.epsilon_of(session.event(replace(shape, num_queries=num_queries)))
 
-    @cache
-    def pays(num_queries: int) -> bool:
-        # `target_hits` grows so that a session halts early with a probability of about 1/20; failures take delta / 10
-        expected = num_queries * rate
-        most_hits = math.ceil(expected + _QUANTILE * math.sqrt(expected)) + 1
-        share = _FAILURE_SHARE * target_delta / num_queries
-        failing = with_failure_prob_at_most(aggregator, share)
-        in_all, alone = prices(replace(failing, target_hits=most_hits), num_queries, num_queries)
-        return in_all < alone
+    def plain_price(charged: aggregators.TargetChargedAggregator, num_queries: int) -> float:
+        """Returns the epsilon of as many queries under plain composition."""
+        return budget.epsilon_of(charged.plain_event(replace(shape, num_queries=num_queries)))
 
     planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=len(counts))
     hits = planned.hit_probabilities(counts, num_teachers=num_teachers, prior=prior)
-    reached = np.flatnonzero(np.cumsum(hits) >= aggregator.target_hits * (1 - _ROUNDING))
-    asked = int(reached[0]) + 1 if reached.size else len(counts)
-    rate = float(hits.mean())
+    hit_rate = float(hits.mean())
+
+    @cache
+    def pays(num_queries: int) -> bool:
+        """Returns whether a session of so many queries costs less than plain composition."""
+        # `target_hits` grows so that a session halts early with a probability of about 1/20.
+        expected_hits = num_queries * hit_rate
+        most_hits = math.ceil(expected_hits + _QUANTILE * math.sqrt(expected_hits)) + 1
+        failure_prob = _FAILURE_SHARE * target_delta / num_queries
+        rare = with_failure_prob_at_most(aggregator, failure_prob)
+        session = replace(rare, target_hits=most_hits)
+        return session_price(session, num_queries) < plain_price(session, num_queries)
+
+    is_reached = np.cumsum(hits) >= aggregator.target_hits * (1 - _ROUNDING)
+    expected_asked = int(np.argmax(is_reached)) + 1 if is_reached.any() else len(counts)
+    return HitPlan(
+        hit_rate=hit_rate,
+        expected_hits=float(hits.sum()),
+        expected_asked=expected_asked,
+        epsilon=session_price(planned, len(counts)),
+        plain_epsilon=plain_price(planned, expected_asked),
+        break_even_queries=_fewest_that_pays(pays, max_queries),
+    )
+
+
+def _fewest_that_pays(pays: Callable[[int], bool], max_queries: int) -> int | None:
+    """Returns the fewest queries for which a session pays, to a hundredth; None where none up to the limit do."""
     low = 0
     high = 1
     while high < max_queries and not pays(high):
         low = high
         high = min(2 * high, max_queries)
-    fewest = high if pays(high) else None
-    while fewest is not None and fewest - low > max(1, low // 100):  # to a hundredth
-        middle = (low + fewest) // 2
-        low, fewest = (low, middle) if pays(middle) else (middle, fewest)
-    return HitPlan(rate, float(hits.sum()), asked, *prices(planned, len(counts), asked), fewest)
+    if not pays(high):
+        return None
+    while high - low > max(1, low // 100):
+        middle = (low + high) // 2
+        if pays(middle):
+            high = middle
+        else:
+            low = middle
+    return high

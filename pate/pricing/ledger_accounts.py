@@ -1,4 +1,4 @@
-"""The accounts of a ledger: charges, and what a planned release leaves of each cap."""
+"""The accounts of a ledger, for whoever plans a release: their charges, and the room under their caps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pate import accounting
 from pate.accounting import (
@@ -19,28 +19,27 @@ from pate.accounting import (
 from pate.pricing.priced_release import PricedRelease, planned_or_none
 from pate.validation import require
 
-if TYPE_CHECKING:  # it loads others, that few quotes need
-    pass
-
-_SMALLEST = 1e-3  # of the cap
-
-_STEPS = 12
-
-_A_LITTLE_LESS = 1 - 2e-4  # noise is solved for to a relative 1e-4
+# The largest epsilon that fits is searched from a thousandth of the cap on, by so many halvings.
+_SMALLEST_SHARE = 1e-3
+_NUM_HALVINGS = 12
+# Noise is solved for to a relative 1e-4, so an epsilon that is a little smaller surely fits.
+_SAFE_SHARE = 1 - 2e-4
 
 
 def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
-    """Returns what one data set of a ledger was charged for, by itself and in all, as plain values."""
+    """Returns the charges of one account and their total as plain values, which `pate-account` prints as JSON."""
     price = cache(ledger.price)
     charges = []
     for entry in ledger.entries:
-        who = {
+        charge = {
             "time": entry.time,
             "user": entry.user,
             "command": entry.command,
             "mechanism": entry.description,
+            "draw": entry.draw,
+            "epsilon": price(entry.event),
         }
-        charges.append(who | {"draw": entry.draw, "epsilon": price(entry.event)})
+        charges.append(charge)
     unit = ledger.unit
     return {
         "data": ledger.data,
@@ -60,47 +59,63 @@ def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class AccountLeft:
-    """The account of one data set of a ledger: what it has spent, and what is left of its cap."""
+    """The account of one data set in a ledger, and the room that its cap leaves for a planned release.
 
-    # the digest of its private records; empty for a ledger that counts for whatever it is charged
-    # for
+    Attributes:
+        data: the digest of the private records; empty for a ledger that names no records with its charges.
+        num_releases: the number of charges.
+        epsilon: the total of all charges, which holds if their prices were fixed beforehand.
+        max_epsilon: the cap; None without a cap, as the two fields that follow.
+        more_releases: how many releases like the planned one still fit; it may be infinity.
+        target_epsilon: the largest epsilon of one such release that fits, with its noise solved for, to a hundredth.
+        accountant: the name of the ledger's accountant, by which `epsilon` is computed.
+    """
+
     data: str
     num_releases: int
-    epsilon: float  # if all prices were fixed beforehand
-    max_epsilon: float | None = None  # None without a cap, as what follows
-    more_releases: float | None = None  # how many of the planned release still fit, maybe infinity
-    # the largest of one such release that fits, noise solved for, to a hundredth
+    epsilon: float
+    max_epsilon: float | None = None
+    more_releases: float | None = None
     target_epsilon: float | None = None
-    accountant: str = ""  # the ledger's own, whose figure `epsilon` is
+    accountant: str = ""
 
 
 def accounts_left(
     path: str | os.PathLike[str], release: PricedRelease, budget: Budget
 ) -> tuple[AccountLeft, ...]:
-    """All data sets of a ledger, in the order of their first charges, and what the planned release leaves."""
+    """Returns the accounts of a ledger in the order of their first charges, with the room for a planned release.
+
+    Raises `InvalidValue` where the ledger counts for another adjacency or delta than the release.
+    """
     accounts = []
-    ours = {"adjacency": release.aggregator.adjacency, "target_delta": budget.delta}
+    adjacency = release.aggregator.adjacency
     for ledger in ledgers_in(path):
-        for name, own in ours.items():
-            counted = getattr(ledger, name)
-            require(counted == own, name, own, f"{counted}, as ledger={path} counts")
-        left = AccountLeft(
-            ledger.data,
-            len(ledger.entries),
-            ledger.spent_epsilon,
-            ledger.max_epsilon,
+        rule = f"{ledger.adjacency}, as ledger={path} counts"
+        require(ledger.adjacency == adjacency, "adjacency", adjacency, rule)
+        rule = f"{ledger.target_delta}, as ledger={path} counts"
+        require(ledger.target_delta == budget.delta, "target_delta", budget.delta, rule)
+        account = AccountLeft(
+            data=ledger.data,
+            num_releases=len(ledger.entries),
+            epsilon=ledger.spent_epsilon,
+            max_epsilon=ledger.max_epsilon,
             accountant=ledger.accountant_name,
         )
-        if left.max_epsilon is not None:
-            more = ledger.affords(release.event)
-            target = _largest_target(ledger, release, budget, left.max_epsilon)
-            left = replace(left, more_releases=more, target_epsilon=target)
-        accounts.append(left)
+        if account.max_epsilon is not None:
+            account = replace(
+                account,
+                more_releases=ledger.affords(release.event),
+                target_epsilon=_largest_target(ledger, release, budget, account.max_epsilon),
+            )
+        accounts.append(account)
     return tuple(accounts)
 
 
 def ledgers_in(path: str | os.PathLike[str]) -> list[accounting.Ledger]:
-    """One for each data set of a file, by their first charges; one in all where no charge names its data."""
+    """Returns the accounts in a ledger's file, in the order of their first charges.
+
+    A ledger whose charges name no data has a single account. Raises `InvalidValue` where there is no file.
+    """
     require(
         os.path.lexists(path), "ledger", path, "a ledger that runs are charged to, found no file"
     )
@@ -111,23 +126,26 @@ def ledgers_in(path: str | os.PathLike[str]) -> list[accounting.Ledger]:
 def _largest_target(
     ledger: accounting.Ledger, release: PricedRelease, budget: Budget, cap: float
 ) -> float:
-    """Returns the largest target that fits: halved between a thousandth of the cap and the cap by Renyi's accountant.
+    """Returns the largest epsilon of a release that fits under a cap.
 
-    Which noise fits is the filter's to say. What that noise costs, the budget's accountant is asked once.
+    The epsilon is searched by halving the logarithm between a thousandth of the cap and the cap, with noise by Renyi's
+    accountant. The ledger's filter decides whether that noise fits. The budget's accountant prices the result, once.
     """
 
     def fitting(target: float, make: Callable[[], Accountant] = RdpAccountant) -> Event | None:
-        """Returns the price with the noise that meets a target; None where no noise does, or it does not fit."""
-        wanted = Budget(delta=budget.delta, epsilon=target, accountant=make)
-        planned = planned_or_none(release.aggregator, release.shape, wanted)
-        return planned.event if planned is not None and ledger.affords(planned.event) >= 1 else None
+        """Returns the price with the noise that meets a target; None where no noise does, or the price does not fit."""
+        target_budget = Budget(delta=budget.delta, epsilon=target, accountant=make)
+        planned = planned_or_none(release.aggregator, release.shape, target_budget)
+        if planned is None or ledger.affords(planned.event) < 1:
+            return None
+        return planned.event
 
     if fitting(cap, budget.accountant):
         return cap
-    low = math.log(_SMALLEST * cap)
+    low = math.log(_SMALLEST_SHARE * cap)
     high = math.log(cap)
     fitting_event = fitting(math.exp(low))
-    for _ in range(_STEPS if fitting_event else 0):
+    for _ in range(_NUM_HALVINGS if fitting_event else 0):
         middle = (low + high) / 2
         event = fitting(math.exp(middle))
         if event is None:
@@ -137,4 +155,4 @@ def _largest_target(
             fitting_event = event
     if fitting_event is None:
         return 0.0
-    return min(cap, budget.epsilon_of(fitting_event) * _A_LITTLE_LESS)
+    return min(cap, budget.epsilon_of(fitting_event) * _SAFE_SHARE)

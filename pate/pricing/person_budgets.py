@@ -1,4 +1,8 @@
-"""Budgets of persons: groups of private records in classes, each with an epsilon of its own; docs/proofs/budgets.md."""
+"""Budgets of persons: classes of private groups, each class with an epsilon of its own.
+
+The noise is that of one budget. Groups of the other classes differ from its groups in the part that they take: by a
+weight below 1 in each sum, or by being with several teachers (docs/proofs/budgets.md).
+"""
 
 from __future__ import annotations
 
@@ -15,19 +19,24 @@ from pate.aggregators.aggregator import declared
 from pate.validation import InvalidValue, require, require_positive
 from pate.votes.shape import VoteShape
 
-_WEIGHTS = 2**20  # of which weights are multiples
-_MOST_CLASSES = 100
-_MOST_TEACHERS = 16  # of a group
+# Weights are whole multiples of 2**-20, so that sums of weighted votes are exact.
+_WEIGHT_STEPS = 2**20
+_MAX_CLASSES = 100
+# The most teachers that a group is with.
+_MAX_TEACHERS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class PersonBudgets(Budget):
-    """Budgets of groups by classes, in place of one for all. Its `epsilon` is the largest of them.
+    """A budget for each class of private groups, in place of one budget for all groups.
 
-    `from_classes` makes one.
+    `from_classes` reads the classes of a setting. `epsilon`, inherited, is the largest of the epsilons.
+
+    Attributes:
+        classes: the epsilon of each class by its name, the smallest first.
     """
 
-    classes: Mapping[str, float]  # the epsilon of each class by its name, the smallest first
+    classes: Mapping[str, float]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,7 +49,7 @@ class PersonBudgets(Budget):
     def from_classes(
         cls, classes: Any, *, delta: float, accountant: Callable[[], Accountant] = AutoAccountant
     ) -> Self:
-        """Returns the budgets of classes, as `named_budgets` reads them."""
+        """Returns the budgets of classes as the user names them; see `named_budgets`."""
         epsilons = dict(sorted(named_budgets(classes).items(), key=itemgetter(1)))
         largest = max(epsilons.values())
         return cls(delta=delta, epsilon=largest, accountant=accountant, classes=epsilons)
@@ -48,17 +57,28 @@ class PersonBudgets(Budget):
 
 @dataclass(frozen=True)
 class BudgetClass:
-    """Groups of one budget, as a plan serves them."""
+    """The groups of one budget in a plan.
 
-    name: str  # public
-    budget: float  # what its epsilon is at most
-    weight: float  # what each of its groups counts, in (0, 1]
-    epsilon: float  # what the release costs it, at the release's delta
-    teachers: int = 1  # how many teachers each of its groups is with
+    Attributes:
+        name: the public name of the class.
+        budget: the largest epsilon that the release may cost the class.
+        weight: the weight of each group of the class, in (0, 1].
+        epsilon: the price of the release for the class, at the release's delta.
+        teachers: the number of teachers that each group of the class is with.
+    """
+
+    name: str
+    budget: float
+    weight: float
+    epsilon: float
+    teachers: int = 1
 
 
 def named_budgets(budgets: Any) -> dict[str, float]:
-    """Returns epsilons by the name of their class, from a mapping, or from a list of epsilons that name themselves.
+    """Returns the epsilon of each class by its name.
+
+    `budgets` is a mapping, or a list of epsilons, whose classes are named by the numbers. Raises `InvalidValue` for
+    anything else.
 
     >>> named_budgets([1, 4.0]), named_budgets({"cautious": 1})
     ({'1': 1.0, '4': 4.0}, {'cautious': 1.0})
@@ -67,8 +87,8 @@ def named_budgets(budgets: Any) -> dict[str, float]:
     is_list = isinstance(budgets, (list, tuple))
     require(is_list or isinstance(budgets, Mapping), "budgets", budgets, rule)
     epsilons = {_one_spelling(epsilon): epsilon for epsilon in budgets} if is_list else budgets
-    rule = f"1 to {_MOST_CLASSES} classes, {rule}"
-    require(0 < len(epsilons) <= _MOST_CLASSES, "budgets", len(epsilons), rule)
+    rule = f"1 to {_MAX_CLASSES} classes, {rule}"
+    require(0 < len(epsilons) <= _MAX_CLASSES, "budgets", len(epsilons), rule)
     return {
         _one_spelling(name): require_positive(f"budgets.{name}", epsilon)
         for name, epsilon in epsilons.items()
@@ -76,7 +96,15 @@ def named_budgets(budgets: Any) -> dict[str, float]:
 
 
 def budgets_of(words: Iterable[str], budgets: Any = None) -> dict[str, float]:
-    """Returns the epsilon of each word that groups have: its class in `budgets`, or the word itself, a number."""
+    """Returns the epsilon of each word of the column `data.budget`.
+
+    Args:
+        words: the words of all groups.
+        budgets: the classes, as `named_budgets` reads them; None where each word is a number, the epsilon itself.
+
+    Raises:
+        InvalidValue: a word names no class, or is no number.
+    """
     classes = None if budgets is None else named_budgets(budgets)
     epsilons: dict[str, float] = {}
     for word in sorted(set(words)):
@@ -99,10 +127,10 @@ def budgets_of(words: Iterable[str], budgets: Any = None) -> dict[str, float]:
 def fit_to_classes(
     aggregator: Aggregator, shape: VoteShape, budgets: PersonBudgets
 ) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
-    """Returns the aggregator with the noise for a release to groups of several budgets, and what each class pays.
+    """Returns the aggregator with the noise for several budgets, and the weight or teachers and price of each class.
 
-    By the aggregator's `budgets_by`, groups differ by weights or by the number of their teachers. Raises `InvalidValue`
-    for an aggregator in which they cannot differ.
+    The aggregator's `budgets_by` decides whether groups differ by weights or by the number of their teachers. Raises
+    `InvalidValue` for an aggregator in which groups cannot differ.
     """
     if aggregator.budgets_by == "weights":
         fitted = aggregator.fitted(budgets, shape)
@@ -115,17 +143,18 @@ def fit_to_classes(
 def _classes_by_weights(
     aggregator: Aggregator, shape: VoteShape, budgets: PersonBudgets
 ) -> tuple[BudgetClass, ...]:
-    """Returns what a group of each class counts, so that noise for the largest budget costs it its own at most.
+    """Returns the classes with weights by which the noise of the largest budget costs each class its own at most.
 
-    A group of weight w moves all that is released at most w times as far as one of weight 1 (docs/proofs/budgets.md).
-    So it pays what all would pay for noise that is 1 / w times as large.
+    A group of weight w moves the released sums at most w times as far as a group of weight 1. So the group pays the
+    price of noise that is 1 / w times as large (docs/proofs/budgets.md).
     """
     (noise,) = declared(type(aggregator))
     classes = []
     for name, epsilon in budgets.classes.items():
-        alone = aggregator.fitted(_for_all(budgets, epsilon), shape)
-        share = min(getattr(aggregator, noise) / getattr(alone, noise), 1.0)
-        weight = math.floor(share * _WEIGHTS) / _WEIGHTS
+        # The noise that this budget would need if it were that of all groups.
+        fitted = aggregator.fitted(_budget_for_all(budgets, epsilon), shape)
+        share = min(getattr(aggregator, noise) / getattr(fitted, noise), 1.0)
+        weight = math.floor(share * _WEIGHT_STEPS) / _WEIGHT_STEPS
         rule = "a larger one, beside budgets that are so much larger"
         require(weight > 0, f"budgets.{name}", epsilon, rule)
         price = budgets.epsilon_of(aggregator.scaled(1 / weight).event(shape))
@@ -136,12 +165,15 @@ def _classes_by_weights(
 def _spread_over_teachers(
     aggregator: Aggregator, shape: VoteShape, budgets: PersonBudgets
 ) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
-    """Returns noise for the smallest budget, and as many teachers for a group of each class as its own pays for."""
+    """Returns the aggregator with the noise of the smallest budget, and the classes with as many teachers as they pay.
+
+    A group that is with m teachers can change m votes for each label, which is priced as such a neighbor.
+    """
     epsilons = list(budgets.classes.values())
-    smallest = aggregator.fitted(_for_all(budgets, epsilons[0]), shape)
+    smallest = aggregator.fitted(_budget_for_all(budgets, epsilons[0]), shape)
     # The price of a group that is with one teacher, two, and so on.
     prices = [budgets.epsilon_of(smallest.event(shape))]
-    while prices[-1] <= epsilons[-1] and len(prices) < min(_MOST_TEACHERS, shape.num_teachers):
+    while prices[-1] <= epsilons[-1] and len(prices) < min(_MAX_TEACHERS, shape.num_teachers):
         reaching = _reaching(smallest, len(prices) + 1)
         prices.append(budgets.epsilon_of(reaching.event(shape)))
     classes = []
@@ -156,19 +188,19 @@ def _spread_over_teachers(
 
 
 def _reaching(aggregator: Aggregator, teachers: int) -> Aggregator:
-    """Returns the aggregator for groups that are with so many teachers."""
+    """Returns the aggregator, priced for groups that are with several teachers."""
     if teachers == 1:
         return aggregator
     return replace(aggregator, teachers_reached=teachers)  # type: ignore[call-arg]  # `budgets_by` teachers
 
 
-def _for_all(budgets: PersonBudgets, epsilon: float) -> Budget:
-    """Returns one of the budgets as that of all groups."""
+def _budget_for_all(budgets: PersonBudgets, epsilon: float) -> Budget:
+    """Returns one epsilon of the budgets as the budget of all groups."""
     return Budget(delta=budgets.delta, epsilon=epsilon, accountant=budgets.accountant)
 
 
 def _one_spelling(word: object) -> str:
-    """Returns a class's name in one spelling: 1 and 1.0 are one class."""
+    """Returns a class's name in its only spelling: 1 and 1.0 are one class."""
     try:
         return f"{float(str(word)):.12g}"
     except ValueError:

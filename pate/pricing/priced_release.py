@@ -1,4 +1,4 @@
-"""A plan of a release: the noise that a budget leads to, or the queries that it pays for, and the price."""
+"""The plan of a release: the noise or the number of queries that a budget leads to, and the price."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -25,25 +25,35 @@ from pate.votes.shape import VoteShape
 
 @dataclass(frozen=True)
 class PricedRelease:
-    """A planned release and its price; a function of public numbers alone."""
+    """A release that is planned and priced, and not drawn yet; it is a function of public numbers alone.
 
-    aggregator: Aggregator  # with the noise that will be used
-    shape: VoteShape  # with the number of queries that will be asked
-    event: Event  # the price of all charges together
-    # of that event, at the budget's delta; where groups have budgets of their own, of the largest
+    A `Quote` explains the price of such a release to somebody who plans. A `Privacy` states the price of a release that
+    was drawn, in its report, and a `PrivacyStatement` is the published form of that.
+
+    Attributes:
+        aggregator: the aggregator with the noise that will be used.
+        shape: the numbers of teachers, labels and queries that will be asked.
+        event: the price of the whole release, as a value that knows no accountant.
+        epsilon: the epsilon of that event at the budget's delta. Where groups have budgets of their own, it is that of
+            the largest budget.
+        solved_for: what the plan has solved for, by name: fields of the aggregator, or `num_queries`.
+        doubts: the doubts of `require_useful`.
+        won_by: the accountant whose figure `epsilon` is, where the budget's accountant takes the least of several.
+        classes: the classes of groups with budgets of their own, the smallest budget first.
+    """
+
+    aggregator: Aggregator
+    shape: VoteShape
+    event: Event
     epsilon: float
-    # fields of the aggregator, or num_queries
     solved_for: dict[str, Any] = field(default_factory=dict, compare=False)
-    # what `require_useful` said of it
     doubts: tuple[Doubt, ...] = field(default=(), compare=False)
-    # whose figure epsilon is, if the accountant asks others
     won_by: str | None = field(default=None, compare=False)
-    # the smallest budget first; none where all groups have one
     classes: tuple[BudgetClass, ...] = ()
 
     @property
     def identity(self) -> str:
-        """A digest of all that decides the release beside votes and noise: equal for equal releases only."""
+        """Returns a digest of everything that decides the release except votes and noise."""
         values: list[Any] = [self.aggregator.identity(self.shape), asdict(self.shape)]
         for budget_class in self.classes:
             values.append([budget_class.name, budget_class.weight, budget_class.teachers])
@@ -57,11 +67,20 @@ def plan_release(
     *,
     more_queries: bool = False,
 ) -> PricedRelease:
-    """Solves for the noise or the number of queries that meets the budget, and prices the release.
+    """Solves for the noise or the number of queries that meets a budget, and prices the release.
 
-    The aggregator has noise to start from, or as it is. A `QueryBudget` buys queries, with `more_queries` all that it
-    pays for, else at most the shape's. `PersonBudgets` give each class of groups its own price.
-    Raises where no noise, or not one query, meets the budget; where failures use up delta, or draws cannot keep it.
+    A `Budget` with an epsilon solves for the noise, and without one takes the noise as it is. A `QueryBudget` solves
+    for the number of queries. `PersonBudgets` also solve for the weights or teachers of each class of groups.
+
+    Args:
+        aggregator: the aggregator, with noise to start from or to be taken as it is.
+        shape: the numbers of queries, labels and teachers.
+        budget: the epsilon and the delta of the release, as an accountant bounds them.
+        more_queries: whether a `QueryBudget` may buy more queries than the shape has.
+
+    Raises:
+        InvalidValue: no noise, or not a single query, meets the budget; the failure probabilities use up delta; or
+            draws cannot keep so small a delta.
 
     >>> from pate.aggregators import GaussianVotes
     >>> from pate.votes import VoteShape
@@ -137,7 +156,7 @@ def planned_or_none(start: Aggregator, shape: VoteShape, budget: Budget) -> Pric
 
 
 def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:
-    """Returns the fields that differ, as they are after."""
+    """Returns the fields that differ between two aggregators of one class, with the values of the second."""
     names = [item.name for item in fields(after) if item.init]
     return {
         name: getattr(after, name)
@@ -152,7 +171,11 @@ def with_fields(aggregator: Aggregator, values: Mapping[str, Any]) -> Aggregator
 
 
 def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedTable:
-    """Returns the table of a test, priced at the order that it was made for, or else at the release's best one."""
+    """Returns the table of a release's stability test, with its price.
+
+    The price is at the order that the table was made for, and otherwise at the best order of the release. Raises
+    `InvalidValue` for an aggregator without a stability test.
+    """
     aggregator = release.aggregator
     test = aggregator.stability_test(num_teachers=release.shape.num_teachers)
     if test is None:

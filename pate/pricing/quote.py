@@ -1,4 +1,4 @@
-"""A quote: what a release costs and passes, what was solved for, what it leaves in a ledger, what a session hits."""
+"""The quote of a planned release: its price, how the price was computed, and what the release would tell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pate.accounting import (
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.accounting.event_tree import failure_probability
 from pate.files.strict_json import plain
-from pate.pricing.accountant_prices import AccountantPrice, _price_or_reason
+from pate.pricing.accountant_prices import AccountantPrice, price_by
 from pate.pricing.expectations import Expectation, expectation
 from pate.pricing.hit_plan import HitPlan
 from pate.pricing.ledger_accounts import AccountLeft
@@ -24,52 +24,83 @@ from pate.pricing.priced_release import PricedRelease
 from pate.pricing.suggestion import Suggestion
 from pate.validation import InvalidValue
 
-if TYPE_CHECKING:  # it loads others, that few quotes need
+if TYPE_CHECKING:  # few quotes have a lower bound, and its module takes long to load
     from pate.testing.divergences import LowerBound
 
 
 @dataclass(frozen=True)
 class Quote:
-    """The quote of a release: its price, and how that was computed. `pate-account format=json` prints it."""
+    """The quote of a planned release, for somebody who plans; `pate-account format=json` prints all of it.
+
+    A `PricedRelease` is the plan itself. A `Privacy` states the price of a release that was drawn.
+
+    Attributes:
+        epsilon: the price; where groups have budgets of their own, of the largest budget.
+        delta: the delta of the price.
+        adjacency: the adjacency of the price.
+        accountant: the name of the accountant of the price.
+        paper_epsilon: the price by the formula of the mechanism's paper; None where no paper has one.
+        failure_prob: the probability of a failure over all queries, which is a part of delta.
+        num_queries: the number of queries.
+        num_labels: the number of labels of a query.
+        num_teachers: the number of teachers.
+        aggregator: the class of the aggregator, as `name`, and its public parameters.
+        solved_for: the parameters, or the number of queries, that the budget was solved for.
+        num_orders: the number of orders of Renyi's accountant; None for other accountants.
+        best_order: the order at which Renyi's accountant has its price; None for other accountants.
+        gap_at_50: the smallest gap that passes the stability test with a probability of 50%; None without a test, or
+            where no gap does.
+        gap_at_95: likewise with 95%.
+        lone_gap_at_50: the smallest gap that is chosen among gaps of 0, and passes the test, with 50%.
+        accountants: the prices by the budget's accountant and by others, where others were asked for.
+        table: where the table of the stability test was written, with its price and its order.
+        plain_epsilon: for a session, the price of the same queries under plain composition.
+        hits: for a session, its plan on votes that may be looked at.
+        data_dependent: the cost on votes that may be looked at; it is no guarantee.
+        expected: the expected answers; None for an aggregator that has none.
+        doubts: the doubts of `require_useful`, a line each.
+        cheapest: the price by the cheapest accountant, where it was asked for.
+        suggestion: the numbers of teachers and queries that would tell most, where they were asked for.
+        accounts: the accounts of a ledger, and the room that each of them has for the release.
+        won_by: the accountant whose figure the price of `auto` is; None for other accountants.
+        at_least: a lower bound on every sound epsilon, where it was asked for and found.
+        classes: the epsilon of each class of groups with budgets of their own.
+        weights: the weight of each group of a class, by the name of the class.
+    """
 
     epsilon: float
     delta: float
     adjacency: str
     accountant: str
     paper_epsilon: float | None
-    failure_prob: float  # over all queries, a part of delta
+    failure_prob: float
     num_queries: int
     num_labels: int
     num_teachers: int
-    aggregator: dict[str, Any]  # its class and public parameters
-    solved_for: dict[str, Any]  # those that were solved for, or the number of queries
+    aggregator: dict[str, Any]
+    solved_for: dict[str, Any]
     num_orders: int | None = None
     best_order: float | None = None
-    # the smallest that passes the stability test with probability 1/2, if any
     gap_at_50: int | None = None
     gap_at_95: int | None = None
-    # the smallest that is chosen among gaps of 0 and passed with probability 1/2
     lone_gap_at_50: int | None = None
-    accountants: tuple[AccountantPrice, ...] = ()  # what the others say, where they were asked
-    # where the test's was written, and what it costs at which order
+    accountants: tuple[AccountantPrice, ...] = ()
     table: dict[str, Any] | None = None
-    plain_epsilon: float | None = None  # of the same queries without a session of charged calls
-    hits: HitPlan | None = None  # of such a session on votes that may be looked at
-    data_dependent: DataDependentEpsilon | None = None  # on such votes; no guarantee
-    expected: Expectation | None = None  # None for an aggregator that does not say
-    doubts: tuple[str, ...] = ()  # what `require_useful` said of it, one line each
-    cheapest: AccountantPrice | None = None  # the accountant to take, if asked
-    suggestion: Suggestion | None = None  # the teachers and queries that would tell most, if asked
-    # what is left for each data set of a ledger, and what it buys
+    plain_epsilon: float | None = None
+    hits: HitPlan | None = None
+    data_dependent: DataDependentEpsilon | None = None
+    expected: Expectation | None = None
+    doubts: tuple[str, ...] = ()
+    cheapest: AccountantPrice | None = None
+    suggestion: Suggestion | None = None
     accounts: tuple[AccountLeft, ...] = ()
-    won_by: str | None = None  # whose figure the auto accountant's is
-    at_least: LowerBound | None = None  # on every sound epsilon, if asked and found
-    # of groups with budgets of their own: the epsilon of each
+    won_by: str | None = None
+    at_least: LowerBound | None = None
     classes: dict[str, float] = field(default_factory=dict)
-    weights: dict[str, float] = field(default_factory=dict)  # and what each of its groups counts
+    weights: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the values as JSON has them: an infinite price is a string."""
+        """Returns the fields as JSON has them, in which an infinite price is the text "inf"."""
         return dict(plain(self))
 
 
@@ -79,13 +110,19 @@ def quote_release(
     *,
     others: Mapping[str, Callable[[], Accountant]] | None = None,
 ) -> Quote:
-    """Explains the price of a release from `plan_release` and its budget; `others` are accountants to ask as well.
+    """Returns the quote of a release that `plan_release` has planned.
+
+    Args:
+        release: the planned release.
+        budget: the budget that it was planned for.
+        others: makes further accountants whose prices are quoted, by their names.
 
     >>> from pate.accounting import Budget, RdpAccountant
     >>> from pate.aggregators import GaussianVotes
     >>> from pate.pricing import plan_release
     >>> from pate.votes import VoteShape
-    >>> shape, budget = VoteShape(num_queries=10, num_labels=2, num_teachers=800), Budget(delta=1e-6)
+    >>> shape = VoteShape(num_queries=10, num_labels=2, num_teachers=800)
+    >>> budget = Budget(delta=1e-6)
     >>> planned = plan_release(GaussianVotes(noise_std=100.0), shape, budget)
     >>> quote = quote_release(planned, budget, others={"rdp": RdpAccountant})
     >>> [(price.accountant, round(price.epsilon, 3)) for price in quote.accountants]
@@ -96,12 +133,13 @@ def quote_release(
     delta = budget.delta
     price = _price_with_orders(release, budget)
     prices = [
-        _price_or_reason(name, make, release.event, delta) for name, make in (others or {}).items()
+        price_by(name, make_accountant, release.event, delta)
+        for name, make_accountant in (others or {}).items()
     ]
-    by_others = [other for other in prices if other.accountant != price.accountant]
+    other_prices = [other for other in prices if other.accountant != price.accountant]
     plain_event = aggregator.plain_event(shape)
     expected = None
-    with suppress(InvalidValue):  # an aggregator of one's own that takes no made-up votes
+    with suppress(InvalidValue):  # the user's own aggregator may have no expectation
         expected = expectation(aggregator, shape)
     test = aggregator.stability_test(num_teachers=shape.num_teachers)
     lone_gap_at_50 = None
@@ -130,7 +168,7 @@ def quote_release(
         gap_at_50=None if test is None else test.gap_to_pass(0.5),
         gap_at_95=None if test is None else test.gap_to_pass(0.95),
         lone_gap_at_50=lone_gap_at_50,
-        accountants=(price, *by_others) if prices else (),
+        accountants=(price, *other_prices) if prices else (),
         plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
         expected=expected,
         doubts=tuple(map(str, release.doubts)),
@@ -141,7 +179,7 @@ def quote_release(
 
 
 def _price_with_orders(release: PricedRelease, budget: Budget) -> AccountantPrice:
-    """Returns the release's price by the budget's accountant, of Renyi's with the orders behind it."""
+    """Returns the release's price by the budget's accountant, with the orders of Renyi's accountant."""
     accountant = budget.accountant()
     price = AccountantPrice(accountant.name, release.epsilon, won_by=release.won_by)
     if isinstance(accountant, RdpAccountant):
@@ -151,7 +189,7 @@ def _price_with_orders(release: PricedRelease, budget: Budget) -> AccountantPric
 
 
 def _public_parameters(aggregator: aggregators.Aggregator) -> dict[str, Any]:
-    """Returns the class and the plain fields of an aggregator, and what identifies a ready table, as JSON has them."""
+    """Returns the class and the plain fields of an aggregator, with the digest of a table that it was given."""
     parameters: dict[str, Any] = {"name": type(aggregator).__name__}
     for name, value in vars(aggregator).items():
         if isinstance(value, (str, int, float, bool)):

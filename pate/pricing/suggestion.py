@@ -1,31 +1,41 @@
-"""A suggestion: the numbers of teachers and queries whose release tells most at a budget."""
+"""The suggestion of numbers of teachers and queries whose release tells most within a budget."""
 
 from dataclasses import dataclass, replace
 
 from pate.accounting import Budget, RdpAccountant
 from pate.aggregators import Aggregator, ExpectedRelease, expected_release
 from pate.pricing.budgets import has_given_noise
+from pate.pricing.changes import GROUPS_EACH, MOST_TEACHERS
 from pate.pricing.expectations import AGREEMENTS, is_plan_heard
 from pate.pricing.priced_release import planned_or_none
-from pate.pricing.remedies import GROUPS_EACH, MOST_TEACHERS
 from pate.validation import InvalidValue, require, require_count
 from pate.votes.shape import VoteShape
 
-_HALF_AT = 60.0  # records of a teacher with which half of the teachers name a label
+# The number of records per teacher with which half of the teachers name a label that a query has.
+_HALF_AT = 60.0
 _TEACHERS = (20, 30, 50, 70, 100, 150, 200, 300, 400, 600, 800, 1000, 1500, 2000, 3000, 5000)
 _QUERIES = (50, 100, 200, 400, 600, 1000, 2000)
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """The numbers of teachers and queries that tell most at a budget; from public numbers alone."""
+    """The numbers of teachers and queries whose release tells most within a budget, from public numbers alone.
+
+    Attributes:
+        num_teachers: the suggested number of teachers.
+        num_queries: the suggested number of queries.
+        records_per_teacher: private groups for each teacher; None where the groups were not counted.
+        agreement: the share of the teachers that is assumed to name each label of a query.
+        expected: the expected answers to queries with this agreement.
+        clear_queries: the number of queries without noise that would tell a student as much.
+    """
 
     num_teachers: int
     num_queries: int
-    records_per_teacher: float | None  # None where the private groups were not counted
-    agreement: float  # the share of the teachers taken to name each label that a query has
-    expected: ExpectedRelease  # of such queries
-    clear_queries: float  # what is told, as so many queries without noise
+    records_per_teacher: float | None
+    agreement: float
+    expected: ExpectedRelease
+    clear_queries: float
 
 
 def suggest(
@@ -36,12 +46,21 @@ def suggest(
     num_private: int | None = None,
     max_queries: int | None = None,
 ) -> Suggestion:
-    """Searches teachers and queries for the release that tells most at a `target_epsilon`.
+    """Searches the numbers of teachers and queries whose release tells most within a budget.
 
-    Teachers with more records agree more. The rule of thumb, that r records make r / (r + 60) of the teachers name a
-    label, is about right for the embedded data set; without `num_private` 70% agree, and more teachers cost nothing.
-    Only releases count through which unanimous teachers are heard. Labels are the shape's, prices Renyi's. Raises
-    without a `target_epsilon`, for fewer than 200 private groups, and where nothing is heard.
+    Teachers with more records agree more. The rule of thumb that r records make r / (r + 60) of the teachers name a
+    label is about right for the embedded data set. Prices are by Renyi's accountant.
+
+    Args:
+        aggregator: the aggregator, with noise to start from.
+        shape: the number of labels; the other two numbers are not used.
+        budget: an epsilon that noise is solved for.
+        num_private: the number of private groups. Without it 70% of the teachers agree, and teachers cost nothing.
+        max_queries: the most queries that the public pool allows; None for no limit.
+
+    Raises:
+        InvalidValue: the budget has no epsilon to solve for, there are fewer than 200 private groups, or no number of
+            teachers is heard.
     """
     require(not has_given_noise(budget), "suggest", "true", "a target_epsilon to plan for")
     if num_private is not None:
@@ -59,7 +78,8 @@ def suggest(
         planned = planned_or_none(aggregator, middle, quick)
         if planned is None:
             continue
-        for count in teachers:  # on whose number the noise hardly depends
+        # The noise hardly depends on the number of teachers, so one plan serves for all of them.
+        for count in teachers:
             size = replace(planned.shape, num_teachers=count)
             suggestions.append(_judged(planned.aggregator, size, num_private))
     for best in sorted(suggestions, key=lambda suggestion: -suggestion.clear_queries):
@@ -74,12 +94,12 @@ def suggest(
 
 
 def _judged(aggregator: Aggregator, shape: VoteShape, num_private: int | None) -> Suggestion:
-    """Returns what a release tells of queries on which as many teachers agree as their records allow."""
+    """Returns the suggestion of a shape, with the answers to queries on which teachers agree as their records allow."""
     records = None if num_private is None else num_private / shape.num_teachers
     agreement = AGREEMENTS["typical"] if records is None else records / (records + _HALF_AT)
     expected = expected_release(aggregator, shape, agreement=agreement)
-    # Answered queries, times the squared distance of right bits from chance, times the squared agreement: few are often
-    # wrong.
+    # The number of answered queries, times the squared distance of right bits from chance, times the squared agreement:
+    # teachers of few records are often wrong together.
     from_chance = max(expected.present + expected.absent - 1, 0.0)
     return Suggestion(
         num_teachers=shape.num_teachers,

@@ -204,9 +204,9 @@ def test_remedies_are_no_larger_than_they_must_be() -> None:
         aggregator, plan_release(aggregator, SHAPE, budget()), budget()
     )
     for short, of in (
-        (replace(SHAPE, num_teachers=round(teachers["num_teachers"] * 0.9)), budget()),
-        (SHAPE, budget(epsilon["target_epsilon"] * 0.85)),
-        (replace(SHAPE, num_queries=round(queries["num_queries"] * 1.1)), budget()),
+        (replace(SHAPE, num_teachers=round(teachers.num_teachers * 0.9)), budget()),
+        (SHAPE, budget(epsilon.target_epsilon * 0.85)),
+        (replace(SHAPE, num_queries=round(queries.num_queries * 1.1)), budget()),
     ):
         planned = plan_release(aggregator, short, of)
         assert expected_release(planned.aggregator, short).success < 0.9
@@ -237,30 +237,28 @@ def test_each_change_is_the_least_of_two_digits_by_the_accountant_of_the_run(
     aggregator = GaussianVotes(noise_std=1.0)
     shape = VoteShape(num_queries=300, num_labels=10, num_teachers=100)
     of = budget(2.0, accountant=accountant)
-    found = remedies(aggregator, plan_release(aggregator, shape, of), of, num_groups=100_000)
-    assert [[*change] for change in found] == [
-        ["num_teachers"],
-        ["target_epsilon"],
-        ["num_queries"],
-    ]
-    teachers, epsilon, queries = (float(*change.values()) for change in found)
-    smaller = [
-        Remedy(name, value)
-        for name, value in (
-            ("num_teachers", int(teachers) - 10 ** (math.floor(math.log10(teachers)) - 1)),
-            (
-                "target_epsilon",
-                float(f"{epsilon - 10 ** (math.floor(math.log10(epsilon)) - 1):.2g}"),
-            ),
-            ("num_queries", int(queries) + 10 ** (math.floor(math.log10(queries)) - 1)),
-        )
-    ]
-    for change, less in zip(found, smaller, strict=True):
-        ((name, value),) = change.items()
-        guarded(*followed((aggregator, shape, of), Remedy(name, value)))
-        plan = followed((aggregator, shape, of), less)
-        planned = plan_release(*plan)
-        assert expected_release(planned.aggregator, planned.shape).success < 0.9, less
+    priced = plan_release(aggregator, shape, of)
+    changes = remedies(aggregator, priced, of, num_groups=100_000)
+    teachers, epsilon, queries = (change.remedy() for change in changes)
+    smaller_changes = (
+        Remedy("num_teachers", teachers.value - last_of_two_digits(teachers.value)),
+        Remedy(
+            "target_epsilon",
+            float(f"{epsilon.value - last_of_two_digits(epsilon.value):.2g}"),
+        ),
+        Remedy("num_queries", queries.value + last_of_two_digits(queries.value)),
+    )
+    for change, smaller in zip((teachers, epsilon, queries), smaller_changes, strict=True):
+        assert change.name == smaller.name
+        assert change.also == ()
+        guarded(*followed((aggregator, shape, of), change))
+        planned = plan_release(*followed((aggregator, shape, of), smaller))
+        assert expected_release(planned.aggregator, planned.shape).success < 0.9, smaller
+
+
+def last_of_two_digits(number: float) -> float:
+    """Returns the value of one unit in the second digit of a number, 10 for 230 and 0.1 for 2.3."""
+    return 10 ** (math.floor(math.log10(number)) - 1)
 
 
 def test_the_refusal_is_said_before_the_search_and_the_search_ends_with_its_time(
@@ -275,7 +273,7 @@ def test_the_refusal_is_said_before_the_search_and_the_search_ends_with_its_time
         told.append("plan")
         return plan_release(*arguments)
 
-    monkeypatch.setattr("pate.pricing.remedies.planned_or_none", planned)
+    monkeypatch.setattr("pate.pricing.changed_plans.planned_or_none", planned)
 
     def stage(name: str, total: int | None) -> Any:
         told.append(name)
@@ -341,8 +339,9 @@ def test_what_is_answered_under_unanimity_alone_is_refused_and_what_works_is_not
     with refused("num_teachers", 50, "of the queries would be answered"):
         guarded(TABLE, shape, of)
     teachers, epsilon, *_ = remedies(TABLE, plan_release(TABLE, shape, of), of)
-    assert guarded(TABLE, replace(shape, **teachers), of) is not None
-    assert guarded(TABLE, shape, replace(of, epsilon=epsilon["target_epsilon"])) is not None
+    more_teachers = replace(shape, num_teachers=teachers.num_teachers)
+    assert guarded(TABLE, more_teachers, of) is not None
+    assert guarded(TABLE, shape, replace(of, epsilon=epsilon.target_epsilon)) is not None
 
 
 def test_what_draws_nothing_or_cannot_say_is_not_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
