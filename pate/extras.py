@@ -1,4 +1,4 @@
-"""The extras of the distribution: the packages that each of them brings, and how it is installed."""
+"""The extras of the distribution, the packages that each of them brings, and the command that installs an extra."""
 
 import json
 import shlex
@@ -8,19 +8,17 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from pate.errors import UNSAID
-from pate.errors import InvalidValue as InvalidValue
-from pate.errors import MissingPackage as MissingPackage
-from pate.errors import printable as printable
+from pate.errors import UNSAID, MissingPackage
 
-DISTRIBUTION = "pate-multilabel"  # what is installed by; `pate` is another project there
-
-VERSION = "0.1.0"  # also where another project has taken the place of `pate/__init__.py`
-
-# whether the owner has registered that name: until then nobody is told to install what a stranger may put there
+# The name of the distribution on PyPI, where `pate` is another project.
+DISTRIBUTION = "pate-multilabel"
+# The version stands here and in `pate/__init__.py`, since another project may have replaced that file.
+VERSION = "0.1.0"
+# Whether the owner has registered the name on PyPI. Until then a stranger may register the name, so nobody is told to
+# install from there.
 PUBLISHED = False
-
-_PACKAGES = {  # what each extra brings, by the names that it is imported by
+# The packages that each extra brings, by the names that they are imported by.
+_PACKAGES = {
     "train": "torch sklearn hydra omegaconf tensorboard safetensors joblib threadpoolctl yaml matplotlib "
     "jinja2 PIL rich",
     "predict": "safetensors yaml",
@@ -41,57 +39,71 @@ _PACKAGES = {  # what each extra brings, by the names that it is imported by
 
 
 def require_extra(name: str, extra: str, value: object = UNSAID) -> None:
-    """Raises `MissingPackage`, with the line to type, unless the packages of an extra are installed."""
+    """Raises `MissingPackage`, with the command that installs an extra, unless its packages are installed.
+
+    Args:
+        name: what needs the extra, such as the name of a module or a setting.
+        extra: the name of the extra.
+        value: the value of the setting; `UNSAID` shows none.
+    """
     for package in _PACKAGES[extra].split():
         try:
-            found = find_spec(package) is not None
-        except (ImportError, ValueError):  # what tests and programs put in place of a package
-            found = package in sys.modules
-        if not found:
+            is_installed = find_spec(package) is not None
+        except (
+            ImportError,
+            ValueError,
+        ):  # a test or a program has put an object in place of the package
+            is_installed = package in sys.modules
+        if not is_installed:
             rule = f"the package {package}: {how_to_install(extra)}"
             raise MissingPackage(name, value, rule=rule)
 
 
-def lazily(face: str, later: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package, which loads a module when one of its names is first read (PEP 562).
+def lazily(package: str, names_of_module: Mapping[str, str]) -> Callable[[str], Any]:
+    """Returns the `__getattr__` of a package that loads a module when one of its names is first read (PEP 562).
 
-    `later` has the names, with blanks between them, by their modules: those of the package, or `.pricing.quote`.
+    Args:
+        package: the name of the package.
+        names_of_module: the public names of each module, with blanks between them. A module is named relative to the
+            package, such as `quote`, or `.pricing.quote` for a module of the parent.
     """
 
-    def named(name: str) -> Any:
-        for module, names in later.items():
+    def load(name: str) -> Any:
+        for module, names in names_of_module.items():
             if name in names.split():
-                vars(sys.modules[face])[name] = found = getattr(
-                    import_module(f".{module}", face), name
-                )
-                return found
-        raise AttributeError(f"module {face!r} has no attribute {name!r}")
+                value = getattr(import_module(f".{module}", package), name)
+                vars(sys.modules[package])[name] = value
+                return value
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    return named
+    return load
 
 
 def how_to_install(extra: str, *, anywhere: bool = False) -> str:
-    """What to type for an extra: with the folder or wheel that this installation came from, but not for `anywhere`."""
-    source = (
-        DISTRIBUTION
-        if PUBLISHED
-        else f"{DISTRIBUTION.replace('-', '_')}-{VERSION}-py3-none-any.whl"
-    )
-    if not anywhere and (folder := _origin()) is not None:
-        source = folder
+    """Returns the command that installs an extra.
+
+    The command names the folder or wheel that this installation came from. With `anywhere`, as for a page that others
+    read, it names the distribution, or its wheel while the distribution is not published.
+    """
+    source = f"{DISTRIBUTION.replace('-', '_')}-{VERSION}-py3-none-any.whl"
+    if PUBLISHED:
+        source = DISTRIBUTION
+    origin = None if anywhere else _origin()
+    if origin is not None:
+        source = origin
     return f"pip install {shlex.quote(f'{source}[{extra}]')}"
 
 
 def _origin() -> str | None:
-    """The folder or wheel that pip installed from (PEP 610); None of an index or a repository."""
-    from importlib.metadata import PackageNotFoundError, distribution  # these load slowly
+    """Returns the folder or wheel that pip installed from (PEP 610); None for an index or a repository."""
+    # These modules load slowly, and most processes never need them.
+    from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 
     try:
-        url = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}").get(
-            "url", ""
-        )
+        direct_url = distribution(DISTRIBUTION).read_text("direct_url.json") or "{}"
+        url = json.loads(direct_url).get("url", "")
     except (PackageNotFoundError, ValueError):
         return None
     return url2pathname(urlsplit(url).path) if url.startswith("file:") else None

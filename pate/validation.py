@@ -1,4 +1,4 @@
-"""Validation of arguments: every refusal is one line that names the argument, the rule and the value."""
+"""The checks of arguments. Each raises an `InvalidValue` with the argument, its value and the rule, or returns it."""
 
 import math
 import os
@@ -21,78 +21,104 @@ from pate.errors import printable as printable
 from pate.extras import DISTRIBUTION
 
 _LARGEST_COUNT = 2**63 - 1
-_MOST_COLUMNS = 12
-_SHOWN = 40
-# to Hydra itself
+# The most columns that an error lists, and the most characters of a value that it shows.
+_MAX_COLUMNS = 12
+_MAX_SHOWN = 40
+# A word that Hydra, OmegaConf and a shell read as it stands, and as a text.
 _BARE = re.compile(r"(?!(?:null|true|false|nan|inf)$)[a-z_/][\w/.+@%-]*", re.ASCII | re.IGNORECASE)
+# The squares of a million inputs up to 1e12 have a sum that float32 holds.
 _LARGEST_INPUT = 1e12
+# The names of numpy's kinds of dtype.
 _KINDS = {"b": "bool", "i": "integers", "u": "unsigned integers", "f": "floats"}
 
 
 def as_setting(name: str, value: object) -> str:
-    """A setting to paste into a shell: what it, Hydra or OmegaConf would read otherwise, or run, stands in quotes."""
+    """Returns a setting that can be pasted into a shell, in quotes where a shell, Hydra or OmegaConf would change it.
 
-    def quoted(word: object) -> str:
-        if _BARE.fullmatch(text := str(word)):
-            return text
-        escaped = re.sub(
-            r'(\\*)("|$)', lambda found: found[1] * 2 + found[2].replace('"', '\\"'), text
-        )
-        # OmegaConf reads a backslash before ${ as one that takes its meaning away
-        return '"{}"'.format(re.sub(r"(\\*)\$\{", r"\1\1\\${", escaped))
+    A list becomes a list of Hydra's.
+    """
+    if isinstance(value, (list, tuple)):
+        return shlex.quote(f"{name}=[{','.join(map(_quoted, value))}]")
+    return shlex.quote(f"{name}={_quoted(value)}")
 
-    said = (
-        f"[{','.join(map(quoted, value))}]" if isinstance(value, (list, tuple)) else quoted(value)
-    )
-    return shlex.quote(f"{name}={said}")
+
+def _quoted(value: object) -> str:
+    """Returns a value as Hydra and OmegaConf read it back as this text."""
+    text = str(value)
+    if _BARE.fullmatch(text):
+        return text
+    # Hydra: backslashes before a quote, or before the end, are doubled, and the quote gets a backslash.
+    escaped = re.sub(r'(\\*)("|$)', lambda match: match[1] * 2 + match[2].replace('"', '\\"'), text)
+    # OmegaConf: a backslash before ${ keeps the ${ from being read as an interpolation.
+    escaped = re.sub(r"(\\*)\$\{", r"\1\1\\${", escaped)
+    return f'"{escaped}"'
 
 
 def require(condition: bool, name: str, value: object, rule: str, *, owner: str = "") -> None:
-    """Raises `InvalidValue` of a parameter, of the object `owner` if one is named, unless the condition holds."""
+    """Raises `InvalidValue` unless a condition holds.
+
+    Args:
+        condition: whether the value is accepted.
+        name: the parameter.
+        value: its value.
+        rule: a noun phrase for what is expected, such as `a number > 0`.
+        owner: the object that the parameter belongs to, such as `aggregator`; empty for an argument.
+    """
     if not condition:
         raise InvalidValue(name, value, rule=rule, owner=owner)
 
 
 def rounded_up(value: float, digits: int = 6, rounding: str = ROUND_CEILING) -> str:
-    """A number to so many digits that is not below it: the limit that a refusal names is enough for what it refuses."""
+    """Returns a number in so many digits that is never below the value, so that a named limit really suffices.
+
+    `rounding` is a mode of the module `decimal`.
+    """
     if not math.isfinite(value):
         return f"{value:g}"
-    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))):.{digits}g}"
+    context = Context(prec=digits, rounding=rounding)
+    rounded = float(context.create_decimal(repr(float(value))))
+    return f"{rounded:.{digits}g}"
 
 
 def rounded_down(value: float, digits: int = 4) -> str:
-    """A number to so many digits that is not above it."""
+    """Returns a number in so many digits that is never above the value."""
     return rounded_up(value, digits, ROUND_FLOOR)
 
 
 def normalize_field(instance: Any, name: str, value: Any) -> None:
-    """Sets a field of a frozen dataclass to its normal form, such as a tuple for a list: in `__post_init__` alone."""
+    """Sets a field of a frozen dataclass to its normal form, such as a tuple for a list; for `__post_init__` alone."""
     object.__setattr__(instance, name, value)
 
 
 def require_kind(name: str, value: object, kind: type | tuple[type, ...], rule: str) -> None:
-    """Raises, with the name of the value's class, unless it is of that kind."""
+    """Raises unless a value is of a class, or of one of several; the error shows the value's class."""
     require(isinstance(value, kind), name, type(value).__name__, rule)
 
 
 def require_each(name: str, values: NDArray[Any], holds: NDArray[np.bool_], rule: str) -> None:
-    """Raises, with the first value of which the rule does not hold, unless it holds of each."""
+    """Raises unless a rule holds for each value; the error shows the first value for which it does not.
+
+    `holds` has the shape of `values`.
+    """
     if not holds.all():
         require(False, name, values[~holds].flat[0], rule)
 
 
 def require_entries(name: str, holds: NDArray[np.bool_], rule: str) -> None:
-    """Raises, with the place of the first entry of which the rule does not hold; private values stay unsaid."""
+    """Raises unless a rule holds for each entry; the error shows the place of the first other entry, not its value.
+
+    For arrays of private values; `holds` has their shape.
+    """
     if not holds.all():
         place = np.unravel_index(int(np.argmin(holds)), holds.shape)
         raise InvalidValue(f"{name}[{', '.join(map(str, place))}]", rule=rule)
 
 
 def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDArray[Any]:
-    """Returns numbers or truth values as an array, a copy only where it has to be one, or raises.
+    """Returns numbers or truth values as an array, which is a copy only where it has to be.
 
-    `kinds` are numpy's letters of the dtypes that are allowed, None all. What numpy would read otherwise than it is
-    meant is refused: masked entries, sparse matrices, a tensor that records gradients or lies on another device.
+    Values that numpy would misread are refused: masked entries, sparse matrices, and tensors that record gradients or
+    lie on another device. `kinds` are numpy's letters of the allowed dtypes; None allows all.
     """
     kind = type(values).__name__
     if "numpy.ma" in sys.modules:  # which loads slowly; without it there are no masked arrays
@@ -108,23 +134,24 @@ def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDAr
         raise InvalidValue(name, kind, rule=rule) from error
     if kinds is not None and array.dtype.kind not in kinds:
         rule = " or ".join(_KINDS[letter] for letter in kinds)
-        raise InvalidValue(f"{name}.dtype", str(array.dtype)[:_SHOWN], rule=rule)
+        raise InvalidValue(f"{name}.dtype", str(array.dtype)[:_MAX_SHOWN], rule=rule)
     return array
 
 
 def require_moderate(name: str, inputs: NDArray[Any], *, missing: bool = False) -> None:
-    """Raises unless all numbers, but for NaN where it is a value (`missing`), have squares with a sum in float32."""
+    """Raises unless all inputs are finite and at most 1e12, so that sums of their squares fit into float32.
+
+    With `missing`, NaN stands for a missing value and is allowed.
+    """
     with np.errstate(invalid="ignore"):
-        inside = np.abs(inputs) <= _LARGEST_INPUT
-    require_entries(
-        name,
-        inside | np.isnan(inputs) if missing else inside,
-        f"finite numbers up to {_LARGEST_INPUT:g}",
-    )
+        is_moderate = np.abs(inputs) <= _LARGEST_INPUT
+    if missing:
+        is_moderate |= np.isnan(inputs)
+    require_entries(name, is_moderate, f"finite numbers up to {_LARGEST_INPUT:g}")
 
 
 def require_features(name: str, inputs: Any) -> NDArray[Any]:
-    """Returns inputs `[n, …]` as an array of moderate numbers, at least one for each record, or raises."""
+    """Returns inputs `[num_records, …]` as an array of moderate numbers, at least one number for each record."""
     array = require_array(name, inputs)
     require(array.ndim >= 2, f"{name}.shape", array.shape, "[n, …]")
     require(0 not in array.shape[1:], f"{name}.shape", array.shape, "at least one feature a record")
@@ -133,28 +160,29 @@ def require_features(name: str, inputs: Any) -> NDArray[Any]:
 
 
 def require_text(name: str, value: Any) -> str:
-    """Returns a name that fits on a line: text that is not empty and has no line break or control character."""
+    """Returns a text that fits on a line: it is not empty, and has no line break or control character."""
     require(isinstance(value, str), name, type(value).__name__, "text")
     require(
         bool(value.strip()) and value.isprintable(),
         name,
-        repr(value[:_SHOWN]),
+        repr(value[:_MAX_SHOWN]),
         "printable text, not empty",
     )
     return str(value)
 
 
 def require_path(name: str, value: Any) -> str | os.PathLike[str]:
-    """Returns the name of a file or folder as it is, or raises."""
-    named = isinstance(value, (str, os.PathLike)) and bool(str(value))
-    require(named, name, value, "the name of a file or folder, text")
-    return value  # type: ignore[no-any-return]  # the line above
+    """Returns the name of a file or folder as it is."""
+    is_path = isinstance(value, (str, os.PathLike)) and bool(str(value))
+    require(is_path, name, value, "the name of a file or folder, text")
+    return value  # type: ignore[no-any-return]  # `require` has looked at its class
 
 
 def require_rising(name: str, values: Sequence[float]) -> None:
-    """Raises, with the first two that fall, unless no number is smaller than the one before; NaN falls."""
-    # NaN is not even itself
-    for low, high in pairwise(values if len(values) > 1 else [*values, *values]):
+    """Raises unless the numbers never decrease; the error shows the first two that do. NaN is refused."""
+    # A single number is compared with itself, as NaN is not equal to itself.
+    compared = values if len(values) > 1 else [*values, *values]
+    for low, high in pairwise(compared):
         if not low <= high:
             raise InvalidValue(name, f"{low}, {high}", rule="numbers that never decrease")
 
@@ -162,17 +190,12 @@ def require_rising(name: str, values: Sequence[float]) -> None:
 def _require_number(
     rule: str, holds: Callable[[Any], bool], name: str, value: float, *, owner: str = ""
 ) -> float:
-    """Returns it as a float, or raises."""
-    small = (
-        isinstance(value, int) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-    )
-    require(
-        (small or isinstance(value, (float, np.floating, np.integer))) and holds(value),
-        name,
-        value,
-        rule,
-        owner=owner,
-    )
+    """Returns a number as a float where it has the property `holds`, and raises with the rule where it has not."""
+    # A whole number of Python may be larger than any float; a bool is a whole number to Python.
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    is_small_int = is_int and abs(value) <= sys.float_info.max
+    is_number = is_small_int or isinstance(value, (float, np.floating, np.integer))
+    require(is_number and holds(value), name, value, rule, owner=owner)
     return float(value)
 
 
@@ -184,18 +207,20 @@ require_probability = partial(_require_number, "a number in (0, 1)", lambda valu
 
 
 def require_count(name: str, value: int, *, minimum: int = 1) -> int:
-    """Returns a whole number of at least `minimum` as an int, or raises."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    require(
-        whole and minimum <= value <= _LARGEST_COUNT, name, value, f"a whole number >= {minimum}"
-    )
+    """Returns a whole number of at least `minimum` as an int."""
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    is_allowed = is_whole and minimum <= value <= _LARGEST_COUNT
+    require(is_allowed, name, value, f"a whole number >= {minimum}")
     return int(value)
 
 
 def require_histogram(
     name: str, counts: Any, *, num_teachers: int, rank: int | None = None
 ) -> NDArray[np.integer]:
-    """Returns vote counts `[L]` or `[Q, L]` (of that rank), each in 0..num_teachers, in their own type, or raises."""
+    """Returns vote counts, each from 0 to the number of teachers, as an array of their own integer type.
+
+    The shape is `[num_labels]` or `[num_queries, num_labels]`; `rank`, 1 or 2, allows one of the two alone.
+    """
     array = require_array(name, counts, kinds=None)
     allowed = {1: "[num_labels]", 2: "[num_queries, num_labels]"}
     allowed = allowed if rank is None else {rank: allowed[rank]}
@@ -204,9 +229,9 @@ def require_histogram(
         array.ndim in allowed, f"{name}.shape", array.shape, " or ".join(allowed.values()) + summed
     )
     require(array.size > 0, f"{name}.shape", array.shape, "at least one query and one label")
-    # asked first, as the text of a dtype takes as long as the rest
+    # The kind is compared first, as the text of a dtype takes as long as all other checks.
     if array.dtype.kind not in "iu":
-        require(False, f"{name}.dtype", str(array.dtype)[:_SHOWN], "integer vote counts")
+        require(False, f"{name}.dtype", str(array.dtype)[:_MAX_SHOWN], "integer vote counts")
     if int(array.min()) < 0 or int(array.max()) > num_teachers:
         require_entries(
             name, (array >= 0) & (array <= num_teachers), f"counts in 0..{num_teachers}"
@@ -215,22 +240,22 @@ def require_histogram(
 
 
 def require_generator(rng: Any) -> np.random.Generator:
-    """Returns the generator, or raises: a seed would give every call the same noise."""
+    """Returns a generator; a seed in its place is refused, as every call would have the same noise."""
     require(
         isinstance(rng, np.random.Generator), "rng", rng, "a numpy.random.Generator, not a seed"
     )
-    return rng  # type: ignore[no-any-return]  # the line above
+    return rng  # type: ignore[no-any-return]  # `require` has looked at its class
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
-    """Returns `value` if it is among the choices, or raises naming the nearest."""
+    """Returns a value that is among the choices; the error names the choices that are spelled like it."""
     if value not in choices:
         require(False, name, value, f"one of {', '.join(choices)}{nearest(value, choices)}")
     return value
 
 
 def nearest(value: str, choices: tuple[str, ...]) -> str:
-    """A suffix such as ` (did you mean stable_top_k?)`, empty where nothing is near."""
+    """Returns a suffix such as ` (did you mean stable_top_k?)`, empty where no choice is spelled like the value."""
     from difflib import get_close_matches
 
     close = get_close_matches(str(value), choices, n=3, cutoff=0.5)
@@ -238,11 +263,14 @@ def nearest(value: str, choices: tuple[str, ...]) -> str:
 
 
 def nearest_column(value: str, names: Sequence[str]) -> str:
-    """What `nearest` gives; where nothing is near, the columns that there are, a dozen at most."""
-    listed = ", ".join([*names[:_MOST_COLUMNS], *["…"] * (len(names) > _MOST_COLUMNS)])
+    """Returns the suffix of `nearest` for a column; where no column is spelled like the value, a list of a dozen."""
+    listed = ", ".join(names[:_MAX_COLUMNS])
+    if len(names) > _MAX_COLUMNS:
+        listed += ", …"
     return nearest(value, tuple(names)) or f", one of {listed}"
 
 
-if not hasattr(sys.modules["pate"], "__version__"):  # its other owner came later, or took it along
-    _mend = f"uninstall `pate`, then install {DISTRIBUTION} again: pate.PATEClassifier and pate.load are gone"
-    warnings.warn(f"pate/__init__.py is not that of {DISTRIBUTION}: {_mend}", stacklevel=2)
+# The other project named `pate` may have replaced the file `pate/__init__.py`, or have removed it with itself.
+if not hasattr(sys.modules["pate"], "__version__"):
+    _remedy = f"uninstall `pate`, then install {DISTRIBUTION} again: pate.PATEClassifier and pate.load are gone"
+    warnings.warn(f"pate/__init__.py is not that of {DISTRIBUTION}: {_remedy}", stacklevel=2)
