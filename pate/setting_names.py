@@ -18,7 +18,7 @@ COMMAND = Spelling(_SHARED_NAMES)
 """The spelling of a command whose settings are named as the parameters are, such as `pate-account`."""
 
 TRAIN = Spelling(_SHARED_NAMES | {"num_teachers": "teacher.num_teachers"})
-"""The spelling of `pate-train` and `pate-vote`."""
+"""The spelling of `pate-train`, and of commands whose teachers have settings of their own."""
 
 RELEASE = Spelling(_SHARED_NAMES | {"num_teachers": "{value} teachers in all vote files"})
 """The spelling of `pate-release`, where the number of teachers follows from the vote files."""
@@ -35,7 +35,7 @@ CLASSIFIER = Spelling(
 """The spelling of `pate.PATEClassifier`."""
 
 
-SPELLING_OF_COMMAND = {"train": TRAIN, "vote": TRAIN, "release": RELEASE}
+SPELLING_OF_COMMAND = {"train": TRAIN, "release": RELEASE}
 """The spelling of each command; commands that are not listed have `COMMAND`."""
 
 

@@ -1,6 +1,6 @@
 """The same as the command pate-student."""
 
-from pate.cli.student import main
+from pate_federated.cli.student import main
 
 if __name__ == "__main__":
     main()

@@ -1,6 +1,6 @@
 """The same as the command pate-vote."""
 
-from pate.cli.vote import main
+from pate_federated.cli.vote import main
 
 if __name__ == "__main__":
     main()

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 # whole runs, commands, kernels, a browser: marked as they are found
-FOLDERS = ("browser", "e2e", "notebooks")
+FOLDERS = frozenset({"browser", "e2e", "notebooks"})
+ROOT = Path(__file__).resolve().parents[1]
 # by which multiprocessing and joblib start theirs, without an audit event
 _UNHEARD = "_posixsubprocess.fork_exec"
 _STARTS = {
@@ -49,7 +50,7 @@ class ProcessGuard:
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Marks what lies in `FOLDERS`."""
-        if item.path.relative_to(Path(__file__).parent).parts[0] in FOLDERS:
+        if not FOLDERS.isdisjoint(item.path.relative_to(ROOT).parts):
             item.add_marker(pytest.mark.process)
 
     @pytest.hookimpl(wrapper=True)

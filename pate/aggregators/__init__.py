@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pate.aggregators.centered_votes import CenteredVotes
     from pate.aggregators.clipped_votes import ClippedVotes
     from pate.aggregators.confident import ConfidentGNMax, ConfidentVotes
-    from pate.aggregators.distributed_votes import DistributedVotes
     from pate.aggregators.expectation import (
         ExpectedRelease,
         UselessReleaseWarning,
@@ -43,7 +42,6 @@ __all__ = [
     "ClippedVotes",
     "ConfidentGNMax",
     "ConfidentVotes",
-    "DistributedVotes",
     "ExpectedRelease",
     "FixedTopK",
     "GNMax",
@@ -75,7 +73,6 @@ _LATER = {
     "centered_votes": "CenteredVotes",
     "clipped_votes": "ClippedVotes",
     "confident": "ConfidentGNMax ConfidentVotes",
-    "distributed_votes": "DistributedVotes",
     "expectation": "ExpectedRelease UselessReleaseWarning expected_release",
     "fixed_top_k": "FixedTopK",
     "gaussian_votes": "GaussianVotes",

@@ -41,6 +41,7 @@ from pate.errors import Spelling
 from pate.extras import DISTRIBUTION, VERSION
 from pate.files.disk import make_folder, owners_umask, read_json, write_text
 from pate.files.strict_json import to_json_line
+from pate.package_commands import package_commands
 from pate.setting_names import COMMAND, SPELLING_OF_COMMAND
 from pate.validation import InvalidValue, printable
 
@@ -123,6 +124,9 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
     SweepEnds.last.clear()
     student: str | None = None
     spelling = SPELLING_OF_COMMAND.get(command, COMMAND)
+    if command in package_commands():
+        task = package_commands()[command].load_task()
+        spelling = package_commands()[command].spelling
     threading.excepthook = _unprinted
     # Hydra's, on what it did before 1.1
     warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")

@@ -1,4 +1,4 @@
-"""pate-release: at the aggregator, from vote files to a release that may be published."""
+"""pate-release: votes that were cast elsewhere become a release that may be published."""
 
 from pate.extras import require_extra
 
@@ -6,6 +6,7 @@ require_extra("pate-release", "train")
 
 
 import glob
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,134 +19,56 @@ from pate.cli import run
 from pate.cli.app import command_of
 from pate.config.build import part_maker
 from pate.config.published import release_settings, told_settings
-from pate.federated import Roll, RoundsOfHolders
-from pate.federated.summed_release import AnswersAwaited, Mailbox
-from pate.files.disk import require_no_links
+from pate.errors import MissingPackage
+from pate.files.archives import holds_member
 from pate.report.console import print_page
-from pate.run.stages.cohort import Cohort
-from pate.run.stages.queries import Queries
-from pate.run.stages.release import ReleasePlan, release_votes
+from pate.run.cohort import Cohort
+from pate.run.queries import Queries
+from pate.run.votes_release import ReleasePlan, Terms, release_votes
 from pate.settings import NoiseSettings, ReleaseSettings, names_with, values_of
 from pate.validation import InvalidValue, as_setting, require
 from pate.votes.foreign import ForeignVotes
 from pate.votes.shape import VoteShape
-from pate.votes.vote_file import (
-    GatheredVotes,
-    VoteFile,
-    is_sum_file,
-    is_vote_file,
-    is_whole_archive,
-)
+from pate.votes.source import VoteSource
 
-_OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
-_BESIDE_RELEASE = names_with("beside_release", "release")
-_print = partial(print_page, "cli/release.txt", as_setting=as_setting, awaited=None, sum=None)
 _RULE = "a vote file of each holder: votes='votes/*.npz', or votes=FILE, or votes=[FILE,FILE]"
+# the arrays that only files of pate-vote, and sums of them, have
+_HOLDERS_MEMBERS = ("manifest", "sum_heads")
 
 
 def release(config: DictConfig) -> None:
-    """Releases the configured votes, or continues, and says what it cost and what comes next."""
-    aggregator = part_maker(config)("aggregator")
-    if config.roll is not None:
-        rule = "nothing beside roll=: holders are asked for sums, round after round"
-        require(OmegaConf.is_missing(config, "votes"), "votes", config.get("votes"), rule)
-        require(config.sum is None, "sum", config.sum, rule)
-        settings = run.plain_settings(config, ("sum",))
-        plan = _plan(config, settings, aggregator)
-        _release_in_rounds(config, plan, _output_dir(config, settings))
-    elif config.sum is not None:
-        _write_sum(config)
-    else:
-        votes, cohort = read_votes(config)
-        settings = run.plain_settings(config, ("sum", *_OF_ROUNDS))
-        output_dir = _output_dir(config, settings)
-        plan = _plan(config, settings, aggregator)
-        terms = release_votes(plan, votes, cohort, output_dir, run.ConsoleMonitor())
-        num_holders = 0 if cohort.places is None else cohort.places.num_holders
-        _print(terms=terms, num_holders=num_holders, folder=output_dir)
+    """Releases the configured votes, or continues, and prints what the release cost and what comes next."""
+    plan, output_dir = plan_of(config)
+    paths = vote_paths(config)
+    for path in paths:
+        if any(holds_member(path, name) for name in _HOLDERS_MEMBERS):
+            rule = "the package that reads files of pate-vote: pip install pate-federated"
+            raise MissingPackage("votes", path, rule=rule)
+    votes, cohort = read_foreign_votes(config, paths)
+    release_and_print(plan, votes, cohort, output_dir)
 
 
-def _output_dir(config: DictConfig, settings: dict[str, Any]) -> Path:
-    """Returns the folder of a release: the one that is named, or one named after all that the release depends on."""
-    if config.output_dir:
-        return Path(config.output_dir)
-    name = str(config.aggregator._target_).rpartition(".")[2]
-    return Path(run.default_folder("release", name, settings=_of_release(settings)))
+def release_and_print(
+    plan: ReleasePlan, votes: VoteSource, cohort: Cohort, output_dir: Path
+) -> None:
+    """Releases votes by `release_votes`, and prints the terms of the release."""
+    terms = release_votes(plan, votes, cohort, output_dir, run.ConsoleMonitor())
+    num_holders = 0 if cohort.places is None else cohort.places.num_holders
+    print_terms(terms, output_dir, num_holders=num_holders)
 
 
-def _of_release(settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings that the release depends on."""
-    return {name: value for name, value in settings.items() if name not in _BESIDE_RELEASE}
-
-
-def _write_sum(config: DictConfig) -> None:
-    """Adds the votes of some holders up, for an aggregator of a later level."""
-    path = Path(config.sum)
-    require(path.suffix == ".npz", "sum", path, "a file that ends in .npz")
-    vote_paths = _paths(config)
-    is_new = path.absolute() not in {vote_path.absolute() for vote_path in vote_paths}
-    require(is_new, "sum", path, "another name than those of the votes")
-    file = GatheredVotes.read(vote_paths).write(path)
-    _print(sum=path, file=file, size=path.stat().st_size)
-
-
-def _release_in_rounds(config: DictConfig, plan: ReleasePlan, output_dir: Path) -> None:
-    """Reads the answers of holders that are there, and goes on as far as they allow: one call of pate-release."""
-    rule = "each holder and how many teachers it has, such as roll={north: 12, south: 12}"
-    require(isinstance(config.roll, DictConfig), "roll", config.roll, rule)
-    roll = Roll({str(name): count for name, count in config.roll.items()}, config.max_absent)
-    if config.mailbox is None or plan.queries is None:
-        rule = "a folder for questions and answers, and queries=FILE of the public samples, beside roll="
-        raise InvalidValue("mailbox", config.mailbox, rule=rule)
-    queries = plan.queries()
-    mailbox = Path(config.mailbox)
-    require_no_links(mailbox, "mailbox")
-    rule = "a file of public samples with label_names"
-    require(len(queries.label_names) > 0, "queries.label_names", "none", rule)
-    release = RoundsOfHolders(
-        plan=plan,
-        roll=roll,
-        pool=queries.inputs,
-        record_ids=queries.record_ids,
-        label_names=queries.label_names,
-        num_queries=config.num_queries,
-        inbox=mailbox / "sums",
-        output_dir=output_dir,
+def print_terms(terms: Terms, output_dir: Path, *, num_holders: int) -> None:
+    """Prints what a release answered and cost; with 0 holders, nothing of them."""
+    print_page(
+        "cli/release.txt",
+        terms=terms,
+        num_holders=num_holders,
+        folder=output_dir,
+        as_setting=as_setting,
     )
-    try:
-        terms = release.run(Mailbox(mailbox, roll, config.wait), run.ConsoleMonitor())
-    except AnswersAwaited as awaited:
-        _print(awaited=awaited, num_holders=len(roll.holders))
-    else:
-        _print(terms=terms, num_holders=len(roll.holders), folder=output_dir)
 
 
-def read_votes(config: DictConfig) -> tuple[GatheredVotes | ForeignVotes, Cohort]:
-    """Reads the files that a configuration names: their votes as one source, and who cast them."""
-    paths = _paths(config)
-    is_own = [is_vote_file(path) or is_sum_file(path) for path in paths]
-    if all(is_own):
-        gathered = GatheredVotes.read(paths)
-        num_teachers = gathered.num_teachers
-        require(
-            config.num_teachers in (None, num_teachers),
-            "num_teachers",
-            config.num_teachers,
-            f"{num_teachers}, which these files hold",
-        )
-        return gathered, Cohort.of_files(gathered)
-    if any(is_own):
-        for path, own in zip(paths, is_own, strict=True):
-            if not (own or is_whole_archive(path)):
-                VoteFile.open(path)  # which says how it is damaged
-        rule = "files of pate-vote alone, or of other projects alone; this one is another than the first"
-        other = paths[is_own.index(not is_own[0])]
-        raise InvalidValue("votes", other, rule=rule)
-    foreign = ForeignVotes(paths, layout=config.layout, num_teachers=config.num_teachers)
-    return foreign, Cohort.of_others(foreign, config.name)
-
-
-def _paths(config: DictConfig) -> list[Path]:
+def vote_paths(config: DictConfig) -> list[Path]:
     """Returns the vote files that a configuration names, or matches by a pattern; raises where there is none."""
     if OmegaConf.is_missing(config, "votes") or config.votes is None:
         raise InvalidValue("votes", "???", rule=_RULE)
@@ -158,17 +81,25 @@ def _paths(config: DictConfig) -> list[Path]:
     return paths
 
 
-def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) -> ReleasePlan:
-    """Makes the plan of a configuration."""
+def read_foreign_votes(config: DictConfig, paths: list[Path]) -> tuple[ForeignVotes, Cohort]:
+    """Reads vote files of another project: the votes as one source, and who cast them."""
+    foreign = ForeignVotes(paths, layout=config.layout, num_teachers=config.num_teachers)
+    return foreign, Cohort.of_others(foreign, config.name)
+
+
+def plan_of(config: DictConfig, *, without: Collection[str] = ()) -> tuple[ReleasePlan, Path]:
+    """Makes the plan of a configuration without some of its settings, and the folder of its release.
+
+    The folder is `output_dir`, or one named after all settings that the release depends on.
+    """
     make = part_maker(config)
+    settings = run.plain_settings(config, without)
+    beside_release = names_with("beside_release", "release")
+    of_release = {name: value for name, value in settings.items() if name not in beside_release}
     hydra = HydraConfig.get()
     heading = run.run_heading(
-        settings,
-        hydra.overrides.task,
-        hydra.runtime.choices,
-        beside_release=_BESIDE_RELEASE,
+        settings, hydra.overrides.task, hydra.runtime.choices, beside_release=beside_release
     )
-
     told = told_settings(config, settings)
 
     def config_yaml(aggregator: Aggregator, cohort: Cohort, shape: VoteShape) -> str:
@@ -184,17 +115,26 @@ def _plan(config: DictConfig, settings: dict[str, Any], aggregator: Aggregator) 
     queries = None
     if config.queries is not None:
         queries = partial(Queries.read, Path(config.queries), schema=config.table_schema)
-    return ReleasePlan(
-        aggregator=aggregator,
+    plan = ReleasePlan(
+        aggregator=make("aggregator"),
         aggregator_name=heading.aggregator if heading.is_public else None,
         accountant=lambda: make("accountant"),
         student=make("student"),
         queries=queries,
         target_epsilon=terms.solved_epsilon,
         **values_of(terms, ReleaseSettings, without=("target_epsilon",)),
-        settings=_of_release(settings),
+        settings=of_release,
         public_settings=config_yaml,
     )
+    return plan, _output_dir(config, of_release)
+
+
+def _output_dir(config: DictConfig, of_release: dict[str, Any]) -> Path:
+    """Returns the folder of a release: the one that is named, or one named after the settings of the release."""
+    if config.output_dir:
+        return Path(config.output_dir)
+    name = str(config.aggregator._target_).rpartition(".")[2]
+    return Path(run.default_folder("release", name, settings=of_release))
 
 
 main = command_of(release, "release", __name__)

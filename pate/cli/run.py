@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.monitor import ConsoleMonitor as ConsoleMonitor
-from pate.config import CONFIG_FOLDER
 from pate.config.command_line import given_settings
+from pate.config.schema import shipped_folders
 from pate.data import Dataset
 from pate.data.dataset import load_dataset
 from pate.features import Features, NoFeatures, Text
@@ -73,9 +73,10 @@ def run_heading(
     others = {name: value for name, value in given.items() if name not in beside_release}
     terms = {name: settings[name] for name in _TERMS if name in settings}
     terms["num_teachers"] = settings.get("teacher", {}).get("num_teachers")
+    file = Path("aggregator", f"{names['aggregator']}.yaml")
     return Heading(
         aggregator=names["aggregator"],
-        is_public=(CONFIG_FOLDER / "aggregator" / f"{names['aggregator']}.yaml").is_file(),
+        is_public=any((folder / file).is_file() for folder in shipped_folders()),
         given=others,
         compared={**names, **terms, **others, **names, **terms},
     )

@@ -27,6 +27,8 @@ from pate.votes import Recipe
 _TERMS = tuple(item.name for item in settings_of("train") if item.metadata["published"])
 _PARTS = ("accountant", "features", "teacher", "student")
 _ORDER = (*_TERMS, "aggregator", *_PARTS, "data")
+# of classes that are published by their whole name; of any other the last name is
+_PUBLIC_PREFIXES = (*TRUSTED_PREFIXES, "pate_federated.")
 _NAMED = ("name", "labels", "_target_")  # of the data, in the bundle whatever their class declares
 _TOLD = (*_TERMS, "aggregator", *_PARTS, "holder", "holders", "name")
 _REFERENCE = re.compile(r"\$\{(?P<dots>\.*)(?P<name>[\w.\[\]-]+)\}")
@@ -69,7 +71,7 @@ def release_settings(
         ):
             continue
         content = {} if part == "data" else {"_target_": str(node["_target_"]).rpartition(".")[2]}
-        if is_within(str(node["_target_"]), TRUSTED_PREFIXES):
+        if is_within(str(node["_target_"]), _PUBLIC_PREFIXES):
             content = _component(node, of_data=part == "data")
         public |= {part: content} if content else {}
     if "teacher" in public:
@@ -204,7 +206,7 @@ def _component(node: Mapping[str, Any], *, of_data: bool = False) -> dict[str, A
     Of data these are the class if it is ours, and what is declared public in any.
     """
     target = str(node["_target_"])
-    ours = is_within(target, ("pate.",) if of_data else TRUSTED_PREFIXES)
+    ours = is_within(target, ("pate.",) if of_data else _PUBLIC_PREFIXES)
     cls = find_class(target)
     fields = {} if cls is None else published_fields(cls, node, declared_only=of_data)
     # such as an estimator: numbers, and estimators

@@ -21,7 +21,8 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import MISSING
 
 from pate.config.classes import GROUPS_OF_CLASSES, installed_parts, kind_of_group, trusted_class
-from pate.settings import SETTINGS_OF_COMMAND, names_with, settings_of
+from pate.package_commands import package_commands, package_folders
+from pate.settings import names_with, settings_classes, settings_of
 
 _PLAIN: tuple[Any, ...] = (str, int, float, bool, str | None, int | None, float | None, bool | None)
 _PATHS_OF_PARTS = (
@@ -60,15 +61,22 @@ FILE_COMMANDS: Path = CONFIG_FOLDER / "file_commands"
 
 
 def folder_of(command: str) -> Path:
-    """Where the settings of a command lie."""
+    """Returns the folder with a command's YAML, which an installed package may bring."""
+    if command in package_commands():
+        return package_commands()[command].folder
     return FILE_COMMANDS if (FILE_COMMANDS / f"{command}.yaml").is_file() else CONFIG_FOLDER
 
 
+def shipped_folders() -> tuple[Path, ...]:
+    """Returns the folders of YAML that are ours or an installed package's; names of files there may be published."""
+    return (CONFIG_FOLDER, *package_folders())
+
+
 def folders() -> tuple[Path, ...]:
-    """Where a group's files may lie: ours, and those that a command was given by `--config-dir`."""
+    """Returns the folders with a group's files: the shipped ones, and those that `--config-dir` named."""
     hydra = GlobalHydra.instance()
     if not hydra.is_initialized():
-        return (CONFIG_FOLDER,)
+        return shipped_folders()
     entries = hydra.config_loader().get_search_path().get_path()
     return tuple(
         Path(entry.path.removeprefix("file://"))
@@ -142,7 +150,7 @@ def command_schema(command: str) -> type:
         for group, choice in entry.items() if isinstance(entry, dict) else ():
             if group in GROUPS_OF_CLASSES:
                 schema.append((group, Any, None if choice is None else MISSING))
-    hints = get_type_hints(SETTINGS_OF_COMMAND[command])
+    hints = get_type_hints(settings_classes()[command])
     for item in settings_of(command):
         hint = hints[item.name]
         # a path is text on a command line, whatever Python may be given

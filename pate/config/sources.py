@@ -17,8 +17,16 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
 from pate.config.classes import TRUSTED_PREFIXES, installed_parts
-from pate.config.schema import choices, command_schema, file_of, member_schema, settings_page
-from pate.settings import SETTINGS_OF_COMMAND
+from pate.config.schema import (
+    FILE_COMMANDS,
+    choices,
+    command_schema,
+    file_of,
+    member_schema,
+    settings_page,
+    shipped_folders,
+)
+from pate.settings import settings_classes
 
 _SCHEME = "pate"
 _PROVIDER = "pate"
@@ -50,7 +58,7 @@ class PartSource(ConfigSource):
         """Returns whether it has a configuration of this path; a file goes before an entry point."""
         group, _, name = config_path.rpartition("/")
         if group == _SCHEMA:
-            return name in SETTINGS_OF_COMMAND
+            return name in settings_classes()
         if group.startswith(f"{_SCHEMA}/"):
             member = group.removeprefix(f"{_SCHEMA}/")
             return file_of(member, name) is not None or name in installed_parts(member)
@@ -87,14 +95,19 @@ class PartSource(ConfigSource):
 
 
 class PartSearchPath(SearchPathPlugin):
-    """The search path of every command: folders of one's own, then `PartSource`."""
+    """The search path of every command: folders of one's own, those of packages, ours, then `PartSource`."""
 
     folders: ClassVar[tuple[Path, ...]] = ()
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Appends the folders and the source."""
+        """Appends the folders and the source; the command's own folder stands before them."""
+        present = {entry.path.removeprefix("file://") for entry in search_path.get_path()}
         for folder in self.folders:
             search_path.append("command-line", f"file://{folder}")
+        if str(FILE_COMMANDS) not in present:  # `data` is a group elsewhere
+            for folder in shipped_folders():
+                if str(folder) not in present:
+                    search_path.append(_PROVIDER, f"file://{folder}")
         search_path.append(_PROVIDER, f"{_SCHEME}://parts")
 
 

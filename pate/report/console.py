@@ -46,15 +46,17 @@ class PlainConsole(Console):
                 yield Segment(lines, segment.style)
 
 
-def print_page(template: str, *, console: Console | None = None, **values: Any) -> None:
-    """Prints a page from a Jinja template of this package, in rich's markup; markup in values is text.
+def print_page(
+    template: str, *, console: Console | None = None, package: str = "pate", **values: Any
+) -> None:
+    """Prints a page from a Jinja template of a package, in rich's markup; markup in values is text.
 
     Lines stay whole at any width. Those with `¦` are rows of a table, of which `br` breaks a cell. The first of them
     is a heading if it begins with `=`; then `>` before a cell aligns its column at the right. It begins with `==` where
     the terminal wraps the table rather than cuts it. `{##}` is an empty line behind one with `%`.
     """
     console = console or PlainConsole()
-    page = _environment().get_template(template).render(values).removesuffix("\n")
+    page = _environment(package).get_template(template).render(values).removesuffix("\n")
     for is_table, lines in groupby(page.split("\n"), key=lambda line: _CELL in line):
         if is_table:
             _print_table(console, [line.split(_CELL) for line in lines])
@@ -97,9 +99,9 @@ def _value(value: Any) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def _environment(package: str) -> Environment:
     environment = Environment(
-        loader=PackageLoader("pate", ""),
+        loader=PackageLoader(package, ""),
         undefined=StrictUndefined,
         line_statement_prefix="%",
         finalize=lambda value: value if isinstance(value, Markup) else _value(value),

@@ -4,7 +4,7 @@ from pate.votes.counts import histogram
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource
-from pate.votes.vote_file import StoredVotes, VoteStore
+from pate.votes.vote_store import StoredVotes, VoteStore
 
 __all__ = [
     "DEFAULT_RECIPE",

@@ -25,7 +25,7 @@ from pate.validation import (
 )
 from pate.votes.counts import Bits, histogram
 from pate.votes.source import TeacherVotes
-from pate.votes.vote_file import VoteStore
+from pate.votes.vote_store import VoteStore
 from pate.votes.weighted import Array
 
 LAYOUTS = ("auto", "teacher_votes", "histogram", "classes", "pairs")

@@ -36,9 +36,6 @@ from pate.votes.weighted import Array, Weighted
 if TYPE_CHECKING:
     from pate.votes.moment_votes import RoundVotes
 
-# the sum `[Q, L]` of what holders sent, and how many sent something
-Total = tuple[NDArray[np.int64], int]
-
 
 class VoteSource(Weighted):
     """The votes of an ensemble on its queries. Nothing of them is priced: they stay with the owner of the data.
@@ -216,32 +213,3 @@ class FunctionVotes(VotesInRounds):
 
 class GroupVotes(VotesInRounds):
     """Votes of private groups and not of teachers, in rounds alone: the price covers a group, and no whole teacher."""
-
-
-class NoisySum(VoteSource):
-    """A sum of votes that carries its noise, and nothing else of them.
-
-    Attributes:
-        total: makes the sum, or returns the one that was made before; called after the price was paid.
-        digest: of what is asked, and of whom; public.
-        num_teachers: N, absent teachers included.
-    """
-
-    readers = "distributed_votes, where holders add the noise and only sums exist"
-
-    def __init__(
-        self,
-        total: Callable[[], Total],
-        *,
-        num_teachers: int,
-        num_queries: int,
-        num_labels: int,
-        digest: str,
-    ) -> None:
-        """Takes a function that makes the sum; the sum is not asked for here."""
-        self.total = total
-        self.digest = digest
-        self.num_teachers = num_teachers
-        self.num_queries = num_queries
-        self.num_labels = num_labels
-        self.records_per_teacher = 1.0

@@ -117,14 +117,14 @@ def test_what_a_command_line_leaves_open(line: str, chosen: str | None) -> None:
         ("experiment=centered_votes_400 teacher=cnn", None),
         ("experiment=of_ones_own teacher=cnn", None),
         ("data=wordnet teacher=mlp", None),
-        ("vote data=celeba teacher=cnn", None),
+        ("account data=celeba teacher=cnn", None),
     ],
 )
 def test_teachers_of_pictures_bring_a_student_of_pictures_where_none_is_named(
     line: str, student: str | None
 ) -> None:
     command, *words = (
-        line.split() if line.startswith(("compare", "vote")) else ("train", *line.split())
+        line.split() if line.startswith(("compare", "account")) else ("train", *line.split())
     )
     assert student_left_open(words, command) == student
     if student is not None:

@@ -112,7 +112,7 @@ def test_what_a_class_says_of_its_fields_is_read_from_docstrings_and_comments_an
             ("data=table", "teacher=cnn"),
             {"data.group": "column that says", "teacher.epochs": "passes over"},
         ),
-        ("vote", ("data=table",), {"data.label_separator": "what stands between labels"}),
+        ("train", ("data=table",), {"data.label_separator": "what stands between labels"}),
         (
             "compare",
             ("data=celeba", "data.root=FOLDER"),

@@ -138,9 +138,7 @@ def test_every_setting_of_a_command_that_names_a_file_is_a_path() -> None:
     no_paths = {"name", "holder", "format", "seed"}
     for command in (
         "train",
-        "vote",
         "release",
-        "student",
         "account",
         "predict",
         "table_schema",

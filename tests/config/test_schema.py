@@ -217,7 +217,7 @@ def test_every_method_of_a_comparison_is_typed_and_built(name: str, composed: Co
     assert method.name == name
 
 
-@pytest.mark.parametrize("command", ["train", "vote", "account", "attack"])
+@pytest.mark.parametrize("command", ["train", "account", "attack"])
 def test_a_refused_number_of_teachers_is_named_as_the_command_is_given_it(
     composed: Composed, command: str
 ) -> None:

@@ -51,7 +51,6 @@ from pate.features.featured_data import FeaturedData
 from pate.mechanisms import FixedKRegularizer
 from pate.models import Engine, SklearnTeacher, Student, Teacher, Voter
 from pate.models.teacher import IsolatedTeacher
-from pate.run.stages.queries import AskedData
 from pate.validation import InvalidValue
 from tests.refusals import ANY, Refusal, refused
 
@@ -305,7 +304,7 @@ def test_a_data_set_is_one_that_loads_itself() -> None:
         Table,
         WordNet40,
     }
-    assert found == public | {AskedData, FeaturedData}  # a holder's, and one of features of another
+    assert found == public | {FeaturedData}  # one of features of another
 
 
 class Theirs:

@@ -27,8 +27,13 @@ SMALL = (
 """Settings of a run in a second."""
 
 
+def module_of(name: str) -> str:
+    """Returns the module of a command of ours, or one of another package, which is named whole."""
+    return name if "." in name else f"pate.cli.{name}"
+
+
 def command(module: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", f"pate.cli.{module}", *arguments]
+    return [sys.executable, "-m", module_of(module), *arguments]
 
 
 def run(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -54,7 +59,7 @@ def call(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.Co
     written = io.StringIO()
     said = io.StringIO()
     code = None
-    main = importlib.import_module(f"pate.cli.{module}").main
+    main = importlib.import_module(module_of(module)).main
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(written), redirect_stderr(said):
         if cwd is not None:
             patch.chdir(cwd)

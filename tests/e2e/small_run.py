@@ -11,9 +11,9 @@ import pytest
 
 from pate.accounting import Ledger, RdpAccountant
 from pate.accounting.event_json import event_to_json
-from pate.aggregators import StableTopK
+from pate.aggregators import Aggregator, StableTopK
 from pate.data import Dataset, Split
-from pate.models import LinearStudent, LinearTeacher, StackedEngine
+from pate.models import LinearStudent, LinearTeacher, SequentialEngine, StackedEngine
 from pate.progress import Advance, Monitor
 from pate.run.plan import Plan
 from pate.run.train import train
@@ -22,6 +22,8 @@ from pate.validation import InvalidValue
 NUM_TEACHERS = 24
 NUM_QUERIES = 40
 NUM_LABELS = 5
+HOLDERS = 4  # of a seeded plan
+SEED = 6
 
 
 def dataset_cut_at(inputs: np.ndarray, labels: np.ndarray, *stops: int, **about: Any) -> Dataset:
@@ -137,3 +139,30 @@ def small_plan(**changes: Any) -> Plan:
         "settings": {"name": "small"},
     }
     return Plan(**(values | changes))
+
+
+def seeded_plan(aggregator: Aggregator, **changes: Any) -> Plan:
+    """The small run for whoever has to give the same bytes, its teachers trained one after another."""
+    shared: dict[str, Any] = {
+        "aggregator": aggregator,
+        "target_epsilon": 50.0,
+        "seed": SEED,
+        "holders": HOLDERS,
+    }
+    return small_plan(**(shared | {"engine": SequentialEngine()} | changes))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@contextmanager
+def without_pictures() -> Iterator[None]:
+    """The pictures of a report take longer than the rest of so small a run and decide nothing; processes draw them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pate.report.page.pictures", lambda *_, **__: {})
+        yield

@@ -22,7 +22,7 @@ from benchmarks.descendants import descendants
 from pate.config.schema import members
 from pate.report import page
 from tests.e2e.commands import SMALL, call, command, refused, rows_of, succeeded
-from tests.e2e.stages_of_run import contents
+from tests.e2e.small_run import contents
 
 SIZE = ["num_queries=600", "num_labels=40", "num_teachers=800", "target_delta=1e-6", "format=json"]
 WORDS = [*SMALL, "aggregator=gaussian_votes", "seed=1"]

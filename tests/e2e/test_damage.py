@@ -26,6 +26,7 @@ from tests.e2e.damage import WAYS, flipped, flipped_once
 from tests.e2e.small_run import (
     SilentMonitor,
     charges,
+    contents,
     ledger_of,
     release_bytes,
     require_refusal,
@@ -33,7 +34,6 @@ from tests.e2e.small_run import (
     run_until_released,
     small_plan,
 )
-from tests.e2e.stages_of_run import contents
 
 STATES = ("casting", "releasing", "writing", None)
 OTHERS = ("training.secret", "teachers.key")  # of the randomness's own tests

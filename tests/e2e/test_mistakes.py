@@ -57,9 +57,7 @@ COMMANDS = (
     "audit",
     "predict",
     "schema",
-    "vote",
     "release",
-    "student",
     "attack",
 )
 NO_SETTINGS: dict[str, bytes] = {

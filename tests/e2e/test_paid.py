@@ -34,6 +34,7 @@ from tests.e2e.small_run import (
     NUM_QUERIES,
     NUM_TEACHERS,
     SilentMonitor,
+    contents,
     ledger_of,
     release_bytes,
     require_refusal,
@@ -42,7 +43,6 @@ from tests.e2e.small_run import (
     small_dataset,
     small_plan,
 )
-from tests.e2e.stages_of_run import contents
 from tests.refusals import ANY, refused
 
 DIGEST = small_dataset().private_digest()

@@ -2,22 +2,18 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
 from sklearn.naive_bayes import GaussianNB
 
 from pate import PATEClassifier
 from pate.accounting import RdpAccountant
-from pate.aggregators import Aggregator, GaussianVotes, NotPriorTopK, StableTopK
+from pate.aggregators import GaussianVotes, NotPriorTopK, StableTopK
 from pate.aggregators.release import PublicNames
 from pate.comparison import Bench, PATEMethod
-from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.schema import members
 from pate.data import Dataset
 from pate.models import (
@@ -37,24 +33,16 @@ from pate.models import (
     Voter,
 )
 from pate.run.plan import Plan
-from pate.votes.source import CenterableVotes
+from tests.e2e.shipped_aggregators import shipped
 from tests.e2e.small_run import (
     NUM_QUERIES,
     NUM_TEACHERS,
+    SEED,
     SilentMonitor,
-    charges,
     dataset_cut_at,
     run_until,
-    small_dataset,
-)
-from tests.e2e.stages_of_run import (
-    SEED,
-    Votes,
-    release,
-    release_plan,
-    require_the_same,
     seeded_plan,
-    student,
+    small_dataset,
 )
 from tests.refusals import refused
 
@@ -115,47 +103,10 @@ def require_parity(plan: Plan, folder: Path) -> None:
     assert (trained.threshold, trained.num_rows) == (student.threshold, student.num_rows)
 
 
-@cache
-def shipped(words: str) -> Aggregator:
-    """The aggregator of a YAML, and of settings after its name, for few teachers."""
-    register_configs()
-    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        node = compose("account", f"aggregator={words}".split()).aggregator
-    aggregator = build_aggregator(node, adjacency="replace_one")
-    small = {
-        "k": 2,
-        "first_queries": 10,
-        "target_hits": 15,
-        "round_size": 10,
-        "max_size": 3,
-        "vote_clip": 2,
-    }
-    changes = {
-        field: value
-        for field, value in small.items()
-        if getattr(aggregator, field, None) is not None
-    }
-    return replace(aggregator, **changes)
-
-
-def form_for(aggregator: Aggregator) -> str:
-    if getattr(aggregator, "norm", "") == "l1":  # which keeps each teacher's surest votes
-        return "clipped"
-    return "confidences" if aggregator.reads is CenterableVotes else "bits"
-
-
 @pytest.mark.parametrize("name", [*members("aggregator"), "clipped_votes aggregator.norm=l1"])
-def test_every_aggregator_releases_and_teaches_the_same(
-    name: str, votes: Votes, tmp_path: Path
-) -> None:
-    """In a run, in a comparison, and by holders, an aggregator and a student apart."""
-    plan = seeded_plan(shipped(name))
-    require_parity(plan, tmp_path)
-    apart = tmp_path / "holders" / "apart"  # one seed draws once in a ledger
-    release(release_plan(plan), votes[form_for(plan.aggregator)], apart)
-    student(plan, apart)
-    require_the_same(tmp_path / "train", apart)
-    assert charges(tmp_path / "train")[0]["event"] == charges(apart)[0]["event"]
+def test_every_aggregator_releases_and_teaches_the_same(name: str, tmp_path: Path) -> None:
+    """The release and the student of a run are those of a comparison."""
+    require_parity(seeded_plan(shipped(name)), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,6 @@ TRAINED = [
     "cli",
     "comparison",
     "config",
-    "federated",
     "features",
     "models",
     "pipeline",

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from pate.mechanisms.noise.uniforms import (
     Words,
     words,
 )
-from pate.mechanisms.parameters import COUNT, NATURAL, POSITIVE, Parameters
+from pate.mechanisms.parameters import COUNT, POSITIVE, Parameters
 from pate.validation import require, require_generator, require_positive
 
 LARGEST_STD = 2.0**44  # of a rounded Gaussian; beyond, too many draws would need more than 64 bits
@@ -35,8 +35,6 @@ _TABLE_UNIT = 2.0**48  # sums of weights in it fit 64 bits
 _TABLE_STDS = 9.5  # numbers beyond are decided like those near an edge
 _TABLE_MARGIN = 2.0**-43  # of a probability; rounded weights put an edge off by less than 2**-45
 _DIGIT = 2.31  # above log(10)
-# std of a share in steps: what a sum of shares differs by from one draw is below 10**-270 then
-_LEAST_SHARE = 8.0
 # relative: far above the rounding error of a few operations
 _UP = 1 + 2.0**-46
 _DOWN = 1 - 2.0**-46
@@ -315,81 +313,3 @@ def _edges(variance: int) -> Array:
     weights = np.rint(_weights(variance, _TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
     sums = np.cumsum(np.concatenate([weights[:1], np.repeat(weights[1:], 2)]))
     return np.concatenate([[-1.0], sums / sums[-1]])
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoiseShares(Parameters):
-    """Shares of discrete Gaussian noise, of which any `num_counted` together have a standard deviation of `noise_std`.
-
-    Formal guarantee: D counts that move by at most s votes in l2 between neighbors get the sum of `num_counted` shares
-    or more. That is s**2 / (2 variance) zCDP, except with probability `failure_prob(D)`, against whoever sees the sum
-    and up to `max_colluders` of the shares in it. A vote is `steps` steps: shares are wide.
-    Source: Kairouz, Liu & Steinke 2021; docs/proofs/distributed_noise.md.
-
-    >>> shares = NoiseShares(noise_std=50.0, num_holders=40, max_dropouts=4, max_colluders=4)
-    >>> shares.num_counted, shares.steps, shares.share.variance
-    (32, 1, 79)
-    """
-
-    noise_std: float = field(metadata=POSITIVE)  # in votes, > 0, of the shares that are counted on
-    num_holders: int = field(metadata=COUNT)  # n, >= 1, how many draw a share
-    max_dropouts: int = field(default=0, metadata=NATURAL)  # d, how many of them may be missing
-    # c, how many others may tell their share, or draw none
-    max_colluders: int = field(default=0, metadata=NATURAL)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        lost = self.max_dropouts + self.max_colluders
-        rule = f"more than max_dropouts + max_colluders = {lost}"
-        require(self.num_holders > lost, "num_holders", self.num_holders, rule)
-
-    @property
-    def num_counted(self) -> int:
-        """N - d - c: shares that are in the sum and that nobody else knows."""
-        return self.num_holders - self.max_dropouts - self.max_colluders
-
-    @cached_property
-    def steps(self) -> int:
-        """Steps per vote, a power of two."""
-        share_std = self.noise_std / math.sqrt(self.num_counted)
-        return 1 << max(0, math.ceil(math.log2(_LEAST_SHARE / share_std)))
-
-    @cached_property
-    def share_variance(self) -> int:
-        """Of one share, in steps squared; a whole number, rounded up."""
-        return math.ceil(Fraction(self.noise_std) ** 2 * self.steps**2 / self.num_counted)
-
-    @property
-    def share(self) -> DiscreteGaussian:
-        """What one holder adds to each of its counts, in steps; a refusal of noise too large to draw."""
-        rule = f"at most {4096 * math.isqrt(self.num_counted)}: a share is drawn up to a standard deviation of 4096"
-        require(self.share_variance <= LARGEST_VARIANCE, "noise_std", self.noise_std, rule)
-        return DiscreteGaussian(self.share_variance)
-
-    def drawn_together(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Noise as wide as the shares of all holders together, drawn in one place; in steps."""
-        # The sum of k shares and one draw of k times the variance differ by `failure_prob` at most, so as many shares
-        # are drawn as one as can be.
-        at_once = LARGEST_VARIANCE // self.share.variance
-        whole, rest = divmod(self.num_holders, at_once)
-        noise = np.zeros(shape, dtype=np.int64)
-        for count in (*(at_once,) * whole, *((rest,) if rest else ())):
-            noise += DiscreteGaussian(count * self.share_variance).sample(shape, rng)
-        return noise
-
-    @property
-    def variance(self) -> float:
-        """Of the shares that are counted on, in votes squared; rounded down."""
-        return self.num_counted * self.share_variance / self.steps**2 * _DOWN
-
-    def failure_prob(self, num_counts: int) -> float:
-        """By how much the noise on that many counts may differ from one draw of discrete Gaussian noise."""
-        # a sum of shares has a part of at least 1 minus this of the law of one draw (docs/proofs/distributed_noise.md)
-        exponents = (
-            2 * math.pi**2 * self.share_variance * k / (k + 1) for k in range(1, self.num_counted)
-        )
-        waves = (math.exp(-min(exponent * _DOWN, 700.0)) for exponent in exponents)
-        spread = math.fsum(
-            math.atanh(min(2 * wave / (1 - wave) * _UP, 1 - 2.0**-53)) for wave in waves
-        )
-        return -math.expm1(-2 * num_counts * spread * _UP) * _UP

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from pate.data import Arrays, Table
-from pate.run.stages.queries import AskedData
 from tests.refusals import ANY, refused
 
 
@@ -59,11 +58,3 @@ def test_a_table_is_in_one_split(tmp_path: Path) -> None:
     for name in _other_names(tmp_path, "private.csv"):
         with refused("data.test", ANY, "another file"):
             Table(**{**files, "test": str(tmp_path / name)}, labels=("flu",)).load()
-
-
-def test_private_records_are_no_queries_of_other_places(tmp_path: Path) -> None:
-    _write_arrays(tmp_path / "private.npz")
-    reader = Arrays(private=str(tmp_path / "private.npz"))
-    for name in _other_names(tmp_path, "private.npz"):
-        with refused("queries", ANY, "another file than"):
-            AskedData(reader, tmp_path / name).load()

@@ -24,7 +24,6 @@ from pate.files.strict_json import (
 )
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
-from pate.votes.vote_file import VoteManifest
 from tests.refusals import ANY, refused
 
 
@@ -76,7 +75,6 @@ def test_json_without_end_is_one_line_wherever_it_is_read(text: str, tmp_path: P
     session = TargetCharging(epsilon=0.1, target_hits=3, hit_prob=0.5, target_delta=1e-6)
     for read in (
         lambda: from_json(Manifest, text, name="x"),
-        lambda: VoteManifest.from_text(text),
         lambda: CertifiedTable.load(file),
         lambda: session.load(file),
     ):

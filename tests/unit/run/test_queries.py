@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pate.data import Table
-from pate.run.stages.queries import Queries
+from pate.run.queries import Queries
 from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 

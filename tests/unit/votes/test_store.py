@@ -3,7 +3,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from pate.votes import StoredVotes, VoteStore, vote_file
+from pate.votes import StoredVotes, VoteStore, vote_store
 from tests.refusals import ANY, refused
 
 
@@ -31,12 +31,12 @@ def test_round_trip(tmp_path, num_labels, block):
 
 def test_blocks_are_cut_to_the_memory_allowed(tmp_path, monkeypatch):
     opened = write(tmp_path / "votes.npz", make_votes(num_teachers=9))
-    monkeypatch.setattr(vote_file, "_BLOCK_BYTES", 4 * 6 * 13)
+    monkeypatch.setattr(vote_store, "BLOCK_BYTES", 4 * 6 * 13)
     assert [len(block) for block in opened.blocks()] == [4, 4, 1]
 
 
 def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
-    monkeypatch.setattr(vote_file, "_BLOCK_BYTES", 2**20)
+    monkeypatch.setattr(vote_store, "BLOCK_BYTES", 2**20)
     blocks = (np.ones((1, 500, 40), bool) for _ in range(2000))  # 40 MB of votes
     tracemalloc.start()
     try:

@@ -13,7 +13,6 @@ from pate.mechanisms.noise import whole_numbers
 from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, words
 from pate.mechanisms.noise.whole_numbers import (
     DiscreteGaussian,
-    NoiseShares,
     RoundedGaussian,
     exponential_coins,
 )
@@ -131,31 +130,6 @@ def test_u_next_to_one_is_a_number_far_out_that_more_bits_decide() -> None:
 def test_no_number_overflows_at_the_widest() -> None:
     drawn = DiscreteGaussian(2**24).sample((20_000,), np.random.default_rng(1))
     assert drawn.std() == pytest.approx(4096, rel=0.02)
-    shares = NoiseShares(noise_std=1000.0, num_holders=50, max_dropouts=49)
-    together = shares.drawn_together((5_000,), np.random.default_rng(2))
-    assert together.std() == pytest.approx(1000 * 50**0.5, rel=0.05)  # several draws of the widest
-
-
-def test_shares_that_are_counted_on_have_at_least_the_noise_that_was_asked_for() -> None:
-    for noise_std in (0.01, 0.7, 3.0, 50.0, 1234.5):
-        for holders, dropouts, colluders in (
-            (1, 0, 0),
-            (2, 1, 0),
-            (40, 4, 4),
-            (10_000, 100, 1_000),
-        ):
-            shares = NoiseShares(
-                noise_std=noise_std,
-                num_holders=holders,
-                max_dropouts=dropouts,
-                max_colluders=colluders,
-            )
-            assert noise_std**2 * (1 - 1e-12) <= shares.variance <= noise_std**2 * (1 + 1 / 64)
-            assert shares.share_variance >= 64
-            assert 0 <= shares.failure_prob(10**9) < 1e-200
-
-
-SHARES: dict[str, Any] = {"noise_std": 1.0, "num_holders": 3}
 
 
 @pytest.mark.parametrize(
@@ -171,11 +145,6 @@ SHARES: dict[str, Any] = {"noise_std": 1.0, "num_holders": 3}
             for s in (0.0, -1.0, math.nan, math.inf, 2.0**45)
         ),
         *(("variance", lambda v=v: DiscreteGaussian(v)) for v in (0, -1, 2**24 + 1, 2.5)),
-        ("num_holders", lambda: NoiseShares(**SHARES, max_dropouts=2, max_colluders=1)),
-        ("num_holders", lambda: NoiseShares(noise_std=1.0, num_holders=0)),
-        ("max_dropouts", lambda: NoiseShares(**SHARES, max_dropouts=-1)),
-        ("noise_std", lambda: NoiseShares(noise_std=0.0, num_holders=3)),
-        ("noise_std", lambda: NoiseShares(noise_std=1e6, num_holders=4).share),
     ],
 )
 def test_what_is_impossible_is_refused_by_name(name: str, make: Any) -> None:

@@ -1,0 +1,122 @@
+"""How long Flower's simulation takes for many holders: `python -m federated_benchmarks.scale --holders 400 FOLDER`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.flower_simulation import simulate
+from pate.aggregators import GaussianVotes
+from pate.data import Dataset, Split
+from pate.models import LinearTeacher, SequentialEngine
+from pate.run.votes_release import ReleasePlan
+from pate_federated import Request, Roll
+from pate_federated.collection import FederatedRelease
+from pate_federated.distributed_votes import DistributedVotes
+from pate_federated.flower import holder_app, release_app, secure_holder_app, summed_app
+from pate_federated.summed_release import HolderSum, SummedRelease
+from pate_federated.vote_casting import HolderPlan
+
+LABELS = 40
+RECORDS = 50
+
+
+def dataset(seed: int, queries: int) -> Dataset:
+    """A holder's records, or the public samples of all."""
+    rng = np.random.default_rng(seed)
+    inputs = rng.standard_normal((RECORDS + queries + 1, 16)).astype(np.float32)
+    labels = inputs @ np.random.default_rng(0).standard_normal((16, LABELS)) > 0.5
+    ids = np.arange(len(inputs))
+
+    def split(rows: slice) -> Split:
+        return Split(inputs[rows], labels[rows], ids[rows], ids[rows])
+
+    private, public, test = (
+        split(slice(*ends)) for ends in ((0, RECORDS), (RECORDS, -1), (-1, None))
+    )
+    names = tuple(f"label_{number}" for number in range(LABELS))
+    return Dataset(
+        name="scale",
+        real=False,
+        kind="features",
+        label_names=names,
+        private=private,
+        public=public,
+        test=test,
+    )
+
+
+@dataclass(frozen=True)
+class Holders:
+    """One teacher each."""
+
+    folder: Path
+    queries: int
+
+    def __call__(self, name: str) -> tuple[HolderPlan, Path]:
+        own = self.folder / name
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        plan = HolderPlan(
+            load_dataset=lambda: dataset(int(name), self.queries),
+            teacher=LinearTeacher(device="cpu"),
+            num_teachers=1,
+            engine=SequentialEngine(),
+            holder=name,
+            settings={"holder": name},
+        )
+        return plan, own
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--holders", type=int, default=400)
+    parser.add_argument("--queries", type=int, default=600)
+    parser.add_argument("--way", choices=("votes", "sum", "noise"), default="votes")
+    parser.add_argument("--shares", type=int, default=None)
+    given = parser.parse_args()
+    absent = max(1, given.holders // 10)
+    roll = Roll.numbered(given.holders, 1, max_absent=absent)
+    public = dataset(0, given.queries)
+    request = Request(
+        inputs=public.public.inputs,
+        record_ids=np.arange(given.queries),
+        label_names=public.label_names,
+    )
+    noise = DistributedVotes(noise_std=20.0, num_holders=given.holders, max_dropouts=absent)
+    aggregator = noise if given.way == "noise" else GaussianVotes(noise_std=20.0)
+    plan = ReleasePlan(aggregator=aggregator, target_delta=1e-6, allow_useless=True, seed=1)
+    shared: dict[str, Any] = {"plan": plan, "roll": roll, "request": request}
+    shared |= {"inbox": given.folder / "inbox", "output_dir": given.folder / "release"}
+    given.folder.mkdir(parents=True)
+    plans = Holders(given.folder / "holders", given.queries)
+    started = time.monotonic()
+    if given.way == "votes":
+        simulate(
+            release_app(FederatedRelease(**shared), seconds=3000), holder_app(plans), given.holders
+        )
+    else:
+        made = SummedRelease(**shared, dataset="scale", real=False, shares=given.shares)
+        own = HolderSum(made.terms, made.noise)
+        simulate(summed_app(made, seconds=3000), secure_holder_app(plans, own), given.holders)
+    sizes = [path.stat().st_size for path in (given.folder / "holders").glob("*/*/votes.npz")]
+    found = {"way": given.way, "holders": given.holders, "queries": given.queries}
+    found |= {
+        "seconds": round(time.monotonic() - started),
+        "request_bytes": len(request.to_bytes()),
+    }
+    found |= {
+        "vote_bytes": int(np.mean(sizes)),
+        "released": (given.folder / "release" / "manifest.json").exists(),
+    }
+    print(json.dumps(found))  # noqa: T201 - the script's product
+
+
+if __name__ == "__main__":
+    main()

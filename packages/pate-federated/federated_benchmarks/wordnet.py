@@ -1,0 +1,161 @@
+"""WordNet-40 dealt to 40 holders of 10 teachers, with Flower's simulation, against the release of vote files.
+
+`python -m federated_benchmarks.wordnet FOLDER --way votes` asks for votes, `--way sum` for a secure sum of counts, and
+`--way noise` for one that carries the holders' noise. The first two have to give the bytes of the release of files.
+`--way rounds` and `--way secure_rounds` ask for centered votes in rounds, at epsilon 3.6, and have to give those of
+`pate-train`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.flower_simulation import simulate
+from pate.accounting import ExactAccountant
+from pate.aggregators import CenteredVotes, GaussianVotes
+from pate.data import WordNet40
+from pate.models import LinearTeacher, LowRankStudent, SequentialEngine
+from pate.run.plan import Plan
+from pate.run.train import train
+from pate.run.votes_release import ReleasePlan
+from pate_federated import Request, Roll, RoundsOfHolders
+from pate_federated.collection import FederatedRelease
+from pate_federated.distributed_votes import DistributedVotes
+from pate_federated.flower import holder_app, release_app, rounds_app, secure_holder_app, summed_app
+from pate_federated.summed_release import HolderSum, SummedRelease
+from pate_federated.vote_casting import HolderPlan
+from small_federation.stages import cast, release
+from tests.e2e.small_run import SilentMonitor
+
+HOLDERS = 40
+TEACHERS = 10
+QUERIES = 600
+ABSENT = 4
+SEED = 1
+
+
+@dataclass(frozen=True)
+class WordNetHolders:
+    """One fortieth of the private groups each."""
+
+    folder: Path
+
+    def plan(self, name: str) -> HolderPlan:
+        return HolderPlan(
+            load_dataset=WordNet40().load,
+            teacher=LinearTeacher(device="cpu"),
+            num_teachers=TEACHERS,
+            engine=SequentialEngine(),
+            holder=name,
+            holders=HOLDERS,
+            num_queries=QUERIES,
+            seed=SEED,
+            settings={"name": "wordnet", "holder": name},
+        )
+
+    def __call__(self, name: str) -> tuple[HolderPlan, Path]:
+        own = self.folder / name
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self.plan(name), own
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument(
+        "--way", choices=("votes", "sum", "noise", "rounds", "secure_rounds"), default="votes"
+    )
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True)
+    if given.way.endswith("rounds"):
+        print(json.dumps(in_rounds(given.folder, secure=given.way == "secure_rounds")))  # noqa: T201 - the product
+        return
+    dataset = WordNet40().load()
+    started = time.monotonic()
+    request = Request(
+        inputs=np.asarray(dataset.public.inputs[:QUERIES], dtype=np.float32),
+        record_ids=dataset.published_ids[:QUERIES],
+        label_names=dataset.label_names,
+    )
+    roll = Roll.numbered(HOLDERS, TEACHERS, max_absent=ABSENT)
+    holders = WordNetHolders(given.folder / "holders")
+    noise = DistributedVotes(noise_std=100.0, num_holders=HOLDERS, max_dropouts=ABSENT)
+    aggregator = noise if given.way == "noise" else GaussianVotes(noise_std=100.0)
+    plan = ReleasePlan(aggregator=aggregator, target_delta=1e-6, allow_useless=True, seed=SEED)
+    shared: dict[str, Any] = {"plan": plan, "roll": roll, "request": request}
+    shared |= {"inbox": given.folder / "inbox", "output_dir": given.folder / "release"}
+    if given.way == "votes":
+        simulate(
+            release_app(FederatedRelease(**shared), seconds=3000), holder_app(holders), HOLDERS
+        )
+    else:
+        made = SummedRelease(**shared, dataset="wordnet", real=True)
+        own = HolderSum(made.terms, made.noise)
+        simulate(summed_app(made, seconds=3000), secure_holder_app(holders, own), HOLDERS)
+    found = {"way": given.way, "seconds": round(time.monotonic() - started)}
+    released = given.folder / "release" / "release" / "release.npz"
+    if given.way != "noise":
+        files = given.folder / "files"
+        files.mkdir()
+        paths = [cast(holders.plan(str(number)), files) for number in range(1, HOLDERS + 1)]
+        release(plan, paths, given.folder / "apart")
+        apart = given.folder / "apart" / "release" / "release.npz"
+        found["same"] = released.read_bytes() == apart.read_bytes()
+    found["answered"] = int(np.load(released)["answered"].sum())
+    print(json.dumps(found))  # noqa: T201 - the script's product
+
+
+def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
+    """Twenty rounds over Flower, and the same in one process."""
+    dataset = WordNet40().load()
+    aggregator = CenteredVotes(noise_multiplier=1.0)
+    shared: dict[str, Any] = {
+        "aggregator": aggregator,
+        "target_delta": 1e-6,
+        "target_epsilon": 3.6,
+        "seed": SEED,
+    }
+    shared |= {"accountant": ExactAccountant, "student": LowRankStudent()}
+    made = RoundsOfHolders(
+        plan=ReleasePlan(**shared),
+        roll=Roll.numbered(HOLDERS, TEACHERS, max_absent=ABSENT),
+        pool=np.asarray(dataset.public.inputs, dtype=np.float32),
+        record_ids=dataset.published_ids,
+        label_names=dataset.label_names,
+        num_queries=QUERIES,
+        inbox=folder / "inbox",
+        output_dir=folder / "release",
+    )
+    holders = WordNetHolders(folder / "holders")
+    started = time.monotonic()
+    app = secure_holder_app(holders, made.roll) if secure else holder_app(holders)
+    simulate(rounds_app(made, secure=secure, seconds=3000), app, HOLDERS)
+    found: dict[str, Any] = {"secure": secure, "seconds": round(time.monotonic() - started)}
+    plan = Plan(
+        load_dataset=WordNet40().load,
+        teacher=LinearTeacher(device="cpu"),
+        num_teachers=HOLDERS * TEACHERS,
+        engine=SequentialEngine(),
+        num_queries=QUERIES,
+        holders=HOLDERS,
+        settings={"name": "wordnet"},
+        **shared,
+    )
+    with suppress(KeyboardInterrupt):  # before the student
+        train(plan, folder / "train", SilentMonitor(stop_at="training the student"))
+    files = [folder / name / "release" / "release.npz" for name in ("release", "train")]
+    found["same"] = files[0].read_bytes() == files[1].read_bytes()
+    sizes = [path.stat().st_size for path in (folder / "holders" / "1").glob("*/moments-*.npz")]
+    return found | {"answer_bytes": max(sizes), "rounds": len(sizes)}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Votes from many places: who is expected, what is asked, what counts; in rounds as well.
+
+`pate_federated.flower` has the apps that Flower runs (extra `flower`); the rest does without it.
+"""
+
+from typing import TYPE_CHECKING
+
+from pate.extras import lazily
+
+if TYPE_CHECKING:
+    from pate_federated.collection import Collection, collect
+    from pate_federated.distributed_votes import DistributedVotes
+    from pate_federated.holder import answer_question
+    from pate_federated.question import Contribution, Question, Request, Roll
+    from pate_federated.summed_release import RoundsOfHolders
+
+__version__ = "0.1.0"
+__all__ = [
+    "Collection",
+    "Contribution",
+    "DistributedVotes",
+    "Question",
+    "Request",
+    "Roll",
+    "RoundsOfHolders",
+    "answer_question",
+    "collect",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+_LATER = {
+    "collection": "Collection collect",
+    "distributed_votes": "DistributedVotes",
+    "holder": "answer_question",
+    "question": "Contribution Question Request Roll",
+    "summed_release": "RoundsOfHolders",
+}
+__getattr__ = lazily(__name__, _LATER)

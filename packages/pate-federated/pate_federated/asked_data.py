@@ -1,0 +1,55 @@
+"""A holder's records, asked about the public samples of a file."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pate.data import Dataset
+from pate.data.copies import remarks_on_copies
+from pate.data.dataset import load_dataset, require_dataset
+from pate.data.private_records import PrivateRecords
+from pate.files.disk import file_identity
+from pate.run.queries import Queries
+from pate.validation import require
+
+_MOST_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class AskedData:
+    """Reader of a holder's records whose public records are the queries of a file."""
+
+    data: Any  # the reader of the records; of one that can, only the private ones are read
+    path: Path  # of the queries; in a table they are read by the data's own schema
+
+    def load(self) -> Dataset:
+        """Returns the data set, asked about other public samples; their true labels are not known."""
+        schema = getattr(self.data, "schema", None)
+        private = getattr(self.data, "private", None)
+        if isinstance(private, str):
+            rule = "another file than data.private, whose records are not public"
+            require(file_identity(private) != file_identity(self.path), "queries", self.path, rule)
+        queries = Queries.read(self.path, schema=Path(schema) if isinstance(schema, str) else None)
+        if hasattr(self.data, "private_records"):
+            records: PrivateRecords = self.data.private_records()
+        else:
+            whole = require_dataset(load_dataset(self.data))
+            records = PrivateRecords(
+                whole.name,
+                whole.label_names,
+                whole.private,
+                preprocessing=whole.preprocessing,
+                private_cells=whole.private_digest(),
+                real=whole.real,
+                notes=whole.notes,
+                group_unit=whole.privacy_unit,
+            )
+        if queries.label_names:
+            shown = ", ".join(records.label_names[:_MOST_SHOWN])
+            more = ", …" if len(records.label_names) > _MOST_SHOWN else ""
+            rule = f"the labels of data, in their order: {shown}{more}"
+            are_same = queries.label_names == records.label_names
+            require(are_same, "queries.label_names", "others", rule)
+        dataset = records.with_queries(queries.inputs, queries.record_ids)
+        copies = remarks_on_copies(dataset.private, dataset.public)
+        return replace(dataset, notes=(*dataset.notes, *copies))

@@ -1,0 +1,1 @@
+"""The commands `pate-vote` and `pate-student`, and `pate-release` for votes of holders."""

@@ -1,0 +1,105 @@
+"""pate-release with holders: their vote files, sums of these, and rounds in which holders are asked for sums."""
+
+from functools import partial
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from pate.cli.monitor import ConsoleMonitor
+from pate.cli.release import plan_of, print_terms, read_foreign_votes, release_and_print, vote_paths
+from pate.errors import InvalidValue
+from pate.files.disk import require_no_links
+from pate.report.console import print_page
+from pate.run.cohort import Cohort
+from pate.validation import require
+from pate.votes.source import VoteSource
+from pate_federated.cohorts import cohort_of_votes
+from pate_federated.gathered_votes import GatheredVotes
+from pate_federated.question import Roll
+from pate_federated.summed_release import AnswersAwaited, Mailbox, RoundsOfHolders
+from pate_federated.vote_file import VoteFile, is_sum_file, is_vote_file, is_whole_archive
+
+_OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
+_print = partial(print_page, "cli/release.txt", package="pate_federated", awaited=None, sum=None)
+
+
+def release(config: DictConfig) -> None:
+    """Releases the configured votes, or continues, and prints what the release cost and what comes next."""
+    if config.roll is not None:
+        rule = "nothing beside roll=: holders are asked for sums, round after round"
+        require(OmegaConf.is_missing(config, "votes"), "votes", config.get("votes"), rule)
+        require(config.sum is None, "sum", config.sum, rule)
+        _release_in_rounds(config)
+    elif config.sum is not None:
+        _write_sum(config)
+    else:
+        plan, output_dir = plan_of(config, without=("sum", *_OF_ROUNDS))
+        votes, cohort = read_votes(config)
+        release_and_print(plan, votes, cohort, output_dir)
+
+
+def read_votes(config: DictConfig) -> tuple[VoteSource, Cohort]:
+    """Reads the files that a configuration names: their votes as one source, and who cast them."""
+    paths = vote_paths(config)
+    is_own = [is_vote_file(path) or is_sum_file(path) for path in paths]
+    if all(is_own):
+        gathered = GatheredVotes.read(paths)
+        num_teachers = gathered.num_teachers
+        require(
+            config.num_teachers in (None, num_teachers),
+            "num_teachers",
+            config.num_teachers,
+            f"{num_teachers}, which these files hold",
+        )
+        return gathered, cohort_of_votes(gathered)
+    if any(is_own):
+        for path, own in zip(paths, is_own, strict=True):
+            if not (own or is_whole_archive(path)):
+                VoteFile.open(path)  # which says how it is damaged
+        rule = "files of pate-vote alone, or of other projects alone; this one is another than the first"
+        other = paths[is_own.index(not is_own[0])]
+        raise InvalidValue("votes", other, rule=rule)
+    return read_foreign_votes(config, paths)
+
+
+def _write_sum(config: DictConfig) -> None:
+    """Adds the votes of some holders up, for an aggregator of a later level."""
+    path = Path(config.sum)
+    require(path.suffix == ".npz", "sum", path, "a file that ends in .npz")
+    paths = vote_paths(config)
+    is_new = path.absolute() not in {vote_path.absolute() for vote_path in paths}
+    require(is_new, "sum", path, "another name than those of the votes")
+    file = GatheredVotes.read(paths).write(path)
+    _print(sum=path, file=file, size=path.stat().st_size)
+
+
+def _release_in_rounds(config: DictConfig) -> None:
+    """Reads the answers of holders that are there, and goes on as far as they allow: one call of pate-release."""
+    plan, output_dir = plan_of(config, without=("sum",))
+    rule = "each holder and how many teachers it has, such as roll={north: 12, south: 12}"
+    require(isinstance(config.roll, DictConfig), "roll", config.roll, rule)
+    roll = Roll({str(name): count for name, count in config.roll.items()}, config.max_absent)
+    if config.mailbox is None or plan.queries is None:
+        rule = "a folder for questions and answers, and queries=FILE of the public samples, beside roll="
+        raise InvalidValue("mailbox", config.mailbox, rule=rule)
+    queries = plan.queries()
+    mailbox = Path(config.mailbox)
+    require_no_links(mailbox, "mailbox")
+    rule = "a file of public samples with label_names"
+    require(len(queries.label_names) > 0, "queries.label_names", "none", rule)
+    release = RoundsOfHolders(
+        plan=plan,
+        roll=roll,
+        pool=queries.inputs,
+        record_ids=queries.record_ids,
+        label_names=queries.label_names,
+        num_queries=config.num_queries,
+        inbox=mailbox / "sums",
+        output_dir=output_dir,
+    )
+    try:
+        terms = release.run(Mailbox(mailbox, roll, config.wait), ConsoleMonitor())
+    except AnswersAwaited as awaited:
+        _print(awaited=awaited, num_holders=len(roll.holders))
+    else:
+        print_terms(terms, output_dir, num_holders=len(roll.holders))

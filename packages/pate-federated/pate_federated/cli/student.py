@@ -1,0 +1,57 @@
+"""pate-student: from a release and the public samples to a model that may be published with it."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from pate.cli.app import command_of
+from pate.cli.monitor import ConsoleMonitor
+from pate.cli.run import require_named, watched_load
+from pate.config.build import part_maker
+from pate.config.published import told_settings, with_student
+from pate.data.dataset import require_dataset
+from pate.errors import InvalidValue
+from pate.report.console import print_lines
+from pate.run.queries import Queries
+from pate.validation import as_setting
+from pate_federated.student_training import StudentPlan, folder_of, train_on_release
+
+
+def train_student(config: DictConfig) -> None:
+    """Trains the configured student, or finds it trained, and says where it is."""
+    require_named(config, {"release": "the folder that pate-release wrote, or its release/"})
+    monitor = ConsoleMonitor()
+    release = Path(config.release)
+    output = None if config.output is None else Path(config.output)
+    node = OmegaConf.to_container(config.student, resolve=True)
+    student = told_settings(config, {"student": node})["student"]
+    plan = StudentPlan(
+        student=part_maker(config)("student"),
+        queries=_queries(config, release, monitor),
+        seed=config.seed,
+        with_student=partial(with_student, student=student),
+    )
+    model = train_on_release(plan, release, output, monitor)
+    where = output or folder_of(release)
+    command = f"pate-predict {as_setting('release', where)} data=FILE output=FILE"
+    print_lines(f"{where}: a {model.kind} student; {command} says what it predicts")
+
+
+def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Callable[[], Queries]:
+    """How the public samples are read: from a file, or as the public pool of a data set."""
+    given = [name for name in ("queries", "data") if config[name] is not None]
+    if len(given) != 1:
+        rule = "queries=FILE or data=NAME, the public samples that the teachers answered"
+        if given:
+            raise InvalidValue(" and ".join(given), rule=rule)
+        raise InvalidValue("queries", None, rule=rule)
+    if config.queries is not None:
+        return partial(Queries.read, Path(config.queries), schema=config.table_schema)
+    make = part_maker(config)
+    load = watched_load(make("data"), monitor, make("features"), release)
+    return lambda: Queries.of(require_dataset(load()))
+
+
+main = command_of(train_student, "student", __name__)

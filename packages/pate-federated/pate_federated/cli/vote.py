@@ -1,0 +1,95 @@
+"""pate-vote: at a holder of records, from these to a file of its teachers' votes."""
+
+from functools import partial
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from pate.cli import run
+from pate.cli.app import command_of
+from pate.cli.monitor import ConsoleMonitor
+from pate.cli.run import require_named
+from pate.config.build import part_maker
+from pate.config.published import holder_settings, told_settings
+from pate.files.disk import make_folder, replacing, require_no_links
+from pate.report.console import print_page
+from pate.settings import names_with
+from pate.validation import require
+from pate_federated import Question, answer_question
+from pate_federated.asked_data import AskedData
+from pate_federated.holder import opening_of, queries_file
+from pate_federated.vote_casting import HolderPlan, cast_vote_file
+
+_RULES = {
+    "holder": "the name of this place, which no other has, such as holder=hospital_3; a number from 1 beside holders=",
+    "output": "the vote file to write, such as votes/3.npz",
+}
+_print = partial(print_page, "cli/vote.txt", package="pate_federated", question=None)
+
+
+def vote(config: DictConfig) -> None:
+    """Casts the configured votes, or continues, and says what the file is and who may have it."""
+    require_named(config, _RULES)
+    output = Path(str(config.output))
+    monitor = ConsoleMonitor()
+    if config.question is not None:
+        _answer(config, output, monitor)
+        return
+    output_dir = Path(config.output_dir or output.with_suffix(".work"))
+    head = cast_vote_file(_plan(config, output_dir, monitor), output, output_dir, monitor).manifest
+    _print(
+        output=output, holder=head.holder, head=head, size=output.stat().st_size, folder=output_dir
+    )
+
+
+def _plan(
+    config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries: Path | None = None
+) -> HolderPlan:
+    make = part_maker(config)
+    data = make("data")
+    if (asked := queries or config.queries) is not None:
+        data = AskedData(data, Path(asked))
+    settings = run.plain_settings(config, names_with("beside_release", "vote"))
+    return HolderPlan(
+        load_dataset=run.watched_load(data, monitor, make("features"), output_dir),
+        **{part: make(part) for part in ("teacher", "engine")},
+        num_teachers=config.teacher.num_teachers,
+        holder=str(config.holder),
+        **{name: config[name] for name in ("holders", "num_queries", "cast", "vote_clip", "seed")},
+        settings=settings,
+        queries=None if asked is None else str(asked),
+        public_settings=holder_settings(told_settings(config, settings)),
+    )
+
+
+def _answer(config: DictConfig, output: Path, monitor: ConsoleMonitor) -> None:
+    """One call of pate-vote in rounds: the answer to one question."""
+    rule = "the folder of this place's teachers, the same for all questions of a release"
+    require(config.output_dir is not None, "output_dir", config.output_dir, rule)
+    for name in ("queries", "num_queries"):
+        require(
+            config[name] is None,
+            name,
+            config[name],
+            "nothing beside question=, whose opening brought samples",
+        )
+    folder = Path(config.output_dir)
+    asked = Path(config.question)
+    require(
+        asked.is_file(), "question", asked, "a file of pate-release, from its mailbox's questions/"
+    )
+    question = Question.from_bytes(asked.read_bytes())
+    require_no_links(make_folder(folder), "output_dir")
+    samples = queries_file(opening_of(question, folder), folder / question.asked[:16])
+    plan = _plan(config, folder, monitor, samples)
+    require(
+        output.stem == plan.holder, "output", output, f"{plan.holder}.npz, the name of this holder"
+    )
+    answer = answer_question(plan, question, folder, monitor)
+    make_folder(output.parent)
+    with replacing(output) as file:
+        file.write(answer)
+    _print(output=output, holder=plan.holder, question=question, size=len(answer), folder=folder)
+
+
+main = command_of(vote, "vote", __name__)

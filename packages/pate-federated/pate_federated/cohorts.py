@@ -1,0 +1,59 @@
+"""Cohorts of holders, by what the holders vouch for."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from pate.run.cohort import ONE_TEACHER, Cohort
+from pate.run.places import Places
+from pate_federated.gathered_votes import GatheredVotes
+from pate_federated.vote_file import VoteManifest
+
+
+def cohort_of_heads(
+    heads: Sequence[VoteManifest],
+    *,
+    record_ids: NDArray[Any],
+    label_names: tuple[str, ...],
+    digest: str,
+    queries: str = "",
+    places: Places | None = None,
+    num_groups: int | None = None,
+) -> Cohort:
+    """Returns the cohort of holders who vouch for some votes; settings and unit are those that all agree in."""
+    first = heads[0]
+    settings = {
+        name: text
+        for name, text in first.settings.items()
+        if all(head.settings.get(name) == text for head in heads)
+    }
+    unit = ONE_TEACHER
+    if first.unit is not None and all(head.unit == first.unit for head in heads):
+        unit = first.unit.at_one_holder
+    return Cohort(
+        dataset=first.dataset,
+        real=all(head.real for head in heads),
+        record_ids=record_ids,
+        label_names=label_names,
+        digest=digest,
+        queries=queries,
+        places=places,
+        num_groups=num_groups,
+        unit=unit,
+        features=first.features,
+        settings=settings,
+    )
+
+
+def cohort_of_votes(votes: GatheredVotes) -> Cohort:
+    """Returns the cohort of the holders whose vote files were gathered."""
+    return cohort_of_heads(
+        votes.heads,
+        places=Places(len(votes.heads), votes.teachers_per_holder),
+        digest=votes.digest,
+        num_groups=votes.num_groups,
+        record_ids=votes.record_ids,
+        label_names=votes.label_names,
+        queries=votes.heads[0].queries,
+    )

@@ -1,0 +1,31 @@
+"""The commands that this package brings, as its entry points name them to `pate`."""
+
+from pathlib import Path
+
+from pate.package_commands import PackageCommand
+from pate.setting_names import RELEASE as RELEASE_SPELLING
+from pate.setting_names import TRAIN as TRAIN_SPELLING
+from pate_federated.settings import HoldersReleaseSettings, StudentSettings, VoteSettings
+
+_FOLDER = Path(__file__).parent / "conf"
+
+RELEASE = PackageCommand(
+    settings=HoldersReleaseSettings,
+    folder=_FOLDER,
+    task="pate_federated.cli.release:release",
+    spelling=RELEASE_SPELLING,
+)
+"""`pate-release`, which reads vote files of holders as well, adds them up, and asks holders round after round."""
+
+STUDENT = PackageCommand(
+    settings=StudentSettings, folder=_FOLDER, task="pate_federated.cli.student:train_student"
+)
+"""`pate-student`, which trains a student on a release."""
+
+VOTE = PackageCommand(
+    settings=VoteSettings,
+    folder=_FOLDER,
+    task="pate_federated.cli.vote:vote",
+    spelling=TRAIN_SPELLING,
+)
+"""`pate-vote`, which casts the votes of a holder's teachers."""

@@ -1,0 +1,184 @@
+"""A holder: its teachers learn from its own records, and answer a request with votes, a question with a sum."""
+
+import hashlib
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.dataset import require_dataset
+from pate.errors import InvalidValue
+from pate.files.arrays import ArrayForm, read_arrays
+from pate.files.disk import make_folder, replacing, write_arrays
+from pate.models import Teacher
+from pate.progress import Monitor
+from pate.run.ensemble import Ensemble
+from pate.run.folder import RunFolder
+from pate.threads import all_cores
+from pate.validation import require
+from pate.votes.label_shares import TeacherShares
+from pate.votes.moment_votes import PoolAnswers
+from pate.votes.public_pca import PublicPCA
+from pate.votes.source import GroupVotes, VotesInRounds
+from pate.votes.weighted import Integers
+from pate_federated.asked_data import AskedData
+from pate_federated.question import LENGTHS, MOMENTS, SHARES, Question, Request, SumAnswer
+from pate_federated.vote_casting import HolderPlan, HolderShare, cast_vote_file, manifest_of
+
+
+def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
+    """The plan of a holder that answers what is asked of it, and in the form that is asked for; the rest is its own."""
+    settings = {
+        **plan.settings,
+        "num_queries": request.num_queries,
+        "cast": request.cast,
+        "vote_clip": request.vote_clip,
+        "queries": request.digest,
+    }
+    data = AskedData(SimpleNamespace(load=plan.load_dataset), queries_file(request, folder))
+    return replace(
+        plan,
+        load_dataset=data.load,
+        settings=settings,
+        num_queries=request.num_queries,
+        cast=request.cast,
+        vote_clip=request.vote_clip,
+    )
+
+
+def queries_file(request: Request, folder: Path) -> Path:
+    """The samples that are asked about, as a file in a folder."""
+    write_arrays(path := folder / "queries.npz", **request.samples())
+    return path
+
+
+def votes_path(request: Request, folder: Path) -> Path:
+    """Where a holder keeps its votes on a request."""
+    return folder / request.digest[:16] / "votes.npz"
+
+
+def answer(
+    plan: HolderPlan, request: Request, folder: Path, monitor: Monitor | None = None
+) -> bytes:
+    """The vote file that a holder sends, as bytes. The same request gets the same bytes, whatever was interrupted.
+
+    The plan is the holder's own: name, records, teachers. In its folder, of mode 0700, each request has a folder for
+    teachers and votes. Raises `InvalidValue` for records or teachers that cannot answer, or a plan that cannot work.
+    """
+    output = votes_path(request, folder)
+    make_folder(output.parent)
+    cast_vote_file(asked(plan, request, output.parent), output, output.parent / "teachers", monitor)
+    return output.read_bytes()
+
+
+_AGAIN = "remove it, and the same command makes it again"
+_RULE = "teachers that answer in rounds, such as kernel, linear or mlp, on rows of numbers"
+
+
+@all_cores()
+def answer_question(
+    plan: HolderPlan, question: Question, folder: Path | str, monitor: Monitor | None = None
+) -> bytes:
+    """What a holder sends, as bytes: the sum over its teachers, each clipped before it is added.
+
+    Formal guarantee: a teacher's part of a sum is no longer than `question.reach`, whatever its records are, since the
+    holder clips it. The same question gets the same bytes, whatever was interrupted.
+
+    Args:
+        plan: the holder's own: name, records, teachers.
+        question: what is asked; nothing of it but the state of the sum is obeyed.
+        folder: of mode 0700, where teachers and answers are kept; each opening has its own folder in it.
+        monitor: told of progress.
+
+    Raises `InvalidValue` for a question whose opening this holder has not seen, records or teachers that cannot answer.
+    """
+    opening = opening_of(question, Path(folder))
+    place = Path(folder) / question.asked[:16]
+    question.require_of(opening)
+    path = place / f"{question.name}.npz"
+    if not os.path.lexists(path):
+        total = _answered(
+            asked(plan, opening, place), question, opening, place / "teachers", monitor or Monitor()
+        )
+        _keep(path, total)
+    return path.read_bytes()
+
+
+def opening_of(question: Question, folder: Path) -> Request:
+    """The samples that the release of a question is about, as an opening that this holder has seen brought them."""
+    path = folder / question.asked[:16] / "opening.npz"
+    if question.opening is not None and not os.path.lexists(path):
+        make_folder(path.parent)
+        _keep(path, question.to_bytes())
+    opening = Question.from_bytes(path.read_bytes()).opening if os.path.lexists(path) else None
+    if opening is None or opening.digest != question.asked:
+        raise InvalidValue("question", rule="one after an opening that this holder has answered")
+    return opening
+
+
+def _answered(
+    plan: HolderPlan, question: Question, opening: Request, place: Path, monitor: Monitor
+) -> bytes:
+    folder = RunFolder(place)
+    with folder.opened(plan.settings):
+        dataset = require_dataset(plan.load_dataset())
+        plan.teacher.check(dataset.input_shape)
+        able = issubclass(plan.teacher.gives, VotesInRounds) and len(dataset.input_shape) == 1
+        require(able, "teacher", type(plan.teacher).__name__, _RULE)
+        rule = "null or false: rounds of several holders have linear features alone"
+        require(
+            getattr(plan.teacher, "nonlinear", None) is not True, "teacher.nonlinear", "true", rule
+        )
+        folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
+        share = HolderShare.of_plan(plan, dataset, folder)
+        # from the opening on, so that rounds are answered soon
+        ensemble = share.train(
+            opening.num_queries, engine=plan.engine, folder=folder, monitor=monitor
+        )
+        return SumAnswer(
+            manifest_of(plan, ensemble), question.digest, _total(ensemble, question, place)
+        ).to_bytes()
+
+
+def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
+    """Computes the sum over the holder's teachers that a question asks for."""
+    state = question.state
+    is_trained = isinstance(ensemble.teacher, Teacher)
+    can_answer = is_trained or not isinstance(ensemble.vote(), GroupVotes)
+    require(can_answer, "teacher", type(ensemble.teacher).__name__, _RULE)
+    if question.kind == MOMENTS:
+        rows = ensemble.queries.inputs
+        ask = None
+        if is_trained:
+            ask = partial(_pool_answers, ensemble, question.directions, rows, folder)
+        moments = ensemble.moment_votes(
+            question.directions, rows, float(state["records_per_teacher"]), ask
+        )
+        return moments.total(state["weights"], state["label_scale"], question.clipped)
+    if question.kind == LENGTHS:
+        return TeacherShares(ensemble.label_shares()).lengths()
+    if question.kind == SHARES:
+        shares = TeacherShares(ensemble.label_shares())
+        return shares.total(question.clipped, state["center"])
+    return np.zeros(question.shape, dtype=np.int64)
+
+
+def _pool_answers(
+    ensemble: Ensemble, directions: PublicPCA, rows: NDArray[np.float32], folder: Path
+) -> PoolAnswers:
+    """Asks teachers of the pool, once for all rounds along the same directions."""
+    digest = hashlib.sha256(np.ascontiguousarray(directions.projection).tobytes()).hexdigest()
+    path = folder / f"beyond_{digest[:16]}.npz"
+    if not os.path.lexists(path):
+        write_arrays(path, beyond=ensemble.pool_answers(directions, rows).beyond)
+    beyond = read_arrays(path, {"beyond": ArrayForm("biuf")}, remedy=_AGAIN)["beyond"]
+    return PoolAnswers(beyond, directions.with_constant(rows).astype(np.float32))
+
+
+def _keep(path: Path, data: bytes) -> None:
+    with replacing(path) as file:
+        file.write(data)

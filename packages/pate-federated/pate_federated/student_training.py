@@ -1,0 +1,198 @@
+"""The student's stage: whoever has what was released, and the public samples, trains and bundles the model."""
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pate.accounting import Adjacency, NoOpEvent
+from pate.aggregators.centered_release import CenteredRelease, RoundsRelease
+from pate.aggregators.release import PublicNames, Release
+from pate.bundle.bundle import SCHEMA, Bundle
+from pate.bundle.model_card import publish
+from pate.errors import InvalidValue
+from pate.files import disk
+from pate.files.arrays import ArrayForm, read_arrays
+from pate.files.manifest import MANIFEST, Manifest
+from pate.models import Student, StudentModel
+from pate.progress import Monitor
+from pate.report.card import PRIVACY
+from pate.run.plan_warnings import constant_student_warnings
+from pate.run.queries import Queries, require_queries
+from pate.run.random_streams import RandomStreams
+from pate.run.votes_release import ANEW, TERMS, Terms
+from pate.threads import all_cores
+from pate.validation import require
+
+_GIVEN = ("release.npz", "privacy_card.md", PRIVACY, "config.yaml")
+_MADE = (
+    "README.md",
+    SCHEMA,
+    "extractor.safetensors",
+    "student/student.json",
+    "student/student.safetensors",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentPlan:
+    """Everything that a student depends on beside the release."""
+
+    student: Student  # the recipe
+    # reads those that were asked and, behind them, the student's pool
+    queries: Callable[[], Queries]
+    # of the training; None makes one of the release, so that it is the same every time
+    seed: int | None = None
+    with_student: Callable[[str], str] = str  # the text of config.yaml, given that of the release
+
+
+@all_cores()
+def train_on_release(
+    plan: StudentPlan,
+    release: Path | str,
+    output: Path | str | None = None,
+    monitor: Monitor | None = None,
+) -> StudentModel:
+    """Trains a student on a release and writes the bundle that `pate.load` reads: post-processing, at no price.
+
+    `release` is the folder of `pate-release`, or its `release/` or a copy of that. The bundle goes into `output`, or
+    into `release/` itself. Raises for no release, an altered one, one of another student; samples that were not asked.
+    """
+    monitor = monitor or Monitor()
+    release = Path(release)
+    source = folder_of(release)
+    target = source if output is None else Path(output)
+    disk.require_no_links(*((release, "release") if output is None else (target, "output")))
+    terms = _terms_of(source, release)
+    if terms is None or _is_finished(target):
+        monitor.say(f"release={target}: its student is there; nothing was trained again")
+        return Bundle.load(target).model
+    # what a killed call half-wrote there
+    for path in (target / name for name in (*_GIVEN, *_MADE, MANIFEST)):
+        disk.remove_partials(path.parent, [re.escape(path.name)])
+    for name, digest in terms.sha256.items():
+        if disk.file_digest(source / name, rule="a file of a release", remedy=ANEW) != digest:
+            raise disk.damaged(source / name, "the file as it was released", "it is another", ANEW)
+    with monitor.stage("reading what was released"):
+        published, names = _read_release(
+            source / "release.npz", Adjacency.parse(terms.privacy.adjacency)
+        )
+        queries = plan.queries()
+        count = published.num_queries
+    require_queries(
+        queries, count, terms.queries, rule=f"at least {count} samples, those that were asked"
+    )
+    same = terms.queries or np.array_equal(
+        queries.record_ids[:count].astype(str), names.record_ids.astype(str)
+    )
+    require(
+        bool(same),
+        "queries",
+        "others",
+        f"those that were asked: {count} samples with the ids of release.npz",
+    )
+    if queries.label_names and terms.queries:
+        require(
+            queries.label_names == names.label_names,
+            "queries.label_names",
+            "others",
+            "those of the release",
+        )
+    inputs = queries.inputs
+    entropy = plan.seed
+    plan.student.check(tuple(inputs.shape[1:]), published.labels.shape[1])
+    if entropy is None:
+        entropy = int(
+            disk.file_digest(source / "release.npz", rule="a release", remedy=ANEW)[:16], 16
+        )
+    seed = RandomStreams(entropy).seed("student")
+    with monitor.stage("training the student"):
+        model = plan.student.learn(
+            published.training_set(inputs[:count]), pool=inputs[count:], seed=seed
+        )
+    for line in constant_student_warnings(model, inputs):
+        monitor.say(line)
+    if target != source:
+        disk.make_folder(target)
+        for path in filter(Path.is_file, (source / name for name in _GIVEN)):
+            with path.open("rb") as original, disk.replacing(target / path.name) as copy:
+                shutil.copyfileobj(original, copy)
+    model.save(target / "student")
+    publish(
+        model,
+        target,
+        terms.privacy,
+        terms.release,
+        queries.preprocessing,
+        name=terms.dataset,
+        kind="features" if inputs.ndim == 2 else "images",
+        labels=names.label_names,
+    )
+    _complete(target, plan.with_student)
+    return model
+
+
+def _complete(folder: Path, with_student: Callable[[str], str]) -> None:
+    """The settings and the manifest; the terms go last, and then the bundle is complete."""
+    if (folder / "config.yaml").exists():
+        text = disk.read_text(folder / "config.yaml", rule="settings of a release", remedy=ANEW)
+        disk.write_text(folder / "config.yaml", with_student(text))
+    of_texts = sorted(path.name for path in folder.glob("text-*.safetensors"))
+    listed = [name for name in (*_GIVEN, *_MADE, *of_texts) if (folder / name).is_file()]
+    Manifest.from_files(folder, listed, remedy=ANEW).write(folder)
+    (folder / TERMS).unlink(missing_ok=True)
+
+
+def folder_of(release: Path) -> Path:
+    """The folder with release.npz in it: the one that is named, or `release/` within it."""
+    for folder in (release, release / "release"):
+        if (folder / "release.npz").is_file():
+            return folder
+    raise InvalidValue(
+        "release", release, rule="the folder that pate-release wrote, or its release/"
+    )
+
+
+def _terms_of(source: Path, release: Path) -> Terms | None:
+    """The terms, in the folder or above it; None where a student has taken their place."""
+    for folder in (source, release):
+        if os.path.lexists(folder / TERMS):
+            return Terms.read(folder)
+    if _is_finished(source):
+        return None
+    raise InvalidValue("release", release, rule=f"a folder with {TERMS}, as pate-release writes it")
+
+
+def _is_finished(folder: Path) -> bool:
+    return (folder / MANIFEST).is_file() and not os.path.lexists(folder / TERMS)
+
+
+def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicNames]:
+    """Reads a release, with scores where it has some, and its names."""
+    forms = PublicNames.FORMS | {"labels": ArrayForm("b"), "answered": ArrayForm("b")}
+    arrays = read_arrays(path, beside=forms)
+    rule = "labels, answered, record_ids and label_names of a release"
+    lacking = sorted(forms.keys() - arrays.keys())
+    if lacking:
+        raise disk.damaged(path, rule, f"it lacks {', '.join(lacking)}", ANEW)
+    labels = arrays["labels"]
+    answered = arrays["answered"]
+    ids = arrays["record_ids"]
+    names = tuple(map(str, arrays["label_names"].tolist()))
+    if (
+        labels.ndim != 2
+        or answered.shape != ids.shape
+        or labels.shape != (len(answered), len(names))
+    ):
+        raise disk.damaged(path, rule, "arrays of different lengths", ANEW)
+    for kind, own in (
+        (CenteredRelease, {"scores", "noise_std", "center"}),
+        (RoundsRelease, {"scores", "student"}),
+    ):
+        if own <= arrays.keys():
+            return kind.load(path, event=NoOpEvent(), adjacency=adjacency), PublicNames(ids, names)
+    return Release(labels, answered, NoOpEvent(), adjacency), PublicNames(ids, names)

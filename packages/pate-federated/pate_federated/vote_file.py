@@ -1,0 +1,331 @@
+"""Vote files of holders, and files of sums of several."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import PrivacyUnit
+from pate.files.archives import (
+    form_of,
+    holds_member,
+    read_member,
+    read_rows,
+    reading,
+    write_member,
+    write_rows,
+)
+from pate.files.arrays import is_array_file
+from pate.files.disk import damaged, replacing
+from pate.files.strict_json import from_json, to_json_line
+from pate.validation import require, require_choice, require_count, require_entries, require_text
+from pate.votes.vote_store import BLOCK_BYTES, VoteStore, whole_blocks, write_votes
+
+# gives the votes of teachers 0, 1, … anew, `[c, Q, L]` a block
+Blocks = Callable[[], Iterable[NDArray[Any]]]
+
+# what teachers say: a bit for each label of each query, or a number in [0, 1] as well
+CASTS = ("bits", "confidences")
+_FORMAT = 1
+_HEXADECIMAL = 64
+_RULE = "a whole vote file, as pate-vote writes it"
+_REMEDY = "ask its holder for it again: the same pate-vote command writes the same file"
+_SUM_RULE = "a whole file of sums, as pate-release sum=FILE writes it"
+_SUM_REMEDY = "ask for it again: the same pate-release command writes the same file"
+
+
+@dataclass(frozen=True, kw_only=True)
+class VoteManifest:
+    """The head of a vote file.
+
+    Of the records it says how many there are and in how many groups, which the holder vouches for, and nothing else:
+    no digest of them, as whoever guesses records could check the guess.
+    """
+
+    holder: str  # who cast the votes; a name that no other holder of the release has.
+    queries: str  # `queries_digest` of what was asked
+    num_teachers: int  # of this holder
+    num_queries: int  # Q
+    num_labels: int  # L
+    num_records: int  # private records that the teachers were dealt
+    num_groups: int  # units of privacy among them; each is with one teacher.
+    cast: str = "bits"  # one of `CASTS`
+    # the most labels of a query that a teacher votes for, where votes were clipped; None for all.
+    vote_clip: int | None = None
+    dataset: str = "votes"  # the public name of the data set
+    real: bool = True  # False for synthetic records
+    # what stands for pictures, see `Preprocessing.origin`; public.
+    features: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    # how teachers were made, by group and as YAML: what may be published of it.
+    settings: Mapping[str, str] = field(default_factory=dict)
+    format: int = _FORMAT  # version of the file
+    unit: PrivacyUnit | None = None  # what a group is; None in a file of an earlier version
+
+    def __post_init__(self) -> None:
+        require_text("holder", self.holder)
+        require(
+            self.format == _FORMAT,
+            "format",
+            self.format,
+            f"{_FORMAT}, the version that this package reads",
+        )
+        digest = len(self.queries) == _HEXADECIMAL and set(self.queries) <= set("0123456789abcdef")
+        require(digest, "queries", "another text", "a SHA-256 in hexadecimal")
+        for name in ("num_teachers", "num_queries", "num_labels", "num_records", "num_groups"):
+            require_count(name, getattr(self, name))
+        require_choice("cast", self.cast, CASTS)
+        if self.vote_clip is not None:
+            require_count("vote_clip", self.vote_clip)
+        require(
+            self.num_teachers <= self.num_groups,
+            "num_teachers",
+            self.num_teachers,
+            "at most num_groups",
+        )
+        require(
+            self.num_groups <= self.num_records,
+            "num_groups",
+            self.num_groups,
+            "at most num_records",
+        )
+        require_text("dataset", self.dataset)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of all votes: teachers, queries, labels."""
+        return self.num_teachers, self.num_queries, self.num_labels
+
+    def to_text(self) -> str:
+        """One line of JSON; equal manifests give equal text."""
+        return to_json_line(self)
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """What `to_text` wrote; raises `InvalidValue` for anything else."""
+        return from_json(cls, text, name="manifest")
+
+
+@dataclass(frozen=True, eq=False)
+class HoldersFile:
+    """A file of one or more holders on disk. No epsilon covers it: only the aggregator may have it."""
+
+    path: Path  # the file
+    heads: tuple[VoteManifest, ...]  # what each holder vouches for
+    record_ids: NDArray[Any]  # `[Q]`, whole numbers or texts: what the queries are called
+    label_names: tuple[str, ...]  # L
+
+    @property
+    def manifest(self) -> VoteManifest:
+        """What all of its holders say of the questions."""
+        return self.heads[0]
+
+
+class VoteFile(HoldersFile):
+    """The votes of one holder.
+
+    An .npz with the arrays of a `VoteStore` (`packed`, `num_labels`), `manifest` (JSON), the public `record_ids` and
+    `label_names`. Votes that were cast as confidences bring float32 `confidences` `[N, Q, L]` and float64
+    `label_shares` `[N, L]`: each teacher's share of its records with each label. Equal votes give equal bytes.
+    """
+
+    @classmethod
+    def write(
+        cls,
+        path: Path | str,
+        manifest: VoteManifest,
+        *,
+        bits: Blocks,
+        record_ids: NDArray[Any],
+        label_names: tuple[str, ...],
+        confidences: Blocks | None = None,
+        label_shares: NDArray[np.float64] | None = None,
+    ) -> VoteFile:
+        """Writes a file of mode 0600, which appears when it is complete; one of its name is replaced.
+
+        Bits are clipped to the manifest's `vote_clip`. Confidences in [0, 1], float32, and label shares `[N, L]` are
+        there where its `cast` says so. Raises `InvalidValue` for votes of another shape or dtype than it says.
+        """
+        teachers, queries, labels = manifest.shape
+        require(
+            len(record_ids) == queries,
+            "len(record_ids)",
+            len(record_ids),
+            f"{queries}, one for each query",
+        )
+        require(
+            len(label_names) == labels,
+            "len(label_names)",
+            len(label_names),
+            f"{labels}, one for each label",
+        )
+        complete = (confidences is not None and label_shares is not None) == (
+            manifest.cast == "confidences"
+        )
+        require(
+            complete,
+            "cast",
+            manifest.cast,
+            "confidences and label shares where it says so, and only there",
+        )
+        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+            write_member(archive, "num_labels", np.array(labels, np.int64))
+            write_member(archive, "manifest", np.array(manifest.to_text()))
+            write_member(archive, "record_ids", np.asarray(record_ids))
+            write_member(archive, "label_names", np.array(label_names, np.str_))
+            write_votes(archive, bits(), manifest.shape, manifest.vote_clip)
+            if confidences is not None and label_shares is not None:
+                shares = np.asarray(label_shares, dtype="<f8")
+                require(
+                    shares.shape == (teachers, labels),
+                    "label_shares.shape",
+                    shares.shape,
+                    f"[{teachers}, L]",
+                )
+                write_member(archive, "label_shares", shares)
+                write_rows(
+                    archive,
+                    "confidences",
+                    manifest.shape,
+                    "<f4",
+                    whole_blocks(confidences(), manifest.shape),
+                )
+        return cls(Path(path), (manifest,), np.asarray(record_ids), tuple(label_names))
+
+    @classmethod
+    def open(cls, path: Path | str) -> VoteFile:
+        """Reads the head and checks that the votes are there; `bits` and `confidences` check what they say."""
+        with reading(path, _RULE, _REMEDY) as archive:
+            manifest = VoteManifest.from_text(str(read_member(archive, "manifest", kinds="U")))
+            record_ids = read_member(archive, "record_ids", kinds="iuU")
+            names = read_member(archive, "label_names", kinds="U")
+        store = VoteStore.open(path)
+        found = (
+            (store.num_teachers, store.num_queries, store.num_labels),
+            record_ids.shape,
+            names.shape,
+        )
+        if found != (manifest.shape, (manifest.num_queries,), (manifest.num_labels,)):
+            raise damaged(path, _RULE, "votes of another shape than its head says", _REMEDY)
+        return cls(Path(path), (manifest,), record_ids, tuple(names.tolist()))
+
+    def bits(self) -> Iterator[NDArray[np.bool_]]:
+        """Votes of teachers 0, 1, …, bool `[c, Q, L]` a block; each teacher keeps to the head's clip."""
+        clip = self.manifest.vote_clip
+        for block in VoteStore.open(self.path).blocks():
+            if clip is not None and (np.count_nonzero(block, axis=-1) > clip).any():
+                raise damaged(
+                    self.path, _RULE, f"more than vote_clip={clip} labels of a query", _REMEDY
+                )
+            yield block
+
+    def confidences(self) -> Iterator[NDArray[np.float32]]:
+        """Confidences of teachers 0, 1, …, float32 `[c, Q, L]` a block; the file has to hold them."""
+        shape = self.manifest.shape
+        rows = max(1, BLOCK_BYTES // (4 * shape[1] * shape[2]))
+        with reading(self.path, _RULE, _REMEDY) as archive:
+            if form_of(archive, "confidences", kinds="f") != (shape, np.dtype("<f4")):
+                raise ValueError("confidences of another shape than the head says")
+            for block in read_rows(archive, "confidences", rows, kinds="f"):
+                if not ((block >= 0) & (block <= 1)).all():  # NaN is neither
+                    raise damaged(self.path, _RULE, "confidences beyond [0, 1]", _REMEDY)
+                yield block
+
+    def label_shares(self) -> NDArray[np.float64]:
+        """Each teacher's share of its records with each label, `[N, L]`; the file has to hold them."""
+        with reading(self.path, _RULE, _REMEDY) as archive:
+            shares = read_member(archive, "label_shares", kinds="f")
+        teachers, _, labels = self.manifest.shape
+        if shares.shape != (teachers, labels) or not ((shares >= 0) & (shares <= 1)).all():
+            raise damaged(
+                self.path, _RULE, "label shares of another shape, or beyond [0, 1]", _REMEDY
+            )
+        return np.asarray(shares, dtype=np.float64)
+
+
+class SumFile(HoldersFile):
+    """How many teachers of some holders vote for each label of each query.
+
+    An .npz with `sum_heads` (the manifest of each holder, as JSON), `record_ids`, `label_names` and `counts` `[Q, L]`
+    in the shortest unsigned integers that hold the number of teachers. Equal sums give equal bytes.
+    """
+
+    @property
+    def num_teachers(self) -> int:
+        """The number of teachers behind the sum."""
+        return sum(head.num_teachers for head in self.heads)
+
+    @classmethod
+    def write(
+        cls,
+        path: Path | str,
+        heads: tuple[VoteManifest, ...],
+        counts: NDArray[np.int64],
+        *,
+        record_ids: NDArray[Any],
+        label_names: tuple[str, ...],
+    ) -> Self:
+        """Writes a file of mode 0600, which appears when it is complete; one of its name is replaced."""
+        made = cls(Path(path), tuple(heads), np.asarray(record_ids), tuple(label_names))
+        dtype = np.min_scalar_type(made.num_teachers)
+        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+            write_member(
+                archive, "sum_heads", np.array([head.to_text() for head in made.heads], np.str_)
+            )
+            write_member(archive, "record_ids", made.record_ids)
+            write_member(archive, "label_names", np.array(made.label_names, np.str_))
+            write_member(archive, "counts", made._possible(counts).astype(dtype))
+        return made
+
+    @classmethod
+    def open(cls, path: Path | str) -> Self:
+        """Reads the head and checks that the counts are there; `counts` checks what they say."""
+        with reading(path, _SUM_RULE, _SUM_REMEDY) as archive:
+            heads, names = (
+                read_member(archive, name, kinds="U") for name in ("sum_heads", "label_names")
+            )
+            ids = read_member(archive, "record_ids", kinds="iuU")
+            manifests = tuple(VoteManifest.from_text(text) for text in heads.tolist())
+            shape, _ = form_of(archive, "counts", kinds="u")
+        good = len(manifests) > 0 and shape == (len(ids), len(names))
+        if not good or any((head.num_queries, head.num_labels) != shape for head in manifests):
+            raise damaged(
+                path, _SUM_RULE, "counts of another shape than its heads say", _SUM_REMEDY
+            )
+        return cls(Path(path), manifests, ids, tuple(names.tolist()))
+
+    def counts(self) -> NDArray[np.unsignedinteger[Any]]:
+        """`[Q, L]`, none of them more than there are teachers."""
+        with reading(self.path, _SUM_RULE, _SUM_REMEDY) as archive:
+            return self._possible(read_member(archive, "counts", kinds="u"))
+
+    def _possible(self, counts: NDArray[Any]) -> NDArray[Any]:
+        within = (counts <= self.num_teachers) & (counts >= 0)
+        require_entries(
+            "counts", within, f"at most {self.num_teachers}, the teachers that are in them"
+        )
+        return counts
+
+
+def is_vote_file(path: Path | str) -> bool:
+    """Tells whether a file has a manifest of `pate-vote`, damaged or not."""
+    return holds_member(path, "manifest")
+
+
+def is_sum_file(path: Path | str) -> bool:
+    """Tells whether a file has sums of `pate-release`, damaged or not."""
+    return holds_member(path, "sum_heads")
+
+
+def is_whole_archive(path: Path) -> bool:
+    """Tells whether a file is an .npy file, or an archive that ends where it should."""
+    try:
+        with path.open("rb") as file:
+            return is_array_file(file.read(6)) or zipfile.is_zipfile(path)
+    except OSError:
+        return False

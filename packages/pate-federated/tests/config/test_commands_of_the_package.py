@@ -1,0 +1,80 @@
+"""The commands and the aggregator that the package brings: found by entry points, composed, explained and refused."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf
+
+from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
+from pate.config.help_page import settings_of_parts
+from pate.config.schema import PATHS, command_schema, members, settings_page
+from pate.package_commands import package_commands
+from pate_federated import DistributedVotes
+from pate_federated.commands import VOTE
+from tests.e2e.commands import refused
+
+COMMANDS = ("release", "student", "vote")
+MODULES = ("release", "pate_federated.cli.student", "pate_federated.cli.vote")
+Composed = Callable[..., DictConfig]
+
+
+@pytest.fixture
+def composed() -> Iterator[Composed]:
+    register_configs()
+    with initialize_config_dir(str(VOTE.folder), version_base="1.3"):
+        yield lambda command, *words: compose(command, list(words))
+
+
+def test_the_entry_points_name_the_commands() -> None:
+    assert sorted(package_commands()) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_composes_with_members_of_the_core(command: str, composed: Composed) -> None:
+    config = composed(command)
+    assert set(config) <= set(command_schema(command).__dataclass_fields__)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_setting_is_explained(command: str) -> None:
+    page = settings_page(command)
+    for name in command_schema(command).__dataclass_fields__:
+        if name not in ("accountant", "aggregator", "data", "engine", "features", "teacher"):
+            assert f"{name} " in page or f"{name}\n" in page or name == "student"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_setting_that_names_a_file_is_a_path(command: str) -> None:
+    fields = set(command_schema(command).__dataclass_fields__)
+    endings = ("dir", "file", "ledger", "output", "queries", "question", "mailbox", "sum")
+    files = {field for field in fields if field.split("_")[-1] in endings}
+    assert files - {"num_queries"} <= PATHS
+
+
+def test_settings_of_the_chosen_data_are_explained(composed: Composed) -> None:
+    page = settings_of_parts(composed("vote", "data=table"))
+    (line,) = [line for line in page.splitlines() if line.split()[:1] == ["data.label_separator"]]
+    assert "what stands between labels" in line
+
+
+def test_a_refused_number_of_teachers_is_named_as_pate_vote_is_given_it(composed: Composed) -> None:
+    setting = VOTE.spelling.setting("num_teachers")
+    assert OmegaConf.select(composed("vote"), setting) is not None
+
+
+def test_the_aggregator_is_a_member_of_its_group() -> None:
+    assert "distributed_votes" in members("aggregator")
+    register_configs()
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        node = compose("account", ["aggregator=distributed_votes"]).aggregator
+    made = build_aggregator(node, adjacency="replace_one")
+    assert made == DistributedVotes(noise_std=100.0, num_holders=4)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_file_that_is_no_settings_is_refused_in_a_line(module: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_bytes(b"a: 1\nb: [\nc: 2\n")
+    said = refused(module, "--config-dir", str(tmp_path), "--config-name", "mine")
+    assert said.startswith(f"file={tmp_path / 'mine.yaml'}: expected settings in YAML")

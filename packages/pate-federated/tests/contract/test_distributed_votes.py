@@ -1,0 +1,31 @@
+"""`DistributedVotes` keeps what every aggregator promises."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pate_federated.distributed_votes import DistributedVotes
+from tests.contract.case import Case
+from tests.contract.promises import keep, promises
+
+PLAIN = Case("distributed", DistributedVotes(noise_std=3.0, num_holders=4), refuses=False)
+WITH_DROPOUTS = Case(
+    "distributed_with_dropouts",
+    DistributedVotes(noise_std=3.0, num_holders=5, max_dropouts=1, max_colluders=2),
+    refuses=False,
+)
+
+
+@pytest.mark.parametrize(("promise", "values"), list(promises(PLAIN)))
+def test_promises_are_kept(
+    promise: Callable[..., None], values: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    keep(promise, PLAIN, values, request)
+
+
+@pytest.mark.parametrize(("promise", "values"), list(promises(WITH_DROPOUTS)))
+def test_promises_are_kept_with_dropouts_and_colluders(
+    promise: Callable[..., None], values: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    keep(promise, WITH_DROPOUTS, values, request)

@@ -1,0 +1,34 @@
+"""What several files of runs between holders share."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pate.aggregators import GaussianVotes
+from small_federation.stages import Votes, cast, holder_plan
+from tests.e2e.small_run import HOLDERS, seeded_plan, without_pictures
+
+FORMS: dict[str, dict[str, Any]] = {
+    "bits": {},
+    "confidences": {"cast": "confidences"},
+    "clipped": {"vote_clip": 2},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_pictures() -> Iterator[None]:
+    with without_pictures():
+        yield
+
+
+@pytest.fixture(scope="session")
+def votes(tmp_path_factory: pytest.TempPathFactory) -> Votes:
+    """The vote files of all holders of the small run, of each form; nothing of them depends on an aggregator."""
+    plan = seeded_plan(GaussianVotes(noise_std=1.0))
+    made = Votes()
+    for name, changes in FORMS.items():
+        plans = (holder_plan(plan, number, **changes) for number in range(1, HOLDERS + 1))
+        folder = tmp_path_factory.mktemp(name)
+        made[name] = [cast(each, folder) for each in plans]
+    return made

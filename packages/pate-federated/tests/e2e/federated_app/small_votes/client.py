@@ -1,0 +1,14 @@
+"""A holder's side: where it keeps its teachers is said by its own environment."""
+
+import os
+from pathlib import Path
+
+from pate_federated.flower import holder_app
+from small_federation.exchange import SmallHolders
+from small_federation.stages import deployed_plan
+
+HOLDERS = int(os.environ.get("SMALL_HOLDERS", "3"))
+
+app = holder_app(
+    SmallHolders(Path(os.environ.get("SMALL_FOLDER", "holders")), HOLDERS, deployed_plan(HOLDERS))
+)

@@ -1,0 +1,23 @@
+"""The aggregator's side: folder and number of holders come from the run's configuration."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pate_federated.flower import release_app
+from small_federation.exchange import small_release
+from small_federation.stages import deployed_plan
+
+SECONDS = float(os.environ.get("SMALL_SECONDS", "120"))
+
+
+def made(context: Any) -> Any:
+    said = context.run_config
+    folder = Path(str(said["folder"]))
+    holders = int(said["holders"])
+    return small_release(
+        deployed_plan(holders), folder, holders, max_absent=int(said["max-absent"])
+    )
+
+
+app = release_app(made, seconds=SECONDS, connect_seconds=SECONDS)

@@ -1,0 +1,104 @@
+"""Three holders and a server as processes of their own, with TLS between them; some are killed."""
+
+import os
+import shutil
+import signal
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from small_federation.deployment import Deployment, connected
+from small_federation.stages import deployed_plan
+from tests.e2e.small_run import charges, release_bytes, run_until_released
+
+pytest.importorskip("flwr", reason="Flower is not installed: the extra flower")
+pytest.importorskip(
+    "cryptography", reason="certificates for the test need it; it comes with Flower"
+)
+
+HOLDERS = 3
+SUBMISSIONS = 6
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with Deployment(tmp_path_factory.mktemp("federation"), HOLDERS, seconds=60) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return run_until_released(deployed_plan(HOLDERS), tmp_path_factory.mktemp("train") / "train")
+
+
+def send(federation: Deployment, folder: Path) -> None:
+    sent = federation.run(folder)
+    assert sent.returncode == 0, sent.stderr
+
+
+def finished(federation: Deployment, folder: Path, seconds: float, *, seen: bool = False) -> bool:
+    """Waits for the release, or until the server's app, which was seen or will be, has ended without one."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if (folder / "release" / "manifest.json").exists():
+            return True
+        running = bool(federation.apps(federation.link))
+        if seen and not running:
+            time.sleep(1)
+            return (folder / "release" / "manifest.json").exists()
+        seen |= running
+        time.sleep(0.5)
+    return False
+
+
+def test_a_deployment_releases_what_train_does(federation: Deployment, expected: bytes) -> None:
+    folder = federation.folder / "whole"
+    send(federation, folder)
+    assert finished(federation, folder, 240), federation.log("link")[-3000:]
+    assert release_bytes(folder / "release") == expected
+    assert len(charges(folder / "release")) == 1
+
+
+def test_connections_are_encrypted_under_the_authority_of_the_federation(
+    federation: Deployment,
+) -> None:
+    known = ssl.create_default_context(cafile=str(federation.folder / "ca.pem"))
+    with (
+        connected(federation.port) as plain,
+        known.wrap_socket(plain, server_hostname="localhost") as secured,
+    ):
+        assert secured.version() in ("TLSv1.2", "TLSv1.3")
+    with connected(federation.port) as plain, pytest.raises(ssl.SSLCertVerificationError):
+        ssl.create_default_context().wrap_socket(plain, server_hostname="localhost")
+
+
+@pytest.mark.parametrize("victim", ["holder", "server"])
+def test_a_killed_app_ends_with_the_same_and_one_charge(
+    victim: str, federation: Deployment, expected: bytes
+) -> None:
+    """Sent in, killed, and sent in again until it is finished; it may refuse on the way."""
+    folder = federation.folder / f"killed-{victim}"
+    shutil.rmtree(federation.folder / "holders", ignore_errors=True)
+    send(federation, folder)
+    owner = federation.link if victim == "server" else federation.nodes[1]
+    until = time.monotonic() + 60
+    while not federation.apps(owner) and time.monotonic() < until:
+        time.sleep(0.1)
+    time.sleep(2)
+    for number in federation.apps(owner):
+        with suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
+    done = finished(federation, folder, 2 * federation.seconds + 60, seen=victim == "server")
+    for _ in range(SUBMISSIONS):
+        if done:
+            break
+        assert len(charges(folder / "release")) <= 1
+        federation.run(folder)
+        done = finished(federation, folder, 2 * federation.seconds + 60)
+    assert done, federation.log("link")[-3000:]
+    assert release_bytes(folder / "release") == expected
+    assert len(charges(folder / "release")) == 1

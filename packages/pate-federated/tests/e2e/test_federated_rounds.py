@@ -1,0 +1,350 @@
+"""Holders without a network: the release of `pate-train`, absences, killed servers; one price and one charge."""
+
+import shutil
+import warnings
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.aggregators import GaussianVotes
+from pate.errors import InvalidValue
+from pate.files.disk import make_folder
+from pate.models import ConvexTeacher, KernelTeacher, SequentialEngine
+from pate.run.plan import Plan
+from pate_federated import Contribution, Question, Roll, RoundsOfHolders, answer_question
+from pate_federated.distributed_votes import DistributedVotes
+from pate_federated.holder import answer, votes_path
+from pate_federated.summed_release import HolderSum, Summed
+from pate_federated.vote_casting import HolderPlan
+from small_federation.exchange import (
+    Exchanges,
+    SmallHolders,
+    rounds_plan,
+    small_release,
+    small_request,
+    small_rounds,
+    summed_release,
+)
+from small_federation.stages import Votes, killed_at, require_the_same, student
+from tests.e2e.shipped_aggregators import form_for, shipped
+from tests.e2e.small_run import (
+    HOLDERS,
+    NUM_TEACHERS,
+    SEED,
+    SilentMonitor,
+    charges,
+    release_bytes,
+    run_until,
+    run_until_released,
+    seeded_plan,
+    small_dataset,
+)
+from tests.refusals import Refusal, refused
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("train") / "train"
+    run_until(rounds_plan(), folder, "training the majority")
+    return folder
+
+
+def rounds_in(
+    folder: Path, plan: Plan | None = None, *, spoil: Any = None, max_absent: int = 0
+) -> tuple[RoundsOfHolders, Exchanges]:
+    """A server, and its exchange with holders, whose teachers stay where they were."""
+    made = small_rounds(plan or rounds_plan(), folder, max_absent=max_absent)
+    return made, Exchanges(
+        SmallHolders(folder / "holders", HOLDERS, plan or rounds_plan()), made.roll, spoil
+    )
+
+
+def test_rounds_of_holders_release_and_teach_what_train_does(whole: Path, tmp_path: Path) -> None:
+    made, exchange = rounds_in(tmp_path)
+    made.run(exchange, SilentMonitor())
+    assert len(charges(tmp_path / "release")) == 1  # for the prevalence and all rounds
+    student(rounds_plan(), tmp_path / "release")
+    require_the_same(whole, tmp_path / "release")
+    kernel = rounds_plan(teacher=KernelTeacher())
+    made, exchange = rounds_in(tmp_path / "kernel", kernel)
+    made.run(exchange)
+    train = tmp_path / "whole" / "train"
+    assert release_bytes(tmp_path / "kernel" / "release") == run_until_released(kernel, train)
+
+
+def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
+    """Two places with 480 records each: they release nearly what a run with 960 teachers does."""
+    plan = rounds_plan(teacher=KernelTeacher(), num_teachers=None, target_epsilon=3.0)
+    whole = small_dataset()
+    shares = {"north": slice(0, 480), "south": slice(480, 960)}
+
+    def holder(name: str) -> tuple[HolderPlan, Path]:
+        made = HolderPlan(
+            load_dataset=lambda: replace(whole, private=whole.private.take(shares[name])),
+            teacher=KernelTeacher(),
+            num_teachers=None,
+            engine=SequentialEngine(),
+            holder=name,
+            settings={"holder": name},
+        )
+        make_folder(tmp_path / name)
+        return made, tmp_path / name
+
+    made = replace(small_rounds(plan, tmp_path), roll=Roll({"north": 480, "south": 480}, 0))
+    terms = made.run(Exchanges(holder, made.roll))
+    assert terms.num_teachers == 960
+    with np.load(tmp_path / "release" / "release" / "release.npz") as arrays:
+        labels = whole.public.labels[: len(arrays["labels"])]
+        assert (arrays["labels"] == labels).mean() > 0.85
+    few = replace(small_rounds(plan, tmp_path / "few"), roll=Roll({"north": 480, "south": 12}, 0))
+    with refused("absent holders", 1, "num_teachers=480: expected 12"):
+        few.run(Exchanges(holder, few.roll))
+
+
+@pytest.mark.parametrize(
+    ("plan", "refusal"),
+    [
+        (
+            seeded_plan(GaussianVotes(noise_std=1.0)),
+            refused("aggregator", rule="centered_votes in"),
+        ),
+        (
+            rounds_plan(holders=None, teacher=ConvexTeacher()),
+            refused("absent holders", 4, "teacher=ConvexTeacher"),
+        ),
+        (
+            rounds_plan(holders=None, teacher=KernelTeacher(nonlinear=True)),
+            refused("absent holders", 4, "teacher.nonlinear=true"),
+        ),
+    ],
+)
+def test_what_holders_cannot_do_in_rounds_is_refused_before_the_charge(
+    plan: Plan, refusal: Refusal, tmp_path: Path
+) -> None:
+    made, exchange = rounds_in(tmp_path, plan)
+    with refusal:
+        made.run(exchange)
+    assert not charges(tmp_path / "release")
+
+
+def test_a_server_that_is_killed_anywhere_goes_on_with_the_same_bytes(
+    whole: Path, tmp_path: Path
+) -> None:
+    killed = 0
+    (_, exchange) = rounds_in(tmp_path)
+    for number in range(3, 60, 7):
+        made, _ = rounds_in(tmp_path / str(number))
+        killed += killed_at(number, lambda made=made: made.run(exchange), after=bool(number % 2))
+        made.run(exchange)
+        assert release_bytes(made.output_dir) == release_bytes(whole)
+        assert len(charges(made.output_dir)) == 1
+    assert killed >= 3
+
+
+def without(kind: str, holder: str) -> Any:
+    """Has one holder fail at questions of a kind, from the second of them on."""
+    seen: list[str] = []
+
+    def spoil(question: Question, name: str) -> Contribution | None:
+        if question.kind != kind or name != holder:
+            return None
+        seen.append(question.digest)
+        return (
+            Contribution(name, problem="its app failed (RuntimeError)")
+            if len(set(seen)) > 1
+            else None
+        )
+
+    return spoil
+
+
+def test_a_holder_that_fails_between_rounds_adds_nothing_and_costs_nothing(
+    whole: Path, tmp_path: Path
+) -> None:
+    monitor = SilentMonitor()
+    (made, exchange) = rounds_in(tmp_path, spoil=without("moments", "3"), max_absent=1)
+    terms = made.run(exchange, monitor)
+    assert "holder=3: its app failed (RuntimeError)" in monitor.lines
+    present = [
+        sorted(np.load(path)["holders"].tolist()) for path in made.inbox.glob("moments-*.npz")
+    ]
+    assert sorted(present) == [["1", "2", "3", "4"], ["1", "2", "4"]]
+    # the second round had fewer teachers in it
+    assert release_bytes(tmp_path / "release") != release_bytes(whole)
+    assert (
+        charges(tmp_path / "release")[0]["epsilon"]
+        == charges(whole)[0]["epsilon"]
+        <= terms.privacy.epsilon
+    )
+    assert terms.num_teachers == 24
+
+
+def test_a_holder_that_is_late_for_the_opening_may_answer_the_rounds(tmp_path: Path) -> None:
+    def late(question: Question, name: str) -> Contribution | None:
+        if name != "2" or question.kind != "opening":
+            return None
+        answer_question(exchange.plans(name)[0], question, exchange.plans(name)[1])
+        return Contribution(name, problem="no answer within 5 s")
+
+    made, exchange = rounds_in(tmp_path, spoil=late, max_absent=1)
+    made.run(exchange)
+    present = [sorted(np.load(path)["holders"].tolist()) for path in made.inbox.glob("*-*.npz")]
+    assert present == [["1", "2", "3", "4"]] * 5
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_too_many_absences_stop_a_round_that_the_same_call_asks_again(
+    lost: bool, whole: Path, tmp_path: Path
+) -> None:
+    """That round alone, also where sums are lost: one that was released is read back from the ledger."""
+    made, exchange = rounds_in(tmp_path, spoil=without("moments", "3"))
+    with refused("absent holders", 1, "holder=3:"):
+        made.run(exchange)
+    assert len(charges(tmp_path / "release")) == 1  # and nothing is published
+    assert not (tmp_path / "release" / "release" / "release.npz").exists()
+    for each in made.inbox.glob("moments-*.npz") if lost else ():
+        each.unlink()
+    _, again = rounds_in(tmp_path)
+    made.run(again)
+    assert again.asked == ["moments"]
+    assert release_bytes(tmp_path / "release") == release_bytes(whole)
+    assert len(charges(tmp_path / "release")) == 1
+    (tmp_path / "release" / "manifest.json").unlink()
+    shutil.rmtree(made.inbox)
+    with refused("data", "another"):
+        made.run(again)
+
+
+PLAN = seeded_plan(GaussianVotes(noise_std=1.0))
+NAMES = [str(number) for number in range(1, HOLDERS + 1)]
+NOISE = DistributedVotes(noise_std=2.0, num_holders=HOLDERS, max_dropouts=1)
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("homes")
+    for name in NAMES:
+        plan, own = SmallHolders(folder, HOLDERS, PLAN)(name)
+        answer(plan, small_request(), own)
+    return folder
+
+
+def answers(homes: Path) -> list[Contribution]:
+    return [
+        Contribution(name, votes_path(small_request(), homes / name).read_bytes()) for name in NAMES
+    ]
+
+
+@pytest.fixture(scope="module")
+def expected(homes: Path) -> bytes:
+    small_release(PLAN, homes.parent / "whole").run(lambda: answers(homes))
+    return release_bytes(homes.parent / "whole" / "release")
+
+
+def test_a_server_killed_at_any_file_goes_on_to_the_same(
+    homes: Path, expected: bytes, tmp_path: Path
+) -> None:
+    kills = 0
+    folder = tmp_path / "killed"
+    for number in count(1):
+        go = partial(small_release(PLAN, folder).run, partial(answers, homes))
+        killed = [killed_at(number, go, after=after) for after in (False, True)]
+        kills += sum(killed)
+        go()
+        assert (release_bytes(folder / "release"), len(charges(folder / "release"))) == (
+            expected,
+            1,
+        )
+        shutil.rmtree(folder)
+        if not killed[0]:
+            break
+    assert kills >= 20
+
+
+def test_once_votes_are_complete_nobody_is_asked_again(
+    homes: Path, expected: bytes, tmp_path: Path
+) -> None:
+    folder = tmp_path / "killed"
+    made = small_release(PLAN, folder, max_absent=1)
+    for number in range(1, 40):
+        if not killed_at(number, lambda: made.run(lambda: answers(homes)), after=True):
+            break
+        if (folder / "inbox" / "collected.json").exists():
+            break
+    assert not (folder / "release" / "release" / "release.npz").exists()
+    made.run(lambda: pytest.fail("holders were asked again"))
+    assert (release_bytes(folder / "release"), len(charges(folder / "release"))) == (expected, 1)
+
+
+def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
+    homes: Path, tmp_path: Path
+) -> None:
+    """Whoever dies between the holders' answer and the file of their sum loses it: they answer once."""
+    ended = {"released": 0, "refused": 0}
+    for number in range(1, 30):
+        folder = tmp_path / f"try-{number}"
+        shutil.copytree(homes, folder / "homes")
+        made = summed_release(seeded_plan(NOISE, target_epsilon=None), folder)
+        go = partial(
+            made.run, partial(summed, folder / "homes", HolderSum(made.terms, NOISE, seed=SEED))
+        )
+        if not killed_at(number, go, after=number % 2 == 0):
+            break
+        try:
+            go()
+            ended["released"] += 1
+        except InvalidValue as error:
+            assert "was not answered before" in str(error)
+            assert not (folder / "release" / "release" / "release.npz").exists()
+            ended["refused"] += 1
+        assert len(charges(folder / "release")) == 1
+        shutil.rmtree(folder)
+    assert ended["released"] >= 5 and ended["refused"] >= 1, ended
+
+
+def summed(homes: Path, own: HolderSum) -> Summed:
+    plans = SmallHolders(homes, HOLDERS, PLAN)
+    total = np.zeros((1, 1))
+    for name in NAMES:
+        plan, folder = plans(name)
+        total = total + own.numbers(
+            plan, small_request(), votes_path(small_request(), folder), folder
+        )
+    return total.astype(np.int64), tuple(NAMES)
+
+
+def test_a_release_that_is_refused_for_absence_charges_nothing(homes: Path, tmp_path: Path) -> None:
+    made = small_release(PLAN, tmp_path)
+    with refused("absent holders", 1):
+        made.run(lambda: answers(homes)[1:])
+    assert not charges(tmp_path / "release")
+    made.run(lambda: answers(homes))
+    assert len(charges(tmp_path / "release")) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gaussian_votes", "gnmax", "powerset_gnmax", "centered_votes", "stable_top_k_not_prior"],
+)
+def test_a_holder_that_is_absent_changes_no_price(name: str, votes: Votes, tmp_path: Path) -> None:
+    """At the price and for the T that hold when all are present."""
+    aggregator = shipped(name)
+    terms = []
+    form = form_for(aggregator)
+    sent = [Contribution(path.stem, path.read_bytes()) for path in votes[form]]
+    asked = {"cast": "confidences"} if form == "confidences" else {}
+    for present in (HOLDERS, HOLDERS - 1):
+        made = small_release(
+            seeded_plan(aggregator), tmp_path / str(present), max_absent=1, **asked
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            terms.append(made.run(lambda present=present: sent[:present]))
+    assert terms[0].privacy == terms[1].privacy
+    assert terms[0].num_teachers == terms[1].num_teachers == NUM_TEACHERS
+    assert terms[0].release.num_queries == terms[1].release.num_queries

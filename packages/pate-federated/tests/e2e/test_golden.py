@@ -1,0 +1,16 @@
+"""A golden run of `distributed_votes`: a small seeded run releases and charges what was written down."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.golden_runs import differences, run_aggregator, write_data
+
+GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+def test_a_run_leaves_what_was_written_down(tmp_path: Path) -> None:
+    data = write_data(tmp_path)
+    assert differences(GOLDEN, run_aggregator("distributed_votes", data, tmp_path)) == []

@@ -1,0 +1,23 @@
+"""One staircase: at a seed holders, an aggregator and a student apart give the release and the student of a run."""
+
+from pathlib import Path
+
+import pytest
+
+from pate.config.schema import members
+from small_federation.stages import Votes, release, release_plan, require_the_same, student
+from tests.e2e.shipped_aggregators import form_for, shipped
+from tests.e2e.small_run import charges, run_until, seeded_plan
+
+
+@pytest.mark.parametrize("name", [*members("aggregator"), "clipped_votes aggregator.norm=l1"])
+def test_every_aggregator_releases_and_teaches_the_same_by_holders(
+    name: str, votes: Votes, tmp_path: Path
+) -> None:
+    plan = seeded_plan(shipped(name))
+    run_until(plan, tmp_path / "train", "training the majority")
+    apart = tmp_path / "holders" / "apart"  # one seed draws once in a ledger
+    release(release_plan(plan), votes[form_for(plan.aggregator)], apart)
+    student(plan, apart)
+    require_the_same(tmp_path / "train", apart)
+    assert charges(tmp_path / "train")[0]["event"] == charges(apart)[0]["event"]

@@ -1,0 +1,337 @@
+"""pate-vote, pate-release and pate-student as commands: holders with files of their own, and what is refused."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pate
+from pate.accounting import SharedLedger
+from tests.e2e.commands import call, refused, succeeded
+from tests.e2e.small_run import contents, small_dataset
+
+VOTE = "pate_federated.cli.vote"
+STUDENT = "pate_federated.cli.student"
+TEACHER = ("teacher.device=cpu", "teacher.num_teachers=12")
+RELEASE = (
+    "aggregator=gaussian_votes",
+    "aggregator.noise_std=2",
+    "noise=given",
+    "allow_useless=true",
+)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A private file for each of two holders, the public samples, and votes of both."""
+    folder = tmp_path_factory.mktemp("places")
+    data = small_dataset()
+    for place, rows in (("north", slice(0, 480)), ("south", slice(480, 960))):
+        part = data.private.take(rows)
+        np.savez(
+            folder / f"{place}.npz",
+            label_names=np.array(data.label_names),
+            inputs=part.inputs,
+            labels=part.labels,
+            ids=part.record_ids,
+            groups=part.group_ids,
+        )
+    public = {
+        "inputs": data.public.inputs,
+        "ids": data.public.record_ids,
+        "label_names": np.array(data.label_names),
+    }
+    np.savez(folder / "public.npz", **public)
+    np.savez(folder / "others.npz", **(public | {"inputs": data.public.inputs + np.float32(1)}))
+    for place in ("north", "south"):
+        result = succeeded(*vote(folder, place))
+        assert "no epsilon covers it. It has mode 0600" in result.stdout
+    return folder
+
+
+def vote(
+    folder: Path, place: str, *changes: str, queries: str = "public", output: str = "votes"
+) -> tuple[str, ...]:
+    given = (
+        f"data.private={folder / place}.npz",
+        f"queries={folder / queries}.npz",
+        "num_queries=40",
+    )
+    output = f"output={folder / output / place}.npz"
+    return (VOTE, f"holder={place}", "data=arrays", *given, *TEACHER, output, *changes)
+
+
+def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    ledger = tmp_path / "ledger.db"
+    public = f"queries={files / 'public.npz'}"
+    words = (f"votes={files}/votes/*.npz", *RELEASE, f"ledger={ledger}", f"output_dir={folder}")
+    assert (
+        "40 of 40 queries answered, 5 labels, by 2 holders, 24 teachers"
+        in succeeded("release", *words).stdout
+    )
+    for given, said in (
+        (("release=???",), "release=???"),
+        ((f"release={files}",), "queries=None: expected queries=FILE or data=NAME"),
+        ((f"release={tmp_path}", public), "expected the folder that pate-release wrote"),
+        ((f"release={folder}", f"queries={files / 'others.npz'}"), "queries=others"),
+        (
+            (f"release={folder}", "queries=public.csv"),
+            "expected the file of pate-schema beside a table",
+        ),
+    ):
+        assert said in refused(STUDENT, *given)
+    assert (folder / "release" / "terms.json").exists()
+    succeeded(STUDENT, f"release={folder}", public)
+    assert pate.load(folder / "release").labels == small_dataset().label_names
+    names = {path.name for path in (folder / "release").iterdir()}
+    texts = {
+        "README.md",
+        "privacy_card.md",
+        "config.yaml",
+        "schema.json",
+        "privacy.json",
+        "manifest.json",
+    }
+    assert names == {"release.npz", "student", *texts}
+    settings = (folder / "release" / "config.yaml").read_text()
+    assert "num_teachers: 24" in settings
+    assert str(files) not in settings
+    assert "nothing was drawn or spent again" in call("release", *words).stderr
+    assert len(SharedLedger.stored(ledger).entries) == 1
+
+
+def test_wrong_votes_are_one_line_each_and_leave_nothing_behind(
+    files: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "votes"
+    folder = tmp_path / "many"
+    shutil.copytree(files / "votes", own)
+    both = f"{own}/*.npz"
+
+    def said(votes: object, *changes: str) -> str:
+        text = refused("release", f"votes={votes}", *RELEASE, f"output_dir={folder}", *changes)
+        assert not folder.exists()
+        return text
+
+    assert "no file has this name" in said(f"{tmp_path}/none/*.npz")
+    assert "votes=???: expected a vote file of each holder" in said("???")
+    assert "25 teachers in all vote files: expected 24, which these files hold" in said(
+        both, "num_teachers=25"
+    )
+    shutil.copy(own / "north.npz", own / "west.npz")
+    assert "holder=north: expected each holder once" in said(both)
+    (own / "west.npz").write_bytes((own / "north.npz").read_bytes()[:-400])
+    assert "west.npz: expected a whole vote file, as pate-vote writes it" in said(both)
+    (own / "west.npz").unlink()
+    succeeded(*vote(files, "south", queries="others", output="odd"))
+    assert "queries=others: expected the queries that" in said(
+        f"[{own}/north.npz,{files}/odd/south.npz]"
+    )
+    np.save(own / "foreign.npy", np.zeros((3, 40, 5), dtype=np.bool_))
+    assert "expected files of pate-vote alone" in said(f"[{own}/north.npz,{own}/foreign.npy]")
+    (tmp_path / "other.jsonl").write_text("no ledger\n")
+    assert "other.jsonl" in said(both, f"ledger={tmp_path / 'other.jsonl'}")
+
+
+def test_wrong_holders_are_one_line_each_and_a_finished_vote_is_not_cast_again(
+    files: Path, tmp_path: Path
+) -> None:
+    whole = (VOTE, f"output={tmp_path}/v.npz", "holders=4")
+    file = tmp_path / "v.npz"
+    changes = (f"output={file}", f"output_dir={tmp_path}/work")
+    for words, said in (
+        ((VOTE, f"output={file}"), "holder=???: expected the name of this place"),
+        ((VOTE, "holder=a"), "output=???"),
+        ((*whole, "holder=a", "seed=1"), "holder=a: expected a number in 1..4"),
+        ((*whole, "holder=5", "seed=1"), "holder=5: expected a number in 1..4"),
+        ((*whole, "holder=1"), "seed=None: expected a number beside holders="),
+        (
+            (*whole, "holder=1", "seed=1", "teacher=kernel"),
+            "teacher=KernelTeacher: expected teachers that vote yes",
+        ),
+        (
+            vote(files, "north", "num_queries=9999", *changes),
+            "num_queries=9999: expected at most 140",
+        ),
+        (
+            vote(files, "north", "teacher.num_teachers=999", *changes),
+            "num_teachers=999: expected at most 480",
+        ),
+        (
+            vote(files, "north", "cast=words", *changes),
+            "cast=words: expected one of bits, confidences",
+        ),
+    ):
+        assert said in refused(*words)
+    file.write_bytes(b"somebody's")
+    assert "output=" in refused(*vote(files, "north", *changes))
+    assert file.read_bytes() == b"somebody's"
+    shutil.copytree(files, tmp_path / "own")
+    refused(*vote(tmp_path / "own", "north"))  # the folder is of another private file's path
+    path = files / "votes" / "north.npz"
+    content = path.read_bytes()
+    assert "nothing was trained or asked again" in call(*vote(files, "north")).stderr
+    path.write_bytes(content[:-1] + b"x")
+    assert "expected the file as this command left it" in refused(*vote(files, "north"))
+    path.write_bytes(content)
+
+
+def test_votes_of_another_project_become_a_published_model_in_two_commands(
+    files: Path, tmp_path: Path
+) -> None:
+    data = small_dataset()
+    counts = np.round(data.public.labels[:40] * 180 + 35).astype(np.int64)
+    np.save(tmp_path / "histogram.npy", counts)
+    folder = tmp_path / "theirs"
+    given = (
+        f"votes={tmp_path}/histogram.npy",
+        "num_teachers=250",
+        "name=theirs",
+        f"output_dir={folder}",
+    )
+    succeeded(
+        "release", *given, "layout=histogram", "aggregator=gaussian_votes", "target_epsilon=20"
+    )
+    with np.load(folder / "release" / "release.npz") as found:
+        assert found["labels"].shape == (40, 5)
+        assert found["label_names"][0] == "label_0"
+    np.savez(tmp_path / "numbers.npz", inputs=data.public.inputs)
+    succeeded(STUDENT, f"release={folder}", f"queries={tmp_path}/numbers.npz")
+    assert pate.load(folder / "release").form.name == "theirs"
+    card = (folder / "release" / "privacy_card.md").read_text()
+    assert "| data set | theirs |" in card
+    assert "holders" not in card, "whose teachers they are is not known"
+    bits = refused(
+        "release",
+        *given[:-1],
+        "layout=histogram",
+        "aggregator=powerset_gnmax",
+        f"output_dir={tmp_path}/x",
+    )
+    assert "counts do not say what one teacher votes for" in bits
+
+
+def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    names = ("age", "dose", "days", "patient", "ill")
+    for place, count, width in (("a", 60, 5), ("b", 60, 5), ("public", 50, 3)):
+        cells = rng.standard_normal((count, 3))
+        rows = np.column_stack([cells, np.arange(count) // 2, cells[:, 0] > 0])[:, :width]
+        form = ["%.3f", "%.3f", "%.3f", "%d", "%d"][:width]
+        heading = ",".join(names[:width])
+        np.savetxt(tmp_path / f"{place}.csv", rows, form, ",", header=heading, comments="")
+    schema = f"schema={tmp_path / 'schema.yaml'}"
+    queries = f"queries={tmp_path / 'public.csv'}"
+    succeeded("schema", f"data={tmp_path / 'public.csv'}", f"output={tmp_path / 'schema.yaml'}")
+    for place in ("a", "b"):
+        roles = (
+            f"data.private={tmp_path / place}.csv",
+            "data.labels=[ill]",
+            "data.group=patient",
+            f"data.{schema}",
+        )
+        given = (
+            "data=table",
+            *roles,
+            queries,
+            "num_queries=20",
+            "teacher.num_teachers=5",
+            "teacher.device=cpu",
+        )
+        succeeded(VOTE, f"holder={place}", *given, f"output={tmp_path / 'votes' / place}.npz")
+    succeeded(
+        "release", f"votes={tmp_path}/votes/*.npz", *RELEASE, f"output_dir={tmp_path / 'many'}"
+    )
+    succeeded(STUDENT, f"release={tmp_path / 'many'}", queries, f"table_{schema}")
+    model = pate.load(tmp_path / "many" / "release")
+    assert model.predict({"age": [1.5], "dose": [0.0], "days": [0.0]}).shape == (1, 1)
+
+
+def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
+    mail = tmp_path / "mail"
+    many = tmp_path / "many"
+    given = (
+        "roll={north: 12, south: 12}",
+        f"mailbox={mail}",
+        f"queries={files / 'public.npz'}",
+        "num_queries=40",
+    )
+    terms = (
+        "aggregator=centered_votes",
+        "aggregator.rounds=2",
+        "allow_useless=true",
+        f"output_dir={many}",
+    )
+    kinds = []
+    for _ in range(20):
+        released = succeeded("release", *given, *terms)
+        if "queries answered" in released.stdout:
+            break
+        (name,) = {path.stem for path in (mail / "questions").iterdir()} - set(kinds)
+        kinds.append(name)
+        assert "2 of 2 are missing: north, south" in released.stdout.replace("\n", " ")
+        for place in ("north", "south"):
+            asked = (
+                f"question={mail / 'questions' / name}.npz",
+                f"output={mail / 'answers' / name / place}.npz",
+            )
+            own = (
+                "data=arrays",
+                f"data.private={files / place}.npz",
+                *TEACHER,
+                f"output_dir={tmp_path / place}",
+            )
+            succeeded(VOTE, f"holder={place}", *own, *asked)
+    assert [name.partition("-")[0] for name in kinds] == [
+        "opening",
+        "lengths",
+        *2 * ["shares"],
+        *2 * ["moments"],
+    ]
+    assert "by 2 holders, 24 teachers" in released.stdout
+    succeeded(STUDENT, f"release={many}", f"queries={files / 'public.npz'}", "student=low_rank")
+    assert pate.load(many / "release").labels == small_dataset().label_names
+    asked = (
+        VOTE,
+        "holder=north",
+        "data=arrays",
+        f"output={tmp_path}/north.npz",
+        "question=q.npz",
+    )
+    for words, said in (
+        (asked, "output_dir=None: expected the folder of this place's teachers"),
+        (
+            (*asked, f"output_dir={tmp_path}/north", given[2]),
+            "public.npz: expected nothing beside question=",
+        ),
+        (("release", "roll={north: 12}", terms[0]), "mailbox=None: expected a folder"),
+        (("release", "roll=[north]", terms[0], given[1]), "roll=['north']: expected each holder"),
+        (("release", "roll={north: 12.5}", terms[0], given[1]), "holders[north]=12.5"),
+        (
+            ("release", "roll={north: 12}", terms[0], "sum=sum.npz"),
+            "sum.npz: expected nothing beside roll=",
+        ),
+    ):
+        assert said in refused(*words)
+
+
+def test_a_release_of_sums_is_that_of_the_votes(files: Path, tmp_path: Path) -> None:
+    for place in ("north", "south"):
+        added = succeeded(
+            "release", f"votes={files}/votes/{place}.npz", f"sum={tmp_path}/{place}.npz"
+        )
+        assert "the votes of 1 holders, 12 teachers, added up" in added.stdout.replace("\n", " ")
+    for name, votes in (("whole", f"{files}/votes/*.npz"), ("tree", f"{tmp_path}/*.npz")):
+        succeeded("release", f"votes={votes}", *RELEASE, "seed=4", f"output_dir={tmp_path / name}")
+    assert contents(tmp_path / "whole" / "release") == contents(tmp_path / "tree" / "release")
+    assert "aggregator: expected one that reads counts" in refused(
+        "release", f"votes={tmp_path}/*.npz", "aggregator=centered_votes", "aggregator.rounds=1"
+    )
+    both = f"votes=[{files}/votes/north.npz,{tmp_path}/north.npz]"
+    assert "holder=north: expected each holder once" in refused("release", both, *RELEASE)
+    clash = f"sum={files}/votes/north.npz"
+    assert "expected another name than those of the votes" in refused(
+        "release", f"votes={files}/votes/*.npz", clash
+    )

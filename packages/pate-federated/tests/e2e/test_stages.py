@@ -1,0 +1,244 @@
+"""The stages apart give what they give together: byte for byte, also when they are killed."""
+
+import json
+import shutil
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pate
+from pate.accounting import Ledger, RdpAccountant, SharedLedger
+from pate.aggregators import CenteredVotes, GaussianVotes
+from pate.errors import InvalidValue
+from pate.models import ConvexTeacher, KernelTeacher
+from pate.run.train import train
+from pate.run.votes_release import Terms
+from pate_federated.vote_casting import cast_vote_file
+from pate_federated.vote_file import VoteFile
+from small_federation.stages import (
+    Votes,
+    after_kills,
+    cast,
+    holder_plan,
+    release,
+    release_plan,
+    student,
+)
+from tests.e2e.shipped_aggregators import shipped
+from tests.e2e.small_run import (
+    HOLDERS,
+    NUM_TEACHERS,
+    SEED,
+    SilentMonitor,
+    charges,
+    contents,
+    release_bytes,
+    seeded_plan,
+    small_dataset,
+)
+from tests.refusals import ANY, refused
+
+NOISE = GaussianVotes(noise_std=1.0)
+PLAN = seeded_plan(NOISE)
+
+
+def test_a_student_from_the_folder_alone_and_in_a_folder_of_its_own(
+    votes: Votes, tmp_path: Path
+) -> None:
+    """All of what is published is what a run publishes."""
+    ledger = tmp_path / "of_whole.db"  # one seed draws once in a ledger
+    changed = replace(PLAN, public_settings=lambda _: "name: small\n", ledger=ledger)
+    train(changed, tmp_path / "whole")
+    plan = release_plan(PLAN, public_settings=lambda *_: "name: small\n")
+    release(plan, votes["bits"], tmp_path / "apart")
+    before = contents(tmp_path / "apart")
+    sent = Path(shutil.copytree(tmp_path / "apart" / "release", tmp_path / "sent"))
+    with refused("release", ANY, "student in"):
+        pate.load(sent)
+    student(PLAN, sent, tmp_path / "model")
+    student(PLAN, tmp_path / "apart", tmp_path / "again")
+    assert contents(tmp_path / "apart") == before
+    assert contents(tmp_path / "model") == contents(tmp_path / "again")
+    (tmp_path / "outside").mkdir()
+    for place, output in (
+        (tmp_path / "apart" / "release", None),
+        (tmp_path / "other", tmp_path / "other"),
+    ):
+        place.mkdir(exist_ok=True)
+        (place / "student").symlink_to(tmp_path / "outside")
+        with pytest.raises(
+            InvalidValue, match=r"expected no links in it, found (release/)?student; remove that$"
+        ):
+            student(PLAN, tmp_path / "apart", output)
+        (place / "student").unlink()
+    assert not any((tmp_path / "outside").iterdir())
+    again = SilentMonitor()
+    for _ in range(2):
+        student(PLAN, tmp_path / "apart")
+        for each in ("whole", "apart"):
+            assert contents(tmp_path / "model") == contents(tmp_path / each / "release")
+        release(plan, votes["bits"], tmp_path / "apart", again)  # with a student beside it
+    finished = f"output_dir={tmp_path / 'apart'}: this release is finished; nothing was drawn or spent again"
+    assert again.lines == [finished, finished]
+    card = (tmp_path / "model" / "privacy_card.md").read_text()
+    assert (
+        f"from {HOLDERS} holders of records, each of which has up to {NUM_TEACHERS // HOLDERS} teachers"
+        in card
+    )
+    model = pate.load(tmp_path / "model")
+    assert model.labels == small_dataset().label_names and model.privacy is not None
+    assert (
+        model.privacy.unit
+        == "one group of records, those with one number in group_ids, at one holder"
+    )
+
+
+def test_a_vote_file_is_its_owners_alone_and_says_nothing_of_records(
+    votes: Votes, tmp_path: Path
+) -> None:
+    path = votes["bits"][2]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    head = VoteFile.open(path).manifest
+    assert (head.holder, head.num_teachers, head.num_records) == ("3", NUM_TEACHERS // HOLDERS, 240)
+    assert small_dataset().private_digest() not in head.to_text()
+    assert {file.manifest.queries for file in map(VoteFile.open, votes["bits"])} == {head.queries}
+    # which deals its own records
+    own = replace(holder_plan(PLAN, 1), holder="hospital", holders=None, seed=None)
+    path = cast(own, tmp_path)
+    head = VoteFile.open(path).manifest
+    first = path.read_bytes()
+    assert (head.holder, head.num_groups) == ("hospital", 960)
+    path.unlink()
+    with refused("output_dir", ANY, "new folder or this run's own"):
+        cast(replace(own, settings={"name": "another"}), tmp_path)
+    (tmp_path / "hospital.work" / "cast.sha256").unlink()
+    assert cast(own, tmp_path).read_bytes() == first
+
+
+def test_a_killed_holder_goes_on_to_the_same_votes(votes: Votes, tmp_path: Path) -> None:
+    plan = holder_plan(PLAN, 2)
+    killed = list(after_kills(tmp_path, lambda folder: cast(plan, folder)))
+    for folder in killed:
+        assert cast(plan, folder).read_bytes() == votes["bits"][1].read_bytes()
+        assert not list(folder.rglob("*.partial"))
+    assert len(killed) > 8
+
+
+@pytest.mark.parametrize("seed", [SEED, None])
+def test_a_killed_release_is_drawn_once_and_charged_once(
+    seed: int | None, votes: Votes, tmp_path: Path
+) -> None:
+    plan = replace(PLAN, seed=seed)
+    results = []
+
+    def ours(folder: Path) -> Terms:
+        return release(release_plan(plan, ledger=folder.with_suffix(".db")), votes["bits"], folder)
+
+    for folder in after_kills(tmp_path, ours):
+        before = release_bytes(folder) if (folder / "release" / "release.npz").exists() else None
+        ours(folder)
+        results.append(release_bytes(folder))
+        assert before in (None, results[-1])
+        assert len(SharedLedger.stored(folder.with_suffix(".db")).entries) == 1
+        student(plan, folder)
+        assert not (folder / "release" / "terms.json").exists()
+    assert len(results) > 8
+    assert seed is None or len(set(results)) == 1
+
+
+def test_a_killed_student_is_trained_to_the_same_bytes(votes: Votes, tmp_path: Path) -> None:
+    release(release_plan(PLAN), votes["bits"], tmp_path / "apart")
+    wanted = Path(shutil.copytree(tmp_path / "apart", tmp_path / "wanted"))
+    student(PLAN, wanted)
+
+    def copied(folder: Path) -> None:
+        student(PLAN, Path(shutil.copytree(tmp_path / "apart", folder)))
+
+    killed = list(after_kills(tmp_path, copied))
+    for folder in killed:
+        student(PLAN, folder)
+        assert contents(folder / "release") == contents(wanted / "release")
+    assert len(killed) > 4
+
+
+def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
+    votes: Votes, tmp_path: Path
+) -> None:
+    plan = replace(PLAN, target_epsilon=5.0)
+    ledger = tmp_path / "all.db"
+    others = tmp_path / "others.db"
+    release(release_plan(plan), votes["bits"], tmp_path / "first")
+    for _ in range(2):  # the first call charges the ledger for what is finished
+        release(
+            release_plan(plan, ledger=ledger, max_total_epsilon=6.0),
+            votes["bits"],
+            tmp_path / "first",
+        )
+    other = release_plan(plan, ledger=ledger, max_total_epsilon=6.0, seed=7)
+    with refused("max_epsilon", 6.0):
+        release(other, votes["bits"][:3], tmp_path / "second")  # some of the holders
+    event = NOISE.event_for(num_queries=1, num_labels=1, num_teachers=1)
+    account = SharedLedger(others, target_delta=1e-5, accountant=RdpAccountant).account("others")
+    account.charge(event, adjacency="replace_one", key="x")
+    with refused("ledger", ANY, "new file"):
+        release(release_plan(plan, ledger=others), votes["bits"], tmp_path / "second")
+    assert len(SharedLedger.stored(ledger).entries) == len(SharedLedger.stored(others).entries) == 1
+    assert not (tmp_path / "second").exists()
+
+
+def test_a_folder_of_other_votes_is_refused(votes: Votes, tmp_path: Path) -> None:
+    plan = replace(PLAN, target_epsilon=None)
+    folder = tmp_path / "release"
+    release(release_plan(plan), votes["bits"][:2], folder)
+    with refused("data", "another"):
+        release(release_plan(plan), votes["bits"], folder)
+    with refused("data", "another"):
+        release(release_plan(plan), votes["bits"][2:], folder)
+    assert Ledger.stored(tmp_path / "ledger.db").epsilon > 0
+    assert len(charges(folder)) == 1
+
+
+def test_what_stages_cannot_do_is_refused_before_anything_is_read(
+    votes: Votes, tmp_path: Path
+) -> None:
+    """Rounds name the ways that there are, and a prior needs the queries that were asked."""
+    several = CenteredVotes(noise_multiplier=1.0)
+    prior = shipped("stable_top_k_not_prior")
+    for aggregator, form, refusal in (
+        (
+            replace(several, rounds=3),
+            "confidences",
+            refused("aggregator.rounds", rule="aggregator.rounds=1"),
+        ),
+        (several, "bits", refused("cast", "bits")),
+        (prior, "bits", refused("queries", None)),
+    ):
+        with refusal:
+            release(
+                release_plan(seeded_plan(aggregator), queries=None), votes[form], tmp_path / "apart"
+            )
+    for teacher in (KernelTeacher(), ConvexTeacher()):
+        with pytest.raises(
+            InvalidValue,
+            match=rf"teacher={type(teacher).__name__}: expected teachers that vote yes",
+        ):
+            cast_vote_file(
+                holder_plan(PLAN, 1, teacher=teacher), tmp_path / "votes.npz", tmp_path / "work"
+            )
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_student_of_other_samples_or_releases_is_refused(votes: Votes, tmp_path: Path) -> None:
+    release(release_plan(PLAN), votes["bits"], tmp_path / "apart")
+    data = small_dataset()
+    moved = replace(data, public=replace(data.public, inputs=data.public.inputs + np.float32(1)))
+    with refused("queries", "others"):
+        student(replace(PLAN, load_dataset=lambda: moved), tmp_path / "apart")
+    terms = json.loads((tmp_path / "apart" / "release" / "terms.json").read_text())
+    file = tmp_path / "apart" / "release" / "privacy_card.md"
+    file.write_text(file.read_text().replace(f"{terms['privacy']['epsilon']:.2f}", "0.10"))
+    with refused("file", ANY, "was released"):
+        student(PLAN, tmp_path / "apart")

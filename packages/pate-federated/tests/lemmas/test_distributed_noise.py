@@ -1,0 +1,61 @@
+"""docs/proofs/distributed_noise.md, step by step."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate_federated import noise_shares
+from pate_federated.noise_shares import NoiseShares
+
+Array = NDArray[np.float64]
+WHOLE = np.arange(-400, 401)
+
+
+def part_of_one_draw(variance: float, count: int) -> float:
+    """The least part that a sum of so many draws has of the mass of one as wide, 12 stds far."""
+
+    def discrete_gaussian(variance: float) -> Array:
+        weights = np.exp(-(WHOLE**2) / (2 * variance))
+        return np.asarray(weights / weights.sum())
+
+    law = share = discrete_gaussian(variance)
+    for _ in range(count - 1):
+        law = np.convolve(law, share, mode="same")
+    near = np.abs(WHOLE) < 12 * math.sqrt(count * variance)
+    return float((law[near] / discrete_gaussian(count * variance)[near]).min())
+
+
+def spread(variance: float, count: int) -> float:
+    """The t of the note."""
+    waves = [math.exp(-2 * math.pi**2 * variance * j / (j + 1)) for j in range(1, count)]
+    return math.fsum(math.atanh(2 * wave / (1 - wave)) for wave in waves)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+@pytest.mark.parametrize("variance", [0.15, 0.3, 0.5])
+def test_a_sum_of_narrow_shares_has_the_claimed_part_of_one_draw(
+    variance: float, count: int
+) -> None:
+    """Where shares are far narrower than the package's, the difference can be seen, and it is below the bound."""
+    least = part_of_one_draw(variance, count)
+    t = spread(variance, count)
+    assert math.exp(-2 * t) <= least * (1 + 1e-9)
+    assert least < 1 - 1e-9  # it is a real difference: without beta the claim would be false
+    if (variance, count) == (0.3, 3):
+        assert math.exp(-2 * t / 10) > least  # a tenth of the bound is missed
+
+
+@pytest.mark.parametrize("count", [1, 4, 16])
+def test_the_package_computes_this_failure_probability(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = NoiseShares(noise_std=1.0, num_holders=count)
+    assert (shares.failure_prob(10**9) < 1e-250) and ((shares.failure_prob(1) > 0) == (count > 1))
+    # narrow enough for figures that floats can hold
+    monkeypatch.setattr(noise_shares, "_LEAST_SHARE", 1.0)
+    shares = NoiseShares(noise_std=1.0, num_holders=count)
+    expected = -math.expm1(-2 * 1000 * spread(shares.share_variance, count))
+    assert shares.share_variance == 1
+    assert expected <= shares.failure_prob(1000) <= expected * 1.001

@@ -1,0 +1,153 @@
+"""The price of distributed noise against the exact law of the sum, on all neighboring histograms of small instances."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency, ZCdpEvent
+from pate_federated.distributed_votes import DistributedVotes
+from tests.privacy.divergences import (
+    ORDERS,
+    assert_covered,
+    assert_delta_covered,
+    assert_refuted,
+    price_curve,
+)
+from tests.privacy.histograms import neighbors
+
+Array = NDArray[np.float64]
+ADJACENCIES = tuple(Adjacency)
+LOW = ORDERS <= 8  # higher ones look at masses below the smallest float
+SHARED = (
+    DistributedVotes(noise_std=1.0, num_holders=3),
+    DistributedVotes(noise_std=0.6, num_holders=4, max_dropouts=1),
+    DistributedVotes(noise_std=2.0, num_holders=4, max_dropouts=1, max_colluders=2),
+)
+
+
+def one_share(variance: int) -> Array:
+    """P(z) for z = -r..r, written down a second time."""
+    reach = int(25 * variance**0.5)
+    weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2.0 * variance))
+    return np.asarray(weights / weights.sum())
+
+
+def law_of_sum(aggregator: DistributedVotes, num_shares: int) -> Array:
+    """P(sum of that many shares) by convolution, in steps around 0."""
+    share = one_share(aggregator.shares.share_variance)
+    law = share
+    for _ in range(num_shares - 1):
+        law = np.convolve(law, share)
+    cut = len(law) // 5  # the ends miss what lies beyond the reach of a single share
+    return law[cut:-cut]
+
+
+def shifted_divergence(law: Array, shift: int) -> Array:
+    """D_a(law moved by shift || law), at all orders."""
+    moved, fixed = (law[:-shift], law[shift:]) if shift else (law, law)
+    seen = (moved > 1e-200) & (fixed > 1e-200)
+    first = np.log(moved[seen])
+    second = np.log(fixed[seen])
+    terms = ORDERS[:, None] * first - (ORDERS[:, None] - 1) * second
+    top = terms.max(axis=1)
+    return np.asarray((top + np.log(np.exp(terms - top[:, None]).sum(axis=1))) / (ORDERS - 1))
+
+
+def largest_divergence(
+    first: NDArray[np.int64], second: NDArray[np.int64], law: Array, steps: int
+) -> Array:
+    """Entries are independent, so divergences add up over labels."""
+    moved = int(np.abs(first - second).sum(axis=1).max())
+    assert int(np.abs(first - second).max()) == 1
+    return moved * shifted_divergence(law, steps)
+
+
+def price_of(aggregator: DistributedVotes, num_labels: int, num_teachers: int) -> Array:
+    event = aggregator.event_for(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
+    return price_curve(event)[LOW]
+
+
+@pytest.mark.parametrize("shared", SHARED)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_price_covers_all_neighbors_and_is_almost_attained(
+    adjacency: Adjacency, shared: DistributedVotes
+) -> None:
+    aggregator = replace(shared, adjacency=adjacency)
+    law = law_of_sum(aggregator, aggregator.shares.num_counted)
+    for size in product((1, 2, 3, 4), (1, 2, 3, 4)):
+        exact = largest_divergence(*neighbors(*size, adjacency), law, aggregator.shares.steps)
+        assert assert_covered(exact[LOW], price_of(aggregator, *size)) > 0.99
+        assert_refuted(exact[LOW], 0.9 * price_of(aggregator, *size))
+
+
+def capped_pairs(num_labels: int, most: int, adjacency: Adjacency) -> NDArray[np.int64]:
+    """Every move of the counts by one teacher with at most `most` votes."""
+    votes = np.array([row for row in product((0, 1), repeat=num_labels) if sum(row) <= most])
+    moves = (
+        (votes[:, None] - votes).reshape(-1, num_labels)
+        if adjacency is Adjacency.REPLACE_ONE
+        else votes
+    )
+    return np.asarray(moves, dtype=np.int64)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_price_covers_teachers_with_few_votes_and_not_those_with_more(adjacency: Adjacency) -> None:
+    aggregator = DistributedVotes(
+        noise_std=1.0, num_holders=3, max_dropouts=1, max_votes=1, adjacency=adjacency
+    )
+    law = law_of_sum(aggregator, 2)
+    price = price_of(aggregator, 4, 5)
+
+    def exact(most: int) -> Array:
+        moves = capped_pairs(4, most, adjacency)
+        return largest_divergence(moves, np.zeros_like(moves), law, aggregator.shares.steps)[LOW]
+
+    assert assert_covered(exact(1), price) > 0.99
+    assert_refuted(exact(2), price)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_delta_of_two_noisy_counts_is_covered(adjacency: Adjacency) -> None:
+    aggregator = DistributedVotes(noise_std=0.8, num_holders=3, max_dropouts=1, adjacency=adjacency)
+    law = law_of_sum(aggregator, 2)
+    steps = aggregator.shares.steps
+    wide = np.pad(law, steps)
+    moved = np.roll(wide, steps)
+    fixed = wide
+    joint = [np.outer(each, each).reshape(1, -1) for each in (moved, fixed)]
+    assert (
+        0.3
+        < assert_delta_covered(
+            *joint, aggregator.event_for(num_queries=1, num_labels=2, num_teachers=3)
+        )
+        <= 1
+    )
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize(
+    "missing", [{"max_dropouts": 1}, {"max_colluders": 1}, {"max_dropouts": 1, "max_colluders": 1}]
+)
+def test_a_price_as_if_nobody_dropped_out_or_colluded_fails(
+    adjacency: Adjacency, missing: dict[str, int]
+) -> None:
+    """The shares are as wide as for four holders that are all counted on, and fewer are in the sum."""
+    naive = DistributedVotes(noise_std=5.0, num_holders=4, adjacency=adjacency)
+    law = law_of_sum(naive, 4 - sum(missing.values()))
+    exact = largest_divergence(*neighbors(3, 3, adjacency), law, naive.shares.steps)[LOW]
+    assert_refuted(exact, price_of(naive, 3, 3))
+    counted = naive.shares.share_variance * (4 - sum(missing.values()))
+    aware = replace(naive, noise_std=counted**0.5 / naive.shares.steps * (1 - 1e-9), **missing)
+    assert (aware.shares.share, aware.shares.steps) == (naive.shares.share, naive.shares.steps)
+    assert_covered(exact, price_of(aware, 3, 3))
+
+
+def test_every_query_pays_and_one_share_has_no_failure() -> None:
+    one = DistributedVotes(noise_std=10.0, num_holders=1)
+    event = one.event_for(num_queries=30, num_labels=4, num_teachers=9)
+    assert isinstance(event, ZCdpEvent)
+    assert event.rho == pytest.approx(30 * 4 / (2 * 10.0**2), rel=1e-9)

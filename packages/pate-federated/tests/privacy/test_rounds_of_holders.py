@@ -1,0 +1,118 @@
+"""What a holder sends in rounds: one group of records moves no sum further than is priced, whoever is absent."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import Dataset, Split
+from pate.models import KernelTeacher, LinearTeacher, SequentialEngine, Voter
+from pate.votes.public_pca import PublicPCA
+from pate_federated import Contribution, Question, Request, Roll, answer_question
+from pate_federated.question import LENGTHS, MOMENTS, SHARES
+from pate_federated.summed_release import gathered
+from pate_federated.vote_casting import HolderPlan
+
+POOL = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+NAMES = ("a", "b")
+ROLL = Roll.numbered(3, 2, max_absent=1)
+First = tuple[float, bool] | None
+FIRSTS: list[First] = [None, *product((-1e6, 0.0, 1.0, 1e6), (False, True))]
+
+
+def records(first: First) -> Dataset:
+    """Six records in two groups; those of the first are any: as far out as said, with all labels or none."""
+    rng = np.random.default_rng(3)
+    inputs = rng.normal(size=(6, 3)).astype(np.float32)
+    labels = rng.random((6, 2)) < 0.5
+    if first is not None:
+        inputs[:3] = first[0]
+        labels[:3] = first[1]
+    ids = np.arange(6)
+    groups = np.array([0, 0, 0, 1, 1, 1])
+    public, test = (
+        Split(inputs[:1], labels[:1], np.array([number]), np.array([number])) for number in (10, 11)
+    )
+    return Dataset(
+        name="small",
+        real=False,
+        kind="features",
+        label_names=NAMES,
+        private=Split(inputs, labels, ids, groups),
+        public=public,
+        test=test,
+    )
+
+
+def plan(first: First, holder: str, teacher: Voter) -> HolderPlan:
+    return HolderPlan(
+        load_dataset=lambda: records(first),
+        teacher=teacher,
+        num_teachers=2,
+        engine=SequentialEngine(),
+        holder=holder,
+        seed=1,
+        settings={"holder": holder},
+    )
+
+
+def questions() -> list[Question]:
+    """The opening, and one question of each kind; the student of the round is sure of itself."""
+    opening = Question.of_opening(Request(inputs=POOL, record_ids=np.arange(30), label_names=NAMES))
+    pool = PublicPCA.fit(POOL, 3)
+    rng = np.random.default_rng(1)
+    states: dict[str, dict[str, Any]] = {
+        LENGTHS: {},
+        SHARES: {"center": np.array([0.2, 0.7]), "clip": 0.05},
+        MOMENTS: {
+            "records_per_teacher": 3.0,
+            "weights": rng.normal(size=(5, 2)) * 9,
+            "label_scale": np.array([3.0, 0.4]) * 40,
+            "clip": 0.6,
+            "pool_center": pool.center,
+            "projection": pool.projection,
+            "variances": pool.variances,
+        },
+    }
+
+    def asked(kind: str) -> Question:
+        state = {name: np.asarray(value, dtype=np.float64) for name, value in states[kind].items()}
+        return Question(kind=kind, asked=opening.asked, num_labels=2, state=state)
+
+    return [opening, *map(asked, states)]
+
+
+@pytest.fixture(
+    scope="module", params=[LinearTeacher(device="cpu"), KernelTeacher()], ids=["linear", "kernel"]
+)
+def answers(
+    request: Any, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[str, First], list[Any]]:
+    """What each holder answers to each question; only the first holds any of the groups."""
+
+    def answered(name: str, held: First) -> list[Any]:
+        folder = tmp_path_factory.mktemp(name)
+        return [
+            answer_question(plan(held, name, request.param), question, folder)
+            for question in questions()
+        ]
+
+    own, *others = ROLL.holders
+    asked = [*((own, first) for first in FIRSTS), *((name, None) for name in others)]
+    return {who: answered(*who) for who in asked}
+
+
+@pytest.mark.parametrize("absent", ["", "3"])
+def test_one_group_moves_no_sum_further_than_two_clips(answers: Any, absent: str) -> None:
+    own, *others = ROLL.holders
+    for place, question in enumerate(questions()[1:], start=1):
+        each = []
+        for first in FIRSTS:
+            present = [(own, first), *((name, None) for name in others if name != absent)]
+            sent = [Contribution(who[0], answers[who][place]) for who in present]
+            each.append(gathered(ROLL, question, sent).total.astype(np.float64).ravel())
+        moved = max(float(np.linalg.norm(one - other)) for one in each for other in each)
+        most = np.sqrt(2) if question.kind == LENGTHS else 2 * question.reach
+        assert moved <= most
+        assert question.kind == LENGTHS or moved > 0.5 * most  # not by an empty bound

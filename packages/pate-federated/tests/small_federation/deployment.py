@@ -1,0 +1,178 @@
+"""A federation of real processes on this machine: a SuperLink, a SuperNode for each holder, TLS between them."""
+
+import datetime
+import ipaddress
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+TESTS = Path(__file__).resolve().parents[1]
+PACKAGE = TESTS.parent
+ROOT = PACKAGE.parents[1]
+APP = TESTS / "e2e" / "federated_app"
+
+
+def certificates(folder: Path) -> None:
+    """The certificate of this machine, which lives for a day and is its own authority."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    now = datetime.datetime.now(datetime.UTC)
+    day = datetime.timedelta(days=1)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    made = x509.CertificateBuilder(
+        name, name, key.public_key(), x509.random_serial_number(), now - day, now + day
+    )
+    made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    pem = serialization.Encoding.PEM
+    plain = serialization.NoEncryption()
+    signed = made.sign(key, hashes.SHA256()).public_bytes(pem)
+    for file in ("ca.pem", "server.pem"):
+        (folder / file).write_bytes(signed)
+    (folder / "server.key").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Deployment:
+    """Processes of one federation, its holders named 1, 2, …, who have some seconds for an answer; it ends them all."""
+
+    def __init__(self, folder: Path, holders: int, *, seconds: float) -> None:
+        self.folder = folder
+        self.holders = holders
+        self.seconds = seconds
+        self.port = free_port()
+        self.home = folder / "flwr"
+        self.nodes: dict[int, subprocess.Popen[bytes]] = {}
+        self.link: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.home.mkdir(parents=True, exist_ok=True)
+        certificates(self.folder)
+        lines = f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{self.port}"\n'
+        (self.home / "config.toml").write_text(
+            f'{lines}root-certificates = "{self.folder / "ca.pem"}"\n'
+        )
+        options = [
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(self.port),
+            "--disable-runtime-dependency-installation",
+        ]
+        options += ["--database", str(self.folder / "link.db"), "--ssl-ca-certfile", "ca.pem"]
+        options += ["--ssl-certfile", "server.pem", "--ssl-keyfile", "server.key"]
+        self.link = self._started("flower-superlink", *options, log="link")
+        wait_for_port(self.port, self.link)
+        for holder in range(1, self.holders + 1):
+            options = ["--superlink", f"127.0.0.1:{self.port}", "--port", str(free_port())]
+            options += ["--node-config", f'holder="{holder}"', "--root-certificates", "ca.pem"]
+            self.nodes[holder] = self._started("flower-supernode", *options, log=f"node-{holder}")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in filter(None, (*self.nodes.values(), self.link)):
+            with suppress(ProcessLookupError):
+                # it and all that it started: they are one session
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(timeout=30)
+
+    def run(self, folder: Path) -> subprocess.CompletedProcess[str]:
+        """Sends the app in, by `flwr run`; its release goes to a folder."""
+        config = f'folder="{folder}" holders={self.holders}'
+        command = [self._tool("flwr"), "run", str(APP), "here", "--run-config", config]
+        return subprocess.run(
+            command, cwd=self.folder, env=self._environment(), capture_output=True, text=True
+        )
+
+    def apps(self, started: subprocess.Popen[bytes] | None) -> list[int]:
+        """The apps, by process number, that a SuperLink or SuperNode has running."""
+        if started is None:
+            return []
+        running = list(processes())
+        parent = f"--parent-pid\0{started.pid}\0".encode()
+        sessions = {started.pid} | {session for _, session, command in running if parent in command}
+        apps = re.compile(b"flwr-(server|client)app")
+        return [
+            number
+            for number, session, command in running
+            if session in sessions and apps.search(command)
+        ]
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def _started(self, tool: str, *options: str, log: str) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{log}.log").open("ab") as out:
+            return subprocess.Popen(
+                [self._tool(tool), *options],
+                cwd=self.folder,
+                env=self._environment(),
+                start_new_session=True,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+
+    @staticmethod
+    def _tool(name: str) -> str:
+        return str(Path(sys.executable).parent / name)
+
+    def _environment(self) -> dict[str, str]:
+        known = {
+            name: value
+            for name, value in os.environ.items()
+            if name in ("PATH", "HOME", "LANG", "TMPDIR")
+        }
+        folders = [str(folder) for folder in (ROOT, PACKAGE, TESTS)]
+        path = os.pathsep.join([*folders, *filter(None, [os.environ.get("PYTHONPATH")])])
+        own = {"SMALL_HOLDERS": str(self.holders), "SMALL_SECONDS": str(self.seconds)}
+        own["SMALL_FOLDER"] = str(self.folder / "holders")
+        quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_HOME": str(self.home), "OMP_NUM_THREADS": "1"}
+        tools = str(Path(sys.executable).parent)
+        return (
+            known
+            | own
+            | quiet
+            | {"PYTHONPATH": path, "PATH": f"{tools}{os.pathsep}{known.get('PATH', '')}"}
+        )
+
+
+def processes() -> Iterator[tuple[int, int, bytes]]:
+    """Number, session and command line of everything that runs here and is no zombie."""
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError, IndexError):
+            state, *fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if state != "Z":
+                yield int(entry.name), int(fields[2]), (entry / "cmdline").read_bytes()
+
+
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=10)
+
+
+def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        assert process.poll() is None, "the SuperLink ended"
+        with suppress(OSError), connected(port):
+            return
+        time.sleep(0.2)
+    raise AssertionError("the SuperLink does not listen")

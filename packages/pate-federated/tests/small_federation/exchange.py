@@ -1,0 +1,115 @@
+"""The small run between holders: the request, their plans, the server's release, and an exchange without a network."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pate.aggregators import CenteredVotes
+from pate.errors import InvalidValue
+from pate.models import LowRankStudent
+from pate.run.plan import Plan
+from pate_federated import Contribution, Question, Request, Roll, RoundsOfHolders, answer_question
+from pate_federated.collection import FederatedRelease
+from pate_federated.summed_release import Gathered, SummedRelease, gathered
+from pate_federated.vote_casting import HolderPlan
+from small_federation.stages import holder_plan, release_plan
+from tests.e2e.small_run import HOLDERS, NUM_QUERIES, NUM_TEACHERS, seeded_plan, small_dataset
+
+
+@dataclass(frozen=True)
+class SmallHolders:
+    """Gives each holder's plan and folder, and ways to fail; travels to the processes of a simulation."""
+
+    folder: Path  # of all holders
+    holders: int  # among how many the records are dealt
+    plan: Plan  # of the whole
+    spoil: Callable[[str], None] | None = None  # called with a holder's name before it answers
+
+    def __call__(self, name: str) -> tuple[HolderPlan, Path]:
+        if self.spoil is not None:
+            self.spoil(name)
+        own = self.folder / name
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return holder_plan(self.plan, name, self.holders), own
+
+
+def small_request(**changes: Any) -> Request:
+    dataset = small_dataset()
+    given: dict[str, Any] = {
+        "inputs": np.asarray(dataset.public.inputs[:NUM_QUERIES], dtype=np.float32),
+        "record_ids": dataset.published_ids[:NUM_QUERIES],
+        "label_names": dataset.label_names,
+    }
+    return Request(**(given | changes))
+
+
+def _served(plan: Plan, folder: Path, holders: int, max_absent: int) -> dict[str, Any]:
+    roll = Roll.numbered(holders, NUM_TEACHERS // holders, max_absent=max_absent)
+    return {
+        "plan": release_plan(plan),
+        "roll": roll,
+        "inbox": folder / "inbox",
+        "output_dir": folder / "release",
+    }
+
+
+def small_release(
+    plan: Plan, folder: Path, holders: int = HOLDERS, *, max_absent: int = 0, **asked: Any
+) -> FederatedRelease:
+    return FederatedRelease(
+        request=small_request(**asked), **_served(plan, folder, holders, max_absent)
+    )
+
+
+def summed_release(plan: Plan, folder: Path) -> SummedRelease:
+    """Of holders of whom one may be absent; nothing but the sum of their votes is known."""
+    return SummedRelease(
+        request=small_request(), dataset="small", real=False, **_served(plan, folder, HOLDERS, 1)
+    )
+
+
+def rounds_plan(**changes: Any) -> Plan:
+    aggregator = CenteredVotes(noise_multiplier=1.0, rounds=2)
+    return seeded_plan(
+        aggregator, **({"student": LowRankStudent(), "target_epsilon": 8.0} | changes)
+    )
+
+
+def small_rounds(plan: Plan, folder: Path, *, max_absent: int = 0) -> RoundsOfHolders:
+    dataset = small_dataset()
+    return RoundsOfHolders(
+        pool=np.asarray(dataset.public.inputs, dtype=np.float32),
+        record_ids=dataset.published_ids,
+        label_names=dataset.label_names,
+        num_queries=NUM_QUERIES,
+        **_served(plan, folder, HOLDERS, max_absent),
+    )
+
+
+@dataclass
+class Exchanges:
+    plans: Callable[[str], tuple[HolderPlan, Path]]  # of the holders
+    roll: Roll  # who is expected
+    # called with question and holder before it answers; what it returns is sent in place of an answer
+    spoil: Callable[[Question, str], Contribution | None] | None = None
+    asked: list[str] = field(default_factory=list)  # the kinds of all questions so far
+
+    def __call__(self, question: Question) -> Gathered:
+        self.asked.append(question.kind)
+        return gathered(
+            self.roll, question, self._answers(Question.from_bytes(question.to_bytes()))
+        )
+
+    def _answers(self, question: Question) -> Iterator[Contribution]:
+        for name in self.roll.holders:
+            if self.spoil is not None and (sent := self.spoil(question, name)) is not None:
+                yield sent
+                continue
+            plan, folder = self.plans(name)
+            try:
+                yield Contribution(name, answer_question(plan, question, folder))
+            except InvalidValue as error:
+                yield Contribution(name, problem=str(error))

@@ -1,0 +1,54 @@
+"""Sums of what holders send against the laws that are priced."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from pate_federated.distributed_votes import DistributedVotes
+from tests.statistical.chi_square import p_value
+from tests.statistical.test_whole_numbers import discrete_gaussian
+
+
+def total_of(aggregator: DistributedVotes, present: int, size: int) -> NDArray[np.int64]:
+    """The sum of what that many holders with no votes send."""
+    none = np.zeros((size, 1), dtype=np.int64)
+    rngs = [np.random.default_rng([7, holder]) for holder in range(present)]
+    parts = [aggregator.contribution(none, num_teachers=3, rng=rng) for rng in rngs]
+    return np.asarray(np.sum(parts, axis=0)).ravel()
+
+
+@pytest.mark.parametrize("present", [6, 5, 4])
+def test_the_sum_has_one_gaussian_law_however_many_dropped_out(present: int) -> None:
+    """Six holders, two may be absent: four shares are priced, and every further one adds its own variance."""
+    aggregator = DistributedVotes(noise_std=4.0, num_holders=6, max_dropouts=2)
+    drawn = Counter(total_of(aggregator, present, 40_000).tolist())
+    variance = present * aggregator.shares.share_variance
+    assert p_value(drawn, discrete_gaussian(variance)) > 1e-3
+    assert p_value(drawn, discrete_gaussian(variance * present / (present + 1))) < 1e-6
+    assert variance >= aggregator.shares.variance * aggregator.shares.steps**2
+
+
+def test_labels_are_those_of_one_gaussian() -> None:
+    """In one place and in several: the share of labels above the threshold is the normal distribution's."""
+    aggregator = DistributedVotes(noise_std=6.0, num_holders=4)
+    counts = np.full((20_000, 1), 13)
+    central = aggregator.aggregate(
+        counts, num_teachers=20, rng=np.random.default_rng(1)
+    ).labels.mean()
+    total = total_of(aggregator, 4, 20_000)[:, None] + 13 * aggregator.shares.steps
+    spread = aggregator.release_of(total, num_teachers=20, num_contributions=4).labels.mean()
+    expected = norm.cdf(3 / 6)
+    for found in (central, spread):
+        assert abs(found - expected) < 4 * (expected * (1 - expected) / 20_000) ** 0.5
+        assert abs(found - norm.cdf(3 / 5)) > 4 * (expected * (1 - expected) / 20_000) ** 0.5
+
+
+def test_shares_of_different_holders_are_independent() -> None:
+    aggregator = DistributedVotes(noise_std=20.0, num_holders=2)
+    none = np.zeros((20_000, 1), dtype=np.int64)
+    rngs = (np.random.default_rng(seed) for seed in (0, 1))
+    first, second = (aggregator.contribution(none, num_teachers=1, rng=rng).ravel() for rng in rngs)
+    assert abs(np.corrcoef(first, second)[0, 1]) < 5 / np.sqrt(20_000)

@@ -1,0 +1,29 @@
+"""A file of private records is no file of queries, by whatever name it goes."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.data import Arrays
+from pate_federated.asked_data import AskedData
+from tests.refusals import ANY, refused
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Path:
+    """A file of private records, with links to it of both kinds."""
+    path = tmp_path / "private.npz"
+    np.savez(path, inputs=np.eye(4), labels=np.eye(4, dtype=int))
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "soft.npz").symlink_to(path.name)
+    os.link(path, tmp_path / "hard.npz")
+    return path
+
+
+@pytest.mark.parametrize("name", ["./private.npz", "sub/../private.npz", "soft.npz", "hard.npz"])
+def test_private_records_are_no_queries(name: str, private: Path) -> None:
+    reader = Arrays(private=str(private))
+    with refused("queries", ANY, "another file than"):
+        AskedData(reader, private.parent / name).load()

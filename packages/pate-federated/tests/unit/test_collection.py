@@ -1,0 +1,218 @@
+"""Answers of holders: which count, which are refused and how, what absence becomes, and what one holder can do."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency
+from pate.aggregators import CenteredVotes, GaussianVotes, GNMax
+from pate_federated import Collection, Contribution, Roll, collect
+from small_federation.holders import (
+    NUM_LABELS,
+    NUM_QUERIES,
+    ROLL,
+    TEACHERS,
+    answer,
+    replaced,
+    request,
+    votes_of,
+)
+from tests.refusals import refused
+
+NAMES = ("1", "2", "3", "4")
+PLAIN = GaussianVotes(noise_std=1.0)
+
+
+def collected(folder: Path, *given: Contribution, roll: Roll = ROLL, **asked: Any) -> Collection:
+    return collect(roll, request(**asked), given, folder / "inbox")
+
+
+def whole(folder: Path, *names: str, **asked: Any) -> list[Contribution]:
+    return [answer(folder, name, request(**asked)) for name in names]
+
+
+def test_votes_are_added_up_absent_teachers_vote_for_nothing_and_t_stays(tmp_path: Path) -> None:
+    everyone = collected(tmp_path, *reversed(whole(tmp_path, *NAMES)))
+    assert (everyone.absent, dict(everyone.refused)) == ((), {})
+    found = collected(tmp_path, *whole(tmp_path, "1", "4"))
+    assert found.absent == ("2", "3")
+    assert found.refused["2"] == "holder=2: no answer"
+    for collection, names in ((everyone, NAMES), (found, "14")):
+        source = collection.source(PLAIN)
+        assert source.num_teachers == 12  # what a price is for
+        np.testing.assert_array_equal(
+            source.counts(), sum(votes_of(name).sum(axis=0) for name in names)
+        )
+        assert sum(len(block) for block in source.bits()) == 12
+
+
+def test_where_each_teacher_names_one_label_absent_ones_name_the_first(tmp_path: Path) -> None:
+    source = collected(tmp_path, *whole(tmp_path, "1", "2")).source(GNMax(noise_std=1.0))
+    absent = np.concatenate(list(source.bits()))[2 * TEACHERS :]
+    assert absent[:, :, 0].all() and not absent[:, :, 1:].any()
+
+
+def test_with_more_absent_than_the_roll_allows_there_is_no_source(tmp_path: Path) -> None:
+    found = collected(tmp_path, *whole(tmp_path, "1"))
+    with refused("absent holders", 3, "ask again, or"):
+        found.source(PLAIN)
+
+
+def test_under_add_remove_an_absent_teacher_is_not_one_that_says_nothing(tmp_path: Path) -> None:
+    found = collected(tmp_path, *whole(tmp_path, "1", "2", cast="confidences"), cast="confidences")
+    centered = CenteredVotes(noise_multiplier=3.0, adjacency=Adjacency.ADD_REMOVE)
+    with refused("adjacency", "add_remove"):
+        found.source(centered)
+    assert found.source(replace(centered, adjacency=Adjacency.REPLACE_ONE)).num_teachers == 12
+    assert found.source(replace(PLAIN, adjacency=Adjacency.ADD_REMOVE)).num_teachers == 12
+
+
+def test_confidences_of_absent_teachers_are_zero(tmp_path: Path) -> None:
+    found = collected(tmp_path, *whole(tmp_path, "1", "2", cast="confidences"), cast="confidences")
+    source = found.source(CenteredVotes(noise_multiplier=3.0))
+    said = np.concatenate(list(source.confidences()))
+    assert said.shape == (12, NUM_QUERIES, NUM_LABELS) and said.dtype == np.float32
+    assert not said[6:].any()
+    assert source.label_shares().shape == (12, NUM_LABELS)
+
+
+def packed(folder: Path, bits: np.ndarray) -> Contribution:
+    return replaced(answer(folder, "2"), "packed", bits)
+
+
+ALL = np.full((TEACHERS, NUM_QUERIES, 1), 255, np.uint8)
+SPOILED: dict[str, tuple[Callable[[Path], Contribution], str]] = {
+    "failed": (lambda _: Contribution("2", problem="its app failed"), "its app failed"),
+    "no file": (lambda _: Contribution("2", b"votes"), "expected a whole vote file"),
+    "torn": (
+        lambda folder: Contribution("2", (answer(folder, "2").votes or b"")[:-40]),
+        "expected a whole vote file",
+    ),
+    "of another": (
+        lambda folder: Contribution("2", answer(folder, "3").votes),
+        "holder=3: expected 2",
+    ),
+    "other queries": (
+        lambda folder: answer(folder, "2", queries="0" * 64),
+        "queries=others: expected those",
+    ),
+    "too few queries": (
+        lambda folder: answer(folder, "2", votes=votes_of("2")[:, :5]),
+        "num_queries=5: expected 6",
+    ),
+    "too many labels": (
+        lambda folder: answer(
+            folder, "2", votes=np.ones((TEACHERS, NUM_QUERIES, 9), dtype=np.bool_)
+        ),
+        "num_labels=9: expected 4",
+    ),
+    "too many teachers": (
+        lambda folder: answer(folder, "2", votes=np.concatenate([votes_of("2")] * 5)),
+        "num_teachers=15: expected 3",
+    ),
+    "another shape": (lambda folder: packed(folder, ALL[:, :, 0]), "expected"),
+    "far too large": (
+        lambda folder: packed(folder, np.zeros(2**22, dtype=np.uint8)),
+        "expected at most",
+    ),
+    "bits beyond the last label": (lambda folder: packed(folder, ALL), "bits behind label 3"),
+}
+
+
+@pytest.mark.parametrize("how", SPOILED)
+def test_an_answer_that_does_not_count_is_refused_by_name_in_one_line(
+    how: str, tmp_path: Path
+) -> None:
+    spoil, reason = SPOILED[how]
+    found = collected(tmp_path, *whole(tmp_path, "1", "3", "4"), spoil(tmp_path))
+    assert found.absent == ("2",)
+    line = found.refused["2"]
+    assert line.startswith("holder=2: ") and reason in line and "\n" not in line
+    assert str(tmp_path) not in line
+    assert not (tmp_path / "inbox" / "2.npz").exists()
+    assert found.source(PLAIN).num_teachers == 12
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -0.5, 1.5])
+def test_confidences_that_are_none_are_refused(wrong: float, tmp_path: Path) -> None:
+    good = whole(tmp_path, "1", "3", "4", cast="confidences")
+    said = votes_of("2").astype(np.float32)
+    said[1, 2, 3] = wrong
+    honest = answer(tmp_path, "2", request(cast="confidences"))
+    found = collected(tmp_path, *good, replaced(honest, "confidences", said), cast="confidences")
+    assert found.absent == ("2",)
+    assert "confidences beyond [0, 1]" in found.refused["2"]
+
+
+def test_more_labels_of_a_query_than_the_clip_allows_are_refused(tmp_path: Path) -> None:
+    few = [
+        answer(tmp_path, name, request(vote_clip=2), votes=votes_of(name) & False)
+        for name in ("1", "3", "4")
+    ]
+    empty = answer(tmp_path, "2", request(vote_clip=2), votes=votes_of("2") & False)
+    greedy = replaced(empty, "packed", np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, np.uint8))
+    found = collected(tmp_path, *few, greedy, vote_clip=2)
+    assert found.absent == ("2",)
+    assert "more than vote_clip=2 labels of a query" in found.refused["2"]
+
+
+def test_a_stranger_is_refused_and_takes_nobodys_place(tmp_path: Path) -> None:
+    found = collected(
+        tmp_path, *whole(tmp_path, *NAMES), answer(tmp_path, "5"), Contribution("../x\n", b"y")
+    )
+    assert found.absent == ()
+    assert (
+        "expected a holder on the roll" in found.refused["another"]
+        and "\n" not in found.refused["another"]
+    )
+    assert sorted(path.name for path in (tmp_path / "inbox").iterdir()) == [
+        f"{name}.npz" for name in NAMES
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_adversarial_holder_moves_counts_by_its_own_teachers_worth_and_no_more(
+    seed: int, tmp_path: Path
+) -> None:
+    """Whatever bytes stand for votes, and whatever the head claims: at most one vote for each of its teachers."""
+    rng = np.random.default_rng(seed)
+    honest = whole(tmp_path, "1", "3", "4")
+    without = collected(tmp_path, *honest).source(PLAIN).counts()
+    for packed in (
+        rng.integers(0, 256, (TEACHERS, NUM_QUERIES, 1), dtype=np.uint8) & 0b11110000,
+        np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, dtype=np.uint8),
+        rng.integers(0, 256, (TEACHERS, NUM_QUERIES, 1), dtype=np.uint8),
+        rng.integers(0, 256, (40, NUM_QUERIES, 1), dtype=np.uint8),
+    ):
+        found = collected(tmp_path, *honest, replaced(answer(tmp_path, "2"), "packed", packed))
+        moved = found.source(PLAIN).counts() - without
+        assert ((moved >= 0) & (moved <= TEACHERS)).all()
+        one = found.source(PLAIN).counts(1) - collected(tmp_path, *honest).source(PLAIN).counts(1)
+        assert (one.sum(axis=1) <= TEACHERS).all()  # where the price lets a teacher name one label
+
+
+def test_all_votes_of_one_holder_reach_what_a_price_is_for(tmp_path: Path) -> None:
+    """The bound above is attained: from no votes to all of them."""
+    honest = whole(tmp_path, "1", "3", "4")
+    none, all_of_them = (
+        collected(
+            tmp_path, *honest, answer(tmp_path, "2", votes=np.full_like(votes_of("2"), value))
+        )
+        .source(PLAIN)
+        .counts()
+        for value in (False, True)
+    )
+    assert (all_of_them - none == TEACHERS).all()
+
+
+def test_a_request_survives_the_way(tmp_path: Path) -> None:
+    asked = request(cast="confidences", vote_clip=2)
+    found = type(asked).from_bytes(asked.to_bytes())
+    assert (found.digest, found.label_names) == (asked.digest, asked.label_names)
+    assert (found.cast, found.vote_clip) == ("confidences", 2)
+    with refused("request", rule="a request as"):
+        type(asked).from_bytes(b"nothing")

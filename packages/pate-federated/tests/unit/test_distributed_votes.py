@@ -1,0 +1,79 @@
+"""Distributed votes: sums of what holders send, their price, and what is refused."""
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency, RdpAccountant, gaussian_epsilon
+from pate.aggregators import GaussianVotes
+from pate_federated.distributed_votes import DistributedVotes
+from tests.refusals import refused
+
+CLEAR = np.array([[100, 0, 51], [0, 100, 49]])
+SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 400}
+
+
+def test_the_sum_of_what_holders_send_says_the_majority_where_it_is_clear() -> None:
+    aggregator = DistributedVotes(noise_std=0.1, num_holders=5)
+    held = [CLEAR // 5 + (i < CLEAR % 5) for i in range(5)]
+    rngs = map(np.random.default_rng, range(5))
+    parts = [aggregator.contribution(each, num_teachers=20, rng=next(rngs)) for each in held]
+    release = aggregator.release_of(np.sum(parts, axis=0), num_teachers=100, num_contributions=5)
+    np.testing.assert_array_equal(release.labels, [[True, False, True], [False, True, False]])
+    assert release.answered.all()
+    assert release.event == aggregator.event_for(num_queries=2, num_labels=3, num_teachers=100)
+
+
+def test_a_holder_that_is_absent_votes_for_nothing() -> None:
+    """Half of the declared teachers stays the threshold: 40 of 60 votes that are there do not reach 50."""
+    aggregator = DistributedVotes(noise_std=0.1, num_holders=5, max_dropouts=2)
+    parts = [
+        aggregator.contribution([[20, 13]], num_teachers=20, rng=np.random.default_rng(i))
+        for i in range(3)
+    ]
+    release = aggregator.release_of(sum(parts), num_teachers=100, num_contributions=3)
+    np.testing.assert_array_equal(release.labels, [[True, False]])
+
+
+def test_the_price_is_that_of_the_noisy_counts_and_not_of_the_bits() -> None:
+    event = DistributedVotes(noise_std=50.0, num_holders=40).event_for(**SHAPE)
+    epsilon = RdpAccountant().compose(event).get_epsilon(1e-6)
+    assert gaussian_epsilon((600 * 40) ** 0.5 / 50.0, target_delta=1e-6) < epsilon < 20.1
+    assert epsilon > RdpAccountant().compose(
+        GaussianVotes(noise_std=50.0).event_for(**SHAPE)
+    ).get_epsilon(1e-6)
+
+
+def test_teachers_with_few_votes_cost_less_and_under_add_remove_half() -> None:
+    def rho(adjacency: Adjacency, max_votes: int | None) -> float:
+        one = DistributedVotes(
+            noise_std=50.0, num_holders=1, max_votes=max_votes, adjacency=adjacency
+        )
+        return float(one.event_for(num_queries=10, num_labels=40, num_teachers=8).rho)  # type: ignore[attr-defined]
+
+    assert rho(Adjacency.REPLACE_ONE, 4) == pytest.approx(10 * 8 / 5000)
+    assert rho(Adjacency.ADD_REMOVE, 4) == pytest.approx(10 * 4 / 5000)
+    assert (
+        rho(Adjacency.REPLACE_ONE, 30)
+        == rho(Adjacency.REPLACE_ONE, None)
+        == pytest.approx(10 * 40 / 5000)
+    )
+
+
+def test_too_few_or_too_many_contributions_are_refused() -> None:
+    aggregator = DistributedVotes(noise_std=1.0, num_holders=5, max_dropouts=2)
+    total = np.zeros((1, 2), dtype=np.int64)
+    for count in (2, 6):
+        with refused("num_contributions", count, "3"):
+            aggregator.release_of(total, num_teachers=10, num_contributions=count)
+    for count in (3, 5):
+        assert aggregator.release_of(total, num_teachers=10, num_contributions=count).answered.all()
+
+
+def test_votes_beyond_the_cap_and_sums_that_are_no_whole_numbers_are_refused() -> None:
+    aggregator = DistributedVotes(noise_std=1.0, num_holders=2, max_votes=1)
+    with refused("votes[0]", rule="a sum of"):
+        aggregator.contribution([[3, 1]], num_teachers=3, rng=np.random.default_rng(0))
+    with refused("total.dtype", "float64"):
+        aggregator.release_of(np.zeros((1, 2)), num_teachers=3, num_contributions=2)
+    with refused("total.shape", (2,)):
+        aggregator.release_of(np.zeros(2, dtype=np.int64), num_teachers=3, num_contributions=2)

@@ -1,0 +1,380 @@
+"""A server that lies to holders of a secure sum: whatever it sends, numbers leave under masks or not at all."""
+
+import copy
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.aggregators import GaussianVotes
+from pate.errors import InvalidValue
+from pate_federated import Question, Roll
+from pate_federated.distributed_votes import DistributedVotes
+from pate_federated.holder import answer
+from pate_federated.question import LENGTHS
+from pate_federated.summed_release import HolderSum, SumTerms
+from pate_federated.vote_file import VoteFile
+from small_federation.exchange import SmallHolders, small_request
+from tests.e2e.small_run import NUM_TEACHERS, seeded_plan
+from tests.refusals import refused
+
+flwr = pytest.importorskip("flwr.app", reason="Flower is not installed: the extra flower")
+flower = pytest.importorskip("pate_federated.flower")
+
+ROLL = Roll.numbered(4, NUM_TEACHERS // 4, max_absent=1)
+NODES = {101: "1", 102: "2", 103: "3", 104: "4"}
+SETUP, SHARE_KEYS, COLLECT, UNMASK = STAGES = (
+    "setup",
+    "share_keys",
+    "collect_masked_vectors",
+    "unmask",
+)
+CONFIGS = "secaggplus_configs"
+FIRST = 101
+TYPES = [
+    *(f"{kind}{action}" for kind in ("train", "evaluate", "query") for action in ("", ".default", ".votes", ".sums")),
+    *("train.anything", "train.train", "evaluate.x", "query.question", "system", "system.default"),
+    *("get_properties", "get_parameters", "fit", "reconnect", "Train", "train.", ".train", " train", "train.a.b", ""),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of holders whose teachers have learned."""
+    folder = tmp_path_factory.mktemp("learned")
+    for name in ROLL.holders:
+        plan, own = plans_in(folder)(name)
+        answer(plan, small_request(), own)
+    return folder
+
+
+@pytest.fixture
+def homes(learned: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(learned, tmp_path / "homes"))
+
+
+def plans_in(folder: Path) -> SmallHolders:
+    return SmallHolders(folder, 4, seeded_plan(GaussianVotes(noise_std=1.0)))
+
+
+@pytest.fixture(autouse=True)
+def _as_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Flower 1.42 wants to know of the process before it makes a message."""
+    task = pytest.importorskip("flwr.supercore.task_identity").TaskIdentity
+    for name in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(task, name, 1)
+
+
+class Link:
+    """Carries messages to holders in this process, as Flower's grid does, and remembers them and the answers.
+
+    Args:
+        homes: of the holders.
+        own: what holders agreed on.
+        spoil: may change a message on its way.
+    """
+
+    run = SimpleNamespace(run_id=1)
+
+    def __init__(
+        self, homes: Path, own: Any = None, spoil: Callable[[Any], None] = lambda message: None
+    ) -> None:
+        self.app = flower.secure_holder_app(
+            plans_in(homes), own or HolderSum(SumTerms.of_counts(ROLL))
+        )
+        self.spoil = spoil
+        self.sent: dict[tuple[str, int], Any] = {}
+        self.answers: list[Any] = []
+        self.contexts = {
+            node: flwr.Context(
+                run_id=1,
+                node_id=node,
+                node_config={"holder": name},
+                state=flwr.RecordDict(),
+                run_config={},
+            )
+            for node, name in NODES.items()
+        }
+
+    def get_node_ids(self) -> list[int]:
+        return list(NODES)
+
+    def send_and_receive(self, messages: list[Any], timeout: float | None = None) -> list[Any]:
+        return [self.deliver(message) for message in messages]
+
+    def deliver(self, message: Any) -> Any:
+        message = copy.deepcopy(message)
+        self.spoil(message)
+        node = message.metadata.dst_node_id
+        if CONFIGS in message.content.config_records:
+            self.sent[str(stage_of(message)), node] = copy.deepcopy(message)
+        try:
+            reply = self.app(message, self.contexts[node])
+        except Exception as error:
+            return flwr.Message(
+                flwr.Error(0, f"{type(error).__name__}: {error}"),
+                reply_to=changed(message, "train"),
+            )
+        self.answers.append(reply)
+        return reply
+
+    def run_sum(self) -> tuple[np.ndarray, tuple[str, ...]]:
+        """A sum by Flower's own workflow."""
+        context = flwr.Context(1, 0, {}, flwr.RecordDict(), {})
+        said = {"request": small_request().to_bytes()}
+        grid: Any = self
+        return flower.secure_sum(
+            grid, context, ROLL, said, SumTerms.of_counts(ROLL), seconds=60, connect_seconds=1
+        )
+
+    def until(self, stage: str) -> Any:
+        """The message of a stage that holder 1 is ready for, after an honest sum so far."""
+
+        def stop(message: Any) -> None:
+            if stage_of(message) == stage and message.metadata.dst_node_id == FIRST:
+                raise StoppedError(message)
+
+        self.spoil = stop
+        with pytest.raises(StoppedError) as stopped:
+            self.run_sum()
+        self.spoil = lambda message: None
+        return stopped.value.args[0]
+
+
+class StoppedError(Exception):
+    """Carries the message before which a sum stops."""
+
+
+def stage_of(message: Any) -> Any:
+    return message.content.config_records[CONFIGS].get("stage")
+
+
+def changed(message: Any, kind: str) -> Any:
+    """The same message of another type, without Flower's own check of it."""
+    other = copy.deepcopy(message)
+    other.metadata.__dict__["_message_type"] = kind
+    return other
+
+
+def is_answered(link: Link, message: Any) -> bool:
+    """Whether holder 1 says anything to a message, whose numbers are masked then; it forgets the message again."""
+    before = link.contexts[FIRST]
+    link.contexts[FIRST] = copy.deepcopy(link.contexts[FIRST])
+    reply = link.deliver(message)
+    link.contexts[FIRST] = before
+    assert reply.has_error() or not bare(reply)
+    return not reply.has_error()
+
+
+def bare(reply: Any) -> bool:
+    """Whether numbers are in an answer as they are."""
+    return any(len(arrays) for arrays in reply.content.array_records.values())
+
+
+def counts(homes: Path, names: str) -> np.ndarray:
+    found = []
+    for name in names:
+        path = homes / name / small_request().digest[:16] / "votes.npz"
+        found += [block.sum(axis=0, dtype=np.int64) for block in VoteFile.open(path).bits()]
+    return np.asarray(sum(found))
+
+
+def loses(node: int, stage: str) -> Callable[[Any], None]:
+    """Spoils a message to a holder, so that it drops out in that stage."""
+
+    def lost(message: Any) -> None:
+        if message.metadata.dst_node_id == node and stage_of(message) == stage:
+            message.content.config_records[CONFIGS]["stage"] = "lost"
+
+    return lost
+
+
+def test_an_honest_sum_is_that_of_the_counts(homes: Path) -> None:
+    link = Link(homes)
+    total, holders = link.run_sum()
+    assert sorted(holders) == ["1", "2", "3", "4"]
+    np.testing.assert_array_equal(total, counts(homes, "1234"))
+    assert len(link.answers) == 16 and not any(bare(reply) for reply in link.answers)
+
+
+def test_with_one_absent_the_sum_is_that_of_the_others(homes: Path) -> None:
+    total, holders = Link(homes, spoil=loses(103, COLLECT)).run_sum()
+    assert sorted(holders) == ["1", "2", "4"]
+    np.testing.assert_array_equal(total, counts(homes, "124"))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_of_all_types_of_messages_one_is_answered(stage: str, homes: Path) -> None:
+    link = Link(homes)
+    message = link.until(stage)
+    assert [kind for kind in TYPES if is_answered(link, changed(message, kind))] == ["train"]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_request_beside_the_protocol_opens_nobody(kind: str, homes: Path) -> None:
+    """One message, `train.default`, once got a holder's counts without masks."""
+    link = Link(homes)
+    message = changed(link.until(COLLECT), kind)
+    del message.content.config_records[CONFIGS]
+    assert not is_answered(link, message)
+    message.content.config_records["pate"] = flwr.ConfigRecord(
+        {"request": small_request().to_bytes()}
+    )
+    assert not is_answered(link, message)
+    message.content.config_records[CONFIGS] = flwr.ConfigRecord({})
+    assert not is_answered(link, message)
+
+
+def test_no_stage_is_answered_out_of_its_turn_or_twice(homes: Path) -> None:
+    link = Link(homes)
+    link.run_sum()
+    sent = {stage: link.sent[stage, FIRST] for stage in STAGES}
+    assert [stage for stage in STAGES if is_answered(link, sent[stage])] == [SETUP]
+    for ready in STAGES:
+        other = Link(homes)
+        other.until(ready)
+        answered = {stage for stage in STAGES if is_answered(other, sent[stage])}
+        assert answered == ({SETUP, UNMASK} if ready == UNMASK else {SETUP})  # the keys are others
+
+
+_OF_SETUP: dict[str, tuple[Any, ...]] = {
+    "threshold": (2, 1, 3.0, None),
+    "share_num": (3,),
+    "sample_num": (3, "4", [4], True),
+    "clipping_range": (1.0, float("nan"), float("inf")),
+    "target_range": (1,),
+    "mod_range": (2**16,),
+    "max_weight": (1000.0, 1, None),
+    "more": (1,),
+    "stage": ("other", ["setup"], 0, None),
+}
+_KEYS = [b"a", b"b"]
+_ALL = [101, 102, 103, 104]
+OTHERS: dict[str, list[dict[str, Any]]] = {
+    SETUP: [{name: value} for name, values in _OF_SETUP.items() for value in values],
+    SHARE_KEYS: [
+        {"102": None, "103": None},
+        {"101": None},
+        {"105": _KEYS},
+        *({name: _KEYS, "104": None} for name in ("0102", "+2", "\u0661")),
+        {"102": [b"a"]},
+        {"more": 1},
+    ],
+    COLLECT: [
+        *(
+            {"srcs": nodes, "ctxts": 3}
+            for nodes in ([102, 102, 102], [101, 102, 103], [102, 103, 109])
+        ),
+        {"srcs": [102], "ctxts": 1},
+        {"srcs": [], "ctxts": 0},
+        *({name: None} for name in ("srcs", "ctxts")),
+        {"more": 1},
+    ],
+    UNMASK: [
+        *({"active_nids": [102, 103, 104], "dead_nids": dead} for dead in ([101], [])),
+        *({"active_nids": [101, 102, 103], "dead_nids": dead} for dead in ([104, 104], [105])),
+        *({"active_nids": _ALL, "dead_nids": dead} for dead in ([102], _ALL)),
+        {"active_nids": [101], "dead_nids": [102, 103, 104]},
+        {"active_nids": [101, 102], "dead_nids": []},
+        *({"active_nids": nodes} for nodes in ([101, 101, 101], [101.0, 102.0, 103.0], None)),
+        {"dead_nids": None},
+        {"more": 1},
+    ],
+}
+"""What a server may say of a stage in place of the truth; None where it leaves a name out."""
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_with_less_more_or_other_than_it_has_is_refused(stage: str, homes: Path) -> None:
+    link = Link(homes)
+    message = link.until(stage)
+    for change in OTHERS[stage]:
+        other = copy.deepcopy(message)
+        said = other.content.config_records[CONFIGS]
+        for name, value in change.items():
+            if value is None:
+                del said[name]
+            else:
+                said[name] = [said["ctxts"][0]] * value if name == "ctxts" else value
+        assert not is_answered(link, other), change
+    assert is_answered(link, message)
+
+
+def test_records_beside_those_of_a_stage_are_refused(homes: Path) -> None:
+    for stage in STAGES:
+        link = Link(homes)
+        message = link.until(stage)
+        for record in (flwr.ArrayRecord(), flwr.ConfigRecord({}), flwr.MetricRecord({})):
+            other = copy.deepcopy(message)
+            other.content["more"] = record
+            assert not is_answered(link, other)
+        other = copy.deepcopy(message)
+        other.metadata.dst_node_id = 102
+        link.contexts[102] = link.contexts[FIRST]
+        assert link.deliver(other).has_error()
+        if stage == COLLECT:
+            for said in ({}, {"request": "text"}, {"question": b"x"}, {"more": 1}):
+                other = copy.deepcopy(message)
+                config = other.content.config_records["fitins.config"]
+                other.content.config_records["fitins.config"] = flwr.ConfigRecord(
+                    {**config, **said} if "more" in said else said
+                )
+                assert not is_answered(link, other)
+
+
+def test_keys_mask_one_vector_whoever_asks_at_the_same_moment(homes: Path) -> None:
+    """Two vectors under one mask differ by what two questions have as their answers."""
+    link = Link(homes)
+    message = link.until(COLLECT)
+    state = link.contexts[FIRST]
+
+    def collect(_: int) -> bool:
+        try:
+            return link.app(copy.deepcopy(message), copy.deepcopy(state)).has_content()
+        except InvalidValue:
+            return False
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(collect, range(8))) == 1
+
+
+def test_the_sum_of_a_question_is_opened_over_one_set_of_holders(homes: Path) -> None:
+    """The difference of two sums would be one holder's counts."""
+    Link(homes).run_sum()
+    np.testing.assert_array_equal(Link(homes).run_sum()[0], counts(homes, "1234"))
+    link = Link(homes, spoil=loses(103, COLLECT))
+    with refused("holders present", rule="at least 3"):
+        link.run_sum()
+
+
+def test_who_is_told_absent_by_some_and_present_by_others_stays_masked() -> None:
+    """A server needs three of four shares of each of two secrets, and every holder tells one."""
+    with refused("max_absent", 2, "at most 1"):
+        SumTerms(num_holders=4, max_absent=2, most=9)
+    noise = DistributedVotes(noise_std=4.0, num_holders=5, max_dropouts=1, max_colluders=3)
+    with refused("aggregator.max_colluders", 3, "less than 3"):
+        SumTerms.of_noise(noise, Roll.numbered(5, 3, max_absent=1))
+
+
+def test_in_rounds_the_opening_alone_is_answered_without_masks(homes: Path) -> None:
+    link = Link(homes, own=ROLL)
+    opening = Question.of_opening(small_request())
+    lengths = Question(kind=LENGTHS, asked=opening.asked, num_labels=opening.num_labels)
+    said = {}
+    for question in (opening, lengths):
+        for kind in TYPES:
+            message = flwr.Message(
+                flower.content(question=question.to_bytes()),
+                dst_node_id=FIRST,
+                message_type="query.sums",
+            )
+            reply = link.deliver(changed(message, kind))
+            contribution = flower.contribution_of(reply)
+            if contribution is not None:
+                said[question.kind, kind] = contribution.votes is not None
+    assert said == {("opening", "query.sums"): True, ("lengths", "query.sums"): False}

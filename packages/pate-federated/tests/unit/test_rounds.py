@@ -1,0 +1,369 @@
+"""Questions and answers of rounds: what a holder may send, what is refused, and digits that give sums back."""
+
+import io
+import math
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.errors import InvalidValue
+from pate_federated import Contribution, Request, Roll
+from pate_federated.question import KINDS, LENGTHS, MOMENTS, OPENING, SHARES, Question, SumAnswer
+from pate_federated.summed_release import AnswersAwaited, Limbs, Mailbox, gathered
+from pate_federated.vote_file import VoteManifest
+from small_federation.holders import NUM_LABELS, request
+from tests.refusals import ANY, refused
+
+TEACHERS = 3
+WIDTH = 2
+ROLL = Roll.numbered(4, TEACHERS, max_absent=2)
+STATES: dict[str, dict[str, Any]] = {
+    OPENING: {},
+    LENGTHS: {},
+    SHARES: {"center": np.full(NUM_LABELS, 0.3), "clip": np.array(0.7)},
+    MOMENTS: {
+        "records_per_teacher": np.array(1.0),
+        "weights": np.ones((WIDTH + 2, NUM_LABELS)),
+        "label_scale": np.ones(NUM_LABELS),
+        "clip": np.array(0.2),
+        "pool_center": np.zeros(5),
+        "projection": np.ones((5, WIDTH)),
+        "variances": np.ones(WIDTH),
+    },
+}
+
+
+def question(kind: str, **changes: Any) -> Question:
+    asked: Request = request()
+    if kind == OPENING:
+        return Question.of_opening(asked)
+    state = {
+        name: np.asarray(value, dtype=np.float64)
+        for name, value in (STATES[kind] | changes).items()
+    }
+    return Question(kind=kind, asked=asked.digest, num_labels=NUM_LABELS, state=state)
+
+
+def longest(asked: Question, teachers: int = TEACHERS) -> np.ndarray:
+    """As long as the sum of so many teachers can be, all of it in one entry."""
+    total = np.zeros(asked.shape, dtype=np.int64)
+    if total.size:
+        total.flat[0] = teachers * math.floor(asked.reach)
+    return total
+
+
+def answer(
+    asked: Question, holder: str, total: np.ndarray | None = None, **head: Any
+) -> Contribution:
+    said: dict[str, Any] = {
+        "holder": holder,
+        "queries": asked.asked,
+        "num_teachers": TEACHERS,
+        "num_records": 90,
+    }
+    said |= {"num_queries": 6, "num_labels": NUM_LABELS, "num_groups": 60}
+    sent = longest(asked) if total is None else total
+    return Contribution(
+        holder, SumAnswer(VoteManifest(**(said | head)), asked.digest, sent).to_bytes()
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_question_travels_as_it_is(kind: str) -> None:
+    asked = question(kind)
+    found = Question.from_bytes(asked.to_bytes())
+    assert (found.kind, found.digest, found.shape) == (kind, asked.digest, asked.shape)
+    assert found.to_bytes() == asked.to_bytes()
+
+
+@pytest.mark.parametrize("kind", [LENGTHS, SHARES, MOMENTS])
+def test_answers_are_added_up_and_no_holder_is_worth_more_than_its_teachers(kind: str) -> None:
+    asked = question(kind)
+    too_long = longest(asked)
+    too_long.flat[0] += math.ceil(asked.reach * 1e-6) + 1
+    sent = [
+        answer(asked, "1"),
+        answer(asked, "2"),
+        answer(asked, "3", too_long),
+        answer(asked, "4", -too_long),
+    ]
+    found = gathered(ROLL, asked, sent)
+    assert found.holders == ("1", "2")
+    np.testing.assert_array_equal(found.total, 2 * longest(asked))
+    for name in "34":
+        assert found.refused[name].startswith(
+            f"holder={name}: sum: expected one of 3 teachers, each within its clip"
+        )
+
+
+def test_lengths_whose_sum_overflows_are_refused() -> None:
+    asked = question(LENGTHS)
+    total = np.zeros(asked.shape, dtype=np.int64)
+    total[:4] = 2**62  # which add up to 0 in 64 bits
+    found = gathered(
+        ROLL, asked, [answer(asked, "1"), answer(asked, "2"), answer(asked, "3", total)]
+    )
+    assert found.holders == ("1", "2")
+    assert found.refused["3"].startswith("holder=3: sum: expected one of 3 teachers")
+
+
+def without_array(data: bytes, **arrays: Any) -> bytes:
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        there = {name: file[name] for name in file.files}
+    out = io.BytesIO()
+    np.savez(out, **(there | arrays))
+    return out.getvalue()
+
+
+def spoiled(asked: Question) -> dict[str, tuple[Contribution, str]]:
+    good = answer(asked, "2").votes or b""
+    total = longest(asked)
+    return {
+        "torn": (Contribution("2", good[:-40]), "expected a whole answer"),
+        "late": (Contribution("2", problem="no answer within 5 s"), "no answer within 5 s"),
+        "shape": (answer(asked, "2", np.zeros((1, NUM_LABELS + 1), np.int64)), "sum.shape"),
+        "floats": (
+            Contribution("2", without_array(good, total=total.astype(np.float64))),
+            "sum.dtype=float64",
+        ),
+        "nan": (
+            Contribution("2", without_array(good, total=np.full(asked.shape, np.nan))),
+            "sum.dtype=float64",
+        ),
+        "teachers": (answer(asked, "2", num_teachers=30), "num_teachers=30: expected 3"),
+        "name": (Contribution("2", answer(asked, "3").votes), "holder=3: expected 2"),
+        "queries": (answer(asked, "2", queries="0" * 64), "queries=others"),
+        "another question": (
+            Contribution("2", answer(question(LENGTHS), "2").votes),
+            "question=another",
+        ),
+        "large": (answer(asked, "2", np.zeros(2**18, np.int64)), "size="),
+    }
+
+
+@pytest.mark.parametrize("name", list(spoiled(question(SHARES))))
+def test_what_does_not_count_is_refused_by_name_and_adds_nothing(name: str) -> None:
+    asked = question(SHARES)
+    sent, message = spoiled(asked)[name]
+    found = gathered(ROLL, asked, [answer(asked, "1"), sent])
+    assert found.holders == ("1",)
+    np.testing.assert_array_equal(found.total, longest(asked))
+    assert message in found.refused["2"] and found.refused["2"].startswith("holder=2: ")
+    assert "\n" not in found.refused["2"]
+    Roll.numbered(2, TEACHERS, max_absent=1).require_enough(found.holders, found.refused, "")
+    with refused("absent holders", 1, "at most max_absent=0"):
+        Roll.numbered(2, TEACHERS).require_enough(found.holders, found.refused, "")
+
+
+def test_two_answers_in_one_name_are_both_refused_and_strangers_add_nothing() -> None:
+    asked = question(MOMENTS)
+    stranger = answer(asked, "mallory")
+    found = gathered(
+        ROLL, asked, [answer(asked, "1"), answer(asked, "2"), answer(asked, "2"), stranger]
+    )
+    assert found.holders == ("1",)
+    assert "expected one answer, and 2 came in its name" in found.refused["2"]
+    assert found.refused["another"] == "holder=mallory: expected a holder on the roll"
+
+
+@pytest.mark.parametrize("holders", [3, 40, 400])
+@pytest.mark.parametrize("kind", [LENGTHS, SHARES, MOMENTS])
+def test_digits_of_sums_give_the_sum_of_the_numbers(holders: int, kind: str) -> None:
+    roll = Roll.numbered(holders, 10, max_absent=1)
+    asked = question(kind)
+    limbs = Limbs.of(asked, roll)
+    rng = np.random.default_rng(0)
+    most = 10 * math.floor(asked.reach)
+    numbers = rng.integers(-most, most + 1, size=(holders, *asked.shape))
+    numbers[:, ..., 0] = most
+    numbers[:, ..., 1] = -most
+    digits = [limbs.split(each) for each in numbers]
+    for each in digits:
+        limbs.terms.require_sendable(each)
+    np.testing.assert_array_equal(limbs.joined(np.sum(digits, axis=0)), numbers.sum(axis=0))
+    assert holders * 2 * limbs.terms.most < 2**32
+
+
+def filled(name: str, *values: float) -> list[tuple[str, dict[str, Any]]]:
+    kind = SHARES if name in STATES[SHARES] and name != "clip" else MOMENTS
+    return [(kind, {name: np.full(STATES[kind][name].shape, value)}) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        *filled("center", 1e12, -0.1, np.nan),
+        *((SHARES, {"clip": np.array(value)}) for value in (1e13, 0.0, -1.0)),
+        *filled("weights", 1e13, -np.inf, np.nan),
+        *filled("variances", -1.0),
+        *filled("pool_center", 1e13),
+        (SHARES, {"center": np.full(NUM_LABELS + 1, 0.3)}),
+        (
+            MOMENTS,
+            {"weights": np.ones((WIDTH + 1, NUM_LABELS)), "projection": np.ones((5, WIDTH + 1))},
+        ),
+        (MOMENTS, {"label_scale": np.ones(NUM_LABELS - 1)}),
+        (MOMENTS, {"projection": np.ones((4, WIDTH))}),
+        (MOMENTS, {"projection": np.ones((1, WIDTH)), "pool_center": np.zeros(1)}),
+        # lengths of what is as small or large are not what they are, and clips would not hold
+        *filled("clip", 1e-170),
+        *filled("records_per_teacher", 0.5, 1e300, 0.0),
+        *filled("label_scale", 1e13, 1e-163),
+        *filled("projection", 1e13, 1e-162),
+    ],
+)
+def test_a_question_that_no_server_asks_or_many_holders_answer_alike_is_refused(
+    kind: str, changes: dict[str, Any]
+) -> None:
+    """Where all but one say a constant, the sum is what that one says."""
+    with pytest.raises(InvalidValue, match="question"):
+        question(kind, **changes)
+    with pytest.raises(InvalidValue):
+        Question.from_bytes(without_array(question(kind).to_bytes(), **changes))
+
+
+def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
+    opening = request(inputs=np.ones((6, 5), dtype=np.float32))
+    question(MOMENTS).require_of(opening)
+    with refused("question.pool_center", "others"):
+        question(MOMENTS, pool_center=np.full(5, 1e4)).require_of(opening)
+    with refused("question.pool_center", "others"):
+        question(MOMENTS).require_of(request())
+    with refused("question.num_labels", 4):
+        question(LENGTHS).require_of(request(label_names=("a", "b", "c")))
+
+
+def packed(how: int, **arrays: Any) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", how) as archive:
+        for name, array in arrays.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, np.asarray(array), allow_pickle=True)
+            archive.writestr(f"{name}.npy", member.getvalue())
+    return out.getvalue()
+
+
+def promising(shape: tuple[int, ...], descr: str) -> bytes:
+    """An array whose header promises what does not follow."""
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        out, {"descr": descr, "fortran_order": False, "shape": shape}
+    )
+    return out.getvalue()
+
+
+def large_messages() -> dict[str, bytes]:
+    head = {"ids": np.arange(6), "label_names": np.array(["a", "b"]), "cast": np.array("bits")}
+    head |= {
+        "vote_clip": np.array(0),
+        "kind": np.array(OPENING),
+        "asked": np.array(""),
+        "num_labels": np.array(2),
+    }
+    found = {
+        "compressed": packed(zipfile.ZIP_DEFLATED, inputs=np.zeros((6, 2**23), np.float32), **head),
+        "compressed names": packed(
+            zipfile.ZIP_DEFLATED,
+            inputs=np.ones((6, 2)),
+            **(head | {"label_names": np.array(["a" * 2**24])}),
+        ),
+        "objects": packed(zipfile.ZIP_STORED, inputs=np.array([{}], dtype=object), **head),
+    }
+    for name, member in {
+        "promised": promising((2**40, 2**10), "<f4"),
+        "texts of no length": promising((2**33,), "<U0"),
+        "no features": promising((2**33, 0), "<f4"),
+    }.items():
+        out = io.BytesIO(packed(zipfile.ZIP_STORED, **head))
+        with zipfile.ZipFile(out, "a") as archive:
+            archive.writestr("inputs.npy", member)
+        found[name] = out.getvalue()
+    return found
+
+
+@pytest.mark.process
+def test_what_a_message_says_of_its_size_takes_no_memory(tmp_path: Path) -> None:
+    """A request of 2 MB once took 4.9 GB."""
+    for name, data in large_messages().items():
+        (tmp_path / name).write_bytes(data)
+    script = """
+import resource, sys
+from pathlib import Path
+from pate_federated import Request
+from pate_federated import Question
+from pate.errors import InvalidValue
+resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for path in sorted(Path(sys.argv[1]).iterdir()):
+    for kind in (Request, Question):
+        try:
+            kind.from_bytes(path.read_bytes())
+        except InvalidValue as error:
+            assert str(error).count(chr(10)) == 0
+        else:
+            raise AssertionError(path)
+taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before  # kB
+assert taken < 2**16, taken
+print("refused")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "refused", done.stderr
+    assert max(path.stat().st_size for path in tmp_path.iterdir()) < 2**22
+
+
+def test_more_queries_and_labels_than_a_teacher_is_asked_about_are_refused() -> None:
+    many = np.zeros((2**17, 1), dtype=np.float32)
+    with refused("queries times labels", ANY, "at most 268435456"):
+        request(inputs=many, record_ids=np.arange(2**17), label_names=tuple(map(str, range(2**12))))
+
+
+def test_a_mailbox_reads_what_holders_put_there_and_nothing_else(tmp_path: Path) -> None:
+    asked = question(SHARES)
+    names = ("1", "2", "3", "4", "5", "6")
+    box = Mailbox(tmp_path, Roll.numbered(6, TEACHERS, max_absent=5))
+    with pytest.raises(AnswersAwaited) as awaited:
+        box(asked)
+    folder = awaited.value.answers
+    (folder / "1.npz").write_bytes(answer(asked, "1").votes or b"")
+    os.mkfifo(folder / "2.npz")
+    (folder / "3.npz").mkdir()
+    (folder / "4.npz").symlink_to(folder / "nowhere")
+    with (folder / "5.npz").open("wb") as file:
+        file.truncate(2**40)
+    (folder / "6.npz").symlink_to("/dev/zero")
+    os.mkfifo(folder / "stranger\x1b[31m.npz")
+    found = box(asked)
+    assert found.holders == ("1",)
+    for name in names[1:]:
+        assert found.refused[name].startswith(f"holder={name}: expected a file of at most"), (
+            found.refused[name]
+        )
+    assert (
+        found.refused["another"].isprintable()
+        and "expected a holder on the roll" in found.refused["another"]
+    )
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("é", "e\u0301"), ("North", "north"), ("a" * 201,), ("é" * 101,), ("a\x1bb",), ("a\0",)],
+)
+def test_names_that_no_disk_can_tell_apart_are_refused(names: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidValue, match="holder"):
+        Roll(dict.fromkeys(names, 1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "clip"), [(SHARES, 1e4), (SHARES, 1e-13), (MOMENTS, 1e4), (MOMENTS, 1e-13)]
+)
+def test_a_clip_by_which_all_holders_say_the_same_is_no_question(kind: str, clip: float) -> None:
+    with refused("question.clip", ANY, "1e-12 to 1000"):
+        question(kind, clip=np.array(clip))

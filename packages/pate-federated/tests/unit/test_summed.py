@@ -1,0 +1,280 @@
+"""Secure sums: terms under which they are exact, a holder's side, and a release that is charged before it is asked."""
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import Ledger
+from pate.aggregators import Aggregator, GaussianVotes, GNMax
+from pate.errors import InvalidValue
+from pate.run.random_streams import RandomStreams
+from pate.run.votes_release import ReleasePlan
+from pate_federated import Roll
+from pate_federated.distributed_votes import DistributedVotes
+from pate_federated.summed_release import HolderSum, Summed, SummedRelease, SumTerms
+from small_federation.holders import (
+    NUM_LABELS,
+    NUM_QUERIES,
+    TEACHERS,
+    answer,
+    request,
+    votes_of,
+)
+from tests.e2e.small_run import SilentMonitor
+from tests.refusals import ANY, refused
+
+ROLL = Roll.numbered(4, TEACHERS, max_absent=1)
+NOISE = DistributedVotes(noise_std=4.0, num_holders=4, max_dropouts=1)
+
+
+def released(folder: Path, aggregator: Aggregator, **changes: Any) -> SummedRelease:
+    plan = ReleasePlan(
+        aggregator=aggregator,
+        target_delta=1e-5,
+        allow_useless=True,
+        seed=4,
+        settings={"name": "small"},
+    )
+    made = {
+        "plan": plan,
+        "roll": ROLL,
+        "request": request(),
+        "inbox": folder / "inbox",
+        "dataset": "small",
+    }
+    return SummedRelease(**(made | {"output_dir": folder / "release"} | changes))
+
+
+def counts() -> np.ndarray:
+    return np.asarray(sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in ROLL.holders))
+
+
+def labels(folder: Path) -> np.ndarray:
+    with np.load(folder / "release" / "release" / "release.npz") as file:
+        return np.asarray(file["labels"])
+
+
+def charges(folder: Path) -> int:
+    path = folder / "ledger.db"
+    return len(Ledger.stored(path).entries) if path.exists() else 0
+
+
+@pytest.mark.parametrize(
+    ("holders", "most"), [(3, 1), (40, 700), (400, 5_000_000), (10_000, 200_000)]
+)
+def test_an_average_of_whole_numbers_gives_their_sum_exactly(holders: int, most: int) -> None:
+    terms = SumTerms(num_holders=holders, max_absent=1, most=most)
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(-most, most + 1, size=(holders, 50))
+    numbers[:, 0] = most
+    numbers[:, 1] = -most
+    # what is added up modulo 2**32
+    wire = np.stack([terms.require_sendable(row) for row in numbers]) + most
+    summed = wire.astype(np.int64).sum(axis=0)
+    assert summed.max() < 2**32 and 2 * most * holders < 2**32
+    average = (summed.astype(np.float64) - most - (holders - 1) * float(most)) * (
+        2 * most / (holders * 2 * most)
+    )
+    np.testing.assert_array_equal(terms.exact_sum(average, holders), numbers.sum(axis=0))
+
+
+def test_a_sum_that_breaks_the_terms_is_refused() -> None:
+    terms = SumTerms(num_holders=4, max_absent=1, most=10)
+    for average, present, refusal in (
+        (np.array([0.4]), 4, refused("sum", rule="within the")),
+        (np.array([11.0]), 4, refused("sum", rule="within the")),
+        (np.array([1.0]), 2, refused("holders present", 2)),
+    ):
+        with refusal:
+            terms.exact_sum(average, present)
+    with refused("counts"):
+        terms.require_sendable(np.array([11]))
+
+
+def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
+    plain = GaussianVotes(noise_std=1.0)
+    made = released(tmp_path, plain)
+    made.run(lambda: (counts(), ("1", "2", "3", "4")))
+    expected = plain.aggregate(counts(), num_teachers=12, rng=RandomStreams(4).generator("noise"))
+    np.testing.assert_array_equal(labels(tmp_path), expected.labels)
+    assert charges(tmp_path) == 1
+
+
+def test_absent_holders_are_counted_as_where_votes_are_seen(tmp_path: Path) -> None:
+    three = np.asarray(sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in "123"))
+    for aggregator, first in (
+        (GaussianVotes(noise_std=1.0), 0),
+        (GNMax(noise_std=1.0, max_votes=4), TEACHERS),
+    ):
+        made = released(
+            tmp_path,
+            aggregator,
+            request=request(vote_clip=4),
+            inbox=tmp_path / type(aggregator).__name__,
+        )
+        made.inbox.mkdir()
+        source = made.counted(lambda: (three, ("1", "2", "3")))
+        assert source.num_teachers == 12
+        found = source.counts()
+        np.testing.assert_array_equal(found[:, 1:], three[:, 1:])
+        np.testing.assert_array_equal(found[:, 0], three[:, 0] + first)
+
+
+def numbers_of(folder: Path, name: str, own: HolderSum) -> np.ndarray:
+    path = folder / f"{name}.npz"
+    home = folder / f"home-{name}"
+    home.mkdir(exist_ok=True)
+    path.write_bytes(answer(folder, name).votes or b"")
+    plan: Any = type("Plan", (), {"holder": name, "num_teachers": TEACHERS})
+    return own.numbers(plan, request(), path, home)
+
+
+def noisy(folder: Path, names: str) -> Summed:
+    own = HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE, seed=3)
+    return sum(numbers_of(folder, name, own) for name in names).astype(np.int64), tuple(names)  # type: ignore[union-attr]
+
+
+def test_noise_that_holders_add_is_released_once_and_charged_before_they_are_asked(
+    tmp_path: Path,
+) -> None:
+    seen = []
+
+    def ask() -> Summed:
+        seen.append(charges(tmp_path))
+        return noisy(tmp_path, "1234")
+
+    made = released(tmp_path, NOISE)
+    made.run(ask)
+    assert seen == [1]  # charged, then asked
+    with np.load(tmp_path / "inbox" / "sum.npz") as file:
+        expected = NOISE.release_of(file["total"], num_teachers=12, num_contributions=4)
+    np.testing.assert_array_equal(labels(tmp_path), expected.labels)
+    made.run(ask)  # finished: nothing is asked or charged again
+    assert (seen, charges(tmp_path)) == ([1], 1)
+
+
+def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> None:
+    own = HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE, seed=3)
+    numbers_of(tmp_path, "1", own)
+    with refused("request", rule="a request that"):
+        numbers_of(tmp_path, "1", own)
+    folder = tmp_path / "home-1"
+    (folder / f"answered-{request().digest}").rename(folder / "answered-another")
+    with refused("requests answered with noise", 2, "at most 1"):
+        numbers_of(tmp_path, "1", own)
+    numbers_of(tmp_path, "1", replace(own, max_answers=2))
+    without = HolderSum(SumTerms.of_counts(ROLL))
+    np.testing.assert_array_equal(
+        numbers_of(tmp_path, "2", without), numbers_of(tmp_path, "2", without)
+    )
+
+
+def answered_at_once(folder: Path, number: int) -> bool:
+    """Whether a holder lets one request of several at the same moment through."""
+    asked = request(record_ids=np.arange(number, number + NUM_QUERIES))
+    try:
+        HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE)._answer_once(folder, asked)
+    except InvalidValue:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "pool", [ThreadPoolExecutor, pytest.param(ProcessPoolExecutor, marks=pytest.mark.process)]
+)
+def test_of_requests_at_the_same_moment_one_is_answered(pool: Any, tmp_path: Path) -> None:
+    how = (
+        {"mp_context": multiprocessing.get_context("spawn")} if pool is ProcessPoolExecutor else {}
+    )
+    with pool(2 if how else 4, **how) as workers:
+        for attempt in range(20):
+            folder = tmp_path / str(attempt)
+            folder.mkdir()
+            assert sum(workers.map(answered_at_once, [folder] * 4, (1, 2, 1, 3))) == 1
+
+
+def test_a_sum_that_is_lost_after_the_charge_is_refused_and_stays_charged_once(
+    tmp_path: Path,
+) -> None:
+    made = released(tmp_path, NOISE)
+
+    def lost() -> Summed:
+        noisy(tmp_path, "1234")
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        made.run(lost)
+    assert charges(tmp_path) == 1
+    with refused("request", rule="a request that"):
+        made.run(lambda: noisy(tmp_path, "1234"))
+    assert charges(tmp_path) == 1
+    assert not (tmp_path / "release" / "release" / "release.npz").exists()
+
+
+def test_a_sum_that_came_is_released_after_a_kill_without_asking_again(tmp_path: Path) -> None:
+    made = released(tmp_path, NOISE)
+    found = noisy(tmp_path, "123")
+    with pytest.raises(KeyboardInterrupt):
+        made.run(lambda: found, SilentMonitor("releasing labels"))
+    made.made(lambda: found)
+
+    made.run(lambda: pytest.fail("asked again"))
+    assert charges(tmp_path) == 1
+    np.testing.assert_array_equal(
+        labels(tmp_path), NOISE.release_of(found[0], num_teachers=12, num_contributions=3).labels
+    )
+
+
+def test_too_few_holders_are_no_release(tmp_path: Path) -> None:
+    total = np.zeros((NUM_QUERIES, NUM_LABELS), dtype=np.int64)
+    with refused("num_contributions", 2, "3"):
+        released(tmp_path, NOISE).run(lambda: (total, ("1", "2")))
+    assert charges(tmp_path) == 1  # holders were asked
+
+
+def test_terms_that_do_not_go_together_are_refused_before_anything(tmp_path: Path) -> None:
+    plan = replace(released(tmp_path, NOISE).plan, target_epsilon=2.0)
+    for aggregator, given, refusal in (
+        (
+            replace(NOISE, num_holders=5),
+            {},
+            refused("aggregator.num_holders", 5),
+        ),
+        (replace(NOISE, max_dropouts=0), {}, refused("aggregator.max_dropouts", 0)),
+        (
+            replace(NOISE, max_votes=2),
+            {},
+            refused("vote_clip", None, "max_votes=2 of"),
+        ),
+        (
+            NOISE,
+            {"plan": plan},
+            refused("target_epsilon", 2.0, "holders have"),
+        ),
+        (NOISE, {"shares": 43}, refused("shares", 43)),
+    ):
+        with refusal:
+            released(tmp_path, aggregator, **given).run(lambda: pytest.fail("asked"))
+    assert charges(tmp_path) == 0
+
+
+def test_shares_of_a_part_of_the_holders_are_enough() -> None:
+    terms = SumTerms(num_holders=400, max_absent=40, most=9, shares=43)
+    assert (terms.num_shares, terms.threshold, terms.least) == (43, 29, 360)
+    assert SumTerms(num_holders=400, max_absent=40, most=9).threshold == 360
+    for shares, refusal in (
+        (
+            41,
+            refused("shares", 41),
+        ),
+        (42, refused("shares", ANY, "odd number")),
+        (401, refused("shares", ANY, "odd number")),
+        (5, refused("shares", 5)),
+    ):
+        with refusal:
+            SumTerms(num_holders=400, max_absent=40, most=9, shares=shares)

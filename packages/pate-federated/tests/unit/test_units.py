@@ -1,0 +1,87 @@
+"""What a release of several holders' votes is priced for: what all of them vouch for, or else a teacher."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pate.accounting import PrivacyUnit
+from pate.data import Dataset, Split
+from pate.data.shared_records import SharedRecords
+from pate_federated.asked_data import AskedData
+from pate_federated.cohorts import cohort_of_heads
+from pate_federated.vote_file import VoteManifest
+from tests.refusals import refused
+
+PATIENT = PrivacyUnit.of_column("mrn")
+VISIT = PrivacyUnit("one row")
+OF_ALL = PrivacyUnit("one value of the column mrn, with all its rows, at one holder", ("mrn",))
+TEACHER = PrivacyUnit("one teacher, with all its records")
+
+
+@pytest.mark.parametrize(
+    ("units", "wanted"),
+    [
+        ((PATIENT, PATIENT), OF_ALL),
+        ((PATIENT, VISIT), TEACHER),
+        ((PATIENT, None), TEACHER),  # a file of an earlier version
+        ((None, None), TEACHER),
+    ],
+)
+def test_the_unit_is_what_all_holders_vouch_for(
+    units: tuple[PrivacyUnit | None, ...], wanted: PrivacyUnit
+) -> None:
+    heads = [
+        VoteManifest(
+            holder=f"hospital_{number}",
+            queries="0" * 64,
+            num_teachers=2,
+            num_queries=3,
+            num_labels=1,
+            num_records=9,
+            num_groups=5,
+            unit=unit,
+        )
+        for number, unit in enumerate(units)
+    ]
+    heads = [VoteManifest.from_text(head.to_text()) for head in heads]
+    cohort = cohort_of_heads(heads, record_ids=(), label_names=("flu",), digest="a")
+    assert cohort.unit == wanted
+
+
+def _dataset() -> Dataset:
+    """Four private records, two of each patient."""
+    ids = np.arange(6)
+    owners = np.array([0, 0, 1, 1, 2, 3])
+    rows = np.zeros((6, 2), np.float32)
+    splits = {
+        name: Split(rows[part], np.ones((len(ids[part]), 1), np.bool_), ids[part], owners[part])
+        for name, part in (("private", slice(4)), ("public", slice(4, 5)), ("test", slice(5, 6)))
+    }
+    return Dataset(
+        name="small",
+        real=False,
+        kind="features",
+        label_names=("flu",),
+        **splits,
+        group_unit=PATIENT,
+    )
+
+
+def test_records_that_are_asked_about_other_samples_keep_their_unit(tmp_path: Path) -> None:
+    """Of readers that read a whole data set, such as pictures, and of Flower's holders."""
+    queries = tmp_path / "queries.npz"
+    np.savez(queries, inputs=np.ones((3, 2), np.float32))
+    assert AskedData(SimpleNamespace(load=_dataset), queries).load().privacy_unit == PATIENT
+
+
+def test_records_that_count_differently_are_asked_about_no_other_samples(tmp_path: Path) -> None:
+    """Else a doctor of many patients would count once for each of them, at the price of one."""
+    queries = tmp_path / "queries.npz"
+    np.savez(queries, inputs=np.ones((3, 2), np.float32))
+    shared = SharedRecords(("patient", "doctor"), np.full(4, 0.25), num_groups=1, largest=4)
+    counted = replace(_dataset(), shared=shared)
+    with refused("data.group", "['patient', 'doctor']"):
+        AskedData(SimpleNamespace(load=lambda: counted), queries).load()

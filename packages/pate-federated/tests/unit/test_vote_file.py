@@ -1,0 +1,284 @@
+"""A holder's vote file: what it holds comes back, and what is damaged or does not go together is one line."""
+
+import io
+import stat
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.errors import InvalidValue
+from pate.files.disk import DamagedFile
+from pate.run.queries import queries_digest
+from pate.votes.foreign import ForeignVotes
+from pate_federated.bit_sums import BitSums
+from pate_federated.gathered_votes import GatheredVotes
+from pate_federated.vote_file import SumFile, VoteFile, VoteManifest, is_sum_file
+from tests.refusals import ANY, refused
+
+TEACHERS = 3
+QUERIES = 7
+LABELS = 11
+ASKED = np.random.default_rng(0).standard_normal((QUERIES, 4)).astype(np.float32)
+IDS = np.arange(10, 10 + QUERIES)
+NAMES = tuple(f"label {number}" for number in range(LABELS))
+BESIDE: dict[str, Any] = {"record_ids": IDS, "label_names": NAMES}
+COUNTED: dict[str, int] = {
+    "num_queries": QUERIES,
+    "num_labels": LABELS,
+    "num_records": 50,
+    "num_groups": 40,
+}
+HEAD = VoteManifest(
+    holder="a", queries=queries_digest(ASKED, IDS), num_teachers=TEACHERS, **COUNTED
+)
+
+
+def confidences_of(holder: str, teachers: int = TEACHERS) -> np.ndarray:
+    seed = int.from_bytes(holder.encode(), "big")
+    return np.random.default_rng(seed).random((teachers, QUERIES, LABELS)).astype(np.float32)
+
+
+def write(folder: Path, holder: str = "a", name: str | None = None, **changes: Any) -> Path:
+    teachers = changes.get("num_teachers", TEACHERS)
+    path = folder / f"{name or holder}.npz"
+    votes = confidences_of(holder, teachers)
+    beside: dict[str, Any] = {name: changes.pop(name, usual) for name, usual in BESIDE.items()}
+    head = replace(
+        HEAD,
+        holder=holder,
+        **({"num_records": 50 + teachers, "num_groups": 40 + teachers} | changes),
+    )
+    if head.cast == "confidences":
+        beside |= {
+            "confidences": lambda: np.array_split(votes, min(2, teachers)),
+            "label_shares": np.full((TEACHERS, LABELS), 0.25),
+        }
+    VoteFile.write(
+        path, head, bits=lambda: np.array_split(votes >= 0.5, min(2, teachers)), **beside
+    )
+    return path
+
+
+@pytest.mark.parametrize("cast", ["bits", "confidences"])
+def test_what_is_written_comes_back_and_equal_votes_are_equal_bytes(
+    cast: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path, cast=cast)
+    file = VoteFile.open(path)
+    votes = confidences_of("a")
+    np.testing.assert_array_equal(np.concatenate(list(file.bits())), votes >= 0.5)
+    assert (file.manifest.cast, file.label_names, file.record_ids.tolist()) == (
+        cast,
+        NAMES,
+        IDS.tolist(),
+    )
+    if cast == "confidences":
+        np.testing.assert_array_equal(np.concatenate(list(file.confidences())), votes)
+        np.testing.assert_array_equal(file.label_shares(), np.full((TEACHERS, LABELS), 0.25))
+    assert write(tmp_path, name="again", cast=cast).read_bytes() == path.read_bytes()
+
+
+WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
+    "queries": ({"queries": queries_digest(ASKED + 1, IDS)}, "queries", "others"),
+    "order": ({"queries": queries_digest(ASKED[::-1], IDS)}, "queries", "others"),
+    "names": ({"label_names": (*NAMES[:-1], "other")}, "label_names[10]", "other"),
+    "ids": ({"record_ids": IDS + 1}, "record_ids", "others"),
+    "clip": ({"vote_clip": 11}, "vote_clip", "11"),
+    "cast": ({"cast": "confidences"}, "cast", "confidences"),
+    "data": ({"dataset": "other"}, "dataset", "other"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_files_that_do_not_go_together_are_refused_by_name(name: str, tmp_path: Path) -> None:
+    changes, field, value = WRONG[name]
+    paths = [write(tmp_path), write(tmp_path, "b", **changes)]
+    with refused(f"votes={paths[1]}, {field}", value, "a.npz" if name != "order" else "") as error:
+        GatheredVotes.read(paths)
+    assert HEAD.queries not in str(error.value), "digests stay unsaid"
+
+
+def test_no_holder_is_there_twice_and_one_is_needed(tmp_path: Path) -> None:
+    paths = [write(tmp_path), write(tmp_path, name="copy")]
+    with refused(f"votes={paths[1]}, holder", "a"):
+        GatheredVotes.read(paths)
+    with refused("votes", "[]"):
+        GatheredVotes([])
+
+
+def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
+    path = write(tmp_path, cast="confidences")
+    whole = path.read_bytes()
+    broken = tmp_path / "broken.npz"
+    sound = GatheredVotes.read([path])
+    wanted = sound.counts(), np.concatenate(list(sound.confidences()))
+    found = 0
+    for place in range(0, len(whole), 13):
+        broken.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            votes = GatheredVotes.read([broken])
+            got = votes.counts(), np.concatenate(list(votes.confidences()))
+            votes.label_shares()
+        except DamagedFile as error:
+            assert str(error).startswith(f"file={broken}: expected")
+            found += 1
+            continue
+        for array, sent in zip(got, wanted, strict=True):
+            np.testing.assert_array_equal(array, sent)
+    assert found > 150
+
+
+def test_a_torn_file_is_one_line(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    whole = path.read_bytes()
+    for length in (0, 30, 500, -1):
+        path.write_bytes(whole[:length])
+        with refused("file", ANY, "a whole vote", kind=DamagedFile):
+            VoteFile.open(path)
+    with refused("file", ANY, "gone", kind=DamagedFile):
+        VoteFile.open(tmp_path / "nowhere.npz")
+
+
+def test_votes_that_break_their_own_head_are_found(tmp_path: Path) -> None:
+    path = write(tmp_path, vote_clip=11)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    lied = io.BytesIO()
+    np.save(
+        lied, VoteFile.open(path).manifest.to_text().replace('"vote_clip": 11', '"vote_clip": 1 ')
+    )
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in (members | {"manifest.npy": lied.getvalue()}).items():
+            archive.writestr(name, content)
+    with refused("file", ANY, "more than", kind=DamagedFile):
+        list(VoteFile.open(path).bits())
+    with refused("votes[0, 0]", rule="vote_clip=1 labels"):
+        write(tmp_path, vote_clip=1)
+
+
+def test_a_head_is_no_place_for_nonsense() -> None:
+    for changes, refusal in (
+        ({"holder": ""}, refused("holder", "''")),
+        ({"num_teachers": 0}, refused("num_teachers", 0)),
+        ({"num_teachers": 41}, refused("num_teachers", 41)),
+        ({"queries": "x"}, refused("queries", "another text")),
+        ({"cast": "votes"}, refused("cast", "votes")),
+        ({"format": 2}, refused("format", 2)),
+    ):
+        with refusal:
+            replace(HEAD, **changes)
+    with refused("manifest", "['holder', 'owner']"):
+        VoteManifest.from_text(HEAD.to_text().replace("holder", "owner"))
+    assert VoteManifest.from_text(HEAD.to_text()) == HEAD
+
+
+def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
+    bits = confidences_of("a") >= 0.5
+    np.savez(tmp_path / "bits.npz", votes=bits)
+    np.save(tmp_path / "counts.npy", bits.sum(axis=0))
+    np.save(
+        tmp_path / "pairs.npy", np.stack([TEACHERS - bits.sum(axis=0), bits.sum(axis=0)], axis=2)
+    )
+    known = ForeignVotes([tmp_path / "bits.npz"])
+    counts = ForeignVotes([tmp_path / "counts.npy"], layout="histogram", num_teachers=TEACHERS)
+    pairs = ForeignVotes([tmp_path / "pairs.npy"], layout="pairs")
+    for votes in (known, counts, pairs):
+        np.testing.assert_array_equal(votes.counts(), bits.sum(axis=0))
+        assert votes.num_teachers == TEACHERS
+    np.testing.assert_array_equal(np.concatenate(list(known.bits())), bits)
+    with refused("votes", ANY, "counts do"):
+        counts.bits()
+    with refused("votes", ANY, "counts do"):
+        counts.counts(2)
+    both = ForeignVotes([tmp_path / "bits.npz", tmp_path / "pairs.npy"])
+    np.testing.assert_array_equal(both.counts(), 2 * bits.sum(axis=0))
+    (tmp_path / "copy.npz").write_bytes((tmp_path / "bits.npz").read_bytes())
+    with refused("votes", ANY, "is the same"):
+        ForeignVotes([tmp_path / "bits.npz", tmp_path / "copy.npz"])
+
+
+@pytest.mark.parametrize("teachers", [1, 100, 30_000])
+def test_a_tree_of_sums_is_the_sum(teachers: int, tmp_path: Path) -> None:
+    paths = [
+        write(tmp_path, holder, num_teachers=teachers if holder == "c" else 2)
+        for holder in "abcdef"
+    ]
+    whole = GatheredVotes.read(paths)
+    left = GatheredVotes.read(paths[:2]).write(tmp_path / "left.npz")
+    right = GatheredVotes.read(paths[2:5]).write(tmp_path / "right.npz")
+    GatheredVotes([left, right]).write(tmp_path / "both.npz")
+    found = GatheredVotes.read([tmp_path / "both.npz", paths[5]])
+    np.testing.assert_array_equal(found.counts(), whole.counts())
+    assert [head.holder for head in found.heads] == [head.holder for head in whole.heads]
+    assert (found.num_teachers, found.num_groups) == (whole.num_teachers, whole.num_groups)
+    assert found.records_per_teacher == whole.records_per_teacher
+    assert stat.S_IMODE((tmp_path / "both.npz").stat().st_mode) == 0o600
+    assert is_sum_file(tmp_path / "both.npz") and not is_sum_file(paths[0])
+
+
+def test_sums_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+    paths = [write(tmp_path, holder) for holder in "abc"]
+    GatheredVotes.read(paths[:2]).write(tmp_path / "sum.npz")
+    with refused(f"votes={paths[1]}, holder", "b"):
+        GatheredVotes.read([tmp_path / "sum.npz", paths[1]])
+    with refused(f"votes={tmp_path}/d.npz, queries", "others"):
+        GatheredVotes.read([tmp_path / "sum.npz", write(tmp_path, "d", queries="1" * 64)])
+    votes = GatheredVotes.read([tmp_path / "sum.npz"])
+    for read in (votes.bits, votes.confidences, votes.label_shares, lambda: votes.counts(3)):
+        with pytest.raises(InvalidValue, match="expected"):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "value"),
+    [
+        ({"queries": "1" * 64}, "queries", "others"),
+        ({"vote_clip": None}, "vote_clip", None),
+    ],
+)
+def test_a_sum_whose_holders_say_different_things_is_refused(
+    said: Any, name: str, value: object, tmp_path: Path
+) -> None:
+    heads = (replace(HEAD, vote_clip=1), replace(HEAD, **({"holder": "b", "vote_clip": 1} | said)))
+    SumFile.write(tmp_path / "sum.npz", heads, np.ones((QUERIES, LABELS), np.int64), **BESIDE)
+    with refused(f"votes={tmp_path}/sum.npz, {name}", value):
+        GatheredVotes.read([tmp_path / "sum.npz"])
+
+
+def test_a_sum_that_was_altered_is_refused(tmp_path: Path) -> None:
+    GatheredVotes.read([write(tmp_path), write(tmp_path, "b")]).write(tmp_path / "sum.npz")
+    whole = (tmp_path / "sum.npz").read_bytes()
+    place = whole.index(b"counts.npy") + 10 + 128  # within the numbers
+    (tmp_path / "sum.npz").write_bytes(whole[:place] + b"\x07" + whole[place + 1 :])
+    with refused("file", ANY, "sums"):
+        GatheredVotes.read([tmp_path / "sum.npz"]).counts()
+    (tmp_path / "sum.npz").write_bytes(whole[:-30])
+    with refused("file", ANY, "whole"):
+        SumFile.open(tmp_path / "sum.npz")
+    with refused("counts[0, 0]", rule="at most 3"):
+        SumFile.write(tmp_path / "more.npz", (HEAD,), np.full((QUERIES, LABELS), 4), **BESIDE)
+
+
+@pytest.mark.parametrize("num_rows", [1, 2, 3, 4, 7, 8, 15, 16, 100, 255, 257])
+@pytest.mark.parametrize(("num_queries", "num_labels"), [(1, 1), (3, 8), (5, 11), (40, 1000)])
+def test_sums_of_packed_bits_are_sums_of_bits(
+    num_rows: int, num_queries: int, num_labels: int
+) -> None:
+    rng = np.random.default_rng(num_rows)
+    likely = rng.random((num_queries, num_labels))
+    likely[0, 0] = 1  # all votes for it fill every digit
+    bits = rng.random((num_rows, num_queries, num_labels)) < likely
+    sums = BitSums((num_queries, -(-num_labels // 8)))
+    row = np.empty((num_queries, -(-num_labels // 8)), dtype=np.uint8)
+    for votes in bits:
+        row[:] = np.packbits(votes, axis=1)
+        sums.add(row)  # which is used again
+        row[:] = 0xFF
+    np.testing.assert_array_equal(sums.counts(num_labels), bits.sum(axis=0))
+    np.testing.assert_array_equal(
+        sums.counts(num_labels), bits.sum(axis=0), "and may be read twice"
+    )

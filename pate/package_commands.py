@@ -1,0 +1,48 @@
+"""Commands that installed packages bring, found by the entry points of the group `pate.commands`.
+
+A package declares each of its commands in its pyproject.toml:
+
+    [project.entry-points."pate.commands"]
+    vote = "pate_federated.commands:VOTE"
+
+A command that has the name of one of ours, such as `release`, takes the place of ours.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+from pate.errors import Spelling
+from pate.setting_names import COMMAND
+
+ENTRY_POINTS = "pate.commands"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackageCommand:
+    """A command of an installed package: its settings, its YAML and the function that it runs."""
+
+    settings: type  # a dataclass whose fields are declared by `pate.settings.setting`
+    folder: Path  # with `NAME.yaml` and `hydra/help/NAME.yaml`, and with members of groups such as `aggregator/`
+    task: str  # `module:function`, called with the composed configuration
+    spelling: Spelling = COMMAND  # the settings by the parameters that errors name
+
+    def load_task(self) -> Callable[[Any], Any]:
+        """Imports and returns the function that the command runs."""
+        task: Callable[[Any], Any] = resolve_name(self.task)
+        return task
+
+
+@cache
+def package_commands() -> Mapping[str, PackageCommand]:
+    """Returns the commands of all installed packages by their names."""
+    return {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}
+
+
+def package_folders() -> tuple[Path, ...]:
+    """Returns the folders of YAML of all installed packages, each once."""
+    return tuple(dict.fromkeys(command.folder for command in package_commands().values()))

@@ -1,0 +1,120 @@
+"""Queries: the public samples that the teachers of holders are asked about, from a file."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data import Dataset, Preprocessing, TableSchema
+from pate.data.pictures import require_image_levels
+from pate.data.table.table_file import TableFile
+from pate.files.arrays import ArrayForm, read_arrays
+from pate.validation import InvalidValue, require, require_moderate
+
+_REMEDY = "save it with numpy.savez(FILE, inputs=…, ids=…, label_names=…)"
+_MOST_BYTES = 2**38
+_OTHER_ARRAYS = {
+    "ids": ArrayForm("iuU", (None,)),
+    "label_names": ArrayForm("U", (None,)),
+    "labels": ArrayForm("biu", (None, None)),  # of a public split; not read
+    "groups": ArrayForm("iu", (None,)),
+}
+_SAME_FILE = "all places have the same file, in UTF-8 and with numbers as the schema's file says"
+_MOST_SHOWN = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Public samples in a fixed order: the first are asked about, and the student may learn from the others."""
+
+    inputs: NDArray[np.float32]  # float32 `[P, …]`, as models take them
+    record_ids: NDArray[Any]  # `[P]`, what they are called where they are published
+    label_names: tuple[str, ...] = ()  # what is asked about, where the file says so; else none
+    preprocessing: Preprocessing | None = None  # what made the inputs; None where they are given
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Self:
+        """Returns the public samples of a data set."""
+        return cls(
+            inputs=np.asarray(dataset.public.inputs, dtype=np.float32),
+            record_ids=dataset.published_ids,
+            label_names=dataset.label_names,
+            preprocessing=dataset.preprocessing,
+        )
+
+    @classmethod
+    def read(cls, path: Path, *, schema: Path | str | None = None) -> Self:
+        """Reads an .npz file of arrays, or a table, of whose columns a schema that `pate-schema` wrote makes inputs.
+
+        The arrays are `inputs` (numbers `[P, d]`, or images `[P, channels, height, width]` as bytes or in [0, 1]), and
+        where there are any `ids` and `label_names`. Raises `InvalidValue` for no such file, a damaged one, and a table
+        without a schema.
+        """
+        if path.suffix == ".npz":
+            return cls._from_arrays(path)
+        if schema is None:
+            rule = "the file of pate-schema beside a table: data.schema=FILE for pate-vote, else table_schema=FILE"
+            raise InvalidValue("queries", path, rule=rule)
+        return cls._from_table(path, TableSchema.load(schema))
+
+    @classmethod
+    def _from_table(cls, path: Path, schema: TableSchema) -> Self:
+        try:
+            table = TableFile(path, "queries").read(list(schema.names))
+            inputs = schema.inputs(table, name="queries")
+        except InvalidValue as error:
+            if error.hint:  # no setting of queries says how they are written
+                error.hint = _SAME_FILE
+            raise
+        return cls(
+            inputs=inputs,
+            record_ids=np.arange(len(inputs), dtype=np.int64),
+            preprocessing=schema,
+        )
+
+    @classmethod
+    def _from_arrays(cls, path: Path) -> Self:
+        arrays = read_arrays(
+            path,
+            {"inputs": ArrayForm("biuf")},
+            beside=_OTHER_ARRAYS,
+            remedy=_REMEDY,
+            most=_MOST_BYTES,
+        )
+        inputs = arrays["inputs"]
+        rule = "[P, d], or images [P, channels, height, width]"
+        require(inputs.ndim in (2, 4) and len(inputs) > 0, "queries.inputs", inputs.shape, rule)
+        if inputs.ndim == 4:
+            require_image_levels("queries.inputs", inputs)
+        numbers = inputs.astype(np.float32)
+        if inputs.dtype == np.uint8 and inputs.ndim == 4:
+            numbers /= np.float32(255)
+        require_moderate("queries.inputs", numbers)
+        ids = arrays.get("ids", np.arange(len(inputs), dtype=np.int64))
+        rule = f"{len(inputs)}, one for each sample"
+        require(len(ids) == len(inputs), "len(queries.ids)", len(ids), rule)
+        are_distinct = len(np.unique(ids)) == len(ids)
+        require(are_distinct, "queries.ids", "one twice", "another id for each sample")
+        label_names = arrays.get("label_names", np.zeros(0, np.str_))
+        return cls(inputs=numbers, record_ids=ids, label_names=tuple(label_names.tolist()))
+
+
+def queries_digest(inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> str:
+    """SHA-256 of the public samples `[Q, …]` as teachers are given them, and of their names `[Q]`, in hexadecimal."""
+    digest = hashlib.sha256(
+        repr(("queries", inputs.shape, [str(name) for name in record_ids.tolist()])).encode()
+    )
+    digest.update(np.ascontiguousarray(inputs, dtype="<f4").data)
+    return digest.hexdigest()
+
+
+def require_queries(queries: Queries, count: int, digest: str, *, rule: str) -> None:
+    """Raises where there are too few samples, by a rule, or not those that were asked; an empty digest cannot tell."""
+    pool = len(queries.inputs)
+    require(pool >= count, "queries", pool, rule)
+    digest_of_first = queries_digest(queries.inputs[:count], queries.record_ids[:count])
+    rule = f"those that the teachers answered: the same {count} samples first, in the same order, by the same ids"
+    require(digest in ("", digest_of_first), "queries", "others", rule)

@@ -1,0 +1,175 @@
+"""Votes on disk, one bit each, written and read a block of teachers at a time."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency
+from pate.files.archives import form_of, read_member, read_rows, reading, write_member, write_rows
+from pate.files.disk import damaged, replacing
+from pate.validation import require, require_count, require_entries
+from pate.votes.blocks import vote_blocks
+from pate.votes.counts import Bits, histogram, require_teacher_votes
+from pate.votes.source import TeacherVotes
+from pate.votes.weighted import Array
+
+Packed = NDArray[np.uint8]
+
+BLOCK_BYTES = 32 * 2**20
+"""The bytes of unpacked votes that are held at once."""
+
+_WHOLE = "a whole vote file"
+_ANEW = "of a run, remove it, and the same command asks the teachers again; of others, save it anew"
+
+
+def whole_blocks(
+    blocks: Iterable[NDArray[Any]], shape: tuple[int, int, int]
+) -> Iterator[NDArray[Any]]:
+    """The blocks `[c, Q, L]`; raises `InvalidValue` unless they are the votes of N teachers together."""
+    for block in vote_blocks(iter(blocks), num_teachers=shape[0], adjacency=Adjacency.REPLACE_ONE):
+        require(
+            block.shape[1:] == shape[1:], "votes.shape", block.shape, f"[c, {shape[1]}, {shape[2]}]"
+        )
+        yield block
+
+
+def write_votes(
+    archive: zipfile.ZipFile,
+    blocks: Iterable[Any],
+    shape: tuple[int, int, int],
+    clip: int | None = None,
+) -> None:
+    """Writes bool blocks `[c, Q, L]` of N teachers together, of which each keeps to the clip, as `packed`."""
+
+    def packed() -> Iterator[Packed]:
+        for block in whole_blocks(blocks, shape):
+            votes = require_teacher_votes("votes", block)
+            if clip is not None:
+                within = np.count_nonzero(votes, axis=-1) <= clip
+                require_entries("votes", within, f"at most vote_clip={clip} labels of a query")
+            yield np.packbits(votes, axis=-1)
+
+    write_rows(archive, "packed", (*shape[:2], -(-shape[2] // 8)), "|u1", packed())
+
+
+@dataclass(frozen=True)
+class VoteStore:
+    """A complete file of teacher votes: no epsilon covers it, it stays with the owner of the data.
+
+    An .npz with `packed` uint8 `[num_teachers, num_queries, ceil(num_labels / 8)]` (the labels of one query,
+    `numpy.packbits`, big-endian, zero padded) and `num_labels`. Votes are written and read a block of teachers at a
+    time, so memory grows with neither the teachers nor the file. Made by `VoteStore.write` or `VoteStore.open`.
+    """
+
+    path: Path
+    num_teachers: int
+    num_queries: int
+    num_labels: int
+
+    @classmethod
+    def write(
+        cls,
+        path: Path | str,
+        blocks: Iterable[Bits],
+        *,
+        num_teachers: int,
+        num_queries: int,
+        num_labels: int,
+    ) -> VoteStore:
+        """Writes the votes of teachers 0, 1, … in order: bool blocks `[c, Q, L]`, together num_teachers of them.
+
+        The file appears when it is complete, in a folder that is there; one of its name is replaced. Raises
+        `InvalidValue` for a block of another shape or dtype, or another number of teachers; nothing is written then.
+        """
+        path = Path(path)
+        sizes = (num_teachers, num_queries, num_labels)
+        for name, value in zip(("num_teachers", "num_queries", "num_labels"), sizes, strict=True):
+            require_count(name, value)
+        with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+            write_member(archive, "num_labels", np.array(num_labels, np.int64))
+            write_votes(archive, blocks, sizes)
+        return cls(path, *sizes)
+
+    @classmethod
+    def open(cls, path: Path | str, *, num_teachers: int | None = None) -> VoteStore:
+        """Opens a vote file, of so many teachers, and checks what it says of itself; `blocks` checks its content.
+
+        Raises `InvalidValue` for no such file, a torn or foreign file, or another number of teachers.
+        """
+        with reading(path, _WHOLE, _ANEW) as archive:
+            known = read_member(archive, "num_labels")
+            (shape, dtype) = form_of(archive, "packed", kinds="biuf")
+            if known.shape != () or known.dtype.kind not in "iu" or dtype != np.uint8:
+                raise ValueError(
+                    f"expected a whole number of labels, and uint8 in C order, found {dtype}"
+                )
+        num_labels = int(known)
+        if len(shape) != 3 or min(shape) < 1 or num_labels < 1 or shape[2] != -(-num_labels // 8):
+            raise damaged(
+                path,
+                f"packed [N, Q, ceil({num_labels} / 8)], none of them 0",
+                f"shape {shape}",
+                _ANEW,
+            )
+        if num_teachers is not None:
+            require(
+                shape[0] == num_teachers,
+                "num_teachers",
+                shape[0],
+                f"{num_teachers} teachers in {path}",
+            )
+        return cls(Path(path), shape[0], shape[1], num_labels)
+
+    def blocks(self) -> Iterator[NDArray[np.bool_]]:
+        """Yields bool `[c, num_queries, num_labels]` for teachers 0.., c as memory allows; raises if damaged."""
+        for packed in self.packed_blocks(
+            max(1, BLOCK_BYTES // (self.num_queries * self.num_labels))
+        ):
+            yield np.unpackbits(packed, axis=-1, count=self.num_labels).view(np.bool_)
+
+    def packed_blocks(self, num_teachers: int = 1) -> Iterator[NDArray[np.uint8]]:
+        """Yields the same packed, uint8 `[c, num_queries, ceil(num_labels / 8)]`, of c = `num_teachers` at most."""
+        behind = (1 << (-self.num_labels % 8)) - 1
+        with reading(self.path, _WHOLE, _ANEW) as archive:
+            for packed in read_rows(archive, "packed", num_teachers, kinds="u"):
+                if behind and (packed[..., -1] & behind).any():
+                    raise damaged(
+                        self.path, _WHOLE, f"bits behind label {self.num_labels - 1}", _ANEW
+                    )
+                yield packed
+
+    def teacher_votes(self) -> NDArray[np.bool_]:
+        """All votes at once, bool `[num_teachers, num_queries, num_labels]`: eight times the file."""
+        return np.concatenate(list(self.blocks()))
+
+    def histogram(self) -> NDArray[np.int64]:
+        """Counts of votes, int64 `[num_queries, num_labels]`, a block at a time."""
+        return sum(
+            map(histogram, self.blocks()), np.zeros((self.num_queries, self.num_labels), np.int64)
+        )
+
+
+class StoredVotes(TeacherVotes):
+    """Votes of a file. A teacher's votes stand for its records: its label shares are the means over the queries."""
+
+    def __init__(self, store: VoteStore) -> None:
+        self.store = store
+        self.records_per_teacher = 1.0
+        self.num_teachers = store.num_teachers
+        self.num_queries = store.num_queries
+        self.num_labels = store.num_labels
+
+    def bits(self) -> Iterator[Bits]:
+        """Yields the stored votes, `[c, Q, L]` a block."""
+        return self.store.blocks()
+
+    def label_shares(self) -> Array:
+        """Returns each teacher's share of votes for each label, `[N, L]`."""
+        return np.concatenate([block.mean(axis=1) for block in self.bits()])

@@ -1,0 +1,39 @@
+"""The aggregators of the configuration for the few teachers of the small run."""
+
+from dataclasses import replace
+from functools import cache
+
+from hydra import compose, initialize_config_dir
+
+from pate.aggregators import Aggregator
+from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
+from pate.votes.source import CenterableVotes
+
+
+@cache
+def shipped(words: str) -> Aggregator:
+    """The aggregator of a YAML, and of settings after its name, for few teachers."""
+    register_configs()
+    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+        node = compose("account", f"aggregator={words}".split()).aggregator
+    aggregator = build_aggregator(node, adjacency="replace_one")
+    small = {
+        "k": 2,
+        "first_queries": 10,
+        "target_hits": 15,
+        "round_size": 10,
+        "max_size": 3,
+        "vote_clip": 2,
+    }
+    changes = {
+        field: value
+        for field, value in small.items()
+        if getattr(aggregator, field, None) is not None
+    }
+    return replace(aggregator, **changes)
+
+
+def form_for(aggregator: Aggregator) -> str:
+    if getattr(aggregator, "norm", "") == "l1":  # which keeps each teacher's surest votes
+        return "clipped"
+    return "confidences" if aggregator.reads is CenterableVotes else "bits"
