@@ -32,7 +32,7 @@ from pate.cli.process import (
     mend_streams,
     nobody_reads,
 )
-from pate.config import command_line
+from pate.config import command_line, default_choices, mistakes, quoting
 from pate.config.application import run_application
 from pate.config.build import part_maker
 from pate.config.schema import command_schema
@@ -78,7 +78,7 @@ def run_app(task: Task, command: str) -> None:
         try:
             with ended_by_signals():
                 in_sweep = command_line.is_sweep(sys.argv[1:])
-                words = [command_line.quoted(word, in_sweep=in_sweep) for word in sys.argv[1:]]
+                words = [quoting.quoted(word, in_sweep=in_sweep) for word in sys.argv[1:]]
                 line, code = _run(task, command, words)
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)
@@ -99,14 +99,14 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
         """Runs the task for Hydra, which would print a line of its own of what is raised: that is kept instead."""
         hydra = HydraConfig.get()
         is_single = hydra.mode == RunMode.RUN
-        said_of_way = command_line.said_of_way(hydra.runtime.choices)
-        if is_single and said_of_way is not None:
-            _say(said_of_way)
+        way_line = default_choices.way_line(hydra.runtime.choices)
+        if is_single and way_line is not None:
+            _say(way_line)
         if is_single and student is not None:
-            _say(command_line.said_of_student(student, words))
+            _say(default_choices.student_line(student, words))
         try:
             command_line.expand_home(config)
-            command_line.require_sound(config, command_schema(command), command)
+            mistakes.require_sound(config, command_schema(command), command)
             given = _given(words)
             command_line.require_noise_said(config, given)
             for unused in _unused(config, given, command):
@@ -132,9 +132,9 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
     warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")
     try:
         names = tuple(field.name for field in dataclasses.fields(command_schema(command)))
-        command_line.require_words(words, names)
-        way = command_line.way_left_open(words, command)
-        student = command_line.student_left_open(words, command)
+        mistakes.require_words(words, names)
+        way = default_choices.default_way(words, command)
+        student = default_choices.default_student(words, command)
         chosen = [] if way is None else [f"way={way}"]
         chosen += [] if student is None else [f"student={student}"]
         run_application(
@@ -143,7 +143,7 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
         sys.stdout.flush()
     except Exception as error:
         is_of_job = any(frame.f_code is job.__code__ for frame, _ in walk_tb(error.__traceback__))
-        mistake = None if is_of_job else command_line.mistake_of(error, words)
+        mistake = None if is_of_job else mistakes.mistake_of(error, words)
         return _ended(mistake or error, spelling)
     first = next(iter([*ends, *SweepEnds.last]), JobEnd("", 0))
     return first.note, first.code
@@ -218,7 +218,7 @@ def _ended(error: Exception, spelling: Spelling) -> tuple[str, int]:
     if isinstance(error, InvalidValue):
         return spelling.line(error), 2
     if isinstance(error, (HydraException, OmegaConfBaseException)):
-        return command_line.explain(error), 2
+        return mistakes.explain(error), 2
     if isinstance(error, BrokenPipeError) and nobody_reads():
         return "", 141  # what a shell says of a program that wrote to a closed pipe
     if isinstance(error, (OSError, MemoryError)):

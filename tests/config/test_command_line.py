@@ -15,15 +15,8 @@ from omegaconf import OmegaConf
 
 from pate.cli import train as command
 from pate.cli.run import plain_settings, settings_from
-from pate.config.command_line import (
-    allowed_modules,
-    given_settings,
-    require_noise_said,
-    said_of_student,
-    said_of_way,
-    student_left_open,
-    way_left_open,
-)
+from pate.config.command_line import allowed_modules, given_settings, require_noise_said
+from pate.config.default_choices import default_student, default_way, student_line, way_line
 from pate.settings import TrainSettings
 from pate.validation import InvalidValue
 from tests.config.conftest import Composed, with_files
@@ -101,7 +94,7 @@ def test_what_a_command_line_leaves_open(line: str, chosen: str | None) -> None:
     command, *words = (
         line.split() if line.startswith(("compare", "predict")) else ("train", *line.split())
     )
-    assert way_left_open(words, command) == chosen
+    assert default_way(words, command) == chosen
 
 
 @pytest.mark.parametrize(
@@ -126,9 +119,9 @@ def test_teachers_of_pictures_bring_a_student_of_pictures_where_none_is_named(
     command, *words = (
         line.split() if line.startswith(("compare", "account")) else ("train", *line.split())
     )
-    assert student_left_open(words, command) == student
+    assert default_student(words, command) == student
     if student is not None:
-        assert said_of_student(student, words).startswith(
+        assert student_line(student, words).startswith(
             "no student is named: student=cnn, which looks at pictures"
         )
 
@@ -153,11 +146,11 @@ def test_the_way_is_what_its_file_says_and_a_choice_of_ones_own_stays(composed: 
         == "patches"
     )
     assert choices("data=table")["teacher"] == "linear"
-    assert said_of_way({"way": "none", **WAY}) is said_of_way({}) is None
-    assert str(said_of_way({"way": "features", **WAY})).startswith(
+    assert way_line({"way": "none", **WAY}) is way_line({}) is None
+    assert str(way_line({"way": "features", **WAY})).startswith(
         "no teacher is named: features=patches; "
     )
-    assert str(said_of_way({"way": "table", **WAY})).startswith(
+    assert str(way_line({"way": "table", **WAY})).startswith(
         "no teacher is named: teacher=kernel aggregator="
     )
 

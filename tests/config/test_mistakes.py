@@ -12,7 +12,8 @@ from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
 from pate.config import build
-from pate.config.command_line import explain, quoted, require_choices, require_sound, require_words
+from pate.config.mistakes import explain, require_choices, require_sound, require_words
+from pate.config.quoting import quoted
 from pate.config.schema import command_schema
 from pate.extras import how_to_install
 from pate.validation import InvalidValue
@@ -146,7 +147,7 @@ MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B ru
         ),
         (
             "zzz.noise=1",
-            r"zzz\.noise: expected a key of the configuration: one of .*, logger",
+            r"zzz\.noise: expected a key of the configuration: one of .*, logger, .*",
         ),
     ],
 )

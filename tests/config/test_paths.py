@@ -14,7 +14,9 @@ from omegaconf import OmegaConf
 
 import pate
 from pate.accounting import Ledger
-from pate.config.command_line import expand_home, explain, is_sweep, quoted
+from pate.config.command_line import expand_home, is_sweep
+from pate.config.mistakes import explain
+from pate.config.quoting import quoted
 from pate.config.schema import PATHS, command_schema
 from pate.data import Arrays, HuggingFace, ImageFolder, Table
 from pate.run.folder import RunFolder

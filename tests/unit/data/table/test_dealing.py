@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from pate.config.command_line import quoted
+from pate.config.quoting import quoted
 from pate.data import Table
 from pate.data.table.dealing import Dealing
 from pate.data.table.table_file import TableFile

@@ -1,0 +1,84 @@
+"""The choices that a command line leaves open, and that depend on the others.
+
+Hydra's lists of defaults name what a choice brings along. They cannot see that a user named no teacher. So that is
+decided here, from the names alone, before anything runs. `--cfg job` prints the decision, and a run says it in a line.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pate.config.command_line import given_settings
+from pate.config.schema import CONFIG_FOLDER
+from pate.files.plain_yaml import read_yaml
+
+_WAYS = {"celeba": "pictures", "image_folder": "pictures", "table": "table"}  # of a data set
+_NAMED = {"teacher", "teacher._target_", "features", "features._target_", "experiment", "way"}
+_TEACHERS_OF_PICTURES = ("cnn", "resnet50")
+
+
+def default_way(words: Iterable[str], command: str) -> str | None:
+    """Returns the member of `way` that suits a data set best, where a command line leaves it open; None elsewhere.
+
+    A teacher, features, an experiment or a way on the command line decide by themselves. Beside settings of teachers,
+    or an aggregator, pictures get features alone. `features=kernel` brings the way of kernel teachers on any data.
+    """
+    given = given_settings(words)
+    names_no_other = not (_NAMED - {"features"}) & given.keys()
+    if given.get("features") == "kernel" and command == "train" and names_no_other:
+        return "table"
+    way = _WAYS.get(given.get("data", ""))
+    if way is None or command not in ("train", "compare") or _NAMED & given.keys():
+        return None
+    groups = {key.partition(".")[0] for key in given}
+    if command == "train" and not {"teacher", "aggregator"} & groups:
+        return way
+    return "features" if way == "pictures" else None
+
+
+def way_line(choices: Mapping[str, Any]) -> str | None:
+    """Returns a line on what the way chose, from the chosen member of each group; None without a way."""
+    way = choices.get("way")
+    if way in (None, "none"):
+        return None
+    groups = [] if way == "table" else ["features"]
+    groups += [] if way == "features" else ["teacher", "aggregator", "accountant", "student"]
+    remedy = "teacher=cnn is the papers' way, features=none the pictures'"
+    if way == "table":
+        remedy = "teacher=linear and aggregator=gaussian_votes are a plainer way"
+    chosen = " ".join(f"{group}={choices[group]}" for group in groups)
+    return f"no teacher is named: {chosen}; {remedy}"
+
+
+def default_student(words: Iterable[str], command: str) -> str | None:
+    """Returns the student of pictures, where a command line names teachers of pictures and no student; else None.
+
+    The default student is linear on raw pixels, and learns little from them. An experiment that names a student, or
+    includes a file that may, decides by itself.
+    """
+    given = given_settings(words)
+    names_student = {"student", "student._target_"} & given.keys()
+    has_teachers_of_pictures = given.get("teacher") in _TEACHERS_OF_PICTURES
+    if command not in ("train", "compare") or not has_teachers_of_pictures or names_student:
+        return None
+    experiment = given.get("experiment")
+    if experiment is not None and _may_choose_student(experiment):
+        return None
+    return "cnn"
+
+
+def _may_choose_student(experiment: str) -> bool:
+    """Tells whether an experiment chooses a student, or includes another file that may."""
+    file = CONFIG_FOLDER / "experiment" / f"{experiment}.yaml"
+    if not file.is_file():
+        return True
+    content = read_yaml(file.read_text(encoding="utf-8"), file.name, "YAML")
+    defaults = content.get("defaults", []) if isinstance(content, dict) else []
+    return any(isinstance(entry, str) or "override /student" in entry for entry in defaults)
+
+
+def student_line(student: str, words: Iterable[str]) -> str:
+    """Returns a line on the choice of `default_student`."""
+    teacher = given_settings(words)["teacher"]
+    return (
+        f"no student is named: student={student}, which looks at pictures as teacher={teacher} does"
+    )

@@ -1,0 +1,229 @@
+"""Mistakes on a command line or in a file of settings: each becomes one line that names the key, rule and value.
+
+Some are refused before Hydra sees them. Others Hydra or OmegaConf find; their errors are turned into lines of ours, by
+the patterns in `said.yaml`.
+"""
+
+import dataclasses
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from traceback import walk_tb
+from typing import Any
+
+import yaml
+from hydra.errors import HydraException, OverrideParseException
+from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from pate.config import papers_words
+from pate.config.application import OPTIONS
+from pate.config.classes import GROUPS_OF_CLASSES
+from pate.config.quoting import NAME_SETTINGS
+from pate.config.schema import members
+from pate.extras import how_to_install
+from pate.files.plain_yaml import read_yaml
+from pate.validation import InvalidValue, as_setting, nearest
+
+_PATTERNS = Path(__file__).with_name("said.yaml")
+_BETWEEN_COMMAS = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")
+_NUMERAL = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
+# a zero byte, or half of a character, as Python reads bytes that are no UTF-8
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+# the errors of Hydra and OmegaConf where a file holds no mapping, or a name is missing
+_STUMBLES = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
+_HINTS = {
+    "data": "; files of a table are data=table data.private=FILE data.public=FILE data.test=FILE",
+    "hydra/launcher": f"; submitit's come with {how_to_install('slurm')}",
+    "teacher": "; teacher=sklearn takes any classifier of scikit-learn (pate-train teacher=sklearn --help)",
+}
+
+
+def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
+    """Refuses words that Hydra may not see.
+
+    Args:
+        words: of the command line.
+        known: the settings of the command.
+
+    Raises:
+        InvalidValue: a word that is no UTF-8, a setting with dashes, or the option that runs a pickled configuration.
+    """
+    for word in words:
+        name = word.partition("=")[0]
+        if _NO_TEXT.search(word) or word.startswith(("=", "@")):
+            raise InvalidValue(ascii(word)[1:-1], rule="NAME=VALUE, text in UTF-8")
+        if word.startswith("--e") and "--experimental-rerun".startswith(name):
+            raise InvalidValue(word, rule="another option: a pickled configuration is code")
+        if name.startswith("--") and not any(option.startswith(name) for option in OPTIONS):
+            near = nearest(name.lstrip("-").replace("-", "_").partition(".")[0], known)
+            raise InvalidValue(word, rule=f"NAME=VALUE, without dashes{near}")
+
+
+def require_choices(words: Iterable[str]) -> None:
+    """Raises `InvalidValue` for a group whose value is no name of a member, such as null or a number."""
+    for word in words:
+        group, _, value = word.partition("=")
+        names = members(group)
+        if names and value not in names:
+            raise InvalidValue(group, value, rule=f"one of {', '.join(names)}")
+
+
+def require_sound(config: DictConfig, schema: type, command: str) -> None:
+    """Checks the keys and texts of a composed configuration.
+
+    Args:
+        config: composed.
+        schema: of the command.
+        command: its name.
+
+    Raises:
+        InvalidValue: a key that the command does not have, a setting without a value, a part without `_target_`, or a
+            text that is no UTF-8.
+    """
+    fields = {field.name: field for field in dataclasses.fields(schema)}
+    names = tuple(fields)
+    for key in map(str, config):
+        if key not in fields:
+            near = papers_words.hint(key, names, part="") or nearest(key, names)
+            rule = f"a key of the configuration, + or not: one of {', '.join(names)}{near}"
+            raise InvalidValue(key, rule=rule)
+    for name, field in fields.items():
+        if OmegaConf.is_missing(config, name):
+            continue
+        if name not in config:
+            rule = f"a value, found none; a file for --config-name begins with defaults: [{command}, _self_]"
+            raise InvalidValue(name, rule=rule)
+        is_part = name in GROUPS_OF_CLASSES and field.default == MISSING and field.type is Any
+        if is_part and not isinstance(config[name], DictConfig):
+            rule = f"a _target_ and its settings, or {name}=NAME"
+            raise InvalidValue(name, config[name], rule=rule)
+    waiting: list[Any] = [OmegaConf.to_container(config, resolve=False)]
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, dict):
+            waiting[:0] = node.values()
+        elif isinstance(node, list):
+            waiting[:0] = node
+        elif isinstance(node, str) and _NO_TEXT.search(node):
+            raise InvalidValue(f"{node!a}", rule="text in UTF-8 without a zero byte")
+
+
+def mistake_of(error: Exception, words: Iterable[str]) -> InvalidValue | None:
+    """Returns the refusal of files or words over which Hydra or OmegaConf stumbled; None for another error.
+
+    Both raise plain Python errors where a file holds no mapping, or a name is missing. Such an error is a user's
+    mistake, unless it comes from our own code.
+    """
+    if isinstance(error, yaml.YAMLError):
+        mark = getattr(error, "problem_mark", None)
+        reason = " ".join(str(getattr(error, "problem", None) or error).split())
+        if mark is None:
+            return InvalidValue("settings", rule=f"settings in YAML ({reason})")
+        rule = f"settings in YAML (line {mark.line + 1}: {reason})"
+        return InvalidValue("file", mark.name, rule=rule)
+    if isinstance(error, RecursionError):
+        rule = "files that do not include themselves, nor values too deep"
+        return InvalidValue("defaults", rule=rule)
+    is_explained = isinstance(error, (InvalidValue, HydraException, OmegaConfBaseException))
+    if is_explained or not isinstance(error, _STUMBLES):
+        return None
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    if str(frame.f_globals.get("__name__")).startswith("pate."):
+        return None
+    if str(error).startswith("Config group override"):
+        try:
+            require_choices(words)
+        except InvalidValue as refusal:
+            return refusal
+    rule = f"what Hydra can compose ({type(error).__name__}: {error})"
+    return InvalidValue("settings", rule=rule)
+
+
+def explain(error: Exception) -> str:
+    """Returns an error of Hydra or OmegaConf as one line that names the key or group, the rule and the value."""
+    if isinstance(error, OverrideParseException):
+        return _explain_grammar(error.override)
+    messages = [str(part) for part in (error, error.__cause__) if part is not None]
+    # the rest names the folders of an installation
+    text = "\n".join(messages).partition("Config search path:")[0]
+    match = re.search(r"Could not find '([^']+)'", text)
+    if match is not None:
+        group, _, name = match[1].rpartition("/")
+        # members of the folder of `--config-dir` as well
+        names = tuple(sorted({*(getattr(error, "options", None) or ()), *members(group)}))
+        if group and names:
+            hint = nearest(name, names) + _HINTS.get(group, "")
+            return f"{group}={name}: expected one of {', '.join(names)}{hint}"
+    match = re.search(r"Could not override '([^']+)'", text)
+    if match is not None:
+        return f"{match[1]}: expected a key of the configuration{_key_hint(error, match[1])}"
+    patterns = read_yaml(_PATTERNS.read_text(encoding="utf-8"), _PATTERNS.name, "YAML")
+    for pattern, line in patterns.items():
+        match = re.search(pattern, text, re.DOTALL)
+        if match is not None:
+            groups = match.groupdict()
+            if {"name", "value"} <= groups.keys():
+                groups["list"] = _as_list(groups["name"], _words_of(groups["value"]))
+            return str(line.format(**groups))
+    return _first_line(text)
+
+
+def _explain_grammar(override: str) -> str:
+    """Returns the line for a word that Hydra's grammar does not take."""
+    key, equals, value = override.partition("=")
+    if not equals:
+        return f"{override}: expected NAME=VALUE, no blank around the =; --help lists the names"
+    rule = "in quotes within quotes where it has a blank or any of ~ ( ) [ ] { } , = '"
+    setting = as_setting(key, _intended_value(value))
+    return f"{override}: expected a value that Hydra can read, {rule}: {setting}"
+
+
+def _first_line(text: str) -> str:
+    """Returns a message of OmegaConf in one line, with the key in front if the message names one."""
+    message, marker, key = text.partition("full_key: ")
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    if not marker or not key.split() or not lines:
+        return text
+    preamble = r"Error (merging override|in call to target|locating target)"
+    if len(lines) > 1 and re.match(preamble, lines[0]):
+        lines = lines[1:]
+    return f"{key.split()[0]}: {' '.join(lines)}"
+
+
+def _intended_value(value: str) -> str | list[str]:
+    """Returns the text, or the texts of a list, that a value stands for which Hydra cannot read."""
+    is_list = value.startswith("[") and (value.endswith("]") or "]" not in value)
+    return _words_of(value.removeprefix("[").removesuffix("]")) if is_list else value
+
+
+def _as_list(name: str, words: list[str]) -> str:
+    """Returns a setting of a list to paste; numbers are in quotes where they are names, as of columns."""
+    if NAME_SETTINGS.fullmatch(name) is None and all(map(_NUMERAL.fullmatch, words)):
+        return shlex.quote(f"{name}=[{','.join(words)}]")
+    return as_setting(name, words)
+
+
+def _words_of(text: str) -> list[str]:
+    """Returns the words between commas, but for commas in quotes, without quotes and blanks around them."""
+    words = (word.strip(" '\"") for word in _BETWEEN_COMMAS.findall(text))
+    return [word for word in words if word]
+
+
+def _key_hint(error: Exception, key: str) -> str:
+    """Returns the keys beside an unknown one, and which of them is nearest."""
+    cause = error.__cause__
+    if not isinstance(cause, OmegaConfBaseException):
+        return "; --help lists them"
+    if not isinstance(cause.parent_node, DictConfig):
+        return "; --help lists them"
+    names = tuple(str(name) for name in cause.parent_node if name not in ("_target_", "hydra"))
+    if names:
+        part = key.partition(".")[0] if "." in key else ""
+        unknown = str(cause.key)
+        near = papers_words.hint(unknown, names, part=part) or nearest(unknown, names)
+        return f": one of {', '.join(names)}{near}"
+    if key.startswith("data."):
+        return _HINTS["data"]
+    return f"; with + before it, it becomes one: +{key}=…"

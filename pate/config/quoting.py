@@ -1,0 +1,91 @@
+"""The quotes that Hydra's grammar needs around some values, and that no user should have to know.
+
+A path may have blanks, brackets or equal signs; the name of a column may look like a number; a mark such as `;` means
+itself. Hydra reads none of these as text unless it stands in quotes. So a command puts quotes around such values before
+Hydra sees them.
+"""
+
+import os
+import re
+import shlex
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+
+from pate.config.schema import PATHS
+from pate.settings import names_with
+from pate.validation import as_setting
+
+# A value with one of these is already written for Hydra, or is a mistake that an error explains.
+_OF_HYDRA = set("'\"\\${}()=")
+_PARTS = re.compile(r"([\[\],])")
+_MARK = re.compile(r"[,;:'\"~#&!<>^`\s]")
+_SHARES = re.compile(r"[\d.]+,[\d.]+")
+_MEMBERS = re.compile(r"\w+(?:,\w+)+")
+_NO_HYDRA_TEXT = re.compile(r"[^\x00-\x7f]|[~&#!;<>^`]")
+# settings whose values are names of columns or words of cells, also where these look like numbers or truths
+NAME_SETTINGS = re.compile(
+    r"data\.(labels|drop|category|text|missing|inputs|group|id|budget|split|file|true)|"
+    + "|".join(sorted(names_with("is_name")))
+)
+_READ_AS_VALUE = re.compile(r"[+-]?\.?\d[\w.+-]*|true|false|null|[+-]?(?:nan|inf)", re.IGNORECASE)
+
+
+def quoted(word: str, *, in_sweep: bool = False) -> str:
+    """Returns a setting with quotes around those values that Hydra could not read otherwise; another word unchanged.
+
+    A path stands for itself, whatever characters it has, unless it stands in quotes, is a list of votes, or one of
+    several values of a sweep.
+
+    Args:
+        word: of the command line.
+        in_sweep: whether commas separate the values of several runs.
+    """
+    key, equals, value = word.partition("=")
+    if equals and not in_sweep and _is_path(key.lstrip("+"), value):
+        return f"{key}={_quoted_path(key.lstrip('+'), value)}"
+    is_mark = _MARK.fullmatch(value) is not None
+    if is_mark or (key == "split" and _SHARES.fullmatch(value)):
+        quote = '"' if value == "'" else "'"
+        return f"{key}={quote}{value}{quote}"
+    if not equals or word.startswith("-") or _OF_HYDRA & set(value):
+        return word
+    is_list = value.startswith("[")
+    if is_list and not value.endswith("]"):
+        return word  # no list; Hydra will refuse it, and `explain` quote it whole
+    parts = _PARTS.split(value)
+    # Of a value that is no list a comma separates the jobs of a sweep, and null is no name.
+    is_one_name = len(parts) == 1 and value.lower() != "null"
+    are_names = NAME_SETTINGS.fullmatch(key) is not None and (is_list or is_one_name)
+    return f"{key}={''.join(_quoted_part(part, are_names=are_names) for part in parts)}"
+
+
+def _quoted_part(part: str, *, are_names: bool) -> str:
+    text = part.strip()
+    is_no_text = _NO_HYDRA_TEXT.search(part) is not None
+    is_misread = are_names and _READ_AS_VALUE.fullmatch(text) is not None
+    return f'"{text}"' if is_no_text or is_misread else part
+
+
+def _is_path(name: str, value: str) -> bool:
+    """Tells whether a setting names a file or folder; `data=A,B` names members of a group, and votes may be a list."""
+    names_members = name == "data" and _MEMBERS.fullmatch(value) is not None
+    is_list_of_votes = name == "votes" and value.startswith("[") and value.endswith("]")
+    return name in PATHS and not names_members and not is_list_of_votes
+
+
+def _quoted_path(name: str, value: str) -> str:
+    """Returns a path as Hydra reads it; null, interpolations and a path in quotes unchanged."""
+    if name.startswith("hydra."):  # which is read before any configuration is composed
+        value = os.path.expanduser(value)
+    in_quotes = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    if value in ("", "null", "???") or "${" in value or in_quotes:
+        return value
+    try:
+        parsed = OverridesParser.create().parse_override(f"{name}={value}").value()
+    except HydraException:
+        parsed = None
+    if isinstance(parsed, str) and (parsed == value or "\\" in value):
+        return value
+    (setting,) = shlex.split(as_setting(name, value))
+    return setting.partition("=")[2]
