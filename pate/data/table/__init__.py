@@ -1,4 +1,4 @@
-"""Tables in files: how they are read, which columns they have, and how a schema makes features of their cells.
+"""Tables in files: the reading of files, kinds of columns, and a schema that makes features of cells.
 
 pyarrow and pandas read the files and hold the cells. How a cell is understood stands here, by hand. A cell of a
 private file has to mean what it means in the public file, or the reading has to be refused. The readers of pandas guess

@@ -18,7 +18,7 @@ def arrow() -> Any:
 
 
 def joined(array: Any) -> Any:
-    """Returns a chunked array as one array, and any other array as it is."""
+    """Returns an array without chunks: those of a chunked array are joined."""
     return array.combine_chunks() if isinstance(array, arrow().ChunkedArray) else array
 
 

@@ -20,10 +20,9 @@ OTHER = "other"  # in the name of the feature of all words that are no category
 
 @dataclass(frozen=True)
 class CategoryColumn(Column):
-    """Words: a feature of 0 and 1 for each category of the public file, one for all others, one for missing cells.
+    """Words: a feature of 0 and 1 for each category of the public file, for all other words, and for missing cells.
 
-    A word that is no category, but the same number, date or truth as one, is that category: 3.0 where the public file
-    has 3.
+    A word counts as a category that is the same number, date or truth: 3.0 is 3 where the public file has 3.
 
     Attributes:
         categories: the words that have a feature, in its order.

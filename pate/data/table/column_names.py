@@ -1,4 +1,4 @@
-"""Names of columns: in one form wherever they are written, each once, and those that settings list."""
+"""Names of columns: their one form, checks that each column has a name of its own, and lists of names in settings."""
 
 import re
 from collections import Counter
@@ -42,7 +42,7 @@ def column_name(text: str) -> str:
 
 
 def require_columns(name: str, columns: Sequence[str], required: Iterable[str] = ()) -> None:
-    """Raises unless each column has a name of its own, and the required ones are among them.
+    """Raises unless each column has a name of its own, and the required columns are there.
 
     `name` is of the setting that names the table, for messages.
     """
@@ -95,6 +95,6 @@ def as_column_names(setting: str, values: Any) -> tuple[str, ...]:
 
 
 def as_name(value: Any) -> Any:
-    """Returns a name as text where Hydra made a whole number of it, and any other value as it is."""
+    """Returns a name as text where Hydra made a whole number of the name; other values stay as they are."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     return str(value) if is_whole else value

@@ -60,11 +60,11 @@ def remarks_on_columns(
         codes: columns whose numbers are words.
         group: the columns that say whose a row is, or None where settings name none.
     """
-    known = with_missing(table, schema.spelling)
+    values = with_missing(table, schema.spelling)
     columns = {column.name: column for column in schema.columns}
     for name in table.column_names:
         column = columns[name]
-        cells = known.column(name)
+        cells = values.column(name)
         is_date = isinstance(column, DateColumn)
         column_cells = _ColumnCells(
             name=name,
@@ -211,7 +211,7 @@ class _ColumnCells:
 
     @cached_property
     def _counts_of_values(self) -> NDArray[np.int64]:
-        """How often each value occurs: each number, or each word of a column that is not of numbers or dates."""
+        """The number of cells with each value: a number, or a word of a column without numbers and dates."""
         if self._is_number or self.is_date:
             finite = self._numbers[np.isfinite(self._numbers)]
             return np.unique(finite, return_counts=True)[1]
@@ -299,7 +299,7 @@ def _remarks_on_words(count_of: Mapping[str, int], spelling: Spelling) -> Iterat
 def _likeliest_reading(words: Any, counts: NDArray[np.int64], spelling: Spelling) -> _Reading:
     """Returns the way to read words `[n]` that fails on the fewest cells, by the first words."""
     readings = [_Reading(spelling)]
-    readings += [_Reading(way.spelling, settings=way.settings) for way in spelling.others()]
+    readings += [_Reading(other.spelling, settings=other.settings) for other in spelling.others()]
     readings += [_Reading(None, order=order) for order in ORDERS]
     sample = words.slice(0, _SAMPLE_WORDS)
     sample_counts = counts[:_SAMPLE_WORDS]

@@ -66,8 +66,8 @@ class _MarkedDates:
 def infer_order(words: Iterable[str], *, named: str | None, first_year: int | None) -> str | None:
     """Returns the order of a column's dates, None where they need none.
 
-    Rule: every word is a date in some order. Those with one mark, such as a dot, are all dates in one order and in no
-    other, or in the order that is named. Those with several marks are in the same order.
+    Rule: every word is a date in some order. Words with one mark between numbers, such as a dot, are all dates in one
+    order alone, or in the order that a setting names. Words with different marks are in the same order.
 
     Args:
         words: all different ones of a public column that are not missing.

@@ -42,18 +42,18 @@ class MixedLines:
 
     Attributes:
         utf_8: how many of the lines are UTF-8.
-        others: how many are not.
+        other: how many are not.
         first_other: the number of the first line that is not, from 1; 0 where there is none.
     """
 
     utf_8: int
-    others: int
+    other: int
     first_other: int
 
     @property
     def mostly_utf_8(self) -> bool:
         """True where at least as many lines are UTF-8 as are of another encoding."""
-        return self.utf_8 > 0 and self.utf_8 >= self.others
+        return self.utf_8 > 0 and self.utf_8 >= self.other
 
 
 def require_encoding(name: str, encoding: object) -> None:
@@ -97,7 +97,7 @@ def mixed_lines(path: Path, encoding: str) -> MixedLines:
     except UnicodeDecodeError:
         ends_as_ascii = False
     if not ends_as_ascii:
-        return MixedLines(utf_8=0, others=0, first_other=0)
+        return MixedLines(utf_8=0, other=0, first_other=0)
     num_utf_8 = 0
     num_other = 0
     first_other = 0
@@ -111,7 +111,7 @@ def mixed_lines(path: Path, encoding: str) -> MixedLines:
             except UnicodeDecodeError:
                 num_other += 1
                 first_other = first_other or number
-    return MixedLines(utf_8=num_utf_8, others=num_other, first_other=first_other)
+    return MixedLines(utf_8=num_utf_8, other=num_other, first_other=first_other)
 
 
 def lines_of_another_page(path: Path, encoding: str) -> int:

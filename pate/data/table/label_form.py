@@ -62,8 +62,8 @@ def labels_in_one_column(
     """Returns labels that one column names.
 
     Args:
-        setting: the column and the labels behind it; the column alone, whose labels the public file names; or the
-            labels alone, and the column is the public one that names these labels and no other.
+        setting: the column and the labels behind it. A column alone takes the labels that the public file names. For
+            labels alone, the column is the public column that names these labels and no other label.
         files: of all splits.
         public: the public file, or None where no setting names it.
         separator: what stands between the names in a cell.
@@ -99,10 +99,10 @@ def _column_naming(labels: Sequence[str], public: TableFile | None, separator: s
     if public is not None:
         for column, cells in _words_with_whole_lists(public, public.names).items():
             try:
-                named = _names_in_cells(cells, separator)
+                column_labels = _names_in_cells(cells, separator)
             except NoNames:
                 continue
-            if named and named <= names:
+            if column_labels and column_labels <= names:
                 columns.append(column)
     rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
     require(len(columns) == 1, "data.labels", f"[{','.join(labels)}]", rule)
@@ -138,7 +138,7 @@ def _words_in(file: TableFile, columns: Iterable[str]) -> Mapping[str, set[str]]
         return words
     spelling = file.spelling()
     for _, batch in file.rows(list(words)):
-        known = with_missing(batch, spelling)
+        cells = with_missing(batch, spelling)
         for name, column_words in words.items():
-            column_words.update(as_texts(known.column(name)).drop_null().unique().to_pylist())
+            column_words.update(as_texts(cells.column(name)).drop_null().unique().to_pylist())
     return words

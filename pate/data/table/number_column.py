@@ -29,15 +29,15 @@ _FRAME_DIGITS = 6  # of the public range, to which features are turned back
 class NumberColumn(Column):
     """Numbers: cut to the public range, less the public mean, in units of the public spread.
 
-    The unit of two numbers, such as 0 and 1, is what lies between them, as that of a category is. In units of its
-    spread, a rare flag would be longer than all other features of its record. Numbers with a long tail get a power that
-    makes the public ones most like a normal distribution, and then the mean and spread of these powers.
+    Where a column has two numbers alone, such as 0 and 1, their distance is the unit in place of the spread. In units
+    of the spread, a rare flag would be longer than all other features of its record. Numbers with a long tail get a
+    power that makes the public numbers most like a normal distribution, and then the mean and spread of these powers.
 
     Attributes:
         mean: of the public cells that are not missing.
-        std: the standard deviation of them; 1 where they are all alike.
-        min: the smallest of them.
-        max: the largest of them.
+        std: the standard deviation of these cells; 1 where they are all alike.
+        min: the smallest of these cells.
+        max: the largest of these cells.
         power: of numbers less the mean in units of the spread, from 0 to 2; 1 leaves numbers as they are.
         center: of these powers, the 0 of the feature.
         unit: of these powers, the 1 of the feature.
@@ -121,8 +121,8 @@ class NumberColumn(Column):
         numbers = self.numbers(array, spelling)
         missing = np.isnan(numbers)
         is_number = np.isfinite(numbers)
-        within = numbers[is_number].clip(self.min, self.max)
-        powers = _yeo_johnson((within - self.mean) / self.std, self.power)
+        clipped = numbers[is_number].clip(self.min, self.max)
+        powers = _yeo_johnson((clipped - self.mean) / self.std, self.power)
         features = np.zeros((len(numbers), len(self.feature_names)), np.float32)
         features[is_number, 0] = (powers - self.center) / self.unit
         features[:, 1:] = missing[:, None]
@@ -138,7 +138,7 @@ class NumberColumn(Column):
         return {self.name: np.where(block[:, 1] > 0, np.nan, numbers) if self.missing else numbers}
 
     def plain(self) -> dict[str, Any]:
-        """Returns the column as JSON can hold it, without the scale where it has its defaults."""
+        """Returns the column as JSON can hold it; power, center and unit are left out where they are the defaults."""
         entry: dict[str, Any] = {"kind": self.kind}
         entry |= {key: getattr(self, key) for key in self.keys if key != "missing"}
         for key in _SCALE_KEYS:
@@ -150,7 +150,6 @@ class NumberColumn(Column):
     @classmethod
     def read(cls, name: str, entry: Mapping[str, Any], folder: Path | None) -> Self:
         """Reads the entry that `plain` gave; raises for impossible numbers."""
-        scale = {key: float(entry[key]) for key in _SCALE_KEYS if key in entry}
         return cls(
             name,
             missing=entry["missing"],
@@ -158,7 +157,9 @@ class NumberColumn(Column):
             std=float(entry["std"]),
             min=float(entry["min"]),
             max=float(entry["max"]),
-            **scale,
+            power=float(entry.get("power", 1.0)),
+            center=float(entry.get("center", 0.0)),
+            unit=float(entry.get("unit", 1.0)),
         )
 
 

@@ -118,10 +118,10 @@ class Rows:
         for batch_numbers, batch in batches:
             numbers.append(batch_numbers)
             inputs.append(self._encode(batch_numbers, batch))
-            known = self._with_known_cells(batch, roles)
-            bits.append(self._read_labels(batch_numbers, known))
+            cells = self._other_columns(batch, roles)
+            bits.append(self._read_labels(batch_numbers, cells))
             for column, chunks in words.items():
-                chunks.append(as_texts(known.column(column)))
+                chunks.append(as_texts(cells.column(column)))
         self.numbers = np.concatenate(numbers)
         schema.require_no_wrong_cell(
             name,
@@ -148,7 +148,7 @@ class Rows:
             texts += as_strings(as_texts(cells))
         return encoded.features
 
-    def _with_known_cells(self, batch: Any, roles: Roles) -> Any:
+    def _other_columns(self, batch: Any, roles: Roles) -> Any:
         """Returns the columns of labels and roles, missing cells null."""
         labels = [column for column in self._label_form.columns if column in batch.column_names]
         columns = list(dict.fromkeys((*labels, *roles.columns)))

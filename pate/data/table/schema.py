@@ -40,7 +40,7 @@ _HEADING = """\
 
 
 class UnlikePublic(UserWarning):
-    """A warning that cells of records are not what the public file has, or that a column tells a model nothing."""
+    """A warning that records have cells that the public file does not know."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,13 @@ class TableSchema(Preprocessing):
         Raises:
             InvalidValue: cells in another spelling, or dates whose order they do not tell.
         """
-        known = with_missing(_without_columns(table, texts), spelling)
+        values = with_missing(_without_columns(table, texts), spelling)
         columns: list[Column] = []
         for name in table.column_names:
             if name in texts:
                 columns.append(TextColumn(name, missing=False))
             else:
-                cells = known.column(name)
+                cells = values.column(name)
                 columns.append(fit_column(name, cells, is_code=name in codes, spelling=spelling))
         return cls(tuple(columns), spelling)
 
@@ -131,7 +131,7 @@ class TableSchema(Preprocessing):
 
     @property
     def origin(self) -> Mapping[str, str | int | float | bool | None]:
-        """What texts were fitted on; of several columns the different values, one after the other."""
+        """The public texts that vectors were fitted on; different values of several columns are joined by blanks."""
         vectors = self.texts.values()
         if not vectors:
             return {}
@@ -139,13 +139,15 @@ class TableSchema(Preprocessing):
         def joined(values: Collection[str], separator: str = " ") -> str:
             return separator.join(dict.fromkeys(values)).strip()
 
-        keys = dict.fromkeys(key for each in vectors for key in each.origin)
-        kinds = joined([each.kind for each in vectors], ", ")
+        keys = dict.fromkeys(key for column in vectors for key in column.origin)
+        kinds = joined([column.kind for column in vectors], ", ")
         return {
             "features": f"{kinds} of the texts {', '.join(self.texts)}",
-            "dimension": sum(each.dimension for each in vectors),
-            **{key: joined([str(each.origin.get(key, "")) for each in vectors]) for key in keys},
-            "extractor_sha256": " ".join(each.digest for each in vectors),
+            "dimension": sum(column.dimension for column in vectors),
+            **{
+                key: joined([str(column.origin.get(key, "")) for column in vectors]) for key in keys
+            },
+            "extractor_sha256": " ".join(column.digest for column in vectors),
         }
 
     @property
@@ -206,10 +208,11 @@ class TableSchema(Preprocessing):
         Cells are spelled as the schema has it.
         """
         texts = [column.name for column in self.columns if isinstance(column, TextColumn)]
-        known = with_missing(_without_columns(table.select(list(self.names)), texts), self.spelling)
+        columns = table.select(list(self.names))
+        values = with_missing(_without_columns(columns, texts), self.spelling)
         parts = []
         for column in self.columns:
-            cells = (table if column.name in texts else known).column(column.name)
+            cells = (table if column.name in texts else values).column(column.name)
             parts.append(column.encode(cells, self.spelling))
         return Encoded(
             features=np.concatenate([part.features for part in parts], axis=1),

@@ -1,4 +1,4 @@
-"""A file of a table on the disk: its kind by its ending, its encoding, and refusals that name both."""
+"""A file of a table on the disk: its kind by its ending, its encoding, and errors that name the file."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SourceFile:
 
     @property
     def kind(self) -> Kind:
-        """The kind of the file; raises `InvalidValue` where it is not there, or of no kind."""
+        """The kind of the file; raises `InvalidValue` where there is no such file, or its ending names no kind."""
         kind = _KINDS.get(self.ending.lower().removesuffix(".gz"))
         if kind is None or not self.path.is_file():
             raise self.refusal(
@@ -115,7 +115,7 @@ class SourceFile:
         """Returns the error that text is not in the encoding that was expected, with the way out."""
         lines = mixed_lines(self.path, self.encoding)
         if lines.mostly_utf_8:
-            num_lines = lines.utf_8 + lines.others
+            num_lines = lines.utf_8 + lines.other
             return self.refusal(
                 f"text in one encoding, {lines.utf_8} of {num_lines} lines beyond ASCII are UTF-8 and "
                 f"line {lines.first_other} is the first that is not: mend these lines in the file"

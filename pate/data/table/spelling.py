@@ -88,7 +88,7 @@ def with_points(words: Any) -> Any:
 
 
 class OtherSpelling(NamedTuple):
-    """Another way to write numbers, and the settings that lead there."""
+    """Another spelling of numbers, and the settings that choose it."""
 
     spelling: Spelling
     settings: frozenset[str]
@@ -104,7 +104,7 @@ class Spelling:
     Attributes:
         decimal: `point`, or `comma` where numbers read 3,5.
         thousands: the mark between thousands, one of . , ' _ or a blank; None for no mark.
-        missing: words that are missing cells; of a number all spellings, as -9 is -9.0.
+        missing: words that are missing cells; a number stands for all of its spellings, as -9 is -9.0.
         date_order: the order of dates in numbers with the year not in front, see `dates.ORDERS`.
         first_year: the earliest year that two digits mean; None where two digits are no year.
     """
@@ -179,7 +179,7 @@ class Spelling:
         )
 
     def others(self) -> Iterator[OtherSpelling]:
-        """Yields all other ways to write numbers, with the settings that lead there from this one."""
+        """Yields all other spellings of numbers, each with the settings that replace this spelling by it."""
         marks = (None, *GROUPING) if self.thousands is None else (None, self.thousands)
         for decimal, thousands in product(("point", "comma"), marks):
             other = replace(self, decimal=decimal, thousands=thousands)

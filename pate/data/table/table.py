@@ -66,7 +66,7 @@ class _PublicReading(NamedTuple):
 
 @dataclass(frozen=True)
 class Table(TextReader):
-    """Records in CSV, Parquet, Feather or Arrow files, one per split, or one for all with a column of splits.
+    """Records in CSV, JSON, Parquet, Feather or Arrow files: a file per split, or one file with a column of splits.
 
     Every column that is no label, group, id or split and is not dropped becomes features, as a schema has it. The
     schema is learned from the public file alone; no private cell has a part in it. Numbers and dates are within the
@@ -83,9 +83,9 @@ class Table(TextReader):
         test: the file of the records that measure.
         path: one file for all three, in their place.
         split: its column that holds private, public or test.
-        labels: the columns that are labels. With a `label_separator`: the one column that names all labels of a record,
-            and behind it the labels that there are; or these alone. Where none are named they are those of the public
-            file, never those of private rows.
+        labels: the columns that are labels. With a `label_separator`: the column that names all labels of a record, and
+            behind it the labels that there are; or the labels alone. A column without labels behind it takes those that
+            the public file names, never those of private rows.
         group: the column that tells which rows belong together, such as a person: epsilon protects all of them at once.
             None for rows that have nothing to do with each other. A list where rows have several owners, such as a
             patient and a doctor: epsilon protects all rows of each owner, but not who belongs with whom.
@@ -97,8 +97,8 @@ class Table(TextReader):
         text: columns of free text, which become vectors as `features=text` has it, by default tf-idf of public texts.
         schema: the file that `pate-schema` wrote; None learns the schema anew from the public file. Labels, group, id,
             columns to drop, the separator of labels and the encoding are those of the file where they are not set here.
-        encoding: of files of text that are not UTF-8: one for all of them, or one for each split that has another than
-            UTF-8. Text that is UTF-8 is read so whatever is named here, and a byte-order mark tells the encoding.
+        encoding: of files of text that are not UTF-8, for all files or by split. Text that is UTF-8 is read as UTF-8
+            whatever is named here, and a byte-order mark tells the encoding.
         decimal: `comma` where numbers of CSV files read 3,5; None for that of the schema's file, or else a point.
         thousands: the mark between thousands, one of . , ' _ or a blank; None as for `decimal`.
         missing: words that are missing cells, beside empty cells and NA; none as for `decimal`.
@@ -106,7 +106,7 @@ class Table(TextReader):
             04.03.2024.
         first_year: the earliest year that two digits of dates mean: 1930 makes 45 1945 and 22 2022.
         true: the word for yes where labels are two other words than 0 and 1, such as ja.
-        label_separator: what stands between labels where one column names them all, such as flu;cough.
+        label_separator: the mark between labels where a column names all labels of a record, such as flu;cough.
         name: of the data set, in the report and on the card.
         seed: of the public rows' order; part of the data, not of the noise.
     """
@@ -182,7 +182,7 @@ class Table(TextReader):
             normalize_field(self, name, column_name(value))
 
     def _require_encodings(self) -> None:
-        """Raises unless `encoding` is the name of one, or such names by split where each split has its file."""
+        """Raises unless `encoding` names an encoding, or an encoding by split where each split has a file."""
         if not isinstance(self.encoding, Mapping):
             require_encoding("data.encoding", self.encoding)
             return
@@ -193,7 +193,7 @@ class Table(TextReader):
             require_encoding(f"data.encoding.{split}", encoding)
 
     def _require_one_role_for_each_column(self) -> None:
-        """Raises where two settings name one column; a group's column may name records, too."""
+        """Raises where two settings name one column, but for the column of groups, which may name records, too."""
         role_of: dict[str, str] = {}
         for role in (*_ROLES, "text"):
             for column in self._columns_of(role):
@@ -403,7 +403,7 @@ class Table(TextReader):
 
     @cached_property
     def _files(self) -> dict[str, TableFile]:
-        """The file of each split that settings name: its own, or its rows of the one for all."""
+        """The file of each split that settings name: a file of its own, or its rows of the file for all splits."""
         if self.path is not None:
             return {
                 split: self._file(

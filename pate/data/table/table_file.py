@@ -88,11 +88,11 @@ class TableFile(SourceFile):
     def rows(self, columns: list[str] | None = None) -> Iterator[NumberedBatch]:
         """Yields the rows of this split a batch at a time, all or some of the columns, with their numbers.
 
-        Numbers are those of the rows in the file, from 0. Public rows are numbered among public rows: where others
-        stand in the same file, neither a published number nor an error's depends on how many there are.
+        Rows are numbered in the file, from 0. Public rows are numbered among public rows: neither a published number
+        nor the number in an error depends on how many private rows stand in the same file.
 
         Raises:
-            InvalidValue: there is no row, or one is in no split; and as `batches`.
+            InvalidValue: the split has no row, or a row is in no split; and as `batches`.
         """
         if self.split is None:
             batches = _numbered(self.batches(columns))
@@ -136,7 +136,7 @@ class TableFile(SourceFile):
     def batches(self, columns: list[str] | None = None) -> Iterator[Any]:
         """Yields tables of some thousand rows, all or some of the columns, in order; at least one, maybe empty.
 
-        The cells of a file of text are words as they stand there, null where they are one of `MISSING_WORDS`. An error
+        The cells of a file of text are words as the file has them; `MISSING_WORDS` become null. An error
         names what is wrong with the file, such as names that occur twice or rows of another length, and shows no cell.
 
         Raises:

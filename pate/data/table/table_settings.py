@@ -1,4 +1,4 @@
-"""Settings of a table that lie in its schema's file, so that a run does not have to name them again."""
+"""Settings of a table in its schema's file, which a run does not have to name again."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pate.validation import require
 class TableSettings:
     """Settings of a table that a schema's file holds beside the columns: those that `pate-schema` was given.
 
-    They are those of `Table` by the same names, and hold where a run names no others. They are public, as the names of
-    columns are, and no part of what is published with a model.
+    Each is the setting of `Table` with the same name, and holds where a run does not set it. Settings are public, as
+    the names of columns are, but are not published with a model.
     """
 
     labels: tuple[str, ...] = ()

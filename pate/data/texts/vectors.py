@@ -34,8 +34,8 @@ _FEW_TEXTS = 1000  # a public pool of fewer is remarked on
 class TextVectors(FittedTransform):
     """A map from a text to a vector of length 1, or to 0 where nothing is known of the text.
 
-    Formal guarantee: a vector is a function of its text, the public pool and public weights, bit for bit, whatever
-    other texts are read with it.
+    Formal guarantee: a vector is a function of its text, the public pool and public weights, bit for bit. Other texts
+    of the same call have no part in the vector.
 
     Attributes:
         cache: a folder for vectors of blocks of texts, as private as the texts; None keeps none.
