@@ -26,13 +26,13 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from pate.accounting import events
+from pate.accounting.bit_pairs import bit_pairs
 from pate.accounting.discrete_pairs import Pair
 from pate.accounting.discretized_loss import discretized_loss
 from pate.accounting.events import LeafEvent
 from pate.accounting.exact_grid import LossGrid, Shift, Shifts
 from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum
 from pate.accounting.noisy_maximum import NoisyMaximum
-from pate.accounting.renyi import bit_pairs
 from pate.accounting.special import Array, log_expit
 from pate.accounting.winner import (
     LARGEST_MULTIPLIER,

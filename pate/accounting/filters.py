@@ -26,8 +26,8 @@ from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import conversion_penalty, gaussian_epsilon, rdp_to_epsilons
 from pate.accounting.event_tree import by_accesses, count_leaves, failure_probability, leaves
 from pate.accounting.events import Event, LeafEvent
+from pate.accounting.pure_dp import pure_epsilon
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
-from pate.accounting.renyi import pure_epsilon
 from pate.accounting.special import log_expit
 from pate.validation import (
     InvalidValue,

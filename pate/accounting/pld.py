@@ -16,12 +16,12 @@ from typing import Any, Self
 import numpy as np
 
 from pate.accounting import events
+from pate.accounting.bit_pairs import bit_pairs
 from pate.accounting.event_tree import by_accesses, leaves
 from pate.accounting.events import Event, LeafEvent
 from pate.accounting.loss_accountant import LossAccountant
 from pate.accounting.noisy_maximum import noisy_maximum_profile
 from pate.accounting.rdp import DEFAULT_ORDERS, RdpAccountant, rdp_curve
-from pate.accounting.renyi import bit_pairs
 from pate.accounting.sampled_gaussian import sampled_gaussian_profiles
 from pate.accounting.special import Array, log_ndtr, lower_hull, ndtr
 from pate.extras import require_extra

@@ -14,12 +14,14 @@ from typing import Self
 
 import numpy as np
 
+from pate.accounting import events
+from pate.accounting.bit_pairs import bit_pairs
 from pate.accounting.event_tree import by_accesses, failure_probability, leaves
-from pate.accounting.events import Event, PureDpEvent
+from pate.accounting.events import Event, LeafEvent, PureDpEvent
 from pate.accounting.loss_accountant import AccountantBesideRenyi
-from pate.accounting.renyi import pure_epsilon
+from pate.accounting.renyi import LOG_ROUNDING
 from pate.accounting.special import Array, log_choices, log_expit
-from pate.validation import require_count, require_non_negative, require_probability
+from pate.validation import InvalidValue, require_count, require_non_negative, require_probability
 
 _MOST_RELEASES = 1_000_000
 _MOST_KINDS = 64
@@ -162,3 +164,34 @@ def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:
     tail_after = np.cumsum(after[::-1]) * (1 - rounding)
     with np.errstate(divide="ignore"):
         return np.log(np.append(never, tail)), np.log(np.append(0.0, tail_after))
+
+
+def pure_epsilon(event: LeafEvent) -> float:
+    """Returns the largest loss of an event: the smallest epsilon for which it is known to be epsilon-DP.
+
+    The epsilon may be infinite. Raises `InvalidValue` for an event that is not pure DP, such as a Gaussian.
+    """
+    match event:
+        case events.NoOpEvent():
+            return 0.0
+        case events.NonPrivateEvent():
+            return math.inf
+        case events.PureDpEvent() | events.BoundedRangeEvent():
+            return event.epsilon
+        case events.SessionEvent():  # all calls, rounded up
+            return event.num_calls * event.epsilon * (1 + 2.0**-50) if event.num_calls else 0.0
+        case events.BitEvent():
+            # the largest loss of a 1 or a 0 between statistics within reach, rounded up
+            lower_logits, higher_logits = bit_pairs(event)
+            loss_of_one = _difference_of_logs(log_expit(higher_logits), log_expit(lower_logits))
+            loss_of_zero = _difference_of_logs(log_expit(-lower_logits), log_expit(-higher_logits))
+            return max(
+                float(np.max(loss_of_one, initial=0.0)), float(np.max(loss_of_zero, initial=0.0))
+            )
+    rule = "an event that is pure DP, or another accountant"
+    raise InvalidValue("event", type(event).__name__, rule=rule)
+
+
+def _difference_of_logs(larger: Array, smaller: Array) -> Array:
+    """Returns the difference of log probabilities, never below the true one."""
+    return np.asarray(larger - smaller - LOG_ROUNDING * smaller)

@@ -21,10 +21,12 @@ import numpy as np
 
 from pate.accounting import events, renyi
 from pate.accounting.accountant import Accountant
+from pate.accounting.bit_pairs import bit_rdp
 from pate.accounting.conversion import Curve, rdp_to_deltas, rdp_to_epsilons
 from pate.accounting.event_tree import LeafCounts, count_leaves, failure_probability
 from pate.accounting.events import Event, LeafEvent
 from pate.accounting.sampled_gaussian import sampled_gaussian_rdp
+from pate.accounting.session_rdp import session_rdp
 from pate.accounting.special import Array
 from pate.accounting.winner import winner_rdp
 from pate.validation import require, require_count, require_each
@@ -219,11 +221,11 @@ _CURVES: dict[type[Event], Callable[[Any, Array], Array]] = {
     events.OpposedMaximaEvent: renyi.noisy_max_gaussian_rdp,
     events.WinnerEvent: _winner_rdp,
     events.SmoothSensitivityEvent: renyi.smooth_sensitivity_rdp,
-    events.SessionEvent: renyi.session_rdp,
-    events.BoundarySessionEvent: renyi.session_rdp,
+    events.SessionEvent: session_rdp,
+    events.BoundarySessionEvent: session_rdp,
     events.SampledGaussianEvent: sampled_gaussian_rdp,
-    events.OneBitEvent: renyi.bit_rdp,
-    events.ThresholdEvent: renyi.bit_rdp,
+    events.OneBitEvent: bit_rdp,
+    events.ThresholdEvent: bit_rdp,
 }
 """The Renyi curve of each kind of leaf, but Gaussians and zCDP, whose parameters are summed first."""
 

@@ -12,7 +12,7 @@ from scipy.special import softmax
 from pate.accounting import Adjacency, Event, RdpAccountant, SessionEvent
 from pate.accounting.event_tree import leaves
 from pate.accounting.events import BoundarySessionEvent, NoOpEvent
-from pate.accounting.renyi import session_rdp
+from pate.accounting.session_rdp import session_rdp
 from pate.accounting.target_charging import not_prior, tight_boundary
 from pate.aggregators import BoundaryMax, NotPriorTopK
 from pate.aggregators.session import bit_epsilon

@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from pate.accounting.events import BoundarySessionEvent, NoOpEvent, SessionEvent
-from pate.accounting.renyi import bounded_range_rdp, call_cost, hit_cost, pure_dp_rdp, session_rdp
+from pate.accounting.renyi import bounded_range_rdp, pure_dp_rdp
+from pate.accounting.session_rdp import call_cost, hit_cost, session_rdp
 from pate.accounting.target_charging import (
     QTarget,
     boundary_distribution,

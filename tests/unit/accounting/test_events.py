@@ -14,7 +14,7 @@ import pate.accounting as pa
 from pate.accounting.event_json import EVENT_KINDS, event_from_json, event_to_json
 from pate.accounting.event_tree import by_accesses, leaves
 from pate.accounting.filters import GaussianFilter, RenyiFilter, Spent
-from pate.accounting.renyi import hit_cost
+from pate.accounting.session_rdp import hit_cost
 from pate.accounting.target_charging import tight_boundary
 from tests.refusals import ANY, refused
 

@@ -1,0 +1,168 @@
+"""The Renyi curve of a session under target charging, priced by its hits.
+
+Fix the order a > 1 and two neighbors. For the laws P and Q of a call let M be the sum of P^a Q^(1-a) over its outcomes
+without a hit, and H the sum over its hits. Two numbers describe all calls of a family:
+
+    hit cost u    M + (1 - u) H <= 1 for every call: a call gives nothing away if its hits weigh 1 - u,
+    call cost s   M + H <= 1 + s for every call: the largest moment of a call, less 1.
+
+A session of n calls that ends with hit number tau has, for every u' between 0 and u, a moment of at most
+
+    (1 + (u - u') s / u)^n (1 - u')^-tau.
+
+With u' = u it is the price by hits alone, however many calls there are; with u' = 0, plain composition of n calls. The
+best u' is a quotient (docs/proofs/hits.md).
+"""
+
+import math
+
+import numpy as np
+
+from pate.accounting import events
+from pate.accounting.events import SessionEvent
+from pate.accounting.renyi import bounded_range_rdp, pure_dp_rdp
+from pate.accounting.special import Array
+
+# Relative to costs of hits and calls: added, it covers the rounding of what is computed without differences.
+_COST_ROUNDING = 2.0**-40
+# Per order: added to differences of a few powers, it covers their rounding, as powers lose digits with the order.
+_POWER_ROUNDING = 2.0**-44
+_RARE_ROUNDING = 2.0**-48  # relative to the exponents of the cost of rare alternatives
+
+
+def session_rdp(event: SessionEvent, orders: Array) -> Array:
+    """Returns an upper bound on every divergence between neighbors of a whole session, `[len(orders)]`."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        u = hit_cost(event, orders)
+        s = call_cost(event, orders)
+        hits_limit = u < 1  # elsewhere hits limit nothing
+        limiting_u = np.where(hits_limit, u, 0.0)
+        by_hits = np.where(hits_limit, _log_moment_of_hits(event, limiting_u), np.inf)
+        if math.isinf(event.num_calls):
+            return np.asarray(by_hits / (orders - 1))
+        s_per_u = np.where(hits_limit, s / u, 0.0)
+        # The derivative of the log moment in u' vanishes at u' = 1 - weight.
+        weight = (
+            event.target_hits
+            * (1 - (1 - limiting_u) * s_per_u)
+            / (s_per_u * (event.num_calls - event.target_hits))
+        )
+        best_u = np.clip(np.nan_to_num(1 - weight, nan=0.0), 0.0, limiting_u)
+        log_moment_of_calls = event.num_calls * np.log1p((limiting_u - best_u) * s_per_u)
+        by_both = log_moment_of_calls * (1 + _COST_ROUNDING) + _log_moment_of_hits(event, best_u)
+        # (a - 1) D_a of one call is finite where its moment is no float.
+        log_moment_of_call = np.fmin(np.log1p(s), (orders - 1) * pure_dp_rdp(event.epsilon, orders))
+        by_calls = event.num_calls * log_moment_of_call * (1 + _COST_ROUNDING)
+        log_moment = np.fmin(np.fmin(by_hits, by_calls), np.where(hits_limit, by_both, np.inf))
+        return np.asarray(log_moment / (orders - 1))
+
+
+def _log_moment_of_hits(event: SessionEvent, cost: Array) -> Array:
+    """Returns the log of (1 - cost)^-tau, the moment that all hits together may have, each weighed by 1 - cost."""
+    return np.asarray(-event.target_hits * np.log1p(-cost) * (1 + _COST_ROUNDING))
+
+
+def hit_cost(event: SessionEvent, orders: Array) -> Array:
+    """Returns u, the least weight that has to be taken off hits, rounded up, `[len(orders)]`.
+
+    The cost is that of q-targets, (S - 1) e^((a - 1) t) / q with S the moment of t-DP pairs. For a boundary it is that
+    of boundaries where this is smaller.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # of orders at which hits limit nothing
+        q = min(event.hit_prob, 1 / (math.exp(event.epsilon) + 1))
+        excess = _excess_moment(pure_dp_rdp(event.epsilon, orders), orders)
+        cost = excess * np.exp((orders - 1) * event.epsilon) / q * (1 + _COST_ROUNDING)
+        if isinstance(event, events.BoundarySessionEvent):
+            if event.bounded_range:
+                cost_of_boundary = _bounded_range_hit_cost(event.call_epsilon, orders)
+            else:
+                cost_of_boundary = _pure_dp_hit_cost(event.call_epsilon, orders)
+            cost = np.fmin(cost, cost_of_boundary)
+    return np.asarray(np.where(np.isnan(cost), np.inf, cost))
+
+
+def call_cost(event: SessionEvent, orders: Array) -> Array:
+    """Returns s, the largest moment of one call less 1, rounded up, `[len(orders)]`."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        cost = _excess_moment(pure_dp_rdp(event.epsilon, orders), orders)
+        if isinstance(event, events.BoundarySessionEvent) and event.bounded_range:
+            # A wrapped call of a bounded range: the cost of the call, or that of near ties if it is larger.
+            epsilon = event.call_epsilon
+            cost_of_call = _excess_moment(bounded_range_rdp(epsilon, orders), orders)
+            b = 1 / (math.exp(epsilon) + 1)
+            cost_of_ties = _largest_corner(cost_of_call, b, orders, answered=1)
+            cost = np.fmin(cost, np.maximum(cost_of_call, cost_of_ties))
+        elif isinstance(event, events.BoundarySessionEvent):
+            # A wrapped call of epsilon-DP has a range of 2 epsilon.
+            range_rdp = bounded_range_rdp(2 * event.call_epsilon, orders)
+            cost = np.fmin(cost, _excess_moment(range_rdp, orders))
+    return np.asarray(cost)
+
+
+def _bounded_range_hit_cost(epsilon: float, orders: Array) -> Array:
+    """Returns the hit cost of a boundary around calls of a bounded range, `[len(orders)]`.
+
+    With g = e^epsilon it is the larger of 2 - 2 g^(a-1) (a - (a-1) g), for rare alternatives to a nearly certain
+    outcome, and the cost of near ties.
+    """
+    exponent = (orders - 1) * epsilon
+    lost = (orders - 1) * math.expm1(epsilon)  # a - (a - 1) g = 1 - lost
+    is_positive = lost < 1
+    log_kept = np.log1p(-np.where(is_positive, lost, 0))
+    rare = np.where(is_positive, -2 * np.expm1(exponent + log_kept), np.inf)
+    rare = rare * (1 + _COST_ROUNDING) + _RARE_ROUNDING * (exponent + lost)
+    excess = _excess_moment(bounded_range_rdp(epsilon, orders), orders)
+    return np.maximum(rare, _tie_cost(excess, 1 / (math.exp(epsilon) + 1), orders))
+
+
+def _pure_dp_hit_cost(epsilon: float, orders: Array) -> Array:
+    """Returns the hit cost of a boundary around calls of pure DP; infinite at orders for which it is not proved.
+
+    It is max(rise, fall, tie) of docs/proofs/hits.md, with b = e^-epsilon / 2 and w(x, y) = x^a y^(1-a).
+    """
+    b = math.exp(-epsilon) / 2
+    inside = _w(0.5, 1 - b, orders)
+    outside = _w(1.5, 1 + b, orders)
+    rise = 2 - (_w(1 + b, 1.5, orders) - _w(1 - b, 0.5, orders)) / _w(b, 0.5, orders)
+    fall = 2 - (outside - inside) / _w(0.5, b, orders)
+    ties = _tie_cost(_excess_moment(pure_dp_rdp(epsilon, orders), orders), b, orders)
+    rounding = _POWER_ROUNDING * orders
+    cost = np.maximum(ties, np.maximum(rise, fall) + rounding)
+    # The two conditions of the proof: D is concave, and F is convex.
+    is_concave = (orders - 2) * math.atanh(0.5) <= (orders + 1) * math.atanh(b) * (
+        1 - _COST_ROUNDING
+    )
+    is_convex = outside / (1 + b) ** 2 * (1 + _COST_ROUNDING + rounding) <= inside / (
+        1 - b
+    ) ** 2 + 2 * (1 - cost)
+    return np.where(is_concave & is_convex & (cost < 1), cost, np.inf)
+
+
+def _tie_cost(excess: Array, b: float, orders: Array) -> Array:
+    """Returns `tie` of docs/proofs/hits.md: the hit cost where no outcome is likelier than 1/2 in both laws."""
+    corner = _largest_corner(excess, b, orders, answered=0)
+    return np.asarray(np.maximum(excess / b * (1 + _COST_ROUNDING), corner))
+
+
+def _largest_corner(excess: Array, b: float, orders: Array, *, answered: int) -> Array:
+    """Returns the larger of k(1/2, b) and k(b, 1/2), `[len(orders)]`.
+
+    Here k(x, y) = (S + w(x, y) - w(1 + x, 1 + y)) / w(x, y), with the moment S = 1 + excess of the call.
+    With `answered` = 1 the denominator is w(1 + x, 1 + y): the excess is a share of the wrapped call's moment.
+    """
+    corners = [
+        (1 + excess + _w(x, y, orders) - _w(1 + x, 1 + y, orders))
+        / _w(answered + x, answered + y, orders)
+        for x, y in ((0.5, b), (b, 0.5))
+    ]
+    return np.asarray(np.maximum(corners[0], corners[1]) + _POWER_ROUNDING * orders)
+
+
+def _w(x: float, y: float, orders: Array) -> Array:
+    """Returns w(x, y) = x^a y^(1 - a)."""
+    return np.asarray(np.exp(orders * math.log(x) + (1 - orders) * math.log(y)))
+
+
+def _excess_moment(rdp: Array, orders: Array) -> Array:
+    """Returns the moment less 1 of a Renyi divergence, e^((a - 1) D_a) - 1, rounded up."""
+    return np.asarray(np.expm1((orders - 1) * rdp) * (1 + _COST_ROUNDING))
