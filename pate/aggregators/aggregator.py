@@ -1,4 +1,12 @@
-"""The base of all aggregators: a price that never sees votes, and a release, which is paid for before it is drawn."""
+"""The base of all aggregators: a price that never sees votes, and a release, which is paid for before it is drawn.
+
+To write an aggregator, read the docstring of `Aggregator` and its example; no other file is needed. A subclass has
+three methods: the price, the summary of the votes, and the draw. `release`, under which noise meets votes, is written
+here once. Only aggregators that release in several parts override it.
+
+Price and draw read the same fields, so that they cannot disagree. The price sees the fields and the size of a release
+alone: a price that depended on votes would itself leak.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +63,8 @@ Rng = np.random.Generator
 Counts = NDArray[np.int64]
 Bits = NDArray[np.bool_]
 
-_LARGEST_FACTOR = 2.0**10  # by which noise grows to fit into a ledger
+# By which noise grows, at most, to fit into what a ledger has left; and to which relative precision.
+_LARGEST_FACTOR = 2.0**10
 _FACTOR_TOLERANCE = 1e-3
 
 
@@ -64,9 +73,14 @@ class PriorRule(Protocol):
     """A rule that predicts the next answers before each round, from earlier rounds."""
 
     def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """Returns the labels of the next queries, `[num_queries, L]`, given what was released before, `[start, L]`.
+        """Returns the labels that are expected of the next queries, bool `[num_queries, L]`.
 
         A row without a label expects nothing.
+
+        Args:
+            labels: bool `[start, L]`, released before.
+            answered: bool `[start]`.
+            num_queries: the number of the next queries.
         """
 
 
@@ -76,16 +90,19 @@ class Aggregator(Parameters, ABC):
 
     A subclass states three things:
         1. `event(shape)`, the price of a release. It sees the public fields and the size of the votes, never the votes.
-        2. `summarize(votes)`, what it needs of the votes: their counts, if it says nothing else.
+        2. `summarize(votes)`, the numbers that the draw needs: by default the counts, `[Q, L]`.
         3. `draw(summary, shape, rng)`, the labels, with fresh noise for each query.
 
-    All else follows: `release` checks the votes, has them charged, and draws only then; `fitted` finds the noise for a
-    budget; `aggregate` does all of it for a table of counts.
+    All else follows. `release` checks the votes, has them charged, and draws only then. `fitted` finds the noise for a
+    budget. `aggregate` does all of it for a table of counts.
 
-    It is a frozen dataclass whose fields are public parameters. Fields that are noise say so in their metadata
-    (`{"noise": True}`): numbers > 0, or None by default. Any field may say there what checks it
-    (`{"check": require_count}`). A change replaces one teacher's votes (or adds or removes a teacher): it moves each
-    count by at most 1.
+    A subclass is a frozen dataclass whose fields are public parameters. A field that is noise has the metadata
+    `{"noise": True}`: a number > 0, or None by default; calibration multiplies it. The metadata of any field may hold a
+    check (`{"check": require_count}`), a function of name and value that raises. A string that may be published has
+    `{"public": True}`.
+
+    One change replaces one teacher's votes (or adds or removes a teacher). So it moves each count by at most 1; that is
+    all that the price of a rule on counts has to assume.
 
     >>> from dataclasses import field
     >>> from pate.accounting import PureDpEvent, SelfComposedEvent
@@ -109,22 +126,23 @@ class Aggregator(Parameters, ABC):
     >>> release.labels, round(release.get_epsilon(1e-6), 2)
     (array([[ True, False,  True]]), 8.0)
 
-    Its price is tested by enumerating neighbors, with `pate.testing.verify`, or by a case in `tests/cases/`.
+    A price is tested by enumerating neighbors, with `pate.testing.verify`, or by a case in `tests/cases/`.
 
     Attributes:
-        adjacency: what one change means; it sets thresholds and price alike. All others are of the class.
-        reads: the type of votes that `summarize` reads. Teachers that give this type, or a subclass of it, go with it.
-        queries_at_once: how many queries `draw` gets in one call at most, so that working copies stay small; None where
-            the summary is not one row for each query, or they are drawn together.
-        single_label: whether it is for one label per sample: every answer names exactly one.
+        adjacency: what one change means; it sets thresholds and price alike. All other attributes are of the class.
+        reads: the type of votes that `summarize` reads. Teachers that give this type, or a subclass of it, go with the
+            aggregator.
+        queries_at_once: the most queries that one call of `draw` gets, so that working copies stay small; None where
+            the summary is not one row for each query, or all queries are drawn together.
+        single_label: whether every answer names exactly one label.
         usual_failure_prob: the `failure_prob` where nobody named one; a plan may lower it (`with_failure_prob_for`).
         pays_in_advance: whether a whole session is charged before its first query.
-        expects_prior: whether a release goes by what a student expects.
+        expects_prior: whether a release uses a prior, the labels that a student expects (`with_prior`).
         budgets_by: how groups with budgets of their own differ; None where they cannot. By `weights` of their teachers
-            (`VoteSource.weights`): one of weight w pays what all pay for noise 1 / w times as large. By the number of
-            `teachers` that they are with: the field `teachers_reached`.
-        remedies: what helps against a loss to "noise", "the teachers" or "the number of queries"; without one for what
-            the method does not lose anything to.
+            (`VoteSource.weights`): a group of weight w pays what all pay for noise 1 / w times as large. By the number
+            of `teachers` that a group is with: the field `teachers_reached`.
+        remedies: what a report advises against a loss to "noise", "the teachers" or "the number of queries"; a loss
+            that the method cannot have is missing.
     """
 
     reads: ClassVar[type[VoteSource]] = CountableVotes
@@ -144,13 +162,16 @@ class Aggregator(Parameters, ABC):
 
     @abstractmethod
     def event(self, shape: VoteShape) -> Event:
-        """Returns the price of a release of this shape, whether queries are answered or refused."""
+        """Returns the price of a release of this shape, whether queries are answered or refused.
+
+        A function of the fields and of the shape alone: it never sees votes. A shape without queries costs nothing.
+        """
 
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
-        """Returns all that the draw needs of the votes; here their counts `[Q, L]`. Private, as the votes are.
+        """Returns the numbers that the draw needs of the votes; here the counts `[Q, L]`. Private, as the votes are.
 
-        Raises `InvalidValue` for votes that so many teachers cannot have cast, and for a source that does not give what
-        it reads. Nothing has been charged then.
+        Raises `InvalidValue` for votes that so many teachers cannot have cast, and for a source of another type than
+        `reads`. Nothing has been charged then.
         """
         counts = votes.counts(self.max_votes_per_teacher)
         paid = (votes.num_queries, votes.num_labels)
@@ -160,23 +181,22 @@ class Aggregator(Parameters, ABC):
 
     @abstractmethod
     def draw(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
-        """Draws the answers to the queries of a summary, as many as the shape says; all of them have been charged.
+        """Draws the answers to the queries of a summary, all of which have been charged.
 
         Fresh noise for every query comes from the generator. Labels of a query that is not answered are False.
 
         Args:
             summary: as `summarize` returns it. Counts come as int64, of at most `queries_at_once` queries in one call.
-            shape: of these queries; all teachers.
+            shape: the number of these queries, and of all labels and teachers.
             rng: the source of all noise.
         """
 
     def scaled(self, factor: float) -> Self:
-        """Returns the same aggregator with every noise multiplied by `factor` > 0; `fitted` solves for it."""
+        """Returns the same aggregator with every noise multiplied by `factor` > 0; `fitted` solves for the factor."""
         noise = declared(type(self))
         if not noise:
-            raise InvalidValue(
-                type(self).__name__, rule='a dataclass with field(metadata={"noise": True})'
-            )
+            rule = 'a dataclass with field(metadata={"noise": True})'
+            raise InvalidValue(type(self).__name__, rule=rule)
         values = {name: getattr(self, name) for name in noise}
         changes = {name: value * factor for name, value in values.items() if value is not None}
         return replace(self, **changes)
@@ -185,19 +205,19 @@ class Aggregator(Parameters, ABC):
         """Releases labels for all queries of an ensemble, charged with the first part that the record commits.
 
         A release that the record has committed is read back, and nothing is drawn. A subclass that releases in several
-        parts overrides it, and draws each of them within `record.part`.
+        parts overrides `release`, and draws each part within `record.part`.
 
         Args:
-            votes: private; of the form that `summarize` reads.
+            votes: private; of the type that `summarize` reads.
             rng: the source of all noise; a seed is refused.
-            record: charges and commits what is drawn before it is returned.
+            record: charges and commits each part before the part is returned.
         """
         require_generator(rng)
         shape = votes.shape
         event = self.event(shape)
         arrays = record.committed("release")
         if arrays is None:
-            summary = self.summarize(votes)  # before it is paid for: teachers may fail
+            summary = self.summarize(votes)  # before the charge, as teachers may fail
 
             def draw() -> Arrays:
                 return self.draw_all(summary, shape, rng)._asdict()
@@ -225,7 +245,7 @@ class Aggregator(Parameters, ABC):
         return Answers(labels, answered)
 
     def _checked_answers(self, answers: Any, shape: VoteShape) -> Answers:
-        """Returns what a draw returned; raises where it is no `Answers`, or not of the queries that are paid for."""
+        """Returns the result of a draw; raises unless it is labels and answered of the queries that are paid for."""
         name = f"{type(self).__name__}.draw"
         rule = "a tuple of labels and answered, arrays of bool"
         require(isinstance(answers, tuple), name, type(answers).__name__, rule)
@@ -245,11 +265,12 @@ class Aggregator(Parameters, ABC):
         """Releases labels for all queries of votes that a caller has as an array.
 
         Args:
-            votes: counts, integers `[Q, L]` in 0..num_teachers; of an aggregator that reads the votes of each teacher
+            votes: counts, integers `[Q, L]` in 0..num_teachers. For an aggregator that reads the votes of each teacher,
                 an array `[N, Q, L]`, or blocks `[c, Q, L]` of one. Impossible votes are refused before any charge.
             num_teachers: T, public.
-            rng: fresh noise for every query and call comes from it; a seed is refused.
-            ledger: charged by each call, and on disk, before any noise is drawn; where it refuses, nothing is released.
+            rng: the source of fresh noise for every query and call; a seed is refused.
+            ledger: charged by each call, and on disk, before any noise is drawn. Where the ledger refuses, nothing is
+                released.
         """
         require_generator(rng)
         source = self._source_of(votes, num_teachers)
@@ -261,8 +282,8 @@ class Aggregator(Parameters, ABC):
     def _source_of(self, votes: Any, num_teachers: int) -> VoteSource:
         """Returns the votes of a caller as a source that this aggregator reads."""
         if self.reads_counts:
-            most = self.max_votes_per_teacher
-            return CountTable(votes, num_teachers=num_teachers, max_votes=most)
+            max_votes = self.max_votes_per_teacher
+            return CountTable(votes, num_teachers=num_teachers, max_votes=max_votes)
         return VoteBlocks(votes, num_teachers=num_teachers)
 
     def _memory_record(self, shape: VoteShape, ledger: Ledger | None) -> MemoryRecord:
@@ -304,15 +325,15 @@ class Aggregator(Parameters, ABC):
             yield block
 
     def with_prior(self, prior: PriorRule) -> Aggregator:
-        """Returns an aggregator that goes by what a student expects; one that needs no prior returns itself."""
+        """Returns the aggregator with a prior, the labels that a student expects; itself where it uses none."""
         return self
 
     def fitted(self, budget: Budget, shape: VoteShape) -> Self:
         """Returns the same aggregator with the least noise that meets a budget.
 
-        A class with several noises overrides it, to find their proportion first, as `StableTopK` does. A `failure_prob`
-        that nobody named is lowered where the budget's delta needs it. Raises `InvalidValue` where no noise meets the
-        budget, or failure probabilities use up its delta.
+        A class with several noises overrides `fitted`, to find their proportion first, as `StableTopK` does. A
+        `failure_prob` that nobody named is lowered where the budget's delta needs it. Raises `InvalidValue` where no
+        noise meets the budget, or failure probabilities use up its delta.
         """
         planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
         return planned.scaled_to(budget, shape)
@@ -343,10 +364,20 @@ class Aggregator(Parameters, ABC):
 
         With a `ledger` the release also fits into what the ledger has left: noise is larger where that is less than the
         target. A `failure_prob` of None takes at most half of the failures that are left, so that later releases have
-        room. Without a target the cap is it; delta is the ledger's.
+        room. Without a target the ledger's cap is the target; delta is the ledger's.
 
-        Raises `InvalidValue` where no noise reaches the target, or failure probabilities use up delta, and
-        `BudgetExceeded` where no noise fits.
+        Args:
+            target_epsilon: > 0; None with a ledger that has a cap.
+            target_delta: in (0, 1); None with a ledger.
+            num_queries: Q.
+            num_labels: L.
+            num_teachers: T.
+            accountant: makes an empty one, which bounds epsilon.
+            ledger: of the data that the votes are about.
+
+        Raises:
+            InvalidValue: no noise reaches the target, or failure probabilities use up delta.
+            BudgetExceeded: no noise fits into what the ledger has left.
 
         >>> from pate.accounting import Ledger
         >>> from pate.aggregators import GaussianVotes
@@ -370,9 +401,8 @@ class Aggregator(Parameters, ABC):
         if target_epsilon is None or target_delta is None:
             name = "target_epsilon" if target_epsilon is None else "target_delta"
             raise InvalidValue(name, None, rule="a number > 0, or a ledger= beside it")
-        return self.fitted(
-            Budget(epsilon=target_epsilon, delta=target_delta, accountant=accountant), shape
-        )
+        budget = Budget(epsilon=target_epsilon, delta=target_delta, accountant=accountant)
+        return self.fitted(budget, shape)
 
     def _within(
         self,
@@ -383,7 +413,7 @@ class Aggregator(Parameters, ABC):
         target_delta: float | None,
         accountant: Callable[[], Accountant],
     ) -> Self:
-        """Returns what `calibrated` does for a ledger."""
+        """Returns the result of `calibrated` with a ledger."""
         from pate.accounting.ledger import require_ledger
 
         require_ledger(ledger)
@@ -398,27 +428,26 @@ class Aggregator(Parameters, ABC):
         require(target_delta in (None, ledger.target_delta), "target_delta", target_delta, rule)
         planned = with_failure_prob_left(self, ledger, num_queries=shape.num_queries)
         budget = Budget(epsilon=target, delta=ledger.target_delta, accountant=accountant)
-        made = planned.fitted(budget, shape)
-        if ledger.affords(made.event(shape)) >= 1:
-            return made
-        return made.scaled(_least_factor_that_fits(made, ledger, shape))
+        fitted = planned.fitted(budget, shape)
+        if ledger.affords(fitted.event(shape)) >= 1:
+            return fitted
+        return fitted.scaled(_least_factor_that_fits(fitted, ledger, shape))
 
     @final
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """Returns the price of a release whose shape is given as three numbers.
+        """Returns the price of a release, the one of `event`, given the shape as three numbers.
 
-        It is that of `event`. As by `aggregate`, a `failure_prob` that nobody named is first lowered, for a delta of
-        1e-6.
+        As in `aggregate`, a `failure_prob` that nobody named is first lowered for a delta of 1e-6.
         """
         shape = VoteShape(num_queries, num_labels, num_teachers)
         return self._at_usual_delta(num_queries).event(shape)
 
     def _at_usual_delta(self, num_queries: int) -> Self:
-        """Returns what callers without a budget get: the aggregator for so many queries at the delta 1e-6."""
+        """Returns the aggregator for callers without a budget: for so many queries at the delta 1e-6."""
         return with_failure_prob_for(self, delta=USUAL_DELTA, num_queries=num_queries)
 
     def num_tests(self, num_queries: int) -> int:
-        """Returns how many releases of so many queries can fail, each with `failure_prob`."""
+        """Returns the number of answers to so many queries that can fail, each with `failure_prob`."""
         return num_queries
 
     def plain_event(self, shape: VoteShape) -> Event | None:
@@ -426,11 +455,11 @@ class Aggregator(Parameters, ABC):
         return None
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
-        """Returns the epsilon that the mechanism's own paper would print, no bound; None where it gives none."""
+        """Returns the epsilon that the mechanism's own paper would print, which is no bound; None without a formula."""
         return None
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest | None:
-        """The test that an answer has to pass, for that many teachers; None where there is none."""
+        """Returns the test that an answer has to pass, for that many teachers; None without a test."""
         return None
 
     @property
@@ -440,17 +469,17 @@ class Aggregator(Parameters, ABC):
 
     @property
     def max_labels(self) -> int | None:
-        """The most labels that an answer is made to name; None where it may name any number."""
+        """The most labels that an answer may name; None for any number."""
         return 1 if self.single_label else None
 
     @property
     def exact_labels(self) -> int | None:
-        """The number of labels that every answer names, where that is fixed."""
+        """The number of labels that every answer names; None where answers differ."""
         return 1 if self.single_label else None
 
     @property
     def reads_counts(self) -> bool:
-        """True where counts of votes are enough for it, and no teacher's own votes are read."""
+        """True where counts of votes are enough for a release, and no teacher's own votes are read."""
         return issubclass(CountedVotes, self.reads)
 
     @property
@@ -459,21 +488,29 @@ class Aggregator(Parameters, ABC):
         return False
 
     def check_run(self) -> None:
-        """Raises `InvalidValue` where a run cannot use it as it is, before anything is spent."""
+        """Raises `InvalidValue` for fields that a run cannot use, before anything is spent."""
 
     def require_source(self, votes: VoteSource) -> None:
-        """Raises `InvalidValue` where it cannot read votes that others made: reads them once, before any charge."""
+        """Raises `InvalidValue` for votes of somebody else that cannot be read; reads them once, before any charge."""
         self.summarize(votes)
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
-        """Returns what the votes say by themselves: every label's majority. No epsilon covers it."""
+        """Returns a release without noise, of every label's majority, to compare with. No epsilon covers it.
+
+        Args:
+            source: the votes.
+            record: of the release with noise, where parts of it are needed.
+        """
         majority = 2 * source.counts() > source.num_teachers
         return Release(
-            majority, np.ones(len(majority), dtype=np.bool_), NonPrivateEvent(), self.adjacency
+            labels=majority,
+            answered=np.ones(len(majority), dtype=np.bool_),
+            event=NonPrivateEvent(),
+            adjacency=self.adjacency,
         )
 
     def identity(self, shape: VoteShape) -> str:
-        """Returns all public parameters, a function's values included, as text: equal for equal releases only."""
+        """Returns all public parameters as text, the values of functions included: equal for equal releases only."""
         return full_text(self)
 
 
@@ -485,15 +522,15 @@ def _as_int64(summary: NDArray[Any]) -> NDArray[Any]:
 
 
 def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: VoteShape) -> float:
-    """Returns how much larger the noise has to be for the ledger to have room, > 1, to a relative 1e-3.
+    """Returns the least factor > 1 of the noise at which the ledger has room, to a relative 1e-3.
 
-    Raises `BudgetExceeded` where no noise fits, as what the ledger says of the least release that was tried.
+    Raises `BudgetExceeded`, in the ledger's words, where no noise fits.
     """
 
     def fits(factor: float) -> bool:
         return ledger.affords(aggregator.scaled(factor).event(shape)) >= 1
 
-    if ledger.affords(NoOpEvent()) == 0:  # nothing is left
+    if ledger.affords(NoOpEvent()) == 0:  # nothing is left, so this raises
         ledger.require_room(aggregator.event(shape))
     low = 1.0
     high = 2.0
@@ -512,21 +549,23 @@ def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: VoteS
 
 
 def declared(kind: type[Aggregator], mark: str = "noise") -> frozenset[str]:
-    """Returns the fields that a class marks: as `noise`, which calibration changes, or as `solved`."""
+    """Returns the fields with a mark in their metadata: `noise`, which calibration multiplies, or `solved`."""
     return frozenset(item.name for item in fields(kind) if item.metadata.get(mark))
 
 
 def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int64]:
     """Returns counts `[Q, L]` of votes, bits `[c, Q, L]` of some teachers each, for an aggregator that reads counts.
 
-    Counts do not say how many labels one teacher voted for. Where the price is for `max_votes_per_teacher` of them,
+    Counts do not show how many labels one teacher voted for. Where the price is for `max_votes_per_teacher` labels,
     every teacher keeps that many per query, chosen from its own votes alone. Raises `InvalidValue` without blocks.
     """
-    validation.require_kind(
-        "aggregator", aggregator, Aggregator, "an aggregator of pate.aggregators"
-    )
-    most = aggregator.max_votes_per_teacher
-    counted = (histogram(block if most is None else limited(block, most)) for block in blocks)
-    if (first := next(counted, None)) is None:
+    rule = "an aggregator of pate.aggregators"
+    validation.require_kind("aggregator", aggregator, Aggregator, rule)
+    max_votes = aggregator.max_votes_per_teacher
+    counts: NDArray[np.int64] | None = None
+    for block in blocks:
+        block_counts = histogram(block if max_votes is None else limited(block, max_votes))
+        counts = block_counts if counts is None else counts + block_counts
+    if counts is None:
         raise InvalidValue("votes", rule="the votes of at least one teacher")
-    return sum(counted, first)
+    return counts

@@ -1,4 +1,8 @@
-"""Clipped votes: each label against a threshold, where a teacher's votes on a query count for a few."""
+"""Clipped votes: each label against a threshold, where all votes of a teacher on a query count for a few.
+
+Plain votes let a teacher move all L counts of a query. Where samples have few labels, a teacher's votes can be limited
+to `vote_clip` of them at little loss, and the query costs fewer bits.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -16,9 +20,7 @@ from pate.aggregators.expectation import (
 )
 from pate.aggregators.release import Answers
 from pate.aggregators.thresholds import reach_threshold, squared_sensitivity, threshold_event
-from pate.mechanisms.noise.real_numbers import (
-    are_normally_above,
-)
+from pate.mechanisms.noise.real_numbers import are_normally_above
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.validation import require
 from pate.votes.counts import bits_of, limited
@@ -74,15 +76,15 @@ class ClippedVotes(base.Aggregator):
         return self.vote_clip
 
     def event(self, shape: VoteShape) -> pa.Event:
+        """Returns the price of m bits for each query, or of its noisy counts with l2; see `Aggregator.event`."""
         moved = squared_sensitivity(
             self.vote_clip, num_labels=shape.num_labels, adjacency=self.adjacency
         )
         if self.norm == "l1":
             bit = threshold_event(self.noise_std, self.threshold_share, shape.num_teachers)
             return pa.SelfComposedEvent(bit, shape.num_queries * moved)
-        return pa.SelfComposedEvent(
-            pa.GaussianEvent(self.noise_std / moved**0.5), shape.num_queries
-        )
+        noisy_counts = pa.GaussianEvent(self.noise_std / moved**0.5)
+        return pa.SelfComposedEvent(noisy_counts, shape.num_queries)
 
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
         """Returns the clipped counts, `[Q, L]`: int64 with l1, and with l2 multiples of 2**-32 as float64."""
@@ -96,12 +98,14 @@ class ClippedVotes(base.Aggregator):
         return np.asarray(sum(self._weighed(bits_of(block)) for block in blocks))
 
     def _weighed(self, bits: Bits) -> NDArray[np.float64]:
-        """Returns the sum `[Q, L]` of a block's bits `[c, Q, L]`, a teacher's scaled down to the length of the clip."""
-        sizes = np.maximum(np.arange(bits.shape[2] + 1), self.vote_clip)
-        # weights are rounded down to a grid: sums are exact, and the length is not exceeded
-        weights = np.floor(np.sqrt(self.vote_clip / sizes) * _GRID * (1 - 2.0**-50)) / _GRID
+        """Returns the sum `[Q, L]` of a block's bits `[c, Q, L]`, each teacher's scaled down to the clip's length."""
+        num_votes = np.arange(bits.shape[2] + 1)
+        exact_weights = np.sqrt(self.vote_clip / np.maximum(num_votes, self.vote_clip))
+        # rounded down to a grid: sums are exact, and the length is not exceeded
+        weights = np.floor(exact_weights * _GRID * (1 - 2.0**-50)) / _GRID
         weights[: self.vote_clip + 1] = 1.0
-        return np.asarray(np.einsum("cq,cql->ql", weights[np.count_nonzero(bits, axis=-1)], bits))
+        weights_of_teachers = weights[np.count_nonzero(bits, axis=-1)]  # [c, Q]
+        return np.asarray(np.einsum("cq,cql->ql", weights_of_teachers, bits))
 
     def draw(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each label, whether its clipped count with noise exceeds the threshold."""
@@ -113,7 +117,7 @@ class ClippedVotes(base.Aggregator):
                 num_teachers=shape.num_teachers,
                 rng=rng,
             )
-        else:  # noisy counts, which cost the same whatever is asked of them
+        else:  # the noisy counts are paid for, and any function of them is free
             threshold = self.threshold_share * shape.num_teachers
             labels = are_normally_above(summary, threshold, self.noise_std, rng)
         return Answers.to_all(labels)
@@ -123,5 +127,5 @@ class ClippedVotes(base.Aggregator):
 def _expected_from_clipped_votes(
     aggregator: ClippedVotes, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expectation from the counts: nobody names more labels than `vote_clip`, so nothing is clipped."""
+    """Returns the expectation from the counts: made-up queries have too few labels for a clip."""
     return expected_from_summary(aggregator, votes.counts(), votes)

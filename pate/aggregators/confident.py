@@ -1,4 +1,11 @@
-"""Screened aggregators: a query is answered where the teachers agree enough, with noise."""
+"""Confident aggregators: a query is answered only where the teachers agree enough, by a noisy test.
+
+A screening compares a statistic of the query, a number of teachers, with a share of all teachers: one bit per query,
+with noise of its own. Queries that pass are answered by `GNMax` or `GaussianVotes`. Every query pays for its screening;
+as many answers are paid for as may be released.
+
+Source: Papernot et al. 2018, Algorithm 1; docs/proofs/gnmax.md.
+"""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
@@ -29,14 +36,16 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class ScreenedAggregator(base.Aggregator):
-    """Answers a query only where statistic + N(0, screening_std**2) >= threshold_share * num_teachers.
+    """Releases answers only of queries where statistic + N(0, screening_std**2) >= threshold_share * num_teachers.
 
     The statistic is a number of teachers in 0..num_teachers which one change moves by at most 1. The price has the
-    screening of every query and the answers of as many queries as can be answered, whatever comes out. That is all of
-    them, or the first `max_answers` that pass. Then the session halts, and every later query is refused.
+    screening of every query and the answers of as many queries as can be answered, whatever comes out: all queries, or
+    the first `max_answers` that pass. Then the session halts, and every later query is refused.
     """
 
-    _answered_by: ClassVar[type[GNMax] | type[GaussianVotes]]  # the queries that pass
+    _answered_by: ClassVar[
+        type[GNMax] | type[GaussianVotes]
+    ]  # the class that answers queries that pass
 
     screening_std: float = field(metadata=NOISE)
     threshold_share: float = field(metadata=POSITIVE)
@@ -45,13 +54,17 @@ class ScreenedAggregator(base.Aggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            self.threshold_share <= 1, "threshold_share", self.threshold_share, "a number in (0, 1]"
-        )
+        share = self.threshold_share
+        require(share <= 1, "threshold_share", share, "a number in (0, 1]")
 
     @abstractmethod
     def statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
-        """A number of teachers for each query, `[q]`, moved by at most 1 by one change."""
+        """Returns a number of teachers for each query, `[q]`, which one change moves by at most 1.
+
+        Args:
+            votes: counts, `[q, L]`.
+            num_teachers: T, declared.
+        """
 
     @property
     def answers(self) -> GNMax | GaussianVotes:
@@ -59,17 +72,20 @@ class ScreenedAggregator(base.Aggregator):
         return self.part(self._answered_by)
 
     def event(self, shape: VoteShape) -> pa.Event:
+        """Returns the price of all screenings and of as many answers as there may be; see `Aggregator.event`."""
         bit = threshold_event(self.screening_std, self.threshold_share, shape.num_teachers)
-        most = (
-            shape.num_queries
-            if self.max_answers is None
-            else min(self.max_answers, shape.num_queries)
-        )
-        answers = self.answers.event(replace(shape, num_queries=most))
-        return pa.ComposedEvent((pa.SelfComposedEvent(bit, shape.num_queries), answers))
+        screenings = pa.SelfComposedEvent(bit, shape.num_queries)
+        most_answers = shape.num_queries
+        if self.max_answers is not None:
+            most_answers = min(self.max_answers, shape.num_queries)
+        answers = self.answers.event(replace(shape, num_queries=most_answers))
+        return pa.ComposedEvent((screenings, answers))
 
     def draw_all(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
-        """See `Aggregator.draw_all`; what passes after `max_answers` answers is refused, and none of it handed out."""
+        """Draws the answers to all queries; see `Aggregator.draw_all`.
+
+        Queries that pass after `max_answers` answers are refused, and nothing drawn for them is released.
+        """
         labels, passed = super().draw_all(summary, shape, rng)
         if self.max_answers is None:
             return Answers(labels, passed)
@@ -77,7 +93,7 @@ class ScreenedAggregator(base.Aggregator):
         return Answers(labels & answered[:, None], answered)
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws which queries pass the screening, and then the answers, of which those that pass are handed out."""
+        """Draws which queries pass the screening, and then answers to all, of which those that pass are released."""
         statistic = self.statistic(summary, num_teachers=shape.num_teachers)
         passed = reach_threshold(
             statistic[:, None],
@@ -99,10 +115,10 @@ class ConfidentGNMax(ScreenedAggregator):
     Source: Papernot et al. 2018, Algorithm 1; docs/proofs/gnmax.md.
 
     Attributes:
-        screening_std: of the screening's noise, in votes, > 0.
-        threshold_share: of the teachers that the largest count must reach, in (0, 1], public.
-        noise_std: of the answers' noise, in votes, > 0.
-        max_answers: after so many answers nothing more is answered, >= 1 and public; None for no limit.
+        screening_std: standard deviation of the screening's noise, in votes, > 0.
+        threshold_share: the share of the teachers that the largest count must reach, in (0, 1], public.
+        noise_std: standard deviation of the answers' noise, in votes, > 0.
+        max_answers: the number of answers after which every query is refused, >= 1 and public; None for no limit.
         max_votes: the most labels that one teacher votes for, >= 1 and public.
 
     >>> aggregator = ConfidentGNMax(screening_std=2.0, threshold_share=0.6, noise_std=1.0)
@@ -123,6 +139,7 @@ class ConfidentGNMax(ScreenedAggregator):
         return self.max_votes
 
     def statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
+        """Returns the largest count of each query, `[q]`."""
         return np.asarray(votes.max(axis=1))
 
 
@@ -147,12 +164,14 @@ class ConfidentVotes(ScreenedAggregator):
     _answered_by: ClassVar[type[GaussianVotes]] = GaussianVotes
 
     def statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
-        return np.asarray(np.maximum(votes, num_teachers - votes).min(axis=1))
+        """Returns the smallest majority of a label in each query, `[q]`."""
+        majorities = np.maximum(votes, num_teachers - votes)
+        return np.asarray(majorities.min(axis=1))
 
 
 @expected_from_votes.register(ScreenedAggregator)
 def _expected_from_screened(
     aggregator: ScreenedAggregator, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expectation of the queries before `max_answers`."""
+    """Returns the expectation of the queries before `max_answers` halts the session."""
     return expected_by_drawing(replace(aggregator, max_answers=None), votes)

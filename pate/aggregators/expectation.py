@@ -1,4 +1,10 @@
-"""The expectation of a release: how many labels it would get right, a function of public numbers alone."""
+"""The expectation of a release: the share of labels that it would get right, a function of public numbers alone.
+
+Before a release is paid for, its noise can be judged: an aggregator is applied to made-up votes of teachers who agree
+to a known degree (`MadeUpVotes`). Where even unanimous teachers would not be heard, the release is useless, and a
+warning is raised. An aggregator whose expectation has a closed form, or needs less than each teacher's votes, registers
+a function with `expected_from_votes` in its own file.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +28,13 @@ if TYPE_CHECKING:
 Bits = NDArray[np.bool_]
 
 LEAST_ANSWERED = 1 / 3
-_LEAST_RIGHT = 0.75
-# Queries that are made up.
-_NUM_MADE_UP = 256
-_FEWEST_MADE_UP = 16
-_MADE_UP_BITS = 2**22  # of all teachers, that are made up where each teacher's votes are read
-_FRAMES_TO_CALLER = 4  # from `_warn` to whoever called `Aggregator.aggregate`
+"""The share of answered queries below which a release is useless."""
+
+_LEAST_RIGHT = 0.75  # share of right bits in an answer, where chance has 1/2
+_NUM_MADE_UP = 256  # queries
+_FEWEST_MADE_UP = 16  # queries, where each teacher's votes are read
+_MADE_UP_BITS = 2**22  # of all teachers, where each teacher's votes are read
+_FRAMES_TO_CALLER = 4  # from `_warn` to the caller of `Aggregator.aggregate`
 
 
 @dataclass(frozen=True)
@@ -36,8 +43,8 @@ class ExpectedRelease:
 
     Attributes:
         answered: the probability that a query is answered, in [0, 1].
-        present: the share of labels that are present and said to be, in an answer; 0 without an answer.
-        absent: the share of labels that are absent and said to be, in an answer; 0 without an answer.
+        present: the share of the present labels that an answer names; 0 without an answer.
+        absent: the share of the absent labels that an answer leaves out; 0 without an answer.
     """
 
     answered: float
@@ -60,12 +67,18 @@ class ExpectedRelease:
         return self.answered < LEAST_ANSWERED or self.right < _LEAST_RIGHT
 
     @classmethod
-    def from_answers(cls, labels: Bits, answered: Bits, true: Bits) -> Self:
-        """Returns the shares of labels `[Q, L]` that were released and answered `[Q]`, against the true ones."""
+    def from_answers(cls, labels: Bits, answered: Bits, true_labels: Bits) -> Self:
+        """Returns the shares of right labels in answers.
+
+        Args:
+            labels: `[Q, L]`, released.
+            answered: `[Q]`.
+            true_labels: `[Q, L]`.
+        """
         if not answered.any():
             return cls(answered=0.0, present=0.0, absent=0.0)
         released = labels[answered]
-        expected = true[answered]
+        expected = true_labels[answered]
         present = float(released[expected].mean()) if expected.any() else 1.0
         absent = float((~released[~expected]).mean()) if not expected.all() else 1.0
         return cls(answered=float(answered.mean()), present=present, absent=absent)
@@ -78,12 +91,18 @@ class UselessReleaseWarning(UserWarning):
 def expected_release(
     aggregator: Aggregator, shape: VoteShape, *, agreement: float = 1.0
 ) -> ExpectedRelease:
-    """Returns what a release would tell of queries on which teachers agree to that degree; nothing is charged.
+    """Returns the expectation of a release on queries on which teachers agree to a degree; nothing is charged.
 
-    The aggregator is run on a few hundred made-up queries (`MadeUpVotes`) with a fixed seed, or it is computed.
-    `agreement` is the share of the teachers that name each label which a query has, in [0, 1]; 1 is unanimity. A
-    `failure_prob` that nobody named is lowered for a delta of 1e-6. Raises `InvalidValue` where the aggregator takes no
-    made-up votes.
+    The aggregator is run on a few hundred made-up queries (`MadeUpVotes`) with a fixed seed, or its expectation is
+    computed. A `failure_prob` that nobody named is lowered for a delta of 1e-6.
+
+    Args:
+        aggregator: with its noise.
+        shape: of the release.
+        agreement: the share of the teachers that name each label of a query, in [0, 1]; 1 is unanimity.
+
+    Raises:
+        InvalidValue: the aggregator takes no made-up votes.
 
     >>> from pate.aggregators import StableTopK
     >>> from pate.votes import VoteShape
@@ -110,29 +129,30 @@ def expected_release(
 def expected_from_votes(
     aggregator: Aggregator, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns what a release of `num_queries` queries like the made-up ones would tell: of what is drawn for these.
+    """Returns the expectation of a release of `num_queries` queries like the made-up ones, by drawing answers.
 
-    Families of aggregators that can compute it, or need less than the votes of each teacher, register a function of
-    their own in their file.
+    An aggregator whose expectation can be computed, or needs less than each teacher's votes, registers a function of
+    its own.
     """
     return expected_by_drawing(aggregator, votes)
 
 
 def expected_by_drawing(aggregator: Aggregator, votes: MadeUpVotes) -> ExpectedRelease:
-    """Returns how right the answers are that are drawn for made-up votes, with a fixed seed.
+    """Returns the expectation by answers that are drawn for made-up votes, with a fixed seed.
 
     Fewer of the queries are drawn where teachers and labels are many, and the votes of each teacher are read.
     """
     if not aggregator.reads_counts:
-        most = max(_FEWEST_MADE_UP, _MADE_UP_BITS // (votes.num_teachers * votes.num_labels))
-        votes = votes.first(min(votes.num_queries, most))
+        bits_per_query = votes.num_teachers * votes.num_labels
+        most_queries = max(_FEWEST_MADE_UP, _MADE_UP_BITS // bits_per_query)
+        votes = votes.first(min(votes.num_queries, most_queries))
     return expected_from_summary(aggregator, aggregator.summarize(votes), votes)
 
 
 def expected_from_summary(
     aggregator: Aggregator, summary: NDArray[Any], votes: MadeUpVotes
 ) -> ExpectedRelease:
-    """Returns how right the answers are that are drawn from a summary of made-up votes, with a fixed seed."""
+    """Returns the expectation by answers that are drawn from a summary of made-up votes, with a fixed seed."""
     answers = aggregator.draw_all(summary, votes.shape, np.random.default_rng(0))
     return ExpectedRelease.from_answers(answers.labels, answers.answered, votes.labels)
 
@@ -144,9 +164,10 @@ def warn_if_useless(aggregator: Aggregator, shape: VoteShape) -> None:
 
 
 def _warn(aggregator: Aggregator, shape: VoteShape) -> None:
+    """Warns where a release of that shape is useless."""
     try:
         expected = expected_release(aggregator, shape)
-    except InvalidValue:  # an aggregator of one's own that takes no made-up votes
+    except InvalidValue:  # an aggregator of somebody else's that takes no made-up votes
         return
     if expected.is_useless:
         warnings.warn(
@@ -158,4 +179,4 @@ def _warn(aggregator: Aggregator, shape: VoteShape) -> None:
         )
 
 
-_warn_once = lru_cache(maxsize=4096)(_warn)  # which adds no frame
+_warn_once = lru_cache(maxsize=4096)(_warn)  # a cache in C, which adds no frame to the stack

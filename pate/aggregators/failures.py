@@ -1,4 +1,10 @@
-"""Failures of tests: each answer's price may fail with a `failure_prob`, and their sum is taken from delta."""
+"""Failure probabilities of tests: the price of each answer may fail with a `failure_prob`, and delta pays for the sum.
+
+A stability test passes an unstable set with at most `failure_prob`; then the answer has no finite epsilon. Over Q
+answers the failures add up, and what they take from delta is missing for all else. A user rarely has an opinion on that
+number: a `failure_prob` of None becomes the usual one of the class, or less where many queries or a small delta need
+less. The functions here decide how much less, from public numbers.
+"""
 
 from __future__ import annotations
 
@@ -13,30 +19,32 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", bound="Aggregator")
 
-# The delta that is taken where no budget says another.
 USUAL_DELTA = 1e-6
+"""The delta that failures are planned for where no budget states one."""
+
 # The part of delta that all failures may take: what the usual 1e-9 takes for 600 queries at 1e-6.
 _SHARE_OF_DELTA = 0.6
 # The part of what a ledger has left for failures: less than half, as the result is rounded to two digits.
 _SHARE_OF_LEDGER = 0.45
-# Draws are compared with multiples of it.
-_LEAST = 2.0**-53
+# Draws are compared with multiples of the least failure probability.
+_LEAST_FAILURE_PROB = 2.0**-53
 
 
 def failure_prob_of(aggregator: Aggregator) -> float:
     """Returns the probability that the price of one answer fails: 0 for an aggregator that has no `failure_prob`.
 
-    One that nobody named is the class's `usual_failure_prob`, until a plan lowers it (`with_failure_prob_for`).
+    A `failure_prob` that nobody named is the class's `usual_failure_prob`, until a plan lowers it
+    (`with_failure_prob_for`).
     """
-    named: float | None = getattr(aggregator, "failure_prob", 0.0)
-    return aggregator.usual_failure_prob if named is None else named
+    failure_prob: float | None = getattr(aggregator, "failure_prob", 0.0)
+    return aggregator.usual_failure_prob if failure_prob is None else failure_prob
 
 
 def with_failure_prob_for(aggregator: A, *, delta: float, num_queries: int) -> A:
     """Returns the aggregator with a `failure_prob` that a plan of so many queries at this delta can have.
 
-    A `failure_prob` that the user named is never changed. One that nobody named becomes the class's usual one, or less
-    where the failures of all queries would take more than 0.6 of delta.
+    A `failure_prob` that the user named is never changed. A `failure_prob` of None becomes the usual one of the class,
+    or less where the failures of all queries would take more than 0.6 of delta.
     """
     if getattr(aggregator, "failure_prob", 0.0) is not None:
         return aggregator
@@ -46,16 +54,16 @@ def with_failure_prob_for(aggregator: A, *, delta: float, num_queries: int) -> A
 def with_failure_prob_left(aggregator: A, ledger: Ledger, *, num_queries: int) -> A:
     """Returns the aggregator with a `failure_prob` that leaves room for later releases in a ledger.
 
-    That of `with_failure_prob_for`, or less, so that all failures take less than half of what a ledger with charges has
-    left for them.
+    The probability is that of `with_failure_prob_for`, or less: where the ledger has charges, all failures together
+    take less than half of what the ledger has left for failures.
     """
     planned = with_failure_prob_for(aggregator, delta=ledger.target_delta, num_queries=num_queries)
     num_tests = aggregator.num_tests(num_queries)
     if planned is aggregator or not ledger.entries or num_tests == 0:
         return planned
-    left = _two_digits(_SHARE_OF_LEDGER * ledger.failures_left / num_tests)
-    if _LEAST <= left < failure_prob_of(planned):
-        return _with_failure_prob(planned, left)
+    affordable = _two_digits(_SHARE_OF_LEDGER * ledger.failures_left / num_tests)
+    if _LEAST_FAILURE_PROB <= affordable < failure_prob_of(planned):
+        return _with_failure_prob(planned, affordable)
     return planned
 
 
@@ -71,10 +79,10 @@ def require_delta_left(
     num_queries: int,
     target_delta: float,
 ) -> None:
-    """Raises `InvalidValue`, with what works, where the failures of all queries use up delta in (0, 1)."""
+    """Raises `InvalidValue`, with remedies, where the failures of all queries use up delta in (0, 1)."""
     failure_prob = failure_prob_of(aggregator)
-    in_all = failure_prob * aggregator.num_tests(num_queries)
-    if in_all < target_delta:
+    sum_of_failures = failure_prob * aggregator.num_tests(num_queries)
+    if sum_of_failures < target_delta:
         return
     remedies = list[Remedy]()
     fitting = _fitting(aggregator, target_delta, num_queries)
@@ -85,11 +93,11 @@ def require_delta_left(
     if fewer > 0:
         remedies.append(Remedy("num_queries", fewer))
     rule = (
-        f"a sum over all queries below target_delta, and {in_all:.3g} in all uses up "
+        f"a sum over all queries below target_delta, and {sum_of_failures:.3g} in all uses up "
         f"target_delta={target_delta:g}"
     )
     if not remedies:
-        rule += f"; what works: a target_delta above {in_all:g}"
+        rule += f"; what works: a target_delta above {sum_of_failures:g}"
     raise InvalidValue(
         "failure_prob", failure_prob, rule=rule, remedies=tuple(remedies), owner="aggregator"
     )
@@ -100,12 +108,14 @@ def _fitting(aggregator: Aggregator, delta: float, num_queries: int) -> float:
     # A session's accesses are counted for a delta of its own.
     delta = min(delta, getattr(aggregator, "session_delta", 1.0))
     share = _SHARE_OF_DELTA * delta / max(aggregator.num_tests(num_queries), 1)
-    return max(min(aggregator.usual_failure_prob, _two_digits(share)), _LEAST)
+    return max(min(aggregator.usual_failure_prob, _two_digits(share)), _LEAST_FAILURE_PROB)
 
 
 def _with_failure_prob(aggregator: A, failure_prob: float) -> A:
+    """Returns an aggregator that has a `failure_prob`, with another one."""
     return replace(aggregator, failure_prob=failure_prob)  # type: ignore[call-arg]  # of some classes
 
 
 def _two_digits(value: float) -> float:
+    """Returns a number rounded to two decimal digits."""
     return float(f"{value:.1e}")

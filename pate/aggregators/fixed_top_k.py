@@ -1,4 +1,7 @@
-"""Fixed top-k: exactly k labels for every query, picked by a mechanism of pure DP."""
+"""Fixed top-k: exactly k labels for every query, picked by a mechanism of pure DP.
+
+The mechanisms are those of `pate.mechanisms`, by their names in the papers; this aggregator applies one to every query.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,15 @@ MECHANISMS: Mapping[str, Callable[..., TopKMechanism]] = {
 class FixedTopK(Aggregator):
     """Releases exactly k labels for every query: those that a top-k mechanism of pure DP picks.
 
-    Every query is answered, sure or not. With k = L nothing depends on the votes and nothing is charged.
+    Every query is answered, however close its counts are. With k = L nothing depends on the votes, and nothing is
+    charged.
 
     Formal guarantee, per query: the price of the mechanism, which is `epsilon` pure DP for the stated adjacency;
     peeling, joint and canonical selection compose as bounded ranges, which is cheaper. Source: docs/proofs/top_k.md,
     which names the papers.
 
     Attributes:
-        k: how many labels each query gets, 1..L.
+        k: the number of labels of each answer, 1..L.
         epsilon: pure DP of one query, > 0: a price, so that another adjacency changes the noise and not the price.
         mechanism: "peeling", "joint", "canonical", "permute_and_flip", "permute_and_flip_joint" or "lipschitz".
 
@@ -60,20 +64,18 @@ class FixedTopK(Aggregator):
 
     @property
     def top_k(self) -> TopKMechanism:
-        """The mechanism, on one query."""
+        """The mechanism that picks the labels of one query."""
         return MECHANISMS[self.mechanism](k=self.k, epsilon=self.epsilon, adjacency=self.adjacency)
 
     def event(self, shape: VoteShape) -> Event:
-        require(
-            self.k <= shape.num_labels,
-            "k",
-            self.k,
-            f"at most {shape.num_labels}, the number of labels",
-        )
+        """Returns the price of one pick for each query; raises `InvalidValue` for fewer labels than k."""
+        rule = f"at most {shape.num_labels}, the number of labels"
+        require(self.k <= shape.num_labels, "k", self.k, rule)
         query_event = self.top_k.event if self.k < shape.num_labels else NoOpEvent()
         return SelfComposedEvent(query_event, shape.num_queries)
 
     def scaled(self, factor: float) -> FixedTopK:
+        """Returns the same aggregator with its epsilon divided by `factor`."""
         return replace(self, epsilon=self.epsilon / factor)
 
     def distribution(

@@ -1,4 +1,8 @@
-"""Gap tests: a top-k set is released only if the gap below it passes, by noise on the gap or by an optimal table."""
+"""Gap tests: a top-k set is released only if the gap below it passes, by noise on the gap or by an optimal table.
+
+A gap test is a rule for any number of teachers, with the numbers that calibration changes: a standard deviation, or the
+budget of a table. `for_votes` makes the mechanism, `StabilityTest`, for one number of teachers.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +26,16 @@ from pate.mechanisms.stability_test import (
 )
 from pate.validation import InvalidValue, require
 
-# The noise that suits a Renyi budget hardly depends on more teachers, and enormous noise, whose table of
-# probabilities grows with the number of teachers, is tried, too.
+# The search for the noise of a Renyi budget tries enormous noise too, whose table of probabilities grows with the
+# number of teachers. The result hardly depends on more teachers than so many.
 _MOST_TEACHERS_OF_TUNING = 5000
 _LOG_NOISES = (-60.0, 25.0)
 
 
 class GapTest(ABC):
-    """Rule by which the gap below a top-k set passes, for any number of teachers.
+    """The rule by which the gap below a top-k set passes, for any number of teachers.
 
-    `for_votes` gives the mechanism for one number of teachers, `StabilityTest`, which has the price and the guarantee.
+    `StabilityTest`, the mechanism for one number of teachers, has the price and the guarantee.
     """
 
     @abstractmethod
@@ -49,7 +53,12 @@ class GapTest(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseTest(Parameters, GapTest):
-    """Test of a gap with noise of standard deviation `std` votes, > 0; one law of noise is one subclass."""
+    """A test with noise on the gap; each law of noise is a subclass.
+
+    Attributes:
+        std: standard deviation of the noise in votes, > 0.
+        failure_prob: probability that an unstable set passes, in (0, 1).
+    """
 
     std: float = field(metadata=POSITIVE)
     failure_prob: float = field(metadata=PROBABILITY)
@@ -71,7 +80,7 @@ class NoiseTest(Parameters, GapTest):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianTest(NoiseTest):
-    """Test of a gap with Gaussian noise, of standard deviation `std` votes.
+    """A test with Gaussian noise on the gap, of standard deviation `std` votes.
 
     >>> test = GaussianTest(std=2.0, failure_prob=0.01)
     >>> passing = test.for_votes(num_teachers=20, adjacency=Adjacency.REPLACE_ONE)
@@ -91,7 +100,7 @@ class GaussianTest(NoiseTest):
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceTest(NoiseTest):
-    """Test of a gap with Laplace noise, of standard deviation `std` votes.
+    """A test with Laplace noise on the gap, of standard deviation `std` votes.
 
     >>> test = LaplaceTest(std=2.0, failure_prob=0.01)
     >>> passing = test.for_votes(num_teachers=20, adjacency=Adjacency.REPLACE_ONE)
@@ -111,9 +120,12 @@ class LaplaceTest(NoiseTest):
 
 @dataclass(frozen=True, kw_only=True)
 class TableTest(Parameters, GapTest):
-    """Test of a gap by the table that passes most often at one price (`optimal_stability_table`).
+    """A test by the table that passes most often at one price (`optimal_stability_table`).
 
-    The table is made for one Renyi `order`, > 1, at which one bit costs `budget`, whatever the adjacency.
+    Attributes:
+        order: Renyi order that the table is made for, > 1.
+        budget: Renyi divergence of one bit at that order, > 0, whatever the adjacency.
+        failure_prob: probability that an unstable set passes, in (0, 1).
 
     >>> test = TableTest(order=3.0, budget=0.5, failure_prob=0.01)
     >>> passing = test.for_votes(num_teachers=20, adjacency=Adjacency.REPLACE_ONE)
@@ -154,7 +166,7 @@ class TableTest(Parameters, GapTest):
 
 @dataclass(frozen=True)
 class ReadyTableTest(GapTest):
-    """Test of a gap by a table that was made before, and has a price and a failure probability of its own."""
+    """A test by a table that was made before, and has a price and a failure probability of its own."""
 
     table: CertifiedTable | StabilityTable
 
@@ -166,9 +178,8 @@ class ReadyTableTest(GapTest):
 
     def scaled(self, factor: float) -> Self:
         """Raises `InvalidValue`: the table has a price of its own."""
-        raise InvalidValue(
-            "table", rule="table_order and table_budget, a ready table cannot be scaled"
-        )
+        rule = "table_order and table_budget, a ready table cannot be scaled"
+        raise InvalidValue("table", rule=rule)
 
     def tuned(self, *, order: float, rdp: float, num_teachers: int, adjacency: Adjacency) -> Self:
         """Returns the same test: the table has a price of its own."""

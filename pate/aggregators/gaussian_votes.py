@@ -1,4 +1,7 @@
-"""Gaussian votes: each label by its noisy count, against half of the teachers."""
+"""Gaussian votes: each label by its noisy count, against half of the teachers.
+
+The baseline of several labels: L independent decisions for each query, one bit each (`ThresholdEvent`).
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
@@ -39,7 +42,8 @@ class GaussianVotes(base.Aggregator):
 
     Attributes:
         noise_std: standard deviation in votes, > 0.
-        teachers_reached: d, by one change; more than 1 where groups are with several teachers.
+        teachers_reached: d, the most teachers whose votes one change reaches; more than 1 where a group is with
+            several teachers.
 
     Source: Papernot et al. 2018 for one label; docs/proofs/gaussian_votes.md.
 
@@ -54,6 +58,7 @@ class GaussianVotes(base.Aggregator):
     teachers_reached: int = field(default=1, metadata=COUNT)
 
     def event(self, shape: VoteShape) -> pa.Event:
+        """Returns the price of L bits for each query; see `Aggregator.event`."""
         bit: BitEvent = threshold_event(self.noise_std, 0.5, shape.num_teachers)
         if self.teachers_reached > 1:
             bit = pa.OneBitEvent(tuple(bit.log_odds.tolist()), reach=self.teachers_reached)
@@ -71,4 +76,5 @@ class GaussianVotes(base.Aggregator):
 def _expected_from_gaussian_votes(
     aggregator: GaussianVotes, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
+    """Returns the expectation of each bit, in closed form."""
     return expected_bits(votes, threshold_share=0.5, noise_std=aggregator.noise_std)

@@ -1,4 +1,10 @@
-"""GNMax: the label with the largest noisy count."""
+"""GNMax: the label with the largest noisy count.
+
+Counts of all labels get Gaussian noise, and only the winner is released. That costs less than the noisy counts would:
+the price is that of the winner's law (`WinnerEvent`), where no teacher votes for more than one label.
+
+Source: Papernot et al. 2018; docs/proofs/winner.md and gnmax.md.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -32,8 +38,9 @@ class GNMax(base.Aggregator):
           replace-one and half of it under add/remove (`WinnerEvent`), 0.65 times what the noisy counts cost.
         * With `max_votes` labels per teacher, replace-one moves min(2 max_votes, L) counts by 1 and add/remove
           min(max_votes, L), and the price is that of the noisy counts: the number times a / (2 noise_std**2).
-        * Counts do not say how many labels a teacher voted for: `counts_for` lets none have more than `max_votes`;
-          whoever has counts alone promises it. Counts that no such teachers can have cast are refused.
+        * Counts do not show how many labels a teacher voted for. `counts_for` lets no teacher have more than
+          `max_votes`; a caller of counts alone promises the same. Counts that no such teachers can have cast are
+          refused.
 
     Attributes:
         noise_std: standard deviation in votes, > 0.
@@ -57,12 +64,13 @@ class GNMax(base.Aggregator):
         return self.max_votes
 
     def event(self, shape: VoteShape) -> pa.Event:
+        """Returns the price of one winner for each query; see `Aggregator.event`."""
         moved = squared_sensitivity(
             self.max_votes, num_labels=shape.num_labels, adjacency=self.adjacency
         )
         if self.max_votes == 1:
             return pa.SelfComposedEvent(pa.WinnerEvent(self.noise_std, moved), shape.num_queries)
-        # the largest costs at most what all of them do
+        # The winner is a function of the noisy counts, and costs at most what they cost.
         all_counts = pa.GaussianEvent(self.noise_std / moved**0.5)
         return pa.SelfComposedEvent(all_counts, shape.num_queries)
 

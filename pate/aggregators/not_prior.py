@@ -1,4 +1,14 @@
-"""Sessions that check what a student expects, and release labels where the check fails."""
+"""Sessions that check what a student expects, and release labels where the check fails.
+
+A student who has learned from the first queries can predict most later answers. The prediction, the *prior*, is public,
+as the student learned from the release alone. A check whether the teachers' counts agree with the prior is one noisy
+bit, a call whose target is "not the prior": where the check holds, the query is answered with the prior, and is free.
+Where it fails, the query hits, and is released by stable top-k.
+
+The first queries, which no student can predict, go through stable top-k without a check.
+
+Source: Cohen & Lyu 2023 (not-prior target), Zhu & Wang 2022 (release); docs/proofs/not_prior_top_k.md.
+"""
 
 from __future__ import annotations
 
@@ -42,24 +52,25 @@ from pate.votes.source import VoteSource
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-_GRID = 2**53
+_GRID = 2**53  # a check holds with a multiple of 1 / _GRID
+_SMALLEST_PROB = 2.0**-40  # beyond it the steps of the grid would be visible
+_CERTAIN = 28.0  # in noise scales: beyond, a probability is within 2**-40 of 0 or 1
 _SMALLEST_ROUND = 25
-_CERTAIN = 28.0  # scales beyond which a probability is within 2**-40 of 0 or 1
-# larger ones are told apart only while a check changes; then not at all
-_FEW_MARGINS = 1000
+# The table of a check has a probability for each margin: at least for so many, where there are as many teachers, and at
+# most for so many. Larger margins are checked like the largest one of the table.
+_LEAST_MARGINS = 1000
 _MOST_MARGINS = 250_000
-_SMALLEST_PROB = 2.0**-40  # beyond it the grid's own steps would be visible
 
 
 @dataclass(frozen=True, kw_only=True)
 class NotPriorTopK(TargetChargedAggregator):
-    """Checks the expected labels of a query, and releases others by stable top-k only where the check fails.
+    """Checks the expected labels of a query, and releases labels by stable top-k only where the check fails.
 
-    The margin of a set is the smallest count in it less the largest outside. If margin + Laplace noise reaches
-    `prior_margin`, the query is answered with its prior: free. Else it is a hit, and is released (or refused) as
-    `StableTopK` would. The first queries, which no prior exists for, are released so without a check; a query whose
-    prior has no label hits without one. After the last hit every query is refused. Source: Cohen & Lyu 2023 (not-prior
-    target), Zhu & Wang 2022 (release); docs/proofs/not_prior_top_k.md.
+    The margin of a set is the smallest count inside less the largest outside. If margin + Laplace noise reaches
+    `prior_margin`, the query is answered with its prior: free. Else the query is a hit, and is released (or refused) as
+    `StableTopK` would. The first queries, which no prior exists for, are released in the same way without a check; a
+    query whose prior has no label hits without a check. After the last hit every query is refused. Source: Cohen & Lyu
+    2023 (not-prior target), Zhu & Wang 2022 (release); docs/proofs/not_prior_top_k.md.
 
     Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove):
         * A check is one bit, (sens / prior_scale)-DP with no failure, a `not_prior` target. The session is charged for
@@ -70,14 +81,14 @@ class NotPriorTopK(TargetChargedAggregator):
 
     Attributes:
         prior_scale: scale of the check's Laplace noise in votes, > 0.
-        prior_margin: votes by which a prior has to lead; below 0 it may lag behind.
-        first_queries: queries released without a check, >= 0.
+        prior_margin: votes by which a prior has to lead; below 0 a prior may lag behind by as many.
+        first_queries: the number of queries that are released without a check, >= 0.
         selection_scale: beta of the release's Gumbel noise in votes, > 0.
         table_order: Renyi order that the release's stability table is made for, > 1.
         table_budget: Renyi divergence of one test at that order, > 0.
-        failure_prob: per release; `padded` too is as of `StableTopK`.
-        release_share: the part of a target epsilon that calibration lets the releases alone cost, in (0, 1); the rest
-            as in `TargetChargedAggregator`.
+        failure_prob: per release; like `padded` as of `StableTopK`.
+        release_share: the part of a target epsilon that calibration lets the releases alone cost, in (0, 1). All other
+            fields are as in `TargetChargedAggregator`.
 
     >>> aggregator = NotPriorTopK(prior_scale=2.0, selection_scale=2.0, table_order=3.0, table_budget=4.0,
     ...     first_queries=0, target_hits=1)
@@ -104,13 +115,9 @@ class NotPriorTopK(TargetChargedAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            bool(np.isfinite(self.prior_margin)),
-            "prior_margin",
-            self.prior_margin,
-            "a finite number",
-        )
-        _ = self.release_step  # refuses what stable top-k refuses
+        is_finite = bool(np.isfinite(self.prior_margin))
+        require(is_finite, "prior_margin", self.prior_margin, "a finite number")
+        _ = self.release_step  # raises for fields that no stable top-k takes
 
     @property
     def never_empty(self) -> bool:
@@ -118,10 +125,11 @@ class NotPriorTopK(TargetChargedAggregator):
         return not self.padded
 
     def with_prior(self, prior: Bits | base.PriorRule) -> NotPriorSession:
-        """Returns the same aggregator with what is expected of its queries.
+        """Returns the same aggregator with the labels that are expected of its queries.
 
-        The prior is bool `[Q, L]`, or a rule that is asked before each round: public, or computed from what was
-        released before. It is asked for the first time once the session is paid for.
+        Args:
+            prior: bool `[Q, L]`, or a rule that predicts the labels of each round: public, or computed from what was
+                released before. A rule is first called once the session is paid for.
         """
         if isinstance(prior, base.PriorRule):
             return self.part(NotPriorSession, prior=prior)
@@ -135,30 +143,38 @@ class NotPriorTopK(TargetChargedAggregator):
         return self.part(StableTopK, test="table")
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
+        """Returns the test that a released set has to pass, for that many teachers."""
         return self.release_step.stability_test(num_teachers=num_teachers)
 
     def agreement(self, *, num_teachers: int) -> Array:
-        """The probability that a prior of each margin -R..R is kept, `[2 R + 1]`; larger ones are kept like these."""
-        certain = abs(self.prior_margin) + _CERTAIN * self.prior_scale
-        farthest = min(
-            require_count("num_teachers", num_teachers),
-            max(_FEW_MARGINS, math.ceil(min(certain, 1e300))),
-        )
-        return _agreement(self.prior_scale, self.prior_margin, min(farthest, _MOST_MARGINS))
+        """Returns the probability that the check of a prior with each margin -R..R holds, `[2 R + 1]`.
 
-    def _kept(self, counts: NDArray[np.integer], prior: Bits | None, num_teachers: int) -> Array:
+        The check of a larger margin has the probability of the largest one here.
+        """
+        require_count("num_teachers", num_teachers)
+        certain = abs(self.prior_margin) + _CERTAIN * self.prior_scale
+        largest = min(num_teachers, max(_LEAST_MARGINS, math.ceil(min(certain, 1e300))))
+        return _check_probabilities(
+            self.prior_scale, self.prior_margin, min(largest, _MOST_MARGINS)
+        )
+
+    def _check_probabilities_of(
+        self, counts: NDArray[np.integer], prior: Bits | None, num_teachers: int
+    ) -> Array:
         """Returns the probability that the check of each query holds, `[Q]`: 0 where nothing is expected."""
         if prior is None:
             return np.zeros(len(counts))
         table = self.agreement(num_teachers=num_teachers)
-        farthest = len(table) // 2
-        kept = table[np.clip(margins(counts, prior), -farthest, farthest) + farthest]
-        return np.where(prior.any(axis=1), kept, 0.0)
+        largest = len(table) // 2
+        probabilities = table[np.clip(margins(counts, prior), -largest, largest) + largest]
+        return np.where(prior.any(axis=1), probabilities, 0.0)
 
     def num_tests(self, num_queries: int) -> int:
+        """Returns how many releases by stable top-k there may be: of the first queries and of the hits."""
         return min(num_queries, self.first_queries + self.target_hits)
 
     def event(self, shape: VoteShape) -> pa.Event:
+        """Returns the price of the checks, as a session, and of the releases beside them; see `Aggregator.event`."""
         num_checks = shape.num_queries - min(shape.num_queries, self.first_queries)
         shape_of_releases = replace(shape, num_queries=self.num_tests(shape.num_queries))
         releases = self.release_step.event(shape_of_releases)
@@ -176,28 +192,28 @@ class NotPriorTopK(TargetChargedAggregator):
         return pa.ComposedEvent((session, releases))
 
     def plain_event(self, shape: VoteShape) -> pa.Event:
+        """Returns the price of the same answers by stable top-k alone."""
         return self.release_step.event(shape)
 
     def scaled(self, factor: float) -> NotPriorTopK:
-        """Returns the aggregator with all noises multiplied by `factor`, a table's budget divided by its square."""
-        return replace(
-            self._with(self.release_step.scaled(factor)), prior_scale=self.prior_scale * factor
-        )
+        """Returns the same aggregator with `factor` times the noise; the table's budget is divided by its square."""
+        scaled_releases = self._with_noise_of(self.release_step.scaled(factor))
+        return replace(scaled_releases, prior_scale=self.prior_scale * factor)
 
     def fitted(self, budget: pa.Budget, shape: VoteShape) -> NotPriorTopK:
-        """Returns the aggregator with noise for a budget: the releases' for their share of it, then that of the checks.
+        """Returns the same aggregator with the noise for a budget; see `Aggregator.fitted`.
 
-        `session_delta` becomes the budget's delta.
+        The releases get the noise for `release_share` of the epsilon, and then the checks the least noise that meets
+        the budget. `session_delta` becomes the budget's delta.
         """
         has_checks = shape.num_queries > self.first_queries
-        epsilon_of_releases = budget.required_epsilon() * (
-            self.release_share if has_checks else 1.0
-        )
+        share_of_releases = self.release_share if has_checks else 1.0
+        epsilon_of_releases = budget.required_epsilon() * share_of_releases
         release_step = self.release_step.fitted(
             replace(budget, epsilon=epsilon_of_releases),
             replace(shape, num_queries=self.num_tests(shape.num_queries)),
         )
-        with_releases = replace(self._with(release_step), session_delta=budget.delta)
+        with_releases = replace(self._with_noise_of(release_step), session_delta=budget.delta)
         if not has_checks:
             return with_releases
         prior_scale = pa.calibrate(
@@ -213,10 +229,12 @@ class NotPriorTopK(TargetChargedAggregator):
         self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
     ) -> Array:
         """Returns the probability that the check fails, `[Q]`: 1 without a prior, 0 for the first queries."""
-        checked = np.arange(len(votes)) >= self.first_queries
-        return np.where(checked, 1 - self._kept(votes, prior, num_teachers), 0.0)
+        is_checked = np.arange(len(votes)) >= self.first_queries
+        return np.where(
+            is_checked, 1 - self._check_probabilities_of(votes, prior, num_teachers), 0.0
+        )
 
-    def _with(self, release: StableTopK) -> NotPriorTopK:
+    def _with_noise_of(self, release: StableTopK) -> NotPriorTopK:
         """Returns the same aggregator with the noise of a release step, whose test is a table."""
         test = release.gap_test
         assert isinstance(test, TableTest)  # as `release_step` has it
@@ -229,11 +247,12 @@ class NotPriorTopK(TargetChargedAggregator):
         )
 
     def _rounds(self, num_queries: int) -> Iterator[slice]:
-        """The first queries, then rounds as long as all before them together: a student learns in proportion."""
+        """Yields the first queries, then rounds as long as all before them together: a student learns in proportion."""
         start = 0
         while start < num_queries:
             end = self.first_queries if start < self.first_queries else num_queries
-            stop = min(end, num_queries, start + min(self.round_size, max(start, _SMALLEST_ROUND)))
+            size = min(self.round_size, max(start, _SMALLEST_ROUND))
+            stop = min(end, num_queries, start + size)
             yield slice(start, stop)
             start = stop
 
@@ -246,67 +265,83 @@ class NotPriorTopK(TargetChargedAggregator):
         first: int,
         num_teachers: int,
     ) -> Round:
-        checked = first + np.arange(len(counts)) >= self.first_queries
-        agreed = checked & (numbers[:, 0].on_grid() < self._kept(counts, prior, num_teachers))
+        """Draws the check and the release of each query; see `TargetChargedAggregator`."""
+        is_checked = first + np.arange(len(counts)) >= self.first_queries
+        check_probs = self._check_probabilities_of(counts, prior, num_teachers)
+        agrees = is_checked & (numbers[:, 0].on_grid() < check_probs)
         step = self.release_step
         ranking = Ranking.from_counts(counts)
         selection = step.steps(num_labels=counts.shape[1], num_teachers=num_teachers).selection
         k = selection.select(ranking, numbers[:, 1])
         labels, answered = step.tested(ranking, k, numbers[:, 2].on_grid(), num_teachers)
         if prior is not None:
-            labels = np.where(agreed[:, None], prior, labels)
-        return Round(labels, agreed | answered, checked & ~agreed)
+            labels = np.where(agrees[:, None], prior, labels)
+        return Round(labels, answered=agrees | answered, hits=is_checked & ~agrees)
 
 
 @dataclass(frozen=True, eq=False)
 class KnownPrior:
-    """A prior that says what is expected of all queries, bool `[Q, L]`, before the first is asked."""
+    """A prior that is known for all queries, bool `[Q, L]`, before the first one is asked."""
 
     labels: Bits
 
     def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """Returns what is expected of the next queries."""
+        """Returns the labels that are expected of the next queries; see `PriorRule`."""
         start = len(labels)
         return self.labels[start : start + num_queries]
 
 
 @dataclass(frozen=True, kw_only=True)
 class NotPriorSession(NotPriorTopK):
-    """A `NotPriorTopK` that knows what is expected of its queries; `NotPriorTopK.with_prior` makes it.
+    """A `NotPriorTopK` with a prior, as `NotPriorTopK.with_prior` returns it.
 
-    Its price is the same: no prior changes it.
+    No prior changes the price.
+
+    Attributes:
+        prior: predicts the labels of each round.
     """
 
     prior: base.PriorRule = field(repr=False)
 
     def expected_labels(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """Returns what the prior expects of the next queries."""
+        """Returns the labels that the prior expects of the next queries; see `TargetChargedAggregator`."""
         return self.prior(labels, answered, num_queries)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> ChargedRelease:
-        """See `TargetChargedAggregator.release`; a prior of another shape is refused before the charge."""
+        """Releases labels of the queries in order; see `TargetChargedAggregator.release`.
+
+        Raises `InvalidValue` for a known prior of another shape, before the charge.
+        """
         if isinstance(self.prior, KnownPrior):
             shape = (votes.num_queries, votes.num_labels)
-            found = self.prior.labels.shape
-            require(found == shape, "prior.shape", found, f"{shape}, as the votes")
+            prior_shape = self.prior.labels.shape
+            require(prior_shape == shape, "prior.shape", prior_shape, f"{shape}, as the votes")
         return super().release(votes, rng, record)
 
 
 def margins(counts: NDArray[np.integer], sets: Bits) -> Counts:
-    """Returns the smallest count in each set less the largest outside: `[Q]`; 0 for an empty set, which has none."""
+    """Returns the margin of a set of labels of each query, `[Q]`: its smallest count less the largest outside.
+
+    An empty set has no margin, and gets 0.
+
+    Args:
+        counts: `[Q, L]`.
+        sets: bool `[Q, L]`.
+    """
     inside = np.where(sets, counts, np.iinfo(np.int64).max).min(axis=1)
     outside = np.where(sets, 0, counts).max(axis=1)
     return np.where(sets.any(axis=1), inside.astype(np.int64) - outside.astype(np.int64), 0)
 
 
 @lru_cache(maxsize=64)
-def _agreement(prior_scale: float, prior_margin: float, farthest: int) -> Array:
-    x = (np.arange(-farthest, farthest + 1) - prior_margin) / prior_scale
-    tail = np.exp(-np.abs(x)) / 2
-    kept = np.where(x < 0, tail, 0.5 - np.expm1(-np.abs(x)) / 2)
-    rounded = np.floor(np.clip(kept, _SMALLEST_PROB, 1 - _SMALLEST_PROB) * float(_GRID)) / float(
-        _GRID
-    )
+def _check_probabilities(prior_scale: float, prior_margin: float, largest: int) -> Array:
+    """Returns P[margin + Laplace(prior_scale) >= prior_margin] for margins -largest..largest, on the grid."""
+    lead = (np.arange(-largest, largest + 1) - prior_margin) / prior_scale
+    tail = np.exp(-np.abs(lead)) / 2
+    # above 1/2 by expm1, which loses no digits
+    probabilities = np.where(lead < 0, tail, 0.5 - np.expm1(-np.abs(lead)) / 2)
+    inside = np.clip(probabilities, _SMALLEST_PROB, 1 - _SMALLEST_PROB)
+    rounded = np.floor(inside * float(_GRID)) / float(_GRID)
     rounded.setflags(write=False)
     return np.asarray(rounded)
 
@@ -317,7 +352,7 @@ def _expected_from_not_prior(
 ) -> ExpectedRelease:
     """Returns the expectation of the first queries and of the session together.
 
-    The prior is taken to be right as often as a release is, else empty.
+    The prior is taken to be right for as many queries as a release is right for, and empty for all others.
     """
     num_first = min(num_queries, aggregator.first_queries)
     released = expected_from_votes(aggregator.release_step, votes, max(num_first, 1))

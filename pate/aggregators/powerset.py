@@ -1,8 +1,14 @@
-"""Powerset voting: the set of labels with the largest noisy count."""
+"""Powerset voting: the set of labels with the largest noisy count.
+
+A teacher votes for one set of labels, so GNMax over sets costs what GNMax over single labels does. There are 2**L sets,
+and all compete. Only the few sets that some teacher named are in memory. The others have a count of 0 and equal
+chances: the largest of their noises is drawn at once, and the set that has it uniformly among them.
+
+Source: Dziedzic et al. 2022; docs/proofs/winner.md and gnmax.md.
+"""
 
 import math
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import ClassVar
 
 import numpy as np
@@ -71,55 +77,72 @@ class PowersetGNMax(base.Aggregator):
         return self.max_size
 
     def event(self, shape: VoteShape) -> pa.Event:
-        return pa.SelfComposedEvent(
-            pa.WinnerEvent(self.noise_std, self.adjacency.num_moved), shape.num_queries
-        )
+        """Returns the price of one winner for each query; see `Aggregator.event`."""
+        winner = pa.WinnerEvent(self.noise_std, self.adjacency.num_moved)
+        return pa.SelfComposedEvent(winner, shape.num_queries)
 
     def summarize(self, votes: VoteSource) -> Summary:
         """Returns the different sets of each query, `[G]`: query, count and labels `[L]` of each, in a fixed order."""
-        counted = (
-            _counted(_one_each(limited(block, self.max_size or votes.num_labels)))
-            for block in self.checked_blocks(votes.confidences(), votes.shape)
-        )
-        return reduce(lambda one, other: _counted(np.concatenate([one, other])), counted)
+        largest = self.max_size or votes.num_labels
+        blocks = self.checked_blocks(votes.confidences(), votes.shape)
+        sets = _merged(_row_of_each(limited(next(blocks), largest)))
+        for block in blocks:
+            sets = _merged(np.concatenate([sets, _merged(_row_of_each(limited(block, largest)))]))
+        return sets
 
     def draw(self, summary: Summary, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the set with the largest noisy count of each query, seen or unseen."""
         num_queries = shape.num_queries
         num_labels = shape.num_labels
-        first = np.searchsorted(summary["query"], np.arange(num_queries))
-        seen = np.diff(np.append(first, len(summary)))
+        first = np.searchsorted(
+            summary["query"], np.arange(num_queries)
+        )  # [Q], row of the first set
+        num_seen = np.diff(np.append(first, len(summary)))  # [Q], sets that somebody voted for
         largest = num_labels if self.max_size is None else min(self.max_size, num_labels)
-        # how many sets of each size compete
-        sizes = [math.comb(num_labels, size) for size in range(largest + 1)]
+        sets_of_size = [math.comb(num_labels, size) for size in range(largest + 1)]  # that compete
         labels = np.empty((num_queries, num_labels), dtype=np.bool_)
-        rows = max(1, _SETS_AT_ONCE // int(seen.max()))
-        for start in range(0, num_queries, rows):
-            block = slice(start, start + rows)
-            best = self._winners(summary["count"], first[block], seen[block], sum(sizes), rng)
-            labels[block] = summary["labels"][first[block] + np.minimum(best, seen[block] - 1)]
-            for query in (start + np.flatnonzero(best == seen[block])).tolist():
-                known = summary["labels"][first[query] : first[query] + seen[query]]
-                labels[query] = _unseen_set(known, sizes, rng)
+        queries_at_once = max(1, _SETS_AT_ONCE // int(num_seen.max()))
+        for start in range(0, num_queries, queries_at_once):
+            block = slice(start, start + queries_at_once)
+            num_sets = sum(sets_of_size)
+            best = self._winners(summary["count"], first[block], num_seen[block], num_sets, rng)
+            is_unseen = best == num_seen[block]
+            labels[block] = summary["labels"][first[block] + np.minimum(best, num_seen[block] - 1)]
+            for query in (start + np.flatnonzero(is_unseen)).tolist():
+                seen_sets = summary["labels"][first[query] : first[query] + num_seen[query]]
+                labels[query] = _draw_unseen_set(seen_sets, sets_of_size, rng)
         return Answers.to_all(labels)
 
     def _winners(
-        self, counts: Counts, first: Counts, seen: Counts, num_sets: int, rng: Rng
+        self, counts: Counts, first: Counts, num_seen: Counts, num_sets: int, rng: Rng
     ) -> Counts:
-        """Returns the seen set of each query with the largest noisy count, `[q]`; past the last for an unseen one."""
-        places = np.arange(int(seen.max()) + 1)
-        part = places < seen[:, None]
-        table = np.where(part, counts[np.minimum(first[:, None] + places, len(counts) - 1)], 0)
-        unseen = [num_sets - number for number in seen.tolist()]
-        logs = np.array([[math.log(max(number, 1))] for number in unseen])
-        largest = draw_largest("gaussian", logs, lambda row, place: unseen[row], rng)
-        noise = draw_noise("gaussian", table.shape, rng).with_last(largest, seen)
-        part[np.arange(len(seen)), seen] = np.array(unseen) > 0
-        return largest_noisy(Values.scaled(table, self.noise_std), noise, 1, part)[:, 0]
+        """Draws the seen set of each query with the largest noisy count, `[q]`; the place past the last if unseen.
+
+        Args:
+            counts: `[G]`, of all seen sets of all queries.
+            first: `[q]`, the place of the first seen set of each query.
+            num_seen: `[q]`.
+            num_sets: that compete, seen or unseen.
+            rng: the source of all noise.
+        """
+        places = np.arange(int(num_seen.max()) + 1)
+        competes = places < num_seen[:, None]
+        rows = np.minimum(first[:, None] + places, len(counts) - 1)
+        table = np.where(competes, counts[rows], 0)
+        num_unseen: list[int] = [num_sets - number for number in num_seen.tolist()]
+        logs = np.array([[math.log(max(number, 1))] for number in num_unseen])
+
+        def number_of(row: int, place: int) -> int:
+            return num_unseen[row]
+
+        largest = draw_largest("gaussian", logs, number_of, rng)
+        noise = draw_noise("gaussian", table.shape, rng).with_last(largest, num_seen)
+        competes[np.arange(len(num_seen)), num_seen] = np.array(num_unseen) > 0
+        return largest_noisy(Values.scaled(table, self.noise_std), noise, 1, competes)[:, 0]
 
 
-def _one_each(bits: Bits) -> Summary:
-    """Returns one row for each teacher and query, with a count of 1: `[c Q]`."""
+def _row_of_each(bits: Bits) -> Summary:
+    """Returns one row for each teacher and query of bits `[c, Q, L]`, with a count of 1: `[c Q]`."""
     kind = np.dtype(
         [("query", np.int64), ("labels", np.bool_, (bits.shape[2],)), ("count", np.int64)]
     )
@@ -131,36 +154,44 @@ def _one_each(bits: Bits) -> Summary:
 
 
 def _right_sets(votes: MadeUpVotes) -> Summary:
-    """Returns the labels of each query, and how many teachers name just these."""
-    rows = _one_each(votes.labels[None])
-    missed = (votes.num_teachers - votes.counts()) * votes.labels
-    rows["count"] = np.maximum(votes.num_teachers - missed.sum(axis=1), 0)
+    """Returns the right set of each made-up query, and the number of teachers that name it."""
+    rows = _row_of_each(votes.labels[None])
+    # No teacher misses two labels of a query, so all who miss one are counted once.
+    num_missing = (votes.num_teachers - votes.counts()) * votes.labels
+    rows["count"] = np.maximum(votes.num_teachers - num_missing.sum(axis=1), 0)
     return rows
 
 
-def _counted(rows: Summary) -> Summary:
-    """Merges equal sets of a query into one row with the sum of their counts; by query, then by the labels as bits."""
+def _merged(rows: Summary) -> Summary:
+    """Merges equal sets of a query into one row with the sum of their counts, sorted by query and then by labels."""
     packed = np.packbits(rows["labels"], axis=1)
     order = np.lexsort((*packed.T[::-1], rows["query"]))
     rows = rows[order]
     packed = packed[order]
-    new = np.ones(len(rows), dtype=np.bool_)
-    new[1:] = (rows["query"][1:] != rows["query"][:-1]) | (packed[1:] != packed[:-1]).any(axis=1)
-    starts = np.flatnonzero(new)
+    is_new = np.ones(len(rows), dtype=np.bool_)
+    has_other_query = rows["query"][1:] != rows["query"][:-1]
+    is_new[1:] = has_other_query | (packed[1:] != packed[:-1]).any(axis=1)
+    starts = np.flatnonzero(is_new)
     merged = rows[starts].copy()
     merged["count"] = np.add.reduceat(rows["count"], starts)
     return merged
 
 
-def _unseen_set(seen: Bits, sizes: list[int], rng: Rng) -> Bits:
-    """Draws a set, uniform among those that compete, `sizes` of each size, and were not seen `[S, L]`."""
-    taken = {row.tobytes() for row in seen}
-    weights = [(number, number) for number in sizes]
+def _draw_unseen_set(seen_sets: Bits, sets_of_size: list[int], rng: Rng) -> Bits:
+    """Draws a set `[L]`, uniform among those that compete and were not seen, by rejection.
+
+    Args:
+        seen_sets: `[S, L]`.
+        sets_of_size: how many sets of 0, 1, … labels compete.
+        rng: the source of the draw.
+    """
+    seen = {row.tobytes() for row in seen_sets}
+    weights = [(number, number) for number in sets_of_size]
     while True:  # the size by its share, then labels in a random order
         size = index_of(LazyUniforms.draw((1,), rng).at(0), lambda digits: weights)
-        candidate = np.zeros(seen.shape[1], dtype=np.bool_)
+        candidate = np.zeros(seen_sets.shape[1], dtype=np.bool_)
         candidate[rng.permutation(len(candidate))[:size]] = True
-        if candidate.tobytes() not in taken:
+        if candidate.tobytes() not in seen:
             return candidate
 
 

@@ -1,4 +1,9 @@
-"""The record of a release: its parts, each committed before anybody sees it, and the first one with the charge."""
+"""The record of a release: its parts, each committed before anybody sees it, and the first part with the charge.
+
+A release that is killed between draw and commit must not be drawn a second time: two draws around the same votes would
+cost twice. So an aggregator draws each part inside `ReleaseRecord.part`, which commits the part before it is returned
+and reads it back ever after.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +19,16 @@ class ReleaseRecord(Protocol):
     """The parts that one release has committed so far.
 
     The first part is committed together with the charge for the whole release. A part that was committed is read back,
-    and never drawn again: later parts were drawn for what it says.
+    and never drawn again: later parts depend on its values.
 
-    `pate.run.ledger_record.LedgerRecord` outlives a crash; `MemoryRecord` is for tests, and for callers who keep none.
+    `pate.run.ledger_record.LedgerRecord` survives a crash; `MemoryRecord` is for tests, and for callers who keep none.
     """
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
-        """Returns the arrays of a part, drawn unless they were committed before; nobody may see them earlier."""
+        """Returns the arrays of a part, drawn by `draw` unless they were committed before.
+
+        The arrays are committed before they are returned: nobody may see them earlier.
+        """
         ...
 
     def committed(self, name: str) -> Arrays | None:
@@ -29,9 +37,9 @@ class ReleaseRecord(Protocol):
 
 
 class MemoryRecord:
-    """A record that lives as long as this object. It calls `charge` once, before the first part is drawn.
+    """A record in memory, which calls `charge` once, before the first part is drawn.
 
-    Where `charge` raises, nothing is drawn. A charge to a ledger is on disk before it returns.
+    Where `charge` raises, nothing is drawn. A charge to a ledger is on disk before `charge` returns.
 
     Attributes:
         parts: the arrays of each part that was drawn, by its name.
@@ -51,7 +59,7 @@ class MemoryRecord:
         self.parts: dict[str, Arrays] = {}
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
-        """Returns the arrays of a part; the first call of all charges, and then draws."""
+        """Returns the arrays of a part; the first call for any part charges before it draws."""
         if name not in self.parts:
             if not self._is_charged:
                 self._charge()

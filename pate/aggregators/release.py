@@ -1,4 +1,8 @@
-"""A release: what an aggregator hands out, and what it cost."""
+"""Releases: the labels that an aggregator releases, and their price.
+
+A `Release` may be published whole. A student learns from its `TrainingSet`. Aggregators that release more than labels
+have a subclass: scores of centered votes, hits of a session.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +26,18 @@ REMEDY = f"{FROM_BACKUP}: it was charged and drawn, and drawing it again costs i
 
 @dataclass(frozen=True, eq=False)
 class NoisyScores:
-    """Real numbers that were released for queries, and the noise that they carry."""
+    """Real numbers that were released for queries, and the noise that they carry.
 
-    values: NDArray[np.float64]  # float64 `[Q, L]`, minus the center
-    noise_std: float  # of each
-    prevalence: NDArray[np.float64]  # `[L]`, public or released
-    # of the public basis that the votes lie in; None where they may be anything.
+    Attributes:
+        values: float64 `[Q, L]`, scores minus the center.
+        noise_std: standard deviation of the noise in each value.
+        prevalence: float64 `[L]`, public or released.
+        num_directions: of the public basis that the votes lie in; None where votes may be any numbers.
+    """
+
+    values: NDArray[np.float64]
+    noise_std: float
+    prevalence: NDArray[np.float64]
     num_directions: int | None = None
 
 
@@ -52,10 +62,15 @@ class TrainingSet:
 
 
 class Answers(NamedTuple):
-    """The outcome of a draw: which labels hold, and which queries are answered at all."""
+    """The outcome of a draw: the labels that hold, and the queries that are answered at all.
 
-    labels: NDArray[np.bool_]  # `[Q, L]`, all False where a query is not answered
-    answered: NDArray[np.bool_]  # `[Q]`
+    Attributes:
+        labels: bool `[Q, L]`, all False where a query is not answered.
+        answered: bool `[Q]`.
+    """
+
+    labels: NDArray[np.bool_]
+    answered: NDArray[np.bool_]
 
     @classmethod
     def to_all(cls, labels: NDArray[np.bool_]) -> Self:
@@ -65,10 +80,15 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PublicNames:
-    """The names of queries and labels; public, and of no meaning for a release."""
+    """The names of queries and labels; public, and without influence on a release.
 
-    record_ids: NDArray[Any]  # `[Q]`, whole numbers or texts
-    label_names: tuple[str, ...]  # `[L]`, texts
+    Attributes:
+        record_ids: `[Q]`, whole numbers or texts.
+        label_names: `[L]`, texts.
+    """
+
+    record_ids: NDArray[Any]
+    label_names: tuple[str, ...]
 
     FORMS: ClassVar[dict[str, ArrayForm]] = {
         "record_ids": ArrayForm("iuU", (None,)),
@@ -76,6 +96,7 @@ class PublicNames:
     }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
+        """Returns the names as a file holds them."""
         return {"record_ids": self.record_ids, "label_names": np.array(self.label_names, np.str_)}
 
 
@@ -93,10 +114,10 @@ adjacency=replace_one)
     2.25
 
     Attributes:
-        labels: bool `[Q, L]`; rows of refused queries are all False and not to be read.
+        labels: bool `[Q, L]`; rows of refused queries are all False and carry no answer.
         answered: bool `[Q]`.
-        event: what it cost: independent of the votes, of the generator and of which queries were refused.
-        adjacency: what the event is priced for.
+        event: the price: independent of the votes, of the generator and of which queries were refused.
+        adjacency: the relation of neighbors that the event is priced for.
     """
 
     labels: NDArray[np.bool_]
@@ -110,8 +131,8 @@ adjacency=replace_one)
     }
 
     def __repr__(self) -> str:
-        """Counts and shapes in one line, in place of the arrays."""
-        shown = {
+        """The counts and shapes in one line, in place of the arrays."""
+        texts = {
             "num_queries": self.num_queries,
             "num_answered": self.num_answered,
             "num_labels": self.labels.shape[1],
@@ -122,16 +143,17 @@ adjacency=replace_one)
             value = getattr(self, item.name)
             if item.name in ("labels", "answered", "event", "adjacency"):
                 continue
-            array = isinstance(value, np.ndarray) and value.ndim > 0
-            shown[item.name] = f"{value.dtype}{list(value.shape)}" if array else value
-        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
+            is_array = isinstance(value, np.ndarray) and value.ndim > 0
+            texts[item.name] = f"{value.dtype}{list(value.shape)}" if is_array else value
+        parts = [f"{name}={text}" for name, text in texts.items()]
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     def get_epsilon(
         self, target_delta: float, *, accountant: Callable[[], Accountant] = AutoAccountant
     ) -> float:
-        """Computes the epsilon of this release at `target_delta`, an upper bound for its adjacency.
+        """Computes the epsilon of this release alone at `target_delta`, an upper bound for its adjacency.
 
-        It is that of this release alone: a ledger or an accountant adds up several.
+        A ledger or an accountant adds up several releases.
         """
         return accountant().compose(self.event).get_epsilon(target_delta)
 
@@ -142,26 +164,35 @@ adjacency=replace_one)
 
     @property
     def num_answered(self) -> int:
-        """The number of them that were answered."""
+        """The number of queries that were answered."""
         return int(self.answered.sum())
 
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
-        """Returns what a student learns from, given the inputs of the queries `[Q, …]`."""
+        """Returns the data that a student learns from, given the inputs of the queries `[Q, …]`."""
         return TrainingSet(inputs[self.answered], self.labels[self.answered])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Returns what a file of it holds, by the names of the fields."""
+        """Returns the arrays of a file of the release, by the names of the fields."""
         return {name: np.asarray(getattr(self, name)) for name in self._FORMS}
 
     def save(self, path: str | PathLike[str], *, names: PublicNames | None = None) -> None:
-        """Writes all that was released, and beside it names, to an .npz file; equal releases give equal bytes."""
+        """Writes all that was released, and names of queries and labels, to an .npz file.
+
+        Equal releases give equal bytes.
+        """
         path = Path(path)
         make_folder(path.parent, within=path.parent.parent)
-        write_arrays(path, **self.arrays(), **({} if names is None else names.arrays()))
+        arrays = self.arrays()
+        if names is not None:
+            arrays |= names.arrays()
+        write_arrays(path, **arrays)
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, event: Event, adjacency: Adjacency) -> Self:
-        """Reads what `save` wrote; the file does not say what it cost. Raises `DamagedFile` for another one."""
+        """Reads a file that `save` wrote; the price, which no file holds, comes from the caller.
+
+        Raises `DamagedFile` for a file of anything else.
+        """
         path = Path(path)
         arrays = read_arrays(path, cls._FORMS, remedy=REMEDY, beside=PublicNames.FORMS)
         arrays = {name: arrays[name] for name in cls._FORMS}
@@ -180,20 +211,26 @@ adjacency=replace_one)
         *,
         event: Event,
         adjacency: Adjacency,
-        **beside: Any,
+        **other_fields: Any,
     ) -> Self:
-        """Returns the release with these arrays, and with other fields beside."""
+        """Returns the release with these arrays, by the names of the fields, and with fields that no file holds."""
         values = {name: array if array.ndim else array.item() for name, array in arrays.items()}
-        return cls(event=event, adjacency=adjacency, **values, **beside)
+        return cls(event=event, adjacency=adjacency, **values, **other_fields)
 
 
 @dataclass(frozen=True, repr=False)
 class ChargedRelease(Release):
-    """A release under target charging; all of it may be published."""
+    """A release under target charging; all of it may be published.
 
-    hits: NDArray[np.bool_]  # bool `[Q]`, the queries that were paid for
-    num_asked: int  # queries until the session halted; those after it are refused unasked.
-    target_hits: int  # hits after which the session halts
+    Attributes:
+        hits: bool `[Q]`, the queries that were paid for.
+        num_asked: queries until the session halted; later ones are refused unasked.
+        target_hits: hits after which the session halts.
+    """
+
+    hits: NDArray[np.bool_]
+    num_asked: int
+    target_hits: int
 
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
         "hits": ArrayForm("b", (None,)),
@@ -202,6 +239,7 @@ class ChargedRelease(Release):
 
     @property
     def num_hits(self) -> int:
+        """The number of queries that were paid for."""
         return int(self.hits.sum())
 
     @property
@@ -211,5 +249,5 @@ class ChargedRelease(Release):
 
     @property
     def num_abstained(self) -> int:
-        """Hits without an answer."""
+        """The number of hits without an answer."""
         return int((self.hits & ~self.answered).sum())

@@ -1,4 +1,15 @@
-"""Sessions under target charging: charged before the first query, halted by their hits."""
+"""Sessions under target charging: charged before the first query, halted by their hits.
+
+Plain composition charges every query as if its answer were a surprise. Target charging (Cohen & Lyu 2023) charges hits:
+a call has a *target*, a set of outcomes such that every access to the data that a neighbor could notice hits it with at
+least a probability q. A session that ends at its `target_hits`-th hit therefore accesses the data only so often, and
+all calls that do not hit are free.
+
+An aggregator of this kind asks its queries in rounds, in order. The whole session is paid for before its first round.
+Each round is committed before the next is drawn, as what a student expects of later queries may depend on it.
+
+Source: Cohen & Lyu 2023; docs/proofs/hits.md.
+"""
 
 from __future__ import annotations
 
@@ -35,32 +46,49 @@ from pate.votes.source import VoteSource
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-_LARGEST_EPSILON = 30.0  # of a call; beyond it a target is hit too rarely to count hits at all
-# 128 bits repeat in a resumed session; a draw that needs more is as exact, with bits of its own. With 256 bits of each
-# number drawn beforehand, a session asks for more with a probability below 2**-180.
+# Epsilon of a call beyond which a target is hit too rarely to count hits at all.
+_LARGEST_EPSILON = 30.0
+# Words drawn beforehand for each random number. 128 bits repeat in a resumed session; a draw that needs more is as
+# exact, with bits of its own. With 256 bits of each number drawn beforehand, more are needed with a probability below
+# 2**-180.
 _WORDS_AHEAD = 1
 
 
 @lru_cache(maxsize=1024)
 def session_event(
-    # of a call by its epsilon (`not_prior`, `tight_boundary`)
     target_of: Callable[[float], charging.QTarget],
-    epsilon: float,  # pure DP of one call, > 0
+    epsilon: float,
     *,
-    target_hits: int,  # tau, >= 1
-    num_calls: int,  # at most so many, >= 0
-    session_delta: float,  # what the split between overrun and composition is made for
-    failure_prob: float = 0.0,  # the deltas of all calls together, less than `session_delta`
-    # of calls in the boundary wrapper: whether their log-likelihood ratios also span at most epsilon
+    target_hits: int,
+    num_calls: int,
+    session_delta: float,
+    failure_prob: float = 0.0,
     bounded_range: bool | None = None,
-    # the releases that are composed with the session, in any order; which price is smaller depends on them
     beside: pa.Event | None = None,
 ) -> pa.Event:
-    """At most `num_calls` calls, halted by their hits: composed as many accesses as may happen, or priced by hits.
+    """Returns the price of at most `num_calls` calls that are halted by their hits, the cheaper one of two.
 
-    Where the accesses that the hits allow are more than the calls, all calls are composed; then nothing can overrun.
-    The event is a `SessionEvent` where that costs less; both prices hold (docs/proofs/hits.md). A session alone of
+    - **By accesses.** With probability 1 - overrun a session of `target_hits` hits accesses the data at most so many
+      times; that many accesses are composed. Where these are more than the calls, all calls are composed; then nothing
+      can overrun.
+    - **By hits.** A `SessionEvent` is what the hits can give away (docs/proofs/hits.md).
+
+    Both prices hold, so the smaller one may be charged; which one that is depends on public numbers. A session alone of
     calls that are not in the boundary wrapper is composed as its accesses.
+
+    Args:
+        target_of: the target of a call by its epsilon (`charging.not_prior`, `charging.tight_boundary`).
+        epsilon: pure DP of one call, > 0.
+        target_hits: tau, >= 1.
+        num_calls: the most calls, >= 0.
+        session_delta: the delta that the split between overrun and composition is made for.
+        failure_prob: the deltas of all calls together, less than `session_delta`.
+        bounded_range: for calls in the boundary wrapper, whether their log-likelihood ratios also span at most epsilon;
+            None for other calls.
+        beside: the releases that are composed with the session, in any order. Which price is smaller depends on them.
+
+    Raises:
+        InvalidValue: failures use up `session_delta`.
     """
     require_positive("epsilon", epsilon)
     if require_count("num_calls", num_calls, minimum=0) == 0:
@@ -71,107 +99,157 @@ def session_event(
             f"{num_calls} calls uses up session_delta={session_delta}"
         )
         raise InvalidValue("failure_prob", rule=rule)
-
-    def composed(epsilon: float, count: int, failure_prob: float) -> pa.Event:
-        return pa.ApproximateEvent(
-            pa.SelfComposedEvent(pa.PureDpEvent(epsilon), count), failure_prob
-        )
-
     if epsilon > _LARGEST_EPSILON:  # twice the epsilon covers an access of every target
-        return composed(2 * epsilon, num_calls, failure_prob)
+        return _composed_calls(2 * epsilon, num_calls, failure_prob)
     target = target_of(epsilon)
-    # how many accesses are composed, and the probability that there are more
-    count = num_calls
-    overrun = 0.0
-    if (
-        charging.overrun_probability(num_calls, target_hits=target_hits, hit_prob=target.hit_prob)
-        < session_delta
-    ):
-        price = charging.best_session_price(
-            target,
-            target_hits=target_hits,
-            by_play=False,
-            target_delta=session_delta,
-            failure_prob=failure_prob,
-        )
-        if price.num_accesses < num_calls:
-            count = price.num_accesses
-            overrun = price.overrun_prob
-    counted = composed(target.epsilon, count, overrun + failure_prob)
+    accesses = _accesses(
+        target,
+        target_hits=target_hits,
+        num_calls=num_calls,
+        session_delta=session_delta,
+        failure_prob=failure_prob,
+    )
+    by_accesses = _composed_calls(
+        target.epsilon, accesses.number, accesses.overrun_prob + failure_prob
+    )
     if bounded_range is None and beside is None:
-        return counted
-    known = (
-        target.epsilon,
-        target.hit_prob,
-        target_hits,
-        num_calls,
-        composed(target.epsilon, count, overrun),
-    )
-    session = pa.SessionEvent(*known)
-    if bounded_range is not None:  # priced by its calls' own laws
-        session = pa.BoundarySessionEvent(*known, call_epsilon=epsilon, bounded_range=bounded_range)
+        return by_accesses
+    composed_accesses = _composed_calls(target.epsilon, accesses.number, accesses.overrun_prob)
+    session: pa.SessionEvent
+    if bounded_range is None:
+        session = pa.SessionEvent(
+            epsilon=target.epsilon,
+            hit_prob=target.hit_prob,
+            target_hits=target_hits,
+            num_calls=num_calls,
+            accesses=composed_accesses,
+        )
+    else:  # priced by its calls' own laws
+        session = pa.BoundarySessionEvent(
+            epsilon=target.epsilon,
+            hit_prob=target.hit_prob,
+            target_hits=target_hits,
+            num_calls=num_calls,
+            accesses=composed_accesses,
+            call_epsilon=epsilon,
+            bounded_range=bounded_range,
+        )
     by_hits = pa.ApproximateEvent(session, failure_prob)
-    # accesses alone are composed optimally, as few accountants are asked for them then
+    return _cheaper(by_hits, by_accesses, beside=beside, session_delta=session_delta)
+
+
+@dataclass(frozen=True)
+class _Accesses:
+    """The accesses to the data that are composed for a session."""
+
+    number: int
+    overrun_prob: float  # that a session accesses the data more often
+
+
+def _accesses(
+    target: charging.QTarget,
+    *,
+    target_hits: int,
+    num_calls: int,
+    session_delta: float,
+    failure_prob: float,
+) -> _Accesses:
+    """Returns the accesses of the best split of delta, or all calls where these are fewer."""
+    all_calls = _Accesses(num_calls, overrun_prob=0.0)
+    overrun_prob = charging.overrun_probability(
+        num_calls, target_hits=target_hits, hit_prob=target.hit_prob
+    )
+    if overrun_prob >= session_delta:
+        return all_calls
+    price = charging.best_session_price(
+        target,
+        target_hits=target_hits,
+        by_play=False,
+        target_delta=session_delta,
+        failure_prob=failure_prob,
+    )
+    if price.num_accesses >= num_calls:
+        return all_calls
+    return _Accesses(price.num_accesses, price.overrun_prob)
+
+
+def _composed_calls(epsilon: float, count: int, failure_prob: float) -> pa.Event:
+    """Returns the price of so many calls of pure DP that may fail together."""
+    calls = pa.SelfComposedEvent(pa.PureDpEvent(epsilon), count)
+    return pa.ApproximateEvent(calls, failure_prob)
+
+
+def _cheaper(
+    by_hits: pa.Event, by_accesses: pa.Event, *, beside: pa.Event | None, session_delta: float
+) -> pa.Event:
+    """Returns that price of a session which costs less at `session_delta`, with the releases beside it."""
     if beside is None:
-        price_of_accesses = pa.PureDpAccountant().compose(counted).get_epsilon(session_delta)
-        cheaper = pa.RdpAccountant().compose(by_hits).get_epsilon(session_delta) < price_of_accesses
-        return by_hits if cheaper else counted
-    first, second = (
-        pa.RdpAccountant().compose(pa.ComposedEvent((each, beside))) for each in (by_hits, counted)
-    )
-    if second.failure_prob >= session_delta:
-        return by_hits if first.failure_prob < session_delta else counted
-    return (
-        by_hits if first.get_epsilon(session_delta) < second.get_epsilon(session_delta) else counted
-    )
+        # Accesses alone are composed optimally, as few accountants are asked for them then.
+        price_of_accesses = pa.PureDpAccountant().compose(by_accesses).get_epsilon(session_delta)
+        price_of_hits = pa.RdpAccountant().compose(by_hits).get_epsilon(session_delta)
+        return by_hits if price_of_hits < price_of_accesses else by_accesses
+    hits_account = pa.RdpAccountant().compose(pa.ComposedEvent((by_hits, beside)))
+    accesses_account = pa.RdpAccountant().compose(pa.ComposedEvent((by_accesses, beside)))
+    if accesses_account.failure_prob >= session_delta:
+        return by_hits if hits_account.failure_prob < session_delta else by_accesses
+    price_of_hits = hits_account.get_epsilon(session_delta)
+    return by_hits if price_of_hits < accesses_account.get_epsilon(session_delta) else by_accesses
 
 
 def bit_epsilon(probabilities: Array, reach: int) -> float:
-    """Pure DP of a bit with these probabilities at consecutive statistics, which neighbors move by `reach` at most."""
+    """Returns the pure DP of a bit, given its probabilities at consecutive values of a statistic.
+
+    Neighbors move the statistic by at most `reach`.
+    """
     largest = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         for logs in (np.log(probabilities), np.log1p(-probabilities)):
             for step in range(1, min(reach, len(logs) - 1) + 1):
                 moves = np.abs(logs[step:] - logs[:-step])
-                # neither ever: no move
+                # NaN: the outcome has probability 0 at both values, so nothing moves
                 largest = max(largest, float(np.where(np.isnan(moves), 0.0, moves).max()))
     return largest
 
 
 class Round(NamedTuple):
-    """The outcomes of some consecutive queries of a session, which asks nothing after its last hit."""
+    """The outcomes of some consecutive queries of a session, which refuses every query after its last hit."""
 
     labels: Bits  # `[q, L]`
     answered: Bits  # `[q]`
     hits: Bits  # `[q]`
 
     def until_hits(self, number: int) -> Round:
-        """Returns the round up to the hit of that number; what comes after it is refused unasked."""
-        asked = np.asarray(np.cumsum(self.hits) - self.hits < number)
-        return Round(self.labels & asked[:, None], self.answered & asked, self.hits & asked)
+        """Returns the round up to the hit of that number; later queries are refused unasked."""
+        hits_before: Counts = np.cumsum(self.hits) - self.hits
+        is_asked = np.asarray(hits_before < number)
+        return Round(
+            labels=self.labels & is_asked[:, None],
+            answered=self.answered & is_asked,
+            hits=self.hits & is_asked,
+        )
 
     def require_fits(self, shape: tuple[int, ...], *, hits_left: int) -> None:
-        """Raises `InvalidValue` unless it is a round of queries and labels `[q, L]`, with so many hits at most."""
+        """Raises `InvalidValue` for a round of other queries and labels than `[q, L]`, or with too many hits."""
         shapes = [array.shape for array in self]
-        is_good = shapes == [shape, shape[:1], shape[:1]]
-        require(is_good, "round", shapes[0], f"a round of {shape}")
+        fits = shapes == [shape, shape[:1], shape[:1]]
+        require(fits, "round", shapes[0], f"a round of {shape}")
         num_hits = int(self.hits.sum())
         require(num_hits <= hits_left, "round", f"{num_hits} hits", f"at most {hits_left} hits")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetChargedAggregator(base.Aggregator):
-    """Asks queries in order and rounds until `target_hits` of them have hit; the rest is refused.
+    """Asks queries in order and rounds until `target_hits` of them have hit, and refuses all later ones.
 
     Formal guarantee: the price is that of the whole session, charged before the first call; neither votes nor hits nor
-    priors change it. All random numbers are drawn before anything else, some for each query, so a session that is
-    continued with the rounds before it gives what it would have given.
+    priors change it. All random numbers are drawn before anything else, some for each query. So a session that is
+    continued after its committed rounds releases what it would have released without a break.
 
     Attributes:
         target_hits: tau, >= 1.
-        session_delta: delta that the session's accesses are counted for, in (0, 1): best where it is the delta of the
-            whole guarantee; valid beside any.
-        round_size: queries of a round at most, >= 1.
+        session_delta: delta that the session's accesses are counted for, in (0, 1). The price is smallest where this is
+            the delta of the whole guarantee; the price holds for any.
+        round_size: the most queries of a round, >= 1.
     """
 
     target_hits: int = field(default=10, metadata=COUNT)
@@ -189,7 +267,13 @@ class TargetChargedAggregator(base.Aggregator):
     def hit_probabilities(
         self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
     ) -> Array:
-        """The probability that each query `[Q, L]` hits when it is asked: `[Q]`; no epsilon covers it."""
+        """Returns the probability that each query hits when it is asked, `[Q]`; no epsilon covers it.
+
+        Args:
+            votes: counts, `[Q, L]`.
+            num_teachers: T, declared.
+            prior: bool `[Q, L]`, the labels that are expected; None without a prior.
+        """
 
     @abstractmethod
     def _ask(
@@ -201,16 +285,33 @@ class TargetChargedAggregator(base.Aggregator):
         first: int,
         num_teachers: int,
     ) -> Round:
-        """The outcomes of queries `[q, L]` from number `first` on, as if nothing halted between them."""
+        """Returns the outcomes of some consecutive queries, as if nothing halted between them.
+
+        Args:
+            counts: `[q, L]`.
+            numbers: random numbers of these queries, `[q, _numbers_per_query]`.
+            prior: bool `[q, L]`, or None.
+            first: the place of the first of these queries in the session.
+            num_teachers: T, declared.
+        """
 
     def fitted(self, budget: pa.Budget, shape: VoteShape) -> Self:
-        """See `Aggregator.fitted`; `target_hits` stays as it is, and `session_delta` becomes the budget's delta."""
+        """Returns the same aggregator with the least noise that meets a budget; see `Aggregator.fitted`.
+
+        `target_hits` stays as it is, and `session_delta` becomes the budget's delta.
+        """
         counted = replace(self, session_delta=budget.delta)
         planned = with_failure_prob_for(counted, delta=budget.delta, num_queries=shape.num_queries)
         return planned.scaled_to(budget, shape)
 
     def expected_labels(self, labels: Bits, answered: Bits, num_queries: int) -> Bits | None:
-        """Returns what is expected of the next queries, `[num_queries, L]`, or None; a prior overrides it."""
+        """Returns the labels that are expected of the next queries, `[num_queries, L]`; None without a prior.
+
+        Args:
+            labels: `[start, L]`, released before.
+            answered: `[start]`.
+            num_queries: the number of the next queries.
+        """
         return None
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
@@ -221,8 +322,8 @@ class TargetChargedAggregator(base.Aggregator):
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> ChargedRelease:
         """Releases labels of the queries in order, until the session halts.
 
-        A round, the part `round-N`, is committed before anybody sees it or the next one begins. It holds labels,
-        answered and hits of its queries.
+        Each round is a part `round-N` of the record, with labels, answered and hits of its queries. A round is
+        committed before anybody sees it, and before the next one begins.
         """
         require_generator(rng)
         self.event(votes.shape)  # refuses a shape that has no price
@@ -261,7 +362,7 @@ class TargetChargedAggregator(base.Aggregator):
             hits_left = self.target_hits - int(hits.sum())
             arrays = record.part(f"round-{index}", partial(ask, rows, hits_left))
             outcome = Round(**arrays)
-            # one that was committed before may be another's
+            # a file of committed rounds may be that of another session
             outcome.require_fits(labels[rows].shape, hits_left=hits_left)
             labels[rows], answered[rows], hits[rows] = outcome
             num_asked = rows.stop
@@ -279,16 +380,23 @@ class TargetChargedAggregator(base.Aggregator):
         )
 
     def _checked_prior(self, labels: Bits, answered: Bits, shape: tuple[int, ...]) -> Bits | None:
-        """Returns what is expected of a round of that shape `[q, L]`, given what was released before; or None."""
+        """Returns the labels that are expected of a round, bool of shape `[q, L]`, or None; checks the prior's answer.
+
+        Args:
+            labels: `[start, L]`, released before the round.
+            answered: `[start]`.
+            shape: (q, L) of the round.
+        """
         expected = self.expected_labels(labels, answered, shape[0])
         if expected is None:
             return None
         bits = np.asarray(expected)
-        is_good = bits.dtype == np.bool_ and bits.shape == shape
-        require(is_good, "prior", f"{bits.dtype} {bits.shape}", f"bool {list(shape)}")
+        fits = bits.dtype == np.bool_ and bits.shape == shape
+        require(fits, "prior", f"{bits.dtype} {bits.shape}", f"bool {list(shape)}")
         return bits
 
     def _rounds(self, num_queries: int) -> Iterator[slice]:
+        """Yields the rows of each round."""
         for start in range(0, num_queries, self.round_size):
             yield slice(start, min(start + self.round_size, num_queries))
 
@@ -302,16 +410,22 @@ def expected_from_session(
 ) -> ExpectedRelease:
     """Returns the expectation of the whole session, which halts with its last hit.
 
-    With a prior, each query is charged by its hit.
+    Args:
+        aggregator: the aggregator of the session.
+        votes: made-up votes, whose queries stand for those of the session.
+        num_queries: of the session.
+        prior: bool `[Q, L]`, the labels that are expected of the made-up queries; None without a prior.
     """
     counts = votes.counts(aggregator.max_votes_per_teacher)
-    numbers = LazyUniforms.draw(
-        (len(counts), aggregator._numbers_per_query), np.random.default_rng(0)
-    )
+    shape_of_numbers = (len(counts), aggregator._numbers_per_query)
+    numbers = LazyUniforms.draw(shape_of_numbers, np.random.default_rng(0))
+    # at a place behind all first queries, which some aggregators treat otherwise
     outcome = aggregator._ask(
         counts, numbers, prior, first=num_queries, num_teachers=votes.num_teachers
     )
-    hits = float(outcome.hits.mean())
-    asked = min(1.0, aggregator.target_hits / (hits * num_queries)) if hits else 1.0
+    share_of_hits = float(outcome.hits.mean())
+    share_asked = 1.0
+    if share_of_hits > 0:
+        share_asked = min(1.0, aggregator.target_hits / (share_of_hits * num_queries))
     expected = ExpectedRelease.from_answers(outcome.labels, outcome.answered, votes.labels)
-    return replace(expected, answered=asked * expected.answered)
+    return replace(expected, answered=share_asked * expected.answered)

@@ -1,4 +1,10 @@
-"""Stable top-k of a fixed size: a stable set near size k, filled up or cut down to k labels by peeling."""
+"""Stable top-k of a fixed size: a stable set near size k, filled up or cut down to k labels by peeling.
+
+Where a query's counts have a clear gap near k, stable top-k finds it at little cost, and few labels or none are left to
+pick. Peeling picks the rest with noise on single counts. Nobody sees which way the labels came.
+
+Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +35,20 @@ from pate.votes.shape import VoteShape
 class StableFixedTopK(StableAggregator):
     """Releases exactly k labels for every query: a stable set near size k, filled up or cut down by peeling.
 
-    First `StableTopK`, whose regularizer prefers sizes near k. A set of k labels is released as it is. From a larger
-    one k labels are peeled; to a smaller one, peeled labels of the rest are added; if the test refused, all k are
-    peeled from all labels, as after a stable set of size 0 or L with `padded`. Only the k labels are released, not how
-    they were found. `max_k` limits the stable set alone. With k = L nothing is charged.
+    Rule: `StableTopK` draws a set first, with a regularizer that prefers sizes near k. A set of k labels is released as
+    it is. From a larger set k labels are peeled. To a smaller set peeled labels from outside are added. If the test
+    refused, all k are peeled from all labels, as after a stable set of size 0 or L with `padded`. Only the k labels are
+    released, and not the way to them. `max_k` limits the stable set alone. With k = L nothing is charged.
 
     Formal guarantee, per query, whichever way it went: the cost of `StableTopK` composed with that of `SubsetPeeling`,
     failures as there. Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
 
     Attributes:
-        k: how many labels each query gets, 1..L.
+        k: the number of labels of each answer, 1..L.
         peel_scale: scale of the Gumbel noise on counts for a single pick, in votes, > 0; j picks use sqrt(j) times it.
         penalty: votes that a candidate loses for each label away from k, >= 0.
         peel_share: the part of the whole Renyi budget that calibration of a table gives to the peel, in (0, 1). The
-            paper's is 0.5; the peel decides most labels, and deserves more. The rest as in `StableTopK`.
+            paper's is 0.5; the peel decides most labels, and deserves more. All other fields are as in `StableTopK`.
 
     >>> aggregator = StableFixedTopK(k=2, selection_scale=2.0, test_std=3.0, peel_scale=1.0)
     >>> votes = np.array([[90, 88, 1, 0], [99, 1, 40, 0], [50, 90, 70, 60]])
@@ -59,7 +65,7 @@ class StableFixedTopK(StableAggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.stable_top_k  # checks the rest
+        _ = self.stable_top_k  # raises for fields that no stable top-k takes
 
     def _with_steps_scaled(self, factor: float) -> Self:
         """Returns the same aggregator with `factor` times the noise of its steps, and the test as it is."""
@@ -80,23 +86,20 @@ class StableFixedTopK(StableAggregator):
 
     @property
     def stable_top_k(self) -> StableTopK:
-        """The first step."""
+        """The first step: the stable set."""
         return self.part(
             StableTopK, regularizer=selecting.FixedKRegularizer(k=self.k, penalty=self.penalty)
         )
 
     @property
     def peeling(self) -> SubsetPeeling:
-        """The second step."""
+        """The second step: the picks."""
         return SubsetPeeling(noise_scale=self.peel_scale, adjacency=self.adjacency)
 
     def event(self, shape: VoteShape) -> Event:
-        require(
-            self.k <= shape.num_labels,
-            "k",
-            self.k,
-            f"at most the number of labels, {shape.num_labels}",
-        )
+        """Returns the price of both steps for each query; raises `InvalidValue` for fewer labels than k."""
+        rule = f"at most the number of labels, {shape.num_labels}"
+        require(self.k <= shape.num_labels, "k", self.k, rule)
         if self.k == shape.num_labels:
             return SelfComposedEvent(NoOpEvent(), shape.num_queries)
         steps = self.stable_top_k.steps(
@@ -151,40 +154,47 @@ class StableFixedTopK(StableAggregator):
         if self.k == num_labels:
             return {tuple(range(num_labels)): 1.0}
         distribution: dict[tuple[int, ...], float] = {}
-        for stable, weight in self.stable_top_k.distribution(
-            counts, num_teachers=num_teachers
-        ).items():
-            bits = np.isin(np.arange(num_labels), stable or ())
-            peel = Peel.of(bits[None], self.k)
-            stays = np.flatnonzero(peel.unpeeled[0]).tolist()
-            for picks, probability in self.peeling.distribution_of(
+        stable_sets = self.stable_top_k.distribution(counts, num_teachers=num_teachers)
+        for stable_set, set_probability in stable_sets.items():
+            bits = np.isin(np.arange(num_labels), stable_set or ())
+            peel = Peel.from_stable(bits[None], self.k)
+            unpeeled = np.flatnonzero(peel.unpeeled[0]).tolist()
+            all_picks = self.peeling.distribution_of(
                 counts, peel.candidates[0], int(peel.num_picks[0])
-            ).items():
-                labels = tuple(sorted({*picks, *stays}))
-                distribution[labels] = distribution.get(labels, 0.0) + weight * probability
+            )
+            for picks, pick_probability in all_picks.items():
+                labels = tuple(sorted({*picks, *unpeeled}))
+                probability = set_probability * pick_probability
+                distribution[labels] = distribution.get(labels, 0.0) + probability
         return distribution
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws a stable set for each query, and then peels k labels from it, or those that it lacks from the rest."""
+        """Draws a stable set for each query, and then picks: k inside too large a set, or the missing ones outside."""
         if self.k == shape.num_labels:
             return Answers.to_all(np.ones(summary.shape, dtype=np.bool_))
         stable = self.stable_top_k.draw(summary, shape, rng).labels
-        peel = Peel.of(stable, self.k)
+        peel = Peel.from_stable(stable, self.k)
         picks = self.peeling.draw(summary, peel.candidates, peel.num_picks, rng)
         return Answers.to_all(peel.unpeeled | picks)
 
 
 @dataclass(frozen=True, eq=False)
 class Peel:
-    """The peel that makes k labels of each stable set of q queries, L labels; a set without any label is a refusal."""
+    """The picks by which stable sets of q queries become sets of k labels; a set without any label is a refusal.
 
-    unpeeled: Bits  # `[q, L]`, labels of the stable set that are released without a pick
-    candidates: Bits  # `[q, L]`, labels that picks are made from
-    num_picks: Counts  # `[q]`
+    Attributes:
+        unpeeled: `[q, L]`, labels of the stable set that are released without a pick.
+        candidates: `[q, L]`, labels that picks are made from.
+        num_picks: `[q]`.
+    """
+
+    unpeeled: Bits
+    candidates: Bits
+    num_picks: Counts
 
     @classmethod
-    def of(cls, stable: Bits, k: int) -> Self:
-        """Returns the peel of stable sets `[q, L]`: picks inside too large a set, or outside of too small a one."""
+    def from_stable(cls, stable: Bits, k: int) -> Self:
+        """Returns the picks for stable sets `[q, L]`: inside a set that is too large, outside of one too small."""
         size = stable.sum(axis=1)
         is_large = (size > k)[:, None]
         return cls(

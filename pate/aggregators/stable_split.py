@@ -1,4 +1,7 @@
-"""Split of a budget between the selection of a stable top-k and its test: from an epsilon to the noise of both."""
+"""The split of a budget between the selection of a stable top-k and its test: from an epsilon to the noise of both.
+
+`split_budget` has the derivation.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ from pate.votes.shape import VoteShape
 if TYPE_CHECKING:
     from pate.aggregators.stable_top_k import ReleaseRank, StableTopK
 
-EVEN_SHARE = 0.5  # the selection's, where selection and test get the same
+EVEN_SHARE = 0.5
+"""The share of the selection where selection and test get equal parts."""
 
 _ORDERS = 1 + np.geomspace(0.4, 1e6, 80)
 _STRIDE = 6  # of the orders that are tried first
@@ -38,12 +42,15 @@ class RdpBudget:
 
 @dataclass(frozen=True, order=True)
 class TableRank:
-    """The rank of a Renyi order by the table that it allows; the smaller one is better."""
+    """The rank of a Renyi order by the table that it allows; the smaller rank is better.
 
-    levels_to_95: (
-        float  # at which the table passes with probability 0.95; infinite where it never does
-    )
-    negated_last_logit: float  # minus the log odds that its last level passes
+    Attributes:
+        levels_to_95: the level at which the table passes with probability 0.95; infinite for a table that never does.
+        negated_last_logit: minus the log odds that the last level passes.
+    """
+
+    levels_to_95: float
+    negated_last_logit: float
 
 
 def split_budget(
@@ -84,9 +91,8 @@ def split_budget(
     """
     require_delta_left(aggregator, num_queries=shape.num_queries, target_delta=budget.delta)
     rdp_budgets = _rdp_budgets(aggregator, budget, shape, budget_share=budget_share)
-    require(
-        bool(rdp_budgets), "target_epsilon", budget.epsilon, "an epsilon that some noise can reach"
-    )
+    rule = "an epsilon that some noise can reach"
+    require(bool(rdp_budgets), "target_epsilon", budget.epsilon, rule)
     if selection_share is None:
         return _with_best_order_and_share(aggregator, rdp_budgets, shape)
     rdp_budget = _best_order(aggregator, rdp_budgets, shape, selection_share=selection_share)
@@ -96,7 +102,7 @@ def split_budget(
 def _rdp_budgets(
     aggregator: StableTopK, budget: Budget, shape: VoteShape, *, budget_share: float
 ) -> list[RdpBudget]:
-    """Returns r(a) for all orders at which something is left for noise."""
+    """Returns r(a) for all orders a at which r(a) > 0, so that some noise reaches it."""
     delta_left = budget.delta - shape.num_queries * failure_prob_of(aggregator)
     rdp_of_release = budget.required_epsilon() - conversion_penalty(
         _ORDERS, target_delta=delta_left
@@ -123,7 +129,7 @@ def _with_noise_for(
     selection = aggregator.gap_selection(
         num_labels=shape.num_labels, num_teachers=shape.num_teachers
     )
-    if selection.event == NoOpEvent():  # one candidate: nothing is chosen, any scale will do
+    if selection.event == NoOpEvent():  # a single candidate: no choice, no noise
         return with_test
 
     def selection_event(scale: float) -> Event:

@@ -1,4 +1,20 @@
-"""Stable top-k: any number of labels, chosen by noisy gaps and released where a test finds the set stable."""
+"""Stable top-k: any number of labels, chosen by noisy gaps and released where a test finds the set stable.
+
+Sort a query's counts. The gap behind place k is the difference of the k-th and the next count. Where a gap is larger
+than what one teacher can change, the set of the k labels above is the same for all neighbors, and its release costs
+nothing. So a query takes two steps:
+
+1. **Selection.** k is drawn by a noisy maximum over all gaps (`GapSelection`). The noise is on L numbers that move
+little
+   together, which is cheap: the price hardly depends on L.
+2. **Test.** A bit, drawn with noise on the gap behind the chosen place (`StabilityTest`), decides whether the set is
+   released. An unstable set passes with at most `failure_prob`, which is taken from delta.
+
+`SelectThenTest` is both steps for votes of one shape. `StableAggregator` has the fields that `StableTopK` and
+`StableFixedTopK` share.
+
+Source: Zhu & Wang 2022; docs/proofs/stable_top_k.md.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +62,15 @@ from pate.votes.shape import VoteShape
 
 @dataclass(frozen=True, order=True)
 class ReleaseRank:
-    """The rank of a selection and its test by what they release; the smaller one is better."""
+    """The rank of a selection and its test by the gaps that they release; the smaller rank is better.
 
-    gap_at_half: float  # the lone gap released with probability 1/2, in parts of a vote
-    negated_top_probability: float  # minus the probability that a gap of all T votes is released
+    Attributes:
+        gap_at_half: the lone gap that is released with probability 1/2, in parts of a vote.
+        negated_top_probability: minus the probability that a gap of all T votes is released.
+    """
+
+    gap_at_half: float
+    negated_top_probability: float
 
 
 @dataclass(frozen=True)
@@ -61,28 +82,30 @@ class SelectThenTest:
 
     @cached_property
     def event(self) -> ComposedEvent:
+        """The price of both steps on one query."""
         parts = (self.selection.event, self.test.event)
-        if self.selection.weighs_gaps_alone:
-            cut = len(self.test.pass_probs) <= self.test.num_teachers
-            return SelectThenTestEvent(
-                parts, len(self.selection.candidates), self.test.num_teachers if cut else 0
-            )
-        return ComposedEvent(parts)
+        if not self.selection.weighs_gaps_alone:
+            return ComposedEvent(parts)
+        # The joint law of both steps needs the number of teachers where the test's table does not reach all gaps.
+        is_cut = len(self.test.pass_probs) <= self.test.num_teachers
+        return SelectThenTestEvent(
+            parts, len(self.selection.candidates), self.test.num_teachers if is_cut else 0
+        )
 
     def release_probability(self, gap: int) -> float:
-        """Returns the probability that the set above a lone gap is chosen, all other gaps being 0, and passes.
+        """Returns the probability that the set above a lone gap is chosen and passes, all other gaps being 0.
 
         The regularizer is left out.
         """
-        passed = float(self.test.pass_probabilities(np.array(gap)))
+        pass_prob = float(self.test.pass_probabilities(np.array(gap)))
         if self.selection.event == NoOpEvent():
-            return passed
+            return pass_prob
         votes = np.zeros(len(self.selection.candidates) + 1, dtype=np.int64)
         votes[0] = gap
         plain = replace(
             self.selection, padded=False, regularizer=None, max_k=None, num_labels=len(votes)
         )
-        return float(plain.probabilities(votes)[0]) * passed
+        return float(plain.probabilities(votes)[0]) * pass_prob
 
     def gap_to_release(self, probability: float) -> int | None:
         """Returns the smallest lone gap that is released with at least this probability; None where no gap of T is.
@@ -96,25 +119,29 @@ class SelectThenTest:
         gaps = range(self.selection.num_teachers + 1)
         if self.release_probability(gaps[-1]) < probability:
             return None
-        return bisect_left(gaps, True, key=lambda gap: self.release_probability(gap) >= probability)
+
+        def is_released(gap: int) -> bool:
+            return self.release_probability(gap) >= probability
+
+        return bisect_left(gaps, True, key=is_released)
 
     def rank(self) -> ReleaseRank:
-        """Returns a rank by how small a gap is released; of two candidates the smaller rank is better."""
+        """Returns the rank by the smallest gap that is released with probability 1/2."""
         negated_top_probability = -self.release_probability(self.selection.num_teachers)
         gap = self.gap_to_release(0.5)
         if gap is None:
             return ReleaseRank(math.inf, negated_top_probability)
         if gap == 0:
             return ReleaseRank(0.0, negated_top_probability)
-        below = self.release_probability(gap - 1)
-        above = self.release_probability(gap)
-        part_of_vote = float(np.interp(0.5, (below, above), (0.0, 1.0)))
+        probability_below = self.release_probability(gap - 1)
+        probability_above = self.release_probability(gap)
+        part_of_vote = float(np.interp(0.5, (probability_below, probability_above), (0.0, 1.0)))
         return ReleaseRank(gap - 1 + part_of_vote, negated_top_probability)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StableAggregator(Aggregator):
-    """Base of `StableTopK`, which explains the fields, and of `StableFixedTopK`: their selection and their test."""
+    """Base of `StableTopK`, which documents the fields, and of `StableFixedTopK`: their selection and their test."""
 
     selection_scale: float = field(metadata=NOISE)
     selection_noise: str = field(
@@ -136,7 +163,7 @@ class StableAggregator(Aggregator):
         super().__post_init__()
         if self.table is not None:
             self._take_ready_table()
-        _ = self.gap_test  # refuses a test that lacks a number
+        _ = self.gap_test  # raises for a test that lacks a number
 
     @property
     def max_labels(self) -> int | None:
@@ -171,6 +198,7 @@ class StableAggregator(Aggregator):
         return GaussianTest(std=std, failure_prob=failure_prob)
 
     def _needed_by_test(self, name: str, value: float | None) -> float:
+        """Returns the value of a field; raises where the field is None."""
         if value is None:
             raise InvalidValue(name, None, rule=f"a number, test={self.test} needs it")
         return value
@@ -214,9 +242,9 @@ class StableAggregator(Aggregator):
         return self._with_steps_scaled(factor)
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
-        """Returns the formula behind the paper's 3.6, which is not a bound.
+        """Returns the epsilon of the formula behind the paper's 3.6, which is not a bound.
 
-        It takes all steps as Gaussian noise of sensitivity 1, by classic zCDP.
+        The formula takes all steps as Gaussian noise of sensitivity 1, by classic zCDP. Noise of another kind has none.
         """
         test = self.gap_test
         if self.selection_noise != "gaussian" or not isinstance(test, GaussianTest):
@@ -254,14 +282,13 @@ class StableTopK(StableAggregator):
         table_budget: Renyi divergence of one test at that order, > 0; a price, the same for another adjacency.
         table: a ready table instead of an order and a budget, or the path of one that `CertifiedTable.save` wrote.
         failure_prob: probability that an unstable set is released, per query; a ready table brings its own. None is
-            1e-9, and leaves it to a plan to lower it where the failures of all queries would take more than 0.6 of
-            delta.
+            1e-9, which a plan may lower where the failures of all queries would take more than 0.6 of delta.
         padded: whether k = 0 and k = L are possible answers.
         regularizer: added to each candidate's gap: a function of k, or a finite number for each candidate.
         max_k: the largest k that can be chosen, >= 1; then only the `max_k` + 1 largest counts of a query matter, and
             the other labels need not be known. None for no limit.
         selection_share: the part of the Renyi budget that calibration gives to the selection, in (0, 1); without a
-            table the ratio of the two scales says so instead. None for the share that releases the smallest gap.
+            table the ratio of the two scales stands in. None for the share that releases the smallest gap.
 
     >>> aggregator = StableTopK(selection_scale=2.0, test_std=3.0)
     >>> votes = np.array([[90, 88, 1, 0], [51, 50, 49, 48]])
@@ -280,7 +307,7 @@ class StableTopK(StableAggregator):
             self.gap_selection(num_labels=2, num_teachers=1)
 
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
-        """Returns the first step, for votes of that shape."""
+        """Returns the selection of k, for votes of that shape."""
         return self.part(
             GapSelection,
             noise_scale=self.selection_scale,
@@ -290,11 +317,12 @@ class StableTopK(StableAggregator):
         )
 
     def steps(self, *, num_labels: int, num_teachers: int) -> SelectThenTest:
-        """Returns both steps, for votes of that shape."""
-        steps = _cached_steps if is_hashable(self) else _steps
-        return steps(self, num_labels, num_teachers)
+        """Returns selection and test, for votes of that shape."""
+        make_steps = _cached_steps if is_hashable(self) else _steps
+        return make_steps(self, num_labels, num_teachers)
 
     def event(self, shape: VoteShape) -> Event:
+        """Returns the price of both steps for each query; see `Aggregator.event`."""
         steps = self.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         return SelfComposedEvent(steps.event, shape.num_queries)
 
@@ -336,23 +364,30 @@ class StableTopK(StableAggregator):
         selection = self.gap_selection(num_labels=len(votes), num_teachers=num_teachers)
         ranking = Ranking.from_counts(np.asarray(votes, dtype=np.int64)[None])
         distribution: dict[tuple[int, ...] | None, float] = {None: 0.0}
-        for k, chosen in zip(selection.candidates, selection.probabilities(votes), strict=True):
-            passed = float(self._pass_probs(ranking, np.array([k]), num_teachers)[0])
+        for k, k_prob in zip(selection.candidates, selection.probabilities(votes), strict=True):
+            pass_prob = float(self._pass_probs(ranking, np.array([k]), num_teachers)[0])
             labels = tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())
-            distribution[labels] = distribution.get(labels, 0.0) + float(chosen) * passed
-            distribution[None] += float(chosen) * (1 - passed)
+            distribution[labels] = distribution.get(labels, 0.0) + float(k_prob) * pass_prob
+            distribution[None] += float(k_prob) * (1 - pass_prob)
         return distribution
 
     def identity(self, shape: VoteShape) -> str:
         """Returns the parameters as text, the regularizer by its values: the text of a function hides them."""
-        others = full_text(replace(self, regularizer=None))
+        other_fields = full_text(replace(self, regularizer=None))
         selection = self.gap_selection(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
-        return f"{others}, {selection.offsets.tolist()}"
+        return f"{other_fields}, {selection.offsets.tolist()}"
 
     def tested(
         self, ranking: Ranking, k: Counts, uniform: NDArray[np.float64], num_teachers: int
     ) -> tuple[Bits, Bits]:
-        """Returns labels and answered: the k best of each query `[q]` whose uniform number passes the test."""
+        """Returns labels `[q, L]` and answered `[q]`: the k best labels of each query that passes the test.
+
+        Args:
+            ranking: of the counts of q queries.
+            k: `[q]`, the chosen size of each.
+            uniform: `[q]`, uniform numbers in [0, 1) that decide the tests.
+            num_teachers: T, declared.
+        """
         answered = uniform < self._pass_probs(ranking, k, num_teachers)
         return ranking.top(np.where(answered, k, 0)), answered
 
@@ -372,11 +407,16 @@ class StableTopK(StableAggregator):
         """Returns the probability that the set of the k best labels is released: `[Q]`, 1 where it is constant."""
         test = self.steps(num_labels=ranking.num_labels, num_teachers=num_teachers).test
         gaps = ranking.gaps(padded=self.padded, num_teachers=num_teachers)
-        probs = test.pass_probabilities(gaps[np.arange(len(k)), k if self.padded else k - 1])
-        return np.where((k == 0) | (k == ranking.num_labels), 1.0, probs) if self.padded else probs
+        column = k if self.padded else k - 1  # padded gaps begin with k = 0
+        pass_probs = test.pass_probabilities(gaps[np.arange(len(k)), column])
+        if not self.padded:
+            return pass_probs
+        is_constant = (k == 0) | (k == ranking.num_labels)
+        return np.where(is_constant, 1.0, pass_probs)
 
 
 def _steps(aggregator: StableTopK, num_labels: int, num_teachers: int) -> SelectThenTest:
+    """Returns the two steps of an aggregator for votes of that shape."""
     selection = aggregator.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
     return SelectThenTest(selection, aggregator.stability_test(num_teachers=num_teachers))
 

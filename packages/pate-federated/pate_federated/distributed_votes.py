@@ -84,6 +84,7 @@ class DistributedVotes(base.Aggregator):
         return self.part(NoiseShares)
 
     def event(self, shape: VoteShape) -> pa.Event:
+        """Returns the price of the bits of all queries; see `Aggregator.event`."""
         max_votes = self.max_votes or shape.num_labels
         moved = squared_sensitivity(
             max_votes, num_labels=shape.num_labels, adjacency=self.adjacency
