@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import PrivacyUnit
-from pate.data import Table, TableSchema
+from pate.data import Dataset, Table, TableSchema
 from pate.data.table.column_names import require_columns
 from pate.data.table.schema import load_settings
 from pate.data.table.table_file import TableFile
@@ -38,28 +39,41 @@ PRIVATE = [
 ]
 TEST = ["t1,2025-01-04,30,F,a,1,0"]
 
-Write = Callable[..., dict[str, Any]]
+Lines = list[str] | bytes
+"""Rows below the head, or the whole content of a file."""
+
+Write = Callable[..., Table]
+
+
+def write_lines(path: Path, head: str, lines: Lines) -> str:
+    text = "\n".join([head, *lines, ""]) if isinstance(lines, list) else ""
+    path.write_bytes(lines if isinstance(lines, bytes) else text.encode())
+    return str(path)
 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes the three files, some rows replaced, and gives the settings."""
+    """A function that writes the three files, some rows replaced, and returns their reader."""
 
-    def written(head: str = HEAD, **rows: list[str] | bytes) -> dict[str, Any]:
-        settings: dict[str, Any] = {"labels": ["flu", "cough"], "group": "patient", "drop": []}
-        for name, lines in {"private": PRIVATE, "public": PUBLIC, "test": TEST, **rows}.items():
-            path = tmp_path / f"{name}.csv"
-            path.write_bytes(
-                lines if isinstance(lines, bytes) else "\n".join([head, *lines, ""]).encode()
-            )
-            settings[name] = str(path)
-        return settings
+    def write_files(private: Lines = PRIVATE, public: Lines = PUBLIC, test: Lines = TEST) -> Table:
+        return Table(
+            private=write_lines(tmp_path / "private.csv", HEAD, private),
+            public=write_lines(tmp_path / "public.csv", HEAD, public),
+            test=write_lines(tmp_path / "test.csv", HEAD, test),
+            labels=("flu", "cough"),
+            group="patient",
+        )
 
-    return written
+    return write_files
+
+
+def reread(table: Table) -> Dataset:
+    """Loads files that have changed: a reader remembers the names of columns."""
+    return replace(table).load()
 
 
 def test_a_small_table_by_hand(write: Write) -> None:
-    dataset = Table(**write()).load()
+    dataset = write().load()
     assert dataset.label_names == ("flu", "cough")
     schema = dataset.preprocessing
     assert isinstance(schema, TableSchema)
@@ -94,103 +108,117 @@ def test_a_small_table_by_hand(write: Write) -> None:
     assert dataset.privacy_unit == PrivacyUnit(
         "one value of the column patient, with all its rows", ("patient",)
     )
-    alone = Table(**write() | {"group": None, "drop": ["patient"]}).load()
+    alone = replace(write(), group=None, drop=("patient",)).load()
     assert alone.privacy_unit == PrivacyUnit("one row")
 
 
-def test_two_numbers_stay_one_apart_and_a_long_tail_gets_a_power(tmp_path: Path) -> None:
-    """By the public file alone, and there and back; a schema that says nothing of a scale has units of the spread."""
-    bytes_ = [1.0, *np.exp(np.arange(30) / 3).round(), 1e6]
-    lines = [f"{int(i == 5)},{i % 4},{size:.0f}" for i, size in enumerate(bytes_)]
-    (tmp_path / "public.csv").write_text("\n".join(["rare,level,bytes", *lines]))
-    table = Table(public=str(tmp_path / "public.csv"))
-    schema = table.public_schema()
-    said = schema.plain()["columns"]
-    assert "unit" in said["rare"] and said["level"].keys() == {
-        "kind",
-        "mean",
-        "std",
-        "min",
-        "max",
-        "missing",
-    }
-    assert 0 <= said["bytes"]["power"] < 0.5
-    given = {"rare": [0.0, 1.0, 9.0], "level": [0.0, 3.0, 3.0], "bytes": [1.0, 400.0, 2e6]}
-    inputs = schema.inputs(given)
+SIZES = [1.0, *np.exp(np.arange(30) / 3).round(), 1e6]  # a long tail
+
+
+@pytest.fixture
+def scales(tmp_path: Path) -> Table:
+    """A public table of a rare flag, of four levels, and of sizes with a long tail."""
+    lines = [f"{int(row == 5)},{row % 4},{size:.0f}" for row, size in enumerate(SIZES)]
+    return Table(public=write_lines(tmp_path / "public.csv", "rare,level,bytes", lines))
+
+
+def test_two_numbers_have_their_distance_as_unit(scales: Table) -> None:
+    schema = scales.public_schema()
+    columns = schema.plain()["columns"]
+    assert "unit" in columns["rare"]
+    assert columns["level"].keys() == {"kind", "mean", "std", "min", "max", "missing"}
+    inputs = schema.inputs({"rare": [0.0, 1.0, 9.0], "level": [0.0] * 3, "bytes": [1.0] * 3})
     assert np.allclose(np.diff(inputs[:, 0]), [1, 0], atol=1e-6)  # 9 is cut to 1
+    line = "data: column rare: two numbers alone, such as 0 and 1, which are taken as they are"
+    assert line in scales.public_remarks()
+
+
+def test_a_long_tail_gets_a_power_there_and_back(scales: Table) -> None:
+    schema = scales.public_schema()
+    assert 0 <= schema.plain()["columns"]["bytes"]["power"] < 0.5
+    inputs = schema.inputs({"rare": [0.0] * 3, "level": [0.0] * 3, "bytes": [1.0, 400.0, 2e6]})
     assert np.allclose(schema.frame(inputs)["bytes"], [1, 400, 1e6], rtol=1e-3)
-    own = schema.inputs({"rare": np.zeros(32), "level": np.zeros(32), "bytes": bytes_})[:, 2]
-    assert np.allclose([own.mean(), own.std()], [0, 1], atol=1e-6)
+    public = schema.inputs({"rare": np.zeros(32), "level": np.zeros(32), "bytes": SIZES})[:, 2]
+    assert np.allclose([public.mean(), public.std()], [0, 1], atol=1e-6)
+    line = (
+        "data: column bytes: a few numbers far larger than all others, which a power brings closer to "
+        "them; the schema has it as power"
+    )
+    assert line in scales.public_remarks()
+
+
+def test_a_schema_with_scales_is_read_back(scales: Table) -> None:
+    schema = scales.public_schema()
     assert TableSchema.read(schema.plain(), name="x") == schema
-    flags = "data: column rare: two numbers alone, such as 0 and 1, which are taken as they are"
-    tails = "data: column bytes: a few numbers far larger than all others, which a power brings closer to them"
-    remarks = table.public_remarks()
-    assert flags in remarks
-    assert f"{tails}; the schema has it as power" in remarks
-    for column in said.values():
-        column |= {"power": 1.0, "unit": 1.0, "center": 0.0}
-    of_old = TableSchema.read({"columns": said}, name="x").inputs(given)
-    assert np.allclose(np.diff(of_old[:2, 0]), 1 / np.sqrt(1 / 32 - 1 / 32**2), rtol=1e-5)
-    said["bytes"]["power"] = 3
+
+
+def test_a_schema_without_scales_has_units_of_the_spread(scales: Table) -> None:
+    columns = scales.public_schema().plain()["columns"]
+    for column in columns.values():
+        for key in ("power", "unit", "center"):
+            column.pop(key, None)
+    schema = TableSchema.read({"columns": columns}, name="x")
+    rare = schema.inputs({"rare": [0.0, 1.0], "level": [0.0, 0.0], "bytes": [1.0, 1.0]})[:, 0]
+    spread = np.sqrt(1 / 32 - 1 / 32**2)  # of one 1 among 32 flags
+    assert np.allclose(np.diff(rare), 1 / spread, rtol=1e-5)
+
+
+def test_an_impossible_power_is_refused(scales: Table) -> None:
+    columns = scales.public_schema().plain()["columns"]
+    columns["bytes"] |= {"power": 3, "unit": 1.0, "center": 0.0}
     with refused("x.columns.bytes", (3.0, 0.0, 1.0)):
-        TableSchema.read({"columns": said}, name="x")
+        TableSchema.read({"columns": columns}, name="x")
 
 
-def test_public_rows_are_shuffled_with_their_ids_which_are_published(write: Write) -> None:
+def test_public_rows_are_shuffled_with_their_ids(write: Write) -> None:
     rows = [f"p{i},2025-01-01,{i},F,a,0,1" for i in range(40)]
-    dataset = Table(**write(public=rows), id=None).load()
+    dataset = write(public=rows).load()
     order = dataset.published_ids
     assert order.tolist() != sorted(order.tolist())
     assert np.array_equal(np.argsort(dataset.public.inputs[:, 1]), np.argsort(order))
-    dataset = Table(**write(private=PRIVATE[1:], public=PUBLIC[1:]) | {"id": "patient"}).load()
+    dataset = replace(write(private=PRIVATE[1:], public=PUBLIC[1:]), id="patient").load()
     assert sorted(dataset.published_ids.tolist()) == ["p1", "p2", "p3"]
 
 
-def test_the_schema_knows_the_public_file_alone_and_private_groups_do_not_know_it(
+def test_schema_and_private_groups_do_not_depend_on_each_other(
     write: Write,
 ) -> None:
     changed = ["r1,1999-01-01,1,X,z,0,0", "r2,1999-01-02,2,Y,,0,0"]
-    usual = Table(**write()).load()
-    others = Table(**write(private=changed, test=["s" + changed[1]])).load()
-    assert usual.preprocessing == others.preprocessing
-    renamed = Table(**write(public=["a" + row for row in PUBLIC])).load()
+    usual = write().load()
+    with_other_rows = write(private=changed, test=["s" + changed[1]]).load()
+    assert usual.preprocessing == with_other_rows.preprocessing
+    renamed = write(public=["a" + row for row in PUBLIC]).load()
     assert usual.private.group_ids.tolist() == renamed.private.group_ids.tolist()
 
 
-def test_private_records_are_the_same_whatever_is_made_of_them(
-    write: Write, tmp_path: Path
-) -> None:
-    """What a budget over several runs goes by: their cells, not what the public file makes of them."""
+def test_the_private_digest_is_of_the_cells_of_private_rows(write: Write) -> None:
+    """A budget over several runs goes by the cells, not by what the public file makes of them."""
+    digest = write().load().private_digest()
+    fewer_labels = replace(write(), labels=("flu",), drop=("cough",))
+    fewer_features = replace(write(), drop=("seen", "note"))
+    assert fewer_labels.load().private_digest() == digest
+    assert fewer_features.load().private_digest() == digest
+    assert write(public=[*PUBLIC, "p4,2025-01-07,99,X,z,1,1"]).load().private_digest() == digest
+    assert write(private=PRIVATE[::-1]).load().private_digest() == digest
+    older = [PRIVATE[0].replace("1000", "999"), *PRIVATE[1:]]
+    assert write(private=older).load().private_digest() != digest
+    assert write(private=PRIVATE[:2]).load().private_digest() != digest
 
-    def digest(changes: dict[str, Any] | None = None, **rows: list[str]) -> str:
-        return Table(**(write(**rows) | (changes or {}))).load().private_digest()
 
-    same = [
-        digest(public=[*PUBLIC, "p4,2025-01-07,99,X,z,1,1"]),
-        digest(private=PRIVATE[::-1]),
-        digest({"labels": ["flu"], "drop": ["cough"]}),
-        digest({"drop": ["seen", "note"]}),
-    ]
-    settings = write()
-    whole = tmp_path / "whole.csv"
-    lines = [
-        f"{row},{split}"
-        for split in ("private", "public", "test")
-        for row in globals()[split.upper()]
-    ]
-    whole.write_text("\n".join([f"{HEAD},which", *lines, ""]))
-    together = {
-        "path": str(whole),
-        "split": "which",
-        "labels": settings["labels"],
-        "group": "patient",
-    }
-    one = Table(**together).load().private_digest()
-    whole.write_text("\n".join([f"{HEAD},which", *lines[::-1], ""]))
-    assert set(same) == {digest()}
-    assert Table(**together).load().private_digest() == one
-    assert digest(private=[PRIVATE[0].replace("1000", "999"), *PRIVATE[1:]]) != digest()
-    assert digest(private=PRIVATE[:2]) != digest()
+def test_the_private_digest_does_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
+    parts = {"private": PRIVATE, "public": PUBLIC, "test": TEST}
+    lines = [f"{row},{split}" for split, rows in parts.items() for row in rows]
+    path = tmp_path / "whole.csv"
+    digests = set()
+    for ordered in (lines, lines[::-1]):
+        table = Table(
+            path=write_lines(path, f"{HEAD},which", ordered),
+            split="which",
+            labels=("flu", "cough"),
+            group="patient",
+        )
+        digests.add(table.load().private_digest())
+    assert len(digests) == 1
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "arrow", "csv.gz"])
@@ -201,29 +229,34 @@ def test_other_formats_give_the_same(write: Write, tmp_path: Path, ending: str) 
         with ipc.new_stream(path, table.schema) as file:
             file.write_table(table)
 
-    settings = write()
-    wanted = Table(**settings).load()
-    written = {"parquet": parquet.write_table, "feather": feather.write_feather}
+    table = write()
+    expected = table.load()
+    writers = {"parquet": parquet.write_table, "feather": feather.write_feather}
     words = dict.fromkeys(("flu", "cough"), pa.string())
     options = csv.ConvertOptions(
         column_types=words, null_values=["", "NA"], strings_can_be_null=True
     )
-    for name in ("private", "public", "test"):
-        path = tmp_path / f"{name}.{ending}"
-        if ending == "csv.gz":
-            path.write_bytes(gzip.compress(Path(settings[name]).read_bytes()))
-        else:
-            table = csv.read_csv(settings[name], convert_options=options)
-            written.get(ending, stream)(table, path)
-        settings[name] = str(path)
-    found = Table(**settings).load()
     for split in ("private", "public", "test"):
-        assert np.allclose(getattr(found, split).inputs, getattr(wanted, split).inputs)
-        assert np.array_equal(getattr(found, split).labels, getattr(wanted, split).labels)
+        source = tmp_path / f"{split}.csv"
+        path = tmp_path / f"{split}.{ending}"
+        if ending == "csv.gz":
+            path.write_bytes(gzip.compress(source.read_bytes()))
+        else:
+            cells = csv.read_csv(source, convert_options=options)
+            writers.get(ending, stream)(cells, path)
+    dataset = replace(
+        table,
+        private=str(tmp_path / f"private.{ending}"),
+        public=str(tmp_path / f"public.{ending}"),
+        test=str(tmp_path / f"test.{ending}"),
+    ).load()
+    for split in ("private", "public", "test"):
+        assert np.allclose(getattr(dataset, split).inputs, getattr(expected, split).inputs)
+        assert np.array_equal(getattr(dataset, split).labels, getattr(expected, split).labels)
 
 
 def test_one_file_with_a_column_of_splits(write: Write, tmp_path: Path) -> None:
-    wanted = Table(**write()).load()
+    expected = write().load()
     rows = [
         f"{split},{row}"
         for split, rows in (("public", PUBLIC), ("test", TEST), ("private", PRIVATE))
@@ -231,10 +264,11 @@ def test_one_file_with_a_column_of_splits(write: Write, tmp_path: Path) -> None:
     ]
     path = tmp_path / "all.csv"
     path.write_text("\n".join([f"part,{HEAD}", *rows]))
-    found = Table(path=str(path), split="part", labels=("flu", "cough"), group="patient").load()
-    assert found.preprocessing == wanted.preprocessing
-    assert np.array_equal(found.private.inputs, wanted.private.inputs)
-    assert sorted(found.published_ids.tolist()) == [0, 1, 2, 3]
+    table = Table(path=str(path), split="part", labels=("flu", "cough"), group="patient")
+    dataset = table.load()
+    assert dataset.preprocessing == expected.preprocessing
+    assert np.array_equal(dataset.private.inputs, expected.private.inputs)
+    assert sorted(dataset.published_ids.tolist()) == [0, 1, 2, 3]
 
 
 REMARKS = [f"p{i},2025-01-01,1,F,remark {i},0,1" for i in range(300)]
@@ -402,11 +436,11 @@ def private(row: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_is_wrong_is_one_line_and_no_cell(
+def test_a_fault_is_one_line_that_shows_no_cell(
     write: Write, rows: Any, changes: dict[str, Any], refusal: Refusal
 ) -> None:
     with refusal as caught:
-        Table(**write(**rows) | changes).load()
+        replace(write(**rows), **changes).load()
     assert "Secret" not in str(caught.value)
 
 
@@ -445,41 +479,41 @@ WORDS = "columns: {{age: {{kind: category, categories: {}, missing: {}}}}}"
         ),
     ],
 )
-def test_a_schema_that_was_changed_for_the_worse_is_one_line(
-    write: Write, tmp_path: Path, text: str, line: str
-) -> None:
+def test_a_damaged_schema_is_one_line(write: Write, tmp_path: Path, text: str, line: str) -> None:
     (tmp_path / "schema.yaml").write_text(text)
     with pytest.raises(InvalidValue, match=rf"^data\.schema=\S+?{line}$"):
-        Table(**write(), schema=str(tmp_path / "schema.yaml")).load()
+        replace(write(), schema=str(tmp_path / "schema.yaml")).load()
 
 
-def test_a_schema_from_a_file_is_the_same_and_a_kind_may_be_changed_there(
-    write: Write, tmp_path: Path
-) -> None:
-    table = Table(**write())
+def test_a_schema_from_a_file_is_the_public_schema(write: Write, tmp_path: Path) -> None:
+    table = write()
     path = tmp_path / "schema.yaml"
     table.public_schema().write(path)
-    again = Table(**write(), schema=str(path)).load()
-    assert again.preprocessing == table.load().preprocessing
-    assert TableSchema.read(again.preprocessing.plain(), name="x") == again.preprocessing  # type: ignore[union-attr]
+    dataset = replace(table, schema=str(path)).load()
+    assert dataset.preprocessing == table.load().preprocessing
+    assert isinstance(dataset.preprocessing, TableSchema)
+    assert TableSchema.read(dataset.preprocessing.plain(), name="x") == dataset.preprocessing
+
+
+def test_the_kind_of_a_column_may_be_changed_in_the_file(write: Write, tmp_path: Path) -> None:
+    table = write()
+    path = tmp_path / "schema.yaml"
+    table.public_schema().write(path)
     text = path.read_text()
-    begin = text.index("  age:")
-    end = text.index("  sex:")
-    path.write_text(
-        text[:begin]
-        + "  age: {kind: category, categories: ['20', '40'], missing: false}\n"
-        + text[end:]
-    )
-    dataset = Table(**write(), schema=str(path)).load()
-    columns = [
-        dataset.preprocessing.feature_names.index(f"age={each}") for each in ("20", "40", "other")
-    ]  # type: ignore[union-attr]
+    before_age = text[: text.index("  age:")]
+    behind_age = text[text.index("  sex:") :]
+    age = "  age: {kind: category, categories: ['20', '40'], missing: false}\n"
+    path.write_text(before_age + age + behind_age)
+    dataset = replace(table, schema=str(path)).load()
+    assert isinstance(dataset.preprocessing, TableSchema)
+    names = dataset.preprocessing.feature_names
+    columns = [names.index("age=20"), names.index("age=40"), names.index("age=other")]
     assert dataset.private.inputs[:, columns].tolist() == [[0, 0, 1], [0, 0, 1], [0, 1, 0]]
 
 
 def test_a_frame_has_the_columns_again(write: Write) -> None:
     pandas = pytest.importorskip("pandas")
-    dataset = Table(**write()).load()
+    dataset = write().load()
     assert isinstance(dataset.preprocessing, TableSchema)
     frame = dataset.preprocessing.frame(dataset.private.inputs)
     assert frame.columns.tolist() == ["seen", "age", "sex", "note"]
@@ -494,110 +528,140 @@ def test_a_frame_has_the_columns_again(write: Write) -> None:
     assert np.allclose(again[:, 1:], dataset.private.inputs[:, 1:], atol=1e-6)
 
 
-def test_public_records_need_no_labels(write: Write, tmp_path: Path) -> None:
-    """Neither the columns nor, where there are any, what stands in them; a label alone is a mistake."""
-    known = Table(**write()).load()
-    settings = write(public=[row.rsplit(",", 2)[0] + ",," for row in PUBLIC])
-    emptied = Table(**settings).load()
-    lines = [HEAD.rsplit(",", 2)[0], *(row.rsplit(",", 2)[0] for row in PUBLIC)]
-    (tmp_path / "public.csv").write_text("\n".join(lines))
-    bare = Table(**settings).load()
-    assert (
-        not Table(**settings | {"group": None, "drop": ["patient"], "missing": ["?"]})
-        .load()
-        .public_labeled
-    )
-    for dataset in (emptied, bare):
-        assert not dataset.public_labeled
-        assert not dataset.public.labels.any()
-        assert np.array_equal(dataset.public.inputs, known.public.inputs)
-        assert np.array_equal(dataset.private.labels, known.private.labels)
-    assert known.public_labeled
-    (tmp_path / "public.csv").write_text(
-        "\n".join([f"{lines[0]},flu", *(f"{row},1" for row in lines[1:])])
-    )
+PUBLIC_WITHOUT_LABELS = [row.rsplit(",", 2)[0] for row in PUBLIC]
+
+
+def without_labels(table: Table, path: Path) -> Table:
+    """Writes a public file without columns of labels."""
+    head = HEAD.rsplit(",", 2)[0]
+    return replace(table, public=write_lines(path, head, PUBLIC_WITHOUT_LABELS))
+
+
+@pytest.mark.parametrize("has_columns", [True, False])
+def test_public_records_need_no_labels(write: Write, tmp_path: Path, has_columns: bool) -> None:
+    labeled = write().load()
+    table = write(public=[f"{row},," for row in PUBLIC_WITHOUT_LABELS])
+    if not has_columns:
+        table = without_labels(table, tmp_path / "bare.csv")
+    dataset = table.load()
+    assert labeled.public_labeled
+    assert not dataset.public_labeled
+    assert not dataset.public.labels.any()
+    assert np.array_equal(dataset.public.inputs, labeled.public.inputs)
+    assert np.array_equal(dataset.private.labels, labeled.private.labels)
+
+
+def test_words_for_missing_cells_need_no_public_labels(write: Write, tmp_path: Path) -> None:
+    table = without_labels(write(), tmp_path / "bare.csv")
+    dataset = replace(table, group=None, drop=("patient",), missing=("?",)).load()
+    assert not dataset.public_labeled
+
+
+def test_one_public_label_alone_is_a_mistake(write: Write, tmp_path: Path) -> None:
+    head = HEAD.rsplit(",", 1)[0]
+    rows = [f"{row},1" for row in PUBLIC_WITHOUT_LABELS]
+    table = replace(write(), public=write_lines(tmp_path / "flu.csv", head, rows))
     with refused("data.labels", "cough"):
-        Table(**settings).load()
+        table.load()
 
 
 FOREIGN = "age;town;ill;well"
 FOREIGN_ROWS = {
     "private": ["20.5;Aachen, Stadt;yes;No", "31;Bonn;no;YES", "40.25;Bonn;TRUE;false"],
     "public": ["20.5;Bonn;1;0", "50.5;Aachen, Stadt;0;1", "30;Bonn;0;1"],
-    "test": ["25.5;Bonn;y;0"],
+    "test": ["25.5;Bonn;1;0"],
 }
 
 
-def written(
-    folder: Path, *, comma: bool = False, encoding: str = "utf-8", **rows: list[str]
-) -> dict[str, Any]:
-    """Three files and their settings."""
-    settings: dict[str, Any] = {"labels": ["ill", "well"]}
-    for name, lines in {**FOREIGN_ROWS, "test": ["25.5;Bonn;1;0"], **rows}.items():
+def write_foreign(
+    folder: Path,
+    *,
+    has_comma: bool = False,
+    encoding: str = "utf-8",
+    private: list[str] = FOREIGN_ROWS["private"],
+    public: list[str] = FOREIGN_ROWS["public"],
+    test: list[str] = FOREIGN_ROWS["test"],
+) -> Table:
+    """Writes three files with semicolons, and returns their reader."""
+    paths = {}
+    for split, lines in {"private": private, "public": public, "test": test}.items():
         text = "\n".join([FOREIGN, *lines, ""])
-        (folder / f"{name}.csv").write_text(
-            text.replace(".", ",") if comma else text, encoding=encoding
-        )
-        settings[name] = str(folder / f"{name}.csv")
-    return settings
+        path = folder / f"{split}.csv"
+        path.write_text(text.replace(".", ",") if has_comma else text, encoding=encoding)
+        paths[split] = str(path)
+    return Table(
+        private=paths["private"],
+        public=paths["public"],
+        test=paths["test"],
+        labels=("ill", "well"),
+    )
 
 
-def test_yes_and_no_are_labels_and_a_decimal_comma_is_read_where_a_setting_says_so(
-    tmp_path: Path,
-) -> None:
-    wanted = Table(**written(tmp_path)).load()
-    assert wanted.private.labels.tolist() == [[True, False], [False, True], [True, False]]
+def test_yes_and_no_are_labels(tmp_path: Path) -> None:
+    labels = write_foreign(tmp_path).load().private.labels
+    assert labels.tolist() == [[True, False], [False, True], [True, False]]
     with refused("data.test.ill", rule="yes and no"):
-        Table(**written(tmp_path, test=FOREIGN_ROWS["test"])).load()
-    settings = written(tmp_path, comma=True)
-    found = Table(**settings, decimal="comma").load()
-    assert np.array_equal(found.private.inputs, wanted.private.inputs)
-    assert found.preprocessing == wanted.preprocessing  # "Aachen, Stadt" is no number and stays
-    for name in ("data.private", "data"):
-        with refused("data.decimal" if name == "data.private" else "decimal", ","):
-            TableFile(tmp_path / "test.csv", name, decimal=",")
-    mixed = written(tmp_path, private=[row.replace(".", ",") for row in FOREIGN_ROWS["private"]])
+        write_foreign(tmp_path, test=["25.5;Bonn;y;0"]).load()
+
+
+def test_a_decimal_comma_is_read_where_a_setting_names_it(tmp_path: Path) -> None:
+    expected = write_foreign(tmp_path).load()
+    dataset = replace(write_foreign(tmp_path, has_comma=True), decimal="comma").load()
+    assert np.array_equal(dataset.private.inputs, expected.private.inputs)
+    assert dataset.preprocessing == expected.preprocessing  # "Aachen, Stadt" is no number
+    private = [row.replace(".", ",") for row in FOREIGN_ROWS["private"]]
     with refused("data.private.age", rule="numbers", hint="other numbers need data.decimal=comma,"):
-        Table(**mixed).load()
+        write_foreign(tmp_path, private=private).load()
+
+
+@pytest.mark.parametrize(
+    ("file", "setting"), [("data.private", "data.decimal"), ("data", "decimal")]
+)
+def test_a_decimal_mark_is_named_by_a_word(tmp_path: Path, file: str, setting: str) -> None:
+    with refused(setting, ","):
+        TableFile(tmp_path / "test.csv", file, decimal=",")
 
 
 @pytest.mark.parametrize(
     ("encoding", "mark"), [("utf-16", ""), ("latin-1", ""), ("utf-8", "\ufeff")]
 )
 def test_encodings_are_named_and_read(tmp_path: Path, encoding: str, mark: str) -> None:
-    wanted = Table(**written(tmp_path)).load()
     public = [row.replace("Bonn", "K\u00f6ln") for row in FOREIGN_ROWS["public"]]
-    settings = written(tmp_path, encoding=encoding, public=public)
-    for name in FOREIGN_ROWS:
-        path = Path(settings[name])
+    table = write_foreign(tmp_path, encoding=encoding, public=public)
+    for split in FOREIGN_ROWS:
+        path = tmp_path / f"{split}.csv"
         path.write_text(mark + path.read_text(encoding=encoding), encoding=encoding)
-    assert len(Table(**settings, encoding=encoding).load().private) == len(wanted.private)
-    if encoding == "latin-1":
-        line = (
-            r"expected text in utf-8; name its encoding: (data\.)?encoding=latin-1 or utf-16, say"
-        )
-        for read in (
-            Table(**settings).load,
-            lambda: list(TableFile(tmp_path / "public.csv", "data").batches()),
-        ):
-            with pytest.raises(InvalidValue, match=line):
-                read()
+    dataset = replace(table, encoding=encoding).load()
+    assert len(dataset.private) == len(FOREIGN_ROWS["private"])
 
 
-def test_one_file_for_two_splits_and_a_label_in_other_letters_are_refused_and_numbers_of_records_told(
+def test_text_in_another_encoding_is_refused_with_a_setting(tmp_path: Path) -> None:
+    public = [row.replace("Bonn", "K\u00f6ln") for row in FOREIGN_ROWS["public"]]
+    table = write_foreign(tmp_path, encoding="latin-1", public=public)
+    line = r"expected text in utf-8; name its encoding: (data\.)?encoding=latin-1 or utf-16, say"
+    with pytest.raises(InvalidValue, match=line):
+        table.load()
+    with pytest.raises(InvalidValue, match=line):
+        list(TableFile(tmp_path / "public.csv", "data").batches())
+
+
+def test_one_file_for_two_splits_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = written(tmp_path)
     monkeypatch.chdir(tmp_path)
     with refused("data.public", "private.csv"):
-        Table(**settings | {"public": "private.csv"}).load()
+        replace(write_foreign(tmp_path), public="private.csv").load()
+
+
+def test_a_label_in_other_letters_is_refused(tmp_path: Path) -> None:
     with refused("data.labels", "Ill"):
-        Table(**settings | {"labels": ["Ill"]}).public_schema()
+        replace(write_foreign(tmp_path), labels=("Ill",)).public_schema()
+
+
+def test_another_number_in_each_row_is_remarked_on(tmp_path: Path) -> None:
     rows = [f"{7000 + row},{row % 9},{row / 2},{'ab'[row % 2]},{row % 2}" for row in range(40)]
-    (tmp_path / "public.csv").write_text("\n".join(["contract,age,price,sex,ill", *rows]))
-    (line,) = Table(
-        public=str(tmp_path / "public.csv"), labels=("ill",), group="sex"
-    ).public_remarks()
+    public = write_lines(tmp_path / "public.csv", "contract,age,price,sex,ill", rows)
+    (line,) = Table(public=public, labels=("ill",), group="sex").public_remarks()
     assert line.startswith(
         "contract: another number in each row; if it is the number of a record, data.id=contract "
     )
@@ -606,29 +670,36 @@ def test_one_file_for_two_splits_and_a_label_in_other_letters_are_refused_and_nu
 def test_a_large_table_is_the_same_from_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = Table(**written(tmp_path))
-    held = table.load()
+    table = write_foreign(tmp_path)
+    in_memory = table.load()
     monkeypatch.setattr("pate.data.table.rows.Spilled", partial(Spilled, 0))
     mapped = table.load()
     assert isinstance(mapped.private.inputs, np.memmap)
-    assert mapped.digest() == held.digest()
+    assert mapped.digest() == in_memory.digest()
 
 
-def test_a_column_of_budgets_is_no_feature_and_one_class_a_group(write: Write) -> None:
+def test_a_column_of_budgets_has_one_class_for_each_group(write: Write) -> None:
     lines = [f"{line},{word}" for line, word in zip(PRIVATE, ("1", "1.0", "4"), strict=True)]
-    settings = write()
-    Path(settings["private"]).write_text("\n".join([f"{HEAD},agreed", *lines, ""]))
-    dataset = Table(**settings, budget="agreed").load()
+    table = replace(write(), budget="agreed")
+    private = Path(str(table.private))
+    write_lines(private, f"{HEAD},agreed", lines)
+    dataset = table.load()
     assert dataset.budgets is not None and dataset.budgets.tolist() == ["1", "1", "4"]
-    assert dataset.digest() != Table(**write()).load().digest()
     agreed = "one value of the column patient, with all its rows, within its budget class"
     assert dataset.privacy_unit == PrivacyUnit(agreed, ("patient",))
     several = [f"{line}{number}" for number, line in enumerate(lines)]
-    Path(settings["private"]).write_text("\n".join([f"{HEAD},agreed", *several, ""]))
+    write_lines(private, f"{HEAD},agreed", several)
     with refused("data.budget", rule="class in all"):
-        Table(**settings, budget="agreed").load()
+        reread(table)
     with refused("data.budget", "agreed"):
-        Table(**settings | {"group": ["patient", "note"]}, budget="agreed")
+        replace(table, group=("patient", "note"))
+
+
+def test_budgets_are_part_of_the_digest_of_the_data(write: Write) -> None:
+    table = write()
+    digest = table.load().digest()
+    write_lines(Path(str(table.private)), f"{HEAD},agreed", [f"{row},1" for row in PRIVATE])
+    assert reread(replace(table, budget="agreed")).digest() != digest
 
 
 def test_rows_of_several_owners_are_linked_or_count_less(write: Write) -> None:
@@ -640,8 +711,7 @@ def test_rows_of_several_owners_are_linked_or_count_less(write: Write) -> None:
         "q3,,40,M,d3,1,0",
     ]
     test = ["t1,2025-01-04,30,F,t,1,0"]
-    settings = write(private=rows, test=test) | {"group": ["patient", "note"]}
-    dataset = Table(**settings).load()
+    dataset = replace(write(private=rows, test=test), group=("patient", "note")).load()
     assert dataset.private.group_ids.tolist()[::2] == [0, 1] and dataset.private.num_groups == 2
     assert dataset.weights is None and any(
         "who belongs with whom is taken as public" in line for line in dataset.notes
@@ -650,7 +720,7 @@ def test_rows_of_several_owners_are_linked_or_count_less(write: Write) -> None:
     square = [
         f"q{i},2025-01-02,20,F,d{j},1,1" for i in range(8) for j in range(8) if (i - j) % 8 < 2
     ]
-    counted = Table(**write(private=square, test=test) | {"group": ["patient", "note"]}).load()
+    counted = replace(write(private=square, test=test), group=("patient", "note")).load()
     assert counted.weights is not None and counted.private.num_groups == 16
     owners = "one value of the column patient, or one of the column note, with all its rows"
     for either in (dataset, counted):
@@ -659,22 +729,33 @@ def test_rows_of_several_owners_are_linked_or_count_less(write: Write) -> None:
     # each patient and each doctor has two rows
     np.testing.assert_allclose(counted.weights, 0.5, rtol=1e-5)
     with refused("data.group", "note"):
-        Table(**write() | {"group": ["patient", "note"]}).load()
+        replace(write(), group=("patient", "note")).load()
 
 
 PEOPLE = ["A-1001,20,F,0", "A-1002,30,M,1", "A-1003,40,F,1", "A-1004,25,M,0"]
 
 
-def of_patients(
-    folder: Path, *, head: str = "mrn,age,sex,flu", rows: Mapping[str, list[str]] | None = None
-) -> Any:
-    """Three files of patients, who have a number, and their settings without a group."""
-    settings: dict[str, Any] = {"labels": ["flu"]}
-    for place, split in enumerate(("private", "public", "test")):
-        lines = (rows or {}).get(split) or [row.replace("A-1", f"A-{place}") for row in PEOPLE]
-        settings[split] = str(folder / f"{split}.csv")
-        Path(settings[split]).write_text("\n".join([head, *lines, ""]))
-    return settings
+def write_patients(
+    folder: Path,
+    *,
+    head: str = "mrn,age,sex,flu",
+    private: list[str] | None = None,
+    public: list[str] | None = None,
+    test: list[str] | None = None,
+) -> Table:
+    """Writes three files of patients, who have a number, and returns their reader, without a group."""
+    paths = {}
+    for place, (split, rows) in enumerate(
+        {"private": private, "public": public, "test": test}.items()
+    ):
+        lines = rows or [row.replace("A-1", f"A-{place}") for row in PEOPLE]
+        paths[split] = write_lines(folder / f"{split}.csv", head, lines)
+    return Table(
+        private=paths["private"],
+        public=paths["public"],
+        test=paths["test"],
+        labels=("flu",) if head.endswith("flu") else ("1",),
+    )
 
 
 GROUP_FIRST = (
@@ -683,59 +764,76 @@ GROUP_FIRST = (
 )
 
 
-def test_what_may_be_a_person_is_offered_as_the_group_before_it_is_left_out(tmp_path: Path) -> None:
-    """By a schema that does not list it, as a column of words, and where one file alone has it."""
-    settings = of_patients(tmp_path)
-    Table(public=settings["public"], labels=("flu",), group="mrn").public_schema().write(
-        tmp_path / "s.yaml"
-    )
-    line = f"data.schema={tmp_path}/s.yaml: expected no other column in data.public than it lists, and there is mrn; "
+def test_a_column_that_a_schema_lacks_is_offered_as_the_group_first(tmp_path: Path) -> None:
+    table = write_patients(tmp_path)
+    path = tmp_path / "s.yaml"
+    Table(public=table.public, labels=("flu",), group="mrn").public_schema().write(path)
+    line = f"data.schema={path}: expected no other column in data.public than it lists, and there is mrn; "
     with pytest.raises(InvalidValue, match=rf"^{re.escape(line + GROUP_FIRST)} protected$"):
-        Table(**settings, schema=str(tmp_path / "s.yaml")).load()
-    many = [f"B-{number:04},{number % 60},F,{number % 2}" for number in range(120)]
-    with pytest.raises(
-        InvalidValue, match=rf"^data\.public\.mrn: expected numbers.*; {re.escape(GROUP_FIRST)}"
-    ):
-        Table(**of_patients(tmp_path, rows={"public": many})).load()
+        replace(table, schema=str(path)).load()
+
+
+def test_a_column_of_words_is_offered_as_the_group_first(tmp_path: Path) -> None:
+    people = [f"B-{number:04},{number % 60},F,{number % 2}" for number in range(120)]
+    line = rf"^data\.public\.mrn: expected numbers.*; {re.escape(GROUP_FIRST)}"
+    with pytest.raises(InvalidValue, match=line):
+        write_patients(tmp_path, public=people).load()
+
+
+def test_a_column_that_a_file_lacks_is_offered_as_the_group_first(tmp_path: Path) -> None:
+    table = write_patients(tmp_path)
     (tmp_path / "public.csv").write_text("age,sex,flu\n20,F,0\n30,M,1\n")
-    with pytest.raises(
-        InvalidValue, match=rf"^data\.private\.mrn: .*public lacks it; {re.escape(GROUP_FIRST)}"
-    ):
-        Table(**settings).load()
+    line = rf"^data\.private\.mrn: .*public lacks it; {re.escape(GROUP_FIRST)}"
+    with pytest.raises(InvalidValue, match=line):
+        table.load()
     with refused("data.group", "mrn", "each person there"):
-        Table(**settings, group="mrn").load()
+        replace(table, group="mrn").load()
     with refused("data.private.mrn", rule="where data.group=sex says whose a row is"):
-        Table(**settings | {"group": "sex"}).load()
+        replace(table, group="sex").load()
 
 
-def test_the_number_of_a_person_in_each_row_is_told_group_first(tmp_path: Path) -> None:
-    rows = {"public": [f"{7000 + number},{number % 9},F,{number % 2}" for number in range(40)]}
-    settings = of_patients(tmp_path, rows=rows)
-    line, _ = Table(public=settings["public"], labels=("flu",)).public_remarks()
-    told = (
-        "mrn: another number in each row; data.group=mrn if it is that of a "
-        "person; if it is the number of a record, "
+def test_a_remark_on_numbers_of_persons_names_the_group_first(tmp_path: Path) -> None:
+    public = [f"{7000 + number},{number % 9},F,{number % 2}" for number in range(40)]
+    table = write_patients(tmp_path, public=public)
+    line, _ = Table(public=table.public, labels=("flu",)).public_remarks()
+    assert line == (
+        "mrn: another number in each row; data.group=mrn if it is that of a person; if it is the number of "
+        "a record, data.id=mrn or 'data.drop=[mrn]' takes it from the features"
     )
-    assert line == f"{told}data.id=mrn or 'data.drop=[mrn]' takes it from the features"
 
 
-def test_columns_whose_names_are_numbers_are_named_by_numbers(tmp_path: Path) -> None:
-    """Hydra makes whole numbers of 0, 2019 and -9; labels, group, columns that are dropped and missing cells alike."""
-    rows = {
-        split: [f"{place}{row},{row},-9,0" for row in range(4)]
-        for place, split in enumerate(("private", "public"))
-    }
-    settings = of_patients(tmp_path, head="2019,0,7,1", rows=rows | {"test": ["90,1,3,1"]})
-    named = settings | {"labels": [1], "group": 2019, "drop": [7]}
-    dataset = Table(**named).load()
+@pytest.fixture
+def numbered_columns(tmp_path: Path) -> Table:
+    """A reader whose settings name columns by whole numbers, as Hydra makes of 0, 2019 and -9."""
+    table = write_patients(
+        tmp_path,
+        head="2019,0,7,1",
+        private=[f"0{row},{row},-9,0" for row in range(4)],
+        public=[f"1{row},{row},-9,0" for row in range(4)],
+        test=["90,1,3,1"],
+    )
+    numbers: Any = {"labels": [1], "group": 2019, "drop": [7]}
+    return replace(table, **numbers)
+
+
+def test_columns_may_be_named_by_whole_numbers(numbered_columns: Table) -> None:
+    dataset = numbered_columns.load()
     assert dataset.label_names == ("1",)
-    assert dataset.preprocessing.names == ("0",)  # type: ignore[union-attr]
+    assert isinstance(dataset.preprocessing, TableSchema)
+    assert dataset.preprocessing.names == ("0",)
     assert dataset.private.num_groups == 4
+
+
+def test_words_for_missing_cells_may_be_whole_numbers(numbered_columns: Table) -> None:
+    missing: Any = [-9]
     with refused("data.public.7", rule="a value in"):
-        Table(**named | {"drop": [], "missing": [-9]}).load()
-    for label in (1.0, None, True):
-        with refused("data.labels", ANY, "a list of"):
-            Table(**named | {"labels": [label]})
+        replace(numbered_columns, drop=(), missing=missing).load()
+
+
+@pytest.mark.parametrize("label", [1.0, None, True])
+def test_other_values_name_no_column(numbered_columns: Table, label: Any) -> None:
+    with refused("data.labels", ANY, "a list of"):
+        replace(numbered_columns, labels=(label,))
 
 
 def test_names_are_compared_a_few_times_for_each_column(tmp_path: Path) -> None:
@@ -753,68 +851,87 @@ def test_names_are_compared_a_few_times_for_each_column(tmp_path: Path) -> None:
     names = [Counted(f"gene{number}") for number in range(2000)]
     require_columns("data", names, [str(name) for name in names])
     assert compared < 10 * len(names)
-    file = TableFile(Path(of_patients(tmp_path)["public"]), "data")
+    file = TableFile(Path(str(write_patients(tmp_path).public)), "data")
     assert file.names is file.names  # is read once, not for each column
 
 
-def schema_of(folder: Path, settings: dict[str, Any], **said: Any) -> str:
-    """Writes a schema's file with settings, of the public file of others."""
-    table = Table(public=settings["public"], labels=("flu",), group="mrn", drop=("sex",))
-    table.public_schema().write(folder / "schema.yaml", TableSettings(**said))
-    return str(folder / "schema.yaml")
+SETTINGS = TableSettings(labels=("flu",), group="mrn", drop=("sex",))
 
 
-def test_settings_that_a_schema_holds_need_not_be_said_again(tmp_path: Path) -> None:
-    settings = of_patients(tmp_path)
-    said = {"labels": ("flu",), "group": "mrn", "drop": ("sex",), "encoding": "cp1252"}
-    path = schema_of(tmp_path, settings, **said)
-    files = {split: settings[split] for split in ("private", "public", "test")}
-    dataset = Table(**files, schema=path).load()
-    wanted = Table(**files, labels=("flu",), group="mrn", drop=("sex",), schema=path).load()
-    assert dataset.digest() == wanted.digest()
+def with_schema(table: Table, settings: TableSettings | None = None) -> Table:
+    """Writes a schema's file with settings; returns the reader of that file, which sets nothing itself."""
+    path = Path(str(table.public)).with_name("schema.yaml")
+    fitted = Table(public=table.public, labels=("flu",), group="mrn", drop=("sex",))
+    fitted.public_schema().write(path, settings)
+    return replace(table, labels=(), schema=str(path))
+
+
+def test_settings_that_a_schema_holds_need_not_be_set_again(tmp_path: Path) -> None:
+    table = write_patients(tmp_path)
+    completed = with_schema(table, SETTINGS)
+    dataset = completed.load()
+    expected = replace(completed, labels=("flu",), group="mrn", drop=("sex",)).load()
+    assert dataset.digest() == expected.digest()
     people = frozenset(
         f"{letter}-0{number:03}".encode() for number in range(1, 5) for letter in "Aa"
     )
-    assert dataset.owners == wanted.owners == {"group": people}
-    assert dataset.preprocessing.names == ("age",)  # type: ignore[union-attr]
-    assert "settings" not in dataset.preprocessing.plain()  # type: ignore[union-attr]
-    Table(**files, schema=path).require_settings()
-    assert load_settings(path) == TableSettings(**said)
-    (tmp_path / "private.csv").write_bytes("mrn,age,sex,flu\nJosé,30,F,1\n".encode("cp1252"))
-    assert Table(**files, schema=path).load().owners == {
-        "group": frozenset({"José".encode(), "josé".encode()})
-    }
-    assert Table(private=files["private"], schema=path).private_records().label_names == ("flu",)
+    assert dataset.owners == expected.owners == {"group": people}
+    assert isinstance(dataset.preprocessing, TableSchema)
+    assert dataset.preprocessing.names == ("age",)
+    completed.require_settings()
 
 
-def test_settings_that_are_said_come_before_those_of_a_schema(tmp_path: Path) -> None:
-    settings = of_patients(
-        tmp_path, head="mrn,age,sex,flu", rows={"private": ["A-9,30,F,1", "A-9,31,M,0"]}
-    )
-    path = schema_of(tmp_path, settings, labels=("flu",), group="mrn", drop=("sex",))
-    files = {split: settings[split] for split in ("private", "public", "test")}
-    assert Table(**files, schema=path).load().private.num_groups == 1
+def test_settings_of_a_schema_are_not_published(tmp_path: Path) -> None:
+    completed = with_schema(write_patients(tmp_path), SETTINGS)
+    assert load_settings(str(completed.schema)) == SETTINGS
+    published = completed.load().preprocessing
+    assert isinstance(published, TableSchema)
+    assert "settings" not in published.plain()
+
+
+def test_a_schema_holds_an_encoding(tmp_path: Path) -> None:
+    completed = with_schema(write_patients(tmp_path), replace(SETTINGS, encoding="cp1252"))
+    (tmp_path / "private.csv").write_bytes("mrn,age,sex,flu\nJos\u00e9,30,F,1\n".encode("cp1252"))
+    names = frozenset({"Jos\u00e9".encode(), "jos\u00e9".encode()})
+    assert completed.load().owners == {"group": names}
+
+
+def test_a_holder_needs_a_private_file_and_a_schema(tmp_path: Path) -> None:
+    completed = with_schema(write_patients(tmp_path), SETTINGS)
+    holder = Table(private=completed.private, schema=completed.schema)
+    assert holder.private_records().label_names == ("flu",)
+
+
+def test_settings_of_a_run_come_before_those_of_a_schema(tmp_path: Path) -> None:
+    table = write_patients(tmp_path, private=["A-9,30,F,1", "A-9,31,M,0"])
+    completed = with_schema(table, SETTINGS)
+    assert completed.load().private.num_groups == 1
     other = "and there is mrn; 'data.drop=[mrn]' leaves it out, where data.group=age says whose a row is"
     with pytest.raises(InvalidValue, match=re.escape(other)):
-        Table(**files, schema=path, group="age").load()
+        replace(completed, group="age").load()
     with refused("data.drop", "mrn"):
-        Table(**files, schema=path, drop=("mrn",)).load()
+        replace(completed, drop=("mrn",)).load()
 
 
-def test_a_schema_without_settings_or_with_strange_ones(tmp_path: Path) -> None:
-    settings = of_patients(tmp_path)
-    path = schema_of(tmp_path, settings)
-    files = {split: settings[split] for split in ("private", "public", "test")}
-    assert "settings" not in Path(path).read_text().replace("`settings`", "")
+def test_a_schema_may_hold_no_settings(tmp_path: Path) -> None:
+    completed = with_schema(write_patients(tmp_path))
+    assert "settings" not in Path(str(completed.schema)).read_text().replace("`settings`", "")
     with refused("data.labels", "[]", "columns that"):
-        Table(**files, schema=path).load()
-    text = Path(path).read_text()
-    Path(path).write_text(text.replace("columns:", "settings: {groups: mrn}\ncolumns:"))
-    with pytest.raises(
-        InvalidValue,
-        match=r"^data\.schema=\S+\.settings\.groups=mrn: expected settings of pate-schema",
-    ):
-        Table(**files, schema=path).load()
-    Path(path).write_text(text.replace("columns:", "settings: {labels: flu}\ncolumns:"))
+        completed.load()
+
+
+def test_an_unknown_setting_in_a_schema_is_refused(tmp_path: Path) -> None:
+    completed = with_schema(write_patients(tmp_path))
+    path = Path(str(completed.schema))
+    path.write_text(path.read_text().replace("columns:", "settings: {groups: mrn}\ncolumns:"))
+    line = r"^data\.schema=\S+\.settings\.groups=mrn: expected settings of pate-schema"
+    with pytest.raises(InvalidValue, match=line):
+        completed.load()
+
+
+def test_labels_in_a_schema_are_a_list(tmp_path: Path) -> None:
+    completed = with_schema(write_patients(tmp_path))
+    path = Path(str(completed.schema))
+    path.write_text(path.read_text().replace("columns:", "settings: {labels: flu}\ncolumns:"))
     with refused("data.labels", "flu"):
-        Table(**files, schema=path).load()
+        completed.load()
