@@ -4,9 +4,15 @@ from pate.extras import require_extra
 
 require_extra(__name__, "train")
 
-from pate.classifier.classifier import DoubtfulPlan, PATEClassifier, SeededNoise, UngroupedFit
-from pate.classifier.past_fits import RepeatedRelease
-from pate.classifier.samples import PublicGroups, SharedRows
+from pate.classifier.classifier import PATEClassifier
+from pate.classifier.fit_warnings import (
+    DoubtfulPlan,
+    PublicGroups,
+    RepeatedRelease,
+    SeededNoise,
+    SharedRows,
+    UngroupedFit,
+)
 
 __all__ = [
     "DoubtfulPlan",

@@ -1,4 +1,4 @@
-"""PATE as a scikit-learn estimator: `fit` has the numbered steps of `pate.run.train.train`, in memory."""
+"""PATE as a scikit-learn estimator; `fit` has the numbered steps of `pate.run.train.train`, in memory."""
 
 import os
 import sys
@@ -31,10 +31,20 @@ from pate.accounting import (
 from pate.accounting.ledger_entry import ChargeNote
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.aggregators import Aggregator, MemoryRecord, Release
-from pate.classifier import samples
 from pate.classifier.ensemble import EstimatorLearner, shown_error, train_and_vote
+from pate.classifier.fit_warnings import DoubtfulPlan, SeededNoise, UngroupedFit
+from pate.classifier.inputs import (
+    dense,
+    is_frame,
+    numbers_of,
+    require_frames,
+    require_readable,
+    rows_of,
+    warn_of_shared_rows,
+)
 from pate.classifier.past_fits import remember_fit, warn_of_past_fits
-from pate.classifier.samples import LabelSets, Model, OneClass, Pools, Task, dense, is_frame, taken
+from pate.classifier.samples import Pools
+from pate.classifier.tasks import LabelSets, Model, OneClass, Task, require_labels, task_of
 from pate.data.partition import Partition
 from pate.errors import shown_as
 from pate.models.sklearn import is_scale_sensitive, takes_nan
@@ -63,7 +73,7 @@ from pate.validation import (
 from pate.votes.shape import VoteShape
 
 # ruff: noqa: N803 -- X is what scikit-learn calls it
-_ROWS_AT_ONCE = 1000  # of a sparse matrix that is predicted: they are with their zeros then
+_ROWS_AT_ONCE = 1000  # of a sparse matrix, which are dense while they are predicted
 _ONE_ROW = PrivacyUnit("one row")
 _ONE_GROUP = PrivacyUnit("one value of groups, with all its rows", ("groups",))
 _UNGROUPED = (
@@ -73,21 +83,9 @@ _UNGROUPED = (
 )
 
 
-class DoubtfulPlan(UserWarning):
-    """Warning: this fit is allowed, but its noise probably hides the votes."""
-
-
-class SeededNoise(UserWarning):
-    """Warning: noise came from a seed, and protects nobody who knows the seed."""
-
-
-class UngroupedFit(UserWarning):
-    """Warning: a fit of a clone, as a search makes it, was given no groups, so its epsilon is for one row."""
-
-
 @contextmanager
 def stage(name: str, verbose: int) -> Iterator[None]:
-    """Writes the name of a stage and its duration to standard output, as scikit-learn does."""
+    """Runs its body; with `verbose`, writes its name and duration to standard output, as scikit-learn does."""
     started = time.monotonic()
     yield
     if verbose:
@@ -95,9 +93,9 @@ def stage(name: str, verbose: int) -> Iterator[None]:
 
 
 def unit_of(groups: Any) -> PrivacyUnit:
-    """Returns the unit that one change replaces: a row, or a group, with the name of its column where that has one.
+    """Returns the unit that one change replaces: a row, or a group, with the name of its column if it has one.
 
-    By the name a ledger of fits tells the patients of a DataFrame from its visits.
+    The name lets a ledger of fits tell the patients of a DataFrame from its visits.
 
     >>> unit_of([1, 1, 2]).words
     'one value of groups, with all its rows'
@@ -114,9 +112,12 @@ def unit_of(groups: Any) -> PrivacyUnit:
 
 
 def streams_of(random_state: Any) -> RandomStreams:
-    """Returns the streams of a seed, which are those of a run with it; without one, of a secret that nothing keeps.
+    """Returns the streams of a seed, as a run with this seed has them; without a seed, those of a secret.
 
-    It refuses a shared generator, which would hide where the noise came from.
+    Nothing keeps the secret.
+
+    Raises:
+        InvalidValue: anything else, such as a shared generator, which would hide where the noise came from.
     """
     if random_state is None:
         return RandomStreams.from_secret()
@@ -135,63 +136,71 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     """Private classifier: teachers vote on public samples, the votes are released, a student learns from them.
 
     `fit(X, y, X_public=...)` deals the private records to `n_teachers` disjoint parts and fits a clone of `estimator`
-    to each. It releases their votes on the public samples through `aggregator`, and fits `student` to that release.
-    `y` is one class per record, `[n]`, or 0 and 1 for each label, `[n, L]`, or a set or list of words for each record.
+    to each. It releases the teachers' votes on the public samples through `aggregator`, and fits `student` to that
+    release. `y` is one class per record, `[n]`, or 0 and 1 for each label, `[n, L]`, or a set or list of words for each
+    record.
 
     Formal guarantees:
         * What a fitted classifier holds is (`epsilon_`, `delta_`)-private for `adjacency_`: under replace-one, for the
-          replacement of one private record, or of one group of them where `groups` are given. It holds no teacher, no
+          replacement of one private record, or of one group of records if `groups` were passed. It holds no teacher, no
           vote and no part.
         * The price is fixed by the parameters and by the shapes of the data, and is charged before noise is drawn.
-        * Not covered: public inputs, the number of records, and the set of classes (give `classes` where it is not
+        * Not covered: public inputs, the number of records, and the set of classes (pass `classes` if they are not
           public). Nor is whatever was done to the data before `fit`: scaling or feature selection fitted on private
           records is a release of its own. Inside `estimator` it is covered: `make_pipeline(StandardScaler(), ...)`.
         * Each fit is a release of its own. A search or a cross-validation makes many, whose prices add up, and its
           scores on held-out private records are covered by no epsilon.
 
     Edge cases: without an answered query the student predicts no label, or the first class. A fit of labels `[n, L]`
-    with `random_state` makes the release of `pate-train` with this `seed`, where the aggregator goes by no prior. It
-    warns: its noise protects nobody who knows the seed. A fit that fails keeps the earlier student and its classes;
-    where the student could not be fitted, `release_` is the one that was paid for.
+    with `random_state` makes the release of `pate-train` with this `seed`, unless the aggregator uses a prior. Such a
+    fit warns: its noise protects nobody who knows the seed. A fit that fails keeps the earlier student and its classes;
+    if the student could not be fitted, `release_` is the release that was paid for.
 
     Args:
-        estimator: the teachers, cloned; None for `LogisticRegression(max_iter=300)`.
-        student: fitted to public samples and released labels; None for a clone of `estimator`.
-        n_teachers: T, public.
-        aggregator: how votes are released; None for `GaussianVotes`, and for one class per sample
-            `FixedTopK(k=1, ...)`, the exponential mechanism.
-        epsilon: the aggregator's noise is solved for so that the release costs this; None takes the noise as it is.
-        target_delta: in (0, 1).
-        n_queries: how many public samples are asked about, the first ones; None for all.
-        adjacency: replace_one or add_remove; an aggregator that is given must say the same.
-        accountant: makes an empty accountant; None for the least sound price.
-        classes: all classes, or the words of all sets, public; None takes those that occur in y, as public knowledge.
-        public_fraction: declares that share of X public, in (0, 1): the last rows, or with `groups` all rows of the
-            last groups by their first rows. Their inputs are not protected, their labels are not read. How many rows
-            these are is public, and the same however many rows a private group has. For tools that call `fit(X, y)`
-            and nothing else.
-        ledger: path of a ledger file that every fit is charged to, that of a clone or in another process too.
-        max_total_epsilon: what all fits in that ledger may cost together, kept in the file; a fit that does not fit in
-            is refused before its teachers are fitted. It holds where each price is chosen by looking at earlier fits.
-        n_jobs: processes that fit teachers, as in joblib.
-        random_state: None for noise from the operating system, or a seed.
-        allow_useless: whether a release that tells nothing, even where all teachers agree, is made with a warning; else
-            it is refused, before anything is fitted, with what would work.
-        verbose: 0 says nothing; 1 a line for each stage of a fit, 2 and more what joblib says of the teachers, too.
+        estimator (estimator, default=None): the teachers, cloned; None for `LogisticRegression(max_iter=300)`.
+        student (estimator, default=None): fitted to public samples and released labels; None for a clone of
+            `estimator`.
+        n_teachers (int, default=100): number of teachers, public.
+        aggregator (Aggregator, default=None): releases the votes; None for `GaussianVotes`, and for one class per
+            sample `FixedTopK(k=1, ...)`, the exponential mechanism.
+        epsilon (float or None, default=8.0): price of the release, for which the aggregator's noise is solved; None
+            takes the noise as it is.
+        target_delta (float, default=1e-6): delta of the price, in (0, 1).
+        n_queries (int, default=None): number of public samples that teachers are asked about, the first ones; None for
+            all.
+        adjacency (str, default="replace_one"): "replace_one" or "add_remove"; that of `aggregator`, if there is one.
+        accountant (callable, default=None): makes an empty accountant; None for the least sound price.
+        classes (array-like, default=None): all classes, or the words of all sets, public; None takes those that occur
+            in y, as public knowledge.
+        public_fraction (float, default=None): share of X that is declared public, in (0, 1): the last rows, or with
+            `groups` all rows of the last groups by their first rows. Their inputs are not protected, their labels are
+            not read. The number of these rows is public, and the same however many rows a private group has. For tools
+            that call `fit(X, y)` and nothing else.
+        ledger (path, default=None): a ledger file that every fit is charged to, also that of a clone or of another
+            process.
+        max_total_epsilon (float, default=None): what all fits in that ledger may cost together, kept in the file. A fit
+            that would exceed it is refused before its teachers are fitted. The cap also holds if each price is chosen
+            by looking at earlier fits.
+        n_jobs (int, default=None): processes that fit teachers, as in joblib.
+        random_state (int, default=None): a seed, or None for noise from the operating system.
+        allow_useless (bool, default=False): whether a release that tells nothing, even if all teachers agree, is made
+            with a warning. Otherwise it is refused before anything is fitted, with what would work.
+        verbose (int, default=0): 0 prints nothing; 1 a line for each stage of a fit; 2 and more also what joblib prints
+            of the teachers.
 
     Attributes:
-        epsilon_: price of this fit's release at `delta_`.
-        delta_: `target_delta`.
-        adjacency_: what the price is for.
-        unit_: the private records that one change replaces together, in words: one row, or one value of `groups` with
-            all its rows, with the name of a DataFrame's column. The repr of a fitted classifier says it, too.
-        spent_epsilon_: total of the ledger after this fit, if all prices were fixed beforehand; `epsilon_` without a
-            ledger. Where fits were chosen by looking at earlier ones, `max_total_epsilon` is the guarantee.
-        release_: labels `[Q, L]`, answered `[Q]`, event.
-        aggregator_: as it was used.
-        student_: the fitted model of released labels.
-        classes_: as scikit-learn has it: `[C]`, or 0 and 1 for each label; of sets of words all words `[L]`.
-        n_features_in_: d.
+        epsilon_ (float): price of this fit's release at `delta_`.
+        delta_ (float): `target_delta`.
+        adjacency_ (Adjacency): the change of the records that the price is for.
+        unit_ (str): the private records that one change replaces together, in words: one row, or one value of `groups`
+            with all its rows, with the name of a DataFrame's column. The repr of a fitted classifier has it, too.
+        spent_epsilon_ (float): total of the ledger after this fit, if all prices were fixed beforehand; `epsilon_`
+            without a ledger. If fits were chosen by looking at earlier ones, `max_total_epsilon` is the guarantee.
+        release_ (Release): labels `[Q, L]`, answered `[Q]`, and the event that was charged.
+        aggregator_ (Aggregator): the aggregator with the noise that was used.
+        student_ (model): the fitted model of released labels.
+        classes_ (array): as in scikit-learn: `[C]`, or 0 and 1 for each label; for sets of words all words `[L]`.
+        n_features_in_ (int): number of features, d.
 
     >>> from sklearn.linear_model import RidgeClassifier
     >>> inputs = np.random.default_rng(0).standard_normal((3000, 4))
@@ -230,48 +239,48 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ) -> Self:
         """Fits teachers, releases their votes, fits the student.
 
-        The steps 1 to 4 are those of `pate.run.train.train`, call by call. Beside them, only a fit:
+        The steps 1 to 4 are those of `pate.run.train.train`, call by call. Only a fit does this:
 
-        * takes arrays, frames and words as scikit-learn does, and encodes labels; `public_fraction` holds samples out,
-          and without an `aggregator` the task decides on one;
-        * tries its estimators on public rows of a frame before anything is spent;
-        * has teachers that vote as soon as they are fitted and are then forgotten;
-        * charges its ledger before noise is drawn. `ledger=PATH` is one account for all fits; without it the account
-          is in memory, and no file is written;
-        * keeps `release_`, which is paid for, where the student cannot be fitted.
+        * it takes arrays, frames and words as scikit-learn does, and encodes labels; `public_fraction` holds samples
+          out, and without an `aggregator` the task decides on one;
+        * it tries its estimators on public rows of a frame before anything is spent;
+        * its teachers vote as soon as they are fitted and are then forgotten;
+        * it charges its ledger before noise is drawn. `ledger=PATH` is one account for all fits; without a path the
+          account is in memory, and no file is written;
+        * it keeps `release_`, which is paid for, if the student cannot be fitted.
 
-        Only a run:
+        Only a run does this:
 
-        * has a folder: it goes on where it was stopped, publishes `release/`, and draws a lost release again
+        * it has a folder: it continues after it was stopped, publishes `release/`, and draws a lost release again
           (`redraw=true`);
-        * always has a ledger on disk, with an account for each set of private records, and commits the charge together
-          with what is drawn;
-        * takes budgets and weights of persons, holders, a `max_epsilon`, and engines that train teachers on several
+        * it always has a ledger on disk, with an account for each set of private records, and commits the charge
+          together with what is drawn;
+        * it takes budgets and weights of persons, holders, a `max_epsilon`, and engines that train teachers on several
           machines;
-        * hands the public samples that nobody asked about to the student;
-        * has a step 5: baselines, an attack on the student, a report.
+        * it hands the public samples that nobody asked about to the student;
+        * it has a step 5: baselines, an attack on the student, a report.
 
-        Both say before anything is spent what is doubtful: a useless release, a seed, earlier releases of the same
-        records, rows that are private and public, missing groups. A fit gives Python warnings, a run prints lines; a
-        run also looks for labels that no record or every one has.
+        Both report before anything is spent what is doubtful: a useless release, a seed, earlier releases of the same
+        records, rows that are private and public, missing groups. A fit gives Python warnings, a run prints lines. A
+        run also looks for labels that no record has, or every record.
 
         Args:
-            X: private inputs `[n, d]`, taken as float32. Of a sparse matrix no more than one teacher's rows are in full
-                at a time. Estimators are given a DataFrame as it is, so that a `ColumnTransformer` finds its columns,
-                words and missing cells.
+            X: private inputs `[n, d]`, taken as float32. No more than one teacher's rows of a sparse matrix are dense
+                at a time. Estimators get a DataFrame as it is, so that a `ColumnTransformer` finds its columns, words
+                and missing cells.
             y: private labels, classes `[n]`, 0 and 1 `[n, L]`, or n sets of words.
-            X_public: public inputs `[Q, d]`, a DataFrame where X is one.
-            groups: `[n]`, what must stay with one teacher and is protected as one: a person's records. scikit-learn's
-                searches pass it on only with metadata routing (`set_fit_request(X_public=True, groups=True)`). Without
-                it they give groups to the splitter alone, in silence. No public interface tells a fit of that, so each
-                fit of a clone without groups warns (`UngroupedFit`).
+            X_public: public inputs `[Q, d]`, a DataFrame if X is one.
+            groups: `[n]`, the group of each record, such as its person. Records of a group stay with one teacher and
+                are protected together. scikit-learn's searches pass groups on only with metadata routing
+                (`set_fit_request(X_public=True, groups=True)`). Without routing they pass them to the splitter alone,
+                in silence. No public interface tells a fit of that, so each fit of a clone without groups warns
+                (`UngroupedFit`).
 
         Raises:
             InvalidValue: a parameter out of range, fewer groups than teachers, no public samples; nothing is spent.
         """
         # 1. The price. It depends on the number of private groups alone; nothing is trained or spent.
-        #    Private: `pools`, whose `inputs` and `targets` are the records that everything private below is computed
-        #    from.
+        #    Private: `pools.inputs` and `pools.targets`, the records.
         unit = unit_of(groups)
         with shown_as(CLASSIFIER):
             task, pools = self._validated(X, y, X_public, groups)
@@ -298,7 +307,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 seeds=streams.seeds("teachers", self.n_teachers),
                 keep_confidences=not priced.aggregator.reads_counts,
                 num_jobs=self.n_jobs,
-                verbose=max(int(self.verbose) - 1, 0),  # joblib's
+                verbose=max(int(self.verbose) - 1, 0),  # of joblib
             )
 
         # 3. The only way out: `aggregator.release` draws noise around the votes, and `record` charges the ledger before
@@ -318,15 +327,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         #    Not private: `model`, which may be published under the same epsilon.
         answers = f"{release.num_answered} answers to {release.num_queries} queries"
         with stage(f"student of {answers}", self.verbose), one_blas_thread():
-            model, doubts = self._learned(
-                student,
-                release,
-                pools,
-                seed=seed,
-                remedy=priced.aggregator.remedies["noise"],
-            )
-        for line in doubts:
-            warnings.warn(line, DoubtfulPlan, stacklevel=2)
+            noise_remedy = priced.aggregator.remedies["noise"]
+            model = self._train_student(student, release, pools, seed=seed, remedy=noise_remedy)
         self.student_ = model
         self._task = task
         self.classes_ = task.classes
@@ -339,23 +341,20 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.unit_ = unit.protected_under(release.adjacency)
         return self
 
-    def _learned(
-        self,
-        student: EstimatorLearner,
-        release: Release,
-        pools: Pools,
-        *,
-        seed: int,
-        remedy: str,
-    ) -> tuple[Model, list[str]]:
-        """Returns the student of a release, and warnings of it, which name a remedy.
+    def _train_student(
+        self, student: EstimatorLearner, release: Release, pools: Pools, *, seed: int, remedy: str
+    ) -> Model:
+        """Returns the student of a release; warns, with a remedy, if it predicts the same for all public samples.
 
-        Raises `InvalidValue` where it cannot be fitted; the release, which is paid for, is `release_` then.
+        Raises:
+            InvalidValue: the student cannot be fitted; `release_` is then the release, which is paid for.
         """
         try:
             training_set = release.training_set(pools.queries)
             model = student.learn(training_set, pool=pools.queries[:0], seed=seed)
-            return model, list(constant_student_warnings(model, pools.queries, remedy=remedy))
+            for line in constant_student_warnings(model, pools.queries, remedy=remedy):
+                warnings.warn(line, DoubtfulPlan, stacklevel=3)
+            return model
         except (ValueError, TypeError, ArithmeticError, IndexError) as error:
             self.release_ = release
             reason = f"{type(error).__name__}: {shown_error(error)}"
@@ -366,7 +365,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             raise InvalidValue("student", type(self._student).__name__, rule=rule) from error
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Returns the settings as of every estimator, and what a fitted classifier protects."""
+        """Returns the parameters, as every estimator does, and the price and unit of a fitted classifier."""
         settings = str(super().__repr__(N_CHAR_MAX=N_CHAR_MAX))
         if not hasattr(self, "unit_"):
             return settings
@@ -374,50 +373,61 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return f"{settings}, fitted: {price} ({self.adjacency_}, unit: {self.unit_})"
 
     def __sklearn_clone__(self) -> Self:
-        """Returns a clone that knows it is one: what searches and cross-validation fit are clones."""
+        """Returns a clone that is marked as a clone: searches and cross-validation fit clones."""
         copy: Self = super().__sklearn_clone__()
         copy._is_clone = True
         return copy
 
     def predict(self, X: ArrayLike) -> Any:
-        """Returns classes `[m]`, 0 and 1 `[m, L]`, or m tuples of words."""
-        bits = self._answers("predict", X)  # which raises before anything is fitted
+        """Predicts classes `[m]`, 0 and 1 `[m, L]`, or m tuples of words, for inputs `[m, d]`.
+
+        Raises:
+            NotFittedError: `fit` was not called.
+        """
+        bits = self._ask_student("predict", X)
         return self._task.decode(bits)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Returns the share of samples that are predicted without a mistake, as scikit-learn's classifiers do."""
+        """Returns the accuracy: the share of samples whose labels are all predicted right.
+
+        Args:
+            X: inputs `[m, d]`.
+            y: true labels, in the form of those of the fit.
+            sample_weight: weight of each sample, `[m]`.
+        """
         check_is_fitted(self, "student_")
         if not isinstance(self._task, LabelSets):
             return float(super().score(X, y, sample_weight))
         true = self._task.encode(y)
-        predicted = self._answers("predict", X)
+        predicted = self._ask_student("predict", X)
         return float(accuracy_score(true, predicted, sample_weight=sample_weight))
 
     @available_if(lambda self: hasattr(self._student, "predict_proba"))  # type: ignore[untyped-decorator]  # so is this
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Returns probabilities of the classes `[m, C]`, or of each label `[m, L]`, where the student has them."""
-        return np.asarray(self._answers("predict_proba", X))
+        """Predicts probabilities of the classes `[m, C]`, or of each label `[m, L]`; the student has to have them."""
+        return np.asarray(self._ask_student("predict_proba", X))
 
-    def _answers(self, method: str, X: ArrayLike) -> NDArray[Any]:
-        """Calls a method of the student; with some rows of a sparse matrix after the others."""
+    def _ask_student(self, method: str, X: ArrayLike) -> NDArray[Any]:
+        """Returns the predictions of a method of the student; asks about some rows of a sparse matrix at a time."""
         check_is_fitted(self, "student_")
         ask = getattr(self.student_, method)
         if not is_frame(X):
-            samples.require_readable("X", X)
-        inputs = validate_data(self, X, reset=False, **self._form_of(X))
+            require_readable("X", X)
+        inputs = validate_data(self, X, reset=False, **self._validation_options(X))
         with one_blas_thread():  # the same last bits on any number of cores
             if not sparse.issparse(inputs):
                 return np.asarray(ask(inputs))
             blocks = [
-                taken(inputs, slice(start, start + _ROWS_AT_ONCE))
+                rows_of(inputs, slice(start, start + _ROWS_AT_ONCE))
                 for start in range(0, inputs.shape[0], _ROWS_AT_ONCE)
             ]
             return np.asarray(np.concatenate([ask(block) for block in blocks]))
 
     def __sklearn_tags__(self) -> Any:
-        """Says that y may have several labels per sample, and whether inputs may be missing."""
+        """Returns scikit-learn's tags: several labels, sparse inputs, and missing inputs if both models allow them."""
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = takes_nan(self._teacher) and takes_nan(self._student)
         return tags
 
@@ -436,10 +446,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """The estimator of the student, unfitted."""
         return self._teacher if self.student is None else self.student
 
-    def _form_of(self, X: Any) -> dict[str, Any]:
-        """Returns what scikit-learn's `validate_data` is to check of inputs.
+    def _validation_options(self, X: Any) -> dict[str, Any]:
+        """Returns the arguments of scikit-learn's `validate_data` for inputs.
 
-        A DataFrame stays as it is, its names remembered. Values may be missing where teacher and student take that.
+        A DataFrame stays as it is, and its names are remembered. Values may be missing if teacher and student allow it.
         """
         if is_frame(X):
             return {"skip_check_array": True}
@@ -452,29 +462,31 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Returns the private records and public samples of a fit, checked; sets the attributes of their form."""
         estimators = {"estimator": self._teacher, "student": self._student}
         for name, estimator in estimators.items():
-            able = all(hasattr(estimator, method) for method in ("fit", "predict", "get_params"))
+            has_methods = all(
+                hasattr(estimator, method) for method in ("fit", "predict", "get_params")
+            )
             rule = "a scikit-learn estimator, such as LogisticRegression()"
-            require(able and not isinstance(estimator, type), name, estimator, rule)
-        samples.require_readable("X", X)
-        samples.require_readable("X_public", X_public)
+            require(has_methods and not isinstance(estimator, type), name, estimator, rule)
+        require_readable("X", X)
+        require_readable("X_public", X_public)
         if hasattr(type(y), "requires_grad") or np.ma.is_masked(y):
             require_array("y", y, kinds=None)
-        samples.require_labels(y)
-        sets = LabelSets.of(y, self.classes)
+        require_labels(y)
+        sets = LabelSets.from_labels(y, self.classes)
         encoded: Any = y if sets is None else sets.encode(y)
-        form = self._form_of(X)
-        if samples.require_frames(X, X_public):
-            inputs = validate_data(self, X, **form)
+        options = self._validation_options(X)
+        if require_frames(X, X_public):
+            inputs = validate_data(self, X, **options)
             require(len(inputs) > 0, "X", "a DataFrame without rows", "at least one record")
-            no_inputs = np.zeros((len(inputs), 1))
-            _, labels = check_X_y(no_inputs, encoded, multi_output=True, estimator=self)
+            zeros = np.zeros((len(inputs), 1))  # scikit-learn checks the labels beside them
+            _, labels = check_X_y(zeros, encoded, multi_output=True, estimator=self)
         else:
-            inputs, labels = validate_data(self, X, encoded, multi_output=True, **form)
-        require_moderate("X", samples.numbers_of(inputs), missing=True)
+            inputs, labels = validate_data(self, X, encoded, multi_output=True, **options)
+        require_moderate("X", numbers_of(inputs), missing=True)
         label_array = np.asarray(dense(labels))
         task: Task
         if sets is None:
-            task, targets = samples.task_of(label_array, self.classes)
+            task, targets = task_of(label_array, self.classes)
         else:
             task = sets
             targets = label_array.astype(np.bool_)
@@ -484,21 +496,26 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 require(not is_regressor(estimator), name, type(estimator).__name__, rule)
         public = None
         if X_public is not None:
-            public = validate_data(self, X_public, reset=False, **form)
-            require_moderate("X_public", samples.numbers_of(public), missing=True)
-            samples.warn_of_shared_rows(inputs, public)
-        pools = Pools.cut(inputs, targets, groups, public, self.public_fraction)
-        pool = pools.queries.shape[0]
-        num_queries = pool
+            public = validate_data(self, X_public, reset=False, **options)
+            require_moderate("X_public", numbers_of(public), missing=True)
+            warn_of_shared_rows(inputs, public)
+        pools = Pools.cut(
+            inputs=inputs,
+            targets=targets,
+            groups=groups,
+            public=public,
+            fraction=self.public_fraction,
+        )
+        num_public = pools.queries.shape[0]
+        num_queries = num_public
         if self.n_queries is not None:
             num_queries = require_count("n_queries", self.n_queries)
-        require(
-            num_queries <= pool, "n_queries", num_queries, f"at most {pool}, the public samples"
-        )
+        rule = f"at most {num_public}, the public samples"
+        require(num_queries <= num_public, "n_queries", num_queries, rule)
         return task, replace(pools, queries=dense(pools.queries[:num_queries]))
 
     def _price(self, task: Task, pools: Pools) -> PricedRelease:
-        """Checks every parameter before anything is fitted, solves for the noise, and prices the release."""
+        """Checks every parameter, solves for the noise, and prices the release, before anything is fitted."""
         num_groups = len(np.unique(pools.groups))
         require_count("n_teachers", self.n_teachers)
         rule = f"at most {num_groups}, the number of private groups"
@@ -540,21 +557,22 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         parts = {"teacher": self._teacher, "student": self._student}
         sensitive = [name for name, estimator in parts.items() if is_scale_sensitive(estimator)]
         if sensitive:
-            public_numbers = samples.numbers_of(pools.queries)
+            public_numbers = numbers_of(pools.queries)
             doubts += uneven_inputs_doubts(" and ".join(sensitive), public_numbers)
         return replace(priced, doubts=tuple(doubts))
 
     def _aggregator_for(self, task: Task) -> Aggregator:
-        """Returns the aggregator, or that of the task; raises unless it is one for the classifier's adjacency."""
+        """Returns the aggregator, by default that of the task; raises `InvalidValue` if it has another adjacency."""
         adjacency = Adjacency.parse(self.adjacency)
         if self.aggregator is None:
             rule = "a number > 0, or an aggregator with its noise"
             require(self.epsilon is not None, "epsilon", None, rule)
             return task.default_aggregator(adjacency)
         aggregator = self.aggregator
-        shown = aggregator if isinstance(aggregator, (str, type)) else type(aggregator).__name__
+        is_word = isinstance(aggregator, (str, type))
+        value = aggregator if is_word else type(aggregator).__name__
         rule = "an object such as GaussianVotes(noise_std=…)"
-        require(isinstance(aggregator, Aggregator), "aggregator", shown, rule)
+        require(isinstance(aggregator, Aggregator), "aggregator", value, rule)
         rule = f"{adjacency}, as the classifier's"
         is_same = aggregator.adjacency == adjacency
         require(is_same, "aggregator.adjacency", aggregator.adjacency, rule)
@@ -570,7 +588,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             warnings.warn(CLASSIFIER.doubt_line(doubt), DoubtfulPlan, stacklevel=3)
 
     def _remember_fit(self, pools: Pools, priced: PricedRelease, unit: PrivacyUnit) -> None:
-        """Enters the fit among those of this process; warns of earlier ones, where no ledger counts them."""
+        """Enters the fit among those of this process; warns of earlier ones if no ledger counts them."""
         past_fits = remember_fit(
             pools.inputs,
             priced.epsilon,
@@ -590,7 +608,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         ledger.commit(uuid.uuid4().hex, priced.event, b"", note, adjacency=adjacency)
 
     def _ledger(self, priced: PricedRelease, unit: PrivacyUnit) -> Ledger:
-        """Opens the ledger of a fit, which has room for it; without a path it is in memory, and ends with the fit.
+        """Opens the ledger of a fit, in memory without a path; raises `InvalidValue` if it has no room for the fit.
 
         All fits count together: a ledger that counts by digests of data would take a search's folds for other people.
         """

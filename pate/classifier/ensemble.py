@@ -9,7 +9,9 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from pate.aggregators import TrainingSet
-from pate.classifier.samples import Bits, Model, Pools, Rows, Task, taken
+from pate.classifier.inputs import rows_of
+from pate.classifier.samples import Pools
+from pate.classifier.tasks import Bits, Model, Rows, Task
 from pate.data.partition import Partition
 from pate.models.sklearn import of_a_part
 from pate.models.student import OnEpoch
@@ -26,13 +28,13 @@ _MOST_SHOWN = 120  # characters of an estimator's own error
 
 
 def shown_error(error: Exception) -> str:
-    """Returns the message of an estimator's error on one line, cut where it is long."""
+    """Returns the message of an estimator's error on one line, cut if it is long."""
     return " ".join(str(error).split())[:_MOST_SHOWN]
 
 
 @dataclass(frozen=True)
 class EstimatorLearner:
-    """Clone of an estimator as a `Learner`; a student and each teacher of a fit is one."""
+    """A recipe that fits clones of an estimator: of each teacher of a fit, and as a `Learner` of its student."""
 
     task: Task  # how an estimator is fitted to labels
     estimator: Any  # unfitted
@@ -40,24 +42,28 @@ class EstimatorLearner:
     def learn(
         self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
     ) -> Model:
-        """Fits a clone to the answers that it can learn from; estimators have no use for the pool and for scores."""
+        """Fits a clone to the answers that it can learn from. Estimators have no use for the pool and for scores."""
         rows = self.task.usable(training.labels)
-        inputs = taken(training.inputs, rows)
+        inputs = rows_of(training.inputs, rows)
         return self.task.fit(self.estimator, inputs, training.labels[rows], seed=seed)
 
     def confidences(
         self, inputs: Rows, targets: Bits, seed: int, queries: Rows
     ) -> NDArray[np.float32]:
-        """Fits a teacher and asks it about the queries: `[Q, L]`.
+        """Fits a teacher and returns its confidences on the queries, `[Q, L]`.
 
-        It runs on one thread, so that its last bits do not depend on the machine's load.
+        Runs on one thread, so that the last bits do not depend on the machine's load.
         """
         with one_blas_thread(), of_a_part(self.estimator):
             model = self.task.fit(self.estimator, inputs, targets, seed=seed)
             return model.confidences(queries)
 
     def rehearse(self, name: str, queries: Any) -> None:
-        """Fits the estimator to public samples and made-up labels: one that cannot take them is refused for free."""
+        """Fits the estimator to public samples and made-up labels, before anything is spent.
+
+        Raises:
+            InvalidValue: the estimator `name` cannot take the columns.
+        """
         rows = queries[:_MOST_REHEARSED]
         if len(rows) < _FEWEST_REHEARSED:
             return
@@ -82,7 +88,7 @@ def train_and_vote(
     num_jobs: int | None,
     verbose: int,
 ) -> "FittedVotes":
-    """Fits a teacher to each part of the private records, and asks it about the queries.
+    """Fits a teacher to each part of the private records, and returns their votes on the queries.
 
     Args:
         learner: the recipe of each teacher.
@@ -91,13 +97,13 @@ def train_and_vote(
         seeds: one for each teacher.
         keep_confidences: whether confidences are kept, four bytes each, beside the votes, a bit each.
         num_jobs: processes, as in joblib. A teacher is fitted and asked by one of them, and then forgotten.
-        verbose: joblib's.
+        verbose: as in joblib.
     """
     shards = [partition.indices(teacher) for teacher in range(partition.num_teachers)]
     parallel = Parallel(n_jobs=num_jobs, return_as="generator", verbose=verbose)
     fit_and_ask = delayed(learner.confidences)
     answers: Iterator[NDArray[np.float32]] = parallel(
-        fit_and_ask(taken(pools.inputs, rows), pools.targets[rows], seed, pools.queries)
+        fit_and_ask(rows_of(pools.inputs, rows), pools.targets[rows], seed, pools.queries)
         for rows, seed in zip(shards, seeds, strict=True)
     )
     packed_bits: list[NDArray[np.uint8]] = []
@@ -117,9 +123,9 @@ def train_and_vote(
 
 
 class FittedVotes(TeacherVotes):
-    """Votes of teachers that were fitted. No epsilon covers them; they end with the fit.
+    """The votes of fitted teachers. No epsilon covers them; they end with the fit.
 
-    `confidences` are the votes themselves where confidences were not kept.
+    Without confidences, the votes take their place.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Earlier fits of this process on the same private records, which a fit warns of; a ledger is what counts."""
+"""Earlier fits of this process on the same private records, which a fit warns of; only a ledger counts them."""
 
 import hashlib
 import heapq
@@ -13,15 +13,12 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency, PrivacyUnit
 from pate.accounting.rounding import format_delta, format_epsilon
-from pate.classifier import samples
+from pate.classifier.fit_warnings import RepeatedRelease
+from pate.classifier.inputs import rows_as_bytes
 
-# Of each fit these many records are remembered, those with the smallest digests: so fits that have records in common
+# Of each fit so many records are remembered, those with the smallest digests: fits that have records in common then
 # remember some of them in common.
 _MOST_REMEMBERED = 1000
-
-
-class RepeatedRelease(UserWarning):
-    """Warning: an earlier fit released something about the same private records."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +26,7 @@ class PastFits:
     """Fits of this process that released something about one record."""
 
     count: int = 0
-    epsilon: float = 0.0  # the sum of their prices; infinity where no sum covers them
+    epsilon: float = 0.0  # the sum of their prices; infinity if no sum covers them
     delta: float = 0.0  # the sum of their deltas, at which `epsilon` holds
     seeds: frozenset[int] = frozenset()  # of their noise
     changes: frozenset[tuple[PrivacyUnit, Adjacency]] = frozenset()  # what their prices are for
@@ -43,9 +40,9 @@ class PastFits:
         unit: PrivacyUnit,
         adjacency: Adjacency,
     ) -> Self:
-        """Returns the fits with one more.
+        """Returns these fits and another one.
 
-        Two with one seed share their noise, and prices for two units have no sum: infinity.
+        Fits with one seed share their noise, and prices for two units have no sum: the epsilon is then infinity.
         """
         changes = self.changes | {(unit, adjacency)}
         total_epsilon = self.epsilon + epsilon
@@ -76,33 +73,26 @@ def remember_fit(
     unit: PrivacyUnit,
     adjacency: Adjacency,
 ) -> PastFits:
-    """Enters a fit of private inputs, and returns those of the record that was part of the most, this one included.
-
-    Of such records it is the one whose fits have the largest price.
-    """
+    """Enters a fit of private inputs; returns the fits of the record whose fits cost the most, this fit included."""
     digests = {
-        hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest()
-        for row in samples.rows_as_bytes(inputs)
+        hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest() for row in rows_as_bytes(inputs)
     }
-    most = PastFits()
+    dearest = PastFits()
     for digest in heapq.nsmallest(_MOST_REMEMBERED, digests):
         past = _FITS.get(digest, PastFits()).with_fit(
             epsilon, delta, seed=seed, unit=unit, adjacency=adjacency
         )
         _FITS[digest] = past
-        if (past.epsilon, past.count) > (most.epsilon, most.count):
-            most = past
-    return most
+        if (past.epsilon, past.count) > (dearest.epsilon, dearest.count):
+            dearest = past
+    return dearest
 
 
 def warn_of_past_fits(past: PastFits, *, stacklevel: int) -> None:
-    """Warns where some of the records were fitted before in this process, with the same noise or with another.
-
-    The stack level is that of the caller.
-    """
+    """Warns if some of the records were fitted before in this process; `stacklevel` is that of the caller."""
     if past.count < 2:
         return
-    # at least, as of large data some records alone are remembered, and none that were scaled otherwise
+    # At least: of large data only some records are remembered, and records that were scaled otherwise look new.
     total = f"at least {format_epsilon(past.epsilon)} and {format_delta(past.delta)}"
     price = f"and their epsilons and deltas add up, here to {total}"
     if len(past.changes) > 1:

@@ -34,7 +34,7 @@ from pate.accounting import (
 )
 from pate.aggregators import BoundaryMax, ClippedVotes, GaussianVotes, GNMax, StableTopK
 from pate.classifier import RepeatedRelease, SeededNoise, SharedRows, UngroupedFit
-from pate.classifier.samples import Task
+from pate.classifier.tasks import Task
 from pate.validation import InvalidValue
 from tests.refusals import ANY, Refusal, refused
 

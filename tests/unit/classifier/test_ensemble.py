@@ -17,7 +17,8 @@ from pate.aggregators import (
     PowersetGNMax,
 )
 from pate.classifier.ensemble import EstimatorLearner, FittedVotes, train_and_vote
-from pate.classifier.samples import OneClass, Pools, Task
+from pate.classifier.samples import Pools
+from pate.classifier.tasks import OneClass, Task
 from pate.data import Partition
 from pate.run.random_streams import RandomStreams
 from pate.validation import InvalidValue

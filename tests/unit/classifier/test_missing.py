@@ -9,7 +9,8 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from pate import PATEClassifier
-from pate.classifier.samples import LabelSets, numbers_of, require_labels
+from pate.classifier.inputs import numbers_of
+from pate.classifier.tasks import LabelSets, require_labels
 from tests.refusals import refused
 
 pd = pytest.importorskip("pandas")
@@ -81,4 +82,4 @@ def test_a_missing_label_of_several_is_refused_by_its_place_and_others_are_taken
 
 def test_sets_of_other_values_than_words_are_refused_with_what_labels_may_be() -> None:
     with refused("y", "sets of other values"):
-        LabelSets.of([{0, 1}, {1}], None)
+        LabelSets.from_labels([{0, 1}, {1}], None)

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pate.classifier.samples import Pools, PublicGroups
+from pate.classifier.fit_warnings import PublicGroups
+from pate.classifier.samples import Pools
 from pate.validation import InvalidValue
 from tests.refusals import refused
 

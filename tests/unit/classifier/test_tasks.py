@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.classifier.samples import LabelSets, OneClass, Task, task_of
+from pate.classifier.tasks import LabelSets, OneClass, Task, task_of
 from tests.refusals import ANY, Refusal, refused
 
 
@@ -60,18 +60,18 @@ def test_what_cannot_be_a_task_is_named(
 @pytest.mark.parametrize("kind", [set, list, tuple, frozenset])
 def test_sets_of_words_are_labels(kind: Any) -> None:
     y = [kind(["flu", "cold"]), kind([]), kind(["mumps"])]
-    task = LabelSets.of(y, None)
+    task = LabelSets.from_labels(y, None)
     assert task is not None
     assert task.classes.tolist() == ["cold", "flu", "mumps"]
     assert task.decode(task.encode(y).astype(bool)) == [("cold", "flu"), (), ("mumps",)]
     with refused("y[2]", rule="words among the"):
         LabelSets(["flu", "cold"]).encode(y)
     with refused("y[1]", rule="a set of"):
-        LabelSets.of([kind(["flu"]), 3], None)
+        LabelSets.from_labels([kind(["flu"]), 3], None)
     with refused("classes", "flu"):
-        LabelSets.of(y, "flu")
+        LabelSets.from_labels(y, "flu")
     assert all(
-        LabelSets.of(other, None) is None
+        LabelSets.from_labels(other, None) is None
         for other in ([[0, 1], [1, 0]], ["flu", "cold"], "flu", np.eye(2), [])
     )
 

@@ -1,0 +1,123 @@
+"""Inputs of a fit or a prediction: arrays, sparse matrices and DataFrames.
+
+A DataFrame stays as it is, so that a `ColumnTransformer` finds its columns; pandas is not loaded for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pate.classifier.fit_warnings import SharedRows
+from pate.validation import InvalidValue, require
+
+
+def require_readable(name: str, values: Any) -> None:
+    """Raises `InvalidValue` for values that are no numbers, before an error of numpy would quote a private entry."""
+    rule = "an array without masked entries: .filled(…) says what they are"
+    require(not np.ma.is_masked(values), name, type(values).__name__, rule)
+    try:
+        array = np.asarray(values) if hasattr(type(values), "requires_grad") else values
+        if getattr(array, "dtype", None) is not None and array.dtype.kind in "OUS":
+            np.asarray(array, dtype=np.float32)
+    except RuntimeError as error:
+        raise InvalidValue(
+            name, type(values).__name__, rule=".detach().cpu().numpy() of a tensor"
+        ) from error
+    except ValueError:
+        raise InvalidValue(name, rule="numbers") from None
+
+
+def is_frame(inputs: Any) -> bool:
+    """Returns whether inputs are a DataFrame, without loading pandas."""
+    return all(hasattr(inputs, name) for name in ("columns", "iloc", "dtypes", "select_dtypes"))
+
+
+def rows_of(inputs: Any, rows: Any) -> Any:
+    """Returns rows of inputs by their places, a slice or a mask; those of a sparse matrix as a dense array."""
+    return inputs.iloc[rows] if is_frame(inputs) else dense(inputs[rows])
+
+
+def dense(inputs: Any) -> Any:
+    """Returns a sparse matrix as a dense array, and anything else as it is."""
+    return inputs.toarray() if sparse.issparse(inputs) else inputs
+
+
+def numbers_of(inputs: Any) -> NDArray[Any]:
+    """Returns the columns of numbers `[n, k]`, or the numbers that a sparse matrix stores."""
+    if sparse.issparse(inputs):
+        return np.asarray(inputs.data)
+    if not is_frame(inputs):
+        return np.asarray(inputs)
+    # pandas.NA of nullable columns, such as Int64, is a missing number as NaN is
+    return np.asarray(inputs.select_dtypes("number").to_numpy(np.float64, na_value=np.nan))
+
+
+def rows_as_bytes(inputs: Any) -> NDArray[Any]:
+    """Returns a row of bytes or numbers for each record, `[n, k]`, equal for equal records."""
+    if sparse.issparse(inputs):
+        inputs = sparse.csr_array(inputs)
+        inputs.sum_duplicates()
+        inputs.eliminate_zeros()
+        ends = inputs.indptr.tolist()
+        columns = inputs.indices.astype(np.int64)
+        values = inputs.data
+        rows = [
+            hashlib.sha256(columns[start:end].tobytes() + values[start:end].tobytes()).digest()
+            for start, end in pairwise(ends)
+        ]
+        return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
+    if not is_frame(inputs):
+        return np.ascontiguousarray(inputs)
+    from pandas.util import hash_pandas_object
+
+    return np.ascontiguousarray(hash_pandas_object(inputs, index=False).to_numpy()[:, None])
+
+
+def require_frames(private: Any, public: Any) -> bool:
+    """Returns whether inputs are DataFrames.
+
+    Raises:
+        InvalidValue: public inputs of another kind, or without rows, or not with the same columns in the same order.
+    """
+    framed = is_frame(private)
+    if framed and len(private.columns) != len(set(private.columns)):
+        raise InvalidValue("X.columns", rule="each name once")
+    if public is not None:
+        rule = "a DataFrame with the columns of X" if framed else "an array, as X is one"
+        require(is_frame(public) == framed, "X_public", type(public).__name__, rule)
+    if not framed or public is None:
+        return framed
+    private_columns = list(private.columns)
+    public_columns = list(public.columns)
+    lacking = [name for name in private_columns if name not in public_columns]
+    if lacking:
+        raise InvalidValue("X_public", rule=f"also the column {lacking[0]}, as X has it")
+    if public_columns != private_columns:
+        surplus = [name for name in public_columns if name not in private_columns]
+        reason = f"it has also {surplus[0]}" if surplus else "they stand in another order"
+        raise InvalidValue(
+            "X_public.columns", rule=f"those of X, {reason}; X_public[X.columns] takes them"
+        )
+    if not len(public):
+        raise InvalidValue("X_public", rule="at least one sample, it has no row")
+    return True
+
+
+def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32]) -> None:
+    """Warns if most public inputs `[Q, d]` are among the private ones `[n, d]`, such as those of an X given twice."""
+    if sparse.issparse(private) != sparse.issparse(public):
+        private = sparse.csr_array(private)
+        public = sparse.csr_array(public)
+    private_rows = {row.tobytes() for row in rows_as_bytes(private)}
+    num_shared = sum(row.tobytes() in private_rows for row in rows_as_bytes(public))
+    num_public = public.shape[0]
+    if 2 * num_shared > num_public:
+        line = f"{num_shared} of {num_public} rows of X_public are rows of X: inputs that are public are not protected"
+        warnings.warn(line, SharedRows, stacklevel=4)
