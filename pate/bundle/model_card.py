@@ -15,7 +15,8 @@ from pate.files.disk import write_text
 from pate.models.student_model import StudentModel
 from pate.report import Privacy
 from pate.report.card import cell, features_origin
-from pate.report.report import SEEDED_WARNING, ReleaseSummary
+from pate.report.report import ReleaseSummary
+from pate.report.wording import SEEDED_WARNING
 
 _LONGEST_WORD = 60
 _SHOWN = 10  # words of a column

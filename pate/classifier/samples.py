@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pate.classifier.fit_warnings import PublicGroups
 from pate.classifier.tasks import Bits, Rows
+from pate.data.table.people import person_name, smallest_of_group
 from pate.data.table.source_file import MISSING_WORDS
-from pate.data.table.people import smallest_of_group, person_name
 from pate.data.table.spelling import canonical_word
 from pate.validation import require, require_array, require_entries, require_probability
 

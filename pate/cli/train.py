@@ -32,7 +32,7 @@ from pate.progress import Monitor
 from pate.report import Report
 from pate.report.console import PlainConsole, print_page, print_report
 from pate.report.mlflow import log_release
-from pate.report.report import MODEL_NAMES
+from pate.report.wording import MODEL_NAMES
 from pate.run.plan import EpsilonOnVotes, Plan, price
 from pate.run.totals import PaidRelease, releases_of, share_noise, totals_of
 from pate.run.train import train

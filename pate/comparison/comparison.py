@@ -93,7 +93,7 @@ def compare(
         )
         with monitor.stage("writing the frontier"):
             from pate.comparison.page import frontier_picture, render_page  # loads matplotlib
-            from pate.report.page import on_paper
+            from pate.report.picture import on_paper
 
             line = keep_earlier_pages(folder.path, runs)
             if line:

@@ -9,8 +9,8 @@ from typing import Self
 import numpy as np
 
 from pate.comparison.runs import METRICS, Run
-from pate.report.metrics import CONSTANTS
-from pate.report.report import DASH, METRIC_NAMES, MODEL_NAMES
+from pate.report.constants import CONSTANTS
+from pate.report.wording import DASH, METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue
 
 

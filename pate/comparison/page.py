@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 
 from pate.comparison.frontier import Frontier, Line
 from pate.comparison.runs import METRICS
-from pate.report.page import ACCENT, INK, MUTED, SECOND, THIRD, Picture, rendered, shortened
-from pate.report.report import METRIC_NAMES, MODEL_NAMES
+from pate.report.page import render_template
+from pate.report.picture import ACCENT, INK, MUTED, SECOND, THIRD, Picture, shorten_name
+from pate.report.wording import METRIC_NAMES, MODEL_NAMES
 
 _COLORS = (ACCENT, SECOND, THIRD, MUTED)
 _MARKERS = "osDv^P<X>phd*"
@@ -30,7 +31,7 @@ def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]
     frontiers = [replace(frontier, metric=metric) for metric in metrics]
     titles = [line.title for line in frontier.ranked]
     pictured = [one for one in frontiers if one.has_levels][:2]
-    return rendered(
+    return render_template(
         "comparison/frontier.html",
         frontier=frontier,
         pictures={one.metric: frontier_picture(one, titles) for one in pictured},
@@ -90,7 +91,7 @@ def frontier_picture(
 def _paint_line(axes: Axes, line: Line, *, color: Any, marker: str, dashes: Any) -> None:
     """Draws a method; one without a single score is in the legend all the same, which says so."""
     outcome = "" if line.scored else ": out of reach"
-    label = shortened(line.title, _LONGEST_ENTRY - len(outcome)) + outcome
+    label = shorten_name(line.title, _LONGEST_ENTRY - len(outcome)) + outcome
     epsilons, means, stds = np.array(line.scored).reshape(-1, 3).T
     axes.plot(
         epsilons,

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 from pate.files.disk import write_text
 from pate.files.spreadsheet import row_writer
-from pate.report.report import METRIC_NAMES, MODEL_NAMES
+from pate.report.wording import METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue, require
 
 # the student's scores, by the names of report.json; the headline first

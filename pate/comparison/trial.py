@@ -24,7 +24,7 @@ from pate.files.disk import make_folder, read_value, write_text
 from pate.files.strict_json import to_json_line
 from pate.progress import Monitor
 from pate.report import metric_intervals, multilabel_metrics
-from pate.report.metrics import CONSTANTS
+from pate.report.constants import CONSTANTS
 from pate.threads import one_thread
 from pate.validation import (
     InvalidValue,

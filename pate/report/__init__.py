@@ -6,14 +6,11 @@ on the terminal `pate.report.console`, the curves `pate.report.tensorboard`: loa
 
 from pate.accounting.rounding import format_delta, format_epsilon, round_up
 from pate.report.card import PrivacyStatement, privacy_card
-from pate.report.metrics import (
-    Constant,
-    Scores,
-    metric_intervals,
-    multilabel_metrics,
-    per_label_metrics,
-)
-from pate.report.report import Privacy, Report
+from pate.report.constants import Constant
+from pate.report.intervals import metric_intervals
+from pate.report.metrics import Scores, multilabel_metrics, per_label_metrics
+from pate.report.privacy import Privacy
+from pate.report.report import Report
 
 __all__ = [
     "Constant",

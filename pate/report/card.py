@@ -11,7 +11,8 @@ from pate.accounting.rounding import format_delta, format_epsilon
 from pate.extras import VERSION
 from pate.files.disk import read_value, write_text
 from pate.files.strict_json import to_json
-from pate.report.report import PAPER_LABEL, Privacy, Scalar
+from pate.report.privacy import Privacy, Scalar
+from pate.report.wording import PAPER_LABEL
 from pate.validation import require, require_count
 
 _CARD = Template(Path(__file__).with_name("privacy_card.md").read_text(encoding="utf-8"))
@@ -122,7 +123,7 @@ def privacy_card(
     origin = {"data set": dataset, "features": made_of}
     counts = {"queries answered": num_answered, "hits": num_hits}
     counts |= {"labels per query": num_labels, "teachers": num_teachers}
-    rows = [*origin.items(), *privacy.terms, *privacy.made_by(name), *counts.items()]
+    rows = [*origin.items(), *privacy.terms, *privacy.mechanism_rows(name), *counts.items()]
     promise, reading = _promise(privacy)
     covered = "\n".join(
         (

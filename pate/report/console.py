@@ -18,7 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from pate.files.strict_json import to_json_line
-from pate.report.report import Report, add_words
+from pate.report.report import Report
+from pate.report.wording import add_words
 from pate.validation import printable, rounded_down, rounded_up
 
 _ANY_WIDTH = 10_000

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pate.files.disk import is_regular, make_folder, owners_umask
-from pate.report.report import METRIC_NAMES, MODEL_NAMES, Report
+from pate.report.report import Report
+from pate.report.wording import METRIC_NAMES, MODEL_NAMES
 
 _MOST_POINTS = 500
 _PLAIN = (str, int, float, bool)
@@ -115,7 +116,11 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         """Writes guarantee and scores as text, the scores as metrics, and the settings as hyper-parameters."""
         privacy = report.privacy
         heading = report.heading
-        terms = [("guarantee", privacy.guarantee), *privacy.terms, *privacy.made_by(report.name)]
+        terms = [
+            ("guarantee", privacy.guarantee),
+            *privacy.terms,
+            *privacy.mechanism_rows(report.name),
+        ]
         self._text("privacy/settings", terms)
         rows = [("run", f"{report.name} on {report.data.name}"), ("settings", heading.overrides)]
         rows.append(("verdict", report.verdict.text))

@@ -8,7 +8,7 @@ from typing import Any, Self
 from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
-from pate.report.report import Scalar
+from pate.report.privacy import Scalar
 from pate.run.places import Places
 from pate.validation import require_text
 from pate.votes.foreign import ForeignVotes

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pate.aggregators import TrainingSet
 from pate.data import Dataset, Split
 from pate.models import LogisticStudent, StudentModel
-from pate.report.metrics import Membership, label_losses, log_odds, unusual
+from pate.report.membership import Membership, label_losses, log_odds, unusual
 
 # The most records of a split that the attack is tried on.
 _MAX_TRIED = 10_000
@@ -53,7 +53,7 @@ def membership(
         dataset.kind == "features" and inputs.shape[1] * labels.shape[1] <= _MAX_REFERENCE_WEIGHTS
     )
     if not (has_enough and is_cheap):
-        return Membership.of(private_losses, test_losses)
+        return Membership.from_losses(private_losses, test_losses)
     references = _reference_models(inputs, labels, seed=seed)
     true_labels = np.concatenate([split.labels for split in splits])
     reference_odds = []
@@ -62,8 +62,13 @@ def membership(
         reference_odds.append(log_odds(probabilities, true_labels))
     student_odds = log_odds(np.concatenate(predictions), true_labels)
     odds = unusual(student_odds, np.stack(reference_odds))
-    private_odds, test_odds = np.split(odds, [len(splits[0])])
-    return Membership.of(private_losses, test_losses, by_reference=(private_odds, test_odds))
+    private_unusual, test_unusual = np.split(odds, [len(splits[0])])
+    return Membership.from_losses(
+        private_losses,
+        test_losses,
+        private_unusual=private_unusual,
+        test_unusual=test_unusual,
+    )
 
 
 def _one_of_each_group(split: Split) -> Split:

@@ -13,7 +13,8 @@ from pate.files.disk import write_text
 from pate.files.published_fields import published_fields
 from pate.report import Privacy, PrivacyStatement, privacy_card
 from pate.report.metrics import micro_f1
-from pate.report.report import ReleaseSummary, Scalar
+from pate.report.privacy import Scalar
+from pate.report.report import ReleaseSummary
 from pate.run.charging import RunCharge
 from pate.run.places import Places
 

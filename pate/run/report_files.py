@@ -8,12 +8,8 @@ from pate.data import Dataset, Split
 from pate.files.disk import write_text
 from pate.pricing import PricedRelease
 from pate.report import Report
-from pate.report.metrics import (
-    Membership,
-)
-from pate.report.report import (
-    Heading,
-)
+from pate.report.membership import Membership
+from pate.report.report import Heading
 from pate.report.tensorboard import RunWriter
 from pate.run.baselines import BaselineModels
 from pate.run.charging import RunCharge
@@ -70,7 +66,7 @@ def write_report(
         events: gets the curves of the report, and is closed.
         started: the time when the run began, by `time.monotonic`.
     """
-    from pate.report.page import render_html  # loads matplotlib
+    from pate.report.page import render_html
 
     results = Results(
         dataset=dataset,

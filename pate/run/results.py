@@ -21,22 +21,13 @@ from pate.models import StudentModel, Voter
 from pate.pricing import PricedRelease
 from pate.pricing.guard import group_votes_tell_more
 from pate.report import Report, metric_intervals, per_label_metrics
-from pate.report.metrics import (
-    CONSTANTS,
-    Constant,
-    Membership,
-    PrecisionRecall,
-    micro_f1,
-    summarized,
-)
-from pate.report.report import (
-    Baselines,
-    DataSummary,
-    Heading,
-    RunFigures,
-    TeacherSummary,
-    Verdict,
-)
+from pate.report.constants import CONSTANTS, Constant
+from pate.report.figures import RunFigures
+from pate.report.membership import Membership
+from pate.report.metrics import micro_f1, summarized
+from pate.report.precision_recall import PrecisionRecall
+from pate.report.report import DataSummary, Heading, TeacherSummary
+from pate.report.verdict import Baselines, StudentVerdict
 from pate.run.charging import RunCharge
 from pate.run.plan import EpsilonOnVotes
 from pate.run.plan_warnings import remedies_of
@@ -136,7 +127,7 @@ class Results:
             ),
             student=scores["student"],
             baselines=baselines,
-            verdict=Verdict.of(
+            verdict=StudentVerdict.from_scores(
                 scores["student"],
                 baselines,
                 num_answered=self.release.num_answered,
@@ -203,7 +194,7 @@ class Results:
             pass_gaps=None if test is None else possible_gaps,
             pass_probability=None if test is None else test.pass_probabilities(possible_gaps),
             per_label={name: self._metrics_by_label[name] for name in shown_models},
-            precision_recall=PrecisionRecall.of(
+            precision_recall=PrecisionRecall.from_scores(
                 student.probabilities,
                 student.labels,
                 data.test.labels,

@@ -25,7 +25,8 @@ from pate.pricing.remedies import watched_search
 from pate.progress import Monitor
 from pate.report import Privacy
 from pate.report.card import PRIVACY
-from pate.report.report import ReleaseSummary, Scalar
+from pate.report.privacy import Scalar
+from pate.report.report import ReleaseSummary
 from pate.report.tensorboard import RunWriter
 from pate.run.charging import RunCharge
 from pate.run.cohort import Cohort

@@ -11,9 +11,11 @@ from pate.comparison import Frontier, Run
 from pate.comparison.page import render_page
 from pate.comparison.runs import METRICS
 from pate.report import Report, Scores
-from pate.report.metrics import PrecisionRecall
+from pate.report.figures import RunFigures
 from pate.report.page import render_html
-from pate.report.report import Baselines, DataSummary, Heading, ReleaseSummary, RunFigures, Verdict
+from pate.report.precision_recall import PrecisionRecall
+from pate.report.report import DataSummary, Heading, ReleaseSummary
+from pate.report.verdict import Baselines, StudentVerdict
 from tests.unit.report.conftest import REPORT
 
 HOSTILE = (
@@ -51,7 +53,9 @@ def report(num_labels: int, num_queries: int, num_answered: int, **changes: Any)
         privacy=privacy,
         release=ReleaseSummary(num_queries, num_answered, rate, 0.946, 0.739),
         baselines=replace(REPORT.baselines, true_label_student=Scores(1.0, 1.0, 1.0, 1.0, None)),
-        verdict=Verdict(0.5, True, False, "Reached 50% of the reachable mean average precision."),
+        verdict=StudentVerdict(
+            0.5, True, False, "Reached 50% of the reachable mean average precision."
+        ),
         intervals={name: dict.fromkeys(METRICS, (0.3, 0.4)) for name in ("student", "prior")},
         data=replace(REPORT.data, num_labels=num_labels),
         heading=Heading("stable_top_k_table", given={"target_epsilon": "8", "data": LONG}),

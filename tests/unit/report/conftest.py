@@ -6,15 +6,11 @@ import pytest
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.aggregators import Aggregator
 from pate.report import Privacy, Report, Scores, per_label_metrics
-from pate.report.metrics import Membership, PrecisionRecall
-from pate.report.report import (
-    Baselines,
-    DataSummary,
-    ReleaseSummary,
-    RunFigures,
-    TeacherSummary,
-    Verdict,
-)
+from pate.report.figures import RunFigures
+from pate.report.membership import Membership
+from pate.report.precision_recall import PrecisionRecall
+from pate.report.report import DataSummary, ReleaseSummary, TeacherSummary
+from pate.report.verdict import Baselines, StudentVerdict
 
 STUDENT = Scores(0.91371, 0.65372, 0.38373, 0.25374, 0.31375)
 BASELINES = Baselines(
@@ -46,7 +42,9 @@ REPORT = Report(
     teachers=TeacherSummary(411, 0.88123, 155.27),
     student=STUDENT,
     baselines=BASELINES,
-    verdict=Verdict.of(STUDENT, BASELINES, num_answered=3, remedies=Aggregator.remedies),
+    verdict=StudentVerdict.from_scores(
+        STUDENT, BASELINES, num_answered=3, remedies=Aggregator.remedies
+    ),
     intervals={"student": {"accuracy": (0.9011, 0.9222), "micro_f1": (0.3611, 0.4022)}},
     data=DataSummary("wordnet", True, 62115, 10001, 9973, 4, 1.4471),
     seed=None,
@@ -90,7 +88,7 @@ def figures() -> RunFigures:
             "majority_vote_student": per_label_metrics(scores > 0.4, scores, true),
             "all_records_model": per_label_metrics(true, true + 0.1 * scores, true),
         },
-        precision_recall=PrecisionRecall.of(
+        precision_recall=PrecisionRecall.from_scores(
             scores, scores > 0.5, true, constant=np.eye(4)[0] > 0, threshold=0.5
         ),
         student_curve={"loss": np.array([0.9, 0.5, 0.3])},

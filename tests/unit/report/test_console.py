@@ -14,8 +14,9 @@ from rich.text import Text
 from pate.cli.run import ConsoleMonitor
 from pate.report import Report, privacy_card
 from pate.report.console import PlainConsole, print_lines, print_report
+from pate.report.figures import RunFigures
 from pate.report.page import render_html
-from pate.report.report import ReleaseSummary, RunFigures
+from pate.report.report import ReleaseSummary
 
 
 def printed(report: Report, path: Path | None = None, width: int = 80) -> str:

@@ -8,16 +8,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 
 from pate.report import metric_intervals, multilabel_metrics
-from pate.report.metrics import (
-    Constant,
-    Membership,
-    _precision_of,
-    _resampled,
-    _weights,
-    average_precisions,
-    label_losses,
-    unusual,
-)
+from pate.report.constants import Constant
+from pate.report.intervals import _precision_of, _resampled, _weights
+from pate.report.membership import Membership, label_losses, unusual
+from pate.report.metrics import average_precisions
 from tests.refusals import ANY, refused
 
 # Worked out by hand. Columns: one mixed label, one without positives, one with positives only.
@@ -118,7 +112,7 @@ def test_intervals_of_many_samples_are_those_of_a_part_scaled(
     true = rng.random((40_000, 2)) < (0.3, 0.02)
     scores = 0.3 * true + rng.random(true.shape)
     parts = metric_intervals(scores > 0.8, scores, true)
-    monkeypatch.setattr("pate.report.metrics._MOST_SAMPLES", 10**6)
+    monkeypatch.setattr("pate.report.intervals._MOST_SAMPLES", 10**6)
     wholes = metric_intervals(scores > 0.8, scores, true)
     for name, (low, high) in wholes.items():
         assert (parts[name][1] - parts[name][0]) / (high - low) == pytest.approx(1, abs=0.33)
@@ -130,7 +124,9 @@ def test_an_attack_on_equal_records_leaves_the_interval_as_rarely_as_it_says(dig
     rng = np.random.default_rng(3)
     beyond = []
     for _ in range(400):
-        attack = Membership.of(rng.random(1500).round(digits), rng.random(2000).round(digits))
+        attack = Membership.from_losses(
+            rng.random(1500).round(digits), rng.random(2000).round(digits)
+        )
         assert attack is not None
         beyond.append(np.greater(attack.tpr, attack.high) | np.less(attack.tpr, attack.low))
     assert {0.001, 0.01} <= set(attack.fpr)
@@ -145,20 +141,20 @@ def test_a_student_that_remembers_is_seen_and_one_that_knows_nothing_is_not() ->
     private = rng.random((500, 5)) < 0.3
     test = rng.random((700, 5)) < 0.3
     noise = rng.random((700, 5))
-    attack = Membership.of(
+    attack = Membership.from_losses(
         label_losses(private.astype(np.float32), private), label_losses(noise, test)
     )
     assert attack is not None
     assert min(attack.tpr) == 1.0
     assert "rate of 0.14% it finds 100% of them, beyond chance" in attack.text
     constant = [label_losses(np.full(each.shape, 0.5), each) for each in (private, test)]
-    attack = Membership.of(constant[0], constant[1])
+    attack = Membership.from_losses(constant[0], constant[1])
     assert attack is not None
     assert attack.tpr == pytest.approx(attack.fpr)
     assert attack.text.count("nothing beyond chance") == 2
     assert (
-        Membership.of(constant[0][:0], constant[1])
-        is Membership.of(constant[0], constant[1][:1])
+        Membership.from_losses(constant[0][:0], constant[1])
+        is Membership.from_losses(constant[0], constant[1][:1])
         is None
     )
 
@@ -171,7 +167,9 @@ def test_reference_models_find_members_that_losses_hide_and_nothing_where_none_a
     for moved, beyond in ((3.0, True), (0.0, False)):
         seen = odds + moved * (np.arange(2000) < 1000)
         private, test = np.split(unusual(seen, usual), [1000])
-        attack = Membership.of(-seen[:1000], -seen[1000:], by_reference=(private, test))
+        attack = Membership.from_losses(
+            -seen[:1000], -seen[1000:], private_unusual=private, test_unusual=test
+        )
         assert attack is not None
         place = attack.fpr.index(0.01)
         assert (attack.tpr_by_reference[place] > attack.high[place]) is beyond

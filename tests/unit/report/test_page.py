@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pate.report import Report
+from pate.report.figures import RunFigures
 from pate.report.page import render_html
-from pate.report.report import RunFigures
 
 VOID = {"meta", "wbr", "br", "hr", "img", "link", "input"}
 UNCOVERED = "no epsilon covers this"

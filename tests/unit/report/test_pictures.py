@@ -8,8 +8,9 @@ import pytest
 from sklearn.metrics import precision_recall_curve
 
 from pate.report import Report
-from pate.report.metrics import PrecisionRecall
-from pate.report.page import (
+from pate.report.figures import RunFigures
+from pate.report.precision_recall import PrecisionRecall
+from pate.report.run_pictures import (
     answer_bars,
     epsilon_curve,
     gap_histogram,
@@ -19,7 +20,7 @@ from pate.report.page import (
     student_curve,
     votes_by_rank,
 )
-from pate.report.report import Baselines, RunFigures
+from pate.report.verdict import Baselines
 
 
 def texts(svg: str) -> list[str]:
@@ -47,7 +48,7 @@ def test_precision_and_recall_end_at_the_chosen_point() -> None:
     rng = np.random.default_rng(0)
     true = rng.random((300, 3)) < 0.3
     scores = rng.random((300, 3)) + 0.5 * true
-    curve = PrecisionRecall.of(
+    curve = PrecisionRecall.from_scores(
         scores, scores >= 0.8, true, constant=np.array([True, False, False]), threshold=0.8
     )
     precision, recall, levels = precision_recall_curve(true.ravel(), scores.ravel())
@@ -57,7 +58,9 @@ def test_precision_and_recall_end_at_the_chosen_point() -> None:
     expected = [precision[np.isclose(recall, level)].max() for level in curve.recall]
     np.testing.assert_allclose(curve.precision, expected)
     assert (
-        PrecisionRecall.of(scores, scores > 1, true & False, constant=true[0], threshold=None)
+        PrecisionRecall.from_scores(
+            scores, scores > 1, true & False, constant=true[0], threshold=None
+        )
         is None
     )
 

@@ -7,12 +7,12 @@ import pytest
 
 from pate.aggregators import Aggregator, CenteredVotes
 from pate.report.metrics import Scores
-from pate.report.report import Baselines, Verdict
+from pate.report.verdict import Baselines, StudentVerdict
 from tests.unit.report.conftest import BASELINES, STUDENT
 
 
-def verdict_of(student: Scores | None, baselines: Baselines, **given: Any) -> Verdict:
-    return Verdict.of(
+def verdict_of(student: Scores | None, baselines: Baselines, **given: Any) -> StudentVerdict:
+    return StudentVerdict.from_scores(
         student, baselines, **({"num_answered": 3, "remedies": Aggregator.remedies} | given)
     )
 
@@ -57,7 +57,7 @@ def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -
     assert (
         f"{lost} (0.600); what helps: {Aggregator.remedies[lost.removeprefix('lost to ')]}." in text
     )
-    centered = Verdict.of(
+    centered = StudentVerdict.from_scores(
         low, replace(BASELINES, **levels), num_answered=3, remedies=CenteredVotes.remedies
     ).text
     assert "queries" not in centered.partition("in every metric.")[2]

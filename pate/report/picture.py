@@ -1,0 +1,107 @@
+"""A picture of a page: inline SVG that takes its colors from the page, or a PNG for paper."""
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pate.files.disk import replacing
+
+# Stand-in colors for matplotlib; in SVG the page's CSS variables replace them, on paper the light page's values.
+INK = "#010101"
+MUTED = "#020202"
+RULE = "#030303"
+ACCENT = "#040404"
+SECOND = "#050505"
+THIRD = "#060606"
+FAINT = "#070707"
+_PAPER = {
+    INK: ("ink", "#1c2126"),
+    MUTED: ("muted", "#5a6570"),
+    RULE: ("rule", "#d6dbe0"),
+    ACCENT: ("accent", "#235f9f"),
+    SECOND: ("second", "#b9531a"),
+    THIRD: ("third", "#2b7a5c"),
+    FAINT: ("faint", "#848f9a"),
+}
+_STYLE = mpl.rc_params_from_file(
+    Path(__file__).with_name("pictures.mplstyle"), use_default_template=False
+)
+_POINTS_PER_INCH = 72
+_DOTS_PER_INCH = 200
+_WIDTH = 340.0  # of a phone less its margins, so that a point is no less than a pixel there
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of one pair of axes, 340 points wide."""
+
+    paint: Callable[[Axes], None]  # draws on the axes
+    height: float = 190.0  # in points
+    alt: str = ""  # the alternative text, if the template has none
+    caption: str = ""  # how the picture is read, if the template does not tell
+
+    def svg(self, name: str) -> str:
+        """Returns an `<svg>` element for inlining, without colors, scripts or references of its own.
+
+        Its ids start with `name`. The element scales with its container, and is hidden from screen readers, as the
+        alternative text stands beside it.
+        """
+        with self._painted({**_STYLE, "svg.hashsalt": name}) as figure:
+            buffer = io.StringIO()
+            no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+            figure.savefig(buffer, format="svg", transparent=True, metadata=no_metadata)
+        element = buffer.getvalue()
+        element = element[element.index("<svg") :].strip()
+        element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
+        element = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", element)
+        element = re.sub(
+            r'<svg[^>]*?(viewBox="[^"]*")[^>]*>', r'<svg aria-hidden="true" \1>', element, count=1
+        )
+        element = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", element)
+        for color, (variable, _) in _PAPER.items():
+            element = element.replace(color, f"var(--{variable})")
+        return element
+
+    def write_png(self, path: Path) -> None:
+        """Writes the picture for paper, dark ink on white, in the colors of `on_paper`."""
+        style = {name: on_paper(value) for name, value in _STYLE.items()}
+        with self._painted(style) as figure, replacing(path) as file:
+            figure.savefig(
+                file,
+                format="png",
+                dpi=_DOTS_PER_INCH,
+                facecolor="white",
+                metadata={"Software": None},
+            )
+
+    @contextmanager
+    def _painted(self, style: dict[Any, Any]) -> Iterator[Figure]:
+        """Paints the figure for its body, in a style; no global state of matplotlib stays changed."""
+        with mpl.rc_context(style), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from (current )?font")
+            size = (_WIDTH / _POINTS_PER_INCH, self.height / _POINTS_PER_INCH)
+            figure = Figure(figsize=size, layout="constrained")
+            self.paint(figure.add_subplot())
+            yield figure
+
+
+def on_paper(value: Any) -> Any:
+    """Returns the light page's color for a stand-in color, and anything else as it is."""
+    return _PAPER[value][1] if isinstance(value, str) and value in _PAPER else value
+
+
+def shorten_name(name: str, max_length: int) -> str:
+    """Returns a name of at most so many characters, without its middle: names often differ at their ends only."""
+    if len(name) <= max_length:
+        return name
+    end = max_length // 3
+    return f"{name[: max_length - end - 1]}…{name[-end:]}"

@@ -1,0 +1,64 @@
+"""The trade of a model between precision and recall."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.report.metrics import Bits, Floats
+
+_POINTS = 200  # of a curve
+
+
+@dataclass(frozen=True, eq=False)
+class PrecisionRecall:
+    """The curve of a model's precision over its recall, on labels that no epsilon covers."""
+
+    recall: Floats  # `[P]`, ascending
+    precision: Floats  # `[P]`, at each recall
+    chosen: tuple[float, float]  # recall and precision of the labels that the model predicts
+    constant: tuple[float, float]  # recall and precision of the best constant
+    # the probability from which a label is predicted, for all labels or for each
+    threshold: float | tuple[float, ...] | None
+
+    @classmethod
+    def from_scores(
+        cls,
+        scores: NDArray[np.floating],
+        predicted: Bits,
+        true: Bits,
+        *,
+        constant: Bits,
+        threshold: Any,
+    ) -> Self | None:
+        """Returns the curve at up to 200 levels of recall; None if no sample has a label.
+
+        Args:
+            scores: of the model, `[n, L]`.
+            predicted: its labels, `[n, L]`.
+            true: `[n, L]`.
+            constant: the labels of the best constant, `[L]`.
+            threshold: of the model.
+        """
+        if not true.any():
+            return None
+        true_scores = np.sort(scores[true])
+        all_scores = np.sort(scores, axis=None)
+        num_true = len(true_scores)
+        ranks = np.unique(np.linspace(1, num_true, min(_POINTS, num_true)).round().astype(int))
+        levels = true_scores[-ranks]
+        hits = num_true - np.searchsorted(true_scores, levels)
+        num_predicted = len(all_scores) - np.searchsorted(all_scores, levels)
+        return cls(
+            recall=hits / num_true,
+            precision=hits / num_predicted,
+            chosen=_recall_and_precision(predicted, true),
+            constant=_recall_and_precision(np.broadcast_to(constant, true.shape), true),
+            threshold=threshold,
+        )
+
+
+def _recall_and_precision(predicted: Bits, true: Bits) -> tuple[float, float]:
+    hits = float((predicted & true).sum())
+    return hits / float(true.sum()), hits / max(float(predicted.sum()), 1.0)

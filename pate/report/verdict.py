@@ -1,0 +1,168 @@
+"""The verdict on a student: how much of the reachable it reached, what it beats, and where the rest was lost."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+from pate.report.metrics import Scores
+from pate.report.wording import HEADLINE, METRIC_NAMES
+
+_METRICS_IN_WORDS = METRIC_NAMES | {
+    HEADLINE: "mean average precision",
+    "balanced_accuracy": "balanced accuracy",
+}
+# Models from the student up to the ceiling, and the cause of the loss between a model and the one before it.
+_LOSS_CAUSES = {
+    "student": "",
+    "majority_vote_student": "noise",
+    "true_label_student": "the teachers",
+    "all_records_model": "the number of queries",
+}
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """The scores of models to compare the private student with, None for one that was not trained. Not covered."""
+
+    prior: Scores | None  # always predicts each label's majority
+    best_constant: Scores | None  # always predicts the one set of labels with the best micro-F1
+    majority_vote_student: Scores | None  # the student trained on the votes without noise
+    true_label_student: Scores | None  # the student trained on the true labels of the queries
+    # the best model of all private records, linear or a network: the ceiling
+    all_records_model: Scores | None
+
+
+@dataclass(frozen=True)
+class StudentVerdict:
+    """The worth of a run: how far its student comes between a constant and a model without privacy."""
+
+    # Share of the mean average precision between a constant and the all-records model, or the true-label student if
+    # there is no such model; below 0 for a student worse than a constant. None if undefined.
+    share_of_reachable: float | None
+    # whether the student beats the best constant in every metric; None without a student
+    beats_constant: bool | None
+    beats_prior: bool | None  # whether it beats the prior in every metric
+    text: str  # all of it in words, and where the rest was lost
+
+    @classmethod
+    def from_scores(
+        cls,
+        student: Scores | None,
+        baselines: Baselines,
+        *,
+        num_answered: int,
+        remedies: Mapping[str, str],
+        better: str = "",
+    ) -> Self:
+        """Returns the verdict on a student.
+
+        Args:
+            student: its scores, or None.
+            baselines: the scores of the models to compare with.
+            num_answered: number of answered queries.
+            remedies: what helps against each cause of a loss, as the aggregator names it.
+            better: a sentence on a method that is better; may be empty.
+        """
+        if student is None or not num_answered:
+            remedy = f"What helps: {remedies['noise']}, or another aggregator."
+            text = f"No query was answered, so the student learned nothing. {remedy} {better}"
+            return cls(
+                share_of_reachable=None, beats_constant=None, beats_prior=None, text=text.strip()
+            )
+        levels = {key: getattr(scores, HEADLINE, None) for key, scores in vars(baselines).items()}
+        levels["student"] = getattr(student, HEADLINE)
+        has_ceiling = baselines.all_records_model is not None
+        share, share_text = _share(levels, has_ceiling=has_ceiling)
+        constants = {"the best constant": baselines.best_constant, "the prior": baselines.prior}
+        # by constant, the metrics in which the student does not beat it
+        unbeaten = {
+            name: _unbeaten_metrics(student, constant)
+            for name, constant in constants.items()
+            if constant is not None
+        }
+        beats = {name: not metrics for name, metrics in unbeaten.items()}
+        is_above_ceiling = share is not None and share > 1
+        loss_text = "" if is_above_ceiling else _loss_text(levels, remedies)
+        sentences = (share_text, _constants_text(unbeaten), loss_text, better)
+        return cls(
+            share_of_reachable=share,
+            beats_constant=beats.get("the best constant"),
+            beats_prior=beats.get("the prior"),
+            text=" ".join(filter(None, sentences)),
+        )
+
+
+def _constants_text(unbeaten: Mapping[str, list[str]]) -> str:
+    """Returns a sentence on the constants, by the metrics in which the student does not beat each."""
+    failures = [f"{name} in {_in_words(metrics)}" for name, metrics in unbeaten.items() if metrics]
+    if failures:
+        return f"No better than {' and than '.join(failures)}."
+    return f"Better than {' and '.join(unbeaten)} in every metric." if unbeaten else ""
+
+
+def _unbeaten_metrics(student: Scores, constant: Scores) -> list[str]:
+    """Returns the names of the metrics in which a student is no better than a constant."""
+    names = []
+    for key, name in _METRICS_IN_WORDS.items():
+        student_score = getattr(student, key)
+        constant_score = getattr(constant, key)
+        is_defined = student_score is not None and constant_score is not None
+        if is_defined and student_score <= constant_score:
+            names.append(name)
+    return names
+
+
+def _share(levels: Mapping[str, float | None], *, has_ceiling: bool) -> tuple[float | None, str]:
+    """Returns the share of the reachable, None if undefined, and a sentence on it."""
+    name = "a model of all private records without privacy"
+    ceiling = "all_records_model"
+    if not has_ceiling:
+        name = "a student of the queries' true labels"
+        ceiling = "true_label_student"
+    low = levels["prior"]
+    high = levels[ceiling]
+    level = levels["student"]
+    if low is None or high is None or level is None or high <= low:
+        text = "The share of the reachable is undefined here: it needs a constant and a ceiling above it."
+        return None, text
+    share = (level - low) / (high - low)
+    scale = f"{level:.3f}, where a constant has {low:.3f}, {name} {high:.3f}."
+    if share > 1:
+        return share, f"Above what counts as reachable in mean average precision: {scale}"
+    return share, f"Reached {share:.0%} of the reachable mean average precision: {scale}"
+
+
+def _loss_text(levels: Mapping[str, float | None], remedies: Mapping[str, str]) -> str:
+    """Returns a sentence on where the student lost against the ceiling: the cause of at least half, and its remedy.
+
+    The loss between two models is the difference of their levels. A loss from or to a model that was not trained is
+    unknown, but counts to the whole loss. Models below the student have no part in it.
+    """
+    student_level = levels["student"] or 0.0
+    known_levels = [level for name in _LOSS_CAUSES if (level := levels[name]) is not None]
+    whole_loss = max(known_levels, default=student_level) - student_level
+    losses = {}
+    for worse, better in pairwise(_LOSS_CAUSES):
+        low = levels[worse]
+        high = levels[better]
+        cause = _LOSS_CAUSES[better]
+        if cause not in remedies or low is None or high is None or low < student_level:
+            continue
+        if round(high - low, 3) > 0:
+            losses[cause] = high - low
+    if not losses or sum(losses.values()) < whole_loss / 2:
+        return ""
+    main_cause = max(losses, key=losses.__getitem__)
+    main_loss = losses[main_cause]
+    if main_loss >= whole_loss / 2:
+        return (
+            f"Most was lost to {main_cause} ({main_loss:.3f}); what helps: {remedies[main_cause]}."
+        )
+    parts = [f"{cause} ({loss:.3f})" for cause, loss in losses.items()]
+    return f"Lost to {_in_words(parts)}, to none of them most."
+
+
+def _in_words(names: list[str]) -> str:
+    """Returns names as "a, b and c"."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]

@@ -1,0 +1,47 @@
+"""The words of reports: names of metrics, models and adjacencies, and how figures read."""
+
+from typing import Any
+
+from pate.accounting.rounding import format_delta, format_epsilon
+
+# Heading of each metric, by its key in report.json; the headline first.
+METRIC_NAMES = {
+    "mean_average_precision": "mean AP",
+    "micro_f1": "micro-F1",
+    "macro_f1": "macro-F1",
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced acc.",
+}
+# Each model by its key in report.json, from what needs no data to what has no privacy.
+MODEL_NAMES = {
+    "prior": "prior",
+    "best_constant": "best constant",
+    "student": "private student",
+    "majority_vote_student": "majority-vote student",
+    "true_label_student": "true-label student",
+    "all_records_model": "all-records model",
+}
+HEADLINE = "mean_average_precision"
+DASH = "\N{EN DASH}"  # in place of an undefined number
+SEEDED_WARNING = "seeded noise protects nobody who knows the seed"
+PAPER_LABEL = "as the paper accounts; not a bound"
+ADJACENCY_NAMES = {
+    "replace_one": "one unit of privacy is replaced by any other",
+    "add_remove": "one teacher, with all its records, is added or removed",
+}
+
+
+def percent(share: float) -> str:
+    """Returns a share in [0, 1] as a percentage with one decimal."""
+    return f"{100 * share:.1f}%"
+
+
+def add_words(templates: Any) -> None:
+    """Adds the filters and names that all pages use to a Jinja environment."""
+    templates.filters |= {"delta": format_delta, "epsilon": format_epsilon, "percent": percent}
+    templates.globals |= {
+        "metrics": METRIC_NAMES,
+        "names": MODEL_NAMES,
+        "adjacencies": ADJACENCY_NAMES,
+    }
+    templates.globals |= {"PAPER_LABEL": PAPER_LABEL, "SEEDED_WARNING": SEEDED_WARNING}
