@@ -136,9 +136,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     """Private classifier: teachers vote on public samples, the votes are released, a student learns from them.
 
     `fit(X, y, X_public=...)` deals the private records to `n_teachers` disjoint parts and fits a clone of `estimator`
-    to each. It releases the teachers' votes on the public samples through `aggregator`, and fits `student` to that
-    release. `y` is one class per record, `[n]`, or 0 and 1 for each label, `[n, L]`, or a set or list of words for each
-    record.
+    to each. The teachers' votes on the public samples are released through `aggregator`, and `student` is fitted to
+    that release. The labels `y` are one class per record, `[n]`, or 0 and 1 for each label, `[n, L]`, or a set or list
+    of words for each record.
 
     Formal guarantees:
         * What a fitted classifier holds is (`epsilon_`, `delta_`)-private for `adjacency_`: under replace-one, for the

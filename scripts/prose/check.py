@@ -41,7 +41,7 @@ RULES = [(re.compile(phrase["find"]), phrase["write"]) for phrase in PHRASES]
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[\"'(]*[A-Z0-9])")
 WORD = re.compile(r"[^\W\d_]{2}")  # a symbol of one letter is no word
 # where a part of a docstring begins
-ENTRY = re.compile(r"\n\s*\n|\n\s*[*-] |\n\s*\d\. |\n\s*(?=\w+(?:, \w+)*: )")
+ENTRY = re.compile(r"\n\s*\n|\n\s*[*-] |\n\s*\d\. |\n\s*(?=\w+(?:, \w+)*(?: \([^()\n]*\))?: )")
 # At the beginning of a line Markdown takes these for a quotation or a list, whatever the sentence means by them.
 MARK = re.compile(r"(?P<indent>\s*)(?P<mark>>|[-+*](?=\s)|\d+[.)](?=\s))")
 ITEM_END = re.compile(r"[.:;!?][\"')*`_]*$")  # behind it a list may begin without an empty line
