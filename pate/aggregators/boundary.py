@@ -33,8 +33,14 @@ from pate.aggregators.session import (
 )
 from pate.aggregators.stable_top_k import StableTopK
 from pate.mechanisms.gap_selection import Ranking
-from pate.mechanisms.noise import uniforms
-from pate.mechanisms.noise.uniforms import LazyUniforms, Weights
+from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
+from pate.mechanisms.noise.weighted_index import (
+    Interval,
+    Weights,
+    boundary_weights,
+    draw_index,
+    softmax_weights,
+)
 from pate.mechanisms.parameters import NOISE, PROBABILITY
 from pate.mechanisms.stability_test import StabilityTest
 from pate.votes.shape import VoteShape
@@ -93,10 +99,10 @@ class BoundaryAggregator(TargetChargedAggregator):
         boundary = calls.probabilities.shape[1]
 
         def exact_weights(row: int) -> Weights:
-            return uniforms.boundary_weights(calls.exact_weights(row))
+            return boundary_weights(calls.exact_weights(row))
 
         wrapped = charging.boundary_distribution(calls.probabilities)
-        outcomes = uniforms.draw_index(wrapped, numbers[:, 0], exact_weights)
+        outcomes = draw_index(wrapped, numbers[:, 0], exact_weights)
         answers = calls.answers(outcomes)
         return Round(answers.labels, answers.answered, hits=outcomes == boundary)
 
@@ -167,7 +173,7 @@ class BoundaryMax(BoundaryAggregator):
         labels = np.arange(counts.shape[1])
 
         def exact_weights(row: int) -> Weights:
-            return uniforms.softmax_weights(deficits[row], self.selection_scale)
+            return softmax_weights(deficits[row], self.selection_scale)
 
         def answers(outcomes: Counts) -> Answers:
             return Answers(outcomes[:, None] == labels, outcomes < len(labels))
@@ -286,10 +292,10 @@ class BoundaryTopK(BoundaryAggregator):
 
         def exact_weights(row: int) -> Weights:
             deficits = (gaps[row].max() - gaps[row]).astype(np.float64)
-            selection_weights = uniforms.softmax_weights(deficits, self.selection_scale)
+            selection_weights = softmax_weights(deficits, self.selection_scale)
             pass_parts = (pass_probs[row] * _GRID).astype(np.int64).tolist()  # of _GRID
 
-            def weights(digits: int) -> list[uniforms.Interval]:
+            def weights(digits: int) -> list[Interval]:
                 released = []
                 refused_low = 0
                 refused_high = 0

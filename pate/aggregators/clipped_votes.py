@@ -20,7 +20,7 @@ from pate.aggregators.expectation import (
 )
 from pate.aggregators.release import Answers
 from pate.aggregators.thresholds import reach_threshold, squared_sensitivity, threshold_event
-from pate.mechanisms.noise.real_numbers import are_normally_above
+from pate.mechanisms.noise.comparisons import are_normally_above
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.validation import require
 from pate.votes.counts import bits_of, limited

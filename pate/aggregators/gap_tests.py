@@ -17,13 +17,10 @@ import numpy as np
 from pate.accounting import Adjacency, Event
 from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
+from pate.mechanisms.certified_table import CertifiedTable
 from pate.mechanisms.parameters import POSITIVE, PROBABILITY, Parameters
-from pate.mechanisms.stability_test import (
-    CertifiedTable,
-    StabilityTable,
-    StabilityTest,
-    optimal_stability_table,
-)
+from pate.mechanisms.stability_table import StabilityTable, optimal_stability_table
+from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import InvalidValue, require
 
 # The search for the noise of a Renyi budget tries enormous noise too, whose table of probabilities grows with the

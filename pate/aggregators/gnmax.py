@@ -17,11 +17,8 @@ from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Rng
 from pate.aggregators.release import Answers
 from pate.aggregators.thresholds import squared_sensitivity
-from pate.mechanisms.noise.real_numbers import (
-    Values,
-    draw_noise,
-    largest_noisy,
-)
+from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.parameters import COUNT, NOISE
 from pate.votes.shape import VoteShape
 

@@ -38,7 +38,7 @@ from pate.aggregators.session import (
 )
 from pate.aggregators.stable_top_k import StableTopK
 from pate.mechanisms.gap_selection import Ranking
-from pate.mechanisms.noise.uniforms import LazyUniforms
+from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.parameters import NATURAL, NOISE, PROBABILITY
 from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import (

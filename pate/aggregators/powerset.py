@@ -23,13 +23,10 @@ from pate.aggregators.expectation import (
     expected_from_votes,
 )
 from pate.aggregators.release import Answers
-from pate.mechanisms.noise.real_numbers import (
-    Values,
-    draw_largest,
-    draw_noise,
-    largest_noisy,
-)
-from pate.mechanisms.noise.uniforms import LazyUniforms, index_of
+from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.drawn_noise import draw_largest, draw_noise
+from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
+from pate.mechanisms.noise.weighted_index import index_of
 from pate.mechanisms.parameters import COUNT, NOISE
 from pate.votes.counts import limited
 from pate.votes.made_up import MadeUpVotes

@@ -30,7 +30,7 @@ from pate.aggregators.expectation import ExpectedRelease, expected_from_votes
 from pate.aggregators.failures import with_failure_prob_for
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
 from pate.aggregators.release import Answers, ChargedRelease
-from pate.mechanisms.noise.uniforms import LazyUniforms
+from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.parameters import COUNT, PROBABILITY
 from pate.validation import (
     InvalidValue,

@@ -47,9 +47,11 @@ from pate.aggregators.release import Answers
 from pate.aggregators.stable_split import EVEN_SHARE, split_budget
 from pate.files.digests import full_text
 from pate.mechanisms import gap_selection as selecting
+from pate.mechanisms.certified_table import CertifiedTable
 from pate.mechanisms.gap_selection import GapSelection, Ranking
 from pate.mechanisms.parameters import NOISE, OPTIONAL, PROBABILITY, is_hashable, one_of
-from pate.mechanisms.stability_test import CertifiedTable, StabilityTable, StabilityTest
+from pate.mechanisms.stability_table import StabilityTable
+from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import (
     InvalidValue,
     normalize_field,

@@ -14,7 +14,7 @@ from pate import accounting as pa
 from pate.accounting.special import few_ndtr
 from pate.aggregators.aggregator import Bits, Rng
 from pate.aggregators.expectation import ExpectedRelease
-from pate.mechanisms.noise.real_numbers import are_normally_above
+from pate.mechanisms.noise.comparisons import are_normally_above
 from pate.validation import require_count
 from pate.votes.made_up import MadeUpVotes
 

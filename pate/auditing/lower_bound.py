@@ -11,7 +11,7 @@ from pate.accounting import Adjacency
 from pate.accounting.special import ndtr
 from pate.aggregators import Aggregator, BoundaryMax, GaussianVotes, GNMax
 from pate.aggregators.thresholds import squared_sensitivity
-from pate.mechanisms.noise.real_numbers import gaussian_argmax
+from pate.mechanisms.noise.maxima import gaussian_argmax
 from pate.testing.divergences import (
     Law,
     LowerBound,

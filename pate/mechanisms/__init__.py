@@ -6,10 +6,12 @@ from pate.mechanisms.calls.run_twice import RunTwice
 from pate.mechanisms.calls.sparse_vector import SparseVector
 from pate.mechanisms.calls.sweep import SweepTopK
 from pate.mechanisms.calls.thresholds import AboveThreshold, BetweenThresholds
+from pate.mechanisms.certified_table import CertifiedTable
 from pate.mechanisms.gap_selection import FixedKRegularizer, GapSelection
 from pate.mechanisms.noise.secret_generator import cipher_generator, secret_generator
 from pate.mechanisms.noise.whole_numbers import DiscreteLaplace
-from pate.mechanisms.stability_test import CertifiedTable, StabilityTest, optimal_stability_table
+from pate.mechanisms.stability_table import optimal_stability_table
+from pate.mechanisms.stability_test import StabilityTest
 from pate.mechanisms.top_k.canonical import CanonicalTopK
 from pate.mechanisms.top_k.gamma import GammaTopK
 from pate.mechanisms.top_k.joint import JointTopK, PermuteAndFlipJointTopK

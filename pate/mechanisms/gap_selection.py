@@ -17,9 +17,21 @@ from pate.accounting import (
     OpposedMaximaEvent,
     PureDpEvent,
 )
-from pate.mechanisms.noise import real_numbers, uniforms
-from pate.mechanisms.noise.real_numbers import Values, draw_noise, largest_noisy
-from pate.mechanisms.noise.uniforms import Array, LazyUniforms, Weights
+from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.lazy_uniforms import Array, LazyUniforms
+from pate.mechanisms.noise.maxima import (
+    exponential_argmax,
+    gaussian_argmax,
+    gumbel_argmax,
+    laplace_argmax,
+)
+from pate.mechanisms.noise.weighted_index import (
+    Weights,
+    draw_index,
+    permute_and_flip_weights,
+    softmax_weights,
+)
 from pate.mechanisms.parameters import COUNT, NATURAL, NON_NEGATIVE, POSITIVE, Parameters, one_of
 from pate.validation import (
     InvalidValue,
@@ -35,12 +47,12 @@ Regularizer = Callable[[int], float] | Sequence[float]
 
 SELECTION_NOISES = ("gumbel", "gaussian", "laplace", "exponential")
 _ARGMAX_DISTRIBUTIONS: dict[str, Callable[[Array], Array]] = {
-    "gumbel": real_numbers.gumbel_argmax,
-    "gaussian": real_numbers.gaussian_argmax,
-    "laplace": real_numbers.laplace_argmax,
-    "exponential": real_numbers.exponential_argmax,
+    "gumbel": gumbel_argmax,
+    "gaussian": gaussian_argmax,
+    "laplace": laplace_argmax,
+    "exponential": exponential_argmax,
 }
-_CLOSED = {"gumbel": uniforms.softmax_weights, "exponential": uniforms.permute_and_flip_weights}
+_CLOSED = {"gumbel": softmax_weights, "exponential": permute_and_flip_weights}
 _LARGEST_OFFSET = 2.0**50
 _BITS = 52  # differences of two sums take one bit more
 
@@ -247,10 +259,9 @@ class GapSelection(Parameters):
         deficits = sums.max(axis=1, keepdims=True) - sums
         with np.errstate(over="ignore"):
             floats = np.exp(deficits / -self.noise_scale)
-        weights = partial(uniforms.softmax_weights, scale=self.noise_scale)
+        weights = partial(softmax_weights, scale=self.noise_scale)
         return np.asarray(
-            self.candidates[0]
-            + uniforms.draw_index(floats, numbers, lambda row: weights(deficits[row]))
+            self.candidates[0] + draw_index(floats, numbers, lambda row: weights(deficits[row]))
         )
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:

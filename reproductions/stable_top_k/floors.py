@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from pate.accounting import Adjacency
-from pate.mechanisms.noise.real_numbers import gaussian_argmax
+from pate.mechanisms.noise.maxima import gaussian_argmax
 from pate.testing.divergences import compose, hockey_stick
 from pate.testing.verifier import distribution_table
 from reproductions.stable_top_k.celeba_prices import (

@@ -37,7 +37,7 @@ from pate.mechanisms import (
     StabilityTest,
     optimal_stability_table,
 )
-from pate.mechanisms.noise.real_numbers import gaussian_argmax
+from pate.mechanisms.noise.maxima import gaussian_argmax
 from pate.mechanisms.top_k.mechanism import TopKMechanism
 from pate.validation import InvalidValue, nearest
 

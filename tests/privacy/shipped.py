@@ -34,7 +34,7 @@ from pate.mechanisms import (
     optimal_stability_table,
 )
 from pate.mechanisms.gap_selection import Ranking
-from pate.mechanisms.noise.real_numbers import UNIT_NOISES
+from pate.mechanisms.noise.kinds import UNIT_NOISES
 from tests.cases.discovery import CASE_FILES
 from tests.privacy.case import (
     Case,

@@ -13,12 +13,15 @@ import pytest
 
 from pate.accounting import Adjacency, BoundedRangeEvent
 from pate.accounting.target_charging import tight_boundary
-from pate.mechanisms import BoundaryWrapper, GapSelection, LipschitzTopK, PeelingTopK
-from pate.mechanisms.noise import real_numbers, uniforms
-from pate.mechanisms.noise.real_numbers import KINDS, UNIT_NOISES
-from pate.mechanisms.noise.uniforms import (
-    LazyBitsUniform,
-    LazyUniforms,
+from pate.mechanisms import BoundaryWrapper, GapSelection, LipschitzTopK, PeelingTopK, gap_selection
+from pate.mechanisms.noise import comparisons, exponential_coins, weighted_index
+from pate.mechanisms.noise.comparisons import _below, are_normally_above
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.exponential_coins import _first_weights, toss_rare_exponential
+from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
+from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, LazyUniforms
+from pate.mechanisms.noise.weighted_index import (
+    Weights,
     boundary_weights,
     index_of,
     softmax_weights,
@@ -53,7 +56,7 @@ def old_draw(deficits: np.ndarray, uniform: float) -> int:
     return int((cumulated <= uniform * cumulated[-1]).sum())
 
 
-def law(weights: uniforms.Weights) -> list[tuple[Fraction, Fraction]]:
+def law(weights: Weights) -> list[tuple[Fraction, Fraction]]:
     """Each probability between two fractions."""
     intervals = weights(DIGITS)
     least, most = (sum(interval[side] for interval in intervals) for side in (0, 1))
@@ -159,9 +162,10 @@ COUNTS = np.random.default_rng(0).integers(0, 17, (12, 5))
 
 
 def undecided(patch: pytest.MonkeyPatch) -> None:
-    """No float decides anything."""
-    for module in (uniforms, real_numbers):
-        patch.setattr(module, "_FEW_OPERATIONS", 1e9)
+    """Makes all errors of floats so large that no float decides anything."""
+    patch.setattr(weighted_index, "FEW_OPERATIONS", 1e9)
+    patch.setattr(exponential_coins, "FEW_OPERATIONS", 1e9)
+    patch.setattr(comparisons, "SMALL_ERROR", 1e9)
 
 
 def compared(draw: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,9 +201,9 @@ def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.Mo
 
 def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control of the two tests above: weights of another scale give other outcomes."""
-    right = uniforms.softmax_weights
+    right = softmax_weights
     monkeypatch.setattr(
-        uniforms, "softmax_weights", lambda deficits, scale: right(deficits, 2 * scale)
+        gap_selection, "softmax_weights", lambda deficits, scale: right(deficits, 2 * scale)
     )
     with pytest.raises(AssertionError):
         test_floats_decide_as_fractions_do("GapSelection-gumbel-3.0-padded=True", monkeypatch)
@@ -244,8 +248,8 @@ def test_coins_that_are_nearly_never_true() -> None:
     """One uniform number for a row: the first coin to show True, by weights e^-50, (1 - e^-50) e^-60, and the rest."""
     rare = np.array([[50, 60]])
     for word, shown in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
-        assert uniforms.toss_rare_exponential(rare, 1.0, chosen([word])).tolist() == [shown]
-    first, second, none = law(uniforms._first_weights(rare[0], 1.0))
+        assert toss_rare_exponential(rare, 1.0, chosen([word])).tolist() == [shown]
+    first, second, none = law(_first_weights(rare[0], 1.0))
     assert float(first[0]) == pytest.approx(math.exp(-50), rel=1e-9)
     assert float(second[0]) == pytest.approx(math.exp(-60), rel=1e-6)
     assert none[1] >= 1 - first[1] - second[1] > 0
@@ -287,7 +291,7 @@ def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone(
 def test_error_of_floats_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The floats of every kind of noise lie as close to the exact values as they say."""
     for kind in KINDS:
-        noise = real_numbers.draw_noise(kind, (1, 40), np.random.default_rng(1))
+        noise = draw_noise(kind, (1, 40), np.random.default_rng(1))
         for place in range(40):
             low, high = noise.exact(0, place).bounds()
             slack = noise.error + 2.0**-46 * (1 + abs(noise.values[0, place]))
@@ -304,17 +308,15 @@ def test_counts_are_compared_by_a_table_as_one_by_one(most: int, std: float) -> 
     counts = np.random.default_rng(3).integers(0, most + 1, (700, 7))
     one = np.random.default_rng(4)
     other = np.random.default_rng(4)
-    bits = real_numbers.are_normally_above(counts, 0.37 * most, std, one, within=(0, most))
+    bits = are_normally_above(counts, 0.37 * most, std, one, within=(0, most))
     with np.errstate(over="ignore"):
-        assert np.array_equal(
-            bits, real_numbers.are_normally_above(counts, 0.37 * most, std, other)
-        )
+        assert np.array_equal(bits, are_normally_above(counts, 0.37 * most, std, other))
     assert one.integers(2**63) == other.integers(2**63)
     for count in (most // 3, most // 2):
-        word = int(real_numbers._below(np.array([count]), 0.37 * most, std)[0]) << 11
+        word = int(_below(np.array([count]), 0.37 * most, std)[0]) << 11
         for near in [word + step for step in (-(2**20), -1, 0, 1, 2**20) if 2**60 < word < 2**63]:
             drawn = [
-                real_numbers.are_normally_above(
+                are_normally_above(
                     np.array([[count]]), 0.37 * most, std, chosen([near]), within=limit
                 )
                 for limit in ((0, most), None)

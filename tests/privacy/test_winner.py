@@ -15,7 +15,7 @@ from pate.accounting import (
     RdpAccountant,
 )
 from pate.aggregators import ConfidentGNMax, GNMax, PowersetGNMax
-from pate.mechanisms.noise.real_numbers import gaussian_argmax
+from pate.mechanisms.noise.maxima import gaussian_argmax
 from pate.testing import Claim, Verdict, verify
 from pate.votes.arrays import VoteBlocks
 from tests.privacy.rival_distributions import noisy_max_distribution

@@ -8,8 +8,9 @@ import pytest
 from scipy.stats import binomtest, chisquare
 
 from pate.mechanisms import PeelingTopK, PermuteAndFlipTopK
-from pate.mechanisms.noise.real_numbers import UNIT_NOISES, exponential_argmax, largest_distribution
-from pate.mechanisms.noise.uniforms import lucky_place, thinned
+from pate.mechanisms.noise.exponential_coins import lucky_place, thinned
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.maxima import exponential_argmax, largest_distribution
 from tests.statistical.chi_square import p_value
 
 DRAWS = 8_000

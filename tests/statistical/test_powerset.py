@@ -9,7 +9,7 @@ from scipy.special import log_ndtr
 from scipy.stats import kstest
 
 from pate.aggregators import PowersetGNMax
-from pate.mechanisms.noise.real_numbers import draw_largest
+from pate.mechanisms.noise.drawn_noise import draw_largest
 from tests.privacy.rival_distributions import noisy_max_distribution
 from tests.statistical.chi_square import p_value
 

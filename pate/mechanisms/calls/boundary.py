@@ -17,15 +17,8 @@ from pate.accounting import (
 )
 from pate.accounting.event_tree import failure_probability, leaves
 from pate.accounting.target_charging import QTarget
-from pate.mechanisms.noise.uniforms import (
-    Array,
-    Bits,
-    Integers,
-    LazyUniforms,
-    Weights,
-    boundary_weights,
-    draw_index,
-)
+from pate.mechanisms.noise.lazy_uniforms import Array, Bits, Integers, LazyUniforms
+from pate.mechanisms.noise.weighted_index import Weights, boundary_weights, draw_index
 from pate.validation import (
     require,
     require_generator,

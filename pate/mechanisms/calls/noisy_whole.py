@@ -9,9 +9,7 @@ import numpy as np
 from pate.accounting import (
     Adjacency,
 )
-from pate.mechanisms.noise.uniforms import (
-    Integers,
-)
+from pate.mechanisms.noise.lazy_uniforms import Integers
 from pate.mechanisms.noise.whole_numbers import DiscreteLaplace
 from pate.mechanisms.parameters import POSITIVE, Parameters
 from pate.validation import (

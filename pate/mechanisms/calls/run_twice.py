@@ -13,9 +13,7 @@ from pate.accounting import (
 )
 from pate.accounting.target_charging import QTarget
 from pate.mechanisms.calls.boundary import pure_epsilon
-from pate.mechanisms.noise.uniforms import (
-    Bits,
-)
+from pate.mechanisms.noise.lazy_uniforms import Bits
 from pate.mechanisms.top_k.mechanism import TopK
 from pate.validation import (
     InvalidValue,

@@ -14,9 +14,7 @@ from pate.accounting.target_charging import HeldBudget, QTarget
 from pate.mechanisms.calls.noisy_whole import NoisyWhole
 from pate.mechanisms.calls.session_price import session_event
 from pate.mechanisms.calls.thresholds import ReleasedValues, require_threshold
-from pate.mechanisms.noise.uniforms import (
-    Bits,
-)
+from pate.mechanisms.noise.lazy_uniforms import Bits
 from pate.mechanisms.parameters import COUNT, PROBABILITY
 from pate.validation import (
     require,

@@ -12,9 +12,7 @@ from pate.accounting import (
 from pate.accounting.target_charging import QTarget
 from pate.mechanisms.calls.noisy_whole import NoisyWhole
 from pate.mechanisms.calls.session_price import session_event
-from pate.mechanisms.noise.uniforms import (
-    Integers,
-)
+from pate.mechanisms.noise.lazy_uniforms import Integers
 from pate.mechanisms.parameters import COUNT, PROBABILITY
 from pate.mechanisms.top_k.mechanism import TopK, checked_counts
 from pate.validation import (

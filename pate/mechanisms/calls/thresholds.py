@@ -12,11 +12,7 @@ from pate.accounting import (
 )
 from pate.accounting.target_charging import QTarget
 from pate.mechanisms.calls.noisy_whole import LARGEST_VALUE, NoisyWhole, require_values
-from pate.mechanisms.noise.uniforms import (
-    Array,
-    Bits,
-    Integers,
-)
+from pate.mechanisms.noise.lazy_uniforms import Array, Bits, Integers
 from pate.mechanisms.parameters import one_of
 from pate.validation import (
     require,

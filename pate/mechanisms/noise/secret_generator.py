@@ -21,16 +21,16 @@ _KNOWN_BLOCK = "3aeb5224ecf849929b9d828db1ced4dd832025e8018b8160b82284f3c949aa5a
 
 
 def secret_generator() -> np.random.Generator:
-    """A generator for secret noise: ChaCha20, with a key of 256 bits from the operating system.
+    """Returns a new generator of secret noise: ChaCha20, with a key of 256 bits from the operating system.
 
     Formal guarantees:
-        * Whoever tells its noise from ideal noise, or takes it off, has told ChaCha20 from uniform bits.
-        * Its state is known to the ledger, so that the same noise is charged once and never used twice.
-        * It exists once: copies and pickles are refused, its state cannot be set back, a forked process has it under a
-          new key from the operating system, and threads take turns.
+        * Whoever distinguishes its noise from ideal noise, or removes it, distinguishes ChaCha20 from uniform bits.
+        * The ledger knows its state, so that the same noise is charged once and never used twice.
+        * It exists once. Copies and pickles are refused, and its state cannot be set back. A forked process has it
+          under a new key from the operating system. Threads take turns.
 
     Edge cases: `copy.copy` of the generator, which numpy before 2.0 refuses, and every `Generator(rng.bit_generator)`
-    go on with its one stream: what one of them has drawn no other draws again. `InvalidValue` where randomgen is not
+    continue the same stream, so that no two of them draw the same number. Raises `InvalidValue` where randomgen is not
     installed.
     Source: Bernstein 2008, RFC 8439; docs/proofs/noise_source.md.
 
@@ -41,17 +41,19 @@ def secret_generator() -> np.random.Generator:
 
 
 def cipher_generator(key: bytes) -> np.random.Generator:
-    """The ChaCha20 stream of a key of 32 bytes, for one purpose alone, from its beginning.
+    """Returns the ChaCha20 stream of a key of 32 bytes, from its beginning. The key serves one purpose alone.
 
-    Rule: 20 rounds, the key as it is, nonce and counter 0. Children that `spawn` gives have keys from blocks of the
-    same cipher that the stream does not reach. It exists once, as `secret_generator` says, and refuses as it does.
+    Rule: 20 rounds, the key unchanged, nonce and counter 0. Children of `spawn` have keys from blocks of the same
+    cipher that the stream does not reach. The generator exists once and refuses copies, as `secret_generator` states.
     """
     whole = isinstance(key, bytes) and len(key) == _KEY_BYTES
     require(whole, "key", "(not shown)", f"{_KEY_BYTES} bytes")
     return np.random.Generator(_held(_cipher())(_CipherKey(key)))
 
 
-class _Held:  # what would be drawn from twice, were there two of it
+class _Held:
+    """An object of which there must be one only: two would draw the same noise."""
+
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         self.__reduce__()
 
@@ -61,18 +63,18 @@ class _Held:  # what would be drawn from twice, were there two of it
 
 
 class _CipherKey(_Held, ISpawnableSeedSequence):
-    """A key where numpy expects a sequence of seeds, which would mix it down to 128 bits."""
+    """A key in place of numpy's sequence of seeds, which would mix the key down to 128 bits."""
 
     def __init__(self, key: bytes) -> None:
         self.renew(key)
 
     def renew(self, key: bytes) -> None:
-        # from which threads take different numbers
+        """Takes another key, of which no child has a key yet."""
         self._key = key
-        self._children = itertools.count()
+        self._children = itertools.count()  # threads take different numbers from it
 
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[Any]:
-        """The key itself, for a generator that takes all of it."""
+        """Returns the key itself, for a generator that takes all of it."""
         size = np.dtype(dtype).itemsize * n_words
         require(
             size == _KEY_BYTES,
@@ -83,7 +85,7 @@ class _CipherKey(_Held, ISpawnableSeedSequence):
         return np.frombuffer(self._key, dtype=np.dtype(dtype).newbyteorder("<")).astype(dtype)
 
     def spawn(self, n_children: int) -> list[Self]:
-        """Keys from blocks beyond the stream, each given once."""
+        """Returns new keys, from blocks beyond the stream; no key comes twice."""
         key = int.from_bytes(self._key, "little")
         numbers = [next(self._children) for _ in range(n_children)]
         blocks = [_block(_cipher()(key=key, counter=(1 + number) << _BEYOND)) for number in numbers]
@@ -94,7 +96,7 @@ _ALIVE: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class HeldStream(_Held):
-    """What a ChaCha must be besides, to draw no number twice; numpy's lock makes threads take turns."""
+    """A mixin of ChaCha that draws no number twice; numpy's lock makes threads take turns."""
 
     lock: Any
     seed: Any
@@ -106,7 +108,7 @@ class HeldStream(_Held):
 
     @property
     def state(self) -> Any:
-        """Under the cipher's own name, by which ledgers have known it."""
+        """The state of the cipher under the cipher's own name, by which ledgers know it."""
         cipher = _cipher()
         return cipher.state.__get__(self) | {
             "bit_generator": f"{cipher.__module__}.{cipher.__name__}"
@@ -137,7 +139,7 @@ def _held(cipher: Any) -> Any:
 
 @functools.cache
 def _cipher() -> Any:
-    """The ChaCha of randomgen, once it has given a known block of ChaCha20."""
+    """Returns the ChaCha of randomgen, after it has drawn a known block of ChaCha20."""
     try:
         from randomgen.chacha import ChaCha
     except ImportError as error:

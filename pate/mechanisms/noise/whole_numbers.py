@@ -1,4 +1,4 @@
-"""Noise in whole numbers, drawn exactly: no floating-point digits in published sums."""
+"""Noise in whole numbers, drawn exactly, so that published sums have no digits of floats (docs/proofs/floats.md)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,17 +10,17 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pate.mechanisms.noise import uniforms
-from pate.mechanisms.noise.uniforms import (
+from pate.mechanisms.noise.enclosures import Bounds, exp_bounds, is_below
+from pate.mechanisms.noise.lazy_uniforms import (
     Array,
     Bits,
     Integers,
-    Interval,
     LazyBitsUniform,
     LazyUniforms,
     Words,
     words,
 )
+from pate.mechanisms.noise.weighted_index import Interval, exponential_weights, index_of
 from pate.mechanisms.parameters import COUNT, POSITIVE, Parameters
 from pate.validation import require, require_generator, require_positive
 
@@ -42,10 +42,12 @@ _DOWN = 1 - 2.0**-46
 
 @dataclass(frozen=True)
 class DiscreteLaplace:
-    """Whole numbers z with probability proportional to exp(-rate |z|); the rate is a multiple of 2**-32 in (0, 2**16].
+    """Discrete Laplace noise: whole numbers z with a probability proportional to exp(-rate |z|).
+
+    The rate is a multiple of 2**-32 in (0, 2**16].
 
     Formal guarantee: a whole number that moves by at most s between neighbors is (s rate)-DP once z is added, for any
-    adjacency. Nothing is rounded: the rate is a fraction, coins of probability exp(-a / b) come of whole numbers.
+    adjacency. Nothing is rounded: the rate is a fraction, and coins of probability exp(-a / b) use whole numbers alone.
     Source: Canonne, Kamath & Steinke 2020, Algorithms 1 and 2.
 
     >>> noise = DiscreteLaplace.at_most(0.5)
@@ -66,7 +68,7 @@ class DiscreteLaplace:
 
     @classmethod
     def at_most(cls, rate: float | Fraction) -> Self:
-        """The noise of the largest multiple of 2**-32 that is at most `rate`."""
+        """Returns the noise of the largest multiple of 2**-32 that is at most `rate`."""
         require_positive("rate", float(rate))
         steps = math.floor(Fraction(rate) * _GRID)
         require(
@@ -86,7 +88,9 @@ class DiscreteLaplace:
             kept = exponential_coins(fine, steps, rng)
             whole = np.zeros(count, dtype=np.int64)
             going = np.arange(count)
-            while going.size:  # how many coins of probability exp(-1) show True before one does not
+            while (
+                going.size
+            ):  # the number of coins of probability exp(-1) that show True before one does not
                 going = going[exponential_coins(np.ones(going.size, dtype=np.int64), 1, rng)]
                 whole[going] += 1
             magnitude = (fine + steps * whole) // per_unit
@@ -96,14 +100,14 @@ class DiscreteLaplace:
         return _by_rejection(shape, candidates)
 
     def mass(self, values: ArrayLike) -> Array:
-        """P(z = value), elementwise."""
+        """Returns P(z = value), elementwise."""
         # the weights exp(-r |z|) sum to (1 + exp(-r)) / (1 - exp(-r)) = 1 / tanh(r / 2)
         return np.asarray(
             np.tanh(float(self.rate) / 2) * np.exp(-float(self.rate) * np.abs(values))
         )
 
     def tail(self, values: ArrayLike) -> Array:
-        """P(z >= value), elementwise; exact to the last digits on both sides."""
+        """Returns P(z >= value), elementwise, exact to the last digits on both sides."""
         at = np.asarray(values, dtype=np.float64)
         rate = float(self.rate)
         # for v > 0: tanh(r / 2) exp(-r v) / (1 - exp(-r)) = share exp(-r v)
@@ -116,7 +120,12 @@ class DiscreteLaplace:
 def _by_rejection(
     shape: tuple[int, ...], candidates: Callable[[int], tuple[Integers, Bits]]
 ) -> Integers:
-    """As many candidates as are missing, and which of them count, until there are as many as are asked for."""
+    """Draws noise of a shape by rejection.
+
+    Args:
+        shape: of the noise.
+        candidates: draws that many candidates, and bits of those that are kept.
+    """
     noise = np.empty(math.prod(shape), dtype=np.int64)
     missing = np.arange(len(noise))
     while missing.size:
@@ -127,7 +136,7 @@ def _by_rejection(
 
 
 def exponential_coins(numerators: Integers, denominator: int, rng: np.random.Generator) -> Bits:
-    """Coins that show True with probability exp(-numerator / denominator), 0 <= numerator <= denominator: `[n]`."""
+    """Tosses coins of probability exp(-numerator / denominator), for 0 <= numerator <= denominator: `[n]`."""
     # Round r = 1, 2, … goes on with probability numerator / (r denominator). The first round that does not go on is odd
     # with probability exp(-numerator / denominator).
     result = np.zeros(len(numerators), dtype=bool)
@@ -143,10 +152,10 @@ def exponential_coins(numerators: Integers, denominator: int, rng: np.random.Gen
 
 @dataclass(frozen=True)
 class RoundedGaussian(Parameters):
-    """The whole number nearest to N(0, std**2), exactly, given uniform bits.
+    """Gaussian noise, rounded to the nearest whole number: exact, given uniform bits.
 
     Formal guarantee: a vector of whole numbers with this noise is the vector with continuous Gaussian noise, rounded.
-    So it costs what that costs, by post-processing.
+    By post-processing it costs at most what continuous Gaussian noise costs.
     Source: von Neumann 1951 for the comparison of lazily drawn bits, Karney 2016 for exact normal deviates;
     docs/proofs/centered_votes.md.
 
@@ -172,10 +181,11 @@ class RoundedGaussian(Parameters):
         return _by_rejection(shape, candidates)
 
     def _candidates(self, bits: Words, rng: np.random.Generator) -> tuple[Integers, Bits]:
-        """Rounded |x| std and whether it is kept, `[n]` each, from three words per candidate."""
-        # A candidate is x = m + u with P(m) proportional to exp(-m) and u uniform; it is kept with probability
-        # exp(m - 1/2 - x**2 / 2), which makes x half a standard normal. Every comparison is decided from an enclosure
-        # of both sides; where 64 bits do not decide it, more bits are drawn and `decimal` computes more digits.
+        """Returns rounded |x| std and bits of those that are kept, `[n]` each, from three words per candidate."""
+        # A candidate is x = m + u with P(m) proportional to exp(-m) and u uniform. It is kept with probability
+        # exp(m - 1/2 - x**2 / 2), which makes x the absolute value of a standard normal number. Every comparison is
+        # decided from an enclosure of both sides; where 64 bits do not decide it, more bits are drawn and `decimal`
+        # computes more digits.
         whole, sure = _geometric_words(bits[0])
         fraction = bits[1] * _WORD_UNIT
         coin = bits[2] * _WORD_UNIT
@@ -193,21 +203,19 @@ class RoundedGaussian(Parameters):
         return values, kept
 
     def _exactly(self, first: list[int], rng: np.random.Generator) -> tuple[int, bool]:
-        """The same for one candidate, with as many more bits as it takes."""
+        """Returns the rounded value and whether it is kept, of one candidate, with as many more bits as it takes."""
         for_whole, fraction, coin = (LazyBitsUniform(word, rng) for word in first)
         whole = 0
-        while for_whole.below(partial(uniforms.exp_bounds, Fraction(-whole - 1))):
+        while for_whole.below(partial(exp_bounds, Fraction(-whole - 1))):
             whole += 1
 
-        def chance() -> uniforms.Bounds:
+        def chance() -> Bounds:
             low, high = (
                 (whole + part) ** 2 / 2 + Fraction(1, 2) - whole for part in fraction.bounds()
             )
-            return uniforms.exp_bounds(-high, fraction.digits)[0], uniforms.exp_bounds(
-                -low, fraction.digits
-            )[1]
+            return exp_bounds(-high, fraction.digits)[0], exp_bounds(-low, fraction.digits)[1]
 
-        if not uniforms.is_below(coin.bounds, chance, fraction.extend, coin.extend):
+        if not is_below(coin.bounds, chance, fraction.extend, coin.extend):
             return 0, False
         while True:
             near, far = (
@@ -220,15 +228,17 @@ class RoundedGaussian(Parameters):
 
 
 def _geometric_words(bits: Words) -> tuple[NDArray[np.float64], Bits]:
-    """Whole m with P(m >= j) = exp(-j), and whether 64 bits decide it."""
+    """Returns whole m with P(m >= j) = exp(-j), and bits of those that 64 bits decide."""
     descending = _EXP_TABLE[::-1]
-    at = np.searchsorted(descending, bits, side="right")  # how many entries are at most the word
+    at = np.searchsorted(
+        descending, bits, side="right"
+    )  # the number of entries that are at most the word
     decided = (at == 0) | (descending[np.maximum(at - 1, 0)] != bits)
     return (len(descending) - at).astype(np.float64), decided & (bits > 0)
 
 
 _EXP_TABLE = np.array(
-    [math.floor(uniforms.exp_bounds(-Fraction(j), 40)[0] * 2**64) for j in range(1, 45)],
+    [math.floor(exp_bounds(-Fraction(j), 40)[0] * 2**64) for j in range(1, 45)],
     dtype=np.uint64,
 )
 """floor(exp(-j) 2**64), j = 1, 2, …: a uniform number whose first 64 bits are smaller is below exp(-j)."""
@@ -236,17 +246,19 @@ _EXP_TABLE = np.array(
 
 @dataclass(frozen=True)
 class DiscreteGaussian(Parameters):
-    """Whole numbers z with probability proportional to exp(-z**2 / (2 v)), exactly, given uniform bits.
+    """Discrete Gaussian noise: whole numbers z with a probability proportional to exp(-z**2 / (2 variance)).
 
-    Formal guarantee: a vector of whole numbers that moves by at most s in l2 between neighbors costs s**2 / (2 v) zCDP
-    once such noise is added to every entry.
+    Draws are exact, given uniform bits.
+
+    Formal guarantee: a vector of whole numbers that moves by at most s in l2 between neighbors costs s**2 / (2
+    variance) zCDP once such noise is added to every entry.
     Source: Canonne, Kamath & Steinke 2020; docs/proofs/distributed_noise.md.
 
     >>> DiscreteGaussian(100).sample((5,), np.random.default_rng(0)).tolist()
     [-9, -3, 1, 0, -13]
     """
 
-    # v in the exponent, a whole number in 1..2**24; the noise's own variance is at most v.
+    # in the exponent, a whole number in 1..2**24; the variance of the noise is at most this
     variance: int = field(metadata=COUNT)
 
     def __post_init__(self) -> None:
@@ -275,9 +287,9 @@ class DiscreteGaussian(Parameters):
         )
 
     def _drawn(self, numbers: LazyUniforms) -> Integers:
-        """The first of 0, 1, -1, 2, … at which the running sum of weights exceeds u times the total."""
+        """Returns the first of 0, 1, -1, 2, … at which the running sum of weights exceeds u times the total."""
 
-        # of 0, 1, -1, …, and last of all beyond, less than 10**-digits
+        # the weights of 0, 1, -1, …, and last that of all numbers beyond, less than 10**-digits
         def weights(digits: int) -> Sequence[Interval]:
             reach = (
                 math.isqrt(
@@ -286,7 +298,7 @@ class DiscreteGaussian(Parameters):
                 + 1
             )
             exponents = [Fraction(z * z, 2 * self.variance) for z in range(reach + 1)]
-            ones = uniforms.exponential_weights(exponents)(digits)
+            ones = exponential_weights(exponents)(digits)
             return [ones[0], *(one for one in ones[1:] for _ in range(2)), (0, 1)]
 
         edges = _edges(self.variance)
@@ -296,12 +308,12 @@ class DiscreteGaussian(Parameters):
         for index in np.flatnonzero(
             (u - edges[places] <= _TABLE_MARGIN) | (above - u <= _TABLE_MARGIN)
         ).tolist():
-            places[index] = uniforms.index_of(numbers.at(index), weights)
+            places[index] = index_of(numbers.at(index), weights)
         return np.where(places % 2 == 1, 1, -1) * ((places + 1) // 2)
 
 
 def _weights(variance: int, stds: float) -> Array:
-    """Of 0, 1, 2, …, as floats."""
+    """Returns the weights of 0, 1, 2, … up to so many standard deviations, in floats."""
     return np.asarray(
         np.exp(-(np.arange(math.ceil(stds * math.sqrt(variance)) + 2.0) ** 2) / (2 * variance))
     )
@@ -309,7 +321,7 @@ def _weights(variance: int, stds: float) -> Array:
 
 @lru_cache(maxsize=8)
 def _edges(variance: int) -> Array:
-    """Running sums of the weights of 0, 1, -1, …, over the total; 0 first."""
+    """Returns running sums of the weights of 0, 1, -1, …, over the total; -1 first."""
     weights = np.rint(_weights(variance, _TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
     sums = np.cumsum(np.concatenate([weights[:1], np.repeat(weights[1:], 2)]))
     return np.concatenate([[-1.0], sums / sums[-1]])

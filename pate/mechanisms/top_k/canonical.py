@@ -14,18 +14,11 @@ from itertools import combinations
 import numpy as np
 
 from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
-from pate.mechanisms.noise.real_numbers import (
-    UNIT_NOISES,
-    Values,
-    draw_largest,
-    largest_distribution,
-    largest_noisy,
-)
-from pate.mechanisms.noise.uniforms import (
-    Weights,
-    exponential_weights,
-    with_rest,
-)
+from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.drawn_noise import draw_largest
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.maxima import largest_distribution
+from pate.mechanisms.noise.weighted_index import Weights, exponential_weights, with_rest
 from pate.mechanisms.parameters import one_of
 from pate.mechanisms.top_k.canonical_classes import LOG_NO_SETS, CanonicalClasses
 from pate.mechanisms.top_k.mechanism import BoundedRangeTopK, Counts, Distribution

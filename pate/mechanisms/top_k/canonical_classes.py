@@ -9,9 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.mechanisms.noise.uniforms import (
-    Array,
-)
+from pate.mechanisms.noise.lazy_uniforms import Array
 from pate.mechanisms.top_k.mechanism import Counts
 from pate.mechanisms.top_k.weighted_class import draw_class
 

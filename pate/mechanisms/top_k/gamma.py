@@ -7,13 +7,10 @@ from itertools import pairwise
 import numpy as np
 
 from pate.accounting.special import gammainccinv, gammaincinv, gammaln, gauss_legendre
-from pate.mechanisms.noise import real_numbers
-from pate.mechanisms.noise.real_numbers import (
-    Values,
-    draw_noise,
-    largest_noisy,
-    ordered_distribution,
-)
+from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.kinds import KINDS
+from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.top_k.mechanism import Counts, Distribution, PureTopK
 from pate.mechanisms.top_k.ranking import utilities_of
 
@@ -70,7 +67,7 @@ class GammaTopK(PureTopK):
             for r, weight in zip(low + half * (1 + nodes), half * weights, strict=True):
                 density = math.exp((shape - 1) * math.log(r) - r - gammaln(shape))  # of R at r
                 for outcome, p in ordered_distribution(
-                    values / r, self.k, real_numbers.KINDS["uniform"]
+                    values / r, self.k, KINDS["uniform"]
                 ).items():
                     distribution[outcome] = (
                         distribution.get(outcome, 0.0) + float(weight * density) * p

@@ -18,19 +18,12 @@ from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent
 from pate.accounting.special import softmax
-from pate.mechanisms.noise.real_numbers import (
-    UNIT_NOISES,
-    Values,
-    draw_largest,
-    largest_distribution,
-    largest_noisy,
-)
-from pate.mechanisms.noise.uniforms import (
-    Array,
-    Weights,
-    exponential_weights,
-    with_rest,
-)
+from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.drawn_noise import draw_largest
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.lazy_uniforms import Array
+from pate.mechanisms.noise.maxima import largest_distribution
+from pate.mechanisms.noise.weighted_index import Weights, exponential_weights, with_rest
 from pate.mechanisms.parameters import POSITIVE
 from pate.mechanisms.top_k.joint_classes import JointClasses
 from pate.mechanisms.top_k.mechanism import BoundedRangeTopK, Counts, Distribution, TopKMechanism

@@ -7,9 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from pate.mechanisms.noise.uniforms import (
-    Array,
-)
+from pate.mechanisms.noise.lazy_uniforms import Array
 from pate.mechanisms.top_k.mechanism import Counts
 from pate.mechanisms.top_k.ranking import stable_sort
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pate.accounting import ApproximateEvent, Event, PureDpEvent
-from pate.mechanisms.noise.real_numbers import (
-    UNIT_NOISES,
-    ordered_distribution,
-)
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.parameters import COUNT, POSITIVE
 from pate.mechanisms.top_k.mechanism import Counts, Distribution, TopKMechanism
 from pate.mechanisms.top_k.ranking import largest_noisy_counts, renamed, utilities_of

@@ -9,13 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, Event, PureDpEvent
-from pate.mechanisms.noise import real_numbers
-from pate.mechanisms.noise.real_numbers import (
-    Values,
-    draw_noise,
-    largest_noisy,
-)
-from pate.mechanisms.noise.uniforms import Array
+from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.lazy_uniforms import Array
+from pate.mechanisms.noise.maxima import gumbel_argmax
 from pate.mechanisms.parameters import POSITIVE, PROBABILITY
 from pate.mechanisms.top_k.mechanism import Counts, Distribution, PureTopK, TopKMechanism
 from pate.mechanisms.top_k.ranking import peel_distribution, renamed
@@ -96,9 +93,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
     def distribution_of(self, counts: Counts) -> Distribution:
         """Returns the probability of each ordered outcome for one histogram."""
         indices, numbers = self._domain(counts[None])
-        ordered = peel_distribution(
-            numbers[0] / self.noise_scale, self.k, real_numbers.gumbel_argmax
-        )
+        ordered = peel_distribution(numbers[0] / self.noise_scale, self.k, gumbel_argmax)
         picks = {places: indices[0, list(places)] for places in ordered}
         return renamed(
             ordered, lambda at: np.where(np.cumsum(picks[at] < 0) > 0, -1, picks[at]).tolist()

@@ -4,10 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pate.mechanisms.noise.real_numbers import (
-    UNIT_NOISES,
-    ordered_distribution,
-)
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.parameters import one_of
 from pate.mechanisms.top_k.mechanism import Counts, Distribution, PureTopK
 from pate.mechanisms.top_k.ranking import largest_noisy_counts, utilities_of

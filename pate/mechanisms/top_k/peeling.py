@@ -8,13 +8,10 @@ import numpy as np
 
 from pate import accounting
 from pate.accounting import Adjacency, Event
-from pate.mechanisms.noise import real_numbers
-from pate.mechanisms.noise.real_numbers import (
-    Values,
-    draw_noise,
-    largest_noisy,
-)
-from pate.mechanisms.noise.uniforms import Bits
+from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.lazy_uniforms import Bits
+from pate.mechanisms.noise.maxima import gumbel_argmax
 from pate.mechanisms.parameters import POSITIVE, Parameters
 from pate.mechanisms.top_k.mechanism import (
     MOST_OUTCOMES,
@@ -69,9 +66,7 @@ class PeelingTopK(BoundedRangeTopK):
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """Returns the probability of each ordered outcome for one histogram."""
-        return peel_distribution(
-            utilities_of(counts, self.noise_scale), self.k, real_numbers.gumbel_argmax
-        )
+        return peel_distribution(utilities_of(counts, self.noise_scale), self.k, gumbel_argmax)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,5 +151,5 @@ class SubsetPeeling(Parameters):
         utilities = (competing - competing.max(initial=0)) / (
             self.noise_scale * np.sqrt(max(size, 1))
         )
-        ordered = peel_distribution(utilities, size, real_numbers.gumbel_argmax)
+        ordered = peel_distribution(utilities, size, gumbel_argmax)
         return renamed(ordered, lambda picks: sorted(places[list(picks)].tolist()))

@@ -6,7 +6,13 @@ import numpy as np
 
 from pate import accounting
 from pate.accounting import Event, PureDpEvent
-from pate.mechanisms.noise import real_numbers, uniforms
+from pate.mechanisms.noise.exponential_coins import (
+    FAR,
+    lucky_place,
+    toss_exponential,
+    toss_rare_exponential,
+)
+from pate.mechanisms.noise.maxima import exponential_argmax
 from pate.mechanisms.top_k.mechanism import Counts, Distribution, PureTopK
 from pate.mechanisms.top_k.ranking import falling_order, peel_distribution, utilities_of
 
@@ -48,14 +54,12 @@ class PermuteAndFlipTopK(PureTopK):
         for place in range(self.k):
             # below 0 where picked before
             deficits = falling[rows, left.argmax(axis=1)][:, None] - falling
-            near = int((deficits <= uniforms.FAR * self.noise_scale).sum(axis=1).max())
+            near = int((deficits <= FAR * self.noise_scale).sum(axis=1).max())
             able = left.copy()
-            able[:, :near] &= uniforms.toss_exponential(
+            able[:, :near] &= toss_exponential(
                 np.maximum(deficits[:, :near], 0), self.noise_scale, rng
             )
-            able[:, near:] &= uniforms.toss_rare_exponential(
-                deficits[:, near:], self.noise_scale, rng
-            )
+            able[:, near:] &= toss_rare_exponential(deficits[:, near:], self.noise_scale, rng)
             numbers = np.cumsum(able, axis=1)
             lucky = rng.integers(0, numbers[:, -1])
             ranks[:, place] = (numbers <= lucky[:, None]).sum(axis=1)
@@ -70,12 +74,10 @@ class PermuteAndFlipTopK(PureTopK):
         for number in range(self.k):
             while not alive[first]:
                 first += 1
-            picks[number] = uniforms.lucky_place(deficits, first, alive, self.noise_scale, rng)
+            picks[number] = lucky_place(deficits, first, alive, self.noise_scale, rng)
             alive[picks[number]] = False
         return picks
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """Returns the probability of each ordered outcome for one histogram."""
-        return peel_distribution(
-            utilities_of(counts, self.noise_scale), self.k, real_numbers.exponential_argmax
-        )
+        return peel_distribution(utilities_of(counts, self.noise_scale), self.k, exponential_argmax)

@@ -4,12 +4,9 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from pate.mechanisms.noise.real_numbers import (
-    Values,
-    draw_noise,
-    largest_noisy,
-)
-from pate.mechanisms.noise.uniforms import Array
+from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.lazy_uniforms import Array
 from pate.mechanisms.top_k.mechanism import Counts, Distribution
 
 _FEW_CLASSES = 16_384

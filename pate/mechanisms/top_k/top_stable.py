@@ -7,11 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from pate.accounting.special import gauss_legendre
-from pate.mechanisms.noise import real_numbers
-from pate.mechanisms.noise.real_numbers import (
-    UNIT_NOISES,
-    draw_noise,
-)
+from pate.mechanisms.noise.comparisons import are_above
+from pate.mechanisms.noise.drawn_noise import draw_noise
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.maxima import panels
 from pate.mechanisms.top_k.limited_domain import DomainTopK
 from pate.mechanisms.top_k.mechanism import Counts, Distribution
 from pate.mechanisms.top_k.ranking import falling_order
@@ -73,7 +72,7 @@ class TopStableTopK(DomainTopK):
             (noise_of_threshold, -self.threshold_scale),
             (noise_of_gaps, self.gap_scale),
         )
-        passed = real_numbers.are_above(excess, self.threshold, scaled_noises)
+        passed = are_above(excess, self.threshold, scaled_noises)
         length = np.where(passed.any(axis=1), self.k + passed.argmax(axis=1), 0)
         unfilled = counts.shape[1]
         released = np.where(
@@ -89,9 +88,7 @@ class TopStableTopK(DomainTopK):
         reach = _FAR_OUT * self.threshold_scale
         corners = np.unique([-reach, reach, 0.0, *kinks[np.abs(kinks) < reach]])
         # over the threshold's noise
-        grid, half = real_numbers.panels(
-            corners, _PANEL * min(self.threshold_scale, self.gap_scale)
-        )
+        grid, half = panels(corners, _PANEL * min(self.threshold_scale, self.gap_scale))
         points = grid.ravel()
         weights = (half * gauss_legendre(grid.shape[1])[1]).ravel()
         laplace = UNIT_NOISES["laplace"]

@@ -4,12 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pate.mechanisms.noise.uniforms import (
-    Array,
-    LazyUniforms,
-    Weights,
-    draw_index,
-)
+from pate.mechanisms.noise.lazy_uniforms import Array, LazyUniforms
+from pate.mechanisms.noise.weighted_index import Weights, draw_index
 from pate.mechanisms.top_k.mechanism import Counts
 
 

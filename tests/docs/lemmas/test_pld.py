@@ -18,7 +18,7 @@ from pate.accounting import (
 from pate.accounting.events import LeafEvent
 from pate.accounting.pld import LossDistribution, privacy_profile
 from pate.accounting.special import convex_minorant, lower_hull
-from pate.mechanisms.noise.real_numbers import gaussian_argmax
+from pate.mechanisms.noise.maxima import gaussian_argmax
 
 EPSILONS = np.linspace(-3.0, 3.0, 241)
 

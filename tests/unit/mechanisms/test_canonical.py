@@ -9,7 +9,8 @@ import pytest
 
 from pate.accounting import BoundedRangeEvent, PureDpEvent
 from pate.mechanisms import CanonicalTopK
-from pate.mechanisms.noise.real_numbers import UNIT_NOISES, ordered_distribution
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.top_k.canonical_classes import CanonicalClasses
 from tests.refusals import refused
 from tests.statistical.chi_square import p_value

@@ -10,7 +10,8 @@ import pytest
 
 from pate.accounting import ApproximateEvent, PureDpEvent
 from pate.mechanisms import JointTopK, PermuteAndFlipJointTopK
-from pate.mechanisms.noise.real_numbers import UNIT_NOISES, ordered_distribution
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.top_k.joint_classes import JointClasses
 from tests.refusals import refused
 from tests.statistical.chi_square import p_value

@@ -17,8 +17,10 @@ from pate.mechanisms import (
     SubsetPeeling,
     TopStableTopK,
 )
-from pate.mechanisms.noise import real_numbers
-from pate.mechanisms.noise.real_numbers import UNIT_NOISES, draw_largest, ordered_distribution
+from pate.mechanisms.noise import maxima
+from pate.mechanisms.noise.drawn_noise import draw_largest
+from pate.mechanisms.noise.kinds import UNIT_NOISES
+from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.testing import Claim, verify
 from pate.validation import InvalidValue
 from tests.refusals import refused
@@ -145,7 +147,7 @@ def test_refusals(make: Any) -> None:
 
 
 DISTRIBUTIONS = {
-    name: getattr(real_numbers, f"{name}_argmax")
+    name: getattr(maxima, f"{name}_argmax")
     for name in ("gumbel", "exponential", "gaussian", "laplace")
 }
 

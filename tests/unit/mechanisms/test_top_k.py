@@ -23,7 +23,7 @@ from pate.mechanisms import (
     PermuteAndFlipTopK,
     TopStableTopK,
 )
-from pate.mechanisms.noise.real_numbers import UNIT_NOISES
+from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.top_k.mechanism import TopKMechanism
 from pate.mechanisms.top_k.ranking import stable_sort
 from pate.validation import InvalidValue

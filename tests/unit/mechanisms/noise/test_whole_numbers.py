@@ -10,7 +10,7 @@ import pytest
 
 from pate.mechanisms import DiscreteLaplace
 from pate.mechanisms.noise import whole_numbers
-from pate.mechanisms.noise.uniforms import LazyBitsUniform, LazyUniforms, words
+from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, LazyUniforms, words
 from pate.mechanisms.noise.whole_numbers import (
     DiscreteGaussian,
     RoundedGaussian,

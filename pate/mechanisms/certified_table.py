@@ -1,0 +1,195 @@
+"""Certified tables: the pass probabilities of a stability test as integers, with a price that is recomputed."""
+
+import hashlib
+import json
+import math
+import os
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from pate import validation
+from pate.accounting import Adjacency
+from pate.files.disk import write_text
+from pate.mechanisms.parameters import Parameters
+from pate.mechanisms.stability_test import GRID, StabilityTest
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+)
+
+_LARGEST_NUMERATOR = GRID - 2**13  # that is LARGEST_PROB
+
+
+_FORMAT = "pate stability table"
+
+
+_EXACT = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+
+
+_SLACK = Decimal("1e-45")
+
+
+_KEYS = ("order", "rdp", "failure_prob", "adjacency", "numerators")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CertifiedTable(Parameters):
+    """The pass probabilities of a stability test for T teachers, as multiples of 2**-53, and what one test costs.
+
+    Formal guarantees:
+        * A draw passes with exactly numerator / 2**53; with at most `failure_prob` up to the adjacency's sensitivity.
+        * The Renyi divergence of one test at `order` is at most `rdp`, recomputed from the integers with 60 digits
+          whenever a table is made or read; a table that costs more than it claims is refused. Other orders are priced
+          by the accountant, from the same probabilities.
+
+    Attributes:
+        numerators: of 2**53, at gap 0, 1, …, T: never decreasing, at most 2**53 - 2**13.
+        order: the Renyi order a > 1 of the claim.
+        rdp: what one test costs at that order, at most.
+        failure_prob: in [2**-53, 1).
+        adjacency: what one change means; the table serves no other.
+
+    Source: docs/proofs/stability_test.md.
+
+    >>> test = StabilityTest.gaussian(test_std=2.0, failure_prob=0.01, num_teachers=10)
+    >>> table = CertifiedTable.of(test, order=4.0)
+    >>> table.numerators[:2], round(table.rdp, 3)
+    ((90071992547409, 90071992547409), 1.432)
+    """
+
+    numerators: tuple[int, ...]
+    order: float
+    rdp: float
+    failure_prob: float
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(1 < self.order < math.inf, "order", self.order, "a finite number > 1")
+        for numerator in self.numerators:
+            require_count("numerators", numerator, minimum=0)
+            require(
+                numerator <= _LARGEST_NUMERATOR,
+                "numerators",
+                numerator,
+                f"at most {_LARGEST_NUMERATOR}",
+            )
+        _ = self.test  # checks floor and order
+        cost = certified_rdp(
+            self.numerators, order=self.order, reach=self.adjacency.gap_sensitivity
+        )
+        least = (
+            f"at least {validation.rounded_up(cost)}, what the table costs at order {self.order}"
+        )
+        require(cost <= self.rdp, "rdp", self.rdp, least)
+
+    @classmethod
+    def of(cls, test: StabilityTest, *, order: float) -> Self:
+        """The table of a test, with the smallest claim that holds at an order."""
+        require(1 < order < math.inf, "order", order, "a finite number > 1")
+        probs = test.pass_probabilities(np.arange(test.num_teachers + 1)).tolist()
+        numerators = tuple(int(prob * GRID) for prob in probs)
+        rdp = certified_rdp(numerators, order=order, reach=test.adjacency.gap_sensitivity)
+        return test.part(cls, numerators=numerators, order=order, rdp=rdp)
+
+    @property
+    def num_teachers(self) -> int:
+        """The number of teachers that the table is for."""
+        return len(self.numerators) - 1
+
+    @cached_property
+    def test(self) -> StabilityTest:
+        """Returns the stability test that passes with the table's probabilities."""
+        probs = tuple(numerator / GRID for numerator in self.numerators)
+        return StabilityTest(
+            pass_probs=probs, failure_prob=self.failure_prob, adjacency=self.adjacency
+        )
+
+    @property
+    def digest(self) -> str:
+        """A name that no two different tables share."""
+        return hashlib.sha256(
+            repr(tuple(getattr(self, name) for name in _KEYS)).encode()
+        ).hexdigest()
+
+    def test_for(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
+        """The test; refuses another T or adjacency than the table was made for."""
+        for name, value in (("num_teachers", num_teachers), ("adjacency", adjacency)):
+            made_for = getattr(self, name)
+            require(value == made_for, name, value, f"{made_for}, as in the table")
+        return self.test
+
+    def __repr__(self) -> str:
+        head = f"order={self.order}, rdp={self.rdp}, num_teachers={self.num_teachers}, adjacency={self.adjacency}"
+        return f"CertifiedTable({head}, sha256={self.digest})"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the table as JSON, exactly."""
+        values = {name: getattr(self, name) for name in _KEYS[:-1]}
+        values |= {
+            "num_teachers": self.num_teachers,
+            "denominator": GRID,
+            "numerators": self.numerators,
+        }
+        write_text(Path(path), json.dumps({"format": _FORMAT} | values) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Reads what `save` wrote and certifies it anew; `InvalidValue` for other files and false claims."""
+        try:
+            values = json.loads(Path(path).read_text(encoding="utf-8"))
+            fields: dict[str, Any] = {name: values[name] for name in _KEYS}
+            fields["numerators"] = numerators = tuple(fields["numerators"])
+            head = values["format"], values["denominator"], values["num_teachers"]
+            require(
+                head == (_FORMAT, GRID, len(numerators) - 1),
+                "format",
+                head,
+                "that of a stability table",
+            )
+        except OSError as error:
+            raise InvalidValue(
+                "table", path, rule=f"a file that can be read ({error.strerror})"
+            ) from error
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InvalidValue("table", path, rule="the JSON of a stability table") from error
+        try:
+            return cls(**fields)
+        except (ValueError, TypeError, ArithmeticError) as error:
+            rule = f"a table whose claims hold ({error})"
+            raise InvalidValue("table", path, rule=rule) from error
+
+
+@lru_cache(maxsize=64)
+def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> float:
+    """The largest Renyi divergence between tests whose gaps differ by at most `reach`, rounded up; 60 digits."""
+    # pairs exactly `reach` apart are the worst, either way round, as the numerators never decrease
+    beyond = (*numerators[reach:], *numerators[-1:] * reach)
+    pairs = {pair for pair in zip(numerators, beyond, strict=False) if pair[0] != pair[1]}
+    with localcontext(_EXACT):
+        a = Decimal(order)
+        moments = [
+            _log_moment(*pair, a) for low, high in pairs for pair in ((low, high), (high, low))
+        ]
+        worst = max(moments, default=Decimal(0))
+        cost = float((worst + a * _SLACK) / (a - 1)) if worst > 0 else 0.0
+    return math.nextafter(cost, math.inf) if cost else 0.0
+
+
+def _log_moment(p: int, q: int, a: Decimal) -> Decimal:
+    """(a - 1) D_a between two bits with probabilities p and q of 2**53."""
+    if q == 0:
+        return Decimal("inf")
+    total = Decimal(0)
+    for mine, other in ((p, q), (GRID - p, GRID - q)):
+        if mine > 0:
+            share = Decimal(other) / GRID
+            ratio = Decimal(mine) / other
+            total += share * (a * ratio.ln()).exp()
+    return total.ln()

@@ -1,0 +1,177 @@
+"""Values of noise that were drawn: in floats with a bound on their error, and exact where a comparison needs it."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Self
+
+import numpy as np
+
+from pate.mechanisms.noise.enclosures import (
+    Bounds,
+    Limits,
+    exp_bounds,
+    log_bounds,
+)
+from pate.mechanisms.noise.kinds import KINDS
+from pate.mechanisms.noise.lazy_uniforms import Array, Integers, LazyBitsUniform, LazyUniforms
+
+_SMALL = -34.0  # below this, log(1 - exp(-q)) is log q to the last digit
+
+
+# over the smaller of u and 1 - u; u is off by 2**-52, the derivative at most 2 / m
+_ERROR_OF_UNIFORM = 2.0**-49
+
+
+_TOO_FAR_OUT = 2.0**-46
+
+
+_ERROR_OF_LOG = 2.0**-46
+
+
+@dataclass(frozen=True)
+class Number:
+    """A real number between bounds, infinite where nothing is known, which more bits narrow."""
+
+    bounds: Callable[[], Limits]
+    more: Sequence[Callable[[], None]]  # draw more bits of each uniform number behind it
+
+
+def number_of(uniform: LazyBitsUniform, within: Callable[[Fraction, int], Bounds]) -> Number:
+    """Returns a rising function of a uniform number, from its enclosure `within` at fractions."""
+
+    def bounds() -> Limits:
+        low, high = uniform.bounds()
+        least = within(low, uniform.digits)[0] if low > 0 else -math.inf
+        return least, within(high, uniform.digits)[1] if high < 1 else math.inf
+
+    return Number(bounds, (uniform.extend,))
+
+
+def _combined(numbers: Sequence[Number], join: Callable[[list[Limits]], Limits]) -> Number:
+    more = [extend for number in numbers for extend in number.more]
+    return Number(lambda: join([number.bounds() for number in numbers]), more)
+
+
+def weighted_sum(constant: Fraction, terms: Sequence[tuple[Fraction | int, Number]]) -> Number:
+    """Returns a constant plus multiples of numbers, by factors other than 0."""
+
+    def join(bounds: list[Limits]) -> Limits:
+        ends = [
+            sorted(factor * end for end in pair)
+            for (factor, _), pair in zip(terms, bounds, strict=True)
+        ]
+        return sum((low for low, _ in ends), constant), sum((high for _, high in ends), constant)
+
+    return _combined([number for _, number in terms], join)
+
+
+@dataclass(frozen=True)
+class DrawnNoise:
+    """Values of noise, in floats with a bound on their error, and exact where asked for."""
+
+    values: Array  # [Q, n]
+    error: float  # a bound on the error of a value; infinite where nothing is sure
+    exact: Callable[[int, int], Number]  # returns the exact value at a row and a place
+
+    def summed(self) -> Self:
+        """Returns the sum of each row, `[Q, 1]`, of values >= 0."""
+        count = self.values.shape[1]
+        exact = self.exact
+        sums = self.values.sum(axis=1, keepdims=True)
+        error = count * (self.error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max())))
+        return type(self)(
+            sums,
+            error,
+            lambda row, _: weighted_sum(
+                Fraction(0), [(1, exact(row, one)) for one in range(count)]
+            ),
+        )
+
+    def times(self, factor: Self) -> Self:
+        """Returns each value times the factor of its row, `[Q, 1]`."""
+        one, other = (float(np.abs(noise.values).max()) for noise in (self, factor))
+        error = (
+            self.error * (other + factor.error) + factor.error * one + _ERROR_OF_LOG * (one * other)
+        )
+
+        def product(bounds: list[Limits]) -> Limits:
+            if any(isinstance(end, float) for pair in bounds for end in pair):  # infinite
+                return -math.inf, math.inf
+            products = [a * b for a in bounds[0] for b in bounds[1]]
+            return min(products), max(products)
+
+        def exact(row: int, place: int) -> Number:
+            return _combined([self.exact(row, place), factor.exact(row, 0)], product)
+
+        return type(self)(self.values * factor.values, error, exact)
+
+    def with_last(self, other: Self, last: Integers) -> Self:
+        """Returns the values with that of another noise, `[Q, 1]`, at the place `last` of each row."""
+        values = self.values.copy()
+        np.put_along_axis(values, last[:, None], other.values, axis=1)
+
+        def exact(row: int, place: int) -> Number:
+            return other.exact(row, 0) if place == last[row] else self.exact(row, place)
+
+        return type(self)(values, max(self.error, other.error), exact)
+
+
+def draw_noise(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> DrawnNoise:
+    """Draws independent values of a kind of noise of `KINDS`, at scale 1, of a shape `[Q, n]` or `[Q, 1]`."""
+    of_kind = KINDS[kind]
+    drawn = LazyUniforms.draw(shape, rng)
+
+    def exact(row: int, place: int) -> Number:
+        return number_of(drawn.at(row, place if shape[1] > 1 else 0), of_kind.within)
+
+    u = drawn.approximate()
+    return DrawnNoise(of_kind.quantile(u), _quantile_error(u), exact)
+
+
+def draw_largest(
+    kind: str,
+    log_sizes: Array,
+    size: Callable[..., int],
+    rng: np.random.Generator,
+    error: float = 0.0,
+) -> DrawnNoise:
+    """Draws the largest of N independent values at each place, for N that may be far beyond a float.
+
+    Args:
+        kind: of the noise, a name of `KINDS`.
+        log_sizes: log N at each place, `[Q, n]`.
+        size: returns N at a row and a place, exactly.
+        rng: draws one uniform number for each place.
+        error: a bound on the error of `log_sizes`.
+    """
+    drawn = LazyUniforms.draw(log_sizes.shape, rng)
+    u = drawn.approximate()
+    log_q = np.log(-np.log(u)) - log_sizes
+    with np.errstate(divide="ignore", over="ignore"):
+        log_above = np.where(log_q < _SMALL, log_q, np.log(-np.expm1(-np.exp(log_q))))
+        values = KINDS[kind].quantile_of_log(log_q, log_above)
+    of_logs = error + _ERROR_OF_LOG * (1 + float(np.abs(log_sizes).max()))
+    of_values = (_quantile_error(u) + of_logs) * (1 + float(np.abs(values).max()))
+
+    def within(number: int, u: Fraction, digits: int) -> Bounds:
+        # all `number` values lie below the quantile of u**(1 / number) with probability u
+        if number > 1:
+            spare = (
+                digits + 4 + sum(len(str(int(inverse))) for inverse in (number, 1 / u, 1 / (1 - u)))
+            )
+            low, high = (exp_bounds(log / number, spare) for log in log_bounds(u, spare))
+            return KINDS[kind].within(low[0], digits)[0], KINDS[kind].within(high[1], digits)[1]
+        return KINDS[kind].within(u, digits)
+
+    return DrawnNoise(
+        values, of_values, lambda *place: number_of(drawn.at(*place), partial(within, size(*place)))
+    )
+
+
+def _quantile_error(u: Array) -> float:
+    """Returns a bound on the error of quantiles of floats u."""
+    near = min(float(u.min()), 1 - float(u.max()))
+    return math.inf if near < _TOO_FAR_OUT else _ERROR_OF_UNIFORM / near

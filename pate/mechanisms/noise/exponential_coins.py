@@ -1,0 +1,157 @@
+"""Coins of probability exp(-number / scale), and the place that permute-and-flip picks by them."""
+
+import math
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from pate.mechanisms.noise.enclosures import Bounds, exp_bounds
+from pate.mechanisms.noise.lazy_uniforms import Bits, Integers, LazyUniforms
+from pate.mechanisms.noise.weighted_index import (
+    FEW_OPERATIONS,
+    Interval,
+    Weights,
+    exponential_weights,
+    index_of,
+)
+
+_LEAST = -700.0  # numbers below the normal ones are slow
+
+
+FAR = 40.0  # scales; one uniform number says that no coin farther on shows True
+
+
+_LEVELS = 16
+
+
+_LOG_2_UP = math.log(2) * (1 + 2.0**-50)
+
+
+_ANDS = 6  # of whole arrays; what is left then is drawn one by one
+
+
+_FEW = 512
+
+
+_MOST = 2.0**61
+
+
+def toss_exponential(
+    numbers: Integers, scale: float, rng: np.random.Generator, *, level: int = 0
+) -> Bits:
+    """Tosses coins of probability 2**level exp(-number / scale) <= 1, elementwise, for whole numbers >= 0.
+
+    Coins for the number 0 show True.
+    """
+
+    def exact(exponent: Fraction, digits: int) -> Bounds:
+        low, high = exp_bounds(exponent, digits + level)
+        return low * 2**level, high * 2**level
+
+    with np.errstate(over="ignore"):  # off by at most 2**-47
+        chances = np.minimum(np.ldexp(np.exp(np.maximum(-numbers / scale, _LEAST)), level), 1.0)
+    drawn = LazyUniforms.draw(numbers.shape, rng)
+    u = drawn.approximate()
+    shown = u < chances
+    for place in np.argwhere(np.abs(u - chances) <= FEW_OPERATIONS).tolist():
+        exponent = -Fraction(int(numbers[tuple(place)])) / Fraction(scale)
+        shown[tuple(place)] = drawn.at(*place).below(partial(exact, exponent))
+    return np.asarray(shown | (numbers == 0))
+
+
+def toss_rare_exponential(
+    numbers: Integers, scale: float, rng: np.random.Generator, *, base: int = 0
+) -> Bits:
+    """Tosses coins of probability exp(-(number - base) / scale), `[Q, n]`, all of them beyond 40 scales.
+
+    One uniform number a row tells that no coin shows True, for nearly all rows.
+    """
+    # the first coin of a row to show True is one index by weight; later coins are tossed
+    shown = np.zeros(numbers.shape, dtype=np.bool_)
+    if numbers.shape[1] == 0:
+        return shown
+    drawn = LazyUniforms.draw((len(numbers),), rng)  # u below 1 - P[none] says that one shows True
+    most = 2 * numbers.shape[1] * math.exp(-FAR) + FEW_OPERATIONS
+    for row in np.flatnonzero(drawn.approximate() <= most).tolist():
+        first = index_of(drawn.at(row), _first_weights(numbers[row] - base, scale))
+        if first < numbers.shape[1]:
+            shown[row, first] = True
+            shown[row, first + 1 :] = toss_exponential(numbers[row, first + 1 :] - base, scale, rng)
+    return shown
+
+
+def _first_weights(numbers: Integers, scale: float) -> Weights:
+    """Returns the probability of each coin that it is the first to show True, and last that none does."""
+    single = exponential_weights(
+        [Fraction(number) / Fraction(scale) for number in numbers.tolist()]
+    )
+
+    def weights(digits: int) -> list[Interval]:
+        unit = 10**digits
+        # bounds on the probability that no coin has shown True so far
+        least = unit
+        most = unit
+        intervals = []
+        for low, high in single(digits):
+            intervals.append((least * low // unit, -(-most * high // unit)))
+            least = least * max(unit - high, 0) // unit
+            most = -(-most * (unit - low) // unit)
+        return [*intervals, (least, most)]
+
+    return weights
+
+
+def lucky_place(
+    numbers: Integers, first: int, alive: Bits, scale: float, rng: np.random.Generator
+) -> int:
+    """One of the living places, `first` on, whose coins exp((number of `first` - number) / scale) show True."""
+    base = int(numbers[first])
+    steps = [level * scale * _LOG_2_UP for level in range(_LEVELS + 1)]
+    least = [base + math.ceil(min(step, _MOST)) for step in (*steps, FAR * scale)]
+    # where the levels begin, and where the last one ends: a coin of level j has probability at most 2**-j
+    ends = np.maximum(np.searchsorted(numbers, least), first)
+    expected = float((np.diff(ends) * 0.5 ** np.arange(_LEVELS + 1)).sum())
+    # coins in a random order, each once, until one shows True
+    if expected * expected > len(numbers):
+        size = math.ceil(4 * len(numbers) / expected) + 8
+        tossed = np.zeros(0, dtype=np.int64)
+        while True:
+            drawn = rng.integers(first, len(numbers), size=size)
+            drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+            drawn = drawn[alive[drawn] & ~np.isin(drawn, tossed)]
+            shown = toss_exponential(numbers[drawn] - base, scale, rng)
+            if shown.any():
+                return int(drawn[shown.argmax()])
+            tossed = np.concatenate([tossed, drawn])
+    far = toss_rare_exponential(numbers[None, ends[-1] :], scale, rng, base=base)[0]
+    found = []
+    for level, (start, stop) in enumerate(pairwise(ends.tolist())):
+        places = start + thinned(stop - start, level, rng)
+        found.append(places[toss_exponential(numbers[places] - base, scale, rng, level=level)])
+    places = np.concatenate([*found, ends[-1] + np.flatnonzero(far)])
+    places = places[alive[places]]
+    return int(places[rng.integers(0, len(places))])
+
+
+def thinned(count: int, level: int, rng: np.random.Generator) -> Integers:
+    """Those of `count` places that are left if each is with probability 2**-level, exactly: rising."""
+    if level == 0:
+        return np.arange(count)
+    if count <= _FEW:
+        return np.flatnonzero(rng.integers(0, 2**level, size=count) == 0)
+    size = -(-count // 8)
+    first = min(level, _ANDS)
+    bits = np.frombuffer(rng.bytes(size), dtype=np.uint8).copy()
+    for _ in range(first - 1):
+        bits &= np.frombuffer(rng.bytes(size), dtype=np.uint8)
+    some = np.flatnonzero(bits)
+    rows, columns = np.nonzero(np.unpackbits(bits[some, None], axis=1))
+    places = some[rows] * 8 + columns
+    places = places[places < count]
+    return np.asarray(
+        places[rng.integers(0, 2 ** (level - first), size=len(places)) == 0]
+        if level > first
+        else places
+    )

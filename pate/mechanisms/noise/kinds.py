@@ -1,0 +1,162 @@
+"""Kinds of noise in real numbers at scale 1: density, distribution function, and quantile, in floats and enclosed."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from pate.accounting.special import expit, ndtr, ndtri, ndtri_exp
+from pate.mechanisms.noise.enclosures import (
+    Bounds,
+    exp_bounds,
+    log_bounds,
+    normal_bounds,
+)
+from pate.mechanisms.noise.lazy_uniforms import Array
+
+Curve = Callable[[Array], Array]
+
+
+_HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class NoiseKind:
+    """A kind of noise at scale 1, whose quantile function has a derivative of at most 2 / min(u, 1 - u).
+
+    Attributes:
+        density: the density, elementwise.
+        cdf: the distribution function, elementwise.
+        quantile: of floats u in (0, 1). It is off by at most 2**-46 (1 + |value|), and by what the error of u makes.
+        quantile_of_log: of log q, where exp(-q) is the probability below the value, and of log P[above the value].
+        within: fractions around the quantile of a fraction u, at most 3 * 10**-digits apart.
+        low: the value below which the probability is lost in double precision.
+        high: the value above which the probability is lost in double precision.
+        kinks: where the density is not smooth.
+        panel: the width on which quadrature takes the density as a polynomial; infinity where it is one.
+    """
+
+    density: Curve
+    cdf: Curve
+    quantile: Curve
+    quantile_of_log: Callable[[Array, Array], Array]
+    within: Callable[[Fraction, int], Bounds]
+    low: float
+    high: float = 42.0
+    kinks: tuple[float, ...] = (0.0,)
+    panel: float = 0.5
+
+
+def _positive(curve: Curve) -> Curve:
+    """Returns a curve that is 0 for negative numbers."""
+    return lambda x: np.where(x >= 0, curve(np.maximum(x, 0.0)), 0.0)
+
+
+def _negative(bounds: Bounds) -> Bounds:
+    """Returns bounds of the negative of a number."""
+    return -bounds[1], -bounds[0]
+
+
+def _gumbel_within(u: Fraction, digits: int) -> Bounds:
+    """Returns fractions around the Gumbel quantile -log(-log u)."""
+    more = digits + len(str(int(1 / (1 - u)))) + 1  # -log u is at least 1 - u
+    low, high = log_bounds(u, more)
+    return -log_bounds(-low, digits)[1], -log_bounds(-high, digits)[0]
+
+
+def _normal_within(u: Fraction, digits: int) -> Bounds:
+    """Returns fractions around the normal quantile of u: Newton's method until the distribution encloses u."""
+    if u > _HALF:
+        return _negative(_normal_within(1 - u, digits))
+    log_u = math.log(u.numerator) - math.log(u.denominator)
+    x = Fraction(float(ndtri_exp(log_u)))
+    slack = Fraction(1, 10**digits)
+    grid = 10 ** (digits + 4)
+    while True:
+        log_density = -(float(x) ** 2) / 2 - math.log(2 * math.pi) / 2
+        accuracy = digits + 4 + math.ceil(-log_density / math.log(10))
+        below, at, above = (normal_bounds(x + step, accuracy) for step in (-slack, 0, slack))
+        if below[1] <= u <= above[0]:
+            return x - slack, x + slack
+        density = exp_bounds(-x * x / 2, accuracy)[1] / Fraction(math.sqrt(2 * math.pi))
+        x = Fraction(round((x - (sum(at) / 2 - u) / density) * grid), grid)
+
+
+# kinds whose hazard rate is at most 1, so that the survival function falls no faster than exp(-x)
+UNIT_NOISES = {
+    "exponential": NoiseKind(
+        density=_positive(lambda x: np.exp(-x)),
+        cdf=_positive(lambda x: -np.expm1(-x)),
+        quantile=lambda u: -np.log1p(-u),
+        quantile_of_log=lambda log_q, log_above: -log_above,
+        within=lambda u, digits: _negative(log_bounds(1 - u, digits)),
+        low=0.0,
+    ),
+    "gumbel": NoiseKind(
+        density=lambda x: np.exp(-x - np.exp(-np.maximum(x, -600.0))),
+        cdf=lambda x: np.exp(-np.exp(np.minimum(-x, 600.0))),
+        quantile=lambda u: -np.log(-np.log(u)),
+        quantile_of_log=lambda log_q, log_above: -log_q,
+        within=_gumbel_within,
+        low=-7.0,
+    ),
+    "half_logistic": NoiseKind(
+        density=_positive(lambda x: 2 * expit(x) * expit(-x)),
+        cdf=_positive(lambda x: np.tanh(x / 2)),
+        quantile=lambda u: np.log((1 + u) / (1 - u)),
+        quantile_of_log=lambda log_q, log_above: np.log1p(np.exp(-np.exp(log_q))) - log_above,
+        within=lambda u, digits: log_bounds((1 + u) / (1 - u), digits),
+        low=0.0,
+    ),
+    "laplace": NoiseKind(
+        density=lambda x: 0.5 * np.exp(-np.abs(x)),
+        cdf=lambda x: np.where(
+            x < 0, 0.5 * np.exp(np.minimum(x, 0.0)), 1 - 0.5 * np.exp(-np.maximum(x, 0.0))
+        ),
+        quantile=lambda u: np.where(u < 0.5, 1, -1) * np.log(2 * np.minimum(u, 1 - u)),
+        quantile_of_log=lambda log_q, log_above: np.where(
+            log_q > math.log(math.log(2)), math.log(2) - np.exp(log_q), -math.log(2) - log_above
+        ),
+        within=lambda u, digits: (
+            log_bounds(2 * u, digits) if u <= _HALF else _negative(log_bounds(2 - 2 * u, digits))
+        ),
+        low=-42.0,
+    ),
+    "logistic": NoiseKind(
+        density=lambda x: np.asarray(expit(x) * expit(-x)),
+        cdf=lambda x: np.asarray(expit(x)),
+        quantile=lambda u: np.log(u / (1 - u)),
+        quantile_of_log=lambda log_q, log_above: -np.exp(log_q) - log_above,
+        within=lambda u, digits: log_bounds(u / (1 - u), digits),
+        low=-42.0,
+    ),
+}
+
+
+KINDS = UNIT_NOISES | {
+    "gaussian": NoiseKind(
+        density=lambda x: np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi),
+        cdf=lambda x: np.asarray(ndtr(x)),
+        quantile=lambda u: np.asarray(ndtri(u)),
+        quantile_of_log=lambda log_q, log_above: np.where(
+            -np.exp(log_q) < log_above, ndtri_exp(-np.exp(log_q)), -ndtri_exp(log_above)
+        ),
+        within=_normal_within,
+        low=-9.5,
+        high=9.5,
+        kinks=(),
+    ),
+    "uniform": NoiseKind(
+        density=lambda x: np.where(np.abs(x) <= 1, 0.5, 0.0),
+        cdf=lambda x: np.clip((x + 1) / 2, 0.0, 1.0),
+        quantile=lambda u: 2 * u - 1,
+        quantile_of_log=lambda log_q, log_above: 2 * np.exp(-np.exp(log_q)) - 1,
+        within=lambda u, digits: (2 * u - 1, 2 * u - 1),
+        low=-1.0,
+        high=1.0,
+        kinks=(-1.0, 1.0),
+        panel=np.inf,
+    ),
+}

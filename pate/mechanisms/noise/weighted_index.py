@@ -1,0 +1,171 @@
+"""The draw of one index by weight, with exactly the probability of its weight.
+
+The index is the first whose running sum of weights exceeds u times the total, u being uniform. Floats decide where u is
+farther from every running sum than both can be off. Elsewhere each weight is held between two whole numbers, and u gets
+more bits, until one index is left. docs/proofs/floats.md, "One index by weight".
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from pate.mechanisms.noise.enclosures import exp_bounds
+from pate.mechanisms.noise.lazy_uniforms import Array, Integers, LazyBitsUniform, LazyUniforms
+
+Interval = tuple[int, int]
+
+
+# for a number of digits, an interval of whole numbers around each weight, all in one unit; narrower for more digits
+Weights = Callable[[int], Sequence[Interval]]
+
+
+# far above the rounding error of a quotient, an exp, a product, and of u itself
+FEW_OPERATIONS = 2.0**-46
+
+
+_EACH_SUMMAND = 2.0**-49
+
+
+def draw_index(
+    weights: Array, uniforms: LazyUniforms, exact: Callable[[int], Weights], error: float = 0.0
+) -> Integers:
+    """Draws an index of each row, `[Q]`, with a probability proportional to its exact weight.
+
+    Args:
+        weights: in floats, `[Q, n]`. The largest of a row is at least about 1. The errors of a row add up to at most
+            2**-47 + n 2**-50 + `error` of its total.
+        uniforms: one number for each row, `[Q]`.
+        exact: returns the exact weights of a row.
+        error: a relative error of all weights of a row, beyond that of a few operations.
+    """
+    # The first index whose running sum of weights exceeds u times the total. A float decides where it is further from
+    # every running sum than both can be off; else more bits of u are drawn and the weights computed more closely,
+    # until one index is left.
+    rows, n = weights.shape
+    cumulated = weights.cumsum(axis=1)
+    total = cumulated[:, -1]
+    target = uniforms.approximate() * total
+    margin = total * (FEW_OPERATIONS + n * _EACH_SUMMAND + 2 * error)
+    # argmax is 0 where no sum exceeds the target, and then the row is not sure
+    indices: Integers = (cumulated > (target - margin)[:, None]).argmax(axis=1)
+    sure = cumulated[np.arange(rows), indices] > target + margin
+    for row in np.flatnonzero(~sure).tolist():
+        indices[row] = index_of(uniforms.at(row), exact(row))
+    return indices
+
+
+def index_of(uniform: LazyBitsUniform, weights: Weights) -> int:
+    """Returns the index of one row, from its uniform number and its exact weights."""
+    while True:
+        intervals = weights(uniform.digits)
+        least = sum(low for low, _ in intervals)
+        most = sum(high for _, high in intervals)
+        start = uniform.numerator * least
+        stop = (uniform.numerator + 1) * most
+        low = high = 0
+        for index, interval in enumerate(intervals):
+            low = low + interval[0]
+            high = high + interval[1]
+            if stop <= low << uniform.bits:
+                return index
+            if start < high << uniform.bits:
+                break
+        uniform.extend()
+
+
+def exponential_weights(
+    exponents: Sequence[Fraction], sizes: Sequence[int] | None = None
+) -> Weights:
+    """Returns the weights size * exp(-exponent), for exponents >= 0 and sizes, by default 1, >= 1."""
+
+    def weights(digits: int) -> list[Interval]:
+        length = digits + (0 if sizes is None else len(str(max(sizes))))
+        bounds = {exponent: exp_bounds(-exponent, length) for exponent in set(exponents)}
+        unit = 10**length
+        known = {
+            exponent: (math.floor(low * unit), math.ceil(high * unit))
+            for exponent, (low, high) in bounds.items()
+        }
+        ones = [known[exponent] for exponent in exponents]
+        return (
+            ones
+            if sizes is None
+            else [(n * low, n * high) for n, (low, high) in zip(sizes, ones, strict=True)]
+        )
+
+    return weights
+
+
+def with_rest(window: Weights, share: Fraction, everything: Callable[[], Weights]) -> Weights:
+    """Returns the weights of a window, and last one for everything outside, until more digits need all weights.
+
+    Args:
+        window: the weights of a part, that come first.
+        share: a bound on the share of everything else in the total.
+        everything: returns all weights, those of the window first.
+    """
+
+    def weights(digits: int) -> Sequence[Interval]:
+        if share * 10**digits > 1:
+            return everything()(digits)
+        intervals = window(digits)
+        return [*intervals, (0, math.ceil(share * 2 * sum(high for _, high in intervals)))]
+
+    return weights
+
+
+def boundary_weights(weights: Weights) -> Weights:
+    """Returns the weights of a call in the boundary wrapper: those of the mechanism, and last that of the boundary.
+
+    The boundary weighs the total without the largest weight, or half of the total where that is less.
+    """
+
+    # The total without the largest weight is the least of the sums of all but one, so it rises with every weight, as
+    # half of the total does: lows give a low, highs a high.
+    def boundary(parts: list[int]) -> int:
+        return min(sum(parts) - max(parts), sum(parts) // 2)
+
+    def wrapped(digits: int) -> list[Interval]:
+        intervals = [(2 * low, 2 * high) for low, high in weights(digits)]
+        return [
+            *intervals,
+            (boundary([low for low, _ in intervals]), boundary([high for _, high in intervals])),
+        ]
+
+    return wrapped
+
+
+def softmax_weights(deficits: Array, scale: float) -> Weights:
+    """Returns the weights exp(-deficit / scale) of one row `[n]`, for deficits that are exact floats >= 0."""
+    return exponential_weights(
+        [Fraction(deficit) / Fraction(scale) for deficit in deficits.tolist()]
+    )
+
+
+def permute_and_flip_weights(deficits: Array, scale: float) -> Weights:
+    """Returns the probabilities of permute-and-flip for one row `[n]`, for deficits that are exact floats >= 0.
+
+    With w = exp(-deficit / scale), index i wins with w_i times the integral of prod_{j != i} (1 - w_j z) over [0, 1].
+    """
+
+    def integral(w: list[int], unit: int) -> Fraction:  # of prod (1 - w z / unit) dz over [0, 1]
+        polynomial = [1]  # the coefficient of z**n times unit**n
+        for each in w:
+            lifted = [0, *(-each * coefficient for coefficient in polynomial)]
+            polynomial = [a + b for a, b in zip([*polynomial, 0], lifted, strict=True)]
+        return sum((Fraction(a, (n + 1) * unit**n) for n, a in enumerate(polynomial)), Fraction(0))
+
+    # each w = exp(-deficit / scale) is taken as a fraction within 10**-digits, which moves the integral by at most
+    # 1 + n / 2 times as much; the integral of the fractions is exact
+    def weights(digits: int) -> list[Interval]:
+        unit = 10**digits
+        slack = len(deficits) + 2
+        w = [low for low, _ in softmax_weights(deficits, scale)(digits)]
+        chances = [each * integral([*w[:i], *w[i + 1 :]], unit) for i, each in enumerate(w)]
+        return [
+            (max(math.floor(chance) - slack, 0), math.ceil(chance) + slack) for chance in chances
+        ]
+
+    return weights
