@@ -20,10 +20,10 @@ help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 setup: $(STAMP) ## the environment in .venv, once; TORCH_INDEX=https://download.pytorch.org/whl/cpu for torch without CUDA
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml packages/pate-federated/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(call FROM_INDEX,$(BIN)/python)
-	$(BIN)/python $(PIP) -e '.[dev]'
+	$(BIN)/python $(PIP) -e '.[dev]' -e packages/pate-federated
 	touch $@
 
 run: $(STAMP) ## two runs on the embedded data: stable top-k and centered votes, in one table
@@ -44,7 +44,7 @@ check: $(STAMP) test ## format, lint, types, import contracts, prose, links, tes
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/codespell -D - -D scripts/prose/american.txt README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs pate conf scripts examples notebooks benchmarks .github
+	$(BIN)/codespell -D - -D scripts/prose/american.txt README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs pate packages conf scripts examples notebooks benchmarks .github
 	$(BIN)/python scripts/prose/check.py
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
@@ -56,9 +56,9 @@ lowest: ## the oldest versions that pyproject.toml allows, in an environment of 
 	$(PYTHON) scripts/lowest.py dev > $(LOWEST)/requirements.txt
 	$(if $(strip $(TORCH_INDEX)),$(UV) --no-deps --index-url $(strip $(TORCH_INDEX)) 'torch>=2.4' 'torchvision>=0.19')
 	$(UV) -r $(LOWEST)/requirements.txt
-	$(UV) --no-deps -e .
+	$(UV) --no-deps -e . -e packages/pate-federated
 	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -q -n 2 -W ignore::DeprecationWarning -m "not slow and not process" \
-		-p no:cacheprovider tests/unit tests/oracle tests/contract
+		-p no:cacheprovider tests/unit tests/oracle tests/contract packages/pate-federated/tests/unit
 	$(LOWEST)/bin/pate-train experiment=quick all_records=false output_dir=$$(mktemp -d)/run
 	$(LOWEST)/bin/python examples/classifier.py
 
@@ -90,18 +90,24 @@ site: $(STAMP) ## the documentation with the outputs of all notebooks, as it is 
 notebooks: $(STAMP) ## takes outputs and counts out of the notebooks, as they are kept in git
 	$(BIN)/python scripts/strip_notebooks.py
 
-wheel: $(STAMP) ## wheel and sdist in dist/, tried in an empty environment: its core, then with [train]; minutes
+wheel: $(STAMP) ## wheels and sdists in dist/, tried in an empty environment: the core, [train], pate-federated; minutes
 	rm -rf dist $(VENV)/wheel
 	$(BIN)/python -m build
+	$(BIN)/python -m build --outdir dist packages/pate-federated
 	$(PYTHON) -m venv $(VENV)/wheel
-	$(VENV)/wheel/bin/python $(PIP) dist/*.whl
+	$(VENV)/wheel/bin/python $(PIP) dist/pate_multilabel-*.whl
 	cd $(VENV)/wheel && bin/python ../../examples/price_a_release.py
-	$(VENV)/wheel/bin/python $(PIP) "$$(ls dist/*.whl)[cli]"
+	$(VENV)/wheel/bin/python $(PIP) "$$(ls dist/pate_multilabel-*.whl)[cli]"
 	cd $(VENV)/wheel && bin/pate-account aggregator=gaussian_votes target_epsilon=3
 	$(call FROM_INDEX,$(VENV)/wheel/bin/python)
-	$(VENV)/wheel/bin/python $(PIP) "$$(ls dist/*.whl)[train]"
+	$(VENV)/wheel/bin/python $(PIP) "$$(ls dist/pate_multilabel-*.whl)[train]"
 	cd $(VENV)/wheel && bin/pate-train experiment=quick output_dir=$$(mktemp -d)/run
 	cd $(VENV)/wheel && bin/python ../../examples/classifier.py
+	$(VENV)/wheel/bin/python $(PIP) dist/pate_federated-*.whl
+	cd $(VENV)/wheel && for holder in 1 2; do bin/pate-vote holder=$$holder holders=2 seed=1 teacher.num_teachers=100 \
+		num_queries=100 output=votes/$$holder.npz || exit 1; done
+	cd $(VENV)/wheel && bin/pate-release votes='votes/*.npz' aggregator=gaussian_votes target_epsilon=8 output_dir=many/release
+	cd $(VENV)/wheel && bin/pate-student release=many/release data=wordnet
 
 clean: ## what the commands above made, but no outputs
 	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

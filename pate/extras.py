@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from pate.errors import UNSAID, MissingPackage
@@ -91,6 +92,17 @@ def how_to_install(extra: str, *, anywhere: bool = False) -> str:
     if origin is not None:
         source = origin
     return f"pip install {shlex.quote(f'{source}[{extra}]')}"
+
+
+def how_to_install_federated() -> str:
+    """Returns the command that installs pate-federated, the package beside this one that reads votes of holders."""
+    source = f"pate_federated-{VERSION}-py3-none-any.whl"
+    if PUBLISHED:
+        source = "pate-federated"
+    folder = Path(_origin() or "", "packages", "pate-federated")
+    if folder.is_dir() and _origin() is not None:
+        source = str(folder)
+    return f"pip install {shlex.quote(source)}"
 
 
 def _origin() -> str | None:

@@ -1,6 +1,6 @@
 """pate-release: votes that were cast elsewhere become a release that may be published."""
 
-from pate.extras import require_extra
+from pate.extras import how_to_install_federated, require_extra
 
 require_extra("pate-release", "train")
 
@@ -21,6 +21,7 @@ from pate.config.build import part_maker
 from pate.config.published import release_settings, told_settings
 from pate.errors import MissingPackage
 from pate.files.archives import holds_member
+from pate.package_commands import package_commands
 from pate.report.console import print_page
 from pate.run.cohort import Cohort
 from pate.run.queries import Queries
@@ -42,7 +43,7 @@ def release(config: DictConfig) -> None:
     paths = vote_paths(config)
     for path in paths:
         if any(holds_member(path, name) for name in _HOLDERS_MEMBERS):
-            rule = "the package that reads files of pate-vote: pip install pate-federated"
+            rule = f"the package pate-federated, which reads files of pate-vote: {how_to_install_federated()}"
             raise MissingPackage("votes", path, rule=rule)
     votes, cohort = read_foreign_votes(config, paths)
     release_and_print(plan, votes, cohort, output_dir)
@@ -65,6 +66,7 @@ def print_terms(terms: Terms, output_dir: Path, *, num_holders: int) -> None:
         num_holders=num_holders,
         folder=output_dir,
         as_setting=as_setting,
+        lacking=None if "student" in package_commands() else how_to_install_federated(),
     )
 
 

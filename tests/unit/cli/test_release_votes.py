@@ -1,0 +1,30 @@
+"""`pate-release` without pate-federated: files of holders are refused, with the command that installs the package."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate import package_commands
+from pate.config.schema import command_schema
+from tests.e2e.commands import refused
+
+
+def forget_commands() -> None:
+    """Lets the next question after commands look for entry points anew."""
+    package_commands.package_commands.cache_clear()
+    command_schema.cache_clear()
+
+
+@pytest.mark.parametrize("member", ["manifest", "sum_heads"])
+def test_a_file_of_a_holder_names_the_package_that_reads_it(
+    member: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(package_commands, "entry_points", lambda *, group: ())
+    forget_commands()
+    np.savez(tmp_path / "votes.npz", **{member: np.array("{}")})
+    try:
+        line = refused("release", f"votes={tmp_path / 'votes.npz'}", f"output_dir={tmp_path}/run")
+    finally:
+        forget_commands()
+    assert "the package pate-federated" in line and "pip install" in line
