@@ -15,7 +15,7 @@ from pate.accounting.event_json import event_from_json
 from pate.accounting.events import Event
 from pate.accounting.store import LedgerLine, damaged_ledger
 from pate.accounting.unit import PrivacyUnit
-from pate.files.strict_json import number
+from pate.files.strict_json import read_number
 
 _LONGEST_COMMAND = 1000  # characters
 
@@ -51,7 +51,7 @@ class LedgerEntry:
                 line.key,
                 event_from_json(json.loads(line.event)),
                 description=str(about["description"]),
-                epsilon=number(about["epsilon"]),
+                epsilon=read_number(about["epsilon"]),
                 data=line.data,
                 draw=int(about["draw"]),
                 noise=str(about["noise"]),

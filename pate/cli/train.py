@@ -27,7 +27,7 @@ from pate.config.published import public_settings, told_settings
 from pate.extras import require_extra
 from pate.files.disk import make_folder, read_json, read_text, write_text
 from pate.files.spreadsheet import row_writer
-from pate.files.strict_json import number, to_json_line
+from pate.files.strict_json import read_number, to_json_line
 from pate.progress import Monitor
 from pate.report import Report
 from pate.report.console import PlainConsole, print_page, print_report
@@ -207,7 +207,7 @@ class SweepTable(Callback):
             totals=[]
             if noise_is_shared
             else [total for total in totals_of(releases) if total.count > 1],
-            number=number,
+            number=read_number,
             folder=folder,
         )
 

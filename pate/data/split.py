@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.pixels import Pixels
-from pate.files.arrays import row_blocks, taken
+from pate.files.arrays import row_blocks, take_rows
 from pate.files.disk import file_identity
 from pate.validation import InvalidValue, require, require_moderate
 
@@ -96,7 +96,10 @@ class Split:
     def take(self, rows: NDArray[np.int64] | slice) -> Split:
         """Returns the given rows, in the given order, as a split of their own."""
         return Split(
-            taken(self.inputs, rows), self.labels[rows], self.record_ids[rows], self.group_ids[rows]
+            take_rows(self.inputs, rows),
+            self.labels[rows],
+            self.record_ids[rows],
+            self.group_ids[rows],
         )
 
     def digest(self) -> str:

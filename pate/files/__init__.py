@@ -1,1 +1,1 @@
-"""Files: written whole and for their owner alone, read back or refused in one line; strict JSON; digests of values."""
+"""Files that are written whole and for their owner alone, and read back or refused in a line; strict JSON; digests."""

@@ -1,4 +1,4 @@
-"""Arrays in an .npz archive, written and read a block of rows at a time; equal arrays give equal bytes."""
+"""Archives of arrays (.npz) that are written and read a block of rows at a time; equal arrays give equal bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pate.files.arrays import UNREADABLE, check_members, read_array, read_header
 
 
 def write_member(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
-    """Writes an array; equal arrays give equal bytes, as no time stamp goes in."""
+    """Writes an array as a member of an archive, without a time stamp, so that equal arrays give equal bytes."""
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as member:
         np.lib.format.write_array(member, array, allow_pickle=False)
 
@@ -29,7 +29,15 @@ def write_rows(
     descr: str,
     blocks: Iterable[NDArray[Any]],
 ) -> None:
-    """Writes an array of that shape and dtype that is given as blocks of its rows."""
+    """Writes an array as a member of an archive, a block of rows at a time.
+
+    Args:
+        archive: the archive, open for writing.
+        name: of the array.
+        shape: of the whole array.
+        descr: the dtype, as numpy writes it in headers, such as `<f4`.
+        blocks: the rows in their order.
+    """
     header: dict[str, Any] = {"descr": descr, "fortran_order": False, "shape": shape}
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
         np.lib.format.write_array_header_1_0(member, header)
@@ -38,19 +46,22 @@ def write_rows(
 
 
 def read_member(archive: zipfile.ZipFile, name: str, *, kinds: str = "biuf") -> NDArray[Any]:
-    """An array of those dtypes; raises one of `UNREADABLE` where it is none."""
-    info = archive.getinfo(f"{name}.npy")
-    with archive.open(info) as member:
-        return read_array(member, info.file_size, kinds=kinds)
+    """Reads an array of an archive; `kinds` are numpy's letters of the allowed dtypes. Raises one of `UNREADABLE`."""
+    member_info = archive.getinfo(f"{name}.npy")
+    with archive.open(member_info) as member:
+        return read_array(member, member_info.file_size, kinds=kinds)
 
 
 def form_of(
     archive: zipfile.ZipFile, name: str, *, kinds: str
 ) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype of an array in C order, all bytes of which are in the file."""
-    info = archive.getinfo(f"{name}.npy")
-    with archive.open(info) as member:
-        shape, fortran_order, dtype = read_header(member, info.file_size, kinds=kinds)
+    """Returns the shape and the dtype of an array, after a check that the file has all bytes of the array.
+
+    Raises one of `UNREADABLE` for an array of other dtypes, or one that is stored by columns.
+    """
+    member_info = archive.getinfo(f"{name}.npy")
+    with archive.open(member_info) as member:
+        shape, fortran_order, dtype = read_header(member, member_info.file_size, kinds=kinds)
     if fortran_order:
         raise ValueError(f"expected {dtype} in C order")
     return shape, dtype
@@ -59,11 +70,11 @@ def form_of(
 def read_rows(
     archive: zipfile.ZipFile, name: str, num_rows: int, *, kinds: str
 ) -> Iterator[NDArray[Any]]:
-    """Such an array, up to `num_rows` rows of it at a time."""
+    """Yields the rows of an array in order, up to `num_rows` at a time; raises as `form_of`."""
     shape, dtype = form_of(archive, name, kinds=kinds)
-    info = archive.getinfo(f"{name}.npy")
-    with archive.open(info) as member:
-        read_header(member, info.file_size, kinds=kinds)
+    member_info = archive.getinfo(f"{name}.npy")
+    with archive.open(member_info) as member:
+        read_header(member, member_info.file_size, kinds=kinds)
         for first in range(0, shape[0], num_rows):
             count = min(num_rows, shape[0] - first)
             data = member.read(dtype.itemsize * count * math.prod(shape[1:]))
@@ -72,9 +83,9 @@ def read_rows(
 
 @contextmanager
 def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFile]:
-    """An archive of arrays; what reading it raises, as what is wrong with the file."""
+    """Opens an archive of arrays; errors of reading in the block become a `DamagedFile` with the rule and remedy."""
     with (
-        disk.reading(path, rule=rule, remedy=remedy, wrong=UNREADABLE),
+        disk.reading_file(path, rule=rule, remedy=remedy, wrong=UNREADABLE),
         zipfile.ZipFile(path) as archive,
     ):
         check_members(archive, None)
@@ -82,7 +93,7 @@ def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFil
 
 
 def holds_member(path: Path | str, name: str) -> bool:
-    """Tells whether a file is an archive with an array of that name, damaged or not."""
+    """Returns whether a file is an archive with an array of that name, which may be damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             return f"{name}.npy" in archive.namelist()

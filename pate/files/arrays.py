@@ -1,4 +1,8 @@
-"""Arrays on disk: .npy and .npz read as numbers alone, whole by their checksum, or mapped; rows spilled to a file."""
+"""Arrays on disk: .npy and .npz files that are read as numbers alone, and rows that are spilled to a file.
+
+No file is unpickled. An array is read whole and compared with its checksum, or is mapped: it then stays on the disk and
+takes no memory.
+"""
 
 import io
 import math
@@ -17,7 +21,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.disk import FROM_BACKUP, damaged, pack_arrays, reading
+from pate.files.disk import FROM_BACKUP, damaged, pack_arrays, reading_file
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -31,51 +35,63 @@ _OF_HEADERS = (
     OverflowError,
     MemoryError,
 )
-# what zipfile and numpy raise on bytes that are no archive of arrays
+# The errors of zipfile and numpy for bytes that are no archive of arrays.
 UNREADABLE = (*_OF_ZIP, *_OF_HEADERS)
-_BLOCK = 2**24
+# The number of bytes that are read at once.
+_BLOCK_BYTES = 2**24
+# numpy's letters of the dtypes of numbers and truth values.
 _NUMBERS = "biuf"
-_MOST_BYTES = 2**28  # of blocks of rows in memory
+# The most bytes of rows that `Spilled` holds in memory.
+_MAX_BYTES_IN_MEMORY = 2**28
+# Large temporary files go here, since /tmp often lies in memory.
 _PERSISTENT = Path("/var/tmp")
-_ROWS = 4096
+# The number of rows of a mapped array that are copied at once.
+_COPIED_ROWS = 4096
 _RULE = "an .npz file as it was written"
-# is no array: numpy before 2.2 took this setting of savez for one, and stored it
+# numpy before 2.2 took this setting of `savez` for an array, and stored it.
 _SETTING = "allow_pickle"
-# of a zip's member: the lengths of name and extra field are its end
+# The header of a zip's member, which ends with the lengths of the name and the extra field.
 _LOCAL_HEADER = struct.Struct("<26xHH")
 _KINDS = {"b": "bits", "i": "integers", "u": "unsigned integers", "f": "floats", "U": "texts"}
 
 
 def npz_bytes(**arrays: NDArray[Any]) -> bytes:
-    """An .npz file without pickles; equal arrays give equal bytes."""
+    """Returns the bytes of an .npz file without pickles; equal arrays give equal bytes."""
     file = io.BytesIO()
     pack_arrays(file, arrays)
     return file.getvalue()
 
 
 def arrays_of_npz(content: bytes) -> Arrays:
-    """The arrays that `npz_bytes` packed, whatever their names and dtypes, in this version or an earlier one."""
+    """Returns the arrays that `npz_bytes` has packed, in this version or an earlier one."""
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files if name != _SETTING}
 
 
 @dataclass(frozen=True)
 class ArrayForm:
-    """What an array in a file has to be."""
+    """The form that an array in a file must have.
 
-    kind: str  # numpy's letters of the dtypes that are allowed, such as "b" or "iu"
-    # None for a length that may be anything, or for any shape
+    Attributes:
+        kind: numpy's letters of the allowed dtypes, such as "b" or "iu".
+        shape: the length of each axis, None for any length; None in place of the tuple for any shape.
+    """
+
+    kind: str
     shape: tuple[int | None, ...] | None = None
 
     def mismatch(self, array: NDArray[Any]) -> str:
-        """What is wrong with an array, in words; empty where nothing is."""
+        """Returns the dtype or the shape of an array that has another form, in words; empty where the array fits."""
         if array.dtype.kind not in self.kind:
             return f"dtype {array.dtype}"
-        shape = array.shape if self.shape is None else self.shape
-        fits = len(shape) == array.ndim and all(
-            map(lambda want, n: want in (None, n), shape, array.shape)
+        if self.shape is None:
+            return ""
+        has_rank = len(self.shape) == array.ndim
+        has_lengths = has_rank and all(
+            expected in (None, length)
+            for expected, length in zip(self.shape, array.shape, strict=True)
         )
-        return "" if fits else f"shape {array.shape}"
+        return "" if has_lengths else f"shape {array.shape}"
 
     def __str__(self) -> str:
         sizes = ("n" if size is None else str(size) for size in self.shape or ())
@@ -92,46 +108,68 @@ def read_arrays(
     beside: Mapping[str, ArrayForm] | None = None,
     mapped: str | None = None,
 ) -> Arrays:
-    """The arrays of an .npz file: those of `forms`, and `beside` them some of others; None takes whatever there is.
+    """Reads the arrays of an .npz file. A header that promises more than the file holds takes no memory.
 
-    Nothing is unpickled, and a header that promises more than the file holds is refused before memory is taken for it.
-    Compressed arrays are refused, or may grow to `most` bytes all together. The array `mapped` stays on disk, a
-    read-only `np.memmap`; its bytes are read once, for their checksum.
-    Raises `DamagedFile`, or `PermissionError` where this user may not read it.
+    Args:
+        path: the file.
+        forms: the arrays that the file must have, by name; None takes whatever arrays there are.
+        remedy: what helps where the file is damaged, for the error.
+        most: the most bytes that compressed arrays may grow to, all together; None refuses compressed arrays.
+        beside: further arrays that the file may have.
+        mapped: the name of an array that stays on disk, as a read-only `np.memmap`. Its bytes are read once, for their
+            checksum.
+
+    Raises:
+        DamagedFile: the file is no archive, an array is missing or unknown, or an array has another form.
+        PermissionError: this user may not read the file.
     """
     all_forms = {**(forms or {}), **(beside or {})}
-    with reading(path, rule=_RULE, remedy=remedy, wrong=UNREADABLE):
+    with reading_file(path, rule=_RULE, remedy=remedy, wrong=UNREADABLE):
         arrays = _read(path, most, all_forms, mapped)
     if forms is None:
         return arrays
-    if strange := sorted((arrays.keys() - all_forms.keys()) | (forms.keys() - arrays.keys())):
-        raise damaged(
-            path, f"the arrays {', '.join(sorted(forms))}", f"not so: {', '.join(strange)}", remedy
-        )
+    unknown = arrays.keys() - all_forms.keys()
+    missing = forms.keys() - arrays.keys()
+    if unknown or missing:
+        rule = f"the arrays {', '.join(sorted(forms))}"
+        raise damaged(path, rule, f"not so: {', '.join(sorted(unknown | missing))}", remedy)
     for name, array in arrays.items():
-        if wrong := all_forms[name].mismatch(array):
-            raise damaged(path, f"{name} as {all_forms[name]}", wrong, remedy)
+        mismatch = all_forms[name].mismatch(array)
+        if mismatch:
+            raise damaged(path, f"{name} as {all_forms[name]}", mismatch, remedy)
     return arrays
 
 
 def arrays_of(
     data: bytes, forms: Mapping[str, ArrayForm], *, beside: Mapping[str, ArrayForm] | None = None
 ) -> Arrays:
-    """The arrays of a message, an .npz as bytes, no larger than that; raises one of `UNREADABLE` where it is not so."""
+    """Returns the arrays of a message, the bytes of an .npz file, which may not grow when it is read.
+
+    Args:
+        data: the bytes.
+        forms: the arrays that the message must have, by name.
+        beside: further arrays that the message may have.
+
+    Raises one of `UNREADABLE` for any other message.
+    """
     all_forms = {**forms, **(beside or {})}
     arrays = _read(io.BytesIO(data), len(data), all_forms)
-    good = forms.keys() <= arrays.keys() <= all_forms.keys()
-    if not good or any(all_forms[name].mismatch(array) for name, array in arrays.items()):
+    has_names = forms.keys() <= arrays.keys() <= all_forms.keys()
+    if not has_names or any(all_forms[name].mismatch(array) for name, array in arrays.items()):
         raise ValueError("arrays of another form")
     return arrays
 
 
 def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[Any]:
-    """One array in numpy's format, header and data of `size` bytes, of an allowed dtype; else one of `UNREADABLE`."""
+    """Reads an array in numpy's format, whose header and data have `size` bytes together.
+
+    `kinds` are numpy's letters of the allowed dtypes. Raises one of `UNREADABLE` for anything else.
+    """
     shape, fortran_order, dtype = read_header(file, size, kinds=kinds)
     num_bytes = size - file.tell()
     data = bytearray()
-    while block := file.read(_BLOCK):  # to the end, where a checksum is compared
+    # A member of a zip file compares its checksum when its end is read.
+    while block := file.read(_BLOCK_BYTES):
         data += block
     if len(data) != num_bytes or (
         dtype.kind == "b" and data and np.frombuffer(data, np.uint8).max() > 1
@@ -139,14 +177,17 @@ def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[
         raise ValueError("an array that ends early, or bits other than 0 and 1")
     array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran_order else "C")
     if dtype.kind == "U":
-        array.tolist()  # which raises where a code is that of no character
+        array.tolist()  # raises for a number that stands for no character
     return array
 
 
 def read_header(
     file: IO[bytes], size: int, *, kinds: str = _NUMBERS
 ) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether columns come first, and dtype of an array; the file is then at its data. As `read_array`."""
+    """Reads the header of an array; the file is at the array's data afterwards.
+
+    Returns the shape, whether columns come first (Fortran's order), and the dtype. Raises as `read_array`.
+    """
     version = np.lib.format.read_magic(file)
     readers = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -158,24 +199,28 @@ def read_header(
     if dtype.kind not in kinds:
         raise ValueError(f"dtype {str(dtype)[:40]} where numbers are expected")
     count = math.prod(shape)
-    broken = min(shape, default=0) < 0
-    if broken or (count and not dtype.itemsize) or file.tell() + count * dtype.itemsize != size:
+    is_negative = min(shape, default=0) < 0
+    is_empty_dtype = bool(count) and not dtype.itemsize
+    if is_negative or is_empty_dtype or file.tell() + count * dtype.itemsize != size:
         raise ValueError(f"{size} bytes where the header promises {str(shape)[:40]} of {dtype}")
     return shape, fortran_order, dtype
 
 
 def is_array_file(start: bytes) -> bool:
-    """Whether a file that starts like this is an .npy."""
+    """Returns whether a file that begins with these bytes is an .npy file."""
     return start.startswith(np.lib.format.MAGIC_PREFIX)
 
 
 def check_members(archive: zipfile.ZipFile, most: int | None) -> None:
-    """Raises ValueError where a member appears twice, or takes more memory than it should: `most` of `read_arrays`."""
+    """Raises ValueError where a member appears twice, or the members would take too much memory.
+
+    `most` is the most bytes that compressed members may grow to; None refuses compressed members.
+    """
     members = archive.infolist()
     total = sum(member.file_size for member in members)
     names = {member.filename for member in members}
-    compressed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
-    if len(names) < len(members) or (most is None and compressed):
+    is_compressed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
+    if len(names) < len(members) or (most is None and is_compressed):
         raise ValueError("a compressed array, or one twice")
     if most is not None and total > most:
         raise ValueError(f"{total:,} bytes once it is expanded, at most {most:,}")
@@ -212,7 +257,8 @@ def _map(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArr
         if fortran_order or 0 in shape:
             raise ValueError("an array that cannot be mapped")
         header = file.tell()
-        while file.read(_BLOCK):  # to the end, where the checksum is compared
+        # The checksum is compared when the end of the member is read.
+        while file.read(_BLOCK_BYTES):
             pass
     with path.open("rb") as raw:
         raw.seek(member.header_offset)
@@ -222,46 +268,50 @@ def _map(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArr
 
 
 class Spilled:
-    """Collects blocks of rows of one shape and dtype, and gives them below each other.
+    """A collection of blocks of rows, of one shape and dtype, which become one array.
 
-    Beyond 256 MB they go to a file in TMPDIR or else /var/tmp. It has no name: nobody else can open it, a kill ends it.
+    Beyond 256 MB the rows go to a temporary file in TMPDIR, or else in /var/tmp. The file has no name, so nobody else
+    can open it, and it ends with the process.
     """
 
-    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int = _MAX_BYTES_IN_MEMORY) -> None:
         self.most_bytes = most_bytes
         self._blocks: list[NDArray[Any]] = []
         self._file: BinaryIO | None = None
-        self._held = self._rows = 0
+        self._num_bytes = 0
+        self._num_rows = 0
 
     def append(self, block: NDArray[Any]) -> None:
         """Adds rows at the end."""
         self._dtype = block.dtype
         self._shape = block.shape[1:]
-        self._rows += len(block)
-        self._held += block.nbytes
+        self._num_rows += len(block)
+        self._num_bytes += block.nbytes
         self._blocks.append(block)
-        if self._file is None and self._held > self.most_bytes:
-            folder = (
-                None
-                if "TMPDIR" in os.environ or not os.access(_PERSISTENT, os.W_OK)
-                else str(_PERSISTENT)
-            )
+        if self._file is None and self._num_bytes > self.most_bytes:
+            folder = None
+            if "TMPDIR" not in os.environ and os.access(_PERSISTENT, os.W_OK):
+                folder = str(_PERSISTENT)
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - `whole` closes it
         if self._file is not None:
-            for each in self._blocks:
-                self._file.write(np.ascontiguousarray(each).data)
+            for waiting_block in self._blocks:
+                self._file.write(np.ascontiguousarray(waiting_block).data)
             self._blocks.clear()
 
     def whole(self) -> NDArray[Any]:
-        """All rows of at least one block, once: an array, or a read-only `np.memmap` without memory of its own."""
+        """Returns all rows: an array, or a read-only `np.memmap` that takes no memory.
+
+        At least one block has to be there. The method is called once.
+        """
+        shape = (self._num_rows, *self._shape)
         if self._file is not None:
             self._file.flush()
             with self._file as file:
-                return np.memmap(file, self._dtype, mode="r", shape=(self._rows, *self._shape))
-        joined = np.empty((self._rows, *self._shape), self._dtype)
+                return np.memmap(file, self._dtype, mode="r", shape=shape)
+        joined = np.empty(shape, self._dtype)
         filled = 0
         self._blocks.reverse()
-        # each is let go once it is copied, so that hardly more than one copy is held
+        # Each block is freed once it is copied, so that memory holds hardly more than one copy of the rows.
         while self._blocks:
             block = self._blocks.pop()
             joined[filled : filled + len(block)] = block
@@ -270,27 +320,27 @@ class Spilled:
 
 
 def let_go(array: Any) -> None:
-    """Tells the system that what was read of a mapped array is not needed for now; nothing of any other."""
+    """Tells the operating system that it may drop a mapped array from memory; any other array stays as it is."""
     while isinstance(array, np.ndarray):
         if isinstance(mapped := array.base, mmap.mmap):
             mapped.madvise(mmap.MADV_DONTNEED)
         array = mapped
 
 
-def taken(array: Any, rows: NDArray[np.int64] | slice) -> Any:
-    """`array[rows]`; of a mapped one a copy, made some thousand rows at a time, each of which is let go again."""
+def take_rows(array: Any, rows: NDArray[np.int64] | slice) -> Any:
+    """Returns `array[rows]`. Rows of a mapped array are copied some thousands at a time, to keep memory small."""
     if not isinstance(array, np.memmap):
         return array[rows]
     places = np.arange(len(array))[rows]
     copy = np.empty((len(places), *array.shape[1:]), array.dtype)
-    for first in range(0, len(places), _ROWS):
-        copy[first : first + _ROWS] = array[places[first : first + _ROWS]]
+    for first in range(0, len(places), _COPIED_ROWS):
+        copy[first : first + _COPIED_ROWS] = array[places[first : first + _COPIED_ROWS]]
         let_go(array)
     return copy
 
 
 def row_blocks(array: NDArray[Any]) -> Any:
-    """An array's rows in blocks of some megabytes, in order; those of a mapped one are let go after use."""
+    """Yields an array's rows in order, in blocks of 16 MB; those of a mapped array leave memory after use."""
     rows = max(1, 2**24 // max(1, array.itemsize * math.prod(array.shape[1:])))
     for first in range(0, len(array), rows):
         yield array[first : first + rows]

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def full_text(value: Any) -> str:
-    """Like repr, but all of an array and every field: `repr` elides the middle of a long array."""
+    """Returns a text like `repr`, with every entry of an array and every field: `repr` leaves out most of an array."""
     if is_dataclass(value) and not isinstance(value, type):
         parts = [f"{item.name}={full_text(getattr(value, item.name))}" for item in fields(value)]
         return f"{type(value).__module__}.{type(value).__qualname__}({', '.join(parts)})"
@@ -18,10 +18,14 @@ def full_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"{type(value).__name__}({', '.join(map(full_text, value))})"
     if isinstance(value, dict):
-        return f"dict({', '.join(f'{full_text(key)}: {full_text(item)}' for key, item in value.items())})"
+        items = [f"{full_text(key)}: {full_text(item)}" for key, item in value.items()]
+        return f"dict({', '.join(items)})"
     return repr(value)
 
 
 def digest(values: Any) -> str:
-    """A short name for plain values, those of a configuration: 16 hexadecimal digits of the SHA-256 of their JSON."""
+    """Returns a short name for plain values, as of a configuration.
+
+    The name has 16 hexadecimal digits of the SHA-256 of their JSON.
+    """
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,4 +1,8 @@
-"""Files written whole or not at all, their owner's alone, and read back or told damaged; locks, secrets, digests."""
+"""Files that are written whole or not at all, for their owner alone, and that are read back or refused as damaged.
+
+Also locks, secrets and digests of files. Whatever happens to a file, its reader gets one line: a `DamagedFile` that
+says what was expected and found, and what helps, without anything that the file holds.
+"""
 
 import errno
 import hashlib
@@ -25,24 +29,26 @@ try:
 except ImportError:  # no POSIX, as on Windows
     fcntl = None  # type: ignore[assignment]
 
-# modes of all that is written, whatever the umask
+# The modes of all files and folders that are written, whatever the umask is.
 OWNERS_FILE = 0o600
 OWNERS_FOLDER = 0o700
-FROM_BACKUP = "restore it from a backup"  # the remedy for what cannot be made again
-# for `os.open`: neither through a link nor waiting for a pipe, where the system knows how
+# The remedy for a file that cannot be made again.
+FROM_BACKUP = "restore it from a backup"
+# Flags of `os.open`: links are not followed, and a pipe is not waited for, where the system has these flags.
 PLAIN_FILE: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 T = TypeVar("T")
-_LONGEST = 4096
+# The most bytes of a secret that are read.
+_MAX_SECRET_BYTES = 4096
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN_FILE | getattr(os, "O_BINARY", 0)
 
 
 def at_home(path: Any) -> Any:
-    """Returns a path with the home folder in the place of `~` at its beginning; anything else as it is."""
+    """Returns a text with the home folder in place of `~` at its beginning; anything but a text as it is."""
     return os.path.expanduser(path) if isinstance(path, str) else path
 
 
 class DamagedFile(InvalidValue):
-    """A file that is not what was written: gone, torn, altered, of another form, or something else under its name."""
+    """The error for a file that is not as it was written: gone, torn, altered, or of another form."""
 
 
 def require_posix(
@@ -50,19 +56,26 @@ def require_posix(
     value: object = UNSAID,
     instead: str = "aggregators and accountants work here, too",
 ) -> None:
-    """Raises where the system has no locks, owners and modes of POSIX; ends with what works there."""
+    """Raises `InvalidValue` where the system lacks the locks, owners and modes of POSIX, as Windows does.
+
+    The error names a parameter and its value, and ends with what works `instead` on such a system.
+    """
     if fcntl is None:
         raise InvalidValue(name, value, rule=f"a POSIX system, such as Linux or macOS; {instead}")
 
 
 @contextmanager
 def replacing(path: Path | str) -> Iterator[IO[bytes]]:
-    """A binary file of mode 0600, whatever the umask, that takes the name `path` if the block ends without an error."""
+    """Opens a binary file of mode 0600, which takes the name `path` when the block ends without an error.
+
+    Until then, and after an error, a file that is there stays as it is.
+    """
     path = Path(path)
-    # With process and thread: a worker that outlived a killed run, or a thread beside, may be writing the same file.
+    # The partial name has the process and the thread: a worker that outlived a killed run, or another thread, may be
+    # writing the same file.
     partial = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
     try:
-        partial.unlink(missing_ok=True)  # of an earlier process with this number
+        partial.unlink(missing_ok=True)  # an earlier process with the same number may have left one
         with os.fdopen(os.open(partial, _NEW, OWNERS_FILE), "w+b") as file:
             if fcntl is not None:
                 os.fchmod(file.fileno(), OWNERS_FILE)  # a umask can only take bits away
@@ -71,12 +84,12 @@ def replacing(path: Path | str) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         os.replace(partial, path)
     except OSError as error:
-        # A full disk tells no name, and others that of the partial file.
+        # The error of a full disk has no name, and others have the name of the partial file.
         if error.errno is not None and error.filename in (None, partial, str(partial)):
             error.filename = str(path)
         raise
     finally:
-        with suppress(NotADirectoryError):  # a file has its folder's name
+        with suppress(NotADirectoryError):  # a file may have the name of the folder
             partial.unlink(missing_ok=True)
     sync_folder(path.parent)
 
@@ -88,7 +101,7 @@ def write_text(path: Path | str, text: str) -> None:
 
 
 def write_arrays(path: Path | str, **arrays: NDArray[Any]) -> None:
-    """Writes an .npz; equal arrays give equal bytes."""
+    """Writes arrays as an .npz file without pickles; equal arrays give equal bytes."""
     with replacing(path) as file:
         pack_arrays(file, arrays)
 
@@ -96,8 +109,8 @@ def write_arrays(path: Path | str, **arrays: NDArray[Any]) -> None:
 def pack_arrays(file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Writes the bytes of `numpy.savez` to an open file, without pickles.
 
-    `numpy.savez(allow_pickle=False)` is of numpy 2.2; before that it stores the setting as an array of its name.
-    Raises ValueError for an array of Python objects.
+    `numpy.savez` knows `allow_pickle=False` since numpy 2.2, and before that stores the setting as an array. Raises
+    ValueError for an array of Python objects.
     """
     with zipfile.ZipFile(file, mode="w", compression=zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
@@ -106,7 +119,10 @@ def pack_arrays(file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:
-    """Makes a folder and what is missing above it, but not `within`, with mode 0700 from the first; returns it."""
+    """Makes a folder and its missing parents, with mode 0700 from the first moment, and returns the folder.
+
+    The parent `within` is never made: where it is missing, `FileNotFoundError` is raised.
+    """
     folder = Path(folder)
     missing = []
     for parent in (folder, *folder.parents):
@@ -119,7 +135,7 @@ def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:
         try:
             os.mkdir(parent, OWNERS_FOLDER)
             os.chmod(parent, OWNERS_FOLDER)
-        except FileExistsError:  # another process was first, or a file has the name
+        except FileExistsError:  # another process was faster, or a file has the name
             if parent.is_dir():
                 continue
             if parent != folder:
@@ -129,25 +145,28 @@ def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:
 
 
 def require_no_links(folder: Path, name: str) -> None:
-    """Refuses a folder, named by a setting, with a link in it at any depth; it may be a link itself, or missing."""
+    """Raises `InvalidValue` where a folder has a link in it, at any depth.
 
-    def unreadable_folder(error: OSError) -> None:
-        raise error  # a link may be in it
+    The folder may be a link itself, or missing. `name` is the setting that names the folder.
+    """
 
-    for place, folders, files in (
-        os.walk(folder, onerror=unreadable_folder) if folder.is_dir() else ()
-    ):
-        for path in (os.path.join(place, name) for name in (*folders, *files)):
+    def raise_error(error: OSError) -> None:
+        raise error  # a folder that cannot be read may have a link in it
+
+    if not folder.is_dir():
+        return
+    for parent, folder_names, file_names in os.walk(folder, onerror=raise_error):
+        for entry_name in (*folder_names, *file_names):
+            path = os.path.join(parent, entry_name)
             if os.path.islink(path):
                 relative = os.path.relpath(path, folder)
-                raise InvalidValue(
-                    name, folder, rule=f"no links in it, found {relative}; remove that"
-                )
+                rule = f"no links in it, found {relative}; remove that"
+                raise InvalidValue(name, folder, rule=rule)
 
 
 @contextmanager
 def owners_umask() -> Iterator[None]:
-    """Has all that the process makes in the block be its owner's alone, also what other libraries make."""
+    """Gives all files that the process makes in the block to their owner alone, also files of other libraries."""
     before = os.umask(~OWNERS_FOLDER & 0o777)
     try:
         yield
@@ -156,7 +175,7 @@ def owners_umask() -> Iterator[None]:
 
 
 def remove_partials(folder: Path, names: Iterable[str]) -> None:
-    """Removes what a killed process half-wrote in a folder under one of its own names (regular expressions)."""
+    """Removes the half-written files of a killed process; `names` are regular expressions of the files' names."""
     if not folder.is_dir() or folder.is_symlink():
         return
     own_names = re.compile(rf"\.{{1,2}}(?:{'|'.join(names)})(?:\.[\da-f]+\.partial){{1,2}}")
@@ -166,7 +185,7 @@ def remove_partials(folder: Path, names: Iterable[str]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flushes a folder's entries, so that a new name in it survives a power cut; without POSIX nobody can."""
+    """Flushes a folder's entries to the disk, so that a new name survives a power cut; only POSIX allows that."""
     if fcntl is None:
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -176,47 +195,57 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-# whether it is a file: no folder, no link that leads nowhere, no pipe that would keep a reader waiting
+# Returns whether a path is a file, and no folder, loose link, or pipe that would keep a reader waiting.
 is_regular = os.path.isfile
 
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Holds a lock file, made with mode 0600 where it is missing; its content is neither read nor changed.
+    """Holds a lock on a file in the block; the file is made where it is missing, and its content is never read.
 
-    Raises `BlockingIOError` where another process holds it and `wait` is false, `InvalidValue` where it is no file.
+    Args:
+        path: the lock file.
+        wait: whether to wait for a lock that another process holds.
+
+    Raises:
+        BlockingIOError: another process holds the lock, and `wait` is false.
+        InvalidValue: the path is no regular file.
     """
     require_posix("lock", path)
-    strange = InvalidValue("lock", path, rule="a lock file or none; remove what has its name")
-    held = False
-    # another process may remove the file that was opened: the one that has the name now counts
-    while not held:
+    no_lock_file = InvalidValue("lock", path, rule="a lock file or none; remove what has its name")
+    is_held = False
+    # Another process may remove the file between its opening and its locking. The file that has the name then counts.
+    while not is_held:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | PLAIN_FILE, OWNERS_FILE)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-                raise strange from error
+                raise no_lock_file from error
             raise
         try:
             opened = os.fstat(descriptor)
             if not stat.S_ISREG(opened.st_mode):
-                raise strange
+                raise no_lock_file
             if (
                 opened.st_nlink == 1
                 and opened.st_uid == os.geteuid()
                 and stat.S_IMODE(opened.st_mode) != OWNERS_FILE
             ):
-                os.fchmod(descriptor, OWNERS_FILE)  # made under a strange umask
+                os.fchmod(descriptor, OWNERS_FILE)  # the umask may have taken bits away
             fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             on_disk = os.stat(path, follow_symlinks=False) if os.path.lexists(path) else None
-            if held := on_disk is not None and os.path.samestat(opened, on_disk):
+            is_held = on_disk is not None and os.path.samestat(opened, on_disk)
+            if is_held:
                 yield
         finally:
             os.close(descriptor)
 
 
 def read_secret(path: Path, *, remedy: str) -> str:
-    """The text of a file that only its owner, who is the user of this process, could read or write; or raises."""
+    """Returns the text of a file that only this process's user could read or write.
+
+    Raises `InvalidValue`, with the remedy, for a file of another owner or another mode.
+    """
     require_posix("secret", path)
     rule = f"a file of user {os.geteuid()}, who runs this, and of mode 0600, so that nobody else knows it"
     try:
@@ -227,44 +256,53 @@ def read_secret(path: Path, *, remedy: str) -> str:
     try:
         status = os.fstat(descriptor)
         if status.st_mode != stat.S_IFREG | OWNERS_FILE or status.st_uid != os.geteuid():
-            found = f"found mode {status.st_mode:o} of user {status.st_uid}"
-            rule = f"{rule}, {found}; {remedy}, or chmod 600 if nobody else could read it"
+            rule = (
+                f"{rule}, found mode {status.st_mode:o} of user {status.st_uid}; {remedy}, "
+                "or chmod 600 if nobody else could read it"
+            )
             raise InvalidValue("secret", path, rule=rule)
-        return os.fsdecode(os.read(descriptor, _LONGEST))
+        return os.fsdecode(os.read(descriptor, _MAX_SECRET_BYTES))
     finally:
         os.close(descriptor)
 
 
 def damaged(path: Path | str, rule: str, found: str, remedy: str) -> DamagedFile:
-    """The error for a file: it says what was expected and found, never what the file holds."""
+    """Returns the error for a damaged file, with what was expected and found, and nothing that the file holds."""
     return DamagedFile("file", path, rule=f"{rule} ({' '.join(found.split())}); {remedy}")
 
 
 def require_file(path: Path | str, *, rule: str, remedy: str) -> None:
-    """Raises `DamagedFile` where there is no file of that name, or a folder, a pipe or a loose link in its place."""
-    if not is_regular(path := Path(path)):
-        if path.is_dir():
-            found = "it is a folder"
-        elif path.exists():
-            found = "it is no regular file"
-        else:
-            found = "it is gone"
-        if not os.path.lexists(path):
-            remedy = remedy.removeprefix("remove it, and ")
-        raise damaged(path, rule, found, remedy)
+    """Raises `DamagedFile` unless there is a file of that name, which a folder, pipe or loose link is not."""
+    path = Path(path)
+    if is_regular(path):
+        return
+    state = "it is gone"
+    if path.is_dir():
+        state = "it is a folder"
+    elif path.exists():
+        state = "it is no regular file"
+    if not os.path.lexists(path):
+        remedy = remedy.removeprefix("remove it, and ")
+    raise damaged(path, rule, state, remedy)
 
 
 @contextmanager
-def reading(
+def reading_file(
     path: Path | str,
     *,
     rule: str,
     remedy: str,
     wrong: tuple[type[Exception], ...] = (UnicodeDecodeError,),
 ) -> Iterator[None]:
-    """Has what reading the file in the block raises be a `DamagedFile` where the file is at fault.
+    """Turns the errors of reading a file in the block into a `DamagedFile`, where the file is at fault.
 
-    That is where it is none or the disk cannot read it, and all errors that are `wrong`; `PermissionError` is left.
+    Args:
+        path: the file; it has to be there.
+        rule: what the file has to be, for the error.
+        remedy: what helps, for the error.
+        wrong: the errors of a reader for content of another form.
+
+    Other errors, such as `PermissionError`, are raised as they are.
     """
     require_file(path, rule=rule, remedy=remedy)
     try:
@@ -278,34 +316,39 @@ def reading(
 
 
 def read_bytes(path: Path | str, *, rule: str, remedy: str) -> bytes:
-    """The bytes of a file; raises as `reading`."""
-    with reading(path, rule=rule, remedy=remedy):
+    """Returns the bytes of a file; raises as `reading_file`."""
+    with reading_file(path, rule=rule, remedy=remedy):
         return Path(path).read_bytes()
 
 
 def read_text(path: Path | str, *, remedy: str, rule: str = "a text file in UTF-8") -> str:
-    """A file as text; raises as `reading`, and where it is not UTF-8."""
-    with reading(path, rule=rule, remedy=remedy):
+    """Returns the text of a file; raises as `reading_file`, and for a file that is not UTF-8."""
+    with reading_file(path, rule=rule, remedy=remedy):
         return Path(path).read_bytes().decode()
 
 
 def read_json(path: Path | str, *, remedy: str, rule: str = "JSON") -> Any:
-    """A file as the JSON value in it; raises as `read_text`, and where it is no JSON or one without end."""
-    with reading(path, rule=rule, remedy=remedy, wrong=(ValueError, RecursionError)):
+    """Returns the JSON value of a file; raises as `read_text`, and for a file that is no JSON or is nested too deep."""
+    with reading_file(path, rule=rule, remedy=remedy, wrong=(ValueError, RecursionError)):
         return json.loads(Path(path).read_bytes().decode())
 
 
 def one_line(error: BaseException) -> str:
-    """An error of a library in a few words, without its advice, and without what is in the file."""
+    """Returns the first line of a library's error, without the advice that follows, in 120 characters at most."""
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8"
-    return (str(error).splitlines() or [""])[0].partition("\x00")[0][:120] or type(error).__name__
+    lines = str(error).splitlines()
+    first_line = lines[0].partition("\x00")[0] if lines else ""
+    return first_line[:120] or type(error).__name__
 
 
 def unreadable(
     path: Path | str, error: OSError, *, rule: str, remedy: str
 ) -> OSError | DamagedFile:
-    """What to raise for a file that could not be read: the error itself where that is not the file's fault."""
+    """Returns the error to raise for a file that could not be read: a `DamagedFile` where the file is at fault.
+
+    An error that is not the file's fault, such as a missing permission, comes back as it is.
+    """
     if error.errno in (
         errno.EIO,
         errno.EINVAL,
@@ -319,9 +362,9 @@ def unreadable(
 
 
 def file_identity(path: Path | str) -> tuple[int, int] | str:
-    """Returns what all names of one file have in common: spellings of its path, symbolic links and hard links.
+    """Returns a value that is equal for all names of one file: spellings of its path, symbolic and hard links.
 
-    Of a file that is not there it is the path without links.
+    For a file that is not there, the value is the path without links.
     """
     try:
         status = os.stat(path)
@@ -331,14 +374,17 @@ def file_identity(path: Path | str) -> tuple[int, int] | str:
 
 
 def file_digest(path: Path | str, *, remedy: str, rule: str = "a file of this run") -> str:
-    """SHA-256 of a file, in hexadecimal."""
+    """Returns the SHA-256 of a file in hexadecimal; raises `DamagedFile` where there is no file."""
     require_file(path, rule=rule, remedy=remedy)
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_value(cls: type[T], path: Path | str, *, name: str, rule: str, remedy: str) -> T:
-    """A dataclass from the file that holds what `to_json` wrote of it; raises as `reading`."""
+    """Returns the dataclass of class `cls` from a file that `to_json` has written; raises as `reading_file`.
+
+    `name` is the parameter that errors name.
+    """
     text = read_text(path, rule=rule, remedy=remedy)
     try:
         return from_json(cls, text, name=name)

@@ -1,4 +1,4 @@
-"""YAML of somebody else's: what it may ask for is bounded before any of it is built."""
+"""The reading of YAML that somebody else has written, with bounds on what a short text can make of memory."""
 
 from typing import Any
 
@@ -6,11 +6,12 @@ import yaml
 
 from pate.validation import InvalidValue
 
-_DEEPEST = 50
-_LONGEST = 2**16
-_LARGEST = 2**23
-# what PyYAML raises: its constructors let through what Python says of a date or a number that is none
-_STRANGE = (
+# The most levels of values within values, and the most characters of one value and of the whole text.
+_MAX_DEPTH = 50
+_MAX_VALUE = 2**16
+_MAX_TEXT = 2**23
+# The errors of PyYAML. Its constructors let errors of Python through, as for a date that is none.
+_YAML_ERRORS = (
     yaml.YAMLError,
     ValueError,
     LookupError,
@@ -22,28 +23,31 @@ _STRANGE = (
 
 
 class TooMuch(yaml.MarkedYAMLError):  # type: ignore[misc]  # which has no types
-    """YAML that a short text makes large."""
+    """The error for YAML in which a short text would become large."""
 
 
 def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
-    """A loader of YAML that refuses what a short text can make large, such as aliases, as an error with its line."""
+    """Returns a loader class that refuses YAML in which a short text would become large, such as by aliases.
 
-    class PlainLoader(base):  # type: ignore[misc]  # of any loader
+    The error is a `TooMuch` with the line. `base` is the loader class that is extended.
+    """
+
+    class PlainLoader(base):  # type: ignore[misc]  # `base` is any loader
         depth = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             event = self.peek_event()
-            for problem, found in (
-                ("an alias; write the value itself", isinstance(event, yaml.AliasEvent)),
-                ("values within values, too deep", self.depth >= _DEEPEST),
-                (
-                    "a value that is too long",
-                    isinstance(event, yaml.ScalarEvent) and len(event.value) > _LONGEST,
-                ),
-                ("more than is read", event.start_mark.index > _LARGEST),
-            ):
-                if found:
-                    raise TooMuch(None, None, problem, event.start_mark)
+            problem = None
+            if isinstance(event, yaml.AliasEvent):
+                problem = "an alias; write the value itself"
+            elif self.depth >= _MAX_DEPTH:
+                problem = "values within values, too deep"
+            elif isinstance(event, yaml.ScalarEvent) and len(event.value) > _MAX_VALUE:
+                problem = "a value that is too long"
+            elif event.start_mark.index > _MAX_TEXT:
+                problem = "more than is read"
+            if problem is not None:
+                raise TooMuch(None, None, problem, event.start_mark)
             self.depth += 1
             node = super().compose_node(parent, index)
             self.depth -= 1
@@ -53,10 +57,14 @@ def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
 
 
 def read_yaml(text: str, name: str, rule: str) -> Any:
-    """The value that a text says; raises `InvalidValue` for no YAML, or more than `plain_loader` reads."""
+    """Returns the value of a YAML text.
+
+    Raises `InvalidValue` with the name, the rule and the line, for a text that is no YAML or that `plain_loader`
+    refuses.
+    """
     try:
         return yaml.load(text, plain_loader())
-    except _STRANGE as error:
+    except _YAML_ERRORS as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f", line {mark.line + 1}"
         problem = f": {error.problem}" if isinstance(error, TooMuch) else ""

@@ -1,4 +1,8 @@
-"""The fields of a dataclass whose values may be published."""
+"""The fields of a dataclass whose values may be published, by their metadata and types.
+
+`field(metadata={"public": True})` publishes a text, a list or an object. `field(metadata={"private": True})` holds a
+number back. Without metadata numbers, truth values and None are published, and nothing else. Seeds never are.
+"""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -8,29 +12,32 @@ from typing import Any
 def published_fields(
     cls: type, values: Mapping[str, Any], *, declared_only: bool = False
 ) -> dict[str, Any]:
-    """The values of fields of a dataclass that may be published, in the order of the fields; none of another class.
+    """Returns the values of a dataclass's fields that may be published, in the order of the fields.
 
-    `field(metadata={"public": True})` publishes a string, a list or an object, `{"private": True}` holds back a number.
-    Without a word numbers, truth values and None are published, and nothing else; with `declared_only` these neither.
+    A class that is no dataclass has no such fields.
+
+    Args:
+        cls: the dataclass.
+        values: values by the names of fields; further names are left out.
+        declared_only: whether numbers, truth values and None are left out, too, unless they are declared public.
     """
-    known = (
-        {item.name: item.metadata for item in fields(cls) if item.name in values}
-        if is_dataclass(cls)
-        else {}
-    )
-    return {
-        name: values[name]
-        for name, spelling in known.items()
-        if not (spelling.get("private") or is_seed(name))
-        and (spelling.get("public") or (is_scalar(values[name]) and not declared_only))
-    }
+    if not is_dataclass(cls):
+        return {}
+    published = {}
+    for item in fields(cls):
+        if item.name not in values or item.metadata.get("private") or is_seed(item.name):
+            continue
+        value = values[item.name]
+        if item.metadata.get("public") or (is_scalar(value) and not declared_only):
+            published[item.name] = value
+    return published
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether it is a number, a truth value or None."""
+    """Returns whether a value is a number, a truth value or None."""
     return value is None or isinstance(value, (bool, int, float))
 
 
 def is_seed(name: str) -> bool:
-    """Whether a field of this name is a seed, which is never published: noise can be drawn again with it."""
+    """Returns whether a field of this name is a seed, with which noise could be drawn again."""
     return name.endswith(("seed", "random_state"))

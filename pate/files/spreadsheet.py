@@ -1,24 +1,33 @@
-"""Rows of CSV files in which a spreadsheet finds no formula."""
+"""The writer of CSV files whose cells no spreadsheet reads as formulas."""
 
 import csv
 import re
 from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
-# the wide forms, too; controls are skipped there
+# The beginnings of formulas, their full-width forms included. Spreadsheets skip control characters and blanks.
 _FORMULA = re.compile(r"[\t\r\n]|\s*[-=+@\uff1d\uff0b\uff0d\uff20]")
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 def row_writer(file: TextIO, line_end: str = "\r\n") -> Callable[[Iterable[Any]], object]:
-    """Writes rows as CSV to a file that was opened with `newline=""`: what a spreadsheet would run is text there.
+    """Returns a function that writes a row of cells as CSV, with an apostrophe before what looks like a formula.
 
-    Such a text has an apostrophe in front. A number is written as it is, also a negative one in a text; None is empty.
+    Numbers are written as they are, and so are texts of negative numbers. None is an empty cell.
+
+    Args:
+        file: a text file that was opened with `newline=""`.
+        line_end: the end of each line.
     """
-
-    def is_formula(cell: Any) -> bool:
-        return isinstance(cell, str) and bool(_FORMULA.match(cell)) and not _NUMBER.fullmatch(cell)
-
     writer = csv.writer(file, lineterminator=line_end)
-    return lambda row: writer.writerow([f"'{cell}" if is_formula(cell) else cell for cell in row])
+
+    def write_row(row: Iterable[Any]) -> object:
+        return writer.writerow([f"'{cell}" if _is_formula(cell) else cell for cell in row])
+
+    return write_row
+
+
+def _is_formula(cell: Any) -> bool:
+    """Returns whether a spreadsheet would run a cell."""
+    return isinstance(cell, str) and bool(_FORMULA.match(cell)) and not _NUMBER.fullmatch(cell)

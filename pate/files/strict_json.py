@@ -1,4 +1,4 @@
-"""Values in files: strict JSON, where NaN is null and infinity "inf"; digests; what of a value may be published."""
+"""Dataclasses and plain values as strict JSON, in which NaN is null and an infinity is the text "inf"."""
 
 import json
 import math
@@ -17,46 +17,52 @@ _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
 
 
 def to_json(value: object) -> str:
-    """Writes a dataclass as strict JSON, indented, keys in the order of its fields; raises as `plain`."""
+    """Returns a dataclass as strict JSON, indented, with keys in the order of its fields; raises as `plain`."""
     return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def to_json_line(value: object) -> str:
-    """Writes a value as strict JSON on one line, without its line break, in ASCII."""
+    """Returns a value as strict JSON in ASCII on one line, without a line break; raises as `plain`."""
     return json.dumps(plain(value), allow_nan=False)
 
 
-def number(data: object, *, name: str = "number") -> float:
-    """The number that `plain` wrote, an infinity included, or raises."""
-    read = _INFINITIES.get(data, data) if isinstance(data, str) else data
-    require(
-        isinstance(read, (int, float)) and not isinstance(read, bool),
-        name,
-        type(data).__name__,
-        "a number",
-    )
+def read_number(data: object, *, name: str = "number") -> float:
+    """Returns the number that `plain` wrote as JSON, of which an infinity is a text; raises `InvalidValue` else.
+
+    `name` is the parameter that the error names.
+    """
+    value = _INFINITIES.get(data, data) if isinstance(data, str) else data
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    require(is_number, name, type(data).__name__, "a number")
     try:
-        return float(read)  # type: ignore[arg-type]  # the line above
+        return float(value)  # type: ignore[arg-type]  # `require` has looked at its class
     except OverflowError:
         raise InvalidValue(name, "int", rule="a number that a float holds") from None
 
 
 def from_json(cls: type[T], text: str, *, name: str) -> T:
-    """Reads a dataclass from what `to_json` wrote; a key that is missing or unknown, or another type, raises."""
+    """Returns the dataclass that `to_json` wrote.
+
+    Raises `InvalidValue` for a text that is no JSON, a key that is missing or unknown, or a value of another type.
+    `name` is the parameter that the error names.
+    """
 
     def refuse(text: str) -> float:
         raise InvalidValue("number", text, rule="strict JSON, which has no such number")
 
     try:
         data = json.loads(text, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:  # digits or brackets without end, too
+    except (ValueError, RecursionError) as error:  # also for digits or brackets without end
         raise InvalidValue(name, rule=f"a JSON object ({error})") from None
     value: T = _read(cls, data, name)
     return value
 
 
 def plain(value: object) -> Any:
-    """A value in JSON's own types: dataclasses and mappings become objects, tuples lists; TypeError for others."""
+    """Returns a value in JSON's own types: dataclasses and mappings become objects, and tuples become lists.
+
+    NaN becomes null, and an infinity becomes the text "inf" or "-inf". Raises TypeError for any other type.
+    """
     if isinstance(value, np.generic):
         value = value.item()
     if is_dataclass(value) and not isinstance(value, type):
@@ -73,10 +79,10 @@ def plain(value: object) -> Any:
 
 
 def _read(kind: Any, data: Any, name: str) -> Any:
-    """`data` as the type `kind` asks for, or an error that names the key."""
+    """Returns plain data as a value of the type `kind`, or raises `InvalidValue` that names the key."""
     origin = get_origin(kind)
     kinds = get_args(kind)
-    if is_dataclass(kind):  # of which a field with a default may be missing
+    if is_dataclass(kind):  # fields with a default may be missing
         require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
         hints = get_type_hints(kind)
         constructor = cast(Any, kind)
@@ -91,14 +97,13 @@ def _read(kind: Any, data: Any, name: str) -> Any:
             **{key: _read(hints[key], item, f"{name}.{key}") for key, item in data.items()}
         )
     if origin in (Union, types.UnionType):
-        other_kinds = [kind_ for kind_ in kinds if kind_ is not type(None)]
-        if type(data) in kinds:  # JSON's own type before a conversion
+        if type(data) in kinds:  # a value in JSON's own types needs no conversion
             return data
-        if len(other_kinds) == 1:
-            return _read(other_kinds[0], data, name)
-        raise InvalidValue(
-            name, type(data).__name__, rule=" or ".join(kind_.__name__ for kind_ in kinds)
-        )
+        kinds_without_none = [kind_ for kind_ in kinds if kind_ is not type(None)]
+        if len(kinds_without_none) == 1:
+            return _read(kinds_without_none[0], data, name)
+        rule = " or ".join(kind_.__name__ for kind_ in kinds)
+        raise InvalidValue(name, type(data).__name__, rule=rule)
     if origin is Mapping:
         require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
         return {key: _read(kinds[1], item, f"{name}.{key}") for key, item in data.items()}
@@ -111,9 +116,11 @@ def _read(kind: Any, data: Any, name: str) -> Any:
             repr(data),
             f"a list of {len(kinds)}",
         )
-        return tuple(_read(*pair, name) for pair in zip(kinds, data, strict=True))
+        return tuple(
+            _read(item_kind, item, name) for item_kind, item in zip(kinds, data, strict=True)
+        )
     if kind is float:
-        return number(data, name=name)
-    exact = isinstance(data, kind) and (kind is bool or not isinstance(data, bool))
-    require(exact, name, type(data).__name__, f"a value of type {kind.__name__}")
+        return read_number(data, name=name)
+    is_of_kind = isinstance(data, kind) and (kind is bool or not isinstance(data, bool))
+    require(is_of_kind, name, type(data).__name__, f"a value of type {kind.__name__}")
     return data

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.device import torch
-from pate.files.arrays import taken
+from pate.files.arrays import take_rows
 from pate.validation import require, require_array, require_features
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class PartitionedRecords:
 
     def __getitem__(self, index: int) -> Shard:
         rows = self.partition.indices(index)
-        return Shard(taken(self.inputs, rows), self.labels[rows])
+        return Shard(take_rows(self.inputs, rows), self.labels[rows])
 
 
 def require_shards(shards: Sequence[Shard], seeds: Sequence[int]) -> None:

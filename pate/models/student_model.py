@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from pate.files.disk import damaged, make_folder, read_json, reading, replacing, write_text
+from pate.files.disk import damaged, make_folder, read_json, reading_file, replacing, write_text
 from pate.threads import one_blas_thread
 from pate.validation import nearest, require, require_count, require_features
 
@@ -258,7 +258,7 @@ class StudentModel(ABC):
 def _read_arrays(path: Path) -> dict[str, Rows]:
     """Reads the arrays of a published student; raises `DamagedFile` unless all are float32 numbers."""
     wrong = (SafetensorError, ValueError, KeyError, TypeError, MemoryError)
-    with reading(path, rule=_WEIGHTS_RULE, remedy=_REMEDY, wrong=wrong):
+    with reading_file(path, rule=_WEIGHTS_RULE, remedy=_REMEDY, wrong=wrong):
         arrays: dict[str, Rows] = load_file(path)
     for name, array in arrays.items():
         if array.dtype != np.float32 or not array.size or np.isnan(array).any():

@@ -19,7 +19,7 @@ from pate.files.arrays import (
     npz_bytes,
     read_arrays,
     row_blocks,
-    taken,
+    take_rows,
 )
 from pate.files.disk import DamagedFile, read_json, read_text, write_arrays
 from tests.e2e.damage import WAYS, Way, flipped_once, other_arrays, other_json
@@ -166,7 +166,7 @@ def test_rows_that_are_taken_are_a_copy_and_blocks_all_rows_in_order() -> None:
         np.arange(1000) % 3 == 0,
         np.array([], np.int64),
     ):
-        found = taken(whole, rows)
+        found = take_rows(whole, rows)
         assert type(found) is np.ndarray
         assert np.array_equal(found, ROWS[rows])
         let_go(whole)

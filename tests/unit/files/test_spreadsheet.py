@@ -1,0 +1,41 @@
+"""CSV files in which no cell is a formula, whatever somebody has written into a name or a label."""
+
+import csv
+import io
+
+import pytest
+
+from pate.files.spreadsheet import row_writer
+
+FORMULAS = [
+    "=cmd|'/c calc'!A0",
+    "+1+cmd",
+    "-2+3+cmd|' /C calc'!A0",
+    "@SUM(A1:A9)",
+    "-",
+    "-1:00",
+    "\uff1d1+1",
+    "\t=1+1",
+    "\r=1+1",
+    "\n=1+1",
+    "  =1+1",
+    "\u00a0=1+1",
+]
+
+
+def written_cells(row: list[object]) -> list[str]:
+    """Returns the cells of one row after it was written and read back."""
+    file = io.StringIO()
+    row_writer(file)(row)
+    (cells,) = csv.reader(io.StringIO(file.getvalue(), newline=""))
+    return cells
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_a_formula_becomes_text(formula: str) -> None:
+    assert written_cells([formula]) == [f"'{formula}"]
+
+
+def test_texts_and_numbers_are_written_as_they_are() -> None:
+    texts = ["flu", "a=b", "-5", "-0.25", "+1.5e-3", "'=x", "", "patient-7"]
+    assert written_cells([*texts, -5, -0.5, None, True]) == [*texts, "-5", "-0.5", "", "True"]

@@ -1,0 +1,87 @@
+"""Strict JSON: one form for infinities, dataclasses that come back, and what is refused."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.accounting.target_charging import TargetCharging
+from pate.files.manifest import Manifest
+from pate.files.strict_json import (
+    from_json,
+    plain,
+    read_number,
+    to_json,
+    to_json_line,
+)
+from pate.mechanisms import CertifiedTable
+from pate.validation import InvalidValue
+from tests.refusals import ANY, refused
+
+
+@dataclass(frozen=True)
+class Reading:
+    epsilon: float
+    orders: Mapping[str, float] | None = None
+
+
+def test_numbers_come_back_with_their_infinities() -> None:
+    values = [math.inf, -math.inf, 0.1, 1e-300, -0.0]
+    assert plain(values) == ["inf", "-inf", 0.1, 1e-300, -0.0]
+    assert [read_number(value) for value in json.loads(to_json_line(values))] == values
+
+
+def test_an_undefined_number_is_null() -> None:
+    assert plain({"a": math.nan, 1: np.float64("inf")}) == {"a": None, "1": "inf"}
+
+
+@pytest.mark.parametrize("epsilon", [math.inf, -math.inf, 0.5])
+def test_a_dataclass_comes_back(epsilon: float) -> None:
+    reading = Reading(epsilon, {"worst": -epsilon})
+    text = to_json(reading)
+    assert from_json(Reading, text, name="reading") == reading
+    assert json.loads(text, parse_constant=pytest.fail).keys() == {"epsilon", "orders"}
+
+
+def test_a_line_has_no_line_break_and_is_in_ascii() -> None:
+    line = to_json_line([Reading(math.inf), (1.5, np.float64(2))])
+    assert line == '[{"epsilon": "inf", "orders": null}, [1.5, 2.0]]'
+    assert to_json_line("“quoted”\n") == r'"\u201cquoted\u201d\n"'
+
+
+@pytest.mark.parametrize("value", [np.zeros(2), {1, 2}, object(), 1j], ids=str)
+def test_a_value_without_a_form_in_json_raises(value: object) -> None:
+    with pytest.raises(TypeError, match="no JSON form"):
+        to_json_line([value])
+
+
+@pytest.mark.parametrize("data", ["nan", "1.5", "Infinity", "", None, True, [1.0]])
+def test_data_that_are_no_number_are_refused(data: object) -> None:
+    with refused("epsilon", ANY, "a number"):
+        read_number(data, name="epsilon")
+
+
+def test_a_number_beyond_all_floats_is_refused() -> None:
+    with refused("x", "int"):
+        read_number(10**400, name="x")
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a":' * 100_000, "9" * 5_000, '{"manifest": 1' + "0" * 5_000 + "}"]
+)
+def test_json_without_end_is_one_line_wherever_it_is_read(text: str, tmp_path: Path) -> None:
+    """In a manifest, a table, the state of a session."""
+    file = tmp_path / "file"
+    file.write_text(text)
+    session = TargetCharging(epsilon=0.1, target_hits=3, hit_prob=0.5, target_delta=1e-6)
+    for read in (
+        lambda: from_json(Manifest, text, name="x"),
+        lambda: CertifiedTable.load(file),
+        lambda: session.load(file),
+    ):
+        with pytest.raises(InvalidValue, match=r"expected"):
+            read()
