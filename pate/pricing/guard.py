@@ -43,7 +43,7 @@ def require_useful(
 
     A release is refused where over a quarter of the bits would be wrong although all teachers agree. It is refused
     where fewer than a third of the queries would be answered although 90% of the teachers agree, and at a delta of
-    0.01 or more. A release without noise is never refused, nor is an aggregator of the user's own without an expectation.
+    0.01 or more. A release without noise is never refused, nor is a user's own aggregator without an expectation.
 
     Args:
         start: the aggregator before its noise was solved for.
