@@ -29,7 +29,7 @@ from pate.auditing.aggregator_cost import epsilon_on
 from pate.auditing.gnmax_divergence import gnmax_log_q, theorem_6_rdp
 from pate.files.strict_json import plain
 from pate.validation import require, require_non_negative
-from pate.votes.foreign import ImportedVotes
+from pate.votes.imported import ImportedVotes
 from pate.votes.shape import VoteShape
 
 

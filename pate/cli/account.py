@@ -167,7 +167,7 @@ def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: Budget
     """What the release would cost on the votes of a file, and what to expect there of a session of charged calls."""
     if config.votes is None:
         return {}
-    from pate.votes.foreign import ImportedVotes, read_sets
+    from pate.votes.imported import ImportedVotes, read_sets
 
     aggregator = release.aggregator
     shape = release.shape

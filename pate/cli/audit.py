@@ -11,7 +11,7 @@ from pate.cli.app import command_of
 from pate.config.build import part_maker
 from pate.report.console import print_found
 from pate.validation import InvalidValue, require_choice, require_probability
-from pate.votes.foreign import ImportedVotes
+from pate.votes.imported import ImportedVotes
 
 
 def audit(config: DictConfig) -> None:

@@ -32,11 +32,14 @@ _ANEW = "of a run, remove it, and the same command asks the teachers again; of o
 def whole_blocks(
     blocks: Iterable[NDArray[Any]], shape: tuple[int, int, int]
 ) -> Iterator[NDArray[Any]]:
-    """The blocks `[c, Q, L]`; raises `InvalidValue` unless they are the votes of N teachers together."""
-    for block in vote_blocks(iter(blocks), num_teachers=shape[0], adjacency=Adjacency.REPLACE_ONE):
-        require(
-            block.shape[1:] == shape[1:], "votes.shape", block.shape, f"[c, {shape[1]}, {shape[2]}]"
-        )
+    """Yields the blocks `[c, Q, L]` of votes; raises `InvalidValue` unless they have the shape (N, Q, L) together."""
+    num_teachers, num_queries, num_labels = shape
+    rule = f"[c, {num_queries}, {num_labels}]"
+    checked_blocks = vote_blocks(
+        iter(blocks), num_teachers=num_teachers, adjacency=Adjacency.REPLACE_ONE
+    )
+    for block in checked_blocks:
+        require(block.shape[1:] == shape[1:], "votes.shape", block.shape, rule)
         yield block
 
 
@@ -46,14 +49,21 @@ def write_votes(
     shape: tuple[int, int, int],
     clip: int | None = None,
 ) -> None:
-    """Writes bool blocks `[c, Q, L]` of N teachers together, of which each keeps to the clip, as `packed`."""
+    """Writes bool blocks `[c, Q, L]` as the member `packed` of an archive.
+
+    Args:
+        archive: open for writing.
+        blocks: of N teachers together.
+        shape: (N, Q, L).
+        clip: the most votes of a teacher in a query; more raise `InvalidValue`. None for no limit.
+    """
 
     def packed() -> Iterator[Packed]:
         for block in whole_blocks(blocks, shape):
             votes = require_teacher_votes("votes", block)
             if clip is not None:
-                within = np.count_nonzero(votes, axis=-1) <= clip
-                require_entries("votes", within, f"at most vote_clip={clip} labels of a query")
+                is_within = np.count_nonzero(votes, axis=-1) <= clip
+                require_entries("votes", is_within, f"at most vote_clip={clip} labels of a query")
             yield np.packbits(votes, axis=-1)
 
     write_rows(archive, "packed", (*shape[:2], -(-shape[2] // 8)), "|u1", packed())
@@ -61,11 +71,11 @@ def write_votes(
 
 @dataclass(frozen=True)
 class VoteStore:
-    """A complete file of teacher votes: no epsilon covers it, it stays with the owner of the data.
+    """A complete file of teacher votes. No epsilon covers the file: it stays with the owner of the data.
 
-    An .npz with `packed` uint8 `[num_teachers, num_queries, ceil(num_labels / 8)]` (the labels of one query,
-    `numpy.packbits`, big-endian, zero padded) and `num_labels`. Votes are written and read a block of teachers at a
-    time, so memory grows with neither the teachers nor the file. Made by `VoteStore.write` or `VoteStore.open`.
+    The file is an .npz with `packed`, uint8 `[num_teachers, num_queries, ceil(num_labels / 8)]` (the labels of one
+    query, `numpy.packbits`, big-endian, zero padded), and `num_labels`. Votes are written and read a block of teachers
+    at a time, so memory grows with neither the teachers nor the file. `VoteStore.write` and `VoteStore.open` make one.
     """
 
     path: Path
@@ -85,7 +95,7 @@ class VoteStore:
     ) -> VoteStore:
         """Writes the votes of teachers 0, 1, … in order: bool blocks `[c, Q, L]`, together num_teachers of them.
 
-        The file appears when it is complete, in a folder that is there; one of its name is replaced. Raises
+        The file appears when it is complete, in an existing folder; a file of the same name is replaced. Raises
         `InvalidValue` for a block of another shape or dtype, or another number of teachers; nothing is written then.
         """
         path = Path(path)
@@ -99,67 +109,62 @@ class VoteStore:
 
     @classmethod
     def open(cls, path: Path | str, *, num_teachers: int | None = None) -> VoteStore:
-        """Opens a vote file, of so many teachers, and checks what it says of itself; `blocks` checks its content.
+        """Opens a vote file and checks its form; `blocks` checks the content.
 
-        Raises `InvalidValue` for no such file, a torn or foreign file, or another number of teachers.
+        Raises `InvalidValue` for no such file, a torn or foreign file, or another number of teachers than given.
         """
         with reading(path, _WHOLE, _ANEW) as archive:
-            known = read_member(archive, "num_labels")
-            (shape, dtype) = form_of(archive, "packed", kinds="biuf")
-            if known.shape != () or known.dtype.kind not in "iu" or dtype != np.uint8:
-                raise ValueError(
-                    f"expected a whole number of labels, and uint8 in C order, found {dtype}"
-                )
-        num_labels = int(known)
+            num_labels_array = read_member(archive, "num_labels")
+            shape, dtype = form_of(archive, "packed", kinds="biuf")
+            is_count = num_labels_array.shape == () and num_labels_array.dtype.kind in "iu"
+            if not is_count or dtype != np.uint8:
+                rule = "a whole number of labels, and uint8 in C order"
+                raise ValueError(f"expected {rule}, found {dtype}")
+        num_labels = int(num_labels_array)
         if len(shape) != 3 or min(shape) < 1 or num_labels < 1 or shape[2] != -(-num_labels // 8):
-            raise damaged(
-                path,
-                f"packed [N, Q, ceil({num_labels} / 8)], none of them 0",
-                f"shape {shape}",
-                _ANEW,
-            )
+            rule = f"packed [N, Q, ceil({num_labels} / 8)], none of them 0"
+            raise damaged(path, rule, f"shape {shape}", _ANEW)
         if num_teachers is not None:
-            require(
-                shape[0] == num_teachers,
-                "num_teachers",
-                shape[0],
-                f"{num_teachers} teachers in {path}",
-            )
+            rule = f"{num_teachers} teachers in {path}"
+            require(shape[0] == num_teachers, "num_teachers", shape[0], rule)
         return cls(Path(path), shape[0], shape[1], num_labels)
 
     def blocks(self) -> Iterator[NDArray[np.bool_]]:
-        """Yields bool `[c, num_queries, num_labels]` for teachers 0.., c as memory allows; raises if damaged."""
-        for packed in self.packed_blocks(
-            max(1, BLOCK_BYTES // (self.num_queries * self.num_labels))
-        ):
+        """Yields the votes of teachers 0, 1, …, bool `[c, Q, L]` with c as memory allows; raises if damaged."""
+        teachers_at_once = max(1, BLOCK_BYTES // (self.num_queries * self.num_labels))
+        for packed in self.packed_blocks(teachers_at_once):
             yield np.unpackbits(packed, axis=-1, count=self.num_labels).view(np.bool_)
 
     def packed_blocks(self, num_teachers: int = 1) -> Iterator[NDArray[np.uint8]]:
-        """Yields the same packed, uint8 `[c, num_queries, ceil(num_labels / 8)]`, of c = `num_teachers` at most."""
-        behind = (1 << (-self.num_labels % 8)) - 1
+        """Yields packed votes, uint8 `[c, Q, ceil(L / 8)]`, of at most `num_teachers` at once; raises if damaged."""
+        padding = (1 << (-self.num_labels % 8)) - 1  # bits of the last byte that stand for no label
         with reading(self.path, _WHOLE, _ANEW) as archive:
             for packed in read_rows(archive, "packed", num_teachers, kinds="u"):
-                if behind and (packed[..., -1] & behind).any():
-                    raise damaged(
-                        self.path, _WHOLE, f"bits behind label {self.num_labels - 1}", _ANEW
-                    )
+                if padding and (packed[..., -1] & padding).any():
+                    finding = f"bits behind label {self.num_labels - 1}"
+                    raise damaged(self.path, _WHOLE, finding, _ANEW)
                 yield packed
 
     def teacher_votes(self) -> NDArray[np.bool_]:
-        """All votes at once, bool `[num_teachers, num_queries, num_labels]`: eight times the file."""
+        """Returns all votes at once, bool `[num_teachers, num_queries, num_labels]`: eight times the file."""
         return np.concatenate(list(self.blocks()))
 
     def histogram(self) -> NDArray[np.int64]:
-        """Counts of votes, int64 `[num_queries, num_labels]`, a block at a time."""
-        return sum(
-            map(histogram, self.blocks()), np.zeros((self.num_queries, self.num_labels), np.int64)
-        )
+        """Returns the counts of votes, int64 `[num_queries, num_labels]`, counted a block at a time."""
+        counts = np.zeros((self.num_queries, self.num_labels), np.int64)
+        for block in self.blocks():
+            counts += histogram(block)
+        return counts
 
 
 class StoredVotes(TeacherVotes):
-    """Votes of a file. A teacher's votes stand for its records: its label shares are the means over the queries."""
+    """The votes of a file as a source.
+
+    A teacher's votes stand for its records: its label shares are the means over the queries.
+    """
 
     def __init__(self, store: VoteStore) -> None:
+        """Takes an opened file."""
         self.store = store
         self.records_per_teacher = 1.0
         self.num_teachers = store.num_teachers

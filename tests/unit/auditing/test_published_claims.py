@@ -24,7 +24,7 @@ from pate.auditing.published_claims import (
     audit_votes,
     published_claim,
 )
-from pate.votes.foreign import ImportedVotes
+from pate.votes.imported import ImportedVotes
 from tests.refusals import Refusal, refused
 
 COUNTS = np.tile(np.arange(40) * 20, (600, 1))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pate.validation import InvalidValue
-from pate.votes import foreign
-from pate.votes.foreign import ImportedVotes
+from pate.votes import imported
+from pate.votes.imported import ImportedVotes
 from tests.refusals import ANY, Refusal, refused
 
 BITS = np.random.default_rng(0).random((9, 5, 4)) < 0.4
@@ -129,7 +129,7 @@ def test_several_arrays_of_which_none_is_named_are_refused(tmp_path: Path) -> No
 def test_a_file_that_expands_beyond_the_limit_is_refused_before_it_does(
     tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(foreign, "_MOST_BYTES", 10_000)
+    monkeypatch.setattr(imported, "_MOST_BYTES", 10_000)
     np.savez_compressed(tmp_path / "bomb.npz", votes=np.zeros((10, 2_000, 4), np.uint8))
     with refused("votes", ANY, "80,128 bytes"):
         ImportedVotes.read(tmp_path / "bomb.npz")

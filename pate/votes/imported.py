@@ -1,0 +1,270 @@
+"""Files of votes from other projects, in the layouts that papers and their code keep.
+
+A file is one array of numbers. Its layout says what they are:
+
+- `teacher_votes` `[N, Q, L]`: bits, 0 and 1, or confidences in [0, 1], of which at least a half is a vote;
+- `histogram` `[Q, L]`: how many teachers vote for each label;
+- `classes` `[Q, C]`: the same where each teacher votes for one class, as pate_2018 keeps them;
+- `pairs` `[Q, L, 2]`: teachers against and for each label, as private-multi-winner-voting keeps them.
+
+What a file promises is checked before memory is taken for it: a header may claim any size.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.files.arrays import UNREADABLE, check_members, is_array_file, read_array
+from pate.files.disk import is_regular, one_line
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_choice,
+    require_count,
+    require_entries,
+    require_histogram,
+)
+from pate.votes.counts import histogram
+from pate.votes.vote_store import VoteStore
+
+LAYOUTS = ("auto", "teacher_votes", "histogram", "classes", "pairs")
+"""The layouts of a file; `auto` recognizes them."""
+
+_ARRAY_NAMES = ("votes", "teacher_votes", "counts")  # of the votes among several arrays of an .npz
+_SHOWN = 20  # names of arrays in a message, and letters of each
+_LARGEST_COUNT = 2**40
+_MOST_BYTES = 2**32  # that a file may expand to: an array is read whole, and so are packed votes
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The form of an array of a layout."""
+
+    num_axes: int
+    shape: str  # in words
+
+
+_FORMS = {
+    "teacher_votes": _Form(3, "[num_teachers, num_queries, num_labels]"),
+    "pairs": _Form(3, "[num_queries, num_labels, 2]"),
+    "classes": _Form(2, "[num_queries, num_classes]"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class ImportedVotes:
+    """Counts of votes from a file, and the numbers of teachers and votes that go with them.
+
+    Attributes:
+        layout: of the file, never `auto`.
+        counts: int64 `[Q, L]`.
+        num_teachers: N.
+        max_votes: the most labels that one teacher votes for in a query; None where counts do not show it.
+    """
+
+    layout: str
+    counts: NDArray[np.int64]
+    num_teachers: int
+    max_votes: int | None
+
+    @classmethod
+    def read(
+        cls, path: Path | str, *, layout: str = "auto", num_teachers: int | None = None
+    ) -> ImportedVotes:
+        """Reads an .npy or .npz file, counts in a .csv file, or a vote file of this package.
+
+        An .npz with several arrays needs one named votes, teacher_votes or counts. A file that expands to more than
+        4 GiB is refused: counts [Q, L] of the same votes take less.
+
+        `layout=auto` takes bits, confidences and 0/1 integers `[N, Q, L]` as teacher_votes, and integers `[Q, L, 2]`
+        whose pairs have one sum as pairs. Integers `[Q, C]` whose rows have one sum (num_teachers, if given) are
+        classes. Any other `[Q, L]` is a histogram.
+
+        Args:
+            path: of the file.
+            layout: one of `LAYOUTS`.
+            num_teachers: N; needed for a histogram, and checked in any other layout.
+
+        Raises:
+            InvalidValue: no such file, or no votes.
+        """
+        require_choice("layout", layout, LAYOUTS)
+        if num_teachers is not None:
+            require_count("num_teachers", num_teachers)
+        votes = _votes_in(_load(Path(path)), layout, num_teachers)
+        if num_teachers is not None:
+            rule = f"{votes.num_teachers}, in votes"
+            require(votes.num_teachers == num_teachers, "num_teachers", num_teachers, rule)
+        return votes
+
+
+def read_teacher_votes(path: Path | str) -> NDArray[Any]:
+    """Returns the votes `[N, Q, L]` of a file whose layout is teacher_votes: bits, 0 and 1, or confidences."""
+    array = _load(Path(path))
+    _votes_in(array, "teacher_votes", None)
+    return array
+
+
+def read_sets(path: Path | str) -> NDArray[np.bool_]:
+    """Returns sets of labels, bool `[Q, L]`, from an .npy or .npz file of bits or whole numbers 0 and 1."""
+    array = _load(Path(path), name="prior")
+    require(array.ndim == 2, "prior.shape", array.shape, "[num_queries, num_labels]")
+    require_entries("prior", (array == 0) | (array == 1), "bits")
+    return array.astype(np.bool_)
+
+
+def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
+    """Returns the array of a file, of finite numbers; raises `InvalidValue` of `name` for any other file."""
+    require(is_regular(path), name, path, "an existing .npy, .npz or .csv file")
+    is_table = path.suffix.lower() == ".csv"
+    try:
+        array = _read_table(path, name) if is_table else _read_arrays(path, name)
+    except (InvalidValue, PermissionError):
+        raise
+    except OSError as error:
+        rule = f"a file that can be read ({error.strerror})"
+        raise InvalidValue(name, path, rule=rule) from error
+    except UNREADABLE as error:
+        rule = f"an .npy or .npz file of numbers ({one_line(error)})"
+        raise InvalidValue(name, path, rule=rule) from error
+    if array.dtype.kind == "f":
+        require_entries(name, np.isfinite(array), "finite numbers")
+    return array
+
+
+def _read_arrays(path: Path, name: str) -> NDArray[Any]:
+    """Returns the array of an .npy file, or the one array of an .npz file that is meant."""
+    with path.open("rb") as file:
+        if is_array_file(file.read(6)):
+            file.seek(0)
+            return read_array(file, path.stat().st_size)
+    with zipfile.ZipFile(path) as archive:
+        check_members(archive, _MOST_BYTES)
+        members = [member.removesuffix(".npy") for member in archive.namelist()]
+        if {"packed", "num_labels"} <= set(members):
+            return _unpacked(VoteStore.open(path), name)
+        array_names = tuple(dict.fromkeys((name, *_ARRAY_NAMES)))
+        candidates = [array_name for array_name in array_names if array_name in members]
+        if not candidates and len(members) == 1:
+            candidates = members
+        rule = f"a file with one array, or with one called {' or '.join(array_names)}"
+        member_names = ", ".join(member[:_SHOWN] for member in members[:_SHOWN])
+        require(bool(candidates), name, f"{path} [{member_names}]", rule)
+        info = archive.getinfo(f"{candidates[0]}.npy")
+        with archive.open(info) as content:
+            return read_array(content, info.file_size)
+
+
+def _unpacked(store: VoteStore, name: str) -> NDArray[np.bool_]:
+    """Returns the votes of a vote file of this package; raises for more than memory should hold."""
+    num_votes = store.num_teachers * store.num_queries * store.num_labels
+    rule = f"at most {_MOST_BYTES:,} votes in a file"
+    require(num_votes <= _MOST_BYTES, name, f"{num_votes:,} votes", rule)
+    return store.teacher_votes()
+
+
+def _read_table(path: Path, name: str) -> NDArray[Any]:
+    """Returns the numbers of a CSV file, a row for each query; a first line that holds words is its heading."""
+    size = path.stat().st_size
+    require(size <= _MOST_BYTES, name, f"{size:,} bytes", f"at most {_MOST_BYTES:,} in a file")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidValue(name, path, rule="votes in UTF-8, a row of numbers per query") from error
+    lines = [line for line in text.splitlines() if line.strip()]
+    require(bool(lines), name, path, "rows of numbers")
+    separator = max(",;\t", key=lines[0].count)
+    try:
+        np.loadtxt(lines[:1], delimiter=separator)
+    except ValueError:
+        lines = lines[1:]
+    require(bool(lines), name, path, "rows of numbers below the heading")
+    try:
+        return np.loadtxt(lines, delimiter=separator, ndmin=2)
+    except ValueError as error:
+        row = re.search(r"at row (\d+)", str(error))
+        place = f", row {int(row[1]) + 1} below the heading holds something else" if row else ""
+        rule = f"a number in each cell, as many in each row{place}"
+        raise InvalidValue(name, path, rule=rule) from None
+
+
+def _votes_in(array: NDArray[Any], layout: str, num_teachers: int | None) -> ImportedVotes:
+    """Returns the votes of an array in a layout; raises `InvalidValue` for an array that is none."""
+    if layout == "auto":
+        layout = _layout_of(array, num_teachers)
+    if layout in _FORMS:
+        form = _FORMS[layout]
+        fits = array.ndim == form.num_axes and (layout != "pairs" or array.shape[2] == 2)
+        require(fits, "votes.shape", array.shape, form.shape)
+    else:
+        rule = "a number, counts of votes do not say how many teachers there were"
+        require(num_teachers is not None, "num_teachers", None, rule)
+    require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
+    if layout == "teacher_votes":
+        return _counted_votes(array)
+    return _checked_counts(array, layout, num_teachers)
+
+
+def _layout_of(array: NDArray[Any], num_teachers: int | None) -> str:
+    """Returns the layout that an array can only have, or has most likely."""
+    require(array.ndim in (2, 3), "votes.shape", array.shape, "[N, Q, L], [Q, L] or [Q, L, 2]")
+    require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
+    is_flat = array.ndim == 2
+    if not is_flat and (array.dtype == np.bool_ or array.max() <= 1):
+        return "teacher_votes"
+    sums = array.sum(axis=-1)
+    expected_sum = sums.flat[0] if num_teachers is None else num_teachers
+    has_one_sum = bool((sums == expected_sum).all())
+    if is_flat:
+        return "classes" if array.shape[1] > 1 and has_one_sum else "histogram"
+    return "pairs" if array.shape[2] == 2 and has_one_sum else "teacher_votes"
+
+
+def _counted_votes(array: NDArray[Any]) -> ImportedVotes:
+    """Returns the counts of teacher votes `[N, Q, L]`."""
+    bits = array
+    if array.dtype != np.bool_:
+        if np.issubdtype(array.dtype, np.integer):
+            require_entries("votes", (array == 0) | (array == 1), "votes 0 or 1")
+        else:
+            require_entries("votes", (array >= 0) & (array <= 1), "confidences in [0, 1]")
+        bits = np.asarray(array >= 0.5)
+    return ImportedVotes(
+        layout="teacher_votes",
+        counts=histogram(bits),
+        num_teachers=len(bits),
+        max_votes=int(bits.sum(axis=2).max()),
+    )
+
+
+def _checked_counts(array: NDArray[Any], layout: str, num_teachers: int | None) -> ImportedVotes:
+    """Returns counts of a histogram, of classes or of pairs; the sums of the latter two are the number of teachers."""
+    require(array.dtype.kind in "iuf", "votes.dtype", array.dtype, "counts of votes")
+    if array.dtype.kind == "f":
+        require_entries("votes", array == np.floor(array), "whole numbers")
+    is_count = (array >= 0) & (array < _LARGEST_COUNT)
+    require_entries("votes", is_count, f"counts in 0..{_LARGEST_COUNT - 1}")
+    counts = array.astype(np.int64)
+    total = num_teachers or 0
+    if layout in _FORMS:
+        sums = np.unique(counts.sum(axis=-1))
+        unit = "rows" if layout == "classes" else "pairs of counts"
+        rule = f"{unit} with one sum, the number of teachers"
+        require(len(sums) == 1, "votes", f"{len(sums)} different sums", rule)
+        total = require_count("num_teachers", int(sums[0]))
+    if layout == "pairs":
+        counts = counts[:, :, 1]
+    checked = require_histogram("votes", counts, num_teachers=total, rank=2)
+    return ImportedVotes(
+        layout=layout,
+        counts=checked.astype(np.int64),
+        num_teachers=total,
+        max_votes=1 if layout == "classes" else None,
+    )
