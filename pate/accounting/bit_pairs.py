@@ -114,20 +114,30 @@ def bit_rdp(event: BitEvent, orders: Array) -> Array:
             np.maximum.at(largest, candidates.orders, bounds)
             break
         # For each order, the middle pair of the run with the largest bound raises what single pairs attain.
-        order_of_bounds = np.lexsort((bounds, candidates.orders))
-        is_last_of_order = np.append(np.diff(candidates.orders[order_of_bounds]) > 0, True)
-        best = order_of_bounds[np.flatnonzero(is_last_of_order)]
+        best = _largest_of_each_order(candidates, bounds)
         length = _RUN_LENGTH**depth
-        middle = np.minimum(candidates.pairs[best] * length + length // 2, pairs.shape[1] - 1)
-        order_of_best = candidates.orders[best]
-        attained = _divergences(pairs, middle, orders[order_of_best])
-        np.maximum.at(largest, order_of_best, attained)
+        middle = np.minimum(best.pairs * length + length // 2, pairs.shape[1] - 1)
+        attained = _divergences(pairs, middle, orders[best.orders])
+        np.maximum.at(largest, best.orders, attained)
         is_alive = bounds > largest[candidates.orders]
-        parts = (candidates.pairs[is_alive, None] * _RUN_LENGTH + np.arange(_RUN_LENGTH)).ravel()
-        orders_of_parts = np.repeat(candidates.orders[is_alive], _RUN_LENGTH)
-        exists = parts < levels[depth - 1].shape[1]
-        candidates = _Candidates(parts[exists], orders_of_parts[exists])
+        candidates = _parts(candidates, is_alive, num_parts=levels[depth - 1].shape[1])
     return largest
+
+
+def _largest_of_each_order(candidates: _Candidates, bounds: Array) -> _Candidates:
+    """Returns the candidate with the largest bound for each order that has candidates."""
+    by_order_and_bound = np.lexsort((bounds, candidates.orders))
+    is_last_of_order = np.append(np.diff(candidates.orders[by_order_and_bound]) > 0, True)
+    best = by_order_and_bound[is_last_of_order]
+    return _Candidates(candidates.pairs[best], candidates.orders[best])
+
+
+def _parts(candidates: _Candidates, is_alive: NDArray[np.bool_], *, num_parts: int) -> _Candidates:
+    """Returns the runs of the level below, `num_parts` in number, that the living candidates hold."""
+    parts = (candidates.pairs[is_alive, None] * _RUN_LENGTH + np.arange(_RUN_LENGTH)).ravel()
+    orders = np.repeat(candidates.orders[is_alive], _RUN_LENGTH)
+    exists = parts < num_parts  # the last run of a level may be shorter
+    return _Candidates(parts[exists], orders[exists])
 
 
 def _levels_of_runs(pairs: Array) -> list[Array]:
@@ -163,7 +173,9 @@ def _divergences(pairs: Array, which: NDArray[np.int64], orders: Array) -> Array
         q = log_q[chosen]
         not_p = log_not_p[chosen]
         not_q = log_not_q[chosen]
-        forward = bernoulli_rdp(p, not_p, q, not_q, order)
-        backward = bernoulli_rdp(q, not_q, p, not_p, order)
-        np.maximum(forward, backward, out=divergences[batch])
+        np.maximum(
+            bernoulli_rdp(p, not_p, q, not_q, order),
+            bernoulli_rdp(q, not_q, p, not_p, order),
+            out=divergences[batch],
+        )
     return divergences

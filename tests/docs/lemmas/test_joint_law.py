@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, OneBitEvent, SelectThenTestEvent
-from pate.accounting.joint_law import CandidateTypes, largest_divergence
+from pate.accounting.worst_joint_law import CandidateTypes, largest_divergence
 
 Array = np.ndarray
 
@@ -66,7 +66,9 @@ def extreme_law(types: CandidateTypes, rng: np.random.Generator) -> Array:
 def some_types(reach: int, num_teachers: int, num_candidates: int) -> CandidateTypes:
     logits = tuple(np.linspace(-6.0, 6.0, num_teachers + 1).tolist())
     test = ApproximateEvent(OneBitEvent(logits, reach), 1e-3)
-    return CandidateTypes.of(SelectThenTestEvent((BoundedRangeEvent(0.6), test), num_candidates))
+    return CandidateTypes.from_event(
+        SelectThenTestEvent((BoundedRangeEvent(0.6), test), num_candidates)
+    )
 
 
 @pytest.mark.parametrize("reach", [1, 2])

@@ -11,7 +11,8 @@ from scipy.optimize import linprog
 
 import pate.accounting as pa
 from pate.accounting.event_tree import count_leaves
-from pate.accounting.joint_law import LinearPrograms, best_multipliers, joint_rdp, row_prices
+from pate.accounting.joint_law import joint_rdp
+from pate.accounting.linear_programs import LinearPrograms, best_multipliers, row_prices
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
 from tests.refusals import ANY, refused
@@ -133,7 +134,7 @@ def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
     exact = np.vectorize(Fraction, otypes=[object])
     weights = exact(programs.weights)
     parts = exact(programs.parts)
-    own = exact(programs.own)
+    own = exact(programs.own_values)
     programs_of = zip(own, weights, exact(multipliers), strict=True)
     return np.stack(
         [here + of[0] @ parts - given @ (of[1:] @ parts) for here, of, given in programs_of]
@@ -144,7 +145,7 @@ def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
 def test_bounds_are_rounded_up(size: float) -> None:
     programs = _programs(np.random.default_rng(0), size, 40)
     multipliers, attained = best_multipliers(programs)
-    left = programs.left(multipliers)
+    left = programs.remainders(multipliers)
     bounds = programs.bounds(multipliers, left)
     exact = _exactly_left(programs, multipliers).max(axis=1)
     for value, bound in zip(exact, bounds, strict=True):
@@ -164,7 +165,7 @@ def test_what_double_precision_cannot_say_is_infinite() -> None:
         [0.0, 0.0],
     ]
     zeros = np.zeros((3, 1))
-    assert programs.bounds(zeros, programs.left(zeros)).tolist() == [
+    assert programs.bounds(zeros, programs.remainders(zeros)).tolist() == [
         np.inf,
         np.inf,
         pytest.approx(2.0),

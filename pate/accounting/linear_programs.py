@@ -1,0 +1,163 @@
+"""Many small linear programs at once: the largest mean of values under a limited distribution.
+
+Each of B programs has K types of things, values v `[K]`, and rows r_1, ..., r_R `[K]` each. It asks for
+
+    max over distributions p on the types of   E_p[v]   such that   E_p[r_1] = 0 and E_p[r_i] <= 0 for i > 1.
+
+For any multipliers y (y_i >= 0 for i > 1), the largest of v - y_1 r_1 - ... - y_R r_R over the types is an upper bound
+of the answer (weak duality). So the solver is not trusted: it only makes the bound small. It is the simplex method, one
+step of all programs per array operation. A library's solver takes longer to call than such a program takes to solve,
+and a price needs a thousand of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting.special import Array
+
+Indices = NDArray[np.int64]
+
+_PENALTY = 20.0  # the largest price of a row
+# by which rows may be missed for nothing: of many prices that are as good, the smallest are found
+_TOLERANCE = 1e-7
+_POSITIVE = 1e-9  # a gain or a fall above it is more than 0
+_MOST_STEPS = 200
+_ROUNDING = 2.0**-46  # of a sum of at most 16 products, relative to the sum of their sizes
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPrograms:
+    """B programs over K types with R rows, whose values and rows are weighted sums of M parts that all share."""
+
+    parts: Array  # `[M, K]`
+    weights: Array  # `[B, 1 + R, M]` of the parts: in the values, then in the rows
+    sizes: (
+        Array  # `[B, 1 + R]` at least the sum of the sizes of all terms that an entry is the sum of
+    )
+    own_values: Array  # `[B, K]` added to the values of each program
+
+    def remainders(self, multipliers: Array) -> Array:
+        """Returns the values less the rows times multipliers `[B, R]`, for each type, `[B, K]`."""
+        weights = self.weights[:, 0] - (multipliers[:, None] @ self.weights[:, 1:])[:, 0]
+        return np.asarray(weights @ self.parts + self.own_values)
+
+    def bounds(self, multipliers: Array, remainders: Array) -> Array:
+        """Returns upper bounds of the programs' answers, `[B]`; infinity where double precision cannot hold them."""
+        sizes = self.sizes[:, 0] + (np.abs(multipliers) * self.sizes[:, 1:]).sum(axis=1)
+        bounds = remainders.max(axis=1) + _ROUNDING * sizes
+        return np.where(np.isfinite(bounds), bounds, np.inf)
+
+
+def best_multipliers(programs: LinearPrograms) -> tuple[Array, Array]:
+    """Returns multipliers `[B, R]` that make each bound small, and the answers `[B]` that the solver found.
+
+    Both are 0 where double precision cannot hold a program.
+    """
+    table = programs.weights @ programs.parts  # values and rows, `[B, 1 + R, K]`
+    table[:, 0] += programs.own_values
+    largest = np.abs(table).max(axis=2)
+    prices = np.zeros_like(largest)
+    is_solvable = (largest[:, 0] > 0) & np.isfinite(largest).all(axis=1)
+    if is_solvable.any():
+        # Values and rows are scaled to at most 1, so that one penalty suits all programs.
+        units = np.where(largest > 0, largest, 1.0)[is_solvable]
+        scaled = table[is_solvable] / units[:, :, None]
+        prices[is_solvable] = row_prices(scaled[:, 0], scaled[:, 1:]) * units[:, :1]
+        prices[is_solvable, :-1] /= units[:, 1:]
+    np.maximum(prices[:, 1:-1], 0.0, out=prices[:, 1:-1])
+    return prices[:, :-1], prices[:, -1]
+
+
+@dataclass(eq=False)
+class _SimplexState:
+    """A basis of each of B programs: R rows and the sum of the distribution, for 2 R slack columns and K types."""
+
+    limits: Array  # `[B, R + 1]` of the rows, and 1
+    tableau: Array  # `[B, R + 2, 2 R + K]` the objective, the rows, and the ones that sum to 1
+    basis: Indices  # `[B, R + 1]` the columns in the basis
+    inverse: Array  # `[B, R + 1, R + 1]` of the basis's columns
+
+    def restricted_to(self, chosen: NDArray[np.bool_]) -> _SimplexState:
+        """Returns the state of the chosen programs."""
+        return _SimplexState(
+            self.limits[chosen], self.tableau[chosen], self.basis[chosen], self.inverse[chosen]
+        )
+
+    def prices(self) -> Array:
+        """Returns the price of each row and of the sum in the current basis, `[B, 1, R + 1]`."""
+        objective = np.take_along_axis(self.tableau[:, :1], self.basis[:, None], axis=2)
+        return np.asarray(objective @ self.inverse)
+
+    def exchange(self, entering: Indices) -> None:
+        """Brings one column `[B]` into each basis, for the basic column that falls to 0 first."""
+        programs = np.arange(len(self.basis))
+        # how fast the basic columns fall as the entering column rises
+        columns = self.tableau[programs, 1:, entering][:, :, None]
+        falls = (self.inverse @ columns)[:, :, 0]
+        amounts = (self.inverse @ self.limits[:, :, None])[:, :, 0]
+        room = np.divide(amounts, falls, out=np.full_like(falls, np.inf), where=falls > _POSITIVE)
+        leaving = room.argmin(axis=1)
+        pivot_row = self.inverse[programs, leaving] / falls[programs, leaving, None]
+        self.inverse -= falls[:, :, None] * pivot_row[:, None, :]
+        self.inverse[programs, leaving] = pivot_row
+        self.basis[programs, leaving] = entering
+
+
+def row_prices(values: Array, rows: Array) -> Array:
+    """Returns how much relaxing each row would add to the largest mean, and that mean, `[B, R + 1]`.
+
+    Args:
+        values: `[B, K]`, sizes of at most 1.
+        rows: `[B, R, K]`, sizes of at most 1.
+    """
+    limits = np.full((len(rows), rows.shape[1] + 1), _TOLERANCE)
+    # The first row, of an equation, may be missed on the side of its larger entries.
+    limits[:, 0] *= np.sign(rows[:, 0].max(axis=1) + rows[:, 0].min(axis=1))
+    limits[:, -1] = 1
+    state = _initial_state(values, rows, limits)
+    prices_of_all = np.zeros(state.basis.shape)
+    rising = np.arange(len(state.basis))  # the programs whose objective still rises
+    for _ in range(_MOST_STEPS):
+        prices = state.prices()
+        prices_of_all[rising] = prices[:, 0]
+        gains = (state.tableau[:, :1] - prices @ state.tableau[:, 1:])[:, 0]
+        entering = gains.argmax(axis=1)
+        still_rises = gains.max(axis=1) > _POSITIVE
+        if not still_rises.any():
+            break
+        if not still_rises.all():
+            rising = rising[still_rises]
+            state = state.restricted_to(still_rises)
+            entering = entering[still_rises]
+        state.exchange(entering)
+    return prices_of_all
+
+
+def _initial_state(values: Array, rows: Array, limits: Array) -> _SimplexState:
+    """Returns the basis with all weight on the type of the largest value, and a slack column for each row."""
+    num_programs, num_rows, num_types = rows.shape
+    above = slice(num_rows)  # slack where a row is above its limit, at a penalty
+    below = slice(num_rows, 2 * num_rows)
+    types = slice(2 * num_rows, None)
+    tableau = np.zeros((num_programs, num_rows + 2, 2 * num_rows + num_types))
+    tableau[:, 1:-1, above] = -np.eye(num_rows)
+    tableau[:, 1:-1, below] = np.eye(num_rows)
+    tableau[:, 0, above] = -_PENALTY
+    tableau[:, 0, num_rows] = -_PENALTY  # the first row may not be below 0 either
+    tableau[:, 0, types] = values
+    tableau[:, 1:-1, types] = rows
+    tableau[:, -1, types] = 1
+    chosen = values.argmax(axis=1)
+    entries = np.take_along_axis(rows, chosen[:, None, None], axis=2)[:, :, 0]
+    fits = entries <= limits[:, :-1]
+    diagonal = np.arange(num_rows)
+    basis = np.column_stack([diagonal + num_rows * fits, 2 * num_rows + chosen])
+    inverse = np.zeros((num_programs, num_rows + 1, num_rows + 1))
+    inverse[:, diagonal, diagonal] = np.where(fits, 1.0, -1.0)
+    inverse[:, :-1, -1] = np.where(fits, -entries, entries)
+    inverse[:, -1, -1] = 1
+    return _SimplexState(limits, tableau, basis, inverse)

@@ -1,0 +1,360 @@
+"""The worst law of a gap selection and its test between neighbors, by linear programs.
+
+A query has n candidates, each with a gap in 0..T and a move of its gap between neighbors. A law of the query is a
+distribution over such *types*, and the result of the test of the chosen candidate. With Q and P the laws before and
+after the moves, the divergence is the sum of Q f(P / Q) over all outcomes, for a convex f >= 0 with f(1) = 0. It is
+linear in the law but for two numbers:
+
+    growth    by how much all weights of the selection together grow between neighbors,
+    refusals  by how much refusals become likelier.
+
+Where both are known, the worst law is a linear program: types share T votes, so the mean gap is limited, and so are the
+moves. A cover of the plane of the two numbers has such programs at its corners. Between two corners the bound is the
+larger bound, and what a chord misses (docs/proofs/joint_law.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from pate.accounting.events import SelectThenTestEvent
+from pate.accounting.linear_programs import Indices, LinearPrograms, best_multipliers
+from pate.accounting.special import Array, expit
+
+Divergence = Callable[[Array], Array]
+"""A convex function f >= 0 of Q / P, 0 at 1: the amount that an outcome adds per mass under P."""
+
+_LOG_ROUNDING = 2.0**-50  # of a log, and of each of about eight steps to a ratio
+# The parts of the programs are rows of `_Solved._parts`,
+_FAILS = 0
+_MOVED = 1
+_MOVED_FAILS = 2
+_ONE = 3
+_LIMITS = slice(4, 7)
+# and their values and rows are:
+_VALUES = 0
+_EVEN = 1
+_SHARED = slice(2, 5)
+_REFUSED = slice(5, 7)
+_NUM_PARTS = 7
+_NUM_ROWS = 6
+# logarithms in units of the largest move: the corners of the cover at first
+_GROWTHS = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)
+_REFUSALS = (-math.inf, -1.25, -0.75, -0.3, 0.0, 0.3, 0.75, 1.25, math.inf)
+_WIDEST_GROWTHS = 0.3  # where a span of unbounded refusals is divided by growths
+# Such a span is divided no more so far out, and how far out it is divided.
+_FAR_OUT = 8.0
+_FARTHER = 1.6
+_NUM_HALVINGS = 10
+_MOST_SPANS = 300
+_CLOSE_BOUND = 1.01  # of the bound to the programs' values
+_NUM_TYPES_AT_FIRST = 80
+# types in all programs that are computed together: products so small need one thread
+_TYPES_AT_ONCE = 36_000
+_MOST_ROUNDS = 8  # of adding types to the programs
+_ROUNDED_UP = 1e-12  # for the rounding of a divergence's values about 1
+
+
+class _Corner(NamedTuple):
+    """A point of the cover: the refusals' ratio lies between two logs, and the weights grow by the third.
+
+    The logs are in units of the largest move.
+    """
+
+    low: float
+    high: float
+    growth: float
+
+
+class _Span(NamedTuple):
+    """A part of the cover that one bound serves: refusals and growth lie between logs, in the units of a corner."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateTypes:
+    """The K types of candidates: a gap in 0..T, and the move of the gap between neighbors, in votes.
+
+    A query's law is a distribution over types, and the result of the test of the chosen candidate. The distribution is
+    limited by what n gaps share: they sum up to at most T, and their moves to at most what one gap moves.
+    """
+
+    largest: float  # log of the largest factor by which a move changes a candidate's weight
+    rounding: float  # bound on the error of the log of a ratio of masses before and after a move
+    moved: Array  # `[K]` the factor on the weight
+    passes: Array  # `[K]` the probability of passing before the move
+    moved_passes: Array  # `[K]` the probability of passing after the move
+    fails: Array  # `[K]` 1 - passes, to its last digits
+    moved_fails: Array  # `[K]` 1 - moved_passes, to its last digits
+    limits: Array  # `[3, K]`; the mean of each row is at most 0 in every law
+
+    @classmethod
+    @lru_cache(maxsize=32)  # made once for many questions
+    def from_event(cls, event: SelectThenTestEvent) -> Self:
+        """Returns the types of candidates of a selection and the test of its choice."""
+        logits = np.array(event.bit.logits)
+        reach = event.bit.reach
+        num_teachers = event.num_teachers
+        largest = event.selection.epsilon / 2
+        gap_grid, move_grid = np.meshgrid(np.arange(num_teachers + 1), np.arange(-reach, reach + 1))
+        moved_grid = gap_grid + move_grid
+        is_possible = (moved_grid >= 0) & (moved_grid <= num_teachers)
+        gaps = gap_grid[is_possible]
+        moves = move_grid[is_possible]
+        # gaps beyond the table pass like its last gap
+        last = len(logits) - 1
+        before = logits[np.minimum(gaps, last)]
+        after = logits[np.minimum(gaps + moves, last)]
+        is_finite = np.isfinite(before) & np.isfinite(after)
+        largest_change = float(np.abs(after[is_finite] - before[is_finite]).max(initial=0.0))
+        # Where the chosen set itself differs between neighbors, the good part of the test refuses.
+        has_other_set = (gaps <= reach) & (gaps + moves <= reach)
+        refused = np.full(has_other_set.sum(), -np.inf)
+        before = np.append(before, refused)
+        after = np.append(after, refused)
+        gaps = np.append(gaps, gaps[has_other_set])
+        moves = np.append(moves, moves[has_other_set])
+        # The mean gap is at most T / n, and the mean move at most reach / n either way, before the weights.
+        mean_move = reach / event.num_candidates
+        rows = np.stack(
+            [
+                gaps * event.num_candidates / num_teachers - 1,
+                moves - mean_move,
+                -moves - mean_move,
+            ]
+        )
+        limits = np.exp(-largest / reach * gaps) * rows
+        return cls(
+            largest=largest,
+            rounding=_LOG_ROUNDING * (8 + 2 * largest + largest_change),
+            moved=np.exp(largest / reach * moves),
+            passes=expit(before),
+            moved_passes=expit(after),
+            fails=expit(-before),
+            moved_fails=expit(-after),
+            limits=limits / np.abs(limits).max(axis=1, keepdims=True),
+        )
+
+
+def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
+    """Returns an upper bound on the divergence of the laws of any two neighbors, for one query.
+
+    The cover is refined where its bound is above what some law attains.
+    """
+    with np.errstate(all="ignore"):  # what double precision cannot hold becomes infinite
+        solved = _Solved(types, divergence)
+        first_spans = [
+            _Span(low, high, start, end)
+            for low, high in pairwise(_REFUSALS)
+            for start, end in pairwise(_GROWTHS)
+        ]
+        bounds = solved.bounds(first_spans)
+        for _ in range(_NUM_HALVINGS):
+            enough = _CLOSE_BOUND * solved.attained
+            loose = [span for span, bound in bounds.items() if bound > enough]
+            halves = [half for span in loose for half in _halves(span)]
+            if not halves or len(bounds) > _MOST_SPANS:
+                break
+            close = {span: bound for span, bound in bounds.items() if bound <= enough}
+            bounds = close | solved.bounds(halves)
+        return max(bounds.values()) + _ROUNDED_UP
+
+
+def _halves(span: _Span) -> tuple[_Span, _Span]:
+    """Returns two spans that cover one: divided by growths, or by refusals where these are unbounded."""
+    low, high, start, end = span
+    edge = low if math.isinf(high) else high
+    if end - start > _WIDEST_GROWTHS or math.isfinite(high - low) or abs(edge) > _FAR_OUT:
+        middle = (start + end) / 2
+        return _Span(low, high, start, middle), _Span(low, high, middle, end)
+    between = _FARTHER * edge
+    return _Span(low, between, start, end), _Span(between, high, start, end)
+
+
+class _Solved:
+    """The programs at corners of the cover, and the multipliers of their rows.
+
+    A program is solved over some types. Types that its multipliers leave out are added to all programs.
+    """
+
+    def __init__(self, types: CandidateTypes, divergence: Divergence) -> None:
+        self._types = types
+        self._divergence = divergence
+        # `[2, K]`: the factors on a type's weight, and on its refusals
+        self._moved = np.stack([types.moved, types.moved * types.moved_fails])
+        self._parts = np.stack(
+            [types.fails, *self._moved, np.ones_like(types.fails), *types.limits]
+        )
+        self._index_of: dict[_Corner, int] = {}  # of each corner in the arrays
+        # the factor on the moved weights that makes their sum 1 again
+        self._shares = np.zeros(0)
+        # True where refusals are limited from below and from above, `[C, 2]`
+        self._is_limited = np.zeros((0, 2), dtype=bool)
+        self._weights = np.zeros((0, 1 + _NUM_ROWS, _NUM_PARTS))
+        self._sizes = np.zeros((0, 1 + _NUM_ROWS))
+        self._own_values: list[Array] = []
+        self._values_at_growth = cache(self._compute_values_at_growth)
+        self._types_of_move = [
+            np.flatnonzero(types.moved == factor) for factor in sorted(set(types.moved.tolist()))
+        ]
+        stride = max(1, len(types.moved) // _NUM_TYPES_AT_FIRST)
+        self._is_included = np.arange(len(types.moved)) % stride == 0
+        self._multipliers = np.zeros((0, _NUM_ROWS))
+        self._bounds = np.zeros(0)
+        # the largest value where refusals are limited: no finer growths bring a bound below it
+        self.attained = 0.0
+
+    def bounds(self, spans: list[_Span]) -> dict[_Span, float]:
+        """Returns bounds on the divergence of the laws in each span."""
+        ends = [
+            (_Corner(low, high, start), _Corner(low, high, end)) for low, high, start, end in spans
+        ]
+        self._add(corner for corners in ends for corner in corners)
+        indices = np.array([[self._index_of[corner] for corner in corners] for corners in ends])
+        first, second = indices.T
+        # Between both corners of a span, with multipliers that change evenly, the bound is above both corners' by a
+        # quarter of this at most.
+        bent = self._multipliers[second] - self._multipliers[first]
+        width = self._shares[second] - self._shares[first]
+        weights = np.column_stack([bent[:, 0], bent[:, -1] - bent[:, -2]]) * width[:, None]
+        missed = np.concatenate(
+            [(weights[batch] @ self._moved).max(axis=1) for batch in self._batches(len(weights))]
+        )
+        bounds = np.maximum(self._bounds[first], self._bounds[second]) + np.maximum(missed, 0.0) / 4
+        # Or both corners take the multipliers of one of them, and nothing is missed between.
+        loose = np.flatnonzero(~(bounds <= _CLOSE_BOUND * self.attained))
+        for own, other in ((first[loose], second[loose]), (second[loose], first[loose])):
+            for batch, bounds_at_other, _ in self._evaluated(other, self._multipliers[own]):
+                with_one = np.maximum(self._bounds[own[batch]], bounds_at_other)
+                bounds[loose[batch]] = np.fmin(bounds[loose[batch]], with_one)
+        return dict(zip(spans, bounds.tolist(), strict=True))
+
+    def _add(self, corners: Iterable[_Corner]) -> None:
+        """Makes the programs of new corners and solves them; adds types where these would lower a bound much."""
+        num_known = len(self._index_of)
+        new = [corner for corner in dict.fromkeys(corners) if corner not in self._index_of]
+        if new:
+            self._index_of |= {corner: num_known + number for number, corner in enumerate(new)}
+            self._make(new)
+        unsolved = np.arange(num_known, len(self._index_of))
+        for _ in range(_MOST_ROUNDS):
+            unsolved = self._solve(unsolved) if unsolved.size else unsolved
+
+    def _solve(self, corners: Indices) -> Indices:
+        """Solves programs over the included types, and keeps multipliers that are better.
+
+        Adds types that were left out, and returns the corners where there were such types.
+        """
+        is_limited = self._is_limited[corners]
+        programs = self._programs(corners, np.flatnonzero(self._is_included))
+        multipliers, attained = best_multipliers(programs)
+        multipliers[:, -2:] *= is_limited
+        attained_in_limits = attained[is_limited.all(axis=1)]
+        self.attained = max(self.attained, float(attained_in_limits.max(initial=0.0)))
+        enough = _CLOSE_BOUND * np.maximum(attained, self.attained)
+        included = self._is_included.copy()
+        lacking = []
+        for batch, bounds, remainders in self._evaluated(corners, multipliers):
+            batch_corners = corners[batch]
+            is_better = bounds < self._bounds[batch_corners]
+            self._multipliers[batch_corners[is_better]] = multipliers[batch][is_better]
+            self._bounds[batch_corners[is_better]] = bounds[is_better]
+            loose = np.flatnonzero(~(bounds <= enough[batch]))
+            # for each kind of move, the type with the largest remainder
+            peaks = np.column_stack(
+                [
+                    types[remainders[loose[:, None], types].argmax(axis=1)]
+                    for types in self._types_of_move
+                ]
+            )
+            exceeds = remainders[loose[:, None], peaks] > attained[batch][loose, None]
+            is_new = exceeds & ~self._is_included[peaks]
+            included[peaks[is_new]] = True
+            lacking.append(batch_corners[loose[is_new.any(axis=1)]])
+        self._is_included = included
+        return np.concatenate(lacking)
+
+    def _evaluated(
+        self, corners: Indices, multipliers: Array
+    ) -> Iterator[tuple[slice, Array, Array]]:
+        """Yields batches of corners with the bounds by these multipliers `[b]` and the remainders `[b, K]`."""
+        for batch in self._batches(len(corners)):
+            programs = self._programs(corners[batch])
+            remainders = programs.remainders(multipliers[batch])
+            yield batch, programs.bounds(multipliers[batch], remainders), remainders
+
+    def _batches(self, count: int) -> list[slice]:
+        """Returns batches of so few corners that what is computed of all types stays small."""
+        size = max(1, _TYPES_AT_ONCE // self._moved.shape[1])
+        return [slice(start, start + size) for start in range(0, count, size)]
+
+    def _programs(self, corners: Indices, types: Indices | slice = slice(None)) -> LinearPrograms:
+        """Returns the programs at corners over some types, or all."""
+        own_values = np.stack([self._own_values[corner][types] for corner in corners.tolist()])
+        return LinearPrograms(
+            self._parts[:, types], self._weights[corners], self._sizes[corners], own_values
+        )
+
+    def _make(self, corners: list[_Corner]) -> None:
+        """Adds the programs of corners to the arrays."""
+        log_low, log_high, log_growth = np.array(corners).T
+        low = np.exp(self._types.largest * log_low)
+        high = np.exp(self._types.largest * log_high)
+        share = np.exp(self._types.largest * -log_growth)
+        is_limited = np.column_stack([low > 0, high < np.inf])
+        # Refusals add at most the chord of f between both ratios, where both ends are finite.
+        at_low, at_high = self._divergence(np.stack([low, high]))
+        has_chord = is_limited.all(axis=1) & np.isfinite(at_low) & np.isfinite(at_high)
+        slope = np.where(has_chord, (at_high - at_low) / (high - low), 0.0)
+        own_values = [
+            self._values_at_growth(growth, by_chord)
+            for growth, by_chord in zip(log_growth.tolist(), has_chord.tolist(), strict=True)
+        ]
+        weights = np.zeros((len(corners), 1 + _NUM_ROWS, _NUM_PARTS))
+        weights[:, _VALUES, _FAILS] = np.where(has_chord, at_low - slope * low, 0.0)
+        weights[:, _VALUES, _MOVED_FAILS] = slope * share
+        # The moved weights sum to 1 with the share, and the shared limits hold.
+        weights[:, _EVEN, _MOVED] = share
+        weights[:, _EVEN, _ONE] = -1
+        weights[:, _SHARED, _LIMITS] = np.eye(3)
+        # low * refusals <= moved refusals * share <= high * refusals
+        weights_of_refusals = np.stack([[low, -share], [-high, share]])
+        weights[:, _REFUSED, _FAILS:_ONE:2] = np.where(
+            is_limited[:, :, None], weights_of_refusals.transpose(2, 0, 1), 0.0
+        )
+        sizes = np.abs(weights) @ np.abs(self._parts).max(axis=1)
+        largest_own = [np.abs(values).max() for values in own_values]
+        sizes[:, _VALUES] += np.where(has_chord, 2 * np.abs(slope * low), 0.0) + largest_own
+        self._shares = np.append(self._shares, share)
+        self._is_limited = np.append(self._is_limited, is_limited, axis=0)
+        self._weights = np.append(self._weights, weights, axis=0)
+        self._sizes = np.append(self._sizes, sizes, axis=0)
+        self._own_values += own_values
+        self._multipliers = np.append(
+            self._multipliers, np.zeros((len(corners), _NUM_ROWS)), axis=0
+        )
+        self._bounds = np.append(self._bounds, np.full(len(corners), np.inf))
+
+    def _compute_values_at_growth(self, growth: float, by_chord: bool) -> Array:
+        """Returns what passing adds to the divergence, `[K]`, and refusing where that is not by the chord."""
+        types = self._types
+        share = math.exp(-self._types.largest * growth)
+        if by_chord:
+            ratios = np.where(
+                types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0
+            )
+            return np.where(types.passes > 0, types.passes * self._divergence(ratios), 0.0)
+        ratios = types.moved * types.moved_fails * share / types.fails
+        refused = types.fails * self._divergence(ratios)
+        return np.asarray(self._values_at_growth(growth, True) + refused)
