@@ -1,0 +1,58 @@
+"""Data frames of people, written as three files of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import Table
+
+pd = pytest.importorskip("pandas")
+
+NUM_ROWS = 60
+NUMBERS = list(range(NUM_ROWS))
+SPLITS = ("private", "public", "test")
+
+
+def people_frames(num_rows: int = NUM_ROWS) -> dict[str, Any]:
+    """Returns a frame for each split: of people, each with one row, two features and two labels."""
+    rng = np.random.default_rng(0)
+    frames = {}
+    for place, split in enumerate(SPLITS):
+        frames[split] = pd.DataFrame(
+            {
+                "age": 20 + rng.integers(0, 9, num_rows),
+                "ward": rng.choice(["a", "b"], num_rows),
+                "person": np.arange(num_rows) + 1000 * place,
+                "flu": np.arange(num_rows) % 2,
+                "cough": np.arange(num_rows) % 3 % 2,
+            }
+        )
+    return frames
+
+
+def write_frames(
+    folder: Path, frames: Mapping[str, Any], endings: Mapping[str, str] | None = None
+) -> Table:
+    """Writes a frame for each split, as CSV where no other ending is named; returns the reader of the files."""
+    paths = {}
+    for split, frame in frames.items():
+        path = folder / f"{split}.{(endings or {}).get(split, 'csv')}"
+        if path.suffix == ".feather":
+            frame.to_feather(path)
+        elif path.suffix == ".parquet":
+            frame.to_parquet(path, index=False)
+        else:
+            frame.to_csv(path, index=False)
+        paths[split] = str(path)
+    return Table(
+        private=paths["private"],
+        public=paths["public"],
+        test=paths["test"],
+        labels=("flu", "cough"),
+        group="person",
+    )

@@ -1,0 +1,121 @@
+"""Remarks for the owner on columns: forgotten groups, codes, and columns that tell a model nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import Table
+from tests.refusals import refused
+from tests.unit.data.table.frames import people_frames, write_frames
+
+pytest.importorskip("pyarrow")
+pd = pytest.importorskip("pandas")
+
+
+@pytest.mark.parametrize("are_words", [False, True])
+def test_a_forgotten_group_is_remarked_on(tmp_path: Path, are_words: bool) -> None:
+    frames = people_frames()
+    for frame in frames.values():
+        students = frame["person"] // 3 * 113 + 34
+        frame["student"] = [f"S{number}" for number in students] if are_words else students
+    table = write_frames(tmp_path, frames)
+    key, rows = replace(table, group=None, drop=("person",)).load().notes
+    assert key.startswith(
+        "student: 21 values in 60 rows, which become features and are published; data.group=student"
+    )
+    assert "each row by itself is protected" in rows
+    assert replace(table, group="student", drop=("person",)).load().notes == ()
+    assert len(replace(table, group=None, drop=("person", "student")).load().notes) == 1
+
+
+@pytest.fixture(scope="module")
+def usual() -> dict[str, Any]:
+    """Frames of 120 equal rows but for the persons."""
+    rows = np.arange(120)
+    public = people_frames(120)["public"].assign(
+        weight=np.linspace(40, 120, 120), day=[f"2024-01-{1 + row % 30:02}" for row in rows], one=1
+    )
+    return {
+        split: public.assign(person=frame["person"]) for split, frame in people_frames(120).items()
+    }
+
+
+def columns_remarked_on(folder: Path, frames: dict[str, Any]) -> list[str]:
+    """Returns the columns of test records that are said to tell a model nothing."""
+    notes = replace(write_frames(folder, frames), drop=("age",)).load().notes
+    rule = "every cell is missing, or no"
+    return [note.split(":")[0].removeprefix("data.test.") for note in notes if rule in note]
+
+
+LOST = {
+    "other words and no cells": ({"ward": "B", "weight": np.nan}, ["ward", "weight"]),
+    "grams, and later days": ({"weight": 50_000.0, "day": "2024-02-01"}, ["weight", "day"]),
+    "tons, and another flag": ({"weight": 0.05, "one": 2}, ["weight", "one"]),
+}
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_a_column_that_tells_nothing_is_remarked_on(
+    tmp_path: Path, usual: dict[str, Any], case: str
+) -> None:
+    cells, columns = LOST[case]
+    test = usual["test"].copy()
+    for column, cell in cells.items():
+        test[column] = cell
+    assert columns_remarked_on(tmp_path, {**usual, "test": test}) == columns
+
+
+def test_a_column_with_some_known_cell_tells_something(
+    tmp_path: Path, usual: dict[str, Any]
+) -> None:
+    assert columns_remarked_on(tmp_path, usual) == []
+    one_known = usual["test"].assign(ward=["b"] + ["B"] * 119)
+    assert columns_remarked_on(tmp_path, {**usual, "test": one_known}) == []
+    at_ends = usual["test"].assign(weight=[40.0] * 60 + [120.0] * 60)
+    assert columns_remarked_on(tmp_path, {**usual, "test": at_ends}) == []
+
+
+def test_fewer_than_100_records_may_all_be_rare(tmp_path: Path, usual: dict[str, Any]) -> None:
+    test = usual["test"].assign(ward=None, weight=None)[:99]
+    assert columns_remarked_on(tmp_path, {**usual, "test": test}) == []
+
+
+def write_rows(folder: Path, head: str, rows: list[str]) -> Table:
+    """Writes three equal files; returns their reader, with the label `ill`."""
+    for split in ("private", "public", "test"):
+        (folder / f"{split}.csv").write_text("\n".join([head, *rows, ""]))
+    return Table(
+        private=str(folder / "private.csv"),
+        public=str(folder / "public.csv"),
+        test=str(folder / "test.csv"),
+        labels=("ill",),
+    )
+
+
+def test_a_group_that_a_file_lacks_is_not_to_be_dropped(tmp_path: Path) -> None:
+    """Somebody who dropped it would have privacy for rows where it was meant for people."""
+    table = write_rows(tmp_path, "who,age,ill", ["x,3,1", "y,4,0"])
+    (tmp_path / "public.csv").write_text("age,ill\n3,1\n4,0\n")
+    with refused("data.group", "who"):
+        replace(table, group="who").load()
+
+
+def test_columns_that_can_be_no_features_are_named_at_once(tmp_path: Path) -> None:
+    rows = [f"name {row},{row},note {row * 7},1" for row in range(200)]
+    with refused("data.public.name", rule="'data.drop=[name,note]' leaves"):
+        write_rows(tmp_path, "name,age,note,ill", rows).load()
+
+
+def test_numbers_with_zeros_in_front_may_be_codes(tmp_path: Path) -> None:
+    table = write_rows(tmp_path, "zip,age,ill", ["01067,3,1", "53111,4,0"])
+    remark = table.public_remarks()[0]
+    assert remark.startswith(
+        "zip: numbers with a zero in front; if they are codes, 'data.category=[zip]' makes each"
+    )
+    remarks = replace(table, category=("zip",)).public_remarks()
+    assert len(remarks) == 2  # on units, and on the group

@@ -1,0 +1,192 @@
+"""Columns of numbers and categories: one feature for a value, however and in whatever type it is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import Table, TableSchema
+from pate.data.table.category_column import CategoryColumn
+from pate.data.table.number_column import NumberColumn
+from tests.refusals import refused
+from tests.unit.data.table.frames import NUM_ROWS, people_frames, write_frames
+
+pa = pytest.importorskip("pyarrow")
+pd = pytest.importorskip("pandas")
+
+
+def fit_schema(name: str, cells: list[Any], *, is_code: bool = False) -> TableSchema:
+    """Returns the schema of a public table of one column."""
+    return TableSchema.fit(pa.table({name: cells}), codes=(name,) if is_code else ())
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["3", "12", "3", "x"],
+        ["3.0", "12.00", "3.", "x"],
+        [3, 12, 3, "x"],
+        [3.0, 12, "3.0", "x"],
+        np.array([3.0, 12.0, 3.0, np.nan]),
+        np.array([3, 12, 3, -1]),
+    ],
+)
+def test_a_code_is_one_category_however_it_is_written(cells: Any) -> None:
+    schema = fit_schema("ward", [3, 12, 3, 5], is_code=True)
+    assert schema.feature_names == ("ward=12", "ward=3", "ward=5", "ward=other")
+    places = schema.inputs(pd.DataFrame({"ward": cells})).argmax(axis=1)
+    assert places.tolist() == [1, 0, 1, 3]
+
+
+def test_words_that_the_public_file_tells_apart_stay_apart() -> None:
+    """Codes of illnesses do, and so do words of models that were published before."""
+    schema = fit_schema("icd", ["250.0", "250.00", "V1", "1.1", "1.10"] * 3)
+    names = [name.removeprefix("icd=") for name in schema.feature_names]
+    assert names == ["1.1", "1.10", "250.0", "250.00", "V1", "other"]
+    places = schema.inputs({"icd": ["250.00", "250.0", "1.10", "1.100", "x"]}).argmax(axis=1)
+    assert [names[place] for place in places] == ["250.00", "250.0", "1.10", "1.1", "other"]
+
+
+DAYS = ["2025-01-31", "2025-02-01"]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        DAYS,
+        pa.array(DAYS).cast(pa.timestamp("us")),
+        pa.array(DAYS).cast(pa.timestamp("us")).cast(pa.timestamp("ns")),
+        [f"{day}T00:00:00.000" for day in DAYS],
+    ],
+)
+def test_a_day_is_one_category_however_it_is_written(cells: Any) -> None:
+    schema = fit_schema("ward", DAYS, is_code=True)
+    assert schema.feature_names == ("ward=2025-01-31", "ward=2025-02-01", "ward=other")
+    assert schema.inputs({"ward": cells}).argmax(axis=1).tolist() == [0, 1]
+
+
+def test_categories_that_people_wrote_are_read_in_the_same_way() -> None:
+    column = CategoryColumn("ward", missing=False, categories=("3.0", "2.50", "007", "true"))
+    features = column.encode(pa.array(["3", "2.5", "7", "TRUE", "007"])).features
+    assert features.argmax(axis=1).tolist() == [0, 1, 4, 3, 2]
+    features = column.encode(pa.array([True, False])).features
+    assert features.argmax(axis=1).tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "cells", [[True, False, None], ["true", "FALSE", ""], [1, 0, None], ["1.0", "0", None]]
+)
+def test_truth_is_0_and_1(cells: list[Any]) -> None:
+    schema = fit_schema("old", ["True", "False", "True", None])
+    assert isinstance(schema.columns[0], NumberColumn)
+    assert schema == fit_schema("old", [True, False, True, None])
+    inputs = schema.inputs(pd.DataFrame({"old": cells}))
+    assert np.array_equal(inputs, schema.inputs({"old": [1.0, 0.0, None]}))
+
+
+@pytest.fixture
+def wards(tmp_path: Path) -> Table:
+    """Three equal files of numbered wards and days."""
+    for split in ("private", "public", "test"):
+        path = tmp_path / f"{split}.csv"
+        path.write_text("ward,day,ill\n3,2025-01-31,1\n12,2025-02-01,0\n")
+    return Table(
+        private=str(tmp_path / "private.csv"),
+        public=str(tmp_path / "public.csv"),
+        test=str(tmp_path / "test.csv"),
+        labels=("ill",),
+    )
+
+
+def test_a_setting_makes_numbers_and_dates_categories(wards: Table) -> None:
+    preprocessing = replace(wards, category=("ward", "day")).load().preprocessing
+    assert isinstance(preprocessing, TableSchema)
+    assert preprocessing.feature_names == (
+        "ward=12",
+        "ward=3",
+        "ward=other",
+        "day=2025-01-31",
+        "day=2025-02-01",
+        "day=other",
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "rule"), [("wart", "did you mean ward"), ("ill", "that is a feature")]
+)
+def test_a_category_is_a_column_of_features(wards: Table, column: str, rule: str) -> None:
+    with refused("data.category", column, rule):
+        replace(wards, category=(column,)).load()
+
+
+def test_a_schema_has_the_categories(wards: Table, tmp_path: Path) -> None:
+    wards.public_schema().write(tmp_path / "schema.yaml")
+    with refused("data.category", "['ward']"):
+        replace(wards, category=("ward",), schema=str(tmp_path / "schema.yaml")).load()
+
+
+def test_a_category_in_a_schema_has_its_words(wards: Table, tmp_path: Path) -> None:
+    path = tmp_path / "schema.yaml"
+    wards.public_schema().write(path)
+    path.write_text(path.read_text().replace("kind: number", "kind: category"))
+    with refused(f"data.schema={path}.columns.ward", rule="for kind: cat"):
+        replace(wards, schema=str(path)).load()
+
+
+HAS_GAP = np.arange(NUM_ROWS) % 7 == 0
+WARDS = np.array(["a", "b"])[np.arange(NUM_ROWS) % 2]
+NULLABLE = {
+    "age": "Int64",
+    "weight": "Float64",
+    "smokes": "boolean",
+    "ward": "string",
+    "room": "category",
+    "flu": "Int64",
+}
+
+
+def frames_with_gaps() -> dict[str, Any]:
+    """Returns frames with missing cells in all columns, as NaN or None."""
+    rows = np.arange(NUM_ROWS)
+    features = pd.DataFrame(
+        {
+            "age": np.where(HAS_GAP, np.nan, rows),
+            "weight": np.where(HAS_GAP, np.nan, rows / 2),
+            "smokes": np.where(HAS_GAP, None, rows % 2 == 0),
+            "ward": np.where(HAS_GAP, None, WARDS),
+            "room": np.where(HAS_GAP, None, np.array(["x", "y"])[rows % 2]),
+        }
+    )
+    return {
+        split: features.assign(person=frame["person"], flu=frame["flu"])
+        for split, frame in people_frames().items()
+    }
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
+def test_nullable_columns_with_gaps_are_those_with_nan(tmp_path: Path, ending: str) -> None:
+    """Int64, Float64, boolean, string and category, in files and in a frame for a model."""
+    frames = frames_with_gaps()
+    expected = replace(write_frames(tmp_path, frames), labels=("flu",)).load()
+    nullable = {split: frame.astype(NULLABLE) for split, frame in frames.items()}
+    table = write_frames(tmp_path, nullable, dict.fromkeys(frames, ending))
+    dataset = replace(table, labels=("flu",)).load()
+    assert np.array_equal(dataset.private.inputs, expected.private.inputs)
+    assert np.array_equal(dataset.private.labels, expected.private.labels)
+    schema = dataset.preprocessing
+    assert isinstance(schema, TableSchema)
+    assert np.array_equal(schema.inputs(nullable["private"]), expected.private.inputs)
+
+
+def test_a_column_of_several_types_is_of_words(tmp_path: Path) -> None:
+    frames = frames_with_gaps()
+    dataset = replace(write_frames(tmp_path, frames), labels=("flu",)).load()
+    words = [pd.NA if gap else word for gap, word in zip(HAS_GAP, WARDS, strict=True)]
+    words[1] = 7
+    assert isinstance(dataset.preprocessing, TableSchema)
+    inputs = dataset.preprocessing.inputs(frames["private"].assign(ward=words))
+    assert inputs[HAS_GAP].tolist() == dataset.private.inputs[HAS_GAP].tolist()

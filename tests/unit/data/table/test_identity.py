@@ -1,0 +1,132 @@
+"""Persons and records that are spelled in two ways: one value is one person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import ImageFolder
+from pate.data.table.spelling import canonical_word
+from tests.refusals import refused
+from tests.unit.data.table.frames import NUM_ROWS, NUMBERS, people_frames, write_frames
+
+pytest.importorskip("pyarrow")
+pd = pytest.importorskip("pandas")
+
+DAYS = [str(day.date()) for day in pd.date_range("2020-01-01", periods=NUM_ROWS)]
+
+
+@dataclass(frozen=True)
+class Spellings:
+    """Persons of the private and of the test file, who are the same, and how both files write numbers."""
+
+    private: list[Any]
+    test: list[Any]
+    decimal: str | None = None
+    thousands: str | None = None
+
+
+SPELLINGS = {
+    "7.0": Spellings(NUMBERS, [f"{number}.0" for number in NUMBERS]),
+    "7,0": Spellings(NUMBERS, [f"{number},0" for number in NUMBERS]),
+    "2,5": Spellings(
+        [f"{number}.5" for number in NUMBERS],
+        [f"{number},50" for number in NUMBERS],
+        decimal="comma",
+    ),
+    "1.234": Spellings(
+        [number + 1000 for number in NUMBERS],
+        [f"{number + 1000:,}".replace(",", ".") for number in NUMBERS],
+        thousands=".",
+    ),
+    "exponent": Spellings(
+        [f"{number}e+16" for number in NUMBERS], [number * 10**16 for number in NUMBERS]
+    ),
+    "composed": Spellings(
+        [f"Zo\u00e9 {number}" for number in NUMBERS], [f"Zoe\u0301 {number}" for number in NUMBERS]
+    ),
+    "no-break": Spellings(
+        [f"A {number}" for number in NUMBERS], [f"A\u00a0{number}" for number in NUMBERS]
+    ),
+    "zero-width": Spellings(
+        [f"A{number}" for number in NUMBERS], [f"A\u200b{number}\ufeff" for number in NUMBERS]
+    ),
+    "midnight": Spellings(DAYS, [f"{day}T00:00:00.000" for day in DAYS]),
+    "zone": Spellings(DAYS, [f"{day} 01:00:00+01:00" for day in DAYS]),
+    "truth": Spellings([True] * NUM_ROWS, ["TRUE"] * NUM_ROWS),
+}
+
+
+@pytest.mark.parametrize("case", SPELLINGS)
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_person_is_one_however_it_is_spelled(tmp_path: Path, case: str, ending: str) -> None:
+    spellings = SPELLINGS[case]
+    frames = people_frames()
+    frames["private"]["person"] = spellings.private
+    frames["test"]["person"] = spellings.test
+    frames["public"]["person"] = [f"p{number}" for number in NUMBERS]
+    table = replace(
+        write_frames(tmp_path, frames, {"private": ending}),
+        decimal=spellings.decimal,
+        thousands=spellings.thousands,
+    )
+    with refused("data.group", "person", "person in one split"):
+        table.load()
+    with refused("data.id", "person"):
+        replace(table, group=None, id="person").load()
+
+
+def test_two_spellings_in_one_file_are_one_group(tmp_path: Path) -> None:
+    frames = people_frames()
+    again = frames["private"].assign(person=[f"{number}.0" for number in NUMBERS])
+    frames["private"] = pd.concat([frames["private"], again])
+    assert write_frames(tmp_path, frames).load().private.num_groups == NUM_ROWS
+
+
+def test_codes_with_zeros_in_front_are_other_persons(tmp_path: Path) -> None:
+    frames = people_frames()
+    frames["private"]["person"] = [f"0{number}" for number in NUMBERS]
+    frames["test"]["person"] = NUMBERS
+    assert write_frames(tmp_path, frames).load().private.num_groups == NUM_ROWS
+
+
+@pytest.mark.parametrize(
+    "column", [pd.array(NUMBERS, "Int64"), np.array(NUMBERS, float), pd.Categorical(NUMBERS)]
+)
+def test_types_of_pandas_are_values(tmp_path: Path, column: Any) -> None:
+    frames = people_frames()
+    frames["private"]["person"] = column
+    frames["test"]["person"] = [f"{number}.00" for number in NUMBERS]
+    with refused("data.group", "person", "60 are in"):
+        write_frames(tmp_path, frames, {"private": "feather"}).load()
+
+
+@pytest.mark.parametrize("name", ["", "\u200b", "\u00a0", "?"])
+def test_a_name_that_nobody_sees_is_missing(tmp_path: Path, name: str) -> None:
+    frames = people_frames()
+    frames["private"]["person"] = [name, *map(str, NUMBERS[1:])]
+    with refused("data.private.person", rule="a value in each row, 1"):
+        replace(write_frames(tmp_path, frames), missing=("?",)).load()
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["7.0", "-0,00", "1.20E+05", "a\u00a0 b", "2025-01-31 05:00:00.1230Z", "007.0", "\uff17"],
+)
+def test_a_canonical_word_is_its_own(word: str) -> None:
+    assert canonical_word(canonical_word(word)) == canonical_word(word)
+
+
+def test_pictures_of_a_person_are_compared_alike(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    rows = [("a.png", "private", "7"), ("b.png", "public", "x"), ("c.png", "test", "7.0")]
+    for name, _, _ in rows:
+        image.new("RGB", (4, 4)).save(tmp_path / name)
+    table = tmp_path / "t.csv"
+    table.write_text("\n".join(["file,split,who,sun", *(f"{','.join(row)},1" for row in rows)]))
+    with refused("data.group", "who", "each who in one split, 1"):
+        ImageFolder(str(tmp_path), str(table), labels=("sun",), group="who").load()

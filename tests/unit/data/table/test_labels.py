@@ -1,0 +1,195 @@
+"""Labels of tables: two words of any language, numbers as files spell them, one column that names all labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.data import Table
+from pate.run.plan_warnings import uneven_records_warnings
+from tests.refusals import ANY, refused
+from tests.unit.data.table.frames import NUM_ROWS, NUMBERS, people_frames, write_frames
+
+pytest.importorskip("pyarrow")
+
+NO_OF_YES = {"ja": "nein", "2": "1", "oui": "non", "ПРАВДА": "ложь"}
+
+
+def frames_in_words(yes: str) -> dict[str, Any]:
+    """Returns frames whose first label is written in two words."""
+    frames = people_frames()
+    for frame in frames.values():
+        frame["flu"] = np.where(frame["flu"] == 1, yes, NO_OF_YES[yes])
+    return frames
+
+
+@pytest.mark.parametrize("yes", NO_OF_YES)
+def test_labels_are_two_words_of_any_language(tmp_path: Path, yes: str) -> None:
+    table = write_frames(tmp_path, frames_in_words(yes))
+    with refused("data.private.flu", rule="data.true=WORD names another"):
+        table.load()
+    dataset = replace(table, true=yes.capitalize()).load()
+    frames = people_frames()
+    assert np.array_equal(dataset.private.labels[:, 0], frames["private"]["flu"] == 1)
+    assert np.array_equal(dataset.test.labels[:, 0], frames["test"]["flu"] == 1)
+    assert f"data.labels=flu: {yes.casefold()} is 1, {NO_OF_YES[yes]} is 0" in dataset.notes
+
+
+def test_an_empty_label_is_not_the_word_for_no(tmp_path: Path) -> None:
+    frames = frames_in_words("ja")
+    frames["test"].loc[0, "flu"] = None
+    with refused("data.test.flu", rule="empty cell is not: leave its row out"):
+        replace(write_frames(tmp_path, frames), true="ja").load()
+
+
+def test_labels_of_two_words_have_no_third_word(tmp_path: Path) -> None:
+    frames = frames_in_words("ja")
+    frames["test"].loc[0, "flu"] = "?"
+    table = write_frames(tmp_path, frames)
+    with refused("data.true", ANY, "other word"):
+        replace(table, true="ja").load()
+    with refused("data.true", "yep"):
+        replace(table, true="yep").load()
+
+
+@dataclass(frozen=True)
+class LabelCells:
+    """Cells for 1 and for 0, cells that are no label, and how the files write numbers."""
+
+    positive: list[str]
+    negative: list[str]
+    wrong: list[str]
+    decimal: str | None = None
+    thousands: str | None = None
+
+
+LABEL_CELLS = {
+    "point": LabelCells(
+        positive=["1", "01", "1e0", "1.0", "Yes"],
+        negative=["0", "00", "0e0", "FALSE"],
+        wrong=["1,0", "1.5", "2", "x"],
+    ),
+    "comma": LabelCells(
+        positive=["1", "1,000"],
+        negative=["0,0", "no"],
+        wrong=["1.000", "1,5", "10"],
+        decimal="comma",
+    ),
+    "thousands": LabelCells(
+        positive=["1", "1,0"],
+        negative=["0"],
+        wrong=["1.000", "1.0", ".0"],
+        decimal="comma",
+        thousands=".",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LABEL_CELLS)
+def test_cells_of_labels_are_numbers_as_the_file_spells_them(tmp_path: Path, case: str) -> None:
+    cells = LABEL_CELLS[case]
+    frames = people_frames()
+    frames["private"]["flu"] = ([*cells.positive, *cells.negative] * NUM_ROWS)[:NUM_ROWS]
+    table = write_frames(tmp_path, frames)
+    dataset = replace(table, decimal=cells.decimal, thousands=cells.thousands).load()
+    bits = [True] * len(cells.positive) + [False] * len(cells.negative)
+    assert dataset.private.labels[: len(bits), 0].tolist() == bits
+
+
+@pytest.mark.parametrize(
+    ("case", "cell"), [(case, cell) for case, cells in LABEL_CELLS.items() for cell in cells.wrong]
+)
+def test_other_cells_are_no_labels(tmp_path: Path, case: str, cell: str) -> None:
+    cells = LABEL_CELLS[case]
+    frames = people_frames()
+    frames["private"]["flu"] = (cells.positive * NUM_ROWS)[:NUM_ROWS]
+    frames["private"].loc[3, "flu"] = cell
+    table = write_frames(tmp_path, frames)
+    with refused("data.private.flu", rule="row 4 is the first"):
+        replace(table, decimal=cells.decimal, thousands=cells.thousands).load()
+
+
+DIAGNOSES: dict[str, list[str | None]] = {
+    "private": ["flu;cough", "flu", None, "rare; cough"],
+    "public": ["flu", " cough ; flu", None, "cough"],
+    "test": ["cough;", "flu", None, "flu"],
+}
+
+
+def frames_of_diagnoses(cells: Mapping[str, list[str | None]]) -> dict[str, Any]:
+    """Returns frames with a column that names all labels of a row, in place of those of labels."""
+    frames = {}
+    for split, frame in people_frames().items():
+        diagnoses = (cells[split] * NUM_ROWS)[:NUM_ROWS]
+        frames[split] = frame.drop(columns=["flu", "cough"]).assign(diagnoses=diagnoses)
+    return frames
+
+
+def write_diagnoses(folder: Path, cells: Mapping[str, list[str | None]] = DIAGNOSES) -> Table:
+    table = write_frames(folder, frames_of_diagnoses(cells))
+    return replace(table, labels=("diagnoses",), label_separator=";")
+
+
+@pytest.mark.parametrize(
+    "labels", [("diagnoses",), ("diagnoses", "cough", "flu"), ("cough", "flu")]
+)
+def test_one_column_names_all_labels(tmp_path: Path, labels: tuple[str, ...]) -> None:
+    dataset = replace(write_diagnoses(tmp_path), labels=labels).load()
+    assert dataset.label_names == ("cough", "flu")
+    assert dataset.private.labels[:4].tolist() == [
+        [True, True],
+        [False, True],
+        [False, False],
+        [True, False],
+    ]
+    assert dataset.test.labels[:2].tolist() == [[True, False], [False, True]]
+    assert dataset.public_labeled
+    line = "15 rows name a label that is none of cough, flu: it is left out"
+    assert any(line in note for note in dataset.notes)
+    line = "data.labels=diagnoses: the labels that the public file names: cough, flu"
+    assert (line in dataset.notes) == (labels == ("diagnoses",))
+
+
+def test_names_of_labels_are_never_those_of_private_rows(tmp_path: Path) -> None:
+    with refused("data.labels", "[diagnoses]", "the public file names none"):
+        write_diagnoses(tmp_path, {**DIAGNOSES, "public": [None]}).load()
+
+
+def test_a_public_file_needs_no_column_that_names_labels(tmp_path: Path) -> None:
+    frames = frames_of_diagnoses(DIAGNOSES)
+    frames["public"] = frames["public"].drop(columns="diagnoses")
+    table = replace(write_frames(tmp_path, frames), label_separator=";")
+    dataset = replace(table, labels=("diagnoses", "flu")).load()
+    assert dataset.label_names == ("flu",)
+    assert not dataset.public_labeled
+    with refused("data.labels", "[flu,cold]"):
+        replace(table, labels=("flu", "cold")).load()
+    with refused("data.labels", "age"):
+        replace(table, labels=("diagnoses", "age")).load()
+
+
+def test_labels_without_positives_or_negatives_are_warned_of(tmp_path: Path) -> None:
+    frames = people_frames()
+    frames["private"]["flu"] = 0
+    frames["test"]["cough"] = 1
+    assert list(uneven_records_warnings(write_frames(tmp_path, frames).load())) == [
+        "data.labels: no private record has flu: there is no positive to learn it from",
+        "data.labels: every test record has cough: there is nothing else to measure it by",
+    ]
+
+
+def test_a_person_with_many_of_all_records_is_warned_of(tmp_path: Path) -> None:
+    frames = people_frames()
+    frames["private"]["person"] = [0] * 15 + NUMBERS[15:]
+    assert list(uneven_records_warnings(write_frames(tmp_path, frames).load())) == [
+        "data.group: one has 15 of 60 private records; all are with one teacher, which has one vote like the others"
+    ]
+
+
+def test_even_records_are_not_warned_of(tmp_path: Path) -> None:
+    assert list(uneven_records_warnings(write_frames(tmp_path, people_frames()).load())) == []

@@ -1,0 +1,202 @@
+"""Numbers as files write them: decimal commas, marks between thousands, words for missing cells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.data import Table, TableSchema
+from pate.data.table.cells import as_numbers, as_texts
+from pate.data.table.spelling import Spelling
+from pate.data.table.table_file import TableFile
+from tests.refusals import Refusal, refused
+from tests.unit.data.table.frames import NUM_ROWS, people_frames, write_frames
+
+pa = pytest.importorskip("pyarrow")
+
+
+def with_weights(folder: Path, cells: list[str]) -> Table:
+    """Writes files whose column `weight` repeats some cells."""
+    frames = people_frames()
+    for frame in frames.values():
+        frame["weight"] = (cells * NUM_ROWS)[:NUM_ROWS]
+    return write_frames(folder, frames)
+
+
+@pytest.mark.parametrize(
+    ("cells", "decimal", "thousands", "numbers"),
+    [
+        (["950,5", "1.234,5"], "comma", ".", [950.5, 1234.5]),
+        (["950", "1.234", "2.500"], None, ".", [950, 1234, 2500]),
+        (["950", "1,234.5", "1,234"], None, ",", [950, 1234.5, 1234]),
+        (["950", "1\u202f234"], None, " ", [950, 1234]),
+        (["950", "1\u2019234.5"], None, "'", [950, 1234.5]),
+        (["2,5", "3.5"], "comma", None, [2.5, 3.5]),
+    ],
+)
+def test_numbers_are_read_as_settings_name_their_marks(
+    tmp_path: Path,
+    cells: list[str],
+    decimal: str | None,
+    thousands: str | None,
+    numbers: list[float],
+) -> None:
+    table = replace(with_weights(tmp_path, cells), decimal=decimal, thousands=thousands)
+    dataset = table.load()
+    assert isinstance(dataset.preprocessing, TableSchema)
+    frame = dataset.preprocessing.frame(dataset.private.inputs[: len(cells)])
+    assert frame["weight"].round(3).tolist() == numbers
+
+
+@pytest.mark.parametrize(
+    ("cells", "decimal", "rule"),
+    [
+        (["950", "1.234"], "comma", "'data.thousands=\".\"' reads it as 1234"),
+        (["950,5", "1.234,5"], "comma", "1.234,5: 'data.thousands=\".\"'"),
+        (["1,234"], None, "'data.thousands=\",\"' reads it as 1234"),
+        (["1,234.5"], None, "'data.thousands=\",\"' reads it as 1234.5"),
+        (["1,5", "1,234"], None, "there is 1,5"),
+    ],
+)
+def test_numbers_in_another_spelling_are_refused_with_the_setting(
+    tmp_path: Path, cells: list[str], decimal: str | None, rule: str
+) -> None:
+    with refused("data.public.weight", rule=rule):
+        replace(with_weights(tmp_path, cells), decimal=decimal).load()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "refusal"),
+    [
+        ("thousands", ";", refused("data.thousands", ";")),
+        ("missing", "?", refused("data.missing", "?")),
+        ("label_separator", "", refused("data.label_separator", "")),
+        ("private", "", refused("data.private", "")),
+    ],
+)
+def test_impossible_settings_are_refused(
+    tmp_path: Path, setting: str, value: str, refusal: Refusal
+) -> None:
+    with refusal:
+        replace(write_frames(tmp_path, people_frames()), **{setting: value}).load()
+
+
+def test_the_decimal_mark_does_not_stand_between_thousands(tmp_path: Path) -> None:
+    table = write_frames(tmp_path, people_frames())
+    with refused("data.thousands", ","):
+        replace(table, thousands=",", decimal="comma").load()
+
+
+def test_a_word_for_yes_needs_labels_with_columns(tmp_path: Path) -> None:
+    table = write_frames(tmp_path, people_frames())
+    with refused("data.true", "ja", "nothing beside"):
+        replace(table, true="ja", label_separator=";")
+
+
+@pytest.mark.parametrize("word", ["?", "-", ".", "missing", "inf", "<60", "70*"])
+def test_one_odd_cell_among_numbers_is_remarked_on(tmp_path: Path, word: str) -> None:
+    frames = people_frames(400)
+    for frame in frames.values():
+        frame["age"] = [word, *frame["age"].astype(str)[1:]]
+    table = write_frames(tmp_path, frames)
+    (line,) = (note for note in table.load().notes if note.startswith("age"))
+    assert line.startswith(
+        f"age: 399 of 400 cells are numbers, 1 is not ({word}), so all are words; 'data.missing=["
+    )
+    mended = replace(table, missing=(word,)).load()
+    assert isinstance(mended.preprocessing, TableSchema)
+    assert mended.preprocessing.feature_names[:2] == ("age", "age=missing")
+    assert mended.notes == ()
+
+
+def test_signs_beside_numbers_and_words_among_dates_are_remarked_on(tmp_path: Path) -> None:
+    frames = people_frames()
+    for frame in frames.values():
+        frame["share"] = [f"{age}%" for age in frame["age"]]
+        frame["day"] = ["2025-01-31"] * 59 + ["unknown"]
+    share, day = write_frames(tmp_path, frames).load().notes
+    assert share.startswith("share: 60 of 60 cells are numbers with something beside them (2")
+    assert day.startswith("day: 59 of 60 cells are dates, 1 is not (unknown)")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_word_for_a_missing_number_is_one_in_any_file(tmp_path: Path, ending: str) -> None:
+    frames = people_frames()
+    for frame in frames.values():
+        frame["age"] = [-9.0, *frame["age"][1:]]
+    table = write_frames(tmp_path, frames, dict.fromkeys(frames, ending))
+    dataset = replace(table, missing=("-9",)).load()
+    assert dataset.private.inputs[:, 1].tolist() == [1.0] + [0.0] * 59
+
+
+@pytest.fixture
+def german(tmp_path: Path) -> Table:
+    """Files with decimal commas, points between thousands, and question marks for missing cells."""
+    table = with_weights(tmp_path, ["1.234,5", "?"])
+    return replace(table, decimal="comma", thousands=".", missing=("?",))
+
+
+def test_a_schema_carries_how_cells_are_spelled(tmp_path: Path, german: Table) -> None:
+    german.public_schema().write(tmp_path / "schema.yaml")
+    bare = replace(
+        german, decimal=None, thousands=None, missing=(), schema=str(tmp_path / "schema.yaml")
+    )
+    inputs = german.load().private.inputs
+    assert np.array_equal(bare.load().private.inputs, inputs)
+    assert np.array_equal(bare.private_records().records.inputs, inputs)
+
+
+def test_a_published_schema_reads_words_as_the_public_file_spells_them(german: Table) -> None:
+    schema = TableSchema.read(german.public_schema().plain(), name="x")
+    of_word = schema.inputs({"age": [25], "ward": ["a"], "weight": ["1.234,5"]})
+    of_number = schema.inputs({"age": [25], "ward": ["a"], "weight": [1234.5]})
+    assert np.array_equal(of_word, of_number)
+
+
+def test_a_setting_of_a_file_comes_before_the_public_spelling(
+    tmp_path: Path, german: Table
+) -> None:
+    file = TableFile(tmp_path / "private.csv", "data", decimal="point")
+    spelling = file.spelling(german.public_schema().spelling)
+    assert spelling == Spelling(decimal="point", thousands=None, missing=("?",))
+
+
+def test_no_setting_makes_private_records_new_ones(tmp_path: Path) -> None:
+    """A budget over several runs knows them again, so none gets an epsilon of its own."""
+    table = with_weights(tmp_path, ["1,5", "?"])
+    readers = [
+        replace(table, category=("weight",)),
+        replace(table, decimal="comma"),
+        replace(table, decimal="comma", missing=("?",)),
+    ]
+    assert len({reader.load().private_digest() for reader in readers}) == 1
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_durations_are_seconds(unit: str) -> None:
+    durations = pa.array([90, None, 3600], pa.duration("s")).cast(pa.duration(unit))
+    np.testing.assert_array_equal(as_numbers(durations), [90.0, np.nan, 3600.0])
+
+
+def test_numbers_without_end_are_no_huge_codes() -> None:
+    assert as_texts(pa.array([1.0, float("inf"), 2.0])).to_pylist()[1] == "inf"
+    assert as_texts(pa.array([1e19])).to_pylist() != as_texts(pa.array([2e19])).to_pylist()
+
+
+def test_words_keep_their_spelling() -> None:
+    """In the digest of a budget and in published ids 1.0 and 1 are two names."""
+    assert as_texts(pa.array(["3.0", "true"])).to_pylist() == ["3.0", "true"]
+
+
+def test_texts_of_every_type_are_read_with_older_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("is_string_view", "is_binary_view"):  # neither is in pyarrow 15
+        monkeypatch.delattr(pa.types, name, raising=False)
+    types = [pa.string(), pa.large_string()]
+    types += [pa.string_view()] if hasattr(pa, "string_view") else []
+    for text in types:
+        assert as_texts(pa.array(["flu", None], text)).to_pylist() == ["flu", None]
+    assert as_texts(pa.nulls(2)).to_pylist() == [None, None]
+    assert as_texts(pa.array(["flu", None]).dictionary_encode()).to_pylist() == ["flu", None]
