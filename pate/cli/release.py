@@ -18,7 +18,7 @@ from pate.aggregators import Aggregator
 from pate.cli import run
 from pate.cli.app import command_of
 from pate.config.build import part_maker
-from pate.config.published import release_settings, told_settings
+from pate.config.published import own_settings, release_settings
 from pate.errors import MissingPackage
 from pate.files.archives import holds_member
 from pate.package_commands import package_commands
@@ -102,7 +102,7 @@ def plan_of(config: DictConfig, *, without: Collection[str] = ()) -> tuple[Relea
     heading = run.run_heading(
         settings, hydra.overrides.task, hydra.runtime.choices, beside_release=beside_release
     )
-    told = told_settings(config, settings)
+    told = own_settings(config, settings)
 
     def config_yaml(aggregator: Aggregator, cohort: Cohort, shape: VoteShape) -> str:
         return release_settings(

@@ -23,7 +23,7 @@ from pate.cli import run
 from pate.cli.app import command_of
 from pate.config.build import part_maker
 from pate.config.command_line import given_settings
-from pate.config.published import public_settings, told_settings
+from pate.config.published import own_settings, public_settings
 from pate.extras import require_extra
 from pate.files.disk import make_folder, read_json, read_text, write_text
 from pate.files.spreadsheet import row_writer
@@ -78,7 +78,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         num_teachers=config.teacher.num_teachers,
         accountant=lambda: make("accountant"),
         settings=settings,
-        public_settings=partial(public_settings, told_settings(config, settings)),
+        public_settings=partial(public_settings, own_settings(config, settings)),
         tensorboard=logger == "tensorboard",
         heading=heading,
         epsilon_on_votes=_epsilon_on_votes() if train_settings.data_dependent else None,

@@ -1,4 +1,8 @@
-"""The application of a command: `hydra.main` as it is, with options between settings and a help page of ours."""
+"""The application of a command: `hydra.main`, with two differences.
+
+Hydra wants its options in front of all settings; here they may stand anywhere. And `--help` prints a page of ours,
+which explains the settings of the chosen parts.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,9 @@ from pate.config.sources import register_configs
 from pate.validation import require
 
 _VERSION_BASE = "1.3"
-_FULL_ERROR = "HYDRA_FULL_ERROR"  # has Hydra raise what it would print otherwise
+_FULL_ERROR = (
+    "HYDRA_FULL_ERROR"  # an environment variable: Hydra raises errors that it would print otherwise
+)
 _INFO = ["all", "config", "defaults", "defaults-tree", "plugins", "searchpath"]
 
 
@@ -54,7 +60,7 @@ OPTIONS = (
     *("--cfg", "-c", "--package", "-p", "--info", "-i"),
     *("--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd"),
 )
-"""Hydra's options that a command takes; it reads no pickled configuration."""
+"""Hydra's options that a command takes; the one for a pickled configuration is not among them."""
 
 
 def run_application(
@@ -65,14 +71,14 @@ def run_application(
     chosen: Sequence[str] = (),
     allowed: Sequence[str] = (),
 ) -> None:
-    """Runs `hydra.main` with the words of a command line; what goes wrong is raised.
+    """Runs `hydra.main` with the words of a command line, and raises the errors that Hydra would print.
 
     Args:
         task: called with each composed configuration.
-        command: names the file that is composed.
+        command: the name of the file that is composed.
         words: of the command line, options and settings in any order.
-        chosen: settings beside them, which they left open.
-        allowed: modules of one's own whose classes may be loaded.
+        chosen: further settings, which the words left open.
+        allowed: the user's modules whose classes may be loaded.
     """
     options = options_parser().parse_intermixed_args(words)
     folders = []
@@ -88,7 +94,7 @@ def run_application(
     typed = sys.argv
 
     def job(config: DictConfig) -> Any:
-        """Runs the task with the program's arguments as they were typed: a charge in a ledger names them."""
+        """Runs the task with the program's arguments as the user typed them: a charge in a ledger names them."""
         sys.argv = typed
         return task(config)
 
@@ -99,11 +105,11 @@ def run_application(
     with _arguments([*_words_of(options), *given]):
         try:
             application(job)()
-        except SystemExit as ended:  # of Hydra's own pages
-            if ended.code:
+        except SystemExit as end:  # Hydra's own pages end with code 0
+            if end.code:
                 raise
         finally:
-            HydraConfig.instance().cfg = None  # of the last job
+            HydraConfig.instance().cfg = None  # which the last job has set
 
 
 def _words_of(options: Namespace) -> list[str]:
@@ -121,7 +127,7 @@ def _words_of(options: Namespace) -> list[str]:
 
 @contextmanager
 def _arguments(words: Sequence[str]) -> Iterator[None]:
-    """Has the program's arguments be these in the block, and Hydra raise what goes wrong."""
+    """Sets the program's arguments to some words within the block, and makes Hydra raise its errors."""
     arguments = sys.argv
     full_error = os.environ.get(_FULL_ERROR)
     sys.argv = [arguments[0], *words]

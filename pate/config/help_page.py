@@ -1,7 +1,7 @@
 """Help pages: the settings of the chosen parts with their comments, and lines as wide as the terminal.
 
-The texts lie in `conf/hydra/help/`. What a part's setting means is what its class says of the field: in the section
-`Attributes:` of its docstring, or in the comment behind the field or above it.
+The texts lie in `conf/hydra/help/`. The meaning of a part's setting is taken from its class: from the section
+`Attributes:` of the docstring, or from the comment behind the field or above it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ATTRIBUTE = re.compile(r"^ {4}(?P<names>\w+(?:, \w+)*): (?P<text>.*(?:\n {6,}.*
 _BEHIND = re.compile(r"  # (?!noqa|type:)(?P<text>.*)$")
 _WORD = re.compile(r"(?:'[^']*'|\S)+")  # of a command line
 _DEEPEST = 6  # columns before a remark below an example
-# Of settings that no class explains, or that each explains in the same words.
+# settings that no class explains, or that all explain in the same words
 _SET_BESIDE = {
     "adjacency": "replace_one or add_remove, as the setting of that name",
     "cache": "the folder where features are kept for later runs; null for pate_cache beside the runs' folders",
@@ -40,12 +40,12 @@ _SET_BESIDE = {
 
 
 def page_width() -> int:
-    """Measures the terminal, or takes the variable COLUMNS: 80 columns in a pipe or a file without it, 110 at most."""
+    """Returns the width of the terminal, or the variable COLUMNS; 80 in a pipe or file without it, 110 at most."""
     return max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size((_IN_A_PIPE, 24)).columns))
 
 
 def settings_of_parts(config: DictConfig) -> str:
-    """Lists the settings of the chosen parts of a configuration, `GROUP.NAME` and what it means, a part a paragraph."""
+    """Returns the settings of the chosen parts of a configuration with their meaning, a paragraph for each part."""
     paragraphs = []
     for group in GROUPS_OF_CLASSES:
         node = config.get(group)
@@ -60,36 +60,37 @@ def settings_of_parts(config: DictConfig) -> str:
         lines = [f"  {group}: {target.rpartition('.')[2]}"]
         for name in names:
             text = texts.get(name) or _SET_BESIDE.get(name, "")
-            text = (
-                re.sub(r"\bNone\b", "null", text).replace("True", "true").replace("False", "false")
-            )
+            text = re.sub(r"\bNone\b", "null", text)  # as YAML spells these values
+            text = text.replace("True", "true").replace("False", "false")
             lines.append(f"    {f'{group}.{name}':<{width}}{text}".rstrip())
         paragraphs.append("\n".join(lines))
     return "\n\n".join(paragraphs)
 
 
 def comments_of(cls: type | None) -> dict[str, str]:
-    """Reads what a class and its bases say of their fields, by the fields' names.
+    """Returns the comments of a class and its bases on their fields, by the fields' names.
 
-    A class whose docstring names another of its module, as in "of `ConfidentGNMax`", has its words for what it does not
-    explain itself.
+    A class whose docstring names another class of its module, as in "of `ConfidentGNMax`", takes that class's comments
+    for the fields that it does not explain itself.
     """
     texts: dict[str, str] = {}
     bases = [
         base for base in reversed(cls.__mro__ if cls is not None else ()) if base is not object
     ]
-    named = [
+    mentioned = [
         getattr(sys.modules[base.__module__], name, None)
         for base in bases
         for name in re.findall(r"`(\w+)`", vars(base).get("__doc__") or "")
     ]
-    others = [
-        other for other in named if inspect.isclass(other) and dataclasses.is_dataclass(other)
+    related = [
+        cls
+        for cls in mentioned
+        if inspect.isclass(cls) and dataclasses.is_dataclass(cls) and cls not in bases
     ]
-    for base in (*(other for other in others if other not in bases), *bases):
+    for base in (*related, *bases):
         try:
             source = inspect.getsource(base)
-        except (OSError, TypeError):  # of a built-in, or without a file
+        except (OSError, TypeError):  # a built-in class, or one without a file
             continue
         texts |= dict(_comments_at_fields(source))
         for match in _ATTRIBUTE.finditer(
@@ -101,13 +102,13 @@ def comments_of(cls: type | None) -> dict[str, str]:
 
 
 def _attributes(docstring: str | None) -> str:
-    """Takes the section `Attributes:` out of a docstring."""
-    _, heading, rest = (docstring or "").partition("\nAttributes:\n")
-    return re.split(r"\n(?=\S)", rest, maxsplit=1)[0] if heading else ""
+    """Returns the section `Attributes:` of a docstring; empty without one."""
+    _, heading, text = (docstring or "").partition("\nAttributes:\n")
+    return re.split(r"\n(?=\S)", text, maxsplit=1)[0] if heading else ""
 
 
 def _comments_at_fields(source: str) -> Iterator[tuple[str, str]]:
-    """Finds the comments behind the fields of a class, or in the lines above them."""
+    """Yields the comment of each field of a class: the one behind it, or else the lines above."""
     lines = inspect.cleandoc(source).splitlines()
     try:
         tree = ast.parse("\n".join(lines)).body[0]
@@ -116,81 +117,77 @@ def _comments_at_fields(source: str) -> Iterator[tuple[str, str]]:
     for node in tree.body if isinstance(tree, ast.ClassDef) else ():
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
-        above = []
+        comment_above: list[str] = []
         for line in reversed(lines[: node.lineno - 1]):
             if not line.lstrip().startswith("#"):
                 break
-            above.append(line.strip().lstrip("# "))
-        behind = _BEHIND.search(lines[node.end_lineno - 1 if node.end_lineno else node.lineno - 1])
-        text = behind["text"] if behind else " ".join(reversed(above))
+            comment_above.insert(0, line.strip().lstrip("# "))
+        comment_behind = _BEHIND.search(lines[(node.end_lineno or node.lineno) - 1])
+        text = comment_behind["text"] if comment_behind else " ".join(comment_above)
         if text:
             yield node.target.id, text
 
 
 def folded(text: str, width: int) -> str:
-    """Folds a help page to a width: paragraphs and entries (a name, blanks, a text) are joined and wrapped again.
+    """Returns a help page with lines of at most a width.
 
-    Examples keep their lines, as people copy them; one that is too long goes on behind a backslash. Everything from the
-    line `Current configuration` on is YAML and stays as it is.
+    Paragraphs and entries (a name, blanks, a text) are joined and wrapped again. Examples keep their lines, as people
+    copy them; one that is too long goes on behind a backslash. Everything from the line `Current configuration` on is
+    YAML and stays as it is.
     """
     page, configuration, yaml = text.partition(CONFIGURATION)
     lines = page.split("\n")
     folds: list[str] = []
-    place = 0
-    examples = False
-    while place < len(lines):
-        line = lines[place]
-        place += 1
+    index = 0
+    in_examples = False
+    while index < len(lines):
+        line = lines[index]
         if not line.strip():
             folds.append("")
-            examples = False
+            in_examples = False
+            index += 1
             continue
-        examples = examples or line.strip() == "Examples"
-        if examples:
+        in_examples = in_examples or line.strip() == "Examples"
+        if in_examples:
             folds += _folded_example(line, width)
+            index += 1
             continue
-        match = _ENTRY.fullmatch(line)
-        indent = len(line) - len(line.lstrip())
-        column = match.start("text") if match else indent
-        words = [match["text"] if match else line.strip()]
-        # a name that is alone in its line has its text in the next ones
-        alone = (
-            not match
-            and place < len(lines)
-            and " " not in line.strip()
-            and _indent(lines[place]) > indent
-        )
-        while (
-            not alone
-            and place < len(lines)
-            and lines[place].strip()
-            and _indent(lines[place]) == column
-        ):
-            if _ENTRY.fullmatch(lines[place]) or (match is None and _starts_block(lines, place)):
-                break
-            words.append(lines[place].strip())
-            place += 1
-        folds += _folded_entry(match, indent, " ".join(words), width)
+        num_lines = _paragraph_length(lines[index:])
+        folds += _folded_paragraph(lines[index : index + num_lines], width)
+        index += num_lines
     settings, gap, footer = yaml.rpartition("\n\n")
     end = "\n".join(wrap(footer, width, break_long_words=False, break_on_hyphens=False))
     return "\n".join(folds) + configuration + settings + gap + end
+
+
+def _paragraph_length(lines: list[str]) -> int:
+    """Returns how many of some lines belong to the paragraph or entry that the first one begins."""
+    entry = _ENTRY.fullmatch(lines[0])
+    column = entry.start("text") if entry else _indent(lines[0])
+    is_name = entry is None and " " not in lines[0].strip()
+    if is_name and len(lines) > 1 and _indent(lines[1]) > column:
+        return 1  # a name that is alone in its line, with its text in the next ones
+    count = 1
+    while count < len(lines) and lines[count].strip() and _indent(lines[count]) == column:
+        begins_entry = _ENTRY.fullmatch(lines[count]) is not None
+        begins_block = entry is None and _begins_block(lines[count:])
+        if begins_entry or begins_block:
+            break
+        count += 1
+    return count
 
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _starts_block(lines: list[str], place: int) -> bool:
-    """Checks whether a line is a name or a heading above lines that are indented further."""
-    return (
-        place + 1 < len(lines)
-        and bool(lines[place + 1].strip())
-        and _indent(lines[place + 1]) > _indent(lines[place])
-    )
+def _begins_block(lines: list[str]) -> bool:
+    """Tells whether the first of some lines is a name or a heading above a line that is indented further."""
+    return len(lines) > 1 and bool(lines[1].strip()) and _indent(lines[1]) > _indent(lines[0])
 
 
 def _folded_example(line: str, width: int) -> list[str]:
-    """Folds a line of the examples: a command goes on behind a backslash, and what is said of it comes below."""
+    """Returns a line of the examples, folded: a command goes on behind a backslash, and its remark comes below."""
     if len(line) <= width:
         return [line]
     text = line.strip()
@@ -217,9 +214,13 @@ def _folded_example(line: str, width: int) -> list[str]:
     return folds
 
 
-def _folded_entry(match: re.Match[str] | None, indent: int, text: str, width: int) -> list[str]:
-    """Wraps a paragraph, or an entry with its name before it."""
-    if match is None:
+def _folded_paragraph(lines: list[str], width: int) -> list[str]:
+    """Returns the lines of a paragraph, or of an entry with its name in front, joined and wrapped again."""
+    entry = _ENTRY.fullmatch(lines[0])
+    indent = _indent(lines[0])
+    words = [entry["text"] if entry else lines[0].strip(), *(line.strip() for line in lines[1:])]
+    text = " ".join(words)
+    if entry is None:
         return wrap(
             text,
             width,
@@ -227,7 +228,7 @@ def _folded_entry(match: re.Match[str] | None, indent: int, text: str, width: in
             subsequent_indent=" " * indent,
             break_on_hyphens=False,
         )
-    head = f"{match['indent']}{match['name']}{match['gap']}"
+    head = f"{entry['indent']}{entry['name']}{entry['gap']}"
     hanging = " " * len(head)
     if len(head) > width // 2:  # no room beside the name
         hanging = " " * (indent + 4)

@@ -1,4 +1,4 @@
-"""Words of the papers in place of settings: what they are called here."""
+"""Words of the papers, such as `sigma_1`, and the settings that they mean here."""
 
 import re
 from collections.abc import Mapping
@@ -29,11 +29,13 @@ def settings_by_word() -> Mapping[str, Mapping[str, str | None]]:
 
 
 def hint(word: str, known: tuple[str, ...], *, part: str = "aggregator") -> str:
-    """Returns what a paper's word is called here, as the end of a refusal; empty for a word of no paper.
+    """Returns the settings that a paper's word means here, as the end of a refusal; empty for a word of no paper.
 
-    The settings that there are at this place, `known`, come first: a word means another one for another aggregator.
-    `part` is the part of the configuration that the word was written in, "" for none. Within a part that is no
-    aggregator, such as `student`, the word of a paper about aggregators is told only where it names one of the part's.
+    Args:
+        word: an unknown key.
+        known: the settings at this place. They come first, as a word has several meanings for several aggregators.
+        part: the part of the configuration in which the word stands, "" for none. Within a part that is no aggregator,
+            such as `student`, only settings of that part are named.
 
     >>> hint("sigma_1", ("selection_scale", "test_std"))
     "; the papers' sigma_1 is aggregator.selection_scale (docs/papers-words.md)"

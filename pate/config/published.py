@@ -1,4 +1,4 @@
-"""`release/config.yaml`: an allow-list of settings, so that nothing of the owner's leaves because nobody forbade it.
+"""The settings in `release/config.yaml`, by an allow-list: nothing of the owner's leaves because nobody forbade it.
 
 Published are the settings that are marked so in `pate.settings`, and of the data what our classes declare public. Of
 aggregator, accountant, teacher and student it is the class, its last name alone if it is not ours, and what
@@ -30,21 +30,28 @@ _ORDER = (*_TERMS, "aggregator", *_PARTS, "data")
 # of classes that are published by their whole name; of any other the last name is
 _PUBLIC_PREFIXES = (*TRUSTED_PREFIXES, "pate_federated.")
 _NAMED = ("name", "labels", "_target_")  # of the data, in the bundle whatever their class declares
-_TOLD = (*_TERMS, "aggregator", *_PARTS, "holder", "holders", "name")
+_CHECKED = (*_TERMS, "aggregator", *_PARTS, "holder", "holders", "name")
 _REFERENCE = re.compile(r"\$\{(?P<dots>\.*)(?P<name>[\w.\[\]-]+)\}")
-_NOTHING = object()
+_NOTHING = object()  # stands for no value
 
 
 def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **changed: Any) -> str:
-    """The settings of a run that may be published, some of them changed, as YAML with the noise that was used."""
+    """Returns the settings of a run that may be published, as YAML, with the noise that the aggregator used.
+
+    Args:
+        settings: of the run.
+        aggregator: with its noise solved for.
+        **changed: settings that the run changed, such as the number of queries.
+    """
     public = _terms({**settings, **changed}, aggregator) | _parts(settings, _PARTS)
-    if "num_teachers" in (teacher := settings.get("teacher", {})):
+    teacher = settings.get("teacher", {})
+    if "num_teachers" in teacher:
         public["teacher"]["num_teachers"] = teacher["num_teachers"]
     return _text(public)
 
 
 def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
-    """What a holder may publish of how its votes were made: teachers, features and data, as YAML by group."""
+    """Returns the settings of a holder's teachers, features and data that may be published, as YAML by group."""
     return {
         part: _text(content) for part, content in _parts(settings, ("features", "teacher")).items()
     }
@@ -58,56 +65,66 @@ def release_settings(
     num_queries: int,
     num_teachers: int,
 ) -> str:
-    """`public_settings` of a release of holders' votes, with `holder_settings` of them all; without a student."""
+    """Returns `public_settings` of a release of holders' votes, without a student.
+
+    Args:
+        settings: of the release.
+        aggregator: with its noise solved for.
+        holders: `holder_settings` that are the same for all holders, by group.
+        num_queries: of the release.
+        num_teachers: of all holders together.
+    """
     public = _terms({"max_epsilon": None, **settings, "num_queries": num_queries}, aggregator)
     public["accountant"] = _component(settings["accountant"])
     # once more through the allow-list, as it goes into a file that is published
     for part, text in holders.items():
         node = read_yaml(text, f"settings.{part}", "YAML as pate-vote writes it")
-        if (
-            part not in ("features", "teacher", "data")
-            or not isinstance(node, dict)
-            or "_target_" not in node
-        ):
+        is_part = part in ("features", "teacher", "data")
+        if not is_part or not isinstance(node, dict) or "_target_" not in node:
             continue
-        content = {} if part == "data" else {"_target_": str(node["_target_"]).rpartition(".")[2]}
-        if is_within(str(node["_target_"]), _PUBLIC_PREFIXES):
+        target = str(node["_target_"])
+        content = {} if part == "data" else {"_target_": target.rpartition(".")[2]}
+        if is_within(target, _PUBLIC_PREFIXES):
             content = _component(node, of_data=part == "data")
-        public |= {part: content} if content else {}
+        if content:
+            public[part] = content
     if "teacher" in public:
         public["teacher"]["num_teachers"] = num_teachers
     return _text(public)
 
 
 def with_student(text: str, student: Mapping[str, Any]) -> str:
-    """The settings of a release, as `release_settings` gives them, with those of the student that was trained on it."""
+    """Returns the settings of `release_settings` with those of the student that was trained on the release."""
     public = read_yaml(text, "config.yaml", "YAML as pate-release writes it")
     if not isinstance(public, dict):
         raise InvalidValue("config.yaml", rule="settings as pate-release writes them")
     return _text(public | {"student": _component(student)})
 
 
-def told_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a run that its configuration itself says.
+def own_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a run whose values stand in the configuration itself.
 
-    A value that a resolver reads elsewhere, `${oc.env:NAME}` above all, is nobody's to publish: a file of settings that
-    somebody else wrote would carry it out of the house. Fields of the data that come so, such as its folder, are left
-    out. Raises `InvalidValue` for such a value in the release's terms, in a part of the run, or in a name.
+    A value that a resolver reads elsewhere, `${oc.env:NAME}` above all, must not be published: a file of settings that
+    somebody else wrote would carry it out of the house. Fields of the data with such a value, as its folder may have,
+    are left out.
+
+    Raises:
+        InvalidValue: such a value in the release's terms, in a part of the run, or in a name.
     """
-    told = dict(settings)
+    own = dict(settings)
     for path in _read_elsewhere(config):
         group = str(path[0])
         key = str(path[1]) if len(path) > 1 else ""
-        if (group in _TOLD and key != "cache") or (group == "data" and key in ("", *_NAMED)):
+        if (group in _CHECKED and key != "cache") or (group == "data" and key in ("", *_NAMED)):
             rule = "the value itself, as it may be published, and not ${oc.env:…} or another that is read elsewhere"
             raise InvalidValue(".".join(map(str, path)), rule=rule)
-        if group == "data" and group in told:
-            told["data"] = {name: value for name, value in told["data"].items() if name != key}
-    return told
+        if group == "data" and group in own:
+            own["data"] = {name: value for name, value in own["data"].items() if name != key}
+    return own
 
 
 def _read_elsewhere(config: DictConfig) -> list[tuple[Any, ...]]:
-    """Returns the paths of values that the configuration itself does not say, such as those of the environment.
+    """Returns the paths of values that do not stand in the configuration itself, such as those of the environment.
 
     Any resolver counts as one that reads elsewhere, whatever its name: `oc.select` reads what reads the environment.
     """
@@ -127,16 +144,16 @@ def _texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
             yield from _texts(item, (*path, index))
 
 
-def _is_pure(plain: Any, path: tuple[Any, ...], text: str, seen: frozenset[Any]) -> bool:
-    """Returns whether a text reads nothing but the configuration: references alone, to what is pure as well.
+def _is_pure(plain: Any, path: tuple[Any, ...], text: str, visited: frozenset[Any]) -> bool:
+    """Tells whether a text reads nothing but the configuration: it has references alone, to pure values.
 
     Args:
         plain: the configuration as plain values, interpolations unresolved.
-        path: where the text stands.
-        text: as it stands there.
-        seen: paths that led here.
+        path: of the text.
+        text: with its interpolations.
+        visited: paths of the texts that refer to this one.
     """
-    if path in seen:
+    if path in visited:
         return False
     if _REFERENCE.sub("", text).count("${"):  # a resolver, or a reference whose name is one
         return False
@@ -148,13 +165,13 @@ def _is_pure(plain: Any, path: tuple[Any, ...], text: str, seen: frozenset[Any])
         if value is _NOTHING:
             return False
         for inner, inner_text in _texts(value, target):
-            if not _is_pure(plain, inner, inner_text, seen | {path}):
+            if not _is_pure(plain, inner, inner_text, visited | {path}):
                 return False
     return True
 
 
 def _at(plain: Any, path: tuple[Any, ...]) -> Any:
-    """Returns what stands at a path of plain values; `_NOTHING` where nothing does."""
+    """Returns the value at a path of plain values; `_NOTHING` where there is none."""
     value = plain
     for key in path:
         if isinstance(value, dict) and key in value:
@@ -167,22 +184,24 @@ def _at(plain: Any, path: tuple[Any, ...]) -> Any:
 
 
 def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any]:
-    """The terms of the release, and the aggregator with the noise that was used."""
-    used = {
+    """Returns the terms of the release, and the aggregator with the noise that it used."""
+    values = {
         name: value
         for name, value in vars(aggregator).items()
         if is_scalar(value) or isinstance(value, str)
     }
-    public = _component({**settings["aggregator"], **used})
-    if isinstance(table := getattr(aggregator, "table", None), CertifiedTable):
+    public = _component({**settings["aggregator"], **values})
+    table = getattr(aggregator, "table", None)
+    if isinstance(table, CertifiedTable):
         public["table_sha256"] = table.digest
-    if isinstance(recipe := getattr(aggregator, "recipe", None), Recipe) and recipe.changes():
+    recipe = getattr(aggregator, "recipe", None)
+    if isinstance(recipe, Recipe) and recipe.changes():
         public["recipe"] = recipe.changes()
     return {name: settings[name] for name in _TERMS if name in settings} | {"aggregator": public}
 
 
 def _parts(settings: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """What may be published of some parts, and of the data."""
+    """Returns what may be published of some parts, and of the data."""
     parts = {
         part: _component(settings[part], of_data=part == "data")
         for part in (*names, "data")
@@ -192,47 +211,50 @@ def _parts(settings: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any
 
 
 def _text(public: Mapping[str, Any]) -> str:
-    """As YAML, in one order; what has no place in it comes last."""
-    known = sorted(public, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
+    """Returns settings as YAML, in a fixed order; those without a place in it come last."""
+    ordered = [name for name in _ORDER if name in public]
+    ordered += [name for name in public if name not in _ORDER]
     content: str = yaml.safe_dump(
-        {name: public[name] for name in known}, sort_keys=False, allow_unicode=True
+        {name: public[name] for name in ordered}, sort_keys=False, allow_unicode=True
     )
     return content
 
 
 def _component(node: Mapping[str, Any], *, of_data: bool = False) -> dict[str, Any]:
-    """A part of a run, or an object within one: its class, and of its fields what may be published, and YAML can say.
+    """Returns what may be published of a part of a run, or of an object within one.
 
-    Of data these are the class if it is ours, and what is declared public in any.
+    That is the class, and those of its fields that may be published and that YAML can hold. Of data it is the class if
+    it is ours, and the fields that any class declares public.
     """
     target = str(node["_target_"])
-    ours = is_within(target, ("pate.",) if of_data else _PUBLIC_PREFIXES)
+    is_ours = is_within(target, ("pate.",) if of_data else _PUBLIC_PREFIXES)
     cls = find_class(target)
     fields = {} if cls is None else published_fields(cls, node, declared_only=of_data)
-    # such as an estimator: numbers, and estimators
-    if cls is not None and ours and not (of_data or is_dataclass(cls)):
-        known = {name for name in inspect.signature(cls).parameters if not is_seed(name)}
+    # a class that declares no fields, such as an estimator: its numbers, and the estimators within it
+    if cls is not None and is_ours and not (of_data or is_dataclass(cls)):
+        parameters = {name for name in inspect.signature(cls).parameters if not is_seed(name)}
         fields = {
             name: value
             for name, value in node.items()
-            if name in known and not isinstance(value, (str, list))
+            if name in parameters and not isinstance(value, (str, list))
         }
-
-    def said(value: Any) -> Any:
-        if isinstance(value, (list, tuple)):
-            return [said(item) for item in value]
-        if isinstance(value, Mapping) and "_target_" in value:
-            return _component(value)
-        if not (is_scalar(value) or isinstance(value, str)):
-            raise TypeError("nothing that is published")
-        return float(value) if isinstance(value, float) else value
-
-    found: dict[str, Any] = {}
-    if ours:
-        found["_target_"] = target
+    component: dict[str, Any] = {}
+    if is_ours:
+        component["_target_"] = target
     elif not of_data:
-        found["_target_"] = target.rpartition(".")[2]
+        component["_target_"] = target.rpartition(".")[2]
     for name, value in fields.items():
         with suppress(TypeError):
-            found[name] = said(value)
-    return found
+            component[name] = _public_value(value)
+    return component
+
+
+def _public_value(value: Any) -> Any:
+    """Returns a value of a public field as YAML can hold it; raises `TypeError` for a value that it cannot hold."""
+    if isinstance(value, (list, tuple)):
+        return [_public_value(item) for item in value]
+    if isinstance(value, Mapping) and "_target_" in value:
+        return _component(value)
+    if not (is_scalar(value) or isinstance(value, str)):
+        raise TypeError("nothing that is published")
+    return float(value) if isinstance(value, float) else value

@@ -1,4 +1,4 @@
-"""The YAML of settings: where it lies, in an installed package or beside it; its groups; and by what schema it is read.
+"""The files of settings: their folder, the groups and their members, and the schemas by which they are read.
 
 A command's keys are the parts that its file in `conf/` chooses and its settings in `pate.settings`, which have types
 and defaults. Those of a group's member come from the class that its YAML names by `_target_`.
@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
-from itertools import takewhile
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, get_args, get_type_hints
@@ -43,10 +42,12 @@ _PATHS_OF_PARTS = (
 PATHS = names_with("is_path") | {*_PATHS_OF_PARTS, "hydra.run.dir", "hydra.sweep.dir"}
 """Settings that name a file or folder; `votes` may be a list or a pattern."""
 
+# fields of a class that no key of its group sets
 _SET_ELSEWHERE = {"aggregator": ("adjacency", "span", "weights"), "method": ("name", "adjacency")}
 
 Field = tuple[str, Any, Any]
-_COLUMN = 16  # of the texts on a page of help, behind its indent
+"""A field of a schema: name, type and default, as `make_dataclass` takes them."""
+_COLUMN = 16  # where texts begin on a page of help, behind the indent
 _SENTENCE = re.compile(r".*?\.(?=\s|$)")
 _PACKAGE = Path(__file__).resolve().parents[1]
 CONFIG_FOLDER: Path = next(
@@ -56,8 +57,8 @@ CONFIG_FOLDER: Path = next(
 )
 """The folder with train.yaml, account.yaml and the groups."""
 
-# of commands whose `data=` is a file, and no group
 FILE_COMMANDS: Path = CONFIG_FOLDER / "file_commands"
+"""The folder of the commands whose `data=` is a file, and no group."""
 
 
 def folder_of(command: str) -> Path:
@@ -86,38 +87,32 @@ def folders() -> tuple[Path, ...]:
 
 
 def members(group: str) -> tuple[str, ...]:
-    """The names that a group can be set to."""
+    """Returns the names of a group's members, of files and of installed packages."""
     files = {path.stem for folder in folders() for path in (folder / group).glob("*.yaml")}
     return tuple(sorted(files | installed_parts(group).keys()))
 
 
 def file_of(group: str, name: str) -> Path | None:
-    """The file of a member, the first that is found; None where there is none."""
-    return next(
-        (path for folder in folders() if (path := folder / group / f"{name}.yaml").is_file()), None
-    )
+    """Returns the first file of a member; None where there is none."""
+    paths = (folder / group / f"{name}.yaml" for folder in folders())
+    return next((path for path in paths if path.is_file()), None)
 
 
 def choices(*groups: str) -> str:
-    """The members of groups, a paragraph each: names with the first sentence of the file's comment, or the class."""
+    """Returns the members of groups for a page of help, a paragraph for each group.
+
+    Beside a member stands the first sentence of its file's comment, or its class.
+    """
     paragraphs = []
     for group in groups:
         names = members(group)
         lines = [f"  {group}"]
         width = max(map(len, names)) + 2
         for name in names:
-            if (file := file_of(group, name)) is None:
-                about = installed_parts(group)[name]
-            else:
-                comment = takewhile(
-                    lambda line: line.startswith("#"), file.read_text(encoding="utf-8").splitlines()
-                )
-                about = " ".join(
-                    line.lstrip("# ") for line in comment if not line.startswith("# @package")
-                )
-                about = found[0].rstrip(".") if (found := _SENTENCE.match(about)) else about
+            file = file_of(group, name)
+            description = installed_parts(group)[name] if file is None else _description(file)
             lines += wrap(
-                about,
+                description,
                 116,
                 break_on_hyphens=False,
                 initial_indent=f"    {name:<{width}}",
@@ -127,8 +122,21 @@ def choices(*groups: str) -> str:
     return "\n\n".join(paragraphs)
 
 
+def _description(file: Path) -> str:
+    """Returns the first sentence of the comment that a file begins with."""
+    comment = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        if not line.startswith("# @package"):
+            comment.append(line.lstrip("# "))
+    text = " ".join(comment)
+    sentence = _SENTENCE.match(text)
+    return text if sentence is None else sentence[0].rstrip(".")
+
+
 def settings_page(command: str) -> str:
-    """Lists the settings of a command with their help, as a page of help does: short names beside their text."""
+    """Returns the settings of a command with their help, for a page of help: short names stand beside their text."""
     lines = []
     for item in settings_of(command):
         text = item.metadata["help"]
@@ -141,7 +149,7 @@ def settings_page(command: str) -> str:
 
 @cache
 def command_schema(command: str) -> type:
-    """Returns the schema of a command: the parts that its file chooses, then its settings with their defaults."""
+    """Returns the schema of a command, a dataclass: the parts that its file chooses, then its settings."""
     content: dict[str, Any] = yaml.load(
         (folder_of(command) / f"{command}.yaml").read_bytes(), yaml.SafeLoader
     )
@@ -184,7 +192,15 @@ def _default_of(item: dataclasses.Field[Any]) -> Any:
 
 
 def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
-    """The schema of a member: that of its class, or open to all where building it will say what is wrong."""
+    """Returns the schema of a member: that of its class, or an empty one that accepts all keys.
+
+    The second is for a class that cannot be loaded or is no dataclass; building it will tell what is wrong.
+
+    Args:
+        group: of the member.
+        name: of the member.
+        trusted: prefixes of the modules whose classes may be loaded.
+    """
     cls: Any = None
     with suppress(Exception):
         cls = trusted_class(target_of(group, name), kind_of_group(group), trusted)
@@ -200,26 +216,34 @@ def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
 
 
 def target_of(group: str, name: str) -> str | None:
-    """The `_target_` of a member, or that of the member of the same group that it begins from; None without one."""
+    """Returns the `_target_` of a member, or that of the member that it begins from; None without one."""
     file = file_of(group, name)
     if file is None:
         return installed_parts(group).get(name)
     try:
         content: Any = yaml.load(file.read_bytes(), yaml.SafeLoader)
-        if (found := content.get("_target_")) is not None:
-            return str(found)
+        target = content.get("_target_")
+        if target is not None:
+            return str(target)
         bases = [
             entry
             for entry in content.get("defaults", ())
             if isinstance(entry, str) and entry != name
         ]
-    except Exception:  # what is wrong with a file is said where it is composed
+    except Exception:  # a damaged file is refused when it is composed
         return None
-    return next((target for base in bases if (target := target_of(group, base))), None)
+    targets = (target_of(group, base) for base in bases)
+    return next((target for target in targets if target), None)
 
 
 def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: Iterable[Field] = ()) -> type:
-    """A dataclass with the same fields, typed where OmegaConf knows the type, and `_target_`."""
+    """Returns a schema for a dataclass: `_target_` and the same fields, typed where OmegaConf knows the type.
+
+    Args:
+        cls: the dataclass.
+        without: names of fields that are left out.
+        extra: further fields.
+    """
     try:
         hints = get_type_hints(cls)
     except NameError:  # names that only a type checker imports

@@ -1,6 +1,6 @@
-"""Where Hydra finds what no file says: the schemas of commands and parts, and parts of installed packages.
+"""Hydra's sources beside files: the schemas of commands and parts, and the parts of installed packages.
 
-Both are plugins as Hydra documents them: a source of configurations, and what puts it into the search path.
+Two plugins, as Hydra documents them, provide them: a source of configurations, and an entry in the search path.
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ _SCHEMA = "schema"
 
 
 class PartSource(ConfigSource):
-    """Schemas as `schema/COMMAND` and `schema/GROUP/NAME`, and `GROUP/NAME` of an installed package's entry points.
+    """A source of schemas, `schema/COMMAND` and `schema/GROUP/NAME`, and of installed packages' parts, `GROUP/NAME`.
 
-    The class of a part is loaded when its schema is asked for, and not before.
+    The class of a part is loaded when its schema is read, and not before.
     """
 
     trusted: ClassVar[tuple[str, ...]] = TRUSTED_PREFIXES
 
     def __init__(self, provider: str, path: str) -> None:
         super().__init__(provider, path)
-        self._trusted = PartSource.trusted  # which goes along to the processes of a launcher
+        self._trusted = (
+            PartSource.trusted
+        )  # an attribute of the object reaches a launcher's processes
 
     @staticmethod
     def scheme() -> str:
@@ -51,11 +53,11 @@ class PartSource(ConfigSource):
         return _SCHEME
 
     def available(self) -> bool:
-        """Returns that it is there."""
+        """Returns True: the source needs no file."""
         return True
 
     def is_config(self, config_path: str) -> bool:
-        """Returns whether it has a configuration of this path; a file goes before an entry point."""
+        """Tells whether the source has a configuration of this path; a file takes precedence over an entry point."""
         group, _, name = config_path.rpartition("/")
         if group == _SCHEMA:
             return name in settings_classes()
@@ -65,7 +67,7 @@ class PartSource(ConfigSource):
         return name in installed_parts(group) and file_of(group, name) is None
 
     def is_group(self, config_path: str) -> bool:
-        """Returns whether packages have parts for this group."""
+        """Tells whether installed packages have parts for this group."""
         return bool(installed_parts(config_path))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
@@ -73,7 +75,7 @@ class PartSource(ConfigSource):
         return [] if results_filter == ObjectType.GROUP else sorted(installed_parts(config_path))
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Returns the schema of a command or of a member, or a part as a file would that names its class alone."""
+        """Returns the schema of a command or of a member, or the `_target_` of an installed part."""
         if not self.is_config(config_path):
             raise ConfigLoadError(f"Config not found: {config_path}")
         group, _, name = config_path.rpartition("/")
@@ -95,12 +97,12 @@ class PartSource(ConfigSource):
 
 
 class PartSearchPath(SearchPathPlugin):
-    """The search path of every command: folders of one's own, those of packages, ours, then `PartSource`."""
+    """The additions to the search path of every command: the user's folders, packages', ours, then `PartSource`."""
 
     folders: ClassVar[tuple[Path, ...]] = ()
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Appends the folders and the source; the command's own folder stands before them."""
+        """Appends the folders and the source behind the command's own folder."""
         present = {entry.path.removeprefix("file://") for entry in search_path.get_path()}
         for folder in self.folders:
             search_path.append("command-line", f"file://{folder}")
@@ -112,7 +114,7 @@ class PartSearchPath(SearchPathPlugin):
 
 
 def register_configs(*, allowed: Iterable[str] = (), folders: Iterable[Path] = ()) -> None:
-    """Registers schemas and parts with Hydra, for all that is composed from now on in this process.
+    """Registers schemas and parts with Hydra, for all configurations that this process composes from now on.
 
     Args:
         allowed: modules of one's own whose classes may be loaded, as those that are trusted.
@@ -130,5 +132,5 @@ def register_configs(*, allowed: Iterable[str] = (), folders: Iterable[Path] = (
 
 
 def _chosen(choice: Any) -> str:
-    """Returns the name of a chosen member; a word that names none where there is not one."""
+    """Returns the name of a chosen member; `none` where a list of defaults has null or a mapping."""
     return choice if isinstance(choice, str) else "none"

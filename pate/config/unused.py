@@ -1,4 +1,8 @@
-"""Settings that were given and change nothing beside the others: each is named, before anything is spent."""
+"""Settings on a command line that change nothing beside the others.
+
+A user who sets a number expects an effect. So each setting that the chosen parts do not read is named in a line, with
+the reason, before anything is spent.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,13 @@ from pate.config.schema import members
 if TYPE_CHECKING:
     from pate.aggregators.stable_top_k import StableAggregator
 
-Make = Callable[[str], Any]  # the part of a group, as `part_maker` makes it
-Reasons = dict[str, str]  # why a setting changes nothing, by its name
+Make = Callable[[str], Any]
+"""A function that makes the part of a group: `part_maker`."""
+Reasons = dict[str, str]
+"""The reasons why settings change nothing, by the settings' names."""
 
-_OF_A_TABLE = ("table_order", "table_budget")
-_OF_A_TRAINED_NETWORK = (
+_TABLE_FIELDS = ("table_order", "table_budget")
+_TRAINING_FIELDS = (
     "epochs",
     "batch_size",
     "learning_rate",
@@ -57,66 +63,60 @@ def _reasons(
     make: Make,
     has_known_cost: Callable[[Aggregator], bool],
 ) -> Reasons:
-    """Returns why settings change nothing, of the groups that were given."""
+    """Returns the reasons why settings of the given groups change nothing."""
     groups = {name.partition(".")[0] for name in given}
-    reasons = _of_the_command(config, command)
-    is_solved = config.get("noise") != "given" and (
-        config.get("target_epsilon") is not None or config.get("budgets") is not None
-    )
+    reasons = _command_reasons(config, command)
+    has_budget = config.get("target_epsilon") is not None or config.get("budgets") is not None
+    is_solved = has_budget and config.get("noise") != "given"
     aggregator: Aggregator | None = None
-    if config.get("aggregator") is not None and groups & {
-        "aggregator",
-        "student",
-        "teacher",
-        "num_teachers",
-    }:
+    reads_aggregator = groups & {"aggregator", "student", "teacher", "num_teachers"}
+    if config.get("aggregator") is not None and reads_aggregator:
         aggregator = make("aggregator")
     if aggregator is not None and any(name.startswith("aggregator.") for name in given):
-        reasons |= _within("aggregator", of_aggregator(aggregator, is_solved=is_solved))
+        reasons |= _prefixed("aggregator", aggregator_reasons(aggregator, is_solved=is_solved))
         noise = declared(type(aggregator))
         if is_solved and len(noise) == 1:  # of several noises their ratio counts
-            why = "the noise follows from the budget"
+            reason = "the noise follows from the budget"
             if "noise" in config:
-                why += "; noise=given takes it as it is"
-            reasons |= _within("aggregator", dict.fromkeys(noise, why))
+                reason += "; noise=given takes it as it is"
+            reasons |= _prefixed("aggregator", dict.fromkeys(noise, reason))
     asks_cost = "data_dependent" in given and command == "train" and config.data_dependent
     if asks_cost and not has_known_cost(make("aggregator")):
         reasons["data_dependent"] = "no theorem says what this aggregator costs on given votes"
-    if (
-        config.get("teacher") is not None
-        and groups & {"engine", "teacher"}
-        and command in ("train", "vote")
-    ):
+    trains_teachers = config.get("teacher") is not None and command in ("train", "vote")
+    if trains_teachers and groups & {"engine", "teacher"}:
         teacher = make("teacher")
-        reasons |= _within("teacher", of_teacher(teacher, aggregator))
-        reasons |= of_engine(teacher, given)
+        reasons |= _prefixed("teacher", teacher_reasons(teacher, aggregator))
+        reasons |= engine_reasons(teacher, given)
     if config.get("student") is not None and "student" in groups:
         if command == "release" and aggregator is not None and not aggregator.expects_prior:
-            why = "this aggregator does not ask what a student predicts; pate-student trains on the release"
-            reasons |= {name: why for name in given if name.partition(".")[0] == "student"}
+            reason = "this aggregator does not ask what a student predicts; pate-student trains on the release"
+            reasons |= {name: reason for name in given if name.partition(".")[0] == "student"}
         else:
-            reasons |= _within("student", of_student(make("student")))
+            reasons |= _prefixed("student", student_reasons(make("student")))
     if config.get("method") is not None and "method" in groups:
-        reasons |= _within("method", of_method(config.method))
+        reasons |= _prefixed("method", method_reasons(config.method))
     return reasons
 
 
-def _within(group: str, reasons: Mapping[str, str]) -> Reasons:
+def _prefixed(group: str, reasons: Mapping[str, str]) -> Reasons:
     return {f"{group}.{name}": reason for name, reason in reasons.items()}
 
 
-def of_aggregator(aggregator: Aggregator, *, is_solved: bool) -> Reasons:
-    """Returns which fields of an aggregator change neither its price nor its answers, and why.
+def aggregator_reasons(aggregator: Aggregator, *, is_solved: bool) -> Reasons:
+    """Returns the reasons why fields of an aggregator change neither its price nor its answers.
 
-    `is_solved` says whether noise is solved for: shares of a budget are read then alone.
+    Args:
+        aggregator: as the settings make it.
+        is_solved: whether its noise is solved for. Only then are shares of a budget read.
     """
-    # which no page of help, and no price, needs
+    # imported here, as a page of help and a price need neither
     from pate.aggregators import CenteredVotes, NotPriorTopK
     from pate.aggregators.stable_top_k import StableAggregator
 
     reasons: Reasons = {}
     if isinstance(aggregator, StableAggregator):
-        reasons |= _of_stable_top_k(aggregator, is_solved=is_solved)
+        reasons |= _stable_top_k_reasons(aggregator, is_solved=is_solved)
     if isinstance(aggregator, NotPriorTopK) and not is_solved:
         reasons["release_share"] = "it shares a target_epsilon, and the noise is given"
     if isinstance(aggregator, CenteredVotes):
@@ -129,21 +129,20 @@ def of_aggregator(aggregator: Aggregator, *, is_solved: bool) -> Reasons:
     return reasons
 
 
-def _of_stable_top_k(aggregator: StableAggregator, *, is_solved: bool) -> Reasons:
+def _stable_top_k_reasons(aggregator: StableAggregator, *, is_solved: bool) -> Reasons:
     from pate.aggregators import StableFixedTopK, StableTopK
 
     reasons: Reasons = {}
     if aggregator.table is not None:
-        why = "the ready table brings its own"
-        reasons |= dict.fromkeys((*_OF_A_TABLE, "failure_prob"), why)
+        reason = "the ready table brings its own"
+        reasons |= dict.fromkeys((*_TABLE_FIELDS, "failure_prob"), reason)
     if aggregator.test == "table":
         reasons["test_std"] = "test=table has no such noise"
     else:
-        reasons |= dict.fromkeys(_OF_A_TABLE, f"test={aggregator.test} has no table")
-    shares = [
-        "selection_share",
-        *(["peel_share"] if isinstance(aggregator, StableFixedTopK) else []),
-    ]
+        reasons |= dict.fromkeys(_TABLE_FIELDS, f"test={aggregator.test} has no table")
+    shares = ["selection_share"]
+    if isinstance(aggregator, StableFixedTopK):
+        shares.append("peel_share")
     if not is_solved:
         reasons |= dict.fromkeys(shares, "it shares a target_epsilon, and the noise is given")
     elif aggregator.table is not None:
@@ -151,23 +150,20 @@ def _of_stable_top_k(aggregator: StableAggregator, *, is_solved: bool) -> Reason
     elif aggregator.test != "table":
         is_open = isinstance(aggregator, StableTopK) and aggregator.selection_share is None
         if not is_open:
-            reasons |= dict.fromkeys(
-                shares, f"beside test={aggregator.test} the ratio of the noises says it"
-            )
+            reason = f"beside test={aggregator.test} the ratio of the noises says it"
+            reasons |= dict.fromkeys(shares, reason)
     return reasons
 
 
-def of_teacher(teacher: Any, aggregator: Aggregator | None) -> Reasons:
-    """Returns which fields of a recipe for teachers change nothing, and why."""
+def teacher_reasons(teacher: Any, aggregator: Aggregator | None) -> Reasons:
+    """Returns the reasons why fields of a recipe for teachers change nothing."""
     from pate.aggregators import CenteredVotes
     from pate.models import KernelTeacher, ResNet50Teacher
 
     if isinstance(teacher, ResNet50Teacher):
         if teacher.frozen:
-            return dict.fromkeys(
-                _OF_A_TRAINED_NETWORK,
-                "with frozen=true a head is solved for, and nothing is trained",
-            )
+            reason = "with frozen=true a head is solved for, and nothing is trained"
+            return dict.fromkeys(_TRAINING_FIELDS, reason)
         return {"penalty": "it is that of the head of frozen features"}
     if not isinstance(teacher, KernelTeacher) or not isinstance(aggregator, CenteredVotes):
         return {}
@@ -175,20 +171,20 @@ def of_teacher(teacher: Any, aggregator: Aggregator | None) -> Reasons:
     return {} if is_in_rounds else {"nonlinear": "these votes are not cast in rounds"}
 
 
-def of_engine(teacher: Any, given: Mapping[str, str]) -> Reasons:
-    """Returns which settings of the engine change nothing beside these teachers, and why."""
+def engine_reasons(teacher: Any, given: Mapping[str, str]) -> Reasons:
+    """Returns the reasons why settings of the engine change nothing beside these teachers."""
     from pate.models import Teacher
 
     if not isinstance(teacher, Teacher):
-        why = f"no engine trains the teachers of {type(teacher).__name__}"
-        return {name: why for name in given if name.partition(".")[0] == "engine"}
+        reason = f"no engine trains the teachers of {type(teacher).__name__}"
+        return {name: reason for name in given if name.partition(".")[0] == "engine"}
     if teacher.is_isolated:
         return {"engine.chunk_size": "each of these teachers is trained by itself"}
     return {}
 
 
-def of_student(student: Any) -> Reasons:
-    """Returns which fields of a recipe for a student change nothing, and why."""
+def student_reasons(student: Any) -> Reasons:
+    """Returns the reasons why fields of a recipe for a student change nothing."""
     from pate.models import LinearStudent
     from pate.models.thresholds import ThresholdedStudent
 
@@ -202,8 +198,8 @@ def of_student(student: Any) -> Reasons:
     return reasons
 
 
-def of_method(node: Mapping[str, Any]) -> Reasons:
-    """Returns which fields of a method change nothing, and why, from its settings."""
+def method_reasons(node: Mapping[str, Any]) -> Reasons:
+    """Returns the reasons why fields of a method change nothing, from its settings."""
     network = node.get("network")
     if network is None:
         return {}
@@ -215,8 +211,8 @@ def of_method(node: Mapping[str, Any]) -> Reasons:
     return reasons
 
 
-def _of_the_command(config: DictConfig, command: str) -> Reasons:
-    """Returns which settings of a command alone change nothing, and why."""
+def _command_reasons(config: DictConfig, command: str) -> Reasons:
+    """Returns the reasons why settings of a command, of no part, change nothing."""
     reasons: Reasons = {}
     if command == "account" and config.votes is None:
         reasons["prior"] = "no votes= are given"
@@ -225,15 +221,10 @@ def _of_the_command(config: DictConfig, command: str) -> Reasons:
     ):
         reasons["num_teachers"] = "canaries are records beside centered votes, one teacher each"
     if command == "compare":
-        names = (
-            [config.aggregators]
-            if isinstance(config.aggregators, str)
-            else list(config.aggregators)
-        )
-        bring_their_own = {str(name).partition("@")[0] for name in names} <= set(
-            members("experiment")
-        )
-        if bring_their_own:
-            why = "every name of aggregators= is an experiment, which brings its teachers"
-            reasons |= {"teacher": why}
+        value = config.aggregators
+        names = [value] if isinstance(value, str) else list(value)
+        aggregators = {str(name).partition("@")[0] for name in names}
+        if aggregators <= set(members("experiment")):
+            reason = "every name of aggregators= is an experiment, which brings its teachers"
+            reasons["teacher"] = reason
     return reasons

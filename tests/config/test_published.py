@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from pate.accounting import RdpAccountant
 from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes, StableTopK
 from pate.config import build, build_aggregator
-from pate.config.published import public_settings, release_settings, told_settings
+from pate.config.published import own_settings, public_settings, release_settings
 from pate.config.schema import members
 from pate.mechanisms import CertifiedTable
 from pate.models import SklearnTeacher
@@ -354,7 +354,7 @@ def test_nothing_of_the_environment_is_published(
         with pytest.raises(
             InvalidValue, match=rf"^{setting}{place}: expected the value itself, as it may be publ"
         ):
-            told_settings(config, plain)
+            own_settings(config, plain)
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -366,7 +366,7 @@ def test_a_folder_may_come_from_the_environment(
     config = of_a_file("data.image_size", route)
     OmegaConf.update(config, "data.folder", route)
     plain: Any = OmegaConf.to_container(config, resolve=True)
-    text = public_settings(told_settings(config, plain), used("secret"))
+    text = public_settings(own_settings(config, plain), used("secret"))
     assert "771942" not in text
     assert "data" not in OmegaConf.create(text)
     assert str(plain["data"]["image_size"]).endswith("771942")
@@ -376,7 +376,7 @@ def test_values_that_the_configuration_itself_says_are_published() -> None:
     config = of_a_file("student.rank", "${data.image_size}")
     OmegaConf.update(config, "output_dir", None)
     plain: Any = OmegaConf.to_container(config, resolve=True)
-    assert told_settings(config, plain) == plain
+    assert own_settings(config, plain) == plain
     assert OmegaConf.create(public_settings(plain, used("secret"))).student.rank == 12
     # a vote file of somebody else's is no configuration
     node = {"_target_": target(Plain), "path": "${oc.env:HOME}"}

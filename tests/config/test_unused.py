@@ -20,11 +20,11 @@ from pate.auditing.aggregator_cost import has_known_cost
 from pate.config.build import part_maker
 from pate.config.schema import members
 from pate.config.unused import (
-    of_aggregator,
-    of_engine,
-    of_method,
-    of_student,
-    of_teacher,
+    aggregator_reasons,
+    engine_reasons,
+    method_reasons,
+    student_reasons,
+    teacher_reasons,
     unused_lines,
 )
 from pate.models import (
@@ -129,8 +129,8 @@ def test_fields_of_aggregators(composed: Callable[..., Any], name: str) -> None:
     aggregator = part_maker(composed(f"aggregator={name}"))("aggregator")
     if aggregator.expects_prior or aggregator.reads is TeacherVotes:
         pytest.skip("made-up votes have no student and no confidences")
-    of_given = of_aggregator(aggregator, is_solved=False)
-    of_solved = of_aggregator(aggregator, is_solved=True)
+    of_given = aggregator_reasons(aggregator, is_solved=False)
+    of_solved = aggregator_reasons(aggregator, is_solved=True)
     try:
         usual = footprint(aggregator)
     except InvalidValue:
@@ -138,7 +138,7 @@ def test_fields_of_aggregators(composed: Callable[..., Any], name: str) -> None:
     for field, other in others_of(aggregator):
         if field in OF_RUNS:
             continue
-        unused = of_aggregator(other, is_solved=False)
+        unused = aggregator_reasons(other, is_solved=False)
         try:
             changes = footprint(other) != usual
         except InvalidValue:
@@ -196,25 +196,30 @@ def test_fields_of_students(student: Any, changed: dict[str, Any]) -> None:
 
     other = replace(student, **changed)
     (field,) = changed
-    assert (model(student) == model(other)) == (field in of_student(other))
+    assert (model(student) == model(other)) == (field in student_reasons(other))
 
 
 def test_engines_are_named_beside_teachers_that_no_engine_trains() -> None:
     given = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
     for teacher in (KernelTeacher(), ConvexTeacher()):
-        assert of_engine(teacher, given).keys() == {"engine", "engine.num_cpus"}
+        assert engine_reasons(teacher, given).keys() == {"engine", "engine.num_cpus"}
     for trained in (LinearTeacher(device="cpu"), MLPTeacher(device="cpu")):
-        assert of_engine(trained, given) == {}
-    assert of_engine(CNNTeacher(stacked=False, device="cpu"), given).keys() == {"engine.chunk_size"}
+        assert engine_reasons(trained, given) == {}
+    assert engine_reasons(CNNTeacher(stacked=False, device="cpu"), given).keys() == {
+        "engine.chunk_size"
+    }
 
 
 def test_a_frozen_backbone_and_methods() -> None:
-    assert of_teacher(LinearTeacher(device="cpu"), None) == {}
-    assert of_method(OmegaConf.create({"network": "linear"})).keys() == {"hidden", "learning_rate"}
-    assert of_method(OmegaConf.create({"network": "cnn"})).keys() == {"hidden"}
+    assert teacher_reasons(LinearTeacher(device="cpu"), None) == {}
+    assert method_reasons(OmegaConf.create({"network": "linear"})).keys() == {
+        "hidden",
+        "learning_rate",
+    }
+    assert method_reasons(OmegaConf.create({"network": "cnn"})).keys() == {"hidden"}
     assert (
-        of_method(OmegaConf.create({"network": "mlp"}))
-        == of_method(OmegaConf.create({"clip_factor": 1}))
+        method_reasons(OmegaConf.create({"network": "mlp"}))
+        == method_reasons(OmegaConf.create({"clip_factor": 1}))
         == {}
     )
 

@@ -10,7 +10,7 @@ from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
 from pate.cli.run import require_named, watched_load
 from pate.config.build import part_maker
-from pate.config.published import told_settings, with_student
+from pate.config.published import own_settings, with_student
 from pate.data.dataset import require_dataset
 from pate.errors import InvalidValue
 from pate.report.console import print_lines
@@ -26,7 +26,7 @@ def train_student(config: DictConfig) -> None:
     release = Path(config.release)
     output = None if config.output is None else Path(config.output)
     node = OmegaConf.to_container(config.student, resolve=True)
-    student = told_settings(config, {"student": node})["student"]
+    student = own_settings(config, {"student": node})["student"]
     plan = StudentPlan(
         student=part_maker(config)("student"),
         queries=_queries(config, release, monitor),

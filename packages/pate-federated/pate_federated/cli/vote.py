@@ -10,7 +10,7 @@ from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
 from pate.cli.run import require_named
 from pate.config.build import part_maker
-from pate.config.published import holder_settings, told_settings
+from pate.config.published import holder_settings, own_settings
 from pate.files.disk import make_folder, replacing, require_no_links
 from pate.report.console import print_page
 from pate.settings import names_with
@@ -58,7 +58,7 @@ def _plan(
         **{name: config[name] for name in ("holders", "num_queries", "cast", "vote_clip", "seed")},
         settings=settings,
         queries=None if asked is None else str(asked),
-        public_settings=holder_settings(told_settings(config, settings)),
+        public_settings=holder_settings(own_settings(config, settings)),
     )
 
 
