@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from pate.config.quoting import quoted
-from pate.data import Table
+from pate.data import Dataset, Table
 from pate.data.table.dealing import Dealing
 from pate.data.table.table_file import TableFile
 from tests.e2e.commands import call
@@ -35,84 +36,109 @@ def whole(tmp_path: Path) -> Path:
     return tmp_path / "all.csv"
 
 
-def dealt(whole: Path, folder: str, **settings: Any) -> dict[str, Any]:
-    (whole.parent / folder).mkdir()
-    dealing = Dealing(
-        TableFile(whole, "data"),
-        **{"group": "who", "public_share": 0.2, "test_share": 0.1} | settings,
-    )
-    return {
-        split: path.read_bytes() for split, path in dealing.write(whole.parent / folder).items()
-    }
+def make_dealing(path: Path, *, group: str | None = "who", seed: int = 0) -> Dealing:
+    """Returns a dealing of a fifth of the groups to the public part, and of a tenth to the test part."""
+    file = TableFile(path, "data")
+    return Dealing(file=file, group=group, public_share=0.2, test_share=0.1, seed=seed)
 
 
-def people(part: bytes) -> set[str]:
-    return {line.split(";")[0].removesuffix(".0") for line in part.decode().splitlines()[1:]}
+def contents(dealing: Dealing, folder: Path) -> dict[str, str]:
+    """Writes the parts into a new folder, and returns the text of each."""
+    folder.mkdir()
+    return {split: path.read_text() for split, path in dealing.write(folder).items()}
 
 
-def test_groups_are_whole_and_shares_are_theirs(whole: Path) -> None:
-    parts = dealt(whole, "a")
-    found = {split: people(part) for split, part in parts.items()}
-    assert {split: len(who) for split, who in found.items()} == {
-        "private": 35,
-        "public": 10,
-        "test": 5,
-    }
-    assert len(set.union(*found.values())) == PEOPLE
-    lines = sorted(line for part in parts.values() for line in part.decode().splitlines()[1:])
-    assert lines == sorted(line.replace("NA", "") for line in whole.read_text().splitlines()[1:])
+def persons_of(part: str) -> set[str]:
+    return {line.split(";")[0].removesuffix(".0") for line in part.splitlines()[1:]}
 
 
-def test_a_seed_deals_the_same_way(whole: Path) -> None:
-    assert dealt(whole, "a", seed=3) == dealt(whole, "b", seed=3) != dealt(whole, "c", seed=4)
-    assert len(people(dealt(whole, "d", group=None)["public"])) > 10
+def test_groups_are_whole_and_shares_are_of_groups(whole: Path, tmp_path: Path) -> None:
+    parts = contents(make_dealing(whole), tmp_path / "parts")
+    persons = {split: persons_of(part) for split, part in parts.items()}
+    num_persons = {split: len(names) for split, names in persons.items()}
+    assert num_persons == {"private": 35, "public": 10, "test": 5}
+    assert len(set.union(*persons.values())) == PEOPLE
+
+
+def test_each_row_is_in_one_part(whole: Path, tmp_path: Path) -> None:
+    parts = contents(make_dealing(whole), tmp_path / "parts")
+    lines = [line for part in parts.values() for line in part.splitlines()[1:]]
+    rows = whole.read_text().splitlines()[1:]
+    assert sorted(lines) == sorted(row.replace("NA", "") for row in rows)
+
+
+def test_a_seed_deals_the_same_way(whole: Path, tmp_path: Path) -> None:
+    parts = contents(make_dealing(whole, seed=3), tmp_path / "a")
+    assert contents(make_dealing(whole, seed=3), tmp_path / "b") == parts
+    assert contents(make_dealing(whole, seed=4), tmp_path / "c") != parts
+
+
+def test_rows_without_a_group_are_dealt_by_themselves(whole: Path, tmp_path: Path) -> None:
+    parts = contents(make_dealing(whole, group=None), tmp_path / "parts")
+    assert len(persons_of(parts["public"])) > 10
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "csv.gz"])
 def test_parts_are_files_of_the_same_kind(whole: Path, ending: str) -> None:
     frame = pd.read_csv(whole, sep=";", dtype={"who": str})
     path = whole.with_name(f"all.{ending}")
-    {"parquet": frame.to_parquet, "feather": frame.to_feather, "csv.gz": frame.to_csv}[ending](path)
-    (whole.parent / "parts").mkdir()
-    if ending == "csv.gz":
+    if ending == "parquet":
+        frame.to_parquet(path)
+    elif ending == "feather":
+        frame.to_feather(path)
+    else:
         frame.to_csv(path, index=False)
-    paths = Dealing(TableFile(path, "data"), "who", 0.2, 0.1).write(whole.parent / "parts")
-    assert {each.name for each in paths.values()} == {f"{split}.{ending}" for split in paths}
-    tables = [TableFile(each, "data").read() for each in paths.values()]
+    folder = whole.with_name("parts")
+    folder.mkdir()
+    paths = make_dealing(path).write(folder)
+    assert paths == {split: folder / f"{split}.{ending}" for split in paths}
+    tables = [TableFile(part, "data").read() for part in paths.values()]
     assert sum(table.num_rows for table in tables) == PEOPLE * VISITS
 
 
-def test_the_command_deals_and_its_files_make_a_data_set(whole: Path) -> None:
-    words = [
+def call_schema(
+    whole: Path, output: Path, word: str = "split=.2,.1"
+) -> subprocess.CompletedProcess[str]:
+    """Deals a file by the command, with one more word."""
+    return call(
+        "schema",
         f"data={whole}",
-        f"output={whole.parent / 'schema.yaml'}",
+        f"output='{output}'",
         "labels=[ill]",
         "thousands=.",
-    ]
-    ended = call("schema", *words, "group=who", "split=.2,.1")
-    assert ended.returncode == 0, ended.stderr
-    files = {split: str(whole.parent / f"{split}.csv") for split in ("private", "public", "test")}
-    dataset = Table(
-        **files, labels=("ill",), group="who", schema=str(whole.parent / "schema.yaml")
-    ).load()
-    assert (dataset.private.num_groups, dataset.public.num_groups, dataset.test.num_groups) == (
-        35,
-        10,
-        5,
-    )
-    again = call(
-        "schema",
-        *words[:1],
-        f"output={whole.parent / 'other.yaml'}",
-        *words[2:],
         "group=who",
         "split=.2,.1",
+        word,
     )
-    assert again.returncode == 2
-    assert again.stderr.startswith(
-        f"output={files['private']}: expected a folder without such a file"
+
+
+def num_groups(dataset: Dataset) -> tuple[int, int, int]:
+    return dataset.private.num_groups, dataset.public.num_groups, dataset.test.num_groups
+
+
+def test_parts_of_the_command_make_a_data_set(whole: Path) -> None:
+    output = whole.with_name("schema.yaml")
+    ended = call_schema(whole, output)
+    assert ended.returncode == 0, ended.stderr
+    table = Table(
+        private=str(whole.with_name("private.csv")),
+        public=str(whole.with_name("public.csv")),
+        test=str(whole.with_name("test.csv")),
+        labels=("ill",),
+        group="who",
+        schema=str(output),
     )
-    assert not (whole.parent / "other.yaml").exists()
+    assert num_groups(table.load()) == (35, 10, 5)
+
+
+def test_the_command_overwrites_no_part(whole: Path) -> None:
+    path = whole.with_name("private.csv")
+    path.write_text("mine")
+    ended = call_schema(whole, whole.with_name("schema.yaml"))
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"output={path}: expected a folder without such a file")
+    assert path.read_text() == "mine"
+    assert not whole.with_name("schema.yaml").exists()
 
 
 @pytest.mark.parametrize(
@@ -124,64 +150,61 @@ def test_the_command_deals_and_its_files_make_a_data_set(whole: Path) -> None:
         ("category=[none]", "category=none: expected a column of data that is a feature"),
     ],
 )
-def test_what_cannot_be_dealt_leaves_no_file(whole: Path, word: str, line: str) -> None:
-    words = [
-        f"data={whole}",
-        f"output={whole.parent / 'schema.yaml'}",
-        "labels=[ill]",
-        "thousands=.",
-    ]
-    ended = call("schema", *words, "group=who", "split=.2,.1", word)
+def test_a_dealing_that_is_refused_leaves_no_file(whole: Path, word: str, line: str) -> None:
+    ended = call_schema(whole, whole.with_name("schema.yaml"), word)
     assert ended.returncode == 2
     assert ended.stderr.startswith(line), ended.stderr
     assert sorted(path.name for path in whole.parent.iterdir()) == ["all.csv"]
 
 
-def test_a_person_with_a_fifth_of_all_rows_is_told(whole: Path) -> None:
+def test_a_person_with_a_fifth_of_all_rows_is_remarked_on(whole: Path) -> None:
     frame = pd.read_csv(whole, sep=";", dtype=str)
-    pd.concat([frame, frame[frame["who"] == "7"].sample(80, replace=True)]).to_csv(
-        whole, index=False, sep=";"
-    )
-    said = Dealing(TableFile(whole, "data"), "who", 0.2, 0.1).largest_remark()
-    assert said == "group=who: one has 84 of 280 rows, all of which are in one part"
+    visits = frame[frame["who"] == "7"].sample(80, replace=True)
+    pd.concat([frame, visits]).to_csv(whole, index=False, sep=";")
+    remark = make_dealing(whole).largest_remark()
+    assert remark == "group=who: one has 84 of 280 rows, all of which are in one part"
 
 
-def test_every_person_needs_a_name_and_a_part(whole: Path) -> None:
+def test_every_person_needs_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "few.csv"
+    path.write_text("who,x\n1,2\n,3\n")
     with refused("group", "who", "a value in each row, 1"):
-        (whole.parent / "few.csv").write_text("who,x\n1,2\n,3\n")
-        Dealing(TableFile(whole.parent / "few.csv", "data"), "who", 0.2, 0.1).part_of_row()
+        make_dealing(path).part_of_row()
+
+
+def test_there_are_persons_for_each_part(tmp_path: Path) -> None:
+    path = tmp_path / "few.csv"
+    path.write_text("who,x\n1,2\n2,3\n")
     with refused("split", "0.2,0.1", "more than 2"):
-        (whole.parent / "few.csv").write_text("who,x\n1,2\n2,3\n")
-        Dealing(TableFile(whole.parent / "few.csv", "data"), "who", 0.2, 0.1).part_of_row()
+        make_dealing(path).part_of_row()
 
 
-def test_the_line_that_the_command_prints_names_the_files_and_nothing_twice(whole: Path) -> None:
-    """Pasted into a shell it is a run of the same labels and group; here its words are read as Hydra reads them."""
+def test_the_line_that_the_command_prints_is_a_run_of_its_files(whole: Path) -> None:
+    """Pasted into a shell it has the labels and the group of the schema; its words are read as Hydra reads them."""
     folder = whole.parent / "d x"
     folder.mkdir()
-    words = [
-        f"data={whole}",
-        f"output='{folder / 'schema.yaml'}'",
-        "labels=[ill]",
-        "thousands=.",
-        "drop=[note]",
-    ]
-    ended = call("schema", *words, "group=who", "split=.2,.1")
+    ended = call_schema(whole, folder / "schema.yaml", "drop=[note]")
     assert ended.returncode == 0, ended.stderr
-    program, *settings = shlex.split(ended.stdout.splitlines()[-1])
-    parsed = [OverridesParser.create().parse_override(quoted(word)) for word in settings]
-    given = {each.key_or_group.removeprefix("data."): each.value() for each in parsed}
-    assert (program, given.pop("data")) == ("pate-train", "table")
-    assert given == {
-        name: str(folder / f"{name}.csv") for name in ("private", "public", "test")
-    } | {"schema": str(folder / "schema.yaml")}
-    dataset = Table(**given).load()
-    assert dataset.label_names == ("ill",)
-    assert (dataset.private.num_groups, dataset.public.num_groups, dataset.test.num_groups) == (
-        35,
-        10,
-        5,
+    program, *words = shlex.split(ended.stdout.splitlines()[-1])
+    overrides = [OverridesParser.create().parse_override(quoted(word)) for word in words]
+    settings = {override.key_or_group: override.value() for override in overrides}
+    assert program == "pate-train"
+    assert settings == {
+        "data": "table",
+        "data.private": str(folder / "private.csv"),
+        "data.public": str(folder / "public.csv"),
+        "data.test": str(folder / "test.csv"),
+        "data.schema": str(folder / "schema.yaml"),
+    }
+    table = Table(
+        private=settings["data.private"],
+        public=settings["data.public"],
+        test=settings["data.test"],
+        schema=settings["data.schema"],
     )
+    dataset = table.load()
+    assert dataset.label_names == ("ill",)
+    assert num_groups(dataset) == (35, 10, 5)
 
 
 @pytest.mark.parametrize(
@@ -205,14 +228,19 @@ def test_the_line_of_one_file(
 
 def test_lists_of_labels_are_dealt_as_lists(tmp_path: Path) -> None:
     """Joined by ; they would be split at every ; that a label has."""
-    import json
-
     lists = [["pain; chest"], ["pain; chest", "flu"], []]
     rows = [{"who": str(row), "age": row, "dx": lists[row % 3]} for row in range(60)]
     (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    Dealing(TableFile(tmp_path / "all.jsonl", "data"), "who", 0.3, 0.3).write(tmp_path)
-    files = {split: str(tmp_path / f"{split}.jsonl") for split in ("private", "public", "test")}
-    dataset = Table(**files, labels=("dx",), label_separator=";", group="who").load()
+    file = TableFile(tmp_path / "all.jsonl", "data")
+    Dealing(file=file, group="who", public_share=0.3, test_share=0.3).write(tmp_path)
+    dataset = Table(
+        private=str(tmp_path / "private.jsonl"),
+        public=str(tmp_path / "public.jsonl"),
+        test=str(tmp_path / "test.jsonl"),
+        labels=("dx",),
+        label_separator=";",
+        group="who",
+    ).load()
     assert dataset.label_names == ("flu", "pain; chest")
     splits = (dataset.private, dataset.public, dataset.test)
     assert sum(split.labels.sum(axis=0) for split in splits).tolist() == [20, 40]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,34 +23,46 @@ NAMES = ["José", "Zoë", "Šárka €", "Jürgen"]  # Š and the euro sign are 
 WARDS = ["Pädiatrie", "Gynäkologie"]
 
 
-def written(
-    folder: Path, encodings: dict[str, str], *, shared: bool = False, mark: str = ""
-) -> dict[str, Any]:
-    """Writes a file for each split in an encoding of its own; all have the same persons where these are shared."""
-    settings: dict[str, Any] = {"labels": ("flu",), "group": "person"}
-    for split, encoding in encodings.items():
-        whose = "" if shared else f" {split}"
+def write_people(
+    folder: Path,
+    *,
+    private: str = "utf-8",
+    public: str = "utf-8",
+    test: str = "utf-8",
+    are_shared: bool = False,
+) -> Table:
+    """Writes a file for each split in an encoding of its own, and returns their reader.
+
+    The files have the same persons where persons are shared.
+    """
+    paths = {}
+    for split, encoding in {"private": private, "public": public, "test": test}.items():
+        suffix = "" if are_shared else f" {split}"
         rows = [
-            f"{name}{whose},{30 + place},{WARDS[place % 2]},{place % 2}"
+            f"{name}{suffix},{30 + place},{WARDS[place % 2]},{place % 2}"
             for place, name in enumerate(NAMES)
         ]
-        text = mark + "\n".join(["person,age,ward,flu", *rows, ""])
-        settings[split] = str(folder / f"{split}.csv")
-        Path(settings[split]).write_bytes(text.encode(encoding))
-    return settings
+        path = folder / f"{split}.csv"
+        path.write_bytes("\n".join(["person,age,ward,flu", *rows, ""]).encode(encoding))
+        paths[split] = str(path)
+    return Table(
+        private=paths["private"],
+        public=paths["public"],
+        test=paths["test"],
+        labels=("flu",),
+        group="person",
+    )
 
 
 @pytest.mark.parametrize("named", ["latin-1", "cp1252", "windows-1252", {"private": "iso-8859-1"}])
 def test_a_person_of_two_files_in_two_encodings_is_one(tmp_path: Path, named: Any) -> None:
-    settings = written(
-        tmp_path, {"private": "cp1252", "public": "utf-8", "test": "utf-8"}, shared=True
-    )
+    table = write_people(tmp_path, private="cp1252", are_shared=True)
     with refused("data.group", "person", "split, 4 are"):
-        Table(**settings, encoding=named).load()
+        replace(table, encoding=named).load()
 
 
 @pytest.mark.parametrize(
-    ("encodings", "named", "told"),
+    ("encodings", "named", "remark"),
     [
         (
             ("cp1252", "utf-8", "utf-8"),
@@ -76,38 +89,38 @@ def test_a_person_of_two_files_in_two_encodings_is_one(tmp_path: Path, named: An
     ],
 )
 def test_each_file_is_read_in_its_own_encoding(
-    tmp_path: Path, encodings: Any, named: Any, told: str
+    tmp_path: Path, encodings: tuple[str, str, str], named: Any, remark: str
 ) -> None:
-    splits = ("private", "public", "test")
-    wanted = Table(**written(tmp_path, dict.fromkeys(splits, "utf-8"))).load()
-    dataset = Table(
-        **written(tmp_path, dict(zip(splits, encodings, strict=True))), encoding=named
-    ).load()
-    for split in splits:
-        assert np.array_equal(getattr(dataset, split).inputs, getattr(wanted, split).inputs)
-    assert dataset.owners == wanted.owners
-    assert dataset.preprocessing == wanted.preprocessing
-    assert any(note.startswith(told) for note in dataset.notes)
-    assert not any("read in" in note for note in wanted.notes)
+    expected = write_people(tmp_path).load()
+    private, public, test = encodings
+    table = write_people(tmp_path, private=private, public=public, test=test)
+    dataset = replace(table, encoding=named).load()
+    for split in ("private", "public", "test"):
+        assert np.array_equal(getattr(dataset, split).inputs, getattr(expected, split).inputs)
+    assert dataset.owners == expected.owners
+    assert dataset.preprocessing == expected.preprocessing
+    assert any(note.startswith(remark) for note in dataset.notes)
+    assert not any("read in" in note for note in expected.notes)
 
 
-def test_a_file_for_predictions_and_one_that_is_dealt_are_read_alike(tmp_path: Path) -> None:
-    settings = written(tmp_path, {"public": "utf-8", "private": "cp1252", "test": "utf-16"})
-    schema = Table(**settings).public_schema()
-    wanted = schema.inputs(TableFile(Path(settings["public"]), "data", "cp1252").read())
-    for split, encoding in (("private", "latin-1"), ("test", "utf-8")):
-        table = TableFile(Path(settings[split]), "data", encoding).read()
-        assert np.array_equal(schema.inputs(table), wanted)
+def test_a_file_for_predictions_is_read_in_its_own_encoding(tmp_path: Path) -> None:
+    schema = write_people(tmp_path, private="cp1252", test="utf-16").public_schema()
+    public = schema.inputs(TableFile(tmp_path / "public.csv", "data", "cp1252").read())
+    private = schema.inputs(TableFile(tmp_path / "private.csv", "data", "latin-1").read())
+    test = schema.inputs(TableFile(tmp_path / "test.csv", "data", "utf-8").read())
+    assert np.array_equal(private, public)
+    assert np.array_equal(test, public)
+
+
+def test_parts_that_are_dealt_keep_the_encoding(tmp_path: Path) -> None:
+    write_people(tmp_path, private="cp1252")
     (tmp_path / "parts").mkdir()
-    parts = Dealing(
-        TableFile(Path(settings["private"]), "data", "latin-1"), None, 0.25, 0.25
-    ).write(tmp_path / "parts")
-    found = sorted(
-        word
-        for path in parts.values()
-        for word in TableFile(path, "data", "cp1252").read()["ward"].to_pylist()
-    )
-    assert found == sorted(2 * WARDS)
+    file = TableFile(tmp_path / "private.csv", "data", "latin-1")
+    dealing = Dealing(file=file, group=None, public_share=0.25, test_share=0.25)
+    parts = dealing.write(tmp_path / "parts").values()
+    tables = [TableFile(path, "data", "cp1252").read() for path in parts]
+    wards = [ward for table in tables for ward in table["ward"].to_pylist()]
+    assert sorted(wards) == sorted(2 * WARDS)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +140,7 @@ def test_a_file_for_predictions_and_one_that_is_dealt_are_read_alike(tmp_path: P
     ],
 )
 @pytest.mark.parametrize("ending", ["csv", "csv.gz"])
-def test_bytes_say_the_encoding_before_a_setting_does(
+def test_bytes_tell_the_encoding_before_a_setting_does(
     tmp_path: Path, content: bytes, named: str, encoding: str, ending: str
 ) -> None:
     path = tmp_path / f"a.{ending}"
@@ -147,43 +160,37 @@ def test_a_character_that_a_block_ends_within_is_one(
 
 @pytest.mark.parametrize("named", ["utf-8", "latin-1"])
 def test_lines_in_two_encodings_are_refused_by_their_number(tmp_path: Path, named: str) -> None:
-    settings = written(tmp_path, {"private": "utf-8", "public": "utf-8", "test": "utf-8"})
-    path = Path(settings["private"])
+    table = write_people(tmp_path)
+    path = tmp_path / "private.csv"
     path.write_bytes(path.read_bytes() + "Secret-René,40,Pädiatrie,1\n".encode("latin-1"))
     line = r"text in one encoding, 4 of 5 lines beyond ASCII are UTF-8 and line 6 is the first that is not: mend"
     with refused("data.private", ANY, line) as caught:
-        Table(**settings, encoding=named).load()
+        replace(table, encoding=named).load()
     assert "Secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("settings", "refusal"),
+    ("encoding", "refusal"),
     [
-        (
-            {"encoding": {"privat": "cp1252"}},
-            refused("data.encoding", "{'privat': 'cp1252'}"),
-        ),
-        (
-            {"encoding": {"private": "klingon"}},
-            refused("data.encoding.private", "klingon"),
-        ),
-        ({"encoding": {"test": 3}}, refused("data.encoding.test", 3)),
-        ({"encoding": "base64"}, refused("data.encoding", "base64")),
-        (
-            {"encoding": {"test": "cp1252"}, "path": "a.csv"},
-            refused("data.encoding", "{'test': 'cp1252'}"),
-        ),
+        ({"privat": "cp1252"}, refused("data.encoding", "{'privat': 'cp1252'}")),
+        ({"private": "klingon"}, refused("data.encoding.private", "klingon")),
+        ({"test": 3}, refused("data.encoding.test", 3)),
+        ("base64", refused("data.encoding", "base64")),
     ],
 )
-def test_what_is_no_encoding_is_refused(settings: dict[str, Any], refusal: Refusal) -> None:
+def test_other_words_than_encodings_are_refused(encoding: Any, refusal: Refusal) -> None:
     with refusal:
-        Table(labels=("flu",), **settings)
+        Table(labels=("flu",), encoding=encoding)
 
 
-def test_the_advice_for_one_file_does_not_change_the_others(tmp_path: Path) -> None:
-    settings = written(tmp_path, {"private": "cp1252", "public": "utf-8", "test": "utf-8"})
+def test_one_file_for_all_splits_has_one_encoding() -> None:
+    with refused("data.encoding", "{'test': 'cp1252'}"):
+        Table(labels=("flu",), encoding={"test": "cp1252"}, path="a.csv")
+
+
+def test_a_file_in_another_encoding_is_refused_with_the_setting(tmp_path: Path) -> None:
     with refused("data.private", ANY, hint="encoding=latin-1"):
-        Table(**settings).load()
+        write_people(tmp_path, private="cp1252").load()
 
 
 def test_names_of_columns_are_read_without_a_block_of_rows(
@@ -201,17 +208,19 @@ def test_names_of_columns_are_read_without_a_block_of_rows(
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("named", ["utf-8", "utf-16", "latin-1"])
 def test_utf_16_without_a_mark_is_named(tmp_path: Path, encoding: str, named: str) -> None:
-    settings = written(tmp_path, {"private": encoding, "public": "utf-8", "test": "utf-8"})
+    table = write_people(tmp_path, private=encoding)
     rule = rf"data\.encoding={encoding}\b"
     with pytest.raises(InvalidValue, match=rule):
-        Table(**settings, encoding=named).load()
-    assert Table(**settings, encoding=encoding).load().private.inputs.shape[0] == len(NAMES)
+        replace(table, encoding=named).load()
+    assert len(replace(table, encoding=encoding).load().private) == len(NAMES)
 
 
 @pytest.mark.parametrize(
-    ("encoding", "is_told"), [("mac-roman", True), ("cp850", True), ("cp1252", False)]
+    ("encoding", "has_signs"), [("mac-roman", True), ("cp850", True), ("cp1252", False)]
 )
-def test_names_with_signs_in_them_are_told(tmp_path: Path, encoding: str, is_told: bool) -> None:
+def test_names_with_signs_in_them_are_remarked_on(
+    tmp_path: Path, encoding: str, has_signs: bool
+) -> None:
     """Read as latin-1, M\u00fcller of mac-roman is M\u0178ller, and of cp850 no letter at all: another person."""
     path = tmp_path / "a.csv"
     text = (
@@ -223,7 +232,7 @@ def test_names_with_signs_in_them_are_told(tmp_path: Path, encoding: str, is_tol
     remark = TableFile(path, "data.private", "latin-1").encoding_remark()
     assert remark is not None
     assert remark.startswith("data.private: read in cp1252, as it is not in UTF-8")
-    assert ("2 of its lines have signs within words" in remark) == is_told
+    assert ("2 of its lines have signs within words" in remark) == has_signs
 
 
 def test_lines_of_json_in_utf_16_name_the_encoding(tmp_path: Path) -> None:
