@@ -12,14 +12,7 @@ from pate.accounting.special import ndtr
 from pate.aggregators import Aggregator, BoundaryMax, GaussianVotes, GNMax
 from pate.aggregators.thresholds import squared_sensitivity
 from pate.mechanisms.noise.maxima import gaussian_argmax
-from pate.testing.divergences import (
-    Law,
-    LowerBound,
-    Pair,
-    climbed,
-    lower_bound,
-    session_epsilon,
-)
+from pate.testing.lower_bounds import Law, LowerBound, Pair, climbed, lower_bound, session_epsilon
 from pate.votes.shape import VoteShape
 
 Counts = NDArray[np.int64]

@@ -16,11 +16,7 @@ from pate.validation import (
 )
 
 _RULE = "the parameters that were solved for"
-
-
 _SOLVED_AGAIN = "remove it, and the same command solves for them again"
-
-
 _PLAIN = (int, float, str, bool, type(None))
 
 

@@ -24,17 +24,9 @@ from pate.validation import (
 )
 
 _LARGEST_NUMERATOR = GRID - 2**13  # that is LARGEST_PROB
-
-
 _FORMAT = "pate stability table"
-
-
 _EXACT = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
-
-
 _SLACK = Decimal("1e-45")
-
-
 _KEYS = ("order", "rdp", "failure_prob", "adjacency", "numerators")
 
 

@@ -12,8 +12,6 @@ from pate.validation import (
 )
 
 _LARGEST_LOGIT = 36.0
-
-
 _STEPS = 200
 
 

@@ -22,18 +22,10 @@ from pate.validation import (
 )
 
 GRID = 2**53
-
-
 LARGEST_PROB = 1 - 2.0**-40  # beyond it the grid's own steps would be visible at high orders
-
-
 _MOST_STDS = 128  # beyond which no noise leaves more than 2**-40
-
-
 # larger gaps are told apart only while passing grows likelier, and beyond the second number not at all
 _FEW_GAPS = 1000
-
-
 _MOST_GAPS = 250_000
 
 

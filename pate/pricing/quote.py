@@ -25,7 +25,7 @@ from pate.pricing.suggestion import Suggestion
 from pate.validation import InvalidValue
 
 if TYPE_CHECKING:  # few quotes have a lower bound, and its module takes long to load
-    from pate.testing.divergences import LowerBound
+    from pate.testing.lower_bounds import LowerBound
 
 
 @dataclass(frozen=True)

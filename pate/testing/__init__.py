@@ -1,17 +1,13 @@
 """The verifier: compares a price with exact or sampled distributions on all neighbors of small instances."""
 
-from pate.testing.divergences import compose, hockey_stick, lower_bound, renyi
-from pate.testing.verifier import (
-    Claim,
-    PriceRefuted,
-    Verdict,
-    all_histograms,
-    neighbors,
-    verify,
-    verify_densities,
-    verify_distributions,
-    verify_samples,
-)
+from pate.testing.claim import Claim
+from pate.testing.composition import compose
+from pate.testing.divergences import hockey_stick, renyi
+from pate.testing.lower_bounds import lower_bound
+from pate.testing.neighbors import all_histograms, neighbors
+from pate.testing.samples import verify_samples
+from pate.testing.verdict import PriceRefuted, Verdict
+from pate.testing.verifier import verify, verify_densities, verify_distributions
 
 __all__ = [
     "Claim",

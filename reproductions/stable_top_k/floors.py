@@ -12,7 +12,8 @@ from scipy.optimize import brentq
 
 from pate.accounting import Adjacency
 from pate.mechanisms.noise.maxima import gaussian_argmax
-from pate.testing.divergences import compose, hockey_stick
+from pate.testing.composition import compose
+from pate.testing.divergences import hockey_stick
 from pate.testing.verifier import distribution_table
 from reproductions.stable_top_k.celeba_prices import (
     NUM_LABELS,

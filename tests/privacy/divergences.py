@@ -12,8 +12,8 @@ from pate.accounting import Adjacency, Event
 from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.testing import Claim, Verdict, verify_densities, verify_distributions
+from pate.testing.claim import ORDERS as _ORDERS
 from pate.testing.divergences import RELATIVE_SLACK, SLACK, hockey_stick, logs, renyi
-from pate.testing.verifier import ORDERS as _ORDERS
 
 Array = NDArray[np.float64]
 
@@ -70,7 +70,7 @@ def assert_refuted(exact: Array, price: Array) -> None:
 
 def assert_delta_covered(first: Array, second: Array, event: Event) -> float:
     """Fails if an exact hockey stick exceeds what the accountant prints; returns the largest ratio of the two."""
-    verdict = verify_distributions(first, second, event=Claim.of(event, orders=()))
+    verdict = verify_distributions(first, second, event=Claim.from_event(event, orders=()))
     assert verdict.sound, f"the exact figure is {verdict.ratio:.4f} of its price: {verdict.worst}"
     return verdict.ratio
 

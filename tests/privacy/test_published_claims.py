@@ -85,7 +85,7 @@ def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(
     distributions = [selection.probabilities(histogram) for histogram in (first, second)]
     verdict = verify_distributions(
         *distributions,
-        event=Claim.of(pa.GaussianEvent(50.0 / sensitivity), orders=(2.0,)),
+        event=Claim.from_event(pa.GaussianEvent(50.0 / sensitivity), orders=(2.0,)),
         names=lambda _: ("tied", "moved"),
     )
     assert verdict.renyi.ratio == pytest.approx(ratio, abs=0.01)

@@ -49,7 +49,7 @@ def verified(
 def test_no_pair_of_tables_costs_more(
     kind: type[Accountant], noise_std: float, adjacency: Adjacency
 ) -> None:
-    claim = Claim.of(
+    claim = Claim.from_event(
         GNMax(noise_std=noise_std, adjacency=adjacency).event_for(**SHAPE), accountant=kind
     )
     verdict = verified(claim, adjacency, noise_std)

@@ -29,25 +29,13 @@ from pate.validation import (
 from pate.votes.shape import VoteShape
 
 SABOTAGE = ("noise", "clip", "charge", "features", "seed")  # ways to break a release on purpose
-
-
 _LESS_NOISE = 0.1
-
-
 # times the root of the number of coins: where the bound was highest for 1,000 to 20,000 Gaussian
 # coins
 _GUESSED = 6.0
-
-
 _CANARIES = 1000
-
-
 _FEWER = 4, 16  # times fewer canaries are tried: their votes are noise to each other
-
-
 _REPEATS = 4  # how often each canary counts where `sabotage=clip`
-
-
 _FEWEST_GROUPS = 400  # of a release in rounds, half of which may be canaries
 
 

@@ -17,22 +17,12 @@ from pate.validation import (
 )
 
 Array = NDArray[np.float64]
-
-
 DELTAS = np.logspace(-7, -0.3, 20)  # where a price is read; more of them refute a little more
-
-
 # scales of the noise that are looked at, up and down: prices of much more take minutes
 _WIDEST = 2.0**4
-
-
 # of a scale, and of an epsilon
 _HALVINGS = 5
-
-
 _FINER = 18
-
-
 _LARGEST = 200.0
 
 

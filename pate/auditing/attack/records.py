@@ -24,26 +24,14 @@ from pate.votes.moment_votes import MomentVotes
 from pate.votes.weighted import Integers
 
 Bits = NDArray[np.bool_]
-
-
 Signs = NDArray[np.int8]
-
-
 # the student's weights `[D, L]`, the labels' scale `[L]`, the clipped sum
 Asked = tuple[Array, Array, ClippedMoments]
-
-
 # what was asked, the sum as it is and as released, its noise's std
 Round = tuple[Asked, Integers, Integers, float]
-
-
 _UNCLIPPED = 16  # times the clip that is promised, a power of 2
-
-
 # of the labels that are the rarer way in a canary: few tell canaries apart, many are clipped
 _PRESENT = 0.1, 0.8
-
-
 _EXACT = 1e-3  # of a canary's length: the noise of what is released without any
 
 

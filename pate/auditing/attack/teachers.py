@@ -21,31 +21,15 @@ from pate.votes.source import TeacherVotes
 
 # queries made so that canaries decide: sides and others of labels
 Craft = tuple[tuple[int, ...], tuple[int, ...]]
-
-
 _GAPS = (0.0, *np.geomspace(0.004, 0.6, 15), 0.2, 1 / 3)  # between places, of the teachers
-
-
 _FEW_GAPS = (0.0, 0.1, 0.2)
-
-
 # labels of a place; places above the last
 _WIDTHS = (1, 4)
-
-
 _STAIRS = (1, 2, 4, 7)
-
-
 _WORTH = 1.25  # times as much that each of them has to tell
-
-
 # queries that a craft is judged by, and the best one
 _ROWS = 500
-
-
 _MORE_ROWS = 4000
-
-
 _BLOCK = 64
 
 

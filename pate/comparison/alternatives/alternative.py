@@ -33,11 +33,7 @@ from pate.votes.label_shares import mean_labels
 
 # of 1 / noise_multiplier**2 of all that is released, as `CenteredVotes` has it
 PREVALENCE_SHARE = 0.1
-
-
 _LIKELY = 0.1  # a label's prevalence, where none is known
-
-
 _USELESS = 0.01  # of the log-odds' variance
 
 

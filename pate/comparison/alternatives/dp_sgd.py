@@ -42,17 +42,9 @@ from pate.validation import (
 )
 
 NETWORKS = ("linear", "mlp", "cnn")
-
-
 _COINS = 2**53
-
-
 _LARGEST_WEIGHT = 1e6
-
-
 _AVERAGED = 0.5  # the last share of the steps
-
-
 _NORM_GROUPS = 8
 
 

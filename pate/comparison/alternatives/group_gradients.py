@@ -9,17 +9,9 @@ import scipy
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-
-
 _BLOCK_ENTRIES = 2**22
-
-
 FEW_RECORDS = 8  # records of a group whose product need not be formed
-
-
 MOST_CANCELED = 8.0  # of its records' lengths, in the length of such a group
-
-
 ROWS_AT_ONCE = 4096  # records that are added up in one product
 
 

@@ -14,11 +14,7 @@ from pate.comparison.alternatives.group_gradients import (
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 
 _FLOAT = 2.0**-20  # relative, of a length
-
-
 _FINENESS = 2.0**-20  # of the clip: what rounding all entries is worth
-
-
 _UNIT = 2.0**-52
 
 

@@ -16,18 +16,10 @@ from pate.validation import (
 from pate.votes.recipe import DEFAULT_RECIPE
 
 _MOST_DIRECTIONS = 256
-
-
 MOST_ROWS = 10_000
-
-
 _SMALLEST_VARIANCE = 1e-9  # of the largest
-
-
 # the last feature of every input, as in rounds of centered votes
 CONSTANT = DEFAULT_RECIPE.constant_feature
-
-
 _LENGTH = math.sqrt(1 - CONSTANT * CONSTANT)
 
 

@@ -11,14 +11,8 @@ from pate.comparison.alternatives.public_directions import PublicDirections
 from pate.votes.descent import LearningTimes
 
 _RIDGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
-
-
 _FEWEST_STEPS = 10
-
-
 _MOST_STEPS = 100
-
-
 _STABLE = 0.5  # of what a direction still lacks, at most that much a step
 
 

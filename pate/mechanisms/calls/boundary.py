@@ -26,8 +26,6 @@ from pate.validation import (
 
 # the error in total variation of the distribution of a wrapped call, where probabilities are stated to 2**-42
 _STATED_ERROR = 2.0**-40
-
-
 _LARGEST_EXPONENT = 700.0
 
 

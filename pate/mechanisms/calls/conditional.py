@@ -19,8 +19,6 @@ from pate.validation import (
 )
 
 Accept = Callable[[Any], bool]
-
-
 Draw = Callable[[np.random.Generator], Any]
 
 

@@ -26,27 +26,13 @@ from pate.mechanisms.noise.kinds import KINDS
 from pate.mechanisms.noise.lazy_uniforms import Array, Bits, Integers, LazyUniforms
 
 Window = tuple[int, int]
-
-
 # of both terms; far above the rounding error of quotient, quantile and sum
 SMALL_ERROR = 2.0**-44
-
-
 _LARGEST_NOISE = 130.0
-
-
 _GRID = 2.0**53
-
-
 _LIMIT_ERROR = 2**10  # far above that of a limit and of a number on the grid
-
-
 _SMALL_TABLE = 2**14
-
-
 _AT_ONCE = 2**15  # numbers, so that working copies stay in the cache
-
-
 # so that sums and errors stay finite; nothing is lost, as noise in floats is far smaller
 _LOWEST = -(2.0**1000)
 

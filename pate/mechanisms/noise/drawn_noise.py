@@ -19,15 +19,9 @@ from pate.mechanisms.noise.kinds import KINDS
 from pate.mechanisms.noise.lazy_uniforms import Array, Integers, LazyBitsUniform, LazyUniforms
 
 _SMALL = -34.0  # below this, log(1 - exp(-q)) is log q to the last digit
-
-
 # over the smaller of u and 1 - u; u is off by 2**-52, the derivative at most 2 / m
 _ERROR_OF_UNIFORM = 2.0**-49
-
-
 _TOO_FAR_OUT = 2.0**-46
-
-
 _ERROR_OF_LOG = 2.0**-46
 
 

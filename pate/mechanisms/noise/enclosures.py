@@ -10,17 +10,9 @@ from fractions import Fraction
 from functools import lru_cache
 
 Bounds = tuple[Fraction, Fraction]
-
-
 Limits = tuple[Fraction | float, Fraction | float]
-
-
 _SPARE = 12  # digits beyond those asked for; they cover the rounding of up to 10**5 operations
-
-
 _LOG_10 = Fraction(23026, 10_000)
-
-
 _HALF = Fraction(1, 2)
 
 

@@ -18,23 +18,11 @@ from pate.mechanisms.noise.weighted_index import (
 )
 
 _LEAST = -700.0  # numbers below the normal ones are slow
-
-
 FAR = 40.0  # scales; one uniform number says that no coin farther on shows True
-
-
 _LEVELS = 16
-
-
 _LOG_2_UP = math.log(2) * (1 + 2.0**-50)
-
-
 _ANDS = 6  # of whole arrays; what is left then is drawn one by one
-
-
 _FEW = 512
-
-
 _MOST = 2.0**61
 
 

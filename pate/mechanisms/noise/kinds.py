@@ -17,8 +17,6 @@ from pate.mechanisms.noise.enclosures import (
 from pate.mechanisms.noise.lazy_uniforms import Array
 
 Curve = Callable[[Array], Array]
-
-
 _HALF = Fraction(1, 2)
 
 
@@ -133,8 +131,6 @@ UNIT_NOISES = {
         low=-42.0,
     ),
 }
-
-
 KINDS = UNIT_NOISES | {
     "gaussian": NoiseKind(
         density=lambda x: np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi),

@@ -11,8 +11,6 @@ from pate.mechanisms.noise.enclosures import Bounds, is_below
 from pate.mechanisms.noise.secret_generator import HeldStream
 
 _WORD = 64
-
-
 _WORDS_OF_64_BITS = (
     np.random.PCG64,
     np.random.PCG64DXSM,
@@ -20,20 +18,10 @@ _WORDS_OF_64_BITS = (
     np.random.SFC64,
     HeldStream,
 )
-
-
 _DIGITS_PER_BIT = 0.30103
-
-
 Array = NDArray[np.float64]
-
-
 Integers = NDArray[np.int64]
-
-
 Bits = NDArray[np.bool_]
-
-
 Words = NDArray[np.uint64]
 
 

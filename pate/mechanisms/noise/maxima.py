@@ -11,8 +11,6 @@ from pate.mechanisms.noise.lazy_uniforms import Array
 from pate.validation import require
 
 _NODES = 16
-
-
 _MOST_PANELS = 10_000
 
 
@@ -45,8 +43,6 @@ def _argmax(noise: NoiseKind, values: Array) -> Array:
 
 # standard normal noise, by quadrature over the winning value
 gaussian_argmax = partial(_argmax, KINDS["gaussian"])
-
-
 laplace_argmax = partial(_argmax, KINDS["laplace"])
 
 

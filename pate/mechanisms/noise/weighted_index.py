@@ -15,16 +15,10 @@ from pate.mechanisms.noise.enclosures import exp_bounds
 from pate.mechanisms.noise.lazy_uniforms import Array, Integers, LazyBitsUniform, LazyUniforms
 
 Interval = tuple[int, int]
-
-
 # for a number of digits, an interval of whole numbers around each weight, all in one unit; narrower for more digits
 Weights = Callable[[int], Sequence[Interval]]
-
-
 # far above the rounding error of a quotient, an exp, a product, and of u itself
 FEW_OPERATIONS = 2.0**-46
-
-
 _EACH_SUMMAND = 2.0**-49
 
 

@@ -37,8 +37,8 @@ class CanonicalTopK(BoundedRangeTopK):
     of the k best the k-th count stands in for the missing one.
 
     Formal guarantee: losses of two sets move against each other by at most r = 2 (replace-one) or 1 (add/remove).
-    Losses of sets of one index move by gamma r, and those of all indices but one by max(gamma, 1 - gamma) r; the noise
-    is smaller in proportion. `epsilon` is the bounded range of Gumbel noise, and pure DP of other noise.
+    For k = 1 they move by gamma r, and for all indices but one by max(gamma, 1 - gamma) r. The noise is smaller in
+    proportion. `epsilon` is the bounded range of Gumbel noise, and pure DP of other noise.
 
     Attributes:
         gamma: the share of the worst present count in the loss, in [0, 1].

@@ -16,11 +16,7 @@ from pate.mechanisms.top_k.ranking import utilities_of
 
 # of the integral over the cube's size
 _NODES = 10
-
-
 _PANELS = 6
-
-
 _TAIL = 1e-16
 
 

@@ -32,11 +32,7 @@ from pate.mechanisms.top_k.weighted_class import draw_class
 from pate.validation import require, rounded_up
 
 _NEGLIGIBLE = Fraction(1, 10**26)  # above exp(-61), the share of what a window leaves out
-
-
 _MOST_CLASSES = 2**25
-
-
 _LOG_LEFT_OUT = -60.0  # log of a bound on the probability that a class outside the window wins
 
 

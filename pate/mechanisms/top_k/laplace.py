@@ -16,11 +16,7 @@ from pate.validation import (
 )
 
 _LARGEST_EPSILON = 0.2
-
-
 _LARGEST_FAILURE = 0.05
-
-
 _MANY = 16  # times log(d / failure_prob): from there on the indices' moves cancel
 
 

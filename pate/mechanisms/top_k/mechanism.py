@@ -17,14 +17,8 @@ from pate.validation import (
 )
 
 Counts = NDArray[np.int64]
-
-
 Distribution = dict[tuple[int, ...], float]
-
-
 LARGEST_COUNT = 2**40  # above it, noise beside a count has few digits left in floating point
-
-
 MOST_OUTCOMES = 100_000
 
 

@@ -10,11 +10,7 @@ from pate.mechanisms.noise.lazy_uniforms import Array
 from pate.mechanisms.top_k.mechanism import Counts, Distribution
 
 _FEW_CLASSES = 16_384
-
-
 _CLASSES_AT_ONCE = 1 << 20
-
-
 _LARGEST_KEY = 62  # bits
 
 

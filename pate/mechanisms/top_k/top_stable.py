@@ -17,8 +17,6 @@ from pate.mechanisms.top_k.ranking import falling_order
 
 # of the integral over a threshold's noise
 _PANEL = 0.5
-
-
 _FAR_OUT = 42.0
 
 

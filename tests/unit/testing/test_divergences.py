@@ -6,7 +6,8 @@ from scipy.optimize import brentq, linprog
 from scipy.stats import binom, norm
 
 from pate.accounting import gaussian_delta
-from pate.testing.divergences import compose, hockey_stick, logs, renyi, trimmed
+from pate.testing.composition import compose
+from pate.testing.divergences import hockey_stick, logs, renyi, trimmed
 from tests.privacy.divergences import largest_delta, largest_log_ratio, largest_range, largest_renyi
 
 FIRST = np.array([[0.5, 0.5]])

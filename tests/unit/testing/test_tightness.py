@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from pate.accounting import PureDpAccountant, PureDpEvent
 from pate.testing import lower_bound
-from pate.testing.divergences import Pair, session_epsilon
+from pate.testing.lower_bounds import Pair, session_epsilon
 
 
 def answer(counts: np.ndarray) -> dict[str, float]:

@@ -26,7 +26,8 @@ from pate.testing import (
     verify_distributions,
     verify_samples,
 )
-from pate.testing.verifier import Neighbors, WorstPair, neighbors
+from pate.testing.neighbors import Neighbors, neighbors
+from pate.testing.verdict import WorstPair
 from tests.privacy.divergences import largest_renyi
 from tests.refusals import ANY, refused
 
@@ -156,18 +157,20 @@ def gaussians(std: float) -> tuple:
 
 def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints() -> None:
     verdict = verify_densities(
-        *gaussians(3.0), event=Claim.of(GaussianEvent(3.0), orders=(1.5, 4.0, 16.0)), **LIMITS
+        *gaussians(3.0),
+        event=Claim.from_event(GaussianEvent(3.0), orders=(1.5, 4.0, 16.0)),
+        **LIMITS,
     )
     assert verdict.sound
     assert verdict.renyi.ratio == pytest.approx(1, rel=1e-9)
-    event = Claim.of(
+    event = Claim.from_event(
         GaussianEvent(1.0), accountant=ExactAccountant, orders=(), epsilons=(), deltas=(1e-3, 1e-6)
     )
     verdict = verify_densities(*gaussians(1.0), num_panels=40_000, event=event, **LIMITS)
     assert verdict.ratio == pytest.approx(1, rel=1e-5)
     for too_little in (gaussians(2.7), gaussians(2.7)[::-1]):
         assert verify_densities(
-            *too_little, event=Claim.of(GaussianEvent(3.0), orders=(2.0,)), **LIMITS
+            *too_little, event=Claim.from_event(GaussianEvent(3.0), orders=(2.0,)), **LIMITS
         ).refuted
 
 
@@ -261,7 +264,7 @@ def test_impossible_arguments(name: str, options: dict[str, Any]) -> None:
 
 def test_the_claim_of_an_event() -> None:
     event = ApproximateEvent(GaussianEvent(2.0), 0.01)
-    claim = Claim.of(event, orders=(2.0, 8.0), epsilons=(1.0,), deltas=(0.001,), count=3)
+    claim = Claim.from_event(event, orders=(2.0, 8.0), epsilons=(1.0,), deltas=(0.001,), count=3)
     spent = RdpAccountant().compose(event, 3)
     assert claim.renyi == ((2.0, pytest.approx(3 * 2 / 8)), (8.0, pytest.approx(3 * 8 / 8)))
     assert claim.failure_prob == pytest.approx(0.03)

@@ -1,0 +1,130 @@
+"""All pairs of neighboring histograms of a small instance."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.accounting import Adjacency
+from pate.validation import (
+    require,
+    require_count,
+)
+
+Counts = NDArray[np.int64]
+Indices = NDArray[np.int64]
+_MOST_PAIRS = 5_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbors:
+    """Ordered pairs of different neighboring histograms. With each pair its reverse is there."""
+
+    histograms: Counts  # [H, L], each histogram once
+    first: Indices  # [P], rows of `histograms`
+    second: Indices  # [P], rows of the neighbors
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @classmethod
+    def from_rows(cls, histograms: Counts, first: Indices, second: Indices) -> Self:
+        """Returns pairs of rows of histograms, without the histograms that are in no pair."""
+        in_pairs, rows = np.unique(np.concatenate([first, second]), return_inverse=True)
+        new_first, new_second = np.split(rows.reshape(-1), 2)
+        return cls(histograms[in_pairs], new_first, new_second)
+
+    @property
+    def pairs(self) -> tuple[Counts, Counts]:
+        """Both histograms of every pair: `[P, L]` each."""
+        return self.histograms[self.first], self.histograms[self.second]
+
+    def up_to_names(self) -> Self:
+        """Returns one pair of each kind, for mechanisms that treat labels alike and break ties by the lowest index."""
+        # Such a distribution is a function of the sorted counts whose outcomes are then renamed from ranks to labels.
+        # So the divergences of a pair depend on both sorted histograms, and on the rank in the second of each rank in
+        # the first. Pairs that agree in all of this are of one kind. About 1 in 7 pairs of 4 labels and 6 teachers is
+        # left.
+        order = np.argsort(-self.histograms, axis=1, kind="stable")  # [H, L] label at each rank
+        rank = np.argsort(order, axis=1)
+        falling = np.take_along_axis(self.histograms, order, axis=1)
+        codes = np.ravel_multi_index(
+            falling.T, (int(falling.max(initial=0)) + 1,) * falling.shape[1]
+        )
+        sorted_rows = np.unique(codes, return_inverse=True)[1]
+        moved = np.take_along_axis(rank[self.second], order[self.first], axis=1)  # [P, L]
+        code = sorted_rows[self.first] * len(falling) + sorted_rows[self.second]
+        for column in moved.T:
+            code = code * falling.shape[1] + column
+        unsorted = (order[self.first] != np.arange(falling.shape[1])).any(axis=1)
+        # pairs whose first histogram is sorted share few histograms
+        preferred = np.argsort(unsorted, kind="stable")
+        kept = np.sort(preferred[np.unique(code[preferred], return_index=True)[1]])
+        return self.from_rows(self.histograms, self.first[kept], self.second[kept])
+
+
+def all_histograms(num_labels: int, num_teachers: int) -> Counts:
+    """Returns every histogram of `num_teachers` vote vectors of bits: `[(T + 1)^L, L]`."""
+    ranges = [np.arange(num_teachers + 1)] * num_labels
+    return np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, num_labels)
+
+
+def neighbors(
+    num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_vote: bool = False
+) -> Neighbors:
+    """Returns every ordered pair of different neighboring histograms.
+
+    Args:
+        num_labels: L.
+        num_teachers: T; under add/remove the larger of the two numbers.
+        adjacency: under replace-one the votes of one teacher change arbitrarily; under add/remove a teacher goes or
+            comes.
+        one_vote: True where each teacher votes for exactly one label, False for any set of labels.
+
+    Raises:
+        InvalidValue: more than 5 million pairs.
+
+    >>> pairs = neighbors(1, 2, Adjacency.ADD_REMOVE)
+    >>> [(int(h[0]), int(other[0])) for h, other in zip(*pairs.pairs)]
+    [(1, 0), (2, 1), (0, 1), (1, 2)]
+    """
+    require_count("num_labels", num_labels)
+    require_count("num_teachers", num_teachers)
+    replaced = Adjacency.parse(adjacency) is Adjacency.REPLACE_ONE
+    pairs = (3 * num_teachers + 1) ** num_labels
+    require(
+        pairs <= _MOST_PAIRS,
+        "num_labels, num_teachers",
+        f"{num_labels}, {num_teachers}",
+        "a smaller instance",
+    )
+    # Labels are independent: one teacher's old and new bit, and a count in 0..T-1 from the others. With replace-one
+    # both bits are free; with add/remove the new bit is 0.
+    bits = [(0, 0), (1, 0), (0, 1), (1, 1)] if replaced else [(0, 0), (1, 0)]
+    one_label = np.array(
+        sorted({(rest + old, rest + new) for rest in range(num_teachers) for old, new in bits})
+    )
+    first = second = np.zeros(1, dtype=np.int64)
+    for _ in range(num_labels):
+        first = (first[:, None] * (num_teachers + 1) + one_label[:, 0]).ravel()
+        second = (second[:, None] * (num_teachers + 1) + one_label[:, 1]).ravel()
+    histograms = all_histograms(num_labels, num_teachers)
+    # counts that sum to T, or to T - 1 where a teacher is gone; one vote moves or goes
+    if one_vote:
+        totals = histograms.sum(axis=1)
+        kept = (totals[first] == num_teachers) & (totals[second] == num_teachers - (not replaced))
+        first = first[kept]
+        second = second[kept]
+        kept = np.abs(histograms[first] - histograms[second]).sum(axis=1) <= 2
+        first = first[kept]
+        second = second[kept]
+    # the pairs that differ and their reverses, each once
+    codes = np.concatenate([first * len(histograms) + second, second * len(histograms) + first])
+    _, places = np.unique(codes, return_index=True)
+    one = np.concatenate([first, second])
+    other = np.concatenate([second, first])
+    kept = np.sort(places[one[places] != other[places]])
+    if one_vote:
+        return Neighbors.from_rows(histograms, one[kept], other[kept])
+    return Neighbors(histograms, one[kept], other[kept])

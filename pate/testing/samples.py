@@ -1,0 +1,157 @@
+"""Comparison of a price with draws of a mechanism on all neighbors of a small instance."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy
+
+from pate.accounting import Accountant, Adjacency, Event, RdpAccountant
+from pate.testing.claim import DELTAS, EPSILONS, Claim
+from pate.testing.divergences import Array
+from pate.testing.neighbors import Counts, Neighbors, neighbors
+from pate.testing.verdict import DELTA, Verdict, WorstPair
+from pate.validation import (
+    require,
+    require_count,
+    require_generator,
+    require_probability,
+)
+
+Sampler = Callable[[Counts, int, np.random.Generator], Sequence[Any]]
+_NUM_CANDIDATES = 8
+_LARGEST_EXPONENT = 300.0
+_SHARES_AT_ONCE = 2**20
+
+
+def verify_samples(
+    sampler: Sampler,
+    *,
+    num_labels: int,
+    num_teachers: int,
+    adjacency: Adjacency,
+    event: Event | Claim,
+    rng: np.random.Generator,
+    num_samples: int = 20_000,
+    confidence: float = 0.99,
+    epsilons: Sequence[float] = EPSILONS,
+    deltas: Sequence[float] = DELTAS,
+    accountant: Callable[[], Accountant] = RdpAccountant,
+    one_vote: bool = False,
+) -> Verdict:
+    """Compares draws on all neighboring histograms of a small instance with the (epsilon, delta) of a price.
+
+    One half of the draws picks eight pairs, epsilons and sets of outcomes whose delta seems largest beside the claim.
+    The other half is independent of that choice. It tests each of the eight by Clopper-Pearson bounds on both
+    probabilities. All bounds share the error probability, so a refutation holds with `confidence`.
+
+    Args:
+        sampler: takes a histogram `[L]`, the number of draws and the generator. It returns independent outcomes: an
+            array `[n]` or `[n, ...]`, or a sequence of hashable values. Outcomes should repeat: round real numbers.
+        num_labels: L of the instance.
+        num_teachers: T of the instance.
+        adjacency: of the price.
+        event: the price of one release; of a `Claim` only the deltas are compared.
+        rng: passed to the sampler.
+        num_samples: draws for each histogram, >= 2.
+        confidence: in (0, 1).
+        epsilons: at which deltas are compared.
+        deltas: at which epsilons are compared, each beside the failure probability.
+        accountant: prints the price.
+        one_vote: True where each teacher votes for exactly one label.
+    """
+    require_generator(rng)
+    require_probability("confidence", confidence)
+    half = require_count("num_samples", num_samples, minimum=2) // 2
+    claim = Claim.from_event(
+        event, accountant=accountant, orders=(), epsilons=epsilons, deltas=deltas
+    )
+    require(len(claim.deltas) > 0, "deltas", claim.deltas, "at least one point")
+    pairs = neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote)
+    require(len(pairs) > 0, "num_labels", num_labels, "an instance with neighbors")
+    frequencies = _frequencies(
+        [sampler(histogram, 2 * half, rng) for histogram in pairs.histograms], half
+    )
+    candidates = _candidates(frequencies[0], pairs, claim, half)
+    error = (1 - confidence) / (2 * len(candidates))
+    tested = [
+        _tested(frequencies, pairs, pair, epsilon, delta, half, error)
+        for pair, (epsilon, delta) in candidates
+    ]
+    return Verdict(tuple(tested), len(candidates), exhaustive=False, confidence=confidence)
+
+
+def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
+    """Returns the share of each outcome in each half of the draws: `[2, H, n]`."""
+    index: dict[Any, int] = {}
+    columns = []
+    for drawn in draws:
+        outcomes = (
+            drawn.reshape(len(drawn), -1).tolist() if isinstance(drawn, np.ndarray) else list(drawn)
+        )
+        outcomes = list(map(tuple, outcomes)) if isinstance(drawn, np.ndarray) else outcomes
+        require(len(outcomes) == 2 * half, "sampler", f"{len(outcomes)} outcomes", f"{2 * half}")
+        columns.append([index.setdefault(outcome, len(index)) for outcome in outcomes])
+    halves = np.array(columns).reshape(len(columns), 2, half).swapaxes(0, 1)
+    return (
+        np.array([[np.bincount(row, minlength=len(index)) for row in part] for part in halves])
+        / half
+    )
+
+
+def _candidates(
+    shares: Array, pairs: Neighbors, claim: Claim, half: int
+) -> list[tuple[int, tuple[float, float]]]:
+    """Returns the pairs and points (epsilon, delta) where the first half exceeds the claim by most standard errors."""
+    size = max(1, _SHARES_AT_ONCE // shares.shape[1])
+    scores = np.empty((len(pairs), len(claim.deltas)))
+    for start in range(0, len(pairs), size):
+        rows = slice(start, start + size)
+        one = shares[pairs.first[rows]]
+        other = shares[pairs.second[rows]]
+        for point, (epsilon, delta) in enumerate(claim.deltas):
+            factor = np.exp(min(epsilon, _LARGEST_EXPONENT))
+            event = one > factor * other
+            p, q = ((side * event).sum(axis=1) for side in (one, other))
+            # a share of 0 or 1 of few draws is not certain: one draw is added on either side
+            near_p, near_q = ((share * half + 1) / (half + 2) for share in (p, q))
+            spread = np.sqrt(near_p * (1 - near_p) + factor**2 * near_q * (1 - near_q))
+            scores[rows, point] = (p - factor * q - delta) / spread
+    best = np.argsort(-scores, axis=None)[:_NUM_CANDIDATES]
+    return [
+        (int(place) // len(claim.deltas), claim.deltas[place % len(claim.deltas)]) for place in best
+    ]
+
+
+def _tested(
+    shares: Array,
+    pairs: Neighbors,
+    pair: int,
+    epsilon: float,
+    delta: float,
+    half: int,
+    error: float,
+) -> WorstPair:
+    """Returns a lower bound on the delta of one pair at one epsilon, for the set of outcomes of the first half."""
+    one = int(pairs.first[pair])
+    other = int(pairs.second[pair])
+    factor = math.exp(min(epsilon, _LARGEST_EXPONENT))
+    event = shares[0, one] > factor * shares[0, other]
+    hits = [round(float(shares[1, side, event].sum()) * half) for side in (one, other)]
+    at_least = (
+        float(scipy.special.betaincinv(hits[0], half - hits[0] + 1, error)) if hits[0] > 0 else 0.0
+    )
+    at_most = (
+        float(scipy.special.betaincinv(hits[1] + 1, half - hits[1], 1 - error))
+        if hits[1] < half
+        else 1.0
+    )
+    return WorstPair(
+        DELTA,
+        epsilon,
+        exact=max(0.0, at_least - factor * at_most),
+        claimed=delta,
+        first=tuple(pairs.histograms[one].tolist()),
+        second=tuple(pairs.histograms[other].tolist()),
+    )
