@@ -18,7 +18,7 @@ from pate.accounting import AutoAccountant
 from pate.aggregators import CenteredVotes, GaussianVotes, StableTopK, UselessReleaseWarning
 from pate.aggregators.record import MemoryRecord
 from pate.data import Split
-from pate.models.kernel import KernelVotes
+from pate.models.kernel_votes import KernelVotes
 from pate.votes.counts import histogram
 
 _MEBIBYTE = 2**20

@@ -30,7 +30,7 @@ from pate.accounting import Budget
 from pate.aggregators import CenteredVotes, MemoryRecord
 from pate.data import Dataset, DigitsGrid, Partition, Split, WordNet40
 from pate.models import ConvexTeacher, KernelTeacher
-from pate.models.kernel import LowRankStudent
+from pate.models.low_rank import LowRankStudent
 from pate.report.metrics import multilabel_metrics
 from pate.votes import DEFAULT_RECIPE, Recipe
 

@@ -13,7 +13,7 @@ from pate.classifier.inputs import rows_of
 from pate.classifier.samples import Pools
 from pate.classifier.tasks import Bits, Model, Rows, Task
 from pate.data.partition import Partition
-from pate.models.sklearn import of_a_part
+from pate.models.sklearn import fit_errors_hidden
 from pate.models.student import OnEpoch
 from pate.threads import one_blas_thread
 from pate.validation import InvalidValue
@@ -54,7 +54,7 @@ class EstimatorLearner:
 
         Runs on one thread, so that the last bits do not depend on the machine's load.
         """
-        with one_blas_thread(), of_a_part(self.estimator):
+        with one_blas_thread(), fit_errors_hidden(self.estimator):
             model = self.task.fit(self.estimator, inputs, targets, seed=seed)
             return model.confidences(queries)
 

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from pate.models.engines import Engine, SequentialEngine, StackedEngine
     from pate.models.image_students import CNNStudent, ResNet50Student
     from pate.models.image_teachers import CNNTeacher, ResNet50Teacher
-    from pate.models.kernel import ConvexTeacher, KernelTeacher, LowRankStudent
+    from pate.models.kernel import ConvexTeacher, KernelTeacher
     from pate.models.linear import LinearStudent, LinearTeacher
     from pate.models.logistic import LogisticStudent
+    from pate.models.low_rank import LowRankStudent
     from pate.models.mlp import MLPStudent, MLPTeacher
     from pate.models.processes_engine import ProcessesEngine
     from pate.models.ray_engine import RayEngine
@@ -64,9 +65,10 @@ __getattr__ = lazily(
         "engines": "Engine SequentialEngine StackedEngine",
         "image_students": "CNNStudent ResNet50Student",
         "image_teachers": "CNNTeacher ResNet50Teacher",
-        "kernel": "ConvexTeacher KernelTeacher LowRankStudent",
+        "kernel": "ConvexTeacher KernelTeacher",
         "linear": "LinearStudent LinearTeacher",
         "logistic": "LogisticStudent",
+        "low_rank": "LowRankStudent",
         "mlp": "MLPStudent MLPTeacher",
         "processes_engine": "ProcessesEngine",
         "ray_engine": "RayEngine",

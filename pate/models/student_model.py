@@ -35,10 +35,10 @@ KINDS = {
     "cnn": "image_students",
     "linear": "linear",
     "logistic": "logistic",
-    "low_rank": "kernel",
+    "low_rank": "low_rank",
     "mlp": "mlp",
-    "released": "kernel",
-    "released_kernel": "kernel",
+    "released": "released_model",
+    "released_kernel": "released_model",
     "resnet50": "image_students",
 }
 # Numbers in an input, at most, of a student whose arrays do not say how many, such as pixels of a picture.

@@ -15,7 +15,7 @@ from pate.aggregators import CenteredVotes
 from pate.aggregators.record import MemoryRecord
 from pate.auditing.attack.guesses import Array
 from pate.data import Dataset, Split
-from pate.models.kernel import KernelVotes
+from pate.models.kernel_votes import KernelVotes
 from pate.validation import (
     require,
 )

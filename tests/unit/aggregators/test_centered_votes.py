@@ -14,7 +14,7 @@ from pate.aggregators.centered_release import RoundsRelease
 from pate.aggregators.record import MemoryRecord
 from pate.data import Split
 from pate.models import LowRankStudent
-from pate.models.kernel import KernelVotes
+from pate.models.kernel_votes import KernelVotes
 from pate.votes.arrays import VoteBlocks
 from tests.contract.case import charging
 from tests.refusals import ANY, Refusal, refused

@@ -19,7 +19,7 @@ from pate.models import (
     Student,
     StudentModel,
 )
-from pate.models.kernel import ReleasedModel
+from pate.models.released_model import ReleasedModel
 from tests.unit.bundle.test_bundle import listed
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -44,8 +44,8 @@ def trained(name: str, rows: int = 40) -> tuple[StudentModel, np.ndarray]:
     rng = np.random.default_rng(0)
     if name in RELEASED:  # weights that a release gives as they are, and no fit
         public = rng.standard_normal((200, 6), dtype=np.float32)  # one component for 20 of them
-        return ReleasedModel.of(
-            rng.standard_normal((RELEASED[name], len(LABELS))), public, rows
+        return ReleasedModel.from_weights(
+            rng.standard_normal((RELEASED[name], len(LABELS))), public, num_rows=rows
         ), public[:rows]
     student = STUDENTS[name]
     images = "cnn" in name or "resnet" in name

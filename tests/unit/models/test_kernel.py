@@ -8,7 +8,8 @@ from sklearn.metrics import f1_score
 
 from pate.aggregators.release import NoisyScores
 from pate.data import Partition, Split
-from pate.models import KernelTeacher, LowRankStudent, StudentModel, kernel
+from pate.models import KernelTeacher, LowRankStudent, StudentModel, kernel_votes
+from pate.models.released_model import ReleasedModel
 from pate.validation import InvalidValue
 from pate.votes.public_pca import PublicPCA
 from tests.refusals import refused
@@ -29,7 +30,7 @@ POOL_OF_50 = split(PUBLIC, np.zeros((300, 3), bool))
 
 
 def votes(teacher_of, num_teachers, labels=LABELS):
-    source = kernel.KernelVotes(
+    source = kernel_votes.KernelVotes(
         private=split(INPUTS, labels),
         num_directions=4,
         teacher_of=teacher_of,
@@ -100,7 +101,7 @@ def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
         return features(directions, rows)
 
     (whole,) = votes(np.arange(50) % 7, 7)
-    monkeypatch.setattr(kernel, "_BLOCK_RECORDS", 20)
+    monkeypatch.setattr(kernel_votes, "_BLOCK_RECORDS", 20)
     monkeypatch.setattr(PublicPCA, "features", read)
     (found,) = votes(np.arange(50) % 7, 7)
     assert asked[-3:] == [20, 20, 10]  # the queries before them
@@ -117,7 +118,7 @@ def test_the_pool_says_how_many_records_a_group_has(sizes, expected):
     public = Split(
         np.zeros((rows, 2), np.float32), np.zeros((rows, 1), bool), np.arange(rows), groups
     )
-    assert KernelTeacher.records_per_group(public) == expected
+    assert kernel_votes.records_per_group(public) == expected
 
 
 DRAWN = np.random.default_rng(0)
@@ -175,7 +176,7 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, n
     source = KernelTeacher(nonlinear=nonlinear).votes_of(data, Partition(np.arange(50), 50), 300)
     found = source.in_rounds(noise_multiplier=noise)
     weights = np.random.default_rng(3).normal(size=(found.width, 3))
-    model = kernel.ReleasedModel.of(weights, PUBLIC, 300)
+    model = ReleasedModel.from_weights(weights, PUBLIC, num_rows=300)
     assert model.kind == kind
     logits = found.directions.with_constant(INPUTS) @ weights
     np.testing.assert_allclose(model.predict_proba(INPUTS), 1 / (1 + np.exp(-logits)), atol=1e-4)

@@ -8,7 +8,7 @@ import pytest
 
 from pate.data import Dataset, Partition
 from pate.models import Engine, KernelTeacher, LinearTeacher, StackedEngine, TrainingJob, Voter
-from pate.models.kernel import KernelVotes
+from pate.models.kernel_votes import KernelVotes
 from pate.models.shards import PartitionedRecords
 from pate.run.ensemble import Ensemble, training_progress
 from pate.run.folder import EnsembleFolder

@@ -1,0 +1,187 @@
+"""The votes of kernel teachers, at once or in rounds: functions of the queries in directions of the public pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.pool import in_order
+from pate.validation import InvalidValue, require, require_each
+from pate.votes.blocks import LowRankVotes
+from pate.votes.counts import Bits
+from pate.votes.label_shares import mean_labels
+from pate.votes.moment_votes import MomentVotes
+from pate.votes.public_pca import PublicPCA, affordable_directions
+from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+from pate.votes.source import FunctionVotes, GroupVotes
+from pate.votes.weighted import Array
+
+if TYPE_CHECKING:
+    from pate.data import Split
+
+_BLOCK_ENTRIES = 2**22  # numbers in the votes of a block
+_BLOCK_RECORDS = 4096  # whose features are computed at once
+
+
+def records_per_group(public: Split, recipe: Recipe = DEFAULT_RECIPE) -> float:
+    """Returns the mean number of records of the pool's groups; 1 for a pool of too few groups."""
+    num_groups = public.num_groups
+    has_enough = num_groups >= recipe.fewest_public_groups
+    return len(public) / num_groups if has_enough else 1.0
+
+
+@dataclass(eq=False, kw_only=True)
+class KernelVotes(FunctionVotes):
+    """The votes of `KernelTeacher`: functions on the queries, in public directions, around a center.
+
+    They are computed when they are read, from the private records. No epsilon covers them.
+    """
+
+    private: Split  # the private records, n
+    teacher_of: NDArray[np.int64]  # the teacher of each record, `[n]`, private
+    num_teachers: int
+    public: Split  # the whole public pool; its first samples are the queries
+    num_queries: int
+    num_directions: int | None = None
+    moments: Callable[..., MomentVotes] = MomentVotes  # makes the votes of rounds
+    nonlinear: bool | None = False  # see `KernelTeacher`
+
+    def __post_init__(self) -> None:
+        self.num_labels = self.private.labels.shape[1]
+        self.num_groups = self.private.num_groups
+        self.records_per_teacher = self.num_groups / self.num_teachers
+        self.queries = np.asarray(self.public.inputs[: self.num_queries], dtype=np.float32)
+
+    def bits(self) -> Iterator[Bits]:
+        """Raises `InvalidValue`: kernel teachers vote by functions, not by bits."""
+        rule = "teachers that are trained, such as linear, or aggregator=centered_votes"
+        raise InvalidValue("teacher", "KernelTeacher", rule=rule)
+
+    def label_shares(self) -> Array:
+        """Returns each teacher's share of its own records with each label, `[num_teachers, num_labels]`."""
+        return mean_labels(self.private.labels, self.teacher_of, self.num_teachers)
+
+    def span(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> Array:
+        """Returns the public basis `[Q, r]` that all votes lie in."""
+        directions = self._directions_at_once(noise_multiplier, recipe)
+        key = ("span", noise_multiplier, recipe)
+        return np.asarray(self.remembered(key, lambda: directions.span(self.queries)))
+
+    def votes_around(
+        self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+    ) -> Iterator[LowRankVotes]:
+        """Yields the votes of teachers 0, 1, …, a block at a time, by the rule of `KernelTeacher`.
+
+        Inputs are read a few thousand rows at a time, so images may stay on disk.
+
+        Args:
+            center: the prevalence p of each label, `[num_labels]`, or one number.
+            noise_multiplier: of the release, which decides how many directions are worthwhile.
+            recipe: tuned constants.
+
+        Raises:
+            InvalidValue: a center for each query, or a teacher without a record.
+        """
+        rule = "one number per label for kernel teachers"
+        require(center.ndim < 2, "center.shape", center.shape, rule)
+        inputs = self.private.inputs
+        labels = self.private.labels
+        total = self.num_teachers
+        directions = self._directions_at_once(noise_multiplier, recipe)
+        span = directions.span(self.queries)
+        order = np.argsort(self.teacher_of, kind="stable")
+        sizes = np.bincount(self.teacher_of, minlength=total)
+        rule = f"{len(sizes)}, the teachers of the partition"
+        require(len(sizes) == total, "num_teachers", total, rule)
+        require_each("teacher", np.arange(total), sizes > 0, "at least one record")
+        bounds = np.append(0, np.cumsum(sizes))  # of each teacher's records in `order`
+        teachers_of_block = max(1, _BLOCK_ENTRIES // (span.shape[1] * self.num_labels))
+
+        def block_features(rows: NDArray[np.intp]) -> Array:
+            return directions.features(inputs[rows])
+
+        for first in range(0, total, teachers_of_block):
+            block_bounds = bounds[first : first + teachers_of_block + 1]
+            rows = order[block_bounds[0] : block_bounds[-1]]
+            blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
+            features = np.concatenate(list(in_order(block_features, blocks)))  # [n, k]
+            residuals: Array = labels[rows] - np.broadcast_to(center, labels.shape[1:])
+            num_teachers = len(block_bounds) - 1
+            if len(rows) == num_teachers:  # a record for each
+                weights = np.asarray(features[:, :, None] * residuals[:, None, :])
+            else:
+                ranges = pairwise((block_bounds - block_bounds[0]).tolist())
+                weights = np.stack(
+                    [features[start:end].T @ residuals[start:end] for start, end in ranges]
+                )  # [num_teachers, k, num_labels]
+            weights *= np.sqrt(self.num_queries / np.diff(block_bounds))[:, None, None]
+            yield LowRankVotes(span, weights)
+
+    def in_rounds(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> MomentVotes:
+        """Returns the votes that teachers cast in rounds, each against the student released before."""
+        directions = self._directions_in_rounds(noise_multiplier, recipe)
+        private = self.private
+        public_rows = max(recipe.public_rows, self.num_queries)
+        make_moments = partial(
+            self.moments,
+            directions=directions,
+            public_inputs=self.public.inputs[:public_rows],
+            inputs=private.inputs,
+            labels=private.labels,
+            teacher_of=self.teacher_of,
+            num_teachers=self.num_teachers,
+            records_per_teacher=self.records_per_teacher * records_per_group(self.public, recipe),
+            weights=self.weights,
+        )
+        key = ("moments", directions.width, recipe)
+        moments: MomentVotes = self.remembered(key, make_moments)
+        return moments
+
+    def _directions_at_once(self, noise_multiplier: float, recipe: Recipe) -> PublicPCA:
+        """Returns the directions of one matrix of votes: no more than there are queries."""
+        count = self._num_affordable(noise_multiplier, recipe.noise_share_at_once)
+        count = min(count, self.num_queries)
+        fit = partial(PublicPCA.fit, np.asarray(self.public.inputs), count, recipe=recipe)
+        directions: PublicPCA = self.remembered(("directions", count, recipe), fit)
+        return directions
+
+    def _directions_in_rounds(self, noise_multiplier: float, recipe: Recipe) -> PublicPCA:
+        """Returns the directions of votes in rounds, and a kernel's components beside them."""
+        count = self._num_affordable(noise_multiplier, recipe.noise_share_in_rounds)
+        fit = partial(
+            PublicPCA.fit,
+            np.asarray(self.public.inputs),
+            count,
+            ridge=recipe.ridge_in_rounds,
+            kernel_from={None: recipe.kernel_from, True: 1.0, False: None}[self.nonlinear],
+            recipe=recipe,
+        )
+        directions: PublicPCA = self.remembered(("directions in rounds", count, recipe), fit)
+        return directions
+
+    def _num_affordable(self, noise_multiplier: float, noise_share: float) -> int:
+        """Returns as many directions of the pool as the noise makes worthwhile: a function of public numbers."""
+        records = self.num_groups * self.total_weight / self.num_teachers
+        return self.num_directions or affordable_directions(
+            noise_multiplier=noise_multiplier,
+            noise_share=noise_share,
+            num_labels=self.num_labels,
+            num_teachers=max(1, round(self.total_weight)),
+            num_records=max(1, round(records)),
+        )
+
+
+class GroupKernelVotes(KernelVotes, GroupVotes):
+    """The votes of `ConvexTeacher`: of private groups, which teachers learn from in every round."""
+
+    def votes_around(
+        self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
+    ) -> Iterator[LowRankVotes]:
+        """Raises `InvalidValue`: these votes are cast in rounds alone."""
+        raise InvalidValue("teacher", "ConvexTeacher", rule="centered_votes, which asks in rounds")

@@ -1,0 +1,176 @@
+"""The student of what centered votes release: scores of queries, or weights in directions of the public pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pate.aggregators.release import NoisyScores, TrainingSet
+from pate.models.hyperparameters import require_settings
+from pate.models.linear import LinearModel
+from pate.models.logistic import LogisticStudent
+from pate.models.released_model import ReleasedModel
+from pate.models.student import OnEpoch, Student, require_rows
+from pate.models.student_model import FlatModel, Labels, Rows, StudentModel
+from pate.validation import require, require_non_negative
+from pate.votes.public_pca import PublicPCA
+from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+from pate.votes.shrinkage import shrink_singular_values
+
+
+class LowRankModel(FlatModel):
+    """A student of features of length 1, linear scores, and for each label the score from which it is predicted.
+
+    A probability is the logistic function of the score's distance to the label's threshold, in spreads of the scores.
+    Only the order of probabilities has a meaning.
+    """
+
+    kind = "low_rank"
+    forms: ClassVar[Mapping[str, str]] = {
+        "center": "d",
+        "projection": "dk",
+        "weights": "kL",
+        "thresholds": "L",
+        "spreads": "L",
+    }
+
+    @staticmethod
+    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        """Returns probabilities `[m, num_labels]` for rows `[m, d]`."""
+        features = (rows - arrays["center"]) @ arrays["projection"]
+        lengths = xp.linalg.norm(features, axis=1, keepdims=True)
+        scores = features / xp.where(lengths > 0, lengths, 1) @ arrays["weights"]
+        return 0.5 + 0.5 * xp.tanh((scores - arrays["thresholds"]) / arrays["spreads"] / 2)
+
+
+@dataclass(frozen=True)
+class LowRankStudent(Student):
+    """Linear scores of low rank in the directions of a public pool, with thresholds matched to a prevalence.
+
+    Rule: project the released scores, less the center, on the features of the queries. Shrink singular values as the
+    known noise demands (`shrink_singular_values`). Place a label's threshold so that a share of the public pool equal
+    to its prevalence exceeds it. Nothing is tuned on released labels, nothing is random.
+
+    From bits alone (`fit`) a label's share among the rows stands for the prevalence, the rows for the pool, and the
+    spread of the bits for the noise.
+
+    Attributes:
+        num_directions: number of principal directions of the pool, at most; >= 1.
+    """
+
+    num_directions: int = 128
+
+    def __post_init__(self) -> None:
+        require_settings(self)
+
+    @property
+    def ceiling(self) -> LogisticStudent:
+        """A logistic student for the labels of all private records, which have no noise."""
+        return LogisticStudent()
+
+    def fit(
+        self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
+    ) -> StudentModel:
+        """Fits a model to bits, whose noise is estimated from their spread; reports the share of wrong bits once."""
+        rows, labels = require_rows(inputs, labels, seed)
+        prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])
+        if (
+            len(np.unique(rows, axis=0)) < 2
+        ):  # predicts the labels of rows that are all equal, or none
+            return LinearModel.constant(prevalence >= 0.5, inputs)
+        noise_std = float(np.sqrt((prevalence * (1 - prevalence)).mean()))
+        model = self.fit_scores(rows, NoisyScores(labels - prevalence, noise_std, prevalence), rows)
+        never_held = np.where(labels.any(axis=0), 0, np.inf).astype(np.float32)
+        arrays = dict(model.arrays)
+        arrays["thresholds"] = arrays["thresholds"] + never_held
+        if on_epoch is not None:
+            on_epoch(0, {"loss": float((labels != model.predict(rows)).mean())})
+        return LowRankModel(
+            arrays=arrays,
+            threshold=0.5,
+            input_shape=np.shape(inputs)[1:],
+            num_rows=len(rows),
+            choices=model.choices,
+        )
+
+    def learn(
+        self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
+    ) -> StudentModel:
+        """Returns the model of released weights, or fits released scores, or else released labels."""
+        if training.weights is None and training.scores is None:
+            return super().learn(training, pool=pool, seed=seed, on_epoch=on_epoch)
+        inputs = np.asarray(training.inputs, dtype=np.float32)
+        public = np.concatenate([inputs, np.asarray(pool, dtype=np.float32)])
+        if training.scores is None or training.weights is not None:
+            return ReleasedModel.from_weights(
+                np.asarray(training.weights),
+                public,
+                num_rows=len(inputs),
+                recipe=training.recipe,
+            )
+        return self.fit_scores(inputs, training.scores, public, training.recipe)
+
+    def fit_scores(
+        self, inputs: Rows, released: NoisyScores, pool: Rows, recipe: Recipe = DEFAULT_RECIPE
+    ) -> LowRankModel:
+        """Fits released scores of queries.
+
+        Scores that were cast in `PublicPCA.span` of the queries come with the number of its directions. Other scores
+        are functions on the queries, which are found by regression.
+
+        Args:
+            inputs: the queries, `[Q, …]`.
+            released: scores `[Q, num_labels]`, their noise, and the prevalence of each label.
+            pool: public inputs that place directions and thresholds, `[n, …]`.
+            recipe: tuned constants.
+
+        Raises:
+            InvalidValue: scores of another shape, or not finite.
+        """
+        noise_std = released.noise_std
+        in_span = released.num_directions is not None
+        require_non_negative("noise_std", noise_std)
+        scores = np.asarray(released.values, dtype=np.float64)
+        prevalence = np.asarray(released.prevalence, dtype=np.float64)
+        fits = scores.ndim == 2 and len(scores) == len(inputs) and bool(np.isfinite(scores).all())
+        require(fits, "scores.shape", scores.shape, f"finite numbers [{len(inputs)}, num_labels]")
+        same_labels = prevalence.shape == scores.shape[1:]
+        require(same_labels, "prevalence.shape", prevalence.shape, f"{scores.shape[1:]}")
+        count = min(released.num_directions or self.num_directions, len(inputs))
+        directions = PublicPCA.fit(pool, count, recipe=recipe)
+        coefficients = shrink_singular_values(
+            directions.span(inputs).T @ scores, noise_std=noise_std
+        )  # [k, num_labels]
+        rank = int(np.linalg.matrix_rank(coefficients)) if coefficients.any() else 0
+        if not in_span:
+            # the weights of which the features `[Q, k]` make the scores' projection on their span
+            _, singular, right = np.linalg.svd(directions.features(inputs), full_matrices=False)
+            inverse = np.divide(
+                1, singular, out=np.zeros_like(singular), where=(singular > 1e-6 * singular[0])
+            )
+            coefficients = np.asarray((right.T * inverse) @ (right @ coefficients))
+        pool_scores = directions.features(pool) @ coefficients  # [n, num_labels]
+        share = prevalence.clip(recipe.prevalence_floor, 1 - recipe.prevalence_floor)
+        thresholds = np.array(
+            [np.quantile(column, 1 - p) for column, p in zip(pool_scores.T, share, strict=True)]
+        )
+        spreads = pool_scores.std(axis=0)
+        # scores that are equal for the whole pool predict a label always or never
+        is_flat = spreads <= 1e-12 * (spreads.max() or 1.0)
+        arrays = {
+            "center": directions.center,
+            "projection": directions.projection,
+            "weights": coefficients,
+            "thresholds": np.where(is_flat & (share < 0.5), np.inf, thresholds),
+            "spreads": np.where(is_flat, 1, spreads),
+        }
+        return LowRankModel(
+            arrays={name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()},
+            threshold=0.5,
+            input_shape=np.asarray(inputs).shape[1:],
+            num_rows=len(inputs),
+            choices={"directions": float(len(coefficients)), "rank": float(rank)},
+        )

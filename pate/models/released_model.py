@@ -1,0 +1,125 @@
+"""Students that are released weights themselves, in directions of the public pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pate.models.student_model import FlatModel, Rows
+from pate.pool import in_order
+from pate.votes.descent import expected_f1_threshold
+from pate.votes.public_pca import PublicPCA
+from pate.votes.recipe import DEFAULT_RECIPE, Recipe
+from pate.votes.weighted import Array
+
+_BLOCK_RECORDS = 4096  # whose components are computed at once
+
+
+class ReleasedModel(FlatModel):
+    """A student of released weights: calibrated probabilities, the logistic function of linear scores.
+
+    Features have length 1. If there is one more weight than directions, features have a height
+    (`PublicPCA.with_constant`).
+    """
+
+    kind = "released"
+    forms: ClassVar[Mapping[str, str]] = {
+        "center": "d",
+        "projection": "dk",
+        "weights": "wL",
+        "bias": "L",
+    }
+
+    @staticmethod
+    def from_weights(
+        weights: Array, public_inputs: Rows, *, num_rows: int, recipe: Recipe = DEFAULT_RECIPE
+    ) -> ReleasedModel:
+        """Returns the model of released weights; its threshold has the best expected micro-F1 on public inputs.
+
+        Args:
+            weights: `[D, num_labels]`, on `PublicPCA.with_constant` of directions of all public inputs. More weights
+                than directions and their height are those of a kernel's components.
+            public_inputs: the whole public pool, float32 `[m, …]`.
+            num_rows: number of answered queries.
+            recipe: tuned constants.
+        """
+        directions = PublicPCA.fit(
+            public_inputs,
+            len(weights) - 1,
+            ridge=recipe.ridge_in_rounds,
+            kernel_from=1.0,
+            recipe=recipe,
+        )
+        constant = recipe.constant_feature
+        arrays: dict[str, Array] = {
+            "center": directions.center,
+            "projection": directions.projection,
+            "weights": weights[:-1] * np.sqrt(1 - constant**2),
+            "bias": weights[-1] * constant,
+        }
+        kernel = directions.kernel
+        if kernel is not None:
+            arrays["landmarks"] = kernel.landmarks
+            arrays["components"] = kernel.weights
+            arrays["linear"] = kernel.linear
+            arrays["reach"] = np.array([kernel.reach])
+        floats = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
+        shape = np.asarray(public_inputs).shape[1:]
+        cls = ReleasedModel if kernel is None else ReleasedKernelModel
+        model = cls(
+            arrays=floats,
+            threshold=0.5,
+            input_shape=shape,
+            num_rows=num_rows,
+            choices={"directions": float(directions.width - directions.has_height)},
+        )
+        threshold = expected_f1_threshold(model.predict_proba(public_inputs))
+        return replace(model, threshold=threshold)
+
+    @staticmethod
+    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        """Returns probabilities `[m, num_labels]` for rows `[m, d]`."""
+        features = (rows - arrays["center"]) @ arrays["projection"]
+        weights = arrays["weights"]
+        lengths = xp.linalg.norm(features, axis=1, keepdims=True)
+        if len(weights) == arrays["projection"].shape[1]:
+            scores = (features @ weights) / xp.where(lengths > 0, lengths, 1)
+        else:
+            # ONNX has no hypotenuse
+            lengths_with_height = np.hypot(lengths, 1) if xp is np else (lengths**2 + 1).sqrt()
+            scores = (features @ weights[:-1] + weights[-1]) / lengths_with_height
+        return FlatModel.logistic(scores + arrays["bias"])
+
+
+class ReleasedKernelModel(ReleasedModel):
+    """A student of released weights on directions, their height, and a kernel's components (`PublicKernel`)."""
+
+    kind = "released_kernel"
+    forms: ClassVar[Mapping[str, str]] = {
+        **ReleasedModel.forms,
+        "landmarks": "mD",
+        "components": "mK",
+        "linear": "DK",
+        "reach": "1",
+    }
+
+    def _probabilities(self, rows: Rows) -> Rows:
+        blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
+        return np.concatenate(list(in_order(super()._probabilities, blocks)))
+
+    @staticmethod
+    def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
+        """Returns probabilities `[m, num_labels]` for rows `[m, d]`."""
+        projected = (rows - arrays["center"]) @ arrays["projection"]
+        linear = xp.concatenate([projected, xp.ones_like(projected[:, :1])], axis=1)
+        cosines = linear / xp.linalg.norm(linear, axis=1, keepdims=True) @ arrays["landmarks"].T
+        components = (
+            xp.exp((cosines - 1) / arrays["reach"]) @ arrays["components"]
+            - linear @ arrays["linear"]
+        )
+        features = xp.concatenate([linear, components], axis=1)
+        scores = features @ arrays["weights"] / xp.linalg.norm(features, axis=1, keepdims=True)
+        return FlatModel.logistic(scores + arrays["bias"])
