@@ -1,14 +1,18 @@
-"""The PLD accountant: composes dominating pairs as privacy-loss distributions, through Google's dp-accounting.
+"""The PLD accountant: it composes dominating pairs as privacy-loss distributions, through Google's dp-accounting.
 
-A profile f(epsilon) bounds sup over events S of P(S) - e^epsilon P'(S) for every ordered pair of neighbors, epsilon of
-either sign. The relation between neighbors is symmetric, so one profile serves both directions. Any convex function of
-e^epsilon above the true supremum, 1 at 0 and never rising, is the profile of some pair of distributions, and that pair
-dominates the event in every adaptive composition (Zhu, Dong & Wang 2022; docs/proofs/pld.md).
+A profile f bounds the hockey stick
+
+    f(epsilon) >= sup over sets S of  P(S) - e^epsilon P'(S)
+
+of every ordered pair of neighbors, at epsilons of either sign. The relation between neighbors is symmetric, so one
+profile serves both directions. Any convex function of e^epsilon above the supremum, 1 at e^epsilon = 0 and never
+rising, is the profile of some pair of distributions. That pair dominates the event in every adaptive composition, and
+the distributions of its losses are convolved (Zhu, Dong & Wang 2022; docs/proofs/pld.md).
 """
 
 import math
 from collections import Counter
-from functools import lru_cache, reduce
+from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Self
@@ -27,93 +31,114 @@ from pate.accounting.special import Array, log_ndtr, lower_hull, ndtr
 from pate.extras import require_extra
 from pate.validation import require_count
 
-# no grid is made for epsilons outside this range
+# the range of epsilons for which a grid is made
 _SMALLEST_EPSILON = 1e-9
 _LARGEST_EPSILON = 300.0
-_NEGLIGIBLE = 1e-13  # of delta: where the grid of all releases ends
-_NEGLIGIBLE_LEAF = 1e-15  # where the grid of one release ends
+_NEGLIGIBLE = 1e-13  # the delta where the grid of all releases ends
+_NEGLIGIBLE_LEAF = 1e-15  # the delta where the grid of one release ends
 _ROUNDING = 1e-13  # added to every profile: above what double precision computes too small
-# on either side of 0, of the grid of all releases
+# points on either side of 0 of the grid of all releases
 _FEWEST_POINTS = 2.0**10
 _MOST_POINTS = 2.0**17
 _POINTS_PER_RELEASE = 2**10
 
 
 def privacy_profile(event: LeafEvent, epsilons: Array) -> Array:
-    """Upper bounds for the largest hockey stick at rising epsilons of either sign: `[E]`."""
-    # No profile is below that of two equal distributions, nor above 1.
+    """Returns upper bounds for the largest hockey stick at rising epsilons of either sign, `[E]`.
+
+    No profile is below that of two equal distributions, max(0, 1 - e^epsilon), nor above 1.
+    """
     return np.clip(_profile(event, epsilons), np.maximum(-np.expm1(epsilons), 0.0), 1.0)
 
 
 def _profile(event: LeafEvent, epsilons: Array) -> Array:
-    # loads slowly; to the digits of the totals that ledgers have kept
+    """Returns the profile of an event by the closed form of its kind, or by its Renyi curve, `[E]`."""
+    # scipy loads slowly. Our own `expit` may differ in the last digit from the totals that ledgers have kept.
     from scipy.special import expit
 
     factor = np.exp(epsilons)
     match event:
         case events.GaussianEvent() | events.WinnerEvent():
-            # Its own pair (Balle & Wang 2018). Of a winner that of its counts: at every epsilon there is a threshold on
-            # two of them that attains it.
+            # The event's own pair (Balle & Wang 2018, Theorem 8). A winner has the profile of its counts: at every
+            # epsilon some threshold on two counts attains it (docs/proofs/winner.md).
             mu = 1 / (event.noise_multiplier / getattr(event, "num_moving", 1) ** 0.5)
             near = -epsilons / mu + mu / 2
             far = -epsilons / mu - mu / 2
             return np.asarray(ndtr(near) - np.exp(epsilons + log_ndtr(far)))
-        # its own pair; the larger of both ways where the unit may come or go
         case events.SampledGaussianEvent():
-            return np.asarray(np.max(both_ways(event, epsilons), axis=0))
-        case events.PureDpEvent():  # randomized response
-            yes = expit(event.epsilon)
-            no = expit(-event.epsilon)
-            return np.asarray(yes - factor * no)
+            # the event's own pair; the larger of both directions where the unit may come or go
+            return np.asarray(np.max(profiles_both_ways(event, epsilons), axis=0))
+        case events.PureDpEvent():
+            # randomized response (Kairouz, Oh & Viswanath 2015)
+            truth = expit(event.epsilon)
+            lie = expit(-event.epsilon)
+            return np.asarray(truth - factor * lie)
         case events.BoundedRangeEvent():
             # The supremum over two-point pairs with losses t and t - e is attained at t = (epsilon + e) / 2.
-            inside = np.abs(epsilons) <= event.epsilon
-            gap = -np.expm1((np.where(inside, epsilons, 0.0) - event.epsilon) / 2)
-            return np.where(inside, gap * gap / -math.expm1(-event.epsilon), 0.0)
-        # the largest over pairs of statistics `reach` apart, both outcomes, both ways round
+            is_inside = np.abs(epsilons) <= event.epsilon
+            gap = -np.expm1((np.where(is_inside, epsilons, 0.0) - event.epsilon) / 2)
+            return np.where(is_inside, gap * gap / -math.expm1(-event.epsilon), 0.0)
         case events.BitEvent():
-            (near, far) = bit_pairs(event)
+            # the largest over pairs of statistics `reach` apart, both outcomes, both directions
+            lower, higher = bit_pairs(event)
             profile = np.zeros_like(epsilons)
-            for p, q in ((far, near), (near, far), (-far, -near), (-near, -far)):
-                for more, less in zip(expit(p), expit(q), strict=True):
-                    np.maximum(profile, more - factor * less, out=profile)
+            for p_logits, q_logits in (
+                (higher, lower),
+                (lower, higher),
+                (-higher, -lower),
+                (-lower, -higher),
+            ):
+                for p, q in zip(expit(p_logits), expit(q_logits), strict=True):
+                    np.maximum(profile, p - factor * q, out=profile)
             return profile
         case events.NoisyMaxGaussianEvent():
             return noisy_maximum_profile(event, epsilons)
-    # The best conversion of the Renyi curve at any order, both ways round. Its convex minorant is what dominates.
+    return _profile_by_renyi(event, epsilons)
+
+
+def _profile_by_renyi(event: LeafEvent, epsilons: Array) -> Array:
+    """Returns the smallest delta of the Renyi curve at any order, both ways round, `[E]`.
+
+    At epsilon < 0 the two distributions are exchanged: f(epsilon) = 1 - e^epsilon + e^epsilon f'(-epsilon). The convex
+    minorant of the result dominates the event.
+    """
     orders = DEFAULT_ORDERS
     rdp = rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
-    logs = (
-        (orders - 1) * (rdp - x[:, None] + np.log1p(-1 / orders)) - np.log(orders)
-        for x in (epsilons, -epsilons)
-    )
-    # [E]
-    forward, backward = (np.exp(np.minimum(log_deltas.min(axis=1), 0.0)) for log_deltas in logs)
-    # above 0 the exchange would magnify rounding errors by e^epsilon
+
+    def smallest_deltas(at: Array) -> Array:
+        """Returns the delta of Canonne, Kamath & Steinke (2020) at the best order for each epsilon."""
+        log_deltas = (orders - 1) * (rdp - at[:, None] + np.log1p(-1 / orders)) - np.log(orders)
+        return np.asarray(np.exp(np.minimum(log_deltas.min(axis=1), 0.0)))
+
+    # Above 0 the exchange would magnify rounding errors by e^epsilon.
     factor = np.exp(np.minimum(epsilons, 0.0))
-    return np.asarray(
-        np.minimum(forward, np.where(epsilons < 0, 1 - factor + factor * backward, 1.0))
-    )
+    exchanged = np.where(epsilons < 0, 1 - factor + factor * smallest_deltas(-epsilons), 1.0)
+    return np.asarray(np.minimum(smallest_deltas(epsilons), exchanged))
 
 
-def both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
-    """The profile of an ordered pair of neighbors and of the same two exchanged, `[E]`; one where they are equal."""
-    # A unit that may come or go is in the same one of the two data sets at every step. So each way is composed for
-    # itself and the larger result is the price: less than the larger profile, composed, would cost.
+def profiles_both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
+    """Returns the profile of an ordered pair of neighbors and of the exchanged pair, `[E]`; one where both are equal.
+
+    A unit that may come or go is in the same data set at every step. So each direction is composed for itself, and the
+    larger result is the price. The larger profile, composed, would cost more.
+    """
     if not isinstance(event, events.SampledGaussianEvent):
         return [privacy_profile(event, epsilons)]
-    trivial = np.maximum(-np.expm1(epsilons), 0.0)
-    # which rounding may let rise by its last digit
+    of_equal = np.maximum(-np.expm1(epsilons), 0.0)
     profiles = sampled_gaussian_profiles(event, epsilons)
-    return [np.minimum.accumulate(np.clip(profile, trivial, 1.0)) for profile in profiles]
+    # Rounding may let a profile rise by its last digit.
+    return [np.minimum.accumulate(np.clip(profile, of_equal, 1.0)) for profile in profiles]
 
 
 class LossDistribution:
-    """The distribution of the summed losses of counted events on one grid; knows nothing where no grid fits."""
+    """The distribution of the summed losses of counted events, on one grid.
+
+    Where no grid fits, every epsilon is infinite and every delta is 1.
+    """
 
     def __init__(self, parts: list[tuple[LeafEvent, int]]) -> None:
-        # epsilons that each release, and all of them, exceed with so small a probability at most
-        alone = [RdpAccountant().compose(part).get_epsilon(_NEGLIGIBLE_LEAF) for part, _ in parts]
+        # the epsilons that each release, and all of them together, exceed with a negligible probability
+        reaches = [RdpAccountant().compose(part).get_epsilon(_NEGLIGIBLE_LEAF) for part, _ in parts]
         reach = RdpAccountant().compose_all(parts).get_epsilon(_NEGLIGIBLE)
         self._losses: Any = None
         self.allowance = 0.0  # added to every delta for the rounding of Fourier transforms
@@ -121,16 +146,18 @@ class LossDistribution:
             return
         finest = reach / _MOST_POINTS
         coarsest = reach / _FEWEST_POINTS
-        spacing = float(np.clip(4 * min(alone) / _POINTS_PER_RELEASE, finest, coarsest))
-        each = zip(parts, alone, strict=True)
-        losses = [
-            _discretized(part, spacing, min(most, reach)).self_compose(count)
-            for (part, count), most in each
-        ]
-        self._losses = reduce(lambda one, other: one.compose(other), losses)
+        spacing = float(np.clip(4 * min(reaches) / _POINTS_PER_RELEASE, finest, coarsest))
+        losses = []
+        for (part, count), reach_of_part in zip(parts, reaches, strict=True):
+            loss = _discretized(part, spacing, min(reach_of_part, reach))
+            losses.append(loss.self_compose(count))
+        self._losses = losses[0]
+        for loss in losses[1:]:
+            self._losses = self._losses.compose(loss)
         size = 4 * reach / spacing
-        releases = len(parts) + sum(count for _, count in parts)
-        self.allowance = releases * math.sqrt(size) * math.log2(size) * float(np.finfo(float).eps)
+        num_transforms = len(parts) + sum(count for _, count in parts)
+        rounding_of_one = math.sqrt(size) * math.log2(size) * float(np.finfo(float).eps)
+        self.allowance = num_transforms * rounding_of_one
 
     def epsilon(self, target_delta: float) -> float:
         """Returns the epsilon at a delta, what was cut off included."""
@@ -147,22 +174,23 @@ class LossDistribution:
 
 @lru_cache(maxsize=16)  # the price after each query asks again for the same
 def _discretized(event: LeafEvent, spacing: float, reach: float) -> Any:
-    """The distribution of one release, in dp-accounting's class, its losses multiples of `spacing`."""
-    ends = math.ceil(reach / spacing)
-    stride = math.ceil(ends / _POINTS_PER_RELEASE)  # chords over several cells are chords, too
-    points = np.arange(-math.ceil(ends / stride), math.ceil(ends / stride) + 1) * stride
+    """Returns the loss distribution of one release, in dp-accounting's class, with multiples of `spacing` as losses."""
+    num_cells = math.ceil(reach / spacing)
+    stride = math.ceil(num_cells / _POINTS_PER_RELEASE)  # chords over several cells are chords, too
+    num_strides = math.ceil(num_cells / stride)
+    points = np.arange(-num_strides, num_strides + 1) * stride
     epsilons = np.asarray(points * spacing, dtype=np.float64)
     masses = []
     connect_dots = _load("pld_pmf").create_pmf_pessimistic_connect_dots
-    for exact in both_ways(event, epsilons):
-        profile = np.minimum(exact + _ROUNDING, 1.0)
+    for exact_profile in profiles_both_ways(event, epsilons):
+        profile = np.minimum(exact_profile + _ROUNDING, 1.0)
         on_hull = lower_hull(np.exp(epsilons), profile)
         masses.append(connect_dots(spacing, points[on_hull], profile[on_hull]).to_dense_pmf())
     return _load("privacy_loss_distribution").PrivacyLossDistribution(*masses)
 
 
 def _load(module: str) -> ModuleType:
-    """A module of `dp_accounting.pld`, which takes seconds to load and is an optional dependency."""
+    """Returns a module of `dp_accounting.pld`, which takes seconds to load and is an optional dependency."""
     require_extra("accountant", "pld", "pld")
     return import_module(f"dp_accounting.pld.{module}")
 
@@ -173,14 +201,14 @@ class PldAccountant(LossAccountant):
     Formal guarantees, for the adjacency that the events were made for:
         * Every event is replaced by a pair that dominates it in both directions: the largest hockey stick between
           neighbors, joined by chords on a grid of losses, so the grid errs upwards.
-        * Never above the Renyi accountant, whose bound is the tighter one for many bounded-range or one-bit releases:
-          their worst pair differs from one epsilon to the next. For Gaussians, pure DP and the Gaussian noisy maximum
-          the distributions are tighter.
+        * A figure is never above that of the Renyi accountant. Renyi's bound is smaller for many bounded-range or
+          one-bit releases, whose worst pair differs from one epsilon to the next. For Gaussians, pure DP and the
+          Gaussian noisy maximum the distributions give the smaller bound.
 
-    Edge cases: epsilons above 300 or below 1e-9 are those of the Renyi accountant, and so are those at deltas that the
-    rounding of the Fourier transform could hide (below about 2e-9 for 600 releases). Every different event takes about
-    0.1 s; Gaussians and zCDP releases count as one. Source: Zhu, Dong & Wang 2022; Doroshenko et al. 2022 (connect the
-    dots); docs/proofs/pld.md.
+    Edge cases: epsilons above 300 or below 1e-9 are those of the Renyi accountant. So are epsilons at deltas that the
+    rounding of the Fourier transform could hide, below about 2e-9 for 600 releases. Every different event takes about
+    0.1 s; all Gaussians count as one event, and so do all zCDP releases. Source: Zhu, Dong & Wang 2022; Doroshenko et
+    al. 2022 (connect the dots); docs/proofs/pld.md.
 
     >>> from pate.accounting import GaussianEvent, PureDpEvent
     >>> accountant = PldAccountant().compose(GaussianEvent(10.0), 20).compose(PureDpEvent(0.5))
@@ -195,7 +223,7 @@ class PldAccountant(LossAccountant):
         _load("privacy_loss_distribution")
         super().__init__()
         self._spent: Counter[LeafEvent] = Counter()
-        # of all that was spent, made when it is first asked for
+        # the distribution of all that was spent, made for the first figure
         self._composed: LossDistribution | None = None
 
     def compose(self, event: Event, count: int = 1) -> Self:
@@ -216,8 +244,8 @@ class PldAccountant(LossAccountant):
         return self._distribution().delta(target_epsilon)
 
     def _distribution(self) -> LossDistribution:
+        """Returns the distribution of all events: Gaussians as one, and zCDP releases as one of the summed rho."""
         if self._composed is None:
-            # all Gaussians as one, and all zCDP releases as one of the summed rho; without free ones
             parts = list[tuple[LeafEvent, int]]()
             multipliers = list[float]()
             rhos = list[float]()
@@ -226,12 +254,12 @@ class PldAccountant(LossAccountant):
                     multipliers.append(leaf.noise_multiplier / math.sqrt(count))
                 elif isinstance(leaf, events.ZCdpEvent):
                     rhos.append(count * leaf.rho)
-                # else all neighbors' laws are equal
                 elif rdp_curve({type(leaf): ([leaf], [1])}, DEFAULT_ORDERS).any():
-                    parts.append((leaf, count))
+                    parts.append((leaf, count))  # without events that cost nothing
             if multipliers:
                 parts.append((events.GaussianEvent.composed(multipliers), 1))
-            if (rho := math.fsum(rhos)) > 0:
-                parts.append((events.ZCdpEvent(rho), 1))
+            total_rho = math.fsum(rhos)
+            if total_rho > 0:
+                parts.append((events.ZCdpEvent(total_rho), 1))
             self._composed = LossDistribution(parts)
         return self._composed

@@ -1,16 +1,18 @@
-"""The pure-DP accountant: composes events with a finite largest loss, and nothing else, optimally.
+"""The pure-DP accountant: it composes events with a finite largest loss, and nothing else, optimally.
 
-Among n epsilon-DP releases the worst is n-fold randomized response, whose privacy loss is (2k - n) epsilon with
-k ~ Bin(n, 1 / (1 + exp(-epsilon))) (Kairouz, Oh & Viswanath 2015, Theorem 3.3; Murtagh & Vadhan 2016). Its hockey
-stick is the largest over thresholds j of P(k > j) - e^x P'(k > j), so both directions are closed forms.
+The worst of n epsilon-DP releases is n-fold randomized response. Its privacy loss is (2k - n) epsilon with
+k ~ Bin(n, 1 / (1 + e^-epsilon)) (Kairouz, Oh & Viswanath 2015, Theorem 3.3; Murtagh & Vadhan 2016). Its hockey stick is
 
-Releases of several epsilons have the product of their randomized responses as the worst case. Its loss is moved to a
-grid by splitting every value between its two neighbors, which only makes the pair easier to tell apart.
+    delta(x) = max over thresholds j of  P(k >= j) - e^x P'(k >= j),
+
+so epsilon and delta are closed forms of the tails of a binomial. The worst case of releases with several epsilons is
+the product of their randomized responses. Its loss is moved to a grid by splitting every value between its two
+neighbors, which only makes the pair easier to tell apart (docs/proofs/pure_dp.md).
 """
 
 import math
 from collections.abc import Mapping
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -24,12 +26,12 @@ from pate.accounting.special import Array, log_choices, log_expit
 from pate.validation import InvalidValue, require_count, require_non_negative, require_probability
 
 _MOST_RELEASES = 1_000_000
-_MOST_KINDS = 64
+_MOST_EPSILONS = 64
 _GRID_POINTS = 4096
 # Hoeffding: the loss leaves a range of so many deviations with probability exp(-72)
 _DEVIATIONS = 12.0
 _LOG_ROUNDING = 2.0**-50
-_DENORMAL = 1e-290
+_LEAST_MASS = 1e-290  # a smaller mass may be denormal, and has lost digits
 # relative: of the masses, whose logarithms are differences of large ones, and of their sums
 _ROUNDING = 1e-12
 
@@ -37,10 +39,10 @@ _ROUNDING = 1e-12
 class PureDpAccountant(AccountantBesideRenyi):
     """Composes epsilon-DP releases as randomized response; refuses noise that is not pure DP, such as a Gaussian.
 
-    Every event is charged as the epsilon-DP release that it is: bounded range and one bit lose what they are better
-    than that, so the other accountants are tighter for them. Releases of one epsilon compose optimally (Kairouz, Oh &
-    Viswanath 2015, Theorem 3.3), of several up to a grid that errs upwards (docs/proofs/pure_dp.md). Never above the
-    sum of the epsilons, nor above the Renyi bound: these serve alone beyond a million releases or 64 epsilons.
+    Every event is charged as an epsilon-DP release. A bounded range or a bit is better than that, so other accountants
+    have smaller figures for these. Releases of one epsilon compose optimally (Kairouz, Oh & Viswanath 2015, Theorem
+    3.3), and those of several epsilons up to a grid that errs upwards (docs/proofs/pure_dp.md). A figure is never above
+    the sum of the epsilons, nor above the Renyi bound. Beyond a million releases or 64 epsilons these two serve alone.
 
     >>> round(PureDpAccountant().compose(PureDpEvent(0.05), 600).get_epsilon(1e-6), 3)
     6.142
@@ -51,13 +53,15 @@ class PureDpAccountant(AccountantBesideRenyi):
 
     def __init__(self) -> None:
         super().__init__()
-        self._counts: dict[float, int] = {}
+        self._counts: dict[float, int] = {}  # the number of releases by their epsilon
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds an event `count` times, by its pure epsilon."""
         event = by_accesses(event)
-        spent = leaves(event, count=require_count("count", count, minimum=0))
-        for epsilon, times in [(pure_epsilon(leaf), times) for leaf, times in spent if times]:
+        parts = leaves(event, count=require_count("count", count, minimum=0))
+        # All epsilons first: where a part has none, nothing is added.
+        epsilons = [(pure_epsilon(leaf), times) for leaf, times in parts if times]
+        for epsilon, times in epsilons:
             if epsilon > 0:
                 self._counts[epsilon] = self._counts.get(epsilon, 0) + times
                 self._rdp.compose(PureDpEvent(epsilon), times)
@@ -67,103 +71,138 @@ class PureDpAccountant(AccountantBesideRenyi):
     def get_epsilon(self, target_delta: float) -> float:
         """Returns the epsilon of the optimal composition of pure epsilons."""
         left = self.remaining_delta(target_delta)
-        whole, searched = self._sum()
-        bound = min(self._rdp.get_epsilon(left), whole)
-        return min(bound, _epsilon(_mixed_log_tails(self._counts), left)) if searched else bound
+        bound = min(self._rdp.get_epsilon(left), self._sum_of_epsilons())
+        if not self._has_tails():
+            return bound
+        return min(bound, _epsilon_of_tails(_log_tails_of_product(self._counts), left))
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the delta of the optimal composition of pure epsilons."""
         require_non_negative("target_epsilon", target_epsilon)
-        whole, searched = self._sum()
-        bound = 0.0 if whole <= target_epsilon else self._rdp.get_delta(target_epsilon)
-        if bound > 0 and searched:  # the largest P(loss >= l) - e^x P'(loss >= l) over thresholds l
-            log_tail, after = _mixed_log_tails(self._counts)
-            worth = log_tail > target_epsilon + after
-            deltas = np.exp(log_tail[worth]) * -np.expm1(target_epsilon + (after - log_tail)[worth])
+        has_no_delta = self._sum_of_epsilons() <= target_epsilon
+        bound = 0.0 if has_no_delta else self._rdp.get_delta(target_epsilon)
+        if bound > 0 and self._has_tails():
+            # the largest P(loss >= l) - e^x P'(loss >= l) over thresholds l
+            log_p, log_q = _log_tails_of_product(self._counts)
+            is_positive = log_p > target_epsilon + log_q
+            shares = -np.expm1(target_epsilon + (log_q - log_p)[is_positive])
+            deltas = np.exp(log_p[is_positive]) * shares
             bound = min(bound, float(np.max(deltas, initial=0.0)))
         return min(1.0, bound + self.failure_prob)
 
-    def _sum(self) -> tuple[float, bool]:
-        """The sum of the epsilons, and whether the losses of all releases can be summed."""
+    def _sum_of_epsilons(self) -> float:
+        """Returns the sum of the epsilons, rounded up."""
         with np.errstate(over="ignore"):
-            total = sum(np.float64(epsilon) * count for epsilon, count in self._counts.items()) * (
-                1 + 1e-12
-            )
-        few = 0 < sum(self._counts.values()) <= _MOST_RELEASES and len(self._counts) <= _MOST_KINDS
-        return float(total), few and math.isfinite(total)
+            total = sum(np.float64(epsilon) * count for epsilon, count in self._counts.items())
+            return float(total * (1 + 1e-12))
+
+    def _has_tails(self) -> bool:
+        """Returns True where the losses of all releases can be summed."""
+        num_releases = sum(self._counts.values())
+        is_small = 0 < num_releases <= _MOST_RELEASES and len(self._counts) <= _MOST_EPSILONS
+        return is_small and math.isfinite(self._sum_of_epsilons())
 
 
 def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: float) -> float:
-    """The smallest epsilon at which `count` adaptive epsilon-DP releases are (epsilon, target_delta)-DP."""
+    """Returns the smallest epsilon at which `count` adaptive epsilon-DP releases are (epsilon, target_delta)-DP."""
     require_probability("target_delta", target_delta)
-    return min(count * epsilon, _epsilon(_log_tails(epsilon, count), target_delta))
+    return min(count * epsilon, _epsilon_of_tails(_log_tails(epsilon, count), target_delta))
 
 
-def _epsilon(log_tails: tuple[Array, Array], target_delta: float) -> float:
-    """The smallest x >= 0 at which no threshold has more than that delta."""
+class _LogTails(NamedTuple):
+    """Logarithms of P(loss >= l) and Q(loss >= l) at falling thresholds l, `[N]` each."""
+
+    p: Array  # never below the true ones
+    q: Array  # never above the true ones
+
+
+def _epsilon_of_tails(log_tails: _LogTails, target_delta: float) -> float:
+    """Returns the smallest x >= 0 at which P - e^x Q is at most delta at every threshold.
+
+    At one threshold that is x = log(P - delta) - log Q.
+    """
     log_delta = math.log(target_delta)
-    kept, after = (tails[log_tails[0] > log_delta] for tails in log_tails)
+    is_above = log_tails.p > log_delta
+    log_p = log_tails.p[is_above]
     with np.errstate(divide="ignore"):
-        epsilons = kept + np.log(-np.expm1(log_delta - kept)) - after
+        epsilons = log_p + np.log(-np.expm1(log_delta - log_p)) - log_tails.q[is_above]
     return float(np.max(epsilons, initial=0.0))
 
 
-def _log_tails(epsilon: float, count: int) -> tuple[Array, Array]:
-    """Logarithms of P(k >= j), j = n, ..., 0, for n-fold randomized response and its neighbor, each `[n + 1]`."""
+def _log_tails(epsilon: float, count: int) -> _LogTails:
+    """Returns log P(k >= j), j = n, ..., 0, of n-fold randomized response and of its neighbor, `[n + 1]`."""
     require_non_negative("epsilon", epsilon)
     n = require_count("count", count, minimum=0)
     k = np.arange(n, -1, -1, dtype=np.float64)
     log_mass = log_choices(n) + k * log_expit(epsilon) + (n - k) * log_expit(-epsilon)
-    tail = np.logaddexp.accumulate(log_mass)
-    tail_after = np.logaddexp.accumulate(log_mass - (2 * k - n) * epsilon)
+    log_p = np.logaddexp.accumulate(log_mass)
+    log_q = np.logaddexp.accumulate(log_mass - (2 * k - n) * epsilon)
     # of terms that cancel in the logarithms
     rounding = _LOG_ROUNDING * (math.lgamma(n + 1) + n * (1 + epsilon))
-    return np.minimum(tail + rounding, 0.0), np.asarray(tail_after - rounding)
+    return _LogTails(np.minimum(log_p + rounding, 0.0), np.asarray(log_q - rounding))
 
 
-def _mixed_log_tails(counts: Mapping[float, int]) -> tuple[Array, Array]:
-    """The same logarithms for the product of all releases, on a grid of losses that falls from infinity."""
+class _GridLoss(NamedTuple):
+    """The loss of a group of releases on a grid, under P."""
+
+    first: int  # the smallest loss, in spacings
+    masses: Array  # `[N]` at the smallest loss and at the points after it
+    missing: float  # the mass on an infinite loss
+
+
+def _loss_on_grid(epsilon: float, count: int, spacing: float) -> _GridLoss:
+    """Returns the loss of releases with one epsilon on a grid.
+
+    A loss between two points is split so that both distributions keep their mass. Losses below the range move up, and
+    losses above it count as infinite.
+    """
+    k = np.arange(count + 1, dtype=np.float64)
+    log_masses = log_choices(count) + k * log_expit(epsilon) + (count - k) * log_expit(-epsilon)
+    masses = np.exp(log_masses)
+    losses = (2 * k - count) * epsilon
+    mean = count * epsilon * math.tanh(epsilon / 2)
+    reach = _DEVIATIONS * math.sqrt(count) * epsilon
+    first = math.floor((mean - reach) / spacing)
+    last = math.ceil((mean + reach) / spacing)
+    is_inside = losses <= last * spacing
+    position = np.clip(losses[is_inside] / spacing - first, 0.0, float(last - first))
+    lower_point = np.minimum(np.floor(position), float(last - first - 1))
+    upper_share = np.expm1(-(position - lower_point) * spacing) / math.expm1(-spacing)
+    upper_mass = masses[is_inside] * np.clip(upper_share, 0.0, 1.0)
+    index = lower_point.astype(np.int64)
+    size = last - first + 1
+    lower_masses = np.bincount(index, masses[is_inside] - upper_mass, size)
+    grid_masses = lower_masses + np.bincount(index + 1, upper_mass, size)
+    missing = float(masses[~is_inside].sum())
+    return _GridLoss(first, np.asarray(grid_masses, dtype=np.float64), missing)
+
+
+def _log_tails_of_product(counts: Mapping[float, int]) -> _LogTails:
+    """Returns the log tails of the product of all releases, at losses of a grid that fall from infinity."""
     if len(counts) == 1:
         [(epsilon, count)] = counts.items()
         return _log_tails(epsilon, count)
     variance = math.fsum(count * epsilon**2 for epsilon, count in counts.items())
     spacing = 2 * _DEVIATIONS * math.sqrt(variance) / _GRID_POINTS
     lowest = 0
-    never = 0.0
-    mass = np.ones(1)
+    missing = 0.0
+    masses = np.ones(1)
     for epsilon, count in counts.items():
-        # A loss between two points is split so that both distributions keep their mass; those below the range move up,
-        # and those above it count as infinite.
-        k = np.arange(count + 1, dtype=np.float64)
-        each = np.exp(
-            log_choices(count) + k * log_expit(epsilon) + (count - k) * log_expit(-epsilon)
-        )
-        at_losses = (2 * k - count) * epsilon
-        middle = count * epsilon * math.tanh(epsilon / 2)
-        reach = _DEVIATIONS * math.sqrt(count) * epsilon
-        first = math.floor((middle - reach) / spacing)
-        last = math.ceil((middle + reach) / spacing)
-        inside = at_losses <= last * spacing
-        position = np.clip(at_losses[inside] / spacing - first, 0.0, float(last - first))
-        below = np.minimum(np.floor(position), float(last - first - 1))
-        upper = each[inside] * np.clip(
-            np.expm1(-(position - below) * spacing) / math.expm1(-spacing), 0.0, 1.0
-        )
-        at = below.astype(np.int64)
-        size = last - first + 1
-        group = np.bincount(at, each[inside] - upper, size) + np.bincount(at + 1, upper, size)
-        lowest = lowest + first
-        never = never + float(each[~inside].sum())
-        mass = np.asarray(np.convolve(mass, group), dtype=np.float64)
-    losses = (lowest + np.arange(len(mass))) * spacing
+        group = _loss_on_grid(epsilon, count, spacing)
+        lowest = lowest + group.first
+        missing = missing + group.missing
+        masses = np.asarray(np.convolve(masses, group.masses), dtype=np.float64)
+    losses = (lowest + np.arange(len(masses))) * spacing
     rounding = _ROUNDING * (1 + sum(counts.values()) / 100)
-    never = max(never, float(np.finfo(float).tiny))
-    tail = np.cumsum(mass[::-1]) * (1 + rounding) + never
-    kept = mass > _DENORMAL  # the others have no digits, and their neighbors' masses none of theirs
-    after = np.exp(np.minimum(np.log(np.where(kept, mass, 1.0)) - losses, 0.0)) * kept
-    tail_after = np.cumsum(after[::-1]) * (1 - rounding)
+    missing = max(missing, float(np.finfo(float).tiny))
+    p = np.cumsum(masses[::-1]) * (1 + rounding) + missing
+    # Other masses have no digits, nor have their neighbors' masses.
+    has_digits = masses > _LEAST_MASS
+    log_masses = np.log(np.where(has_digits, masses, 1.0))
+    masses_of_neighbor = np.exp(np.minimum(log_masses - losses, 0.0)) * has_digits
+    q = np.cumsum(masses_of_neighbor[::-1]) * (1 - rounding)
     with np.errstate(divide="ignore"):
-        return np.log(np.append(never, tail)), np.log(np.append(0.0, tail_after))
+        return _LogTails(np.log(np.append(missing, p)), np.log(np.append(0.0, q)))
 
 
 def pure_epsilon(event: LeafEvent) -> float:
