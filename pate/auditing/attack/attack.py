@@ -1,4 +1,9 @@
-"""A rehearsal of a release with canaries in it, and what guesses of their coins refute: a lower bound on epsilon."""
+"""Attacks on a rehearsal of a release with canaries: a lower bound on epsilon from guesses of their coins.
+
+A secret fair coin decides which of two variants of each of m canaries a release gets; an attack that sees the release
+guesses r of the coins. Canaries are records, planted into a copy of the data (`RecordAttack`), or teachers whose votes
+are crafted (`TeacherAttack`). Where more guesses are correct than the price allows, the price is refuted (`Guesses`).
+"""
 
 from __future__ import annotations
 
@@ -41,37 +46,36 @@ _FEWEST_GROUPS = 400  # of a release in rounds, half of which may be canaries
 
 @dataclass(frozen=True, kw_only=True)
 class AttackResult:
-    """What an attack found: for the owner of the records alone, as no epsilon covers it."""
+    """The outcome of an attack. It is for the owner of the records alone, as no epsilon covers it."""
 
-    epsilon: float  # the price that is printed for the release
-    delta: float  # at which
+    epsilon: float  # the printed price of the release
+    delta: float  # of all epsilons here
     adjacency: str
-    # the largest epsilon, at that delta and confidence, that the guesses refute for a release of this kind, whatever
-    # its noise.
+    # the largest epsilon that the guesses refute for a release of this kind with any noise
     lower_bound: float
-    lower_bound_any: float  # the same for any mechanism: (epsilon, delta)-DP alone is refuted
+    lower_bound_any: float  # the largest epsilon that the guesses refute for any mechanism
     confidence: float  # of both
-    num_canaries: int  # coins that were thrown in all runs
-    num_guesses: int  # coins that were guessed
-    num_correct: int  # of them
-    unit: str  # what a canary is: a `record`, with its whole group, or a `teacher`
+    num_canaries: int  # the number of coins in all runs
+    num_guesses: int  # the number of guesses
+    num_correct: int  # the number of correct guesses
+    unit: str  # of a canary: a `record`, with its whole group, or a `teacher`
     aggregator: str  # its class
-    sabotage: str | None  # what was broken on purpose; None for nothing.
-    seconds: float  # it took
+    sabotage: str | None  # the part that was broken on purpose; None for none
+    seconds: float  # of the attack
 
     @property
     def refuted(self) -> bool:
-        """Whether the guesses refute the printed price."""
+        """True where the guesses refute the printed price."""
         return self.lower_bound > self.epsilon
 
     def to_json(self) -> dict[str, Any]:
-        """All of it in JSON's types."""
+        """Returns all fields, and whether the price is refuted, as JSON has them."""
         return asdict(self) | {"refuted": self.refuted}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Attack:
-    """Plants canaries, draws the release of an aggregator, and guesses each canary from it.
+    """An attack that plants canaries, draws the release of an aggregator, and guesses each canary from the release.
 
     With `CenteredVotes` a canary is a private record, and the release is that of one-record votes in rounds. With all
     other aggregators a canary is a teacher, the unit that their price covers, and queries are crafted so that it
@@ -81,15 +85,15 @@ class Attack:
     most 1 - confidence; so does `lower_bound`, where the price of this kind of release holds at all deltas.
 
     Attributes:
-        aggregator: with any noise; the budget solves for it.
+        aggregator: with any noise, as the noise is solved for.
         budget: of the release.
         num_queries: Q.
         num_teachers: T, where canaries are teachers.
         num_canaries: in each run; None for 1,000, at most a tenth of the groups or an eighth of the teachers. None also
             tries fewer teachers, in as many more runs: their votes are noise to each other.
         num_runs: with new coins and noise.
-        confidence: in (0, 1).
-        sabotage: what is broken on purpose: a member of `SABOTAGE`, or None.
+        confidence: of the lower bounds, in (0, 1).
+        sabotage: the part that is broken on purpose: a member of `SABOTAGE`, or None.
         seed: of all coins and noise; None draws from the operating system.
 
     Source: docs/proofs/attack.md.
@@ -130,12 +134,15 @@ class Attack:
 
     @property
     def of_records(self) -> bool:
-        """Whether canaries are records."""
+        """True where canaries are records."""
         return isinstance(self.aggregator, CenteredVotes)
 
     @all_cores()
     def run(self, dataset: Dataset, monitor: Monitor | None = None) -> AttackResult:
-        """Plants, draws and guesses; raises for too few groups or teachers, and a budget that no noise meets."""
+        """Plants, draws and guesses.
+
+        Raises `InvalidValue` for too few groups or teachers, and for a budget that no noise meets.
+        """
         started = time.monotonic()
         monitor = monitor or Monitor()
         total = (
@@ -180,7 +187,7 @@ class Attack:
     def _result(
         self, priced: PricedRelease, coins: Signs, scores: Array, started: float
     ) -> AttackResult:
-        """What the surest guesses refute; how many there are was fixed before anything was drawn."""
+        """Returns the outcome of the surest guesses, whose number was fixed before anything was drawn."""
         most = min(len(coins), round(_GUESSED * math.sqrt(len(coins))))
         surest = np.argsort(-np.abs(scores), kind="stable")[:most]
         correct = int(((scores > 0) == (coins > 0))[surest].sum())

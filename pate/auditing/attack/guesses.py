@@ -28,14 +28,14 @@ _LARGEST = 200.0
 
 @dataclass(frozen=True, eq=False)
 class PriceCurve:
-    """Points of a price: the run is said to be (epsilons[j], deltas[j])-DP for every j."""
+    """Points of a price: a claim that a run is (epsilons[j], deltas[j])-DP for every j."""
 
     epsilons: Array  # `[J]`, >= 0
     deltas: Array  # `[J]`, in [0, 1)
 
     @classmethod
-    def of(cls, spent: Accountant) -> Self:
-        """What an accountant says at many deltas, beyond what failure probabilities take."""
+    def from_accountant(cls, spent: Accountant) -> Self:
+        """Returns the price that an accountant prints at many deltas above the failure probability."""
         deltas = DELTAS[2 * spent.failure_prob < DELTAS]
         epsilons = np.array([spent.get_epsilon(float(delta)) for delta in deltas])
         is_finite = np.isfinite(epsilons)
@@ -43,7 +43,7 @@ class PriceCurve:
         return cls(epsilons[is_finite], deltas[is_finite])
 
     def least_wrong(self, right: float) -> float:
-        """How likely an event is at least on a neighbor, where its probability is `right` here."""
+        """Returns a lower bound on the probability of an event on a neighbor, where its probability is `right` here."""
         # (epsilon, delta)-DP bounds the event, right <= e^epsilon x + delta, and its complement,
         # 1 - x <= e^epsilon (1 - right) + delta.
         grown = np.exp(np.minimum(self.epsilons, _LARGEST))
@@ -54,17 +54,19 @@ class PriceCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class Guesses:
-    """How many coins were guessed, and how many of them rightly."""
+    """The numbers of coins, of guesses and of correct guesses."""
 
-    num_canaries: int  # m, coins that were thrown
-    num_guesses: int  # r, coins that were guessed, fixed before; 1 <= r <= m.
+    num_canaries: int  # m, the number of coins
+    num_guesses: int  # r, the number of guesses, fixed before any coin; 1 <= r <= m
     num_correct: int  # c, in 0..r
 
     def refute(self, curve: PriceCurve, *, confidence: float = 0.95) -> bool:
-        """Whether a run with this price has at least so many right with a probability below 1 - confidence.
+        """Tells whether the guesses refute a price.
 
-        Formal guarantee: where the price holds, for each coin and any guesses, this is true with a probability of at
-        most 1 - confidence.
+        They do where a run with that price has so many correct with a probability below 1 - confidence.
+
+        Formal guarantee: where the price holds for each coin, any guesses refute it with a probability of at most
+        1 - confidence.
 
         Source: Mahloujifar, Melis & Chaudhuri 2024, "Auditing f-differential privacy in one run"; docs/proofs/attack.md
         """
@@ -89,7 +91,7 @@ class Guesses:
         return False
 
     def least_epsilon(self, delta: float, *, confidence: float = 0.95) -> float:
-        """The largest epsilon of which (epsilon, delta)-DP is refuted, whatever the mechanism; 0 if none is."""
+        """Returns the largest epsilon for which the guesses refute (epsilon, delta)-DP of any mechanism; 0 for none."""
 
         def refuted(epsilon: float) -> bool:
             return self.refute(
@@ -108,14 +110,19 @@ class Guesses:
     def least_price(
         self, spent: Callable[[float], Accountant], *, target_delta: float, confidence: float = 0.95
     ) -> float:
-        """The largest refuted epsilon at `target_delta` among the prices of one kind of release; of any, where none is.
+        """Returns the largest epsilon at `target_delta` that the guesses refute for one kind of release.
 
-        `spent` is the price of the same release with its noise multiplied by a factor > 0.
+        Where they refute no price of this kind, it is `least_epsilon`.
+
+        Args:
+            spent: returns the accountant of the same release with its noise times a factor > 0.
+            target_delta: of the epsilon.
+            confidence: of the refutation.
         """
 
         def refuted(scale: float) -> bool:
             try:
-                return self.refute(PriceCurve.of(spent(scale)), confidence=confidence)
+                return self.refute(PriceCurve.from_accountant(spent(scale)), confidence=confidence)
             except InvalidValue:  # so little noise that no accountant has a price
                 return False
 

@@ -19,22 +19,44 @@ from pate.validation import (
 from pate.votes.shape import VoteShape
 from pate.votes.source import TeacherVotes
 
-# queries made so that canaries decide: sides and others of labels
-Craft = tuple[tuple[int, ...], tuple[int, ...]]
-_GAPS = (0.0, *np.geomspace(0.004, 0.6, 15), 0.2, 1 / 3)  # between places, of the teachers
+# Crafts that are tried: gaps between counts, as shares of the teachers; labels with equal counts; steps of a stair.
+_GAPS = (0.0, *np.geomspace(0.004, 0.6, 15), 0.2, 1 / 3)
 _FEW_GAPS = (0.0, 0.1, 0.2)
-# labels of a place; places above the last
 _WIDTHS = (1, 4)
 _STAIRS = (1, 2, 4, 7)
-_WORTH = 1.25  # times as much that each of them has to tell
-# queries that a craft is judged by, and the best one
-_ROWS = 500
-_MORE_ROWS = 4000
-_BLOCK = 64
+_WORTH = 1.25  # fewer canaries are chosen only where each is known so many times better
+_ROWS = 500  # queries by which each craft is judged
+_MORE_ROWS = 4000  # queries by which the best craft is judged again
+_BLOCK = 64  # teachers whose votes are made at once
+
+
+@dataclass(frozen=True)
+class Craft:
+    """A way to vote that makes canaries decide a query.
+
+    Attributes:
+        sides: of the first labels, 1, -1 or 0. A canary votes for the labels whose side is its coin times the sign of
+            the query. Empty where each label has a sign of its own.
+        others: of the first labels, the number of other teachers that vote for each. Empty where half of them do.
+    """
+
+    sides: tuple[int, ...] = ()
+    others: tuple[int, ...] = ()
+
+    @property
+    def is_by_bit(self) -> bool:
+        """True where each label of a query has a sign of its own."""
+        return not self.sides
 
 
 class CraftedVotes(TeacherVotes):
-    """Votes of canaries by their ways, `[m, Q]` or `[m, Q * L]`, and of all other teachers as the craft says."""
+    """Votes of canaries, and of all other teachers, by a craft.
+
+    Attributes:
+        ways: 1 or -1 for each canary and query, `[m, Q]`, or for each canary and bit, `[m, Q * L]`.
+        repeats: the number of teachers that vote like each canary.
+        num_others: the number of all other teachers.
+    """
 
     records_per_teacher = 1.0
 
@@ -44,27 +66,29 @@ class CraftedVotes(TeacherVotes):
         self.num_teachers = shape.num_teachers
         self.num_queries = shape.num_queries
         self.num_labels = shape.num_labels
-        self.total = shape.num_teachers - repeats * len(ways)
-        self.sides, self.others = np.zeros((2, shape.num_labels), dtype=np.int64)
-        self.sides[: len(craft[0])], self.others[: len(craft[1])] = craft
-        self.by_bit = not craft[0]
+        self.num_others = shape.num_teachers - repeats * len(ways)
+        self.sides = np.zeros(shape.num_labels, dtype=np.int64)
+        self.others = np.zeros(shape.num_labels, dtype=np.int64)
+        self.sides[: len(craft.sides)] = craft.sides
+        self.others[: len(craft.others)] = craft.others
+        self.by_bit = craft.is_by_bit
 
     def bits(self) -> Iterator[Bits]:
         """Yields the crafted votes of all teachers, `[c, Q, L]` a block, canaries first."""
         for first in range(0, len(self.ways), _BLOCK):
             yield self._by(self.ways[first : first + _BLOCK]).repeat(self.repeats, axis=0)
-        # whose turn it is moves on: no teacher always votes alike
+        # The turns of the other teachers move on from query to query, so that no teacher always votes alike.
         places = 7 * np.arange(self.ways.shape[1])
-        for first in range(0, self.total, _BLOCK):
+        for first in range(0, self.num_others, _BLOCK):
             turns = (
-                np.arange(first, min(first + _BLOCK, self.total))[:, None] + places
-            ) % self.total
+                np.arange(first, min(first + _BLOCK, self.num_others))[:, None] + places
+            ) % self.num_others
             if self.by_bit:
-                yield self._by(np.where(turns < self.total // 2, 1, -1).astype(np.int8))
-            # one side from the first turn on, the other from the last: rivals share no teacher
+                yield self._by(np.where(turns < self.num_others // 2, 1, -1).astype(np.int8))
             else:
+                # votes for one side begin at the first turn, for the other at the last: no teacher votes for both
                 turns = np.where(
-                    self.sides < 0, self.total - 1 - turns[:, :, None], turns[:, :, None]
+                    self.sides < 0, self.num_others - 1 - turns[:, :, None], turns[:, :, None]
                 )
                 yield np.asarray(turns < self.others)
 
@@ -73,16 +97,16 @@ class CraftedVotes(TeacherVotes):
         return np.concatenate([block.mean(axis=1) for block in self.bits()])
 
     def _by(self, ways: Signs) -> Bits:
-        """The votes of teachers that go these ways, `[c, Q, L]`."""
+        """Returns the votes of teachers that go these ways, `[c, Q, L]`."""
         if self.by_bit:
             return np.asarray(ways.reshape(-1, self.num_queries, self.num_labels) > 0)
         return np.asarray(ways[:, :, None] * self.sides > 0)
 
     def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
-        """As `bits` have it, of which no teacher has over `max_votes`."""
+        """Returns the counts `[Q, L]` of `bits`, in which no teacher has more than `max_votes` votes."""
         ahead = (self.ways > 0).sum(axis=0)
         if self.by_bit:
-            counts = self.total // 2 + self.repeats * ahead
+            counts = self.num_others // 2 + self.repeats * ahead
             return np.asarray(counts.reshape(self.num_queries, self.num_labels))
         voting = np.where(self.sides > 0, ahead[:, None], len(self.ways) - ahead[:, None]) * (
             self.sides != 0
@@ -92,18 +116,15 @@ class CraftedVotes(TeacherVotes):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TeacherAttack:
-    """Guesses which way canary teachers vote from a release of crafted queries."""
+    """An attack that guesses the way of canary teachers from a release of crafted queries."""
 
     aggregator: Aggregator  # what draws the release
     shape: VoteShape  # of the release
     num_canaries: int  # m, at most an eighth of the teachers
-    repeats: int = 1  # how often a canary counts: 1, but where the price is broken on purpose
-    # Of each label: a canary votes for those of the side, 1 or -1, that its coin and the query's sign say; and of the
-    # first labels how many of the other teachers vote for them. Empty where each label has a sign of its own, and half
-    # of the other teachers.
+    repeats: int = 1  # teachers that vote like each canary: more than 1 breaks the price on purpose
     craft: Craft
-    weights: Array  # `[F]`, of what is seen
-    told: float = 0.0  # how much of a coin they tell, in rehearsals
+    weights: Array  # `[F]`, of the features of a release; fitted in rehearsals
+    score: float = 0.0  # the share of a coin's variance that the features explain, in rehearsals
 
     @classmethod
     def rehearsed(
@@ -114,7 +135,18 @@ class TeacherAttack:
         repeats: int,
         rng: np.random.Generator,
     ) -> TeacherAttack:
-        """With the craft and the number of canaries of which releases tell most, on coins of its own."""
+        """Returns the attack with the craft, and the number of canaries, that guess best in rehearsals.
+
+        Args:
+            aggregator: draws the release.
+            shape: of the release.
+            counts: numbers of canaries to try, the largest first.
+            repeats: teachers that vote like each canary.
+            rng: draws coins and noise of the rehearsals.
+
+        Raises:
+            InvalidValue: one label alone, where no canary decides.
+        """
         chosen: TeacherAttack | None = None
         for count in counts:
             crafts = [*_crafts(aggregator, shape, shape.num_teachers - repeats * count)]
@@ -135,77 +167,92 @@ class TeacherAttack:
                 )._fitted(_ROWS, rng)
                 for craft in crafts
             ]
-            best = max(rehearsals, key=lambda rehearsal: rehearsal.told)
+            best = max(rehearsals, key=lambda rehearsal: rehearsal.score)
             best = best._fitted(_MORE_ROWS, rng)
-            chosen = best if chosen is None or best.told > _WORTH * chosen.told else chosen
+            chosen = best if chosen is None or best.score > _WORTH * chosen.score else chosen
         return cast(TeacherAttack, chosen)
 
     def _fitted(self, rows: int, rng: np.random.Generator) -> TeacherAttack:
-        """By least squares of the canaries' sum on what is seen."""
+        """Returns the attack with weights by least squares of the sum of the canaries' signs on the features."""
         parts: list[tuple[Signs, Array]] = []
         while sum(len(block) for _, block in parts) < rows:
             signs = self._signs(rng)
-            parts.append((signs, self._seen(signs, rng)))
+            parts.append((signs, self._features(signs, rng)))
         moved = np.concatenate([signs.sum(axis=0, dtype=np.float64) for signs, _ in parts])
-        seen = np.concatenate([block for _, block in parts])
-        weights = np.linalg.lstsq(seen, moved, rcond=1e-9)[0]
-        by_chance = np.count_nonzero(seen.any(axis=0)) / len(seen)
-        explained = float(((seen @ weights) ** 2).sum() / (moved**2).sum()) - by_chance
+        features = np.concatenate([block for _, block in parts])
+        weights = np.linalg.lstsq(features, moved, rcond=1e-9)[0]
+        by_chance = np.count_nonzero(features.any(axis=0)) / len(features)
+        explained = float(((features @ weights) ** 2).sum() / (moved**2).sum()) - by_chance
         return replace(
-            self, weights=weights, told=explained * len(seen) / len(parts) / self.num_canaries
+            self, weights=weights, score=explained * len(features) / len(parts) / self.num_canaries
         )
 
     def guess(self, coins: Signs, rng: np.random.Generator) -> Array:
-        """A score for each canary, `[m]`: its sign guesses the coin, its size says how sure that is."""
+        """Returns a score for each canary, `[m]`: its sign guesses the coin, its size is the confidence.
+
+        `coins`, `[m]`, are 1 or -1.
+        """
         signs = self._signs(rng)
-        features = self._seen(signs * coins[:, None], rng)
+        features = self._features(signs * coins[:, None], rng)
         return np.asarray(signs.astype(np.float64) @ (features @ self.weights))
 
     def _signs(self, rng: np.random.Generator) -> Signs:
-        """Which way each canary votes on each query with a coin of +1, `[m, Q]`, or on each bit, `[m, Q * L]`."""
-        width = self.shape.num_queries * (1 if self.craft[0] else self.shape.num_labels)
+        """Draws the ways of canaries with coins of 1: signs of queries, `[m, Q]`, or of bits, `[m, Q * L]`."""
+        width = self.shape.num_queries * (self.shape.num_labels if self.craft.is_by_bit else 1)
         return (2 * rng.integers(0, 2, (self.num_canaries, width), dtype=np.int8) - 1).astype(
             np.int8
         )
 
-    def _seen(self, ways: Signs, rng: np.random.Generator) -> Array:
-        """What a release says, around its mean, `[Q or Q * L, F]`: bits or scores, answers, hits; 0 once it halts."""
+    def _features(self, ways: Signs, rng: np.random.Generator) -> Array:
+        """Draws a release of crafted votes and returns its features around their means, `[Q or Q * L, F]`.
+
+        Features of a query are bits or scores, whether it was answered, and whether it was a hit; 0 after the release
+        has halted.
+        """
         source = CraftedVotes(self.craft, ways, self.repeats, self.shape)
-        first = np.minimum.accumulate(source.sides) > 0  # what a student expects
+        expected = np.minimum.accumulate(source.sides) > 0  # the labels that a student expects
 
         def prior(labels: Bits, answered: Bits, num_queries: int) -> Bits:
-            return np.broadcast_to(first, (num_queries, len(first)))
+            return np.broadcast_to(expected, (num_queries, len(expected)))
 
         aggregator = self.aggregator.with_prior(prior)
         release = aggregator.release(source, rng, MemoryRecord())
         values = np.asarray(getattr(release, "scores", release.labels), dtype=np.float64)
         if source.by_bit:
             return np.asarray(values.reshape(-1, 1) - values.mean())
-        chosen, rest = np.split(values, [len(self.craft[1])], axis=1)
+        crafted, uncrafted = np.split(values, [len(self.craft.others)], axis=1)
         hits = getattr(release, "hits", np.zeros(len(values)))
-        seen = np.column_stack([chosen, rest.sum(axis=1), release.answered, hits]).astype(
+        features = np.column_stack([crafted, uncrafted.sum(axis=1), release.answered, hits]).astype(
             np.float64
         )
-        was_asked = np.arange(len(seen)) < getattr(release, "num_asked", len(seen))
-        return np.asarray((seen - seen[was_asked].mean(axis=0)) * was_asked[:, None])
+        was_asked = np.arange(len(features)) < getattr(release, "num_asked", len(features))
+        return np.asarray((features - features[was_asked].mean(axis=0)) * was_asked[:, None])
 
 
-def _crafts(aggregator: Aggregator, shape: VoteShape, total: int) -> Iterator[Craft]:
-    """What to try, with `total` other teachers; little where each teacher's votes are read, which takes long."""
+def _crafts(aggregator: Aggregator, shape: VoteShape, num_others: int) -> Iterator[Craft]:
+    """Yields the crafts to try, few where an aggregator reads each teacher's votes, which takes long."""
     most = aggregator.max_votes_per_teacher or shape.num_labels
     fixed = aggregator.exact_labels
     counted = aggregator.reads_counts
     if most >= shape.num_labels and fixed is None:
-        yield (), ()
+        yield Craft()
     for width in _WIDTHS if fixed is None else (fixed,):
-        for gap in (round(part * total) for part in (_GAPS if counted else _FEW_GAPS)):
-            # each other teacher votes for one of two sets
+        for gap in (round(part * num_others) for part in (_GAPS if counted else _FEW_GAPS)):
+            # two sets of labels: each other teacher votes for one of them
             if width <= most and 2 * width <= shape.num_labels:
-                first = (total + gap) // 2
-                yield (1,) * width + (-1,) * width, (first,) * width + (total - first,) * width
-            # places of falling counts; canaries move every second one up and all others down
+                first = (num_others + gap) // 2
+                second = num_others - first
+                yield Craft(
+                    sides=(1,) * width + (-1,) * width, others=(first,) * width + (second,) * width
+                )
+            # a stair of falling counts: canaries move every second step up and all others down
             for steps in _STAIRS:
-                if counted and most >= shape.num_labels > width * steps and gap * steps <= total:
+                if (
+                    counted
+                    and most >= shape.num_labels > width * steps
+                    and gap * steps <= num_others
+                ):
                     places = [min(label // width, steps) for label in range(shape.num_labels)]
                     counts = tuple(gap * (steps - place) for place in places if place < steps)
-                    yield tuple(1 - 2 * (place % 2) for place in places), counts
+                    sides = tuple(1 - 2 * (place % 2) for place in places)
+                    yield Craft(sides=sides, others=counts)

@@ -16,7 +16,7 @@ CURVES = {
 
 
 def gaussian(multiplier: float) -> PriceCurve:
-    return PriceCurve.of(ExactAccountant().compose(GaussianEvent(multiplier)))
+    return PriceCurve.from_accountant(ExactAccountant().compose(GaussianEvent(multiplier)))
 
 
 def least_mass(curve: PriceCurve, guesses: Guesses, tail: float) -> float:
