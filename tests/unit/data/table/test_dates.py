@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from pate.data.table.dates import days_as_text, days_of
 from pate.data.table.placeholder_dates import placeholder_dates
 from pate.data.table.table_file import TableFile
 from pate.validation import InvalidValue
-from tests.refusals import Refusal, refused
+from tests.refusals import refused
 
 pytest.importorskip("pyarrow")
 
@@ -27,140 +28,161 @@ def days(year: int, month: int, day: int, hours: float = 0.0) -> float:
     return (datetime(year, month, day) - datetime(1970, 1, 1)) / timedelta(days=1) + hours / 24
 
 
-def written(
-    folder: Path, cells: list[str], private: list[str] | None = None, **settings: Any
-) -> Table:
-    """A reader of three files with a column of dates; the private ones may be others."""
-    files = {}
+def write_dates(folder: Path, cells: list[str], *, private: list[str] | None = None) -> Table:
+    """Writes three files with a column of dates, the private cells as named; returns their reader."""
+    paths = {}
     for place, split in enumerate(("private", "public", "test")):
         column = private if split == "private" and private is not None else cells
         rows = [f'{place}{row},{row % 7},"{cell}",{row % 2}' for row, cell in enumerate(column)]
-        files[split] = str(folder / f"{split}.csv")
-        Path(files[split]).write_text("\n".join(["person,age,when,flu", *rows, ""]))
-    return Table(**files | {"labels": ("flu",), "group": "person"} | settings)
+        paths[split] = str(folder / f"{split}.csv")
+        Path(paths[split]).write_text("\n".join(["person,age,when,flu", *rows, ""]))
+    return Table(
+        private=paths["private"],
+        public=paths["public"],
+        test=paths["test"],
+        labels=("flu",),
+        group="person",
+    )
+
+
+def in_form(form: str, dates: list[date] = DAYS) -> list[str]:
+    return [day.strftime(form) for day in dates]
+
+
+ISO = in_form("%Y-%m-%d")
 
 
 def column_of(table: Table) -> DateColumn:
     schema = table.public_schema()
-    (column,) = [each for each in schema.columns if each.name == "when"]
+    column = schema.columns[schema.names.index("when")]
     assert isinstance(column, DateColumn), column
     return column
 
 
-FORMS = {
-    "%d.%m.%Y": {},
-    "%d. %m. %Y": {},
-    "%m/%d/%Y": {},
-    "%d/%m/%Y %H:%M": {},
-    "%m/%d/%Y %I:%M:%S %p": {},
-    "%d-%m-%Y": {},
-    "%Y/%m/%d": {},
-    "%Y.%m.%d. %H:%M:%S": {},
-    "%d %b %Y": {},
-    "%d%b%Y": {},
-    "%B %d, %Y": {},
-    "%a, %d %b %Y %H:%M:%S +0000": {},
-    "%d.%m.%y": {"date_order": "dmy", "first_year": 1930},
-    "%m/%d/%y": {"date_order": "mdy", "first_year": 2000},
-    "%y-%m-%d": {"date_order": "ymd", "first_year": 1970},
-    "%d-%b-%y": {"first_year": 1950},
-}
+@dataclass(frozen=True)
+class Form:
+    """A form of dates for `strftime`, and the settings that it needs."""
+
+    text: str
+    date_order: str | None = None
+    first_year: int | None = None
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_dates_in_other_orders_are_dates(tmp_path: Path, form: str) -> None:
-    """The features are those of the same dates in ISO 8601."""
-    wanted = written(tmp_path, list(map(str, DAYS))).load()
-    table = written(tmp_path, [day.strftime(form) for day in DAYS], **FORMS[form])
+FORMS = [
+    Form("%d.%m.%Y"),
+    Form("%d. %m. %Y"),
+    Form("%m/%d/%Y"),
+    Form("%d/%m/%Y %H:%M"),
+    Form("%m/%d/%Y %I:%M:%S %p"),
+    Form("%d-%m-%Y"),
+    Form("%Y/%m/%d"),
+    Form("%Y.%m.%d. %H:%M:%S"),
+    Form("%d %b %Y"),
+    Form("%d%b%Y"),
+    Form("%B %d, %Y"),
+    Form("%a, %d %b %Y %H:%M:%S +0000"),
+    Form("%d.%m.%y", date_order="dmy", first_year=1930),
+    Form("%m/%d/%y", date_order="mdy", first_year=2000),
+    Form("%y-%m-%d", date_order="ymd", first_year=1970),
+    Form("%d-%b-%y", first_year=1950),
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=[form.text for form in FORMS])
+def test_dates_in_other_orders_have_the_features_of_iso_dates(tmp_path: Path, form: Form) -> None:
+    inputs = write_dates(tmp_path, ISO).load().private.inputs
+    bare = write_dates(tmp_path, in_form(form.text))
+    table = replace(bare, date_order=form.date_order, first_year=form.first_year)
     dataset = table.load()
-    assert np.array_equal(dataset.private.inputs, wanted.private.inputs)
+    assert np.array_equal(dataset.private.inputs, inputs)
     schema = dataset.preprocessing
     assert isinstance(schema, TableSchema)
     assert schema.feature_names == ("age", "when")
     path = tmp_path / "schema.yaml"
     table.public_schema().write(path)
-    again = written(tmp_path, [day.strftime(form) for day in DAYS], schema=str(path)).load()
-    assert np.array_equal(again.private.inputs, wanted.private.inputs)
+    assert np.array_equal(replace(bare, schema=str(path)).load().private.inputs, inputs)
     published = TableSchema.read(schema.plain(), name="x")
-    new = TableFile(Path(str(table.private)), "data")
-    read = published.inputs(new.read())
-    assert np.array_equal(read, wanted.private.inputs)
+    cells = TableFile(tmp_path / "private.csv", "data").read()
+    assert np.array_equal(published.inputs(cells), inputs)
 
 
-def test_private_dates_are_read_in_the_order_of_the_public_file(tmp_path: Path) -> None:
-    public = [day.strftime("%d.%m.%Y") for day in DAYS]
-    private = [day.strftime("%d.%m.%Y") for day in EARLY]
-    table = written(tmp_path, public, private)
+def test_private_dates_are_read_in_the_public_order(tmp_path: Path) -> None:
+    private = in_form("%d.%m.%Y", EARLY)
+    table = write_dates(tmp_path, in_form("%d.%m.%Y"), private=private)
     inputs = table.load().private.inputs
     column = column_of(table)
     assert column.order == "dmy"
-    assert np.allclose(
-        column.frame_columns(inputs[:, 1:])["when"][10:15],
-        [days(2024, 3, day) for day in range(1, 6)],
-    )
+    march = column.frame_columns(inputs[:, 1:])["when"][10:15]
+    assert np.allclose(march, [days(2024, 3, day) for day in range(1, 6)])
+    beside_iso = replace(write_dates(tmp_path, ISO, private=private), date_order="dmy")
+    assert np.array_equal(beside_iso.load().private.inputs, inputs)
+
+
+def test_private_dates_in_another_order_are_refused(tmp_path: Path) -> None:
     with refused("data.private.when", rule="dates such as 31.01.2025"):
-        written(tmp_path, public, [day.strftime("%m/%d/%Y") for day in DAYS]).load()
-    iso = list(map(str, DAYS))
+        write_dates(tmp_path, in_form("%d.%m.%Y"), private=in_form("%m/%d/%Y")).load()
     with refused("data.private.when", rule="dates", hint="dates in other orders"):
-        written(tmp_path, iso, private).load()
-    assert np.array_equal(
-        written(tmp_path, iso, private, date_order="dmy").load().private.inputs, inputs
-    )
+        write_dates(tmp_path, ISO, private=in_form("%d.%m.%Y", EARLY)).load()
+
+
+@dataclass(frozen=True)
+class UnclearCells:
+    """Public dates that do not tell their order or century, and the message."""
+
+    cells: list[str]
+    line: str
+    date_order: str | None = None
 
 
 UNCLEAR = {
-    "04.03.2024 or": (
-        [day.strftime("%d.%m.%Y") for day in EARLY[1:]],
-        {},
+    "04.03.2024 or": UnclearCells(
+        in_form("%d.%m.%Y", EARLY[1:]),
         r"dates whose order is plain, and 02\.01\.2024 may be 2024-01-02 \(data\.date_order=dmy\) or 2024-02-01 "
         r"\(data\.date_order=mdy\); 'data\.category=\[when\]' where these are words",
     ),
-    "two digits": (
-        [day.strftime("%d.%m.%y") for day in DAYS],
-        {},
+    "two digits": UnclearCells(
+        in_form("%d.%m.%y"),
         r"years of four digits, and there is 01\.03\.24: data\.date_order=dmy \(or mdy, ymd\) and data\.first_year",
     ),
-    "two digits in an order": (
-        [day.strftime("%d.%m.%y") for day in DAYS],
-        {"date_order": "dmy"},
+    "two digits in an order": UnclearCells(
+        in_form("%d.%m.%y"),
         r"years of four digits, and there is 01\.03\.24: .*data\.first_year=1930",
+        date_order="dmy",
     ),
-    "two digits and a word": (
-        [day.strftime("%d %b %y") for day in DAYS],
-        {},
+    "two digits and a word": UnclearCells(
+        in_form("%d %b %y"),
         r"years of four digits, and there is 01 Mar 24: data\.first_year=1930 reads two digits, 30 as 1930 and 29 as",
     ),
-    "mixed": (
+    "mixed": UnclearCells(
         [day.strftime("%d/%m/%Y" if day.day % 2 else "%m/%d/%Y") for day in DAYS],
-        {},
         r"dates in one order, 01/03/2024 and \d\d/\d\d/2024 are in two: mend them in the file",
     ),
-    "two marks": (
+    "two marks": UnclearCells(
         [day.strftime("%d.%m.%Y" if day.day % 2 else "%m/%d/%Y") for day in DAYS],
-        {},
         r"dates in one order, 01\.03\.2024 and 03/02/2024 are in two: mend them in the file",
     ),
-    "another than is named": (
-        [day.strftime("%m/%d/%Y") for day in DAYS],
-        {"date_order": "dmy"},
+    "another than is named": UnclearCells(
+        in_form("%m/%d/%Y"),
         r"dates in the order dmy as data\.date_order says, 03/13/2024 is in another",
+        date_order="dmy",
     ),
 }
 
 
 @pytest.mark.parametrize("case", UNCLEAR)
-def test_dates_that_may_be_others_are_refused_with_what_to_set(tmp_path: Path, case: str) -> None:
-    cells, settings, line = UNCLEAR[case]
-    with pytest.raises(InvalidValue, match=rf"^data\.public\.when: expected {line}"):
-        written(tmp_path, cells, **settings).load()
-    words = written(tmp_path, cells, **settings, category=("when",)).load().preprocessing
-    assert isinstance(words, TableSchema) and words.columns[1].kind == "category"
+def test_unclear_dates_are_refused_with_the_setting(tmp_path: Path, case: str) -> None:
+    unclear = UNCLEAR[case]
+    table = replace(write_dates(tmp_path, unclear.cells), date_order=unclear.date_order)
+    with pytest.raises(InvalidValue, match=rf"^data\.public\.when: expected {unclear.line}"):
+        table.load()
+    as_words = replace(table, category=("when",)).public_schema()
+    assert as_words.columns[1].kind == "category"
 
 
 @pytest.mark.parametrize("order", ["dmy", "mdy"])
-def test_a_setting_says_the_order(tmp_path: Path, order: str) -> None:
-    cells = [day.strftime("%d.%m.%Y") for day in EARLY]
-    column = column_of(written(tmp_path, cells, date_order=order))
+def test_a_setting_names_the_order(tmp_path: Path, order: str) -> None:
+    table = write_dates(tmp_path, in_form("%d.%m.%Y", EARLY))
+    column = column_of(replace(table, date_order=order))
     ends = {
         "dmy": (days(2024, 1, 1), days(2024, 8, 5)),
         "mdy": (days(2024, 1, 1), days(2024, 5, 8)),
@@ -168,10 +190,10 @@ def test_a_setting_says_the_order(tmp_path: Path, order: str) -> None:
     assert (column.min, column.max) == ends[order]
 
 
-def test_iso_and_another_order_in_one_column_and_missing_cells(tmp_path: Path) -> None:
+def test_one_column_may_have_iso_another_order_and_missing_cells(tmp_path: Path) -> None:
     cells = [day.strftime("%d.%m.%Y") if day.day % 2 else str(day) for day in DAYS]
     cells[3] = ""
-    column = column_of(written(tmp_path, cells))
+    column = column_of(write_dates(tmp_path, cells))
     assert (column.min, column.max, column.missing) == (days(2024, 3, 1), days(2024, 4, 9), True)
 
 
@@ -179,12 +201,12 @@ def test_iso_and_another_order_in_one_column_and_missing_cells(tmp_path: Path) -
     "cells", [["10.1.3", "9.1.2"], ["12-34-5678", "78-12-1234"], ["1.2.3.4", "5.6.7.8"]]
 )
 def test_codes_that_are_no_dates_stay_words(tmp_path: Path, cells: list[str]) -> None:
-    schema = written(tmp_path, cells * 20).public_schema()
+    schema = write_dates(tmp_path, cells * 20).public_schema()
     assert schema.columns[1].kind == "category"
 
 
 @pytest.mark.parametrize(
-    ("word", "orders", "first_year", "wanted"),
+    ("word", "orders", "first_year", "expected"),
     [
         ("01.02.45", ("dmy",), 1930, days(1945, 2, 1)),
         ("01.02.22", ("dmy",), 1930, days(2022, 2, 1)),
@@ -196,29 +218,27 @@ def test_codes_that_are_no_dates_stay_words(tmp_path: Path, cells: list[str]) ->
     ],
 )
 def test_a_date_by_hand(
-    word: str, orders: tuple[str, ...], first_year: int | None, wanted: float
+    word: str, orders: tuple[str, ...], first_year: int | None, expected: float
 ) -> None:
-    assert days_of(word, orders, first_year) == pytest.approx(wanted, abs=1e-9)
+    assert days_of(word, orders, first_year) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(
     "word", ["29.02.2023", "31.04.2024", "00.01.2024", "01.13.2024", "1.2.2024 25:00", "1.1.1"]
 )
-def test_what_is_on_no_calendar_is_no_date(word: str) -> None:
+def test_a_day_of_no_calendar_is_no_date(word: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         days_of(word, ("dmy",), 1930)
 
 
 @pytest.mark.parametrize("absent", ["9999-12-31", "1900-01-01", "0001-01-01", "2204-03-05"])
 @pytest.mark.parametrize("form", ["%Y-%m-%d", "%d.%m.%Y"])
-def test_a_date_for_none_is_a_missing_cell_and_does_not_squeeze_others(
-    tmp_path: Path, absent: str, form: str
-) -> None:
+def test_a_placeholder_date_is_a_missing_cell(tmp_path: Path, absent: str, form: str) -> None:
     year, month, day = absent.split("-")
     word = form.replace("%Y", year).replace("%m", month).replace("%d", day)
-    cells = [day.strftime(form) for day in DAYS]
+    cells = in_form(form)
     cells[::8] = [word] * 5
-    table = written(tmp_path, cells)
+    table = write_dates(tmp_path, cells)
     dataset = table.load()
     column = column_of(table)
     assert (column.min, column.max, column.absent) == (
@@ -227,21 +247,21 @@ def test_a_date_for_none_is_a_missing_cell_and_does_not_squeeze_others(
         (absent,),
     )
     assert dataset.private.inputs[::8, 2].tolist() == [1.0] * 5  # the feature of missing cells
-    assert np.std(np.delete(dataset.private.inputs[:, 1], np.s_[::8])) == pytest.approx(1, abs=1e-5)
-    told = (
+    dates = np.delete(dataset.private.inputs[:, 1], np.s_[::8])  # which it does not squeeze
+    assert np.std(dates) == pytest.approx(1, abs=1e-5)
+    line = (
         f"when: {absent}, in 5 of 40 cells, is far from all other dates and read as a missing cell"
     )
-    assert told in dataset.notes
+    assert line in dataset.notes
     published = TableSchema.read(table.public_schema().plain(), name="x")
     assert published == table.public_schema()
 
 
-def test_a_date_for_none_in_private_rows_alone_is_no_part_of_the_schema(tmp_path: Path) -> None:
-    cells = list(map(str, DAYS))
-    wanted = written(tmp_path, cells).load()
-    dataset = written(tmp_path, cells, ["9999-12-31", *cells[1:]]).load()
-    assert dataset.preprocessing == wanted.preprocessing
-    assert np.array_equal(dataset.private.inputs[1:], wanted.private.inputs[1:])
+def test_a_private_placeholder_date_is_no_part_of_the_schema(tmp_path: Path) -> None:
+    usual = write_dates(tmp_path, ISO).load()
+    dataset = write_dates(tmp_path, ISO, private=["9999-12-31", *ISO[1:]]).load()
+    assert dataset.preprocessing == usual.preprocessing
+    assert np.array_equal(dataset.private.inputs[1:], usual.private.inputs[1:])
 
 
 @pytest.mark.parametrize(
@@ -253,11 +273,11 @@ def test_a_date_for_none_in_private_rows_alone_is_no_part_of_the_schema(tmp_path
         [2000, 2020],
     ],
 )
-def test_dates_that_are_no_farther_apart_than_the_others_are_dates(years: Any) -> None:
+def test_dates_as_far_apart_as_all_others_are_dates(years: Any) -> None:
     assert placeholder_dates(np.array([days(year, 1, 1) for year in years])) == []
 
 
-def test_several_dates_for_none_are_all_missing() -> None:
+def test_several_placeholder_dates_are_all_missing() -> None:
     words = ["0001-01-01", "9999-12-31", "1900-01-01", "9999-12-31T23:59:59"]
     dates = np.array(
         [*(days_of(word) for word in words), *(days(2020, 1, day) for day in range(1, 30)), np.nan]
@@ -265,34 +285,31 @@ def test_several_dates_for_none_are_all_missing() -> None:
     assert sorted(map(days_as_text, placeholder_dates(dates))) == sorted(words[:3])
 
 
-def test_a_frequent_date_that_may_stand_for_none_is_told(tmp_path: Path) -> None:
+def test_a_frequent_date_that_may_be_a_placeholder_is_remarked_on(tmp_path: Path) -> None:
     births = [f"{1920 + row}-05-0{1 + row % 9}" for row in range(100)]
-    (line, *_) = written(tmp_path, births + ["1900-01-01"] * 20).public_remarks()
+    line = write_dates(tmp_path, births + ["1900-01-01"] * 20).public_remarks()[0]
     assert (
         line
         == "when: 20 of 120 cells are 1900-01-01; 'data.missing=[\"1900-01-01\"]' if that means a missing cell"
     )
 
 
-@pytest.mark.parametrize(
-    ("settings", "refusal"),
-    [
-        ({"date_order": "dm"}, refused("data.date_order", "dm")),
-        ({"first_year": "1930"}, refused("data.first_year", "1930")),
-    ],
-)
-def test_settings_of_dates_are_checked(
-    tmp_path: Path, settings: dict[str, Any], refusal: Refusal
-) -> None:
-    with refusal:
-        written(tmp_path, list(map(str, DAYS)), **settings).load()
+def test_an_unknown_order_is_refused(tmp_path: Path) -> None:
+    with refused("data.date_order", "dm"):
+        replace(write_dates(tmp_path, ISO), date_order="dm").load()
+
+
+def test_a_first_year_is_a_whole_number(tmp_path: Path) -> None:
+    year: Any = "1930"
+    with refused("data.first_year", "1930"):
+        replace(write_dates(tmp_path, ISO), first_year=year).load()
 
 
 @pytest.mark.parametrize("absent", ["9999-12-31T23:59:59.9999999", "9999-12-31 23:59:59.999999"])
 def test_the_last_moment_of_a_database_stands_for_none(tmp_path: Path, absent: str) -> None:
     """A double of days has 40 microseconds there, and this is no day of the year 10000."""
     assert days_as_text(float(np.floor(days_of(absent)))) == "9999-12-31"
-    column = column_of(written(tmp_path, [*map(str, DAYS), absent]))
+    column = column_of(write_dates(tmp_path, [*ISO, absent]))
     assert column.absent == ("9999-12-31",)
     assert column.max == days(2024, 4, 9)
 
@@ -305,18 +322,23 @@ def test_blanks_of_any_kind_stand_in_dates() -> None:
     "form",
     ["%Y-%m", "%m/%Y", "%Y-%j", "%Y-%m-%d 10:30:00 CET", "%a %b %d 10:00:00 %Y", "%d. Brachet %Y"],
 )
-def test_words_with_years_are_told_to_be_no_dates(tmp_path: Path, form: str) -> None:
-    spread = [date(2022, 1, 1) + timedelta(days=29 * place) for place in range(40)]
-    lines = written(tmp_path, [day.strftime(form) for day in spread]).public_remarks()
+def test_words_with_years_are_remarked_on(tmp_path: Path, form: str) -> None:
+    months = [date(2022, 1, 1) + timedelta(days=29 * place) for place in range(40)]
+    lines = write_dates(tmp_path, in_form(form, months)).public_remarks()
     assert any("when: 40 of 40 cells are words with a year in them (" in line for line in lines), (
         lines
     )
     words = [f"ICD-10-{place % 5}" for place in range(40)]
-    assert not any("year" in line for line in written(tmp_path, words).public_remarks())
+    assert not any("year" in line for line in write_dates(tmp_path, words).public_remarks())
 
 
-def test_whole_numbers_that_are_days_are_told(tmp_path: Path) -> None:
-    told = "when: whole numbers that may be dates, such as 20240301; written as 2025-01-31 they are dates"
-    assert told in written(tmp_path, [day.strftime("%Y%m%d") for day in DAYS]).public_remarks()
+def test_whole_numbers_that_are_days_are_remarked_on(tmp_path: Path) -> None:
+    remarks = write_dates(tmp_path, in_form("%Y%m%d")).public_remarks()
+    line = "when: whole numbers that may be dates, such as 20240301; written as 2025-01-31 they are dates"
+    assert line in remarks
+
+
+def test_whole_numbers_of_which_one_is_no_day_are_numbers(tmp_path: Path) -> None:
     numbers = [str(20240301 + place) for place in range(40)]  # of which 20240332 is no day
-    assert not any("dates" in line for line in written(tmp_path, numbers).public_remarks())
+    remarks = write_dates(tmp_path, numbers).public_remarks()
+    assert not any("dates" in remark for remark in remarks)
