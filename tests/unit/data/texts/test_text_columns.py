@@ -1,0 +1,196 @@
+"""Columns of texts in tables and data sets: features of public words alone, and no private word is published."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.data import HuggingFace, Table, TableSchema
+from pate.data.texts.tfidf import TfidfVectors
+from pate.features import Text
+from tests.refusals import ANY, refused
+from tests.unit.data.texts.syllables import SECRET, some_texts
+
+pytest.importorskip("pyarrow")
+
+
+def write_notes(
+    path: Path, texts: list[str], *, persons: list[str] | None = None, ids: list[str] | None = None
+) -> None:
+    """Writes a CSV file of texts, sizes and a label, with columns of persons and of ids where these are named."""
+    columns = {"note": texts, "size": [place % 7 for place in range(len(texts))]}
+    columns["ill"] = [place % 2 for place in range(len(texts))]
+    if persons is not None:
+        columns["who"] = persons
+    if ids is not None:
+        columns["name"] = ids
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """A reader of three files; each private text has a word that no public text has."""
+    private = [f"{text} {SECRET}" for text in some_texts(90, seed=0)]
+    write_notes(tmp_path / "private.csv", private)
+    write_notes(tmp_path / "public.csv", some_texts(120, seed=1))
+    write_notes(tmp_path / "test.csv", some_texts(30, seed=2))
+    return Table(
+        private=str(tmp_path / "private.csv"),
+        public=str(tmp_path / "public.csv"),
+        test=str(tmp_path / "test.csv"),
+        labels=("ill",),
+        text=("note",),
+    )
+
+
+def test_published_files_of_texts_hold_no_private_word(table: Table, tmp_path: Path) -> None:
+    schema = table.load().preprocessing
+    assert isinstance(schema, TableSchema)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    schema.write(folder / "schema.yaml")
+    contents = [path.read_bytes() for path in folder.iterdir()]
+    assert len(contents) == 2
+    assert not any(SECRET.encode() in content for content in contents)
+
+
+def test_vectors_do_not_depend_on_private_texts(table: Table, tmp_path: Path) -> None:
+    dataset = table.load()
+    write_notes(tmp_path / "private.csv", some_texts(90, seed=9))
+    other = table.load()
+    assert dataset.preprocessing is not None and other.preprocessing is not None
+    assert other.preprocessing.plain() == dataset.preprocessing.plain()
+    np.testing.assert_array_equal(other.public.inputs, dataset.public.inputs)
+
+
+def test_texts_vary_as_all_other_columns_do(table: Table) -> None:
+    variances = table.load().public.inputs.var(axis=0)
+    np.testing.assert_allclose(variances[:-1].sum(), variances[-1], rtol=1e-4)
+
+
+def test_unknown_words_of_private_texts_are_counted(table: Table) -> None:
+    notes = table.load().notes
+    (line,) = (note for note in notes if note.startswith("data.private.note"))
+    assert "of the first 90 texts" in line
+    assert "of their words are in no public text" in line
+
+
+def test_a_schema_of_texts_is_read_back_with_its_file(table: Table, tmp_path: Path) -> None:
+    inputs = table.load().private.inputs
+    table.public_schema().write(tmp_path / "schema.yaml")
+    with_schema = replace(table, text=(), schema=str(tmp_path / "schema.yaml"))
+    np.testing.assert_array_equal(with_schema.load().private.inputs, inputs)
+    np.testing.assert_array_equal(with_schema.private_records().records.inputs, inputs)
+
+
+def test_a_schema_of_texts_needs_its_file(table: Table, tmp_path: Path) -> None:
+    table.public_schema().write(tmp_path / "schema.yaml")
+    (path,) = tmp_path.glob("text-*.safetensors")
+    path.unlink()
+    with refused("file", ANY, "what makes numbers of texts"):
+        replace(table, text=(), schema=str(tmp_path / "schema.yaml")).load()
+
+
+def test_a_column_of_texts_is_named_by_a_setting(table: Table) -> None:
+    with refused("data.public.note", rule="'data.text=[note]' makes features of its words"):
+        replace(table, text=()).load()
+
+
+def test_vectors_are_kept_and_damaged_ones_made_again(table: Table, tmp_path: Path) -> None:
+    fit = partial(Text().fit_texts, tmp_path / "cache")
+    inputs = table.load().private.inputs
+    np.testing.assert_array_equal(table.with_text(fit).load().private.inputs, inputs)
+    kept = sorted((tmp_path / "cache").rglob("*.f32"))
+    assert len(kept) >= 3  # one for each split at least
+    for path in kept:
+        path.write_bytes(path.read_bytes()[:-4] + b"\0\0\0\0")
+    np.testing.assert_array_equal(table.with_text(fit).load().private.inputs, inputs)
+
+
+def test_a_cell_larger_than_a_block_is_read_once(table: Table, tmp_path: Path) -> None:
+    texts = [*some_texts(4000, seed=5), "ba " * 2_000_000, *some_texts(60, seed=6)]
+    persons = [str(place) for place in range(len(texts))]
+    write_notes(tmp_path / "private.csv", texts, persons=persons)
+    for split in ("public", "test"):
+        persons = [f"{split}{place}" for place in range(40)]
+        write_notes(tmp_path / f"{split}.csv", some_texts(40, seed=7), persons=persons)
+    assert len(replace(table, id="who").load().private) == len(texts)
+
+
+def test_lines_of_json_have_texts_and_lists_of_labels(tmp_path: Path) -> None:
+    for seed, split in enumerate(("private", "public", "test")):
+        rows = [
+            {"note": text, "labels": ["flu", "cough"][: place % 3], "sick": place % 2 == 0}
+            for place, text in enumerate(some_texts(40, seed=seed))
+        ]
+        lines = [json.dumps(row) + "\n" for row in rows]
+        (tmp_path / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
+    table = Table(
+        private=str(tmp_path / "private.jsonl"),
+        public=str(tmp_path / "public.jsonl"),
+        test=str(tmp_path / "test.jsonl"),
+        labels=("labels",),
+        label_separator=";",
+        text=("note",),
+    )
+    dataset = table.load()
+    assert dataset.label_names == ("cough", "flu")
+    np.testing.assert_array_equal(dataset.private.labels[:4], [[0, 0], [0, 1], [1, 1], [0, 0]])
+    (tmp_path / "test.jsonl").write_text("[1]\n", encoding="utf-8")
+    with refused("data.test", ANY, "an object of"):
+        replace(table).load()  # a reader remembers names of columns
+
+
+def test_a_data_set_of_hugging_face_has_texts(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    label = datasets.ClassLabel(names=["flu", "cough"])
+    features = datasets.Features({"note": datasets.Value("string"), "labels": datasets.List(label)})
+    parts = {}
+    for seed, split in enumerate(("private", "public", "test")):
+        columns = {
+            "note": some_texts(40, seed=seed),
+            "labels": [[0, 1][: place % 3] for place in range(40)],
+        }
+        parts[split] = datasets.Dataset.from_dict(columns, features=features)
+    datasets.DatasetDict(parts).save_to_disk(str(tmp_path / "saved"))
+    data = HuggingFace(path=str(tmp_path / "saved"), text=("note",), labels=("labels",)).load()
+    assert data.label_names == ("flu", "cough")
+    expected = TfidfVectors.fit(some_texts(40, seed=1)).vectors(some_texts(40, seed=0))
+    np.testing.assert_array_equal(data.private.inputs, expected)
+
+
+def test_rows_of_one_id_are_of_one_group(table: Table, tmp_path: Path) -> None:
+    texts = some_texts(40, seed=8)
+    names = [f"a{place}" for place in range(39)]
+    repeated = [*names, names[0]]
+    write_notes(tmp_path / "private.csv", texts, persons=repeated, ids=repeated)
+    for split in ("public", "test"):
+        names = [f"{split}{place}" for place in range(40)]
+        write_notes(tmp_path / f"{split}.csv", texts, persons=names, ids=names)
+    dataset = replace(table, id="name", group="who").load()
+    assert len(set(dataset.private.record_ids)) == 40
+    with refused("data.id", "name", "another id in each row, 1"):
+        replace(table, id="name", drop=("who",)).load()
+
+
+def test_few_public_texts_are_remarked_on(table: Table, tmp_path: Path) -> None:
+    write_notes(tmp_path / "public.csv", some_texts(50, seed=1))
+    line = "data.public.note: expected 1,000 texts or more, 50 say little of words"
+    assert any(line in note for note in table.load().notes)
+
+
+def test_private_texts_of_another_language_are_remarked_on(table: Table, tmp_path: Path) -> None:
+    texts = ["le chat est parti", " ", "", *(["rien du tout"] * 40)]
+    write_notes(tmp_path / "private.csv", texts)
+    (line,) = (note for note in table.load().notes if note.startswith("data.private.note"))
+    assert "100% of their words are in no public text" in line
+    assert "2 have no word" in line

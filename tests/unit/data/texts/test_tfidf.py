@@ -1,0 +1,122 @@
+"""Vectors by tf-idf: functions of a text and the public pool alone, bit for bit, whatever the text is."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from pate.data.texts import vectors as vectors_module
+from pate.data.texts.tfidf import TfidfVectors
+from pate.data.texts.vectors import TextVectors
+from tests.refusals import ANY, refused
+from tests.unit.data.texts.syllables import SECRET, some_texts
+
+
+@pytest.fixture(scope="module")
+def fitted() -> TfidfVectors:
+    return TfidfVectors.fit(some_texts(400, seed=0), dimension=24)
+
+
+def test_a_vector_does_not_depend_on_other_texts(fitted: TfidfVectors) -> None:
+    texts = [*some_texts(1500, seed=1), "ba " * 40_000, "", SECRET]
+    together = fitted.vectors(texts)
+    rng = np.random.default_rng(2)
+    order = rng.permutation(len(texts))
+    shuffled = fitted.vectors([texts[place] for place in order])
+    np.testing.assert_array_equal(shuffled, together[order])
+    for place in (*rng.integers(len(texts), size=40).tolist(), len(texts) - 1):
+        neighbors = some_texts(int(rng.integers(3)), seed=place)
+        vector = fitted.vectors([*neighbors, texts[place]])[-1]
+        np.testing.assert_array_equal(vector, together[place])
+
+
+def test_a_vector_has_length_1(fitted: TfidfVectors) -> None:
+    lengths = np.linalg.norm(fitted.vectors(some_texts(50, seed=3)), axis=1)
+    np.testing.assert_allclose(lengths, 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("text", ["", "!?", "\u4e2d\u6587"])
+def test_a_text_of_which_nothing_is_known_is_0(fitted: TfidfVectors, text: str) -> None:
+    np.testing.assert_array_equal(fitted.vectors([text]), 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "word " * 2_000_000,
+        "x" * 10**7,
+        "<" * 10**7,
+        "<script>" * 10**6,
+        "&" * 10**7,
+        "e" + "\u0301\u0323" * 10**6,
+    ],
+    ids=["words", "letters", "brackets", "scripts", "entities", "marks"],
+)
+def test_a_huge_text_takes_a_moment(fitted: TfidfVectors, text: str) -> None:
+    started = time.process_time()
+    assert np.isfinite(fitted.vectors([text])).all()
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("texts", [["one"], ["one", "two", "three"], ["", "", ""], []])
+def test_a_pool_of_texts_that_share_no_word_is_refused(texts: list[str]) -> None:
+    with refused("data.text", rule="public texts"):
+        TfidfVectors.fit(texts)
+
+
+def write_changed(vectors: TfidfVectors, path: Path, key: str, value: Any) -> None:
+    """Writes the file of vectors with another array, other words, or another kind."""
+    vectors.save(path)
+    with safe_open(path, framework="numpy") as file:
+        head = json.loads(file.metadata()["texts"])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+    if isinstance(value, np.ndarray):
+        arrays[key] = value
+    elif key == "words":
+        head["settings"]["words"] = value
+    else:
+        head[key] = value
+    save_file(arrays, path, metadata={"texts": json.dumps(head)})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("components", np.zeros((3, 2), np.float32)),
+        ("components", np.full((0, 24), np.nan, np.float32)),
+        ("buckets", np.full(5, 2**30, np.int32)),
+        ("idf", np.zeros(0)),
+        ("words", ["a", "a"]),
+        ("words", None),
+        ("kind", "pickle"),
+    ],
+)
+def test_a_file_of_somebody_else_is_refused(
+    fitted: TfidfVectors, tmp_path: Path, key: str, value: Any
+) -> None:
+    path = tmp_path / fitted.file
+    write_changed(fitted, path, key, value)
+    with refused("file", ANY, "what makes numbers of texts"):
+        TextVectors.load(path, remedy="copy it again")
+    with refused("file", ANY, "another"):
+        TextVectors.load(path, sha256=fitted.digest, remedy="copy it again")
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_many_texts_are_worked_on_in_other_processes(
+    fitted: TfidfVectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = some_texts(9000, seed=4)
+    expected = fitted.vectors(texts)
+    monkeypatch.setattr(vectors_module, "_MANY_CHARACTERS", 1)
+    counts_done: list[int] = []
+    np.testing.assert_array_equal(fitted.vectors(texts, counts_done.append), expected)
+    assert counts_done == [4096, 8192, 9000]

@@ -1,0 +1,229 @@
+"""Vectors from files of word vectors and from encoders of sentences."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pate.data.texts import encoder
+from pate.data.texts.encoder import EncoderVectors
+from pate.data.texts.vectors import TextVectors
+from pate.data.texts.weights import Weights
+from pate.data.texts.word_vectors import StaticVectors
+from pate.features import Text
+from pate.validation import MissingPackage
+from tests.refusals import ANY, refused
+from tests.unit.data.texts.syllables import PUBLIC, WORDS, some_texts
+from tests.unit.data.texts.weight_files import (
+    write_glove,
+    write_model2vec,
+    write_onnx_encoder,
+    write_token_encoder,
+)
+
+KINDS = ["glove", "model2vec", "onnx"]
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Weights of each kind."""
+    if request.param == "glove":
+        return write_glove(tmp_path / "vectors.txt")
+    if request.param == "model2vec":
+        return write_model2vec(tmp_path / "model")
+    return write_onnx_encoder(tmp_path / "encoder.onnx")
+
+
+@pytest.fixture
+def fitted(place: Path) -> TextVectors:
+    """Vectors that are fitted to public texts by weights of each kind."""
+    kind = EncoderVectors if place.suffix == ".onnx" else StaticVectors
+    return kind.fit(PUBLIC, weights=Weights(place), dimension=8)
+
+
+def test_a_vector_does_not_depend_on_other_texts(fitted: TextVectors) -> None:
+    texts = [*some_texts(200, seed=1), "", "!?", PUBLIC[0]]
+    together = fitted.vectors(texts)
+    for place in range(0, 203, 17):
+        vector = fitted.vectors([PUBLIC[1], texts[place]])[1]
+        np.testing.assert_array_equal(vector, together[place])
+
+
+def test_a_vector_has_length_1_less_the_public_mean(fitted: TextVectors) -> None:
+    vectors = fitted.vectors(some_texts(200, seed=1))
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(fitted.vectors([""]), 0)
+    assert np.abs(fitted.vectors(PUBLIC).mean(axis=0)).max() < 0.2
+
+
+def test_vectors_are_read_back_and_name_the_digest_of_weights(
+    fitted: TextVectors, place: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / fitted.file
+    fitted.save(path)
+    moved = place.rename(tmp_path / "elsewhere")
+    read = TextVectors.load(path, sha256=fitted.digest, remedy="copy it again")
+    np.testing.assert_array_equal(read.vectors(PUBLIC[:9]), fitted.vectors(PUBLIC[:9]))
+    assert read.origin["weights_sha256"] == Weights(moved).sha256
+    assert read.origin["num_texts"] == 300
+
+
+def test_arrays_of_other_shapes_are_refused(fitted: TextVectors, tmp_path: Path) -> None:
+    for name, array in fitted.arrays.items():
+        for other in (np.zeros(3, array.dtype), array[:-1]):
+            arrays = {**fitted.arrays, name: other}
+            changed = type(fitted)(arrays, fitted.settings, fitted.origin)
+            changed.save(tmp_path / changed.file)
+            with refused("file", ANY, "what makes numbers of texts"):
+                TextVectors.load(tmp_path / changed.file, remedy="copy it again")
+
+
+def test_static_vectors_are_means_by_public_frequency(tmp_path: Path) -> None:
+    """Worked out by hand: two words, of which every public text has one and a third of them have the other."""
+    path = tmp_path / "v.txt"
+    path.write_text("3 2\na 1 0\nb 0 1\nc -1 -1\n")
+    vectors = StaticVectors.fit(["a b", "a c", "a"] * 10, weights=Weights(path), dimension=2)
+    often = 0.3 / 1.3
+    rare = 0.3 / (0.3 + 1 / 3)
+    word_vectors = np.array([[1, 0], [0, 1], [-1, -1]])
+    weights_of_text = {
+        "a b": [often, rare, 0],
+        "a c": [often, 0, rare],
+        "a": [often, 0, 0],
+        "b b a": [often, rare * (1 + np.log(2)), 0],
+    }
+    rows = np.stack(
+        [np.array(weights) @ word_vectors / sum(weights) for weights in weights_of_text.values()]
+    )
+    rows -= rows[:3].mean(axis=0)  # of the public texts
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    actual = vectors.vectors(list(weights_of_text)).astype(np.float64)
+    # products, as directions are its own; numbers have 16 bits
+    np.testing.assert_allclose(actual @ actual.T, rows @ rows.T, atol=2e-3)
+    assert vectors.count_known(["a b", "c x x"]) == (3, 5)
+
+
+def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
+    weights = Weights(write_model2vec(tmp_path / "m"))
+    vectors = StaticVectors.fit(PUBLIC, weights=weights, dimension=8)
+    words = vectors.settings["words"]
+    assert vectors.pieces_of("baban") == []
+    assert [words[place] for place in vectors.pieces_of("babar")] == ["ba", "##bar"]
+    assert vectors.pieces_of("b\u00e1bar") == vectors.pieces_of("babar")
+
+
+def test_words_of_a_file_may_have_capital_letters(tmp_path: Path) -> None:
+    weights = Weights(write_glove(tmp_path / "g.txt"))
+    assert StaticVectors.fit(PUBLIC, weights=weights).pieces_of("zug") != []
+
+
+def test_a_large_encoder_is_named_and_not_carried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = write_onnx_encoder(tmp_path / "small.onnx")
+    monkeypatch.setattr(encoder, "_SMALL_BYTES", 10)
+    vectors = EncoderVectors.fit(PUBLIC, weights=Weights(place))
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / vectors.file
+    vectors.save(path)
+    assert path.stat().st_size < place.stat().st_size
+    with refused("file", ANY, "encoder of SHA-256"):
+        TextVectors.load(path, remedy="copy it again")
+    beside = path.with_name("small.onnx")
+    beside.write_bytes(place.read_bytes())
+    read = TextVectors.load(path, remedy="copy it again")
+    np.testing.assert_array_equal(read.vectors(PUBLIC[:5]), vectors.vectors(PUBLIC[:5]))
+    beside.write_bytes(place.read_bytes()[:-1])
+    with refused("file", ANY, "another"):
+        TextVectors.load(path, remedy="copy it again")
+
+
+def write_sentence_transformer(folder: Path) -> Weights:
+    modules = '[{"type": "sentence_transformers.models.Transformer"}]'
+    (folder / "modules.json").write_text(modules)
+    return Weights(folder)
+
+
+def test_sentence_transformers_may_not_be_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with refused("features.kind", "encoder", kind=MissingPackage):
+        EncoderVectors.fit(PUBLIC, weights=write_sentence_transformer(tmp_path))
+
+
+def test_a_sentence_transformer_encodes_a_text_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch_sizes: list[int] = []
+
+    class Transformer:
+        def __init__(
+            self, path: str, *, device: str, local_files_only: bool, model_kwargs: dict[str, bool]
+        ) -> None:
+            assert device == "cpu"
+            assert local_files_only
+            assert model_kwargs == {"use_safetensors": True}
+
+        def encode(self, texts: list[str], show_progress_bar: bool) -> np.ndarray:
+            batch_sizes.append(len(texts))
+            return np.array([[text.count("a"), text.count("e"), 3.0] for text in texts])
+
+    module = SimpleNamespace(SentenceTransformer=Transformer)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", module)
+    vectors = EncoderVectors.fit(PUBLIC, weights=write_sentence_transformer(tmp_path))
+    assert vectors.dimension == 3
+    assert set(batch_sizes) == {1}
+    assert "model" not in vectors.arrays
+
+
+def test_an_encoder_of_tokens_is_the_mean_of_their_vectors(tmp_path: Path) -> None:
+    table = write_token_encoder(tmp_path)
+    vectors = EncoderVectors.fit(PUBLIC, weights=Weights(tmp_path))
+    places = [1 + WORDS.index(word) for word in PUBLIC[0].split()]
+    mean = table[places].astype(np.float64).mean(axis=0)
+    expected = mean / np.linalg.norm(mean)
+    np.testing.assert_allclose(vectors.encode([PUBLIC[0]])[0], expected, atol=1e-6)
+
+
+FOLDER_RULE = ".onnx file, or a folder with model.onnx and tokenizer.json or of sente"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "content", "setting", "rule"),
+    [
+        ("static", "v.txt", "", "features.weights", "word vectors"),
+        ("static", "v.txt", "a 1 2\nb x y\n", "features.weights", "word vectors"),
+        ("static", "v.txt", "a nan 2\nb 1 2\n", "features.weights", "word vectors"),
+        ("static", "model.safetensors", "x", "file", "tokenizer of"),
+        ("encoder", "e.onnx", "x", "features.weights", ".onnx file, or a folder"),
+        ("tfidf", "x", "", "features.weights", "beside features.kind=tfidf"),
+    ],
+)
+def test_a_file_without_weights_is_refused_in_one_line(
+    tmp_path: Path, kind: str, name: str, content: str, setting: str, rule: str
+) -> None:
+    pytest.importorskip("onnxruntime")
+    path = tmp_path / name
+    path.write_text(content)
+    with refused(setting, ANY, rule) as caught:
+        Text(kind=kind, weights=str(path)).fit_texts(tmp_path / "cache", PUBLIC)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "x").write_text("x")
+    with refused("features.weights", ANY, FOLDER_RULE):
+        Text(kind="encoder", weights=str(folder)).fit_texts(tmp_path / "cache", PUBLIC)
+
+
+def test_an_encoder_has_to_be_named() -> None:
+    with refused("features.weights", None):
+        Text(kind="encoder")
