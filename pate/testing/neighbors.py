@@ -1,6 +1,7 @@
 """All pairs of neighboring histograms of a small instance."""
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Self
 
 import numpy as np
@@ -40,6 +41,7 @@ class Neighbors:
         """Both histograms of every pair: `[P, L]` each."""
         return self.histograms[self.first], self.histograms[self.second]
 
+    @cached_property
     def up_to_names(self) -> Self:
         """Returns one pair of each kind, for mechanisms that treat labels alike and break ties by the lowest index."""
         # Such a distribution is a function of the sorted counts whose outcomes are then renamed from ranks to labels.
@@ -99,6 +101,12 @@ def neighbors(
         f"{num_labels}, {num_teachers}",
         "a smaller instance",
     )
+    return _neighbors(num_labels, num_teachers, replaced=replaced, one_vote=one_vote)
+
+
+@lru_cache(maxsize=32)  # a suite asks for the same few instances, once for each mechanism
+def _neighbors(num_labels: int, num_teachers: int, *, replaced: bool, one_vote: bool) -> Neighbors:
+    """Returns the pairs of `neighbors`, under replace-one where `replaced`, else under add/remove."""
     # Labels are independent: one teacher's old and new bit, and a count in 0..T-1 from the others. With replace-one
     # both bits are free; with add/remove the new bit is 0.
     bits = [(0, 0), (1, 0), (0, 1), (1, 1)] if replaced else [(0, 0), (1, 0)]

@@ -172,7 +172,7 @@ def verify(
         event, accountant=accountant, orders=orders, epsilons=epsilons, deltas=deltas, count=count
     )
     num_pairs = len(pairs)
-    pairs = pairs.up_to_names() if symmetric else pairs
+    pairs = pairs.up_to_names if symmetric else pairs
     first = pairs.first
     second = pairs.second
     names = list(map(tuple, pairs.histograms.tolist()))

@@ -113,7 +113,7 @@ def by_rank(
 
 def pairs_of_laws(case: Case, shape: Shape) -> tuple[Array, Array, list[Any]]:
     """The exact distributions of all kinds of neighbors, `[P, n]` twice, and the outcomes."""
-    pairs = neighbors(shape.num_labels, shape.num_teachers, shape.adjacency).up_to_names()
+    pairs = neighbors(shape.num_labels, shape.num_teachers, shape.adjacency).up_to_names
     subject = case.subject(shape)
     law = by_rank(lambda histogram: case.distribution(subject, histogram, shape), case.rename)
     laws = {

@@ -209,7 +209,7 @@ def gnmax_divergences(
     """
     pairs = testing.neighbors(
         num_classes, num_teachers, Adjacency.REPLACE_ONE, one_vote=True
-    ).up_to_names()
+    ).up_to_names
     used, rows = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
     log_p, log_q = np.split(
         log_gnmax_distributions(pairs.histograms[used], std)[rows][:, :, None], 2

@@ -349,7 +349,7 @@ def ranks_distribution(histogram: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None:
     pairs = neighbors(3, 4, adjacency)
-    kinds = pairs.up_to_names()
+    kinds = pairs.up_to_names
     assert 2 * len(kinds) < len(pairs)
     assert set(found(kinds)) <= set(found(pairs))
 
