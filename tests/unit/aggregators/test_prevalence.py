@@ -1,0 +1,88 @@
+"""The prevalence: its accuracy, its bounds, and what is refused before anything is drawn."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pate.accounting import Adjacency, BudgetExceeded, Ledger
+from pate.aggregators import Prevalence
+from tests.refusals import Refusal, refused
+
+
+def records(count: int) -> Any:
+    """Returns the labels of one record for each teacher, bool `[count, 3]`."""
+    return np.random.default_rng(0).random((count, 3)) < np.array([0.5, 0.3, 0.05])
+
+
+def release_prevalence(
+    shares: Any,
+    *,
+    noise_multiplier: float = 1.0,
+    num_teachers: int | None = None,
+    adjacency: Adjacency = Adjacency.REPLACE_ONE,
+    records_per_teacher: float = 1.0,
+    rng: np.random.Generator | None = None,
+    ledger: Ledger | None = None,
+) -> Any:
+    return Prevalence(noise_multiplier=noise_multiplier, adjacency=adjacency).release(
+        shares,
+        num_teachers=num_teachers or len(shares),
+        rng=rng or np.random.default_rng(0),
+        records_per_teacher=records_per_teacher,
+        ledger=ledger,
+    )
+
+
+@pytest.mark.parametrize("num_labels", [1, 3, 40])
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.9])
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_the_error_is_small_whatever_the_number_of_labels(
+    num_labels: int, share: float, adjacency: Adjacency
+) -> None:
+    """One record per teacher; of one label at 0.05, most teachers have none."""
+    shares = (np.random.default_rng(1).random((1000, num_labels)) < share).astype(float)
+    prevalence = release_prevalence(shares, noise_multiplier=2.6, adjacency=adjacency)
+    assert np.sqrt(((prevalence - shares.mean(axis=0)) ** 2).mean()) < 0.02
+
+
+def test_it_stays_within_its_bounds_whatever_the_noise() -> None:
+    prevalence = release_prevalence(records(5), noise_multiplier=1e4)
+    assert ((prevalence >= 0.005) & (prevalence <= 0.995)).all()
+
+
+def test_labels_that_nobody_has_are_rare() -> None:
+    assert (release_prevalence(np.zeros((50, 3))) < 0.2).all()
+
+
+def test_noise_of_a_million_is_drawn() -> None:
+    release_prevalence(records(5), noise_multiplier=1e6)
+
+
+@pytest.mark.parametrize(
+    ("shares", "settings", "refusal"),
+    [
+        (np.full((2, 3), 1.5), {}, refused("label_shares[0, 0]", rule="[0, 1]")),
+        (np.full((2, 3), np.nan), {}, refused("label_shares[0, 0]", rule="[0, 1]")),
+        (np.zeros(3), {}, refused("label_shares.shape", "float64 (3,)")),
+        (np.zeros((3, 2)), {"num_teachers": 2}, refused("num_teachers", 2, "3, the shares'")),
+        (records(5), {"records_per_teacher": 0.5}, refused("records_per_teacher", 0.5)),
+        (records(5), {"noise_multiplier": 1e10}, refused("noise_multiplier", 1e10)),
+    ],
+)
+def test_impossible_shares_or_settings_are_refused_before_a_charge(
+    shares: Any, settings: Any, refusal: Refusal
+) -> None:
+    ledger = Ledger(target_delta=1e-5)
+    with refusal:
+        release_prevalence(shares, ledger=ledger, **settings)
+    assert ledger.entries == []
+
+
+def test_a_refused_charge_draws_nothing() -> None:
+    rng = np.random.default_rng(0)
+    ledger = Ledger(target_delta=1e-5, max_epsilon=0.01)
+    state = rng.bit_generator.state
+    with refused("max_epsilon", 0.01, kind=BudgetExceeded):
+        release_prevalence(records(50), rng=rng, ledger=ledger)
+    assert rng.bit_generator.state == state
