@@ -34,16 +34,16 @@ def case_files(folder: Path) -> tuple[CaseFile, ...]:
 
 
 def _read(path: Path) -> CaseFile:
-    said = runpy.run_path(str(path))
-    distributions = tuple(said.get("DISTRIBUTIONS", ()))
-    without = said.get("WITHOUT_DISTRIBUTION", "")
-    assert len({type(case.aggregator) for case in said["CONTRACT"]}) == 1, (
+    names = runpy.run_path(str(path))
+    distributions = tuple(names.get("DISTRIBUTIONS", ()))
+    without = names.get("WITHOUT_DISTRIBUTION", "")
+    assert len({type(case.aggregator) for case in names["CONTRACT"]}) == 1, (
         f"{path.name}: cases of one class in a file"
     )
     assert bool(distributions) != bool(without), (
         f"{path.name}: either DISTRIBUTIONS, or WITHOUT_DISTRIBUTION and why"
     )
-    return CaseFile(path.stem, tuple(said["CONTRACT"]), distributions, without)
+    return CaseFile(path.stem, tuple(names["CONTRACT"]), distributions, without)
 
 
 CASE_FILES = case_files(Path(__file__).parent)

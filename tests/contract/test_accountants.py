@@ -92,10 +92,10 @@ class UnknownEvent(LeafEvent):
 
 
 def priced(accountant: Kind, *events: pa.Event) -> pa.Accountant:
-    made = accountant()
+    empty = accountant()
     for event in events:
-        made.compose(event)
-    return made
+        empty.compose(event)
+    return empty
 
 
 def test_list_is_complete() -> None:
@@ -114,10 +114,12 @@ def test_nothing_costs_nothing(accountant: Kind) -> None:
         (pa.ComposedEvent(()),),
         (pa.SelfComposedEvent(pa.PureDpEvent(1.0), 0),),
     ):
-        made = priced(accountant, *events)
-        assert made.get_epsilon(DELTA) == made.failure_prob == 0
-        assert made.get_delta(1.0) <= 1e-9
-    assert made.compose(pa.PureDpEvent(1.0)) is made.compose(pa.PureDpEvent(1.0), 0) is made
+        account = priced(accountant, *events)
+        assert account.get_epsilon(DELTA) == account.failure_prob == 0
+        assert account.get_delta(1.0) <= 1e-9
+    assert (
+        account.compose(pa.PureDpEvent(1.0)) is account.compose(pa.PureDpEvent(1.0), 0) is account
+    )
 
 
 @every_accountant
@@ -126,8 +128,8 @@ def test_no_noise_costs_infinity(accountant: Kind) -> None:
     ranged = pa.BoundedRangeEvent(math.inf)
     for event in (pa.GaussianEvent(0.0), pure, ranged, pa.NonPrivateEvent()):
         if not refuses(accountant, event):
-            made = priced(accountant, pa.PureDpEvent(0.3), event)
-            assert (made.get_epsilon(DELTA), made.get_delta(10.0)) == (math.inf, 1)
+            account = priced(accountant, pa.PureDpEvent(0.3), event)
+            assert (account.get_epsilon(DELTA), account.get_delta(10.0)) == (math.inf, 1)
 
 
 @every_price
@@ -142,7 +144,7 @@ def test_a_price_is_positive_finite_and_adds_up(accountant: Kind, event: pa.Even
 @every_price
 def test_ways_to_compose_the_same_agree(accountant: Kind, event: pa.Event) -> None:
     expected = priced(accountant, event, event, event)
-    for made in (
+    for account in (
         accountant().compose(event, 3),
         accountant().compose(event).compose(event, 2),
         accountant().compose(pa.SelfComposedEvent(event, 3)),
@@ -150,32 +152,32 @@ def test_ways_to_compose_the_same_agree(accountant: Kind, event: pa.Event) -> No
             pa.ComposedEvent((event, pa.SelfComposedEvent(event, 2), pa.NoOpEvent()))
         ),
     ):
-        assert made.get_epsilon(DELTA) == pytest.approx(expected.get_epsilon(DELTA), rel=1e-9)
-        assert made.failure_prob == pytest.approx(expected.failure_prob, rel=1e-12)
+        assert account.get_epsilon(DELTA) == pytest.approx(expected.get_epsilon(DELTA), rel=1e-9)
+        assert account.failure_prob == pytest.approx(expected.failure_prob, rel=1e-12)
 
 
 @every_price
 def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
     accountant: Kind, event: pa.Event
 ) -> None:
-    made = priced(accountant, pa.SelfComposedEvent(event, 2))
-    epsilons = [made.get_epsilon(delta) for delta in (1e-5, 1e-3, 0.1)]
+    account = priced(accountant, pa.SelfComposedEvent(event, 2))
+    epsilons = [account.get_epsilon(delta) for delta in (1e-5, 1e-3, 0.1)]
     assert epsilons == sorted(epsilons, reverse=True)
-    deltas = [made.get_delta(epsilon) for epsilon in (0.0, 0.1, 1.0)]
+    deltas = [account.get_delta(epsilon) for epsilon in (0.0, 0.1, 1.0)]
     assert deltas == sorted(deltas, reverse=True)
-    assert all(made.failure_prob <= delta <= 1 for delta in deltas)
-    assert [made.get_epsilon(delta) for delta in (1e-5, 1e-3, 0.1)] == epsilons, (
+    assert all(account.failure_prob <= delta <= 1 for delta in deltas)
+    assert [account.get_epsilon(delta) for delta in (1e-5, 1e-3, 0.1)] == epsilons, (
         "asking does not spend"
     )
 
 
 @every_price
 def test_epsilon_and_delta_are_two_readings_of_one_curve(accountant: Kind, event: pa.Event) -> None:
-    made = priced(accountant, pa.SelfComposedEvent(event, 2))
+    account = priced(accountant, pa.SelfComposedEvent(event, 2))
     for delta in (1e-5, 1e-3):
-        epsilon = made.get_epsilon(delta)
+        epsilon = account.get_epsilon(delta)
         if epsilon > 0:
-            assert made.get_delta(epsilon) == pytest.approx(delta, rel=0.02)
+            assert account.get_delta(epsilon) == pytest.approx(delta, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -184,25 +186,25 @@ def test_epsilon_and_delta_are_two_readings_of_one_curve(accountant: Kind, event
 def test_figures_are_upper_bounds_for_gaussians(accountant: Kind) -> None:
     """Against the exact profile of a Gaussian pair (Balle & Wang 2018)."""
     for multiplier, count in ((1.0, 1), (10.0, 40), (60.0, 600), (0.5, 2)):
-        made = accountant().compose(pa.GaussianEvent(multiplier), count)
+        account = accountant().compose(pa.GaussianEvent(multiplier), count)
         mu = math.sqrt(count) / multiplier
-        assert made.get_epsilon(1e-6) >= pa.gaussian_epsilon(mu, target_delta=1e-6) * (1 - 1e-9)
+        assert account.get_epsilon(1e-6) >= pa.gaussian_epsilon(mu, target_delta=1e-6) * (1 - 1e-9)
         for epsilon in (0.5, 2.0, 5.0):
-            assert made.get_delta(epsilon) >= pa.gaussian_delta(mu, epsilon=epsilon) * (1 - 1e-9)
+            assert account.get_delta(epsilon) >= pa.gaussian_delta(mu, epsilon=epsilon) * (1 - 1e-9)
 
 
 @every_accountant
 def test_figures_are_upper_bounds_for_randomized_response(accountant: Kind) -> None:
     """Against the exact distribution of repeated randomized response: a binomial count of truthful answers."""
     for epsilon, count in ((0.5, 1), (0.2, 10), (1.0, 4)):
-        made = accountant().compose(pa.PureDpEvent(epsilon), count)
+        account = accountant().compose(pa.PureDpEvent(epsilon), count)
         truth = 1 / (1 + math.exp(-epsilon))
         for target in (0.1, 0.7, 1.5):
             exact = 0.0
             for k in range(count + 1):
                 first, second = (truth**n * (1 - truth) ** (count - n) for n in (k, count - k))
                 exact += math.comb(count, k) * max(0.0, first - math.exp(target) * second)
-            assert made.get_delta(target) >= exact * (1 - 1e-9)
+            assert account.get_delta(target) >= exact * (1 - 1e-9)
 
 
 EXTREMES = (
@@ -248,23 +250,23 @@ def test_the_smallest_and_the_largest_numbers_have_prices(
 
 @every_accountant
 def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> None:
-    made = priced(accountant, pa.PureDpEvent(0.3))
-    before = made.get_epsilon(DELTA)
+    account = priced(accountant, pa.PureDpEvent(0.3))
+    before = account.get_epsilon(DELTA)
     for event in (
         UnknownEvent(),
         pa.ComposedEvent((pa.ApproximateEvent(pa.PureDpEvent(1.0), 1e-6), UnknownEvent())),
     ):
         with refused("event", "UnknownEvent"):
-            made.compose(event)
+            account.compose(event)
     with refused("event", "str"):
-        made.compose("gaussian")
+        account.compose("gaussian")
     for event in EVENTS:
         if refuses(accountant, event):
             kinds = "|".join(kind.__name__ for kind in REFUSED[accountant])
             with pytest.raises(InvalidValue, match=rf"event=({kinds}): expected an event"):
-                made.compose(pa.ComposedEvent((pa.PureDpEvent(1.0), event)))
-    assert made.get_epsilon(DELTA) == before
-    assert made.failure_prob == 0
+                account.compose(pa.ComposedEvent((pa.PureDpEvent(1.0), event)))
+    assert account.get_epsilon(DELTA) == before
+    assert account.failure_prob == 0
 
 
 @every_accountant
@@ -275,29 +277,29 @@ def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
     assert failing.get_epsilon(1e-5) == pytest.approx(plain.get_epsilon(6e-6), rel=1e-6)
     assert failing.get_epsilon(1e-5) > plain.get_epsilon(1e-5)
     assert failing.get_delta(0.5) == pytest.approx(plain.get_delta(0.5) + 4e-6, rel=1e-6)
-    made = accountant().compose(pa.ApproximateEvent(pa.PureDpEvent(0.3), 2e-6), 10)
+    account = accountant().compose(pa.ApproximateEvent(pa.PureDpEvent(0.3), 2e-6), 10)
     for delta in (1e-5, 1e-6):
         with pytest.raises(
             InvalidValue,
             match=rf"failure_prob: expected .*, and 2e-05 in all uses up target_delta={delta}",
         ):
-            made.get_epsilon(delta)
+            account.get_epsilon(delta)
 
 
 @every_accountant
 def test_impossible_figures_are_refused_and_add_nothing(accountant: Kind) -> None:
-    made = priced(accountant, pa.ApproximateEvent(pa.PureDpEvent(0.3), 1e-6))
-    before = made.get_epsilon(DELTA)
+    account = priced(accountant, pa.ApproximateEvent(pa.PureDpEvent(0.3), 1e-6))
+    before = account.get_epsilon(DELTA)
     figures: list[Any] = [-1, 1.5, True]
     for count in figures:
         with refused("count", count, "a whole number >= 0"):
-            made.compose(pa.ApproximateEvent(pa.PureDpEvent(0.3), 0.5), count)
-    assert made.get_epsilon(DELTA) == before
-    assert made.failure_prob == 1e-6
+            account.compose(pa.ApproximateEvent(pa.PureDpEvent(0.3), 0.5), count)
+    assert account.get_epsilon(DELTA) == before
+    assert account.failure_prob == 1e-6
     figures = [0.0, 1.0, -1e-5, 2.0, math.nan, None]
     for delta in figures:
         with refused("target_delta", delta, "a number in (0"):
-            made.get_epsilon(delta)
+            account.get_epsilon(delta)
     for epsilon in (-1.0, math.nan):
         with refused("target_epsilon", epsilon, "a number >= 0"):
-            made.get_delta(epsilon)
+            account.get_delta(epsilon)

@@ -102,8 +102,10 @@ def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> Non
         answered.append(release.num_answered)
     # there were refusals, and they did not matter
     assert len(set(answered)) > 1 or not case.refuses
-    fifty, one = (price_curve(event, np.array([8.0]))[0] for event in (expected, case.event(1)))
-    assert fifty == pytest.approx(one if case.flat else 50 * one, rel=1e-12)
+    fifty, price_of_query = (
+        price_curve(event, np.array([8.0]))[0] for event in (expected, case.event(1))
+    )
+    assert fifty == pytest.approx(price_of_query if case.flat else 50 * price_of_query, rel=1e-12)
 
 
 @every_case
@@ -384,10 +386,10 @@ def test_twice_the_queries_need_no_more_memory(case: Case) -> None:
         release, peak = traced(lambda: aggregate(votes, num_teachers=NUM_TEACHERS, rng=rng))
         return peak - release.labels.nbytes - release.answered.nbytes
 
-    few = working_memory(75_000)
+    small = working_memory(75_000)
     many = working_memory(150_000)
     assert many < 50 * 2**20
-    assert many - few < 75_000 * 52  # bytes for each query of 40 counts
+    assert many - small < 75_000 * 52  # bytes for each query of 40 counts
 
 
 def _changed(one: Aggregator, other: Aggregator) -> set[str]:

@@ -74,18 +74,18 @@ def test_it_is_quick_and_the_same_again_and_draws_nothing_of_numpys_own(name: st
 
 @pytest.mark.parametrize("name", NAMES)
 def test_more_agreement_never_tells_less(name: str) -> None:
-    found = [
+    successes = [
         expected_release(named(name), SHAPE, agreement=share).success for share in (0.6, 0.8, 1.0)
     ]
-    assert found[0] <= found[1] + 0.03 and found[1] <= found[2] + 0.03
+    assert successes[0] <= successes[1] + 0.03 and successes[1] <= successes[2] + 0.03
 
 
 @pytest.mark.parametrize("agreement", [1.0, 0.7])
 def test_gaussian_votes_in_closed_form(agreement: float) -> None:
     expected = expected_release(GaussianVotes(noise_std=300.0), SHAPE, agreement=agreement)
     assert expected.present == pytest.approx(norm.cdf((agreement - 0.5) * 400 / 300), abs=0.04)
-    others = 3 * (1 - agreement) * 400 / 37
-    assert expected.absent == pytest.approx(norm.cdf((200 - others) / 300), abs=0.02)
+    votes_for_absent = 3 * (1 - agreement) * 400 / 37
+    assert expected.absent == pytest.approx(norm.cdf((200 - votes_for_absent) / 300), abs=0.02)
 
 
 def made_up(aggregator: Any, agreement: float = 1.0) -> tuple[MadeUpVotes, Any]:
@@ -105,11 +105,11 @@ def test_clipped_counts_are_said_without_the_teachers_bits(norm: str, vote_clip:
 @pytest.mark.parametrize("agreement", [1.0, 0.9])
 def test_right_sets_are_counted_without_the_teachers_bits(agreement: float) -> None:
     votes, gathered = made_up(PowersetGNMax(noise_std=3.0), agreement)
-    for said in _right_sets(votes):
-        same = (gathered["query"] == said["query"]) & (gathered["labels"] == said["labels"]).all(
-            axis=1
-        )
-        assert gathered["count"][same].item() == said["count"]
+    for right_set in _right_sets(votes):
+        is_right = (gathered["query"] == right_set["query"]) & (
+            gathered["labels"] == right_set["labels"]
+        ).all(axis=1)
+        assert gathered["count"][is_right].item() == right_set["count"]
 
 
 @pytest.mark.parametrize("clip_factor", [1.0, 0.25])
@@ -150,7 +150,7 @@ def test_queries_have_as_many_labels_as_can_or_must_be_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     at_most_two = StableTopK(selection_scale=1.0, test_std=1.0, max_k=2)
-    for aggregator, named in (
+    for aggregator, class_name in (
         (FixedTopK(k=1, epsilon=5.0), 1),
         (FixedTopK(k=5, epsilon=5.0), 5),
         (at_most_two, 2),
@@ -161,7 +161,7 @@ def test_queries_have_as_many_labels_as_can_or_must_be_named(
                 expectation, "expected_from_votes", lambda aggregator, votes, num_queries: votes
             )
             votes: Any = expected_release(aggregator, SHAPE)
-        assert (votes.labels.sum(axis=1) == named).all()
+        assert (votes.labels.sum(axis=1) == class_name).all()
 
 
 class _Plain(Aggregator):
@@ -196,11 +196,11 @@ def test_a_useless_release_is_warned_of_once_and_still_made() -> None:
     aggregator = GaussianVotes(noise_std=987.25)
     rng = np.random.default_rng(0)
     said_once = "unanimous votes of 100 teachers would be heard in .*; take more"
-    with pytest.warns(UselessReleaseWarning, match=said_once) as said:
+    with pytest.warns(UselessReleaseWarning, match=said_once) as caught:
         for _ in range(3):
             assert aggregator.aggregate(VOTES, num_teachers=100, rng=rng).num_answered == 1
-    assert len(said) == 1
-    assert said[0].filename == __file__
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
     with pytest.warns(UselessReleaseWarning, match="ClippedVotes"):
         ClippedVotes(noise_std=987.0, vote_clip=2).aggregate(
             np.ones((9, 2, 4), bool), num_teachers=9, rng=rng

@@ -50,11 +50,11 @@ def test_counts_beyond_are_drawn_as_if_they_were_there(monkeypatch: pytest.Monke
     votes = np.tile([0, 1, 6], (40_000, 1))
     aggregator = GaussianVotes(noise_std=3.0)
     rng = np.random.default_rng(0)
-    found = aggregator.aggregate(votes, num_teachers=6, rng=rng).labels.mean(axis=0)
+    frequencies = aggregator.aggregate(votes, num_teachers=6, rng=rng).labels.mean(axis=0)
     bit = aggregator.event_for(num_queries=1, num_labels=1, num_teachers=6).event
     assert len(bit.log_odds) == 5
-    np.testing.assert_allclose(found, expit(bit.log_odds[[0, 0, 4]]), atol=5 * 0.5 / 200)
-    assert abs(found[0] - ndtr(-1.0)) > 5 * 0.5 / 200
+    np.testing.assert_allclose(frequencies, expit(bit.log_odds[[0, 0, 4]]), atol=5 * 0.5 / 200)
+    assert abs(frequencies[0] - ndtr(-1.0)) > 5 * 0.5 / 200
 
 
 # the last ones are nothing beside a threshold of 50

@@ -54,14 +54,19 @@ def test_counts_that_such_teachers_cannot_have_cast_are_refused() -> None:
 def test_blocks_of_teachers_are_merged_in_one_order() -> None:
     votes = np.random.default_rng(0).random((60, 7, 11)) < 0.15
     aggregator = PowersetGNMax(noise_std=1.0)
-    whole = aggregator.summarize(VoteBlocks(votes, num_teachers=60))
+    summary_of_all = aggregator.summarize(VoteBlocks(votes, num_teachers=60))
     blocks = iter([votes[:13], votes[13:14], votes[14:]])
     parts = aggregator.summarize(VoteBlocks(blocks, num_teachers=60))
-    np.testing.assert_array_equal(whole, parts)
-    assert np.bincount(whole["query"], weights=whole["count"]).tolist() == [60.0] * 7
+    np.testing.assert_array_equal(summary_of_all, parts)
+    assert (
+        np.bincount(summary_of_all["query"], weights=summary_of_all["count"]).tolist() == [60.0] * 7
+    )
     for query in range(7):
         sets = {tuple(row) for row in votes[:, query].tolist()}
-        assert {tuple(row) for row in whole["labels"][whole["query"] == query].tolist()} == sets
+        assert {
+            tuple(row)
+            for row in summary_of_all["labels"][summary_of_all["query"] == query].tolist()
+        } == sets
 
 
 @pytest.mark.slow
@@ -106,7 +111,9 @@ def test_screening_looks_at_the_smallest_majority() -> None:
 
 
 def test_after_so_many_answers_every_query_is_refused() -> None:
-    release, full = (released(each, [20, 0, 20]) for each in (replace(VOTES, max_answers=7), VOTES))
+    release, full = (
+        released(aggregator, [20, 0, 20]) for aggregator in (replace(VOTES, max_answers=7), VOTES)
+    )
     assert release.num_answered == 7
     assert full.num_answered > 40
     last = int(np.flatnonzero(release.answered)[-1])

@@ -25,11 +25,11 @@ def release_of(aggregator: GaussianVotes | BoundaryMax) -> Release:
 
 
 def test_a_release_is_shown_in_one_line() -> None:
-    shown = repr(release_of(GaussianVotes(noise_std=50.0)))
-    assert shown.startswith(
+    text = repr(release_of(GaussianVotes(noise_std=50.0)))
+    assert text.startswith(
         "Release(num_queries=200, num_answered=200, num_labels=4, event=SelfComposedEvent("
     )
-    assert "\n" not in shown and "array" not in shown
+    assert "\n" not in text and "array" not in text
     charged = repr(release_of(BoundaryMax(selection_scale=20.0)))
     assert charged.startswith("ChargedRelease(num_queries=200, ")
     assert "hits=bool[200]" in charged and "target_hits=10" in charged

@@ -25,11 +25,11 @@ def test_what_was_sold_for_three_fits_a_budget_of_three_and_little_more_does_not
     kind: Aggregator, adjacency: Adjacency
 ) -> None:
     kind = type(kind)(**vars(kind) | {"adjacency": adjacency})
-    made = kind.calibrated(target_epsilon=3.0, target_delta=DELTA, **SHAPE)
-    event = made.event_for(**SHAPE)
+    fitted = kind.calibrated(target_epsilon=3.0, target_delta=DELTA, **SHAPE)
+    event = fitted.event_for(**SHAPE)
     ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, adjacency=adjacency)
     with refused("max_epsilon", 3.0, "at least 3.", kind=BudgetExceeded):
-        ledger.charge(made.scaled(0.98).event_for(**SHAPE), adjacency=adjacency)
+        ledger.charge(fitted.scaled(0.98).event_for(**SHAPE), adjacency=adjacency)
     assert ledger.affords(event) >= 1
     ledger.charge(event, adjacency=adjacency)
     price = pa.AutoAccountant().compose(event).get_epsilon(DELTA)
@@ -41,10 +41,12 @@ def test_what_was_sold_for_three_fits_a_budget_of_three_and_little_more_does_not
 
 def test_a_ledger_of_another_accountant_takes_the_first_release_by_the_tighter_one() -> None:
     """Any bound of a price that was fixed beforehand will do."""
-    made = GaussianVotes(noise_std=1.0).calibrated(target_epsilon=3.0, target_delta=DELTA, **SHAPE)
+    fitted = GaussianVotes(noise_std=1.0).calibrated(
+        target_epsilon=3.0, target_delta=DELTA, **SHAPE
+    )
     ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, accountant=pa.RdpAccountant)
     votes = np.full((SHAPE["num_queries"], SHAPE["num_labels"]), 60)
-    made.aggregate(votes, num_teachers=60, rng=np.random.default_rng(0), ledger=ledger)
+    fitted.aggregate(votes, num_teachers=60, rng=np.random.default_rng(0), ledger=ledger)
     assert ledger.epsilon > 3.0, "by its own accountant"
     assert ledger.spent_epsilon == 3.0, (
         "the cap of the file, fixed before the first release, is a bound too"
@@ -57,12 +59,12 @@ def test_failures_are_planned_for_several_releases(max_epsilon: float | None) ->
     ledger = Ledger(target_delta=DELTA, max_epsilon=max_epsilon, accountant=pa.RdpAccountant)
     failures = []
     for _ in range(4):
-        made = STABLE.calibrated(
+        fitted = STABLE.calibrated(
             target_epsilon=2.0, accountant=pa.RdpAccountant, ledger=ledger, **shape
         )
-        event = made.event_for(**shape)
-        ledger.charge(event, adjacency=made.adjacency)
-        failures.append(600 * float(made.failure_prob or 0.0))
+        event = fitted.event_for(**shape)
+        ledger.charge(event, adjacency=fitted.adjacency)
+        failures.append(600 * float(fitted.failure_prob or 0.0))
     assert failures[0] == pytest.approx(6e-7)  # as without a ledger
     left = 4e-7 if max_epsilon is None else 2e-7
     for failure in failures[1:]:
@@ -75,16 +77,16 @@ def test_failures_are_planned_for_several_releases(max_epsilon: float | None) ->
 def test_a_refusal_of_failures_says_how_large_they_may_be_and_names_no_new_ledger() -> None:
     ledger = Ledger(target_delta=DELTA, max_epsilon=12.0, accountant=pa.RdpAccountant)
     shape = SHAPE | {"num_queries": 600}
-    made = STABLE.calibrated(
+    fitted = STABLE.calibrated(
         target_epsilon=2.0, target_delta=DELTA, accountant=pa.RdpAccountant, **shape
     )
-    ledger.charge(made.event_for(**shape), adjacency=made.adjacency)
+    ledger.charge(fitted.event_for(**shape), adjacency=fitted.adjacency)
     with refused("max_epsilon", ANY, "failures take at most 1.99e-07", kind=BudgetExceeded):
-        ledger.charge(made.event_for(**shape), adjacency=made.adjacency)
+        ledger.charge(fitted.event_for(**shape), adjacency=fitted.adjacency)
     plain = Ledger(target_delta=DELTA, accountant=pa.RdpAccountant)
-    plain.charge(made.event_for(**shape), adjacency=made.adjacency)
+    plain.charge(fitted.event_for(**shape), adjacency=fitted.adjacency)
     with refused("failure_prob", rule="this ledger"):
-        plain.charge(made.event_for(**shape), adjacency=made.adjacency)
+        plain.charge(fitted.event_for(**shape), adjacency=fitted.adjacency)
 
 
 def test_noise_grows_until_the_ledger_has_room() -> None:

@@ -103,18 +103,21 @@ def test_failures_that_nobody_named_follow_the_queries_and_delta(base: StableTop
     ):
         planned = with_failure_prob_for(base, delta=delta, num_queries=num_queries)
         assert planned.failure_prob == failure_prob
-    named = dataclasses.replace(base, failure_prob=6e-11)
-    many = SHAPE | {"num_queries": 10_000}
-    assert base.event_for(**many) == named.event_for(**many)
-    assert with_failure_prob_for(named, delta=1e-6, num_queries=10**9) is named
+    with_named_failure = dataclasses.replace(base, failure_prob=6e-11)
+    shape_of_many = SHAPE | {"num_queries": 10_000}
+    assert base.event_for(**shape_of_many) == with_named_failure.event_for(**shape_of_many)
+    assert (
+        with_failure_prob_for(with_named_failure, delta=1e-6, num_queries=10**9)
+        is with_named_failure
+    )
     votes = np.tile([[800, 700, 3, 0], [800, 400, 399, 0]], (5000, 1))
-    drawn = [
-        each.aggregate(votes, num_teachers=800, rng=np.random.default_rng(0))
-        for each in (base, named)
+    releases = [
+        aggregator.aggregate(votes, num_teachers=800, rng=np.random.default_rng(0))
+        for aggregator in (base, with_named_failure)
     ]
-    assert np.array_equal(drawn[0].labels, drawn[1].labels)
-    assert np.array_equal(drawn[0].answered, drawn[1].answered)
-    assert failure_probability(drawn[0].event) == pytest.approx(6e-7)
+    assert np.array_equal(releases[0].labels, releases[1].labels)
+    assert np.array_equal(releases[0].answered, releases[1].answered)
+    assert failure_probability(releases[0].event) == pytest.approx(6e-7)
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "gaussian", "laplace", "exponential"])
@@ -171,30 +174,30 @@ def test_an_open_split_needs_the_smallest_gap(base: StableTopK) -> None:
     ids=["table", "gumbel"],
 )
 def test_epsilon_3_6_by_the_sum_of_both_prices(base: StableTopK, adjacency: str, gap: int) -> None:
-    found = dataclasses.replace(base, adjacency=adjacency).calibrated(
+    calibrated = dataclasses.replace(base, adjacency=adjacency).calibrated(
         **GOAL, **SHAPE, accountant=pa.RdpAccountant
     )
-    exact = pa.ExactAccountant().compose(found.event_for(**SHAPE)).get_epsilon(1e-6)
+    exact = pa.ExactAccountant().compose(calibrated.event_for(**SHAPE)).get_epsilon(1e-6)
     assert 3.3 <= exact <= 3.6
-    needed = found.stability_test(num_teachers=800).gap_to_pass(0.5)
+    needed = calibrated.stability_test(num_teachers=800).gap_to_pass(0.5)
     assert needed is not None and needed <= gap
 
 
 def test_a_ready_table_is_kept_and_the_selection_meets_the_target(tmp_path: Any) -> None:
     goal = GOAL | SHAPE | {"accountant": pa.RdpAccountant}
-    made = TABLE.calibrated(**goal)
-    order = float(made.table_order or 0)
-    CertifiedTable.of(made.stability_test(num_teachers=800), order=order).save(
+    fitted = TABLE.calibrated(**goal)
+    order = float(fitted.table_order or 0)
+    CertifiedTable.of(fitted.stability_test(num_teachers=800), order=order).save(
         tmp_path / "table.json"
     )
     ready = StableTopK(
         selection_scale=1.0, test="table", table=str(tmp_path / "table.json"), failure_prob=0.5
     )
-    assert ready.failure_prob == made.failure_prob
+    assert ready.failure_prob == fitted.failure_prob
     again = ready.calibrated(**goal)
     assert again.table == ready.table
-    assert again.selection_scale == pytest.approx(made.selection_scale, rel=5e-3)
-    assert again.stability_test(num_teachers=800) == made.stability_test(num_teachers=800)
+    assert again.selection_scale == pytest.approx(fitted.selection_scale, rel=5e-3)
+    assert again.stability_test(num_teachers=800) == fitted.stability_test(num_teachers=800)
 
 
 def test_a_ready_table_serves_its_own_votes_only(tmp_path: Any) -> None:
@@ -304,8 +307,10 @@ def test_table_calibration_gives_the_peel_its_share(adjacency: pa.Adjacency, sha
     )
     assert 7.95 <= epsilon_of(calibrated) <= 8.0
     order = np.array([calibrated.table_order])
-    whole = rdp_curve(count_leaves(calibrated.event_for(**SHAPE | {"num_queries": 1})), order)[0]
-    assert calibrated.peeling.event.rho * order[0] == pytest.approx(share * whole, rel=1e-3)
+    rdp_of_query = rdp_curve(
+        count_leaves(calibrated.event_for(**SHAPE | {"num_queries": 1})), order
+    )[0]
+    assert calibrated.peeling.event.rho * order[0] == pytest.approx(share * rdp_of_query, rel=1e-3)
 
 
 def test_a_ready_table_stays_as_it_is_and_brings_its_failure_probability() -> None:
@@ -327,8 +332,8 @@ def test_paper_epsilon_adds_the_peel_to_the_papers_formula() -> None:
     printed = paper.paper_epsilon(num_queries=600, target_delta=1e-6)
     assert printed == pytest.approx(zcdp_to_epsilon_classic(rho, target_delta=4e-7), rel=1e-12)
     assert epsilon_of(paper) > printed
-    named = dataclasses.replace(paper, failure_prob=1e-9)
-    assert named.paper_epsilon(num_queries=1001, target_delta=1e-6) == math.inf
+    with_named_failure = dataclasses.replace(paper, failure_prob=1e-9)
+    assert with_named_failure.paper_epsilon(num_queries=1001, target_delta=1e-6) == math.inf
     assert FIXED.paper_epsilon(num_queries=600, target_delta=1e-6) is None
     assert FIXED_TABLE.paper_epsilon(num_queries=600, target_delta=1e-6) is None
 
@@ -349,8 +354,11 @@ def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacenc
     distribution = aggregator.distribution(VOTES, num_teachers=10)
     assert sum(distribution.values()) == pytest.approx(1)
     for labels, probability in distribution.items():
-        seen = release.labels[:, list(labels or ())].all(axis=1).mean()
-        assert abs(seen - probability) < 5 * np.sqrt(probability * (1 - probability) / draws) + 1e-9
+        frequency = release.labels[:, list(labels or ())].all(axis=1).mean()
+        assert (
+            abs(frequency - probability)
+            < 5 * np.sqrt(probability * (1 - probability) / draws) + 1e-9
+        )
 
 
 def test_prices() -> None:
@@ -361,10 +369,10 @@ def test_prices() -> None:
         (2, "permute_and_flip_joint", pure),
         (4, "peeling", NoOpEvent()),
     ):
-        made = FixedTopK(k=k, epsilon=1.0, mechanism=mechanism)
-        assert made.event_for(num_queries=6, num_labels=4, num_teachers=10) == SelfComposedEvent(
-            event, 6
-        )
+        aggregator = FixedTopK(k=k, epsilon=1.0, mechanism=mechanism)
+        assert aggregator.event_for(
+            num_queries=6, num_labels=4, num_teachers=10
+        ) == SelfComposedEvent(event, 6)
     one, four = (
         FixedTopK(k=1, epsilon=0.1)
         .scaled(factor)

@@ -56,12 +56,12 @@ def test_a_session_ends_with_its_last_hit() -> None:
 
 @pytest.mark.parametrize("round_size", [1, 7, 500])
 def test_rounds_do_not_change_a_boundary_session(round_size: int) -> None:
-    whole, parts = (
+    at_once, parts = (
         released(boundary_max(round_size=size), [UNSURE] * 60) for size in (60, round_size)
     )
-    np.testing.assert_array_equal(whole.labels, parts.labels)
-    np.testing.assert_array_equal(whole.hits, parts.hits)
-    assert whole.num_asked == parts.num_asked
+    np.testing.assert_array_equal(at_once.labels, parts.labels)
+    np.testing.assert_array_equal(at_once.hits, parts.hits)
+    assert at_once.num_asked == parts.num_asked
 
 
 class Stopping(MemoryRecord):
@@ -85,18 +85,18 @@ def from_source(aggregator: Any, votes: Any, record: ReleaseRecord, seed: int = 
 
 def test_a_continued_session_gives_what_it_would_have_given() -> None:
     votes = [[40, 0, 0, 0]] * 38 + [UNSURE] * 100
-    kept = Stopping(3)
-    asked = list[int]()
+    record = Stopping(3)
+    rounds_asked = list[int]()
     aggregator = boundary_max(target_hits=8)
     with pytest.raises(KeyboardInterrupt):
-        from_source(aggregator, votes, kept)
-    kept.most = 99
-    watched = WatchedSession(kept, 8, lambda num_asked, *_: asked.append(num_asked))
+        from_source(aggregator, votes, record)
+    record.most = 99
+    watched = WatchedSession(record, 8, lambda num_asked, *_: rounds_asked.append(num_asked))
     continued = from_source(aggregator, votes, watched)
     straight = released(aggregator, votes)
     np.testing.assert_array_equal(continued.labels, straight.labels)
     np.testing.assert_array_equal(continued.hits, straight.hits)
-    assert asked[:3] == [20, 40, 60]
+    assert rounds_asked[:3] == [20, 40, 60]
 
 
 def test_the_round_that_was_committed_counts_and_not_the_one_that_was_drawn() -> None:
@@ -110,17 +110,17 @@ def test_the_round_that_was_committed_counts_and_not_the_one_that_was_drawn() ->
 def test_a_session_is_committed_round_by_round_and_goes_on_where_it_was() -> None:
     """A part that was committed is never drawn again."""
     votes = [UNSURE] * 60
-    kept = Stopping(3)
+    record = Stopping(3)
     told = list[tuple[int, int, int]]()
     aggregator = boundary_max(target_hits=20)
     watch = lambda *progress: told.append(progress)  # noqa: E731
     with pytest.raises(KeyboardInterrupt):
-        from_source(aggregator, votes, WatchedSession(kept, 20, watch))
+        from_source(aggregator, votes, WatchedSession(record, 20, watch))
     assert [num_asked for num_asked, _, _ in told] == [20, 40]
     assert all(num_hits + hits_left == 20 for _, num_hits, hits_left in told)
-    before = {name: arrays["labels"].copy() for name, arrays in kept.parts.items()}
-    kept.most = 99
-    release = from_source(aggregator, votes, WatchedSession(kept, 20, watch), 1)
+    before = {name: arrays["labels"].copy() for name, arrays in record.parts.items()}
+    record.most = 99
+    release = from_source(aggregator, votes, WatchedSession(record, 20, watch), 1)
     assert told[2:4] == told[:2]
     for index in range(2):
         np.testing.assert_array_equal(
@@ -137,23 +137,27 @@ def test_a_seed_in_place_of_a_generator_is_refused() -> None:
 
 
 def test_a_round_that_cannot_be_one_of_the_session_is_refused() -> None:
-    good = Round(np.zeros((20, 4), bool), np.zeros(20, bool), np.zeros(20, bool))
+    round_of_nothing = Round(np.zeros((20, 4), bool), np.zeros(20, bool), np.zeros(20, bool))
     for changes, refusal in (
         ({"labels": np.zeros((19, 4), bool)}, refused("round", (19, 4))),
         ({"hits": np.arange(20) < 6}, refused("round", "6 hits")),
     ):
         with refusal:
-            from_source(boundary_max(), [UNSURE] * 40, Stopping(round_0=good._replace(**changes)))
+            from_source(
+                boundary_max(),
+                [UNSURE] * 40,
+                Stopping(round_0=round_of_nothing._replace(**changes)),
+            )
 
 
 def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
     ledger = pa.Ledger(target_delta=1e-3)
-    seen = list[int]()
-    watch = lambda *_: seen.append(len(ledger.entries))  # noqa: E731
+    prior_starts = list[int]()
+    watch = lambda *_: prior_starts.append(len(ledger.entries))  # noqa: E731
     votes = [UNSURE] * 60
     record = charging(ledger, boundary_max(), CountedVotes(np.array(votes), num_teachers=40))
     from_source(boundary_max(), votes, WatchedSession(record, 5, watch))
-    assert set(seen) == {1}
+    assert set(prior_starts) == {1}
     assert ledger.entries[0].event == boundary_max().event_for(num_queries=60, **SHAPE)
 
 
@@ -171,11 +175,11 @@ def test_few_calls_are_composed_and_many_are_counted() -> None:
         assert [leaf for leaf, _ in leaves(wrapped)] == [
             pa.PureDpEvent(tight_boundary(0.1).epsilon)
         ]
-    many = event(500)
+    event_of_many = event(500)
     more = event(10**9)
-    assert many == more
-    assert 0 < failure_probability(many) < 1e-6
-    assert next(leaves(many))[1] < 100
+    assert event_of_many == more
+    assert 0 < failure_probability(event_of_many) < 1e-6
+    assert next(leaves(event_of_many))[1] < 100
 
 
 @pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.ExactAccountant, pa.AutoAccountant])
@@ -199,7 +203,7 @@ def test_checks_are_priced_by_hits_where_that_is_cheaper_beside_the_releases(
         )
     )
     by_hits, by_accesses = (
-        accountant().compose(each).get_epsilon(1e-6) for each in (event, accesses)
+        accountant().compose(priced).get_epsilon(1e-6) for priced in (event, accesses)
     )
     assert by_hits < 0.97 * by_accesses
 
@@ -257,8 +261,8 @@ def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
     counts = {type(leaf).__name__: count for leaf, count in leaves(event)}
     assert counts["BoundedRangeEvent"] == counts["OneBitEvent"] == 5
     assert counts["PureDpEvent"] > 2
-    alone = NOT_PRIOR.event_for(num_queries=3, **SHAPE)
-    assert {type(leaf).__name__: count for leaf, count in leaves(alone)} == {
+    event_of_first = NOT_PRIOR.event_for(num_queries=3, **SHAPE)
+    assert {type(leaf).__name__: count for leaf, count in leaves(event_of_first)} == {
         "BoundedRangeEvent": 3,
         "OneBitEvent": 3,
         "NoOpEvent": 1,
@@ -299,8 +303,8 @@ def test_what_a_hit_releases_is_independent_of_its_check() -> None:
         1 - answered.mean(), abs=5 * 0.5 / np.sqrt(len(answered))
     )
     for chosen, probability in distribution.items():
-        found = (answered & (labels == np.isin(np.arange(4), chosen or ())).all(axis=1)).mean()
-        assert abs(found - probability) < 5 * np.sqrt(
+        frequency = (answered & (labels == np.isin(np.arange(4), chosen or ())).all(axis=1)).mean()
+        assert abs(frequency - probability) < 5 * np.sqrt(
             probability * (1 - probability) / len(answered)
         )
 
@@ -334,15 +338,15 @@ def test_a_checked_query_follows_its_distribution_and_no_other(factor: float) ->
     num_teachers = 40
     aggregator = replace(NOT_PRIOR, prior_scale=4.0, failure_prob=1e-2)
     assumed = aggregator.scaled(factor)
-    kept = float(assumed.agreement(num_teachers=num_teachers)[num_teachers + 2])
-    distribution: dict[object, float] = {"kept": kept}
+    hold_prob = float(assumed.agreement(num_teachers=num_teachers)[num_teachers + 2])
+    distribution: dict[object, float] = {"kept": hold_prob}
     for outcome, mass in assumed.release_step.distribution(
         np.array(counts), num_teachers=num_teachers
     ).items():
-        distribution[outcome] = (1 - kept) * mass
-    found = frequencies(aggregator, counts, num_queries)
+        distribution[outcome] = (1 - hold_prob) * mass
+    observed = frequencies(aggregator, counts, num_queries)
     deviations = [
-        abs(found.get(outcome, 0.0) - mass) / np.sqrt(mass * (1 - mass) / num_queries)
+        abs(observed.get(outcome, 0.0) - mass) / np.sqrt(mass * (1 - mass) / num_queries)
         for outcome, mass in distribution.items()
         if mass > 1e-3
     ]

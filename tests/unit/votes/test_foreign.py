@@ -41,8 +41,10 @@ def saved(folder: Path, array: Any, name: str = "votes.npy") -> Path:
 def test_layouts_are_recognized_and_give_the_same_counts(
     tmp_path: Path, array: Any, layout: str, num_teachers: int | None, max_votes: int | None
 ) -> None:
-    for asked in ("auto", layout):
-        votes = ImportedVotes.read(saved(tmp_path, array), layout=asked, num_teachers=num_teachers)
+    for layout_setting in ("auto", layout):
+        votes = ImportedVotes.read(
+            saved(tmp_path, array), layout=layout_setting, num_teachers=num_teachers
+        )
         assert (votes.layout, votes.num_teachers, votes.max_votes) == (layout, 9, max_votes)
         np.testing.assert_array_equal(votes.counts, COUNTS)
         assert votes.counts.dtype == np.int64

@@ -20,8 +20,8 @@ def test_every_teacher_names_as_many_labels_as_a_query_has(agreement: float) -> 
     np.testing.assert_array_equal(histogram(bits), votes.counts())
     assert (votes.counts()[votes.labels] == round(50 * agreement)).all()
     assert (votes.counts().sum(axis=1) == 3 * 50).all()
-    named = bits.sum(axis=2)
-    assert named.min() >= 2 and named.max() <= 4, (
+    num_named = bits.sum(axis=2)
+    assert num_named.min() >= 2 and num_named.max() <= 4, (
         "runs of teachers that wrap around may meet at their ends"
     )
 

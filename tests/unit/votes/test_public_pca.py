@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from pate.votes.exact_product import exact_product
 from pate.votes.public_pca import PublicPCA, affordable_directions
 from pate.votes.recipe import DEFAULT_RECIPE
-from pate.votes.shrinkage import shrink_singular_values
 from tests.refusals import refused
 
 CONSTANT = DEFAULT_RECIPE.constant_feature
@@ -139,42 +137,3 @@ def test_the_noise_share_is_that_of_a_simulation() -> None:
     assert found == pytest.approx(
         4 * k**2 * num_labels * multiplier**2 / (records * num_teachers), rel=0.02
     )
-
-
-def test_shrinkage_removes_noise_and_keeps_signal() -> None:
-    rng = np.random.default_rng(2)
-    assert not shrink_singular_values(rng.normal(size=(60, 20)) * 0.9, noise_std=1.0).any()
-    signal = 40.0 * np.outer(rng.normal(size=60), rng.normal(size=20)) / np.sqrt(1200)
-    noisy = signal + rng.normal(size=signal.shape)
-    found = shrink_singular_values(noisy, noise_std=1.0)
-    assert np.linalg.matrix_rank(found) == 1
-    assert np.linalg.norm(found - signal) < 0.4 * np.linalg.norm(noisy - signal)
-    np.testing.assert_allclose(shrink_singular_values(noisy.T, noise_std=1.0), found.T)
-    np.testing.assert_array_equal(shrink_singular_values(noisy, noise_std=0.0), noisy)
-
-
-SEEDED = np.random.default_rng(0)
-ROWS = SEEDED.normal(size=(50, 30)) * 10.0 ** SEEDED.integers(-9, 9, size=(50, 1))
-MATRIX = SEEDED.normal(size=(30, 7))
-
-
-def test_it_is_the_product_to_26_bits_of_each_rows_length() -> None:
-    off = np.abs(exact_product(ROWS, MATRIX) - ROWS @ MATRIX)
-    length = np.linalg.norm(ROWS, axis=1, keepdims=True) * np.linalg.norm(MATRIX, axis=0).max()
-    assert (off <= length * 30 * 2.0**-25).all()
-    assert off.max() > 0
-
-
-@pytest.mark.parametrize("shape", [(1, 30), (7, 30), (513, 30)])
-def test_a_row_gives_the_same_bits_wherever_it_stands(shape: tuple[int, int]) -> None:
-    """Beside other rows, in another order of the sum, and in other shapes; the control: a plain product does not."""
-    alone = exact_product(ROWS[:1], MATRIX)[0]
-    for place in range(0, shape[0], 3):
-        rows = SEEDED.normal(size=shape)
-        rows[place] = ROWS[0]
-        np.testing.assert_array_equal(exact_product(rows, MATRIX)[place], alone)
-    shuffled = SEEDED.permutation(30)
-    np.testing.assert_array_equal(
-        exact_product(ROWS[:, shuffled], MATRIX[shuffled]), exact_product(ROWS, MATRIX)
-    )
-    assert (ROWS[:, shuffled] @ MATRIX[shuffled] != ROWS @ MATRIX).any()

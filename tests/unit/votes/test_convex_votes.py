@@ -1,0 +1,126 @@
+"""The fit of convex teachers: it ends near the minimum of Huber's loss, whatever the records are."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from pate.votes import convex_votes
+from pate.votes.convex_votes import convex_fit, steps_to_minimum
+
+Array = NDArray[np.float64]
+RNG = np.random.default_rng(0)
+FEATURES = RNG.normal(size=(60, 4))
+FEATURES /= np.linalg.norm(FEATURES, axis=1, keepdims=True)
+TARGETS = RNG.normal(size=(60, 3)) * RNG.exponential(size=(60, 1)) * 3
+COUNTS = RNG.uniform(0.2, 2, size=60)
+LIMITS = RNG.uniform(0.5, 2, size=60)
+RIDGE = 0.7
+NO_LIMIT = 1e9
+
+
+def fit(
+    features: Array = FEATURES,
+    targets: Array = TARGETS,
+    *,
+    counts: Array = COUNTS,
+    limits: Array = LIMITS,
+    ridge: float = RIDGE,
+    tolerance: float = 1e-9,
+    most_steps: int = 20_000,
+) -> Array:
+    return convex_fit(
+        features,
+        targets,
+        counts=counts,
+        limits=limits,
+        ridge=ridge,
+        tolerance=tolerance,
+        most_steps=most_steps,
+    )
+
+
+def loss(flat_weights: Any) -> float:
+    weights = flat_weights.reshape(4, 3)
+    distances = np.linalg.norm(TARGETS - FEATURES @ weights, axis=1)
+    lines = LIMITS * distances - LIMITS**2 / 2
+    huber = np.where(distances <= LIMITS, distances**2 / 2, lines)
+    return float(COUNTS @ huber + RIDGE / 2 * (weights**2).sum())
+
+
+def test_it_ends_at_the_minimum_of_hubers_loss() -> None:
+    minimum = minimize(loss, np.zeros(12), method="BFGS", options={"gtol": 1e-7})
+    weights = fit()
+    np.testing.assert_allclose(weights.ravel(), minimum.x, atol=1e-6)
+    is_limited = np.linalg.norm(TARGETS - FEATURES @ weights, axis=1) > LIMITS
+    assert is_limited.any()
+
+
+def test_without_limits_it_is_ridge_regression() -> None:
+    weighted = FEATURES.T * COUNTS
+    expected = np.linalg.solve(weighted @ FEATURES + RIDGE * np.eye(4), weighted @ TARGETS)
+    np.testing.assert_allclose(fit(limits=np.full(60, NO_LIMIT)), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize("tolerance", [1e-1, 1e-6])
+def test_it_is_as_near_to_the_minimum_as_promised(ridge: float, tolerance: float) -> None:
+    weights = fit(ridge=ridge, tolerance=tolerance)
+    exact = fit(ridge=ridge, tolerance=1e-10)
+    assert np.linalg.norm(weights - exact) <= tolerance / ridge
+
+
+@pytest.mark.parametrize("num_records", [1, 2, 2000])
+@pytest.mark.parametrize("is_one_record", [False, True])
+def test_any_number_of_records_is_fitted(num_records: int, is_one_record: bool) -> None:
+    """Where the first guess of a step is too long, as for copies of one record, shorter steps follow."""
+    features = np.resize(FEATURES, (num_records, 4))
+    if is_one_record:
+        features = np.tile(FEATURES[:1], (num_records, 1))
+    weights = fit(
+        features,
+        np.resize(TARGETS, (num_records, 3)),
+        counts=np.full(num_records, 1.0),
+        limits=np.full(num_records, 0.1),
+        ridge=1e-3,
+        tolerance=1e-6,
+    )
+    assert np.isfinite(weights).all()
+
+
+@pytest.mark.parametrize("guess_margin", [0.0, 1e9])
+def test_as_many_steps_as_are_promised_reach_the_minimum(
+    guess_margin: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However wrong the guess of the curvature is; the control is a two-hundredth of the steps."""
+    monkeypatch.setattr(convex_votes, "_GUESS_MARGIN", guess_margin)
+    features = FEATURES[:40]
+    targets = TARGETS[:40]
+    exact = np.linalg.solve(features.T @ features * 9 + 3 * np.eye(4), features.T @ targets * 9)
+    pull = float(9 * np.linalg.norm(targets, axis=1).sum())
+    steps = int(steps_to_minimum(pull, curvature=360.0, ridge=3.0, tolerance=1e-9))
+    assert steps == math.ceil(121 * math.log(2e9 * pull))
+
+    def distance(most_steps: int) -> float:
+        weights = fit(
+            features,
+            targets,
+            counts=np.full(40, 9.0),
+            limits=np.full(40, NO_LIMIT),
+            ridge=3.0,
+            tolerance=1e-9,
+            most_steps=most_steps,
+        )
+        return float(np.linalg.norm(weights - exact))
+
+    assert distance(steps) <= 1e-9 / 3 < distance(steps // 200)
+
+
+@pytest.mark.parametrize("ridge", [1e-30, 1e308])
+def test_a_fit_that_doubles_cannot_weigh_ends(ridge: float) -> None:
+    features = np.tile(FEATURES[:1], (60, 1))
+    weights = fit(features, ridge=ridge, tolerance=1e-300, most_steps=50)
+    assert np.isfinite(weights).all()

@@ -1,0 +1,34 @@
+"""Exact products: near the product, and the same bits wherever a row stands."""
+
+import numpy as np
+import pytest
+
+from pate.votes.exact_product import exact_product
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(50, 30)) * 10.0 ** RNG.integers(-9, 9, size=(50, 1))
+MATRIX = RNG.normal(size=(30, 7))
+
+
+def test_it_is_the_product_to_26_bits_of_each_rows_length() -> None:
+    errors = np.abs(exact_product(ROWS, MATRIX) - ROWS @ MATRIX)
+    lengths = np.linalg.norm(ROWS, axis=1, keepdims=True) * np.linalg.norm(MATRIX, axis=0).max()
+    assert (errors <= lengths * 30 * 2.0**-25).all()
+    assert errors.max() > 0
+
+
+@pytest.mark.parametrize("num_rows", [1, 7, 513])
+def test_a_row_gives_the_same_bits_beside_any_others(num_rows: int) -> None:
+    product = exact_product(ROWS[:1], MATRIX)[0]
+    for place in range(0, num_rows, 3):
+        rows = RNG.normal(size=(num_rows, 30))
+        rows[place] = ROWS[0]
+        np.testing.assert_array_equal(exact_product(rows, MATRIX)[place], product)
+
+
+def test_the_order_of_the_sum_makes_no_difference() -> None:
+    """The control: to a plain product it does."""
+    order = RNG.permutation(30)
+    shuffled = exact_product(ROWS[:, order], MATRIX[order])
+    np.testing.assert_array_equal(shuffled, exact_product(ROWS, MATRIX))
+    assert (ROWS[:, order] @ MATRIX[order] != ROWS @ MATRIX).any()

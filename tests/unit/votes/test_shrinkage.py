@@ -1,0 +1,85 @@
+"""Shrinkage: matrices behind noise, by singular values and by what columns share."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pate.votes.shrinkage import posterior_rows, shrink_singular_values
+
+Array = NDArray[np.float64]
+COVARIANCE = np.array([[4.0, 3.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 0.3]])
+
+
+@pytest.fixture(scope="module")
+def signal() -> Array:
+    """A matrix of rank 1 and of norm about 40."""
+    rng = np.random.default_rng(2)
+    return 40.0 * np.outer(rng.normal(size=60), rng.normal(size=20)) / np.sqrt(1200)
+
+
+@pytest.fixture(scope="module")
+def noisy(signal: Array) -> Array:
+    return signal + np.random.default_rng(3).normal(size=signal.shape)
+
+
+def test_noise_alone_becomes_zero() -> None:
+    noise = np.random.default_rng(2).normal(size=(60, 20)) * 0.9
+    assert not shrink_singular_values(noise, noise_std=1.0).any()
+
+
+def test_a_signal_loses_most_of_its_noise(signal: Array, noisy: Array) -> None:
+    shrunk = shrink_singular_values(noisy, noise_std=1.0)
+    # one of the signal, and perhaps one of noise, which is above the edge by chance
+    assert np.linalg.matrix_rank(shrunk) <= 2
+    assert np.linalg.norm(shrunk - signal) < 0.4 * np.linalg.norm(noisy - signal)
+
+
+def test_rows_and_columns_are_treated_alike(noisy: Array) -> None:
+    shrunk = shrink_singular_values(noisy, noise_std=1.0)
+    np.testing.assert_allclose(shrink_singular_values(noisy.T, noise_std=1.0), shrunk.T)
+
+
+def test_without_noise_nothing_is_shrunk(noisy: Array) -> None:
+    np.testing.assert_array_equal(shrink_singular_values(noisy, noise_std=0.0), noisy)
+
+
+def draw_matrix(num_rows: int, seed: int) -> tuple[Array, Array, Array]:
+    """Returns rows of a known prior, the same rows with noise, and the rows' variances."""
+    rng = np.random.default_rng(seed)
+    variances = np.geomspace(3.0, 0.05, num_rows)
+    units = rng.multivariate_normal(np.zeros(3), COVARIANCE, size=num_rows)
+    rows = np.sqrt(variances)[:, None] * units
+    return rows, rows + rng.standard_normal(rows.shape), variances
+
+
+def test_many_rows_give_the_posterior_mean_of_their_prior() -> None:
+    _, noisy_rows, variances = draw_matrix(20_000, seed=0)
+    exact = np.stack(
+        [
+            variance * COVARIANCE @ np.linalg.solve(variance * COVARIANCE + np.eye(3), row)
+            for variance, row in zip(variances, noisy_rows, strict=True)
+        ]
+    )
+    posterior = posterior_rows(noisy_rows, variances)
+    assert np.abs(posterior - exact).max() < 0.15
+    assert float(((posterior - exact) ** 2).mean()) < 2e-4
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_posterior_mean_is_nearer_than_one_factor_for_all(seed: int) -> None:
+    rows, noisy_rows, variances = draw_matrix(60, seed)
+    # chosen with the answer at hand
+    best_factor = float((noisy_rows * rows).sum() / (noisy_rows**2).sum())
+    error = float(((posterior_rows(noisy_rows, variances) - rows) ** 2).sum())
+    error_of_factor = ((best_factor * noisy_rows - rows) ** 2).sum()
+    assert error < error_of_factor < ((noisy_rows - rows) ** 2).sum()
+
+
+def test_little_is_left_of_rows_of_noise() -> None:
+    noise = np.random.default_rng(1).standard_normal((2000, 5))
+    assert float((posterior_rows(noise, np.ones(2000)) ** 2).mean()) < 0.01
+
+
+def test_rows_far_above_the_noise_stay() -> None:
+    clear = np.random.default_rng(1).standard_normal((50, 5)) * 1e4
+    np.testing.assert_allclose(posterior_rows(clear, np.ones(50)), clear, atol=0.01)
