@@ -1,8 +1,9 @@
 """The bundle that a run publishes: a student, its preprocessing, and its model card.
 
-Nothing here knows teachers, votes or ledgers.
+Bundles know no teachers, votes or ledgers.
 """
 
-from pate.bundle.bundle import Bundle, ModelForm, load
+from pate.bundle.bundle import Bundle, load
+from pate.bundle.model_form import ModelForm
 
 __all__ = ["Bundle", "ModelForm", "load"]

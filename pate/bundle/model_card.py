@@ -1,4 +1,4 @@
-"""The README of a published model: a model card in Hugging Face's format, with nothing in it that no epsilon covers."""
+"""The README of a published model: a model card in Hugging Face's format. An epsilon covers all of it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from pate.bundle.bundle import ModelForm
+from pate.bundle.model_form import ModelForm
 from pate.data import Preprocessing, TableSchema
 from pate.extras import PUBLISHED, how_to_install
 from pate.features.extracted_form import ExtractedForm
@@ -19,7 +19,7 @@ from pate.report.report import ReleaseSummary
 from pate.report.wording import SEEDED_WARNING
 
 _LONGEST_WORD = 60
-_SHOWN = 10  # words of a column
+_MOST_WORDS = 10  # of a column
 _TASKS = {"features": "tabular-classification", "images": "image-classification"}
 _PAGES = Environment(
     loader=PackageLoader("pate.bundle", ""),
@@ -34,30 +34,50 @@ def publish(
     folder: Path,
     privacy: Privacy,
     release: ReleaseSummary,
-    made: Preprocessing | None,
-    **of: Any,
+    preprocessing: Preprocessing | None,
+    *,
+    name: str,
+    kind: str,
+    labels: tuple[str, ...],
 ) -> None:
-    """Writes what a student takes and gives, and its card, as Markdown with a head in YAML; no score can get in.
+    """Writes a student's form and its model card, Markdown with a head in YAML. No score can get in.
 
-    `made` made its inputs; `of` are name, kind and labels of its data.
+    Args:
+        model: the student.
+        folder: of the bundle.
+        privacy: the price of the release.
+        release: its counts.
+        preprocessing: makes the model's inputs of a table or of pictures, or None.
+        name: of the data set.
+        kind: of the data set, "features" or "images".
+        labels: their names.
     """
-    features = () if made is None else made.feature_names
     form = ModelForm(
-        features=features,
-        preprocessing=made,
+        name=name,
+        kind=kind,
+        labels=labels,
+        features=() if preprocessing is None else preprocessing.feature_names,
+        preprocessing=preprocessing,
         input_shape=tuple(model.input_shape),
         threshold=model.threshold,
         model=model.kind,
-        **of,
     )
     form.write(folder)
-    table = made.plain()["columns"] if isinstance(made, TableSchema) else {}
-    texts = made.texts.values() if isinstance(made, TableSchema) else ()
-    # texts need more than a table
-    needed = "text" if any(vectors.kind == "encoder" for vectors in texts) else "table"
-    task = _TASKS["images" if isinstance(made, ExtractedForm) else form.kind]
-    rate = {"type": "answer_rate", "value": round(release.answer_rate, 4)}
-    rate["name"] = "answer rate (covered by the epsilon)"
+    schema = preprocessing if isinstance(preprocessing, TableSchema) else None
+    extracted = preprocessing if isinstance(preprocessing, ExtractedForm) else None
+    table = {} if schema is None else schema.plain()["columns"]
+    texts = () if schema is None else schema.texts.values()
+    # encoders of texts need more packages than a table
+    extra = "text" if any(vectors.kind == "encoder" for vectors in texts) else "table"
+    takes_pictures = preprocessing is not None
+    if extracted is not None:
+        takes_pictures = extracted.pictures is not None
+    task = _TASKS[form.kind if extracted is None else "images"]
+    rate = {
+        "type": "answer_rate",
+        "value": round(release.answer_rate, 4),
+        "name": "answer rate (covered by the epsilon)",
+    }
     source = {"name": f"labels released for public records of {form.name}", "type": form.name}
     result = {"task": {"type": task}, "dataset": source, "metrics": [rate]}
     head = {
@@ -78,11 +98,10 @@ def publish(
         head=yaml.safe_dump(head, sort_keys=False, allow_unicode=True),
         guarantee=replace(privacy, unit=cell(privacy.unit)).guarantee,
         seeded=SEEDED_WARNING if privacy.noise_seeded else "",
-        install=how_to_install(needed, anywhere=True),
+        install=how_to_install(extra, anywhere=True),
         published=PUBLISHED,
-        extractor=made.extractor if isinstance(made, ExtractedForm) else None,
-        takes_pictures=made is not None
-        and (not isinstance(made, ExtractedForm) or made.pictures is not None),
+        extractor=None if extracted is None else extracted.extractor,
+        takes_pictures=takes_pictures,
         columns=[(cell(name), column["kind"], _range(column)) for name, column in table.items()],
         cell=cell,
         features_origin=features_origin,
@@ -91,22 +110,24 @@ def publish(
 
 
 def _range(column: dict[str, Any]) -> str:
-    """What a column of the public file holds."""
+    """Returns in words what a column of the public file holds."""
     if column["kind"] == "category":
-        words = [
-            w if len(w) <= _LONGEST_WORD else f"{w[:_LONGEST_WORD]}…"
-            for w in column["categories"][:_SHOWN]
-        ]
-        words = [f'"{word}"' if "," in word else word for word in words]
-        return cell(", ".join(words) + (", …" if len(column["categories"]) > _SHOWN else ""))
+        categories = column["categories"]
+        words = [_shorten_word(word) for word in categories[:_MOST_WORDS]]
+        ending = ", …" if len(categories) > _MOST_WORDS else ""
+        return cell(", ".join(words) + ending)
     if column["kind"] == "date":
         return "dates such as 2025-01-31"
     if column["kind"] == "text":
-        fitted = (
-            f"fitted on {column['num_texts']} public texts"
-            if "num_texts" in column
-            else "fitted on nothing"
-        )
+        fitted = "fitted on nothing"
+        if "num_texts" in column:
+            fitted = f"fitted on {column['num_texts']} public texts"
         model = f" of {cell(str(column['model']))}" if "model" in column else ""
         return f"{column['dimension']} numbers ({column['vectors']}{model}), {fitted}"
     return f"{column['min']:g} to {column['max']:g}"
+
+
+def _shorten_word(word: str) -> str:
+    """Returns a word of at most 60 characters, in quotes if a comma is in it."""
+    short = word if len(word) <= _LONGEST_WORD else f"{word[:_LONGEST_WORD]}…"
+    return f'"{short}"' if "," in short else short

@@ -18,7 +18,7 @@ from pate.models.student_model import KINDS, FlatModel, StudentModel
 from pate.validation import InvalidValue, require
 
 _OPSET = 17
-# the names of what goes in and what comes out
+# the names of the graph's input and output
 _INPUTS = "inputs"
 _PROBABILITIES = "probabilities"
 
@@ -26,10 +26,19 @@ _PROBABILITIES = "probabilities"
 def write_onnx(
     model: StudentModel, path: Path, *, labels: Sequence[str], features: Sequence[str]
 ) -> None:
-    """Writes the graph: float32 `inputs [n, …]` to float32 `probabilities [n, L]`, names in its metadata.
+    """Writes the graph of a student, from float32 `inputs [n, …]` to float32 `probabilities [n, num_labels]`.
 
-    Inputs are those of `Bundle.inputs`: what makes them of tables and pictures is no part of the graph. Probabilities
+    Inputs are those of `Bundle.inputs`: the preprocessing of tables and pictures is no part of the graph. Probabilities
     differ from those of `Bundle.predict_proba` by rounding alone, less than 1e-5.
+
+    Args:
+        model: the student.
+        path: of the file, in a folder that exists.
+        labels: their names, for the metadata.
+        features: a name for each number of an input, for the metadata.
+
+    Raises:
+        InvalidValue: no such folder, or a kind of student that has no graph.
     """
     require(path.parent.is_dir(), "path", path, "a file in a folder that is there")
     arrays = {
@@ -39,20 +48,19 @@ def write_onnx(
     if isinstance(model, ImageModel):
         network = model.network()
         released = arrays.pop("released")
-        count = len(next(iter(arrays.values())))
+        num_members = len(next(iter(arrays.values())))
         members = [
-            network.traceable({name: each[member] for name, each in arrays.items()})
-            for member in range(count)
+            network.traceable({name: array[member] for name, array in arrays.items()})
+            for member in range(num_members)
         ]
 
-        def mean(inputs: torch.Tensor) -> torch.Tensor:
-            """Of the members' probabilities of images in [0, 1]."""
-            shown = inputs * 2 - 1
-            return (
-                torch.stack([logits(shown).sigmoid() for logits in members]).mean(dim=0) * released
-            )
+        def mean_probabilities(inputs: torch.Tensor) -> torch.Tensor:
+            """Returns the mean of the members' probabilities of images in [0, 1]."""
+            images = inputs * 2 - 1
+            probabilities = torch.stack([logits(images).sigmoid() for logits in members])
+            return probabilities.mean(dim=0) * released
 
-        module.forward = mean
+        module.forward = mean_probabilities
     elif isinstance(model, FlatModel):
         formula = model.formula
         module.forward = lambda inputs: formula(inputs.flatten(1), arrays, torch)
@@ -62,12 +70,10 @@ def write_onnx(
     export: Any = torch.onnx.export
     axes = {_INPUTS: {0: "n"}, _PROBABILITIES: {0: "n"}}
     with warnings.catch_warnings(), torch.no_grad():
-        # of tracing: shapes are constants here, and are meant to be
-        warnings.simplefilter("ignore")
-        asked = (torch.zeros(2, *model.input_shape),)
+        warnings.simplefilter("ignore")  # tracing takes shapes for constants, as it should
         export(
             module.eval(),
-            asked,
+            (torch.zeros(2, *model.input_shape),),
             file,
             dynamic_axes=axes,
             opset_version=_OPSET,
@@ -75,12 +81,15 @@ def write_onnx(
             input_names=[_INPUTS],
             output_names=[_PROBABILITIES],
         )
-    made = onnx.load_model_from_string(file.getvalue())
-    made.producer_name = "pate-multilabel"
-    made.producer_version = VERSION
-    threshold = " ".join(map(str, np.ravel(model.threshold).tolist()))
-    named = {"labels": "\n".join(labels), "features": "\n".join(features), "threshold": threshold}
-    onnx.helper.set_model_props(made, named)
-    onnx.checker.check_model(made)
-    with replacing(path) as file_there:
-        file_there.write(made.SerializeToString(deterministic=True))
+    graph = onnx.load_model_from_string(file.getvalue())
+    graph.producer_name = "pate-multilabel"
+    graph.producer_version = VERSION
+    metadata = {
+        "labels": "\n".join(labels),
+        "features": "\n".join(features),
+        "threshold": " ".join(map(str, np.ravel(model.threshold).tolist())),
+    }
+    onnx.helper.set_model_props(graph, metadata)
+    onnx.checker.check_model(graph)
+    with replacing(path) as output:
+        output.write(graph.SerializeToString(deterministic=True))

@@ -1,4 +1,4 @@
-"""What may be published about a release, and nothing else: the privacy card for people, privacy.json for programs."""
+"""The published statements on a release: the privacy card for people, privacy.json for programs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,45 +22,42 @@ PRIVACY = "privacy.json"  # the name of `PrivacyStatement` in a bundle
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement:
-    """What the card says, as `privacy.json`: enough to compute the price again, and nothing that the card has not."""
+    """The content of the card as `privacy.json`: enough to compute the price again, and nothing beyond the card."""
 
     format: int = 1  # of the file
-    package: str = f"pate-multilabel {VERSION}"  # what wrote it, with its version
-    # a bound as on the card, rounded up; infinity, in the file `"inf"`, is no guarantee
+    package: str = f"pate-multilabel {VERSION}"  # the package that wrote it, with its version
+    # the bound of the card, rounded up; infinity, in the file `"inf"`, is no guarantee
     epsilon: float
-    delta: float  # at which it holds, rounded up
+    delta: float  # at which epsilon holds, rounded up
     adjacency: str  # `replace_one` or `add_remove`
     unit: str  # the private records that one change replaces together, in words
-    accountant: str  # whose figure epsilon is
+    accountant: str  # the accountant whose figure epsilon is
     mechanism: str  # the class of the aggregator
     parameters: Mapping[str, Scalar] = field(default_factory=dict)  # its public parameters by name
-    # `system` for entropy of the operating system, `seeded` where who knows a seed can take it off
+    # `system` for entropy of the operating system, `seeded` if whoever knows a seed can remove the noise
     noise: str
     data: str  # the public name of the data set
-    num_queries: int  # all that were priced; `num_answered` of them were answered
+    num_queries: int  # queries that were priced; `num_answered` of them were answered
     num_answered: int
     num_labels: int  # per query
     num_teachers: int  # that voted
-    # the epsilon of each class of groups with a budget of its own, rounded up; none where all have one
+    # the epsilon of each class of groups with a budget of its own, rounded up; empty without such classes
     classes: Mapping[str, float] = field(default_factory=dict)
-    # whose values make a unit; none where no column does, or an earlier version did not say
+    # the columns whose values make a unit; empty if no column does, or in statements of earlier versions
     unit_columns: tuple[str, ...] = ()
 
     @classmethod
-    def of(
+    def from_privacy(
         cls, privacy: Privacy, *, data: str, num_answered: int, num_labels: int, num_teachers: int
     ) -> Self:
-        """That of a price; arguments as for `privacy_card`."""
-        shared_fields = (
-            "adjacency",
-            "unit",
-            "unit_columns",
-            "mechanism",
-            "parameters",
-            "num_queries",
-        )
+        """Returns the statement of a price; arguments are those of `privacy_card`."""
         return cls(
-            **{name: getattr(privacy, name) for name in shared_fields},
+            adjacency=privacy.adjacency,
+            unit=privacy.unit,
+            unit_columns=privacy.unit_columns,
+            mechanism=privacy.mechanism,
+            parameters=privacy.parameters,
+            num_queries=privacy.num_queries,
             epsilon=float(format_epsilon(privacy.epsilon)),
             delta=float(format_delta(privacy.delta)),
             accountant=privacy.won_by or privacy.accountant,
@@ -75,12 +72,12 @@ class PrivacyStatement:
         )
 
     def write(self, folder: Path | str) -> None:
-        """Into the folder of a bundle."""
+        """Writes `privacy.json` to the folder of a bundle."""
         write_text(Path(folder, PRIVACY), to_json(self) + "\n")
 
     @classmethod
     def read(cls, folder: Path | str, *, remedy: str) -> Self:
-        """From the folder of a bundle; raises `DamagedFile`."""
+        """Reads `privacy.json` from the folder of a bundle; raises `DamagedFile` unless it is a statement."""
         return read_value(
             cls, Path(folder, PRIVACY), name="privacy", rule="the price of a release", remedy=remedy
         )
@@ -98,21 +95,24 @@ def privacy_card(
     features: Mapping[str, Scalar] | None = None,
     places: Sequence[str] = (),
 ) -> str:
-    """Renders the card as Markdown; raises `InvalidValue` for more answers than queries, or counts that are none.
+    """Returns the card as Markdown.
 
-    It is given the price, public parameters and the released count of answers, so it can hold nothing else: no score,
-    no baseline, no vote, no seed and no path of the data owner.
+    Its arguments are the price, public parameters and the released count of answers, so it can hold nothing else: no
+    score, no baseline, no vote, no seed and no path of the data owner.
 
     Args:
         privacy: the price of the release.
-        name: that the aggregator was configured by, or None for its class.
+        name: the name that the aggregator was configured by, or None for its class.
         dataset: public name of the data set.
-        num_answered: queries that were answered; part of the release, as is `num_hits`.
-        num_labels: per query.
-        num_teachers: in the ensemble.
-        num_hits: queries that a charged mechanism paid for; None for another.
-        features: what stands for pictures, see `Preprocessing.origin`; none where inputs are plain.
-        places: what holders of records are promised, see `pate.run.places`; none where there is one.
+        num_answered: number of answered queries; part of the release, as is `num_hits`.
+        num_labels: number of labels of a query.
+        num_teachers: number of teachers of the ensemble.
+        num_hits: queries that a charged mechanism paid for; None for other mechanisms.
+        features: the extractor of features (`Preprocessing.origin`); None if inputs are taken as they are.
+        places: promises to several holders of records (`pate.run.places`); empty for a single holder.
+
+    Raises:
+        InvalidValue: more answers than queries, or counts that are no counts.
     """
     require_count("num_answered", num_answered, minimum=0)
     require_count("num_labels", num_labels)
@@ -150,7 +150,7 @@ def privacy_card(
 
 
 def features_origin(features: Mapping[str, Scalar]) -> str:
-    """What features of pictures or texts were fitted on, in words, with digests."""
+    """Returns in words what features of pictures or texts were fitted on, with digests."""
     fitted = "fitted on nothing"
     for kind_of_input in ("pictures", "texts"):
         if count := features.get(f"num_{kind_of_input}"):
@@ -162,7 +162,7 @@ def features_origin(features: Mapping[str, Scalar]) -> str:
 
 
 def _promise(privacy: Privacy) -> tuple[str, str]:
-    """The guarantee, and what its epsilon bounds, with the number where a factor still says something."""
+    """Returns a sentence of the guarantee, and a sentence of what its epsilon bounds."""
     if math.isinf(privacy.epsilon):
         none = "This release has **no privacy guarantee**: its epsilon is infinite."
         return none, "Nothing bounds what the release says about one unit of privacy."
@@ -181,7 +181,7 @@ def _promise(privacy: Privacy) -> tuple[str, str]:
 
 
 def cell(text: str) -> str:
-    """Text that cannot leave its table cell: one line, with Markdown's and HTML's own characters escaped."""
+    """Returns text that cannot leave its table cell: one line, with the characters of Markdown and HTML escaped."""
     line = " ".join(text.split())
     for character in "\\`*[]<>|#":
         line = line.replace(character, f"\\{character}")

@@ -129,7 +129,7 @@ def write_price(
         places=promises,
     )
     write_text(folder / "privacy_card.md", card)
-    statement = PrivacyStatement.of(
+    statement = PrivacyStatement.from_privacy(
         privacy,
         data=data,
         num_answered=release.num_answered,

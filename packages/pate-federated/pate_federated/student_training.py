@@ -12,8 +12,9 @@ import numpy as np
 from pate.accounting import Adjacency, NoOpEvent
 from pate.aggregators.centered_release import CenteredRelease, RoundsRelease
 from pate.aggregators.release import PublicNames, Release
-from pate.bundle.bundle import SCHEMA, Bundle
+from pate.bundle import Bundle
 from pate.bundle.model_card import publish
+from pate.bundle.model_form import SCHEMA
 from pate.errors import InvalidValue
 from pate.files import disk
 from pate.files.arrays import ArrayForm, read_arrays

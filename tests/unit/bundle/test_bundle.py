@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 
 import pate
 from pate.bundle import Bundle, ModelForm
-from pate.bundle.bundle import SCHEMA
+from pate.bundle.model_form import SCHEMA
 from pate.cli.predict import predict
 from pate.data import TableSchema
 from pate.data.table.schema import UnlikePublic

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 import pate
 from pate.bundle import ModelForm
-from pate.bundle.bundle import SCHEMA
+from pate.bundle.model_form import SCHEMA
 from pate.data import ImageForm, Preprocessing
 from pate.features.extracted_form import ExtractedForm
 from pate.features.patches import PatchExtractor

@@ -1,0 +1,128 @@
+"""The form of a published model: its inputs, labels and threshold, `schema.json` of a bundle."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from pate.data import ImageForm, Preprocessing, TableSchema
+from pate.extras import VERSION
+from pate.features.extracted_form import ExtractedForm
+from pate.files import disk
+from pate.files.strict_json import plain
+from pate.validation import InvalidValue, require, require_text
+
+SCHEMA = "schema.json"
+"""The name of the file of a `ModelForm` in a bundle."""
+
+REMEDY = "copy the folder anew from where it was published; a run writes it again from its release, at no cost"
+"""The remedy for a damaged bundle."""
+
+_VERSION = 1
+_SCHEMA_RULE = "the schema of a published model"
+_KINDS = ("features", "images")
+# errors of a schema with values of another form
+_SCHEMA_ERRORS = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+
+
+@dataclass(frozen=True)
+class ModelForm:
+    """The inputs, labels and threshold of a model. All of them are public: no private record has a part in them."""
+
+    name: str  # of the data set
+    kind: str  # "features" or "images"
+    labels: tuple[str, ...]  # their names, in the order of the model's outputs
+    input_shape: tuple[int, ...]  # of one input, as the model takes it
+    features: tuple[str, ...]  # a name for each number of an input; may be empty
+    # makes inputs of a table or of pictures; None for a model that takes arrays
+    preprocessing: Preprocessing | None
+    # the probability from which a label is predicted, for all labels or for each
+    threshold: float | tuple[float, ...]
+    model: str  # the kind of student
+    versions: Mapping[str, str] = field(
+        default_factory=lambda: {"pate": VERSION, "numpy": np.__version__}
+    )
+
+    def write(self, folder: Path | str) -> None:
+        """Writes `schema.json`, and the files of the preprocessing, to a bundle's folder."""
+        values = {"format": _VERSION, **vars(self)}
+        if self.preprocessing is not None:
+            values["preprocessing"] = self.preprocessing.plain()
+            self.preprocessing.save(folder)
+        text = json.dumps(plain(values), indent=2, ensure_ascii=False, allow_nan=False)
+        disk.write_text(Path(folder, SCHEMA), text + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Reads the form from a bundle's folder.
+
+        Raises:
+            InvalidValue: no such file, a damaged one, or one of a later version.
+        """
+        path = folder / SCHEMA
+        values = disk.read_json(path, rule=_SCHEMA_RULE, remedy=REMEDY)
+        version = values.get("format") if isinstance(values, dict) else None
+        is_later = isinstance(version, int) and version > _VERSION
+        rule = f"a bundle of format {_VERSION}; install a later version"
+        require(not is_later, "release", folder, rule)
+        try:
+            return cls._from_json(values, folder)
+        except disk.DamagedFile:
+            raise
+        except _SCHEMA_ERRORS as error:
+            fault = f"{type(error).__name__}: {error}"
+            raise disk.damaged(path, _SCHEMA_RULE, fault, REMEDY) from None
+
+    @classmethod
+    def _from_json(cls, values: Any, folder: Path) -> Self:
+        """Returns the form of values of a schema; raises for values of another form."""
+        labels = tuple(require_text("labels", name) for name in values["labels"])
+        require(0 < len(labels) == len(set(labels)), "labels", len(labels), "names, each once")
+        require(values["kind"] in _KINDS, "kind", values["kind"], " or ".join(_KINDS))
+        is_list = isinstance(values["features"], list)
+        require(is_list, "features", type(values["features"]).__name__, "a list of names")
+        # The model beside it has the same threshold, in (0, 1].
+        threshold = values["threshold"]
+        is_for_each = isinstance(threshold, list)
+        threshold = tuple(map(float, threshold)) if is_for_each else float(threshold)
+        form = cls(
+            name=require_text("name", values["name"]),
+            kind=values["kind"],
+            labels=labels,
+            input_shape=tuple(map(int, values["input_shape"])),
+            features=tuple(map(str, values["features"])),
+            preprocessing=_read_preprocessing(values["preprocessing"], folder),
+            threshold=threshold,
+            model=str(values["model"]),
+            versions={str(key): str(value) for key, value in values["versions"].items()},
+        )
+        if form.preprocessing is not None:
+            shape = form.preprocessing.input_shape
+            rule = f"inputs of shape {form.input_shape}"
+            require(shape == form.input_shape, "preprocessing", shape, rule)
+        return form
+
+
+def _read_preprocessing(values: Any, folder: Path) -> Preprocessing | None:
+    """Returns the preprocessing of a schema, by its kind, or None."""
+    if values is None:
+        return None
+    kind = values["kind"]
+    if kind == TableSchema.kind:
+        return TableSchema.read(values, name="preprocessing", folder=folder)
+    if kind == ImageForm.kind:
+        return ImageForm.from_plain(values)
+    if kind == ExtractedForm.kind:
+        return ExtractedForm.from_plain(values, folder, remedy=REMEDY)
+    kinds = (TableSchema.kind, ImageForm.kind, ExtractedForm.kind)
+    raise InvalidValue("preprocessing.kind", kind, rule=" or ".join(kinds))
