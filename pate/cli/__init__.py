@@ -1,9 +1,9 @@
 """The commands, each a Hydra app: they need POSIX and the extra `cli`, most of them `train`."""
 
-from pate.cli.process import tell_shortages
+from pate.cli.process import report_shortages
 from pate.extras import require_extra
 from pate.files.disk import require_posix
 
-tell_shortages()
+report_shortages()
 require_posix("pate.cli")
 require_extra("pate.cli", "cli")

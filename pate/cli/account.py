@@ -30,35 +30,27 @@ _SHORT = 2.0  # seconds: stages that end sooner leave no line
 def account(config: DictConfig) -> None:
     """Prints the price of the configured release, or the plan that meets a budget."""
     require_choice("format", config.format, ("text", "json", "jsonl"))
-    # from Python, with settings
-    words = HydraConfig.get().overrides.task if HydraConfig.initialized() else ["called"]
-    if config.ledger is not None and {word.lstrip("+~").partition("=")[0] for word in words} <= {
-        "ledger",
-        "format",
-    }:
-        _print_ledger(config.ledger, config.format)  # nothing else was named, so nothing is priced
+    if config.ledger is not None and _names_ledger_alone():
+        _print_ledger(config.ledger, config.format)  # no release is named, so none is priced
         return
-    require(
-        config.format != "jsonl",
-        "format",
-        config.format,
-        "text or json; jsonl is for ledger= and nothing else",
-    )
+    rule = "text or json; jsonl is for ledger= and nothing else"
+    require(config.format != "jsonl", "format", config.format, rule)
     if config.write_table is not None:
-        require(
-            not Path(config.write_table).is_dir(),
-            "write_table",
-            config.write_table,
-            "a file, not a folder",
-        )
-    require(
-        not config.data_dependent or config.votes is not None,
-        "data_dependent",
-        "true",
-        "votes=FILE beside it",
-    )
+        is_folder = Path(config.write_table).is_dir()
+        require(not is_folder, "write_table", config.write_table, "a file, not a folder")
+    has_votes = config.votes is not None
+    rule = "votes=FILE beside it"
+    require(has_votes or not config.data_dependent, "data_dependent", "true", rule)
     quote = _quote(config, ConsoleMonitor(shown_after=_SHORT))
     print_found(config.format, quote.to_json(), "cli/account.txt", quote=quote)
+
+
+def _names_ledger_alone() -> bool:
+    """Tells whether the command line names a ledger and no setting of a release; False for a call from Python."""
+    if not HydraConfig.initialized():
+        return False
+    words = HydraConfig.get().overrides.task
+    return {word.lstrip("+~").partition("=")[0] for word in words} <= {"ledger", "format"}
 
 
 def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
@@ -74,9 +66,8 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
     shape = VoteShape(config.num_queries, config.num_labels, config.num_teachers)
     if config.votes is not None and not config.data_dependent:
         rule = f"none for {type(aggregator).__name__}, which pays for every query"
-        require(
-            isinstance(aggregator, aggregators.TargetChargedAggregator), "votes", config.votes, rule
-        )
+        is_charged_by_hits = isinstance(aggregator, aggregators.TargetChargedAggregator)
+        require(is_charged_by_hits, "votes", config.votes, rule)
     suggestion = None
     if config.suggest:
         with monitor.stage("searching teachers and queries"):
@@ -94,62 +85,65 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
         allow_useless=config.allow_useless,
         search=watched_search(monitor, COMMAND),
     )
-    known = {
+    accountants = {
         name: partial(_accountant, name, list(config.allowed_targets))
         for name in members("accountant")
     }
-    others = {name: known[name] for name in _others(config.accountants, tuple(known))}
-    at_least = None  # what neighbors show that epsilon is at least
+    names = _accountant_names(config.accountants, tuple(accountants))
+    at_least = None  # a lower bound on epsilon, by two neighbors
     if config.lower_bound and release.shape.num_queries > 0:
         from pate.auditing.lower_bound import lower_bound_of  # which a price alone does not need
 
         at_least = lower_bound_of(release.aggregator, release.shape, budget.delta)
     return replace(
-        pricing.quote_release(release, budget, others=others),
+        pricing.quote_release(release, budget, others={name: accountants[name] for name in names}),
         doubts=tuple(map(COMMAND.doubt_line, doubts)),
         table=_written_table(config.write_table, release, budget),
         **_on_votes(config, release, budget),
         accounts=()
         if config.ledger is None
         else pricing.accounts_left(config.ledger, release, budget),
-        cheapest=pricing.cheapest_accountant(release, budget, known),
+        cheapest=pricing.cheapest_accountant(release, budget, accountants),
         suggestion=suggestion,
         at_least=at_least,
     )
 
 
-def _others(asked: Any, known: tuple[str, ...]) -> list[str]:
-    """The accountants to show side by side: all that there are, or those named."""
-    names = (
-        {None: [], "all": known}.get(asked, [asked])
-        if asked is None or isinstance(asked, str)
-        else asked
-    )
-    require(
-        isinstance(names, (list, tuple, ListConfig)),
-        "accountants",
-        asked,
-        f"all, or a list of {', '.join(known)}",
-    )
-    return [require_choice("accountants", str(name), known) for name in names]
+def _accountant_names(setting: Any, names: tuple[str, ...]) -> list[str]:
+    """Returns the accountants to show side by side.
+
+    Args:
+        setting: the value of `accountants=`: null, `all`, a name or a list of names.
+        names: all accountants.
+    """
+    if setting is None:
+        return []
+    if setting == "all":
+        return list(names)
+    chosen = [setting] if isinstance(setting, str) else setting
+    rule = f"all, or a list of {', '.join(names)}"
+    require(isinstance(chosen, (list, tuple, ListConfig)), "accountants", setting, rule)
+    return [require_choice("accountants", str(name), names) for name in chosen]
 
 
 def _accountant(name: str, allowed: list[str]) -> Accountant:
-    """One of the group, as `accountant=NAME` would make it."""
-    ours = CONFIG_FOLDER / "accountant" / f"{name}.yaml"  # a file of one's own may need composing
-    node = (
-        OmegaConf.load(ours)
-        if ours.is_file()
-        else compose("account", [f"accountant={name}"]).accountant
-    )
-    made: Accountant = build(node, "accountant", allowed_targets=allowed)  # type: ignore[arg-type]  # a file of ours is a mapping
-    return made
+    """Returns an accountant of the group, as `accountant=NAME` would make it."""
+    shipped = CONFIG_FOLDER / "accountant" / f"{name}.yaml"
+    # the user's own file may need composing
+    node: Any = OmegaConf.load(shipped) if shipped.is_file() else _composed_accountant(name)
+    accountant: Accountant = build(node, "accountant", allowed_targets=allowed)
+    return accountant
+
+
+def _composed_accountant(name: str) -> DictConfig:
+    node: DictConfig = compose("account", [f"accountant={name}"]).accountant
+    return node
 
 
 def _written_table(
     path: str | None, release: pricing.PricedRelease, budget: Budget
 ) -> dict[str, Any] | None:
-    """Writes the stability test where that is asked for, and says what it costs."""
+    """Writes the table of the stability test to a path, and returns its description with its cost."""
     if path is None:
         return None
     rule = f"an aggregator with a stability test, not {type(release.aggregator).__name__}"
@@ -164,28 +158,30 @@ def _written_table(
 
 
 def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: Budget) -> dict[str, Any]:
-    """What the release would cost on the votes of a file, and what to expect there of a session of charged calls."""
+    """Returns the fields of a quote that a file of votes gives.
+
+    They are the cost of the release on these votes, and the plan of a session that is charged by hits.
+    """
     if config.votes is None:
         return {}
     from pate.votes.imported import ImportedVotes, read_sets
 
     aggregator = release.aggregator
     shape = release.shape
-    found = dict[str, Any]()
+    fields = dict[str, Any]()
     counts = ImportedVotes.read(config.votes, num_teachers=shape.num_teachers).counts  # [Q, L]
-    sizes = {
-        "num_labels": (shape.num_labels, counts.shape[1]),
-        "num_queries": (shape.num_queries, len(counts)),
-    }
-    for name, (said, there) in sizes.items():
-        alike = said == there or (name == "num_queries" and not config.data_dependent)
-        require(alike, name, said, f"{there}, as in {config.votes}")
+    num_queries, num_labels = counts.shape
+    rule = f"{num_labels}, as in {config.votes}"
+    require(shape.num_labels == num_labels, "num_labels", shape.num_labels, rule)
+    if config.data_dependent:
+        rule = f"{num_queries}, as in {config.votes}"
+        require(shape.num_queries == num_queries, "num_queries", shape.num_queries, rule)
     if config.data_dependent:
         from pate.auditing.aggregator_cost import epsilon_on  # which a price alone does not need
 
-        found["data_dependent"] = epsilon_on(aggregator, counts, shape, config.target_delta)
+        fields["data_dependent"] = epsilon_on(aggregator, counts, shape, config.target_delta)
     if isinstance(aggregator, aggregators.TargetChargedAggregator):
-        found["hits"] = pricing.plan_hits(
+        fields["hits"] = pricing.plan_hits(
             aggregator,
             counts,
             num_teachers=shape.num_teachers,
@@ -193,11 +189,16 @@ def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: Budget
             prior=None if config.prior is None else read_sets(config.prior),
             accountant=budget.accountant,
         )
-    return found
+    return fields
 
 
 def _print_ledger(path: str, form: str) -> None:
-    """Who was charged for what and when, and the price: tables, an object on a line, or a line for each charge."""
+    """Prints the charges of a ledger.
+
+    Args:
+        path: of the ledger.
+        form: text, for tables; json, for one object; jsonl, for one object a charge.
+    """
     from pate.pricing.ledger_accounts import charges_of, ledgers_in
 
     ledgers = ledgers_in(path)
@@ -206,9 +207,9 @@ def _print_ledger(path: str, form: str) -> None:
         print_page("cli/ledger.txt", accounts=list(zip(ledgers, accounts, strict=True)))
         return
     charges = [
-        {"data": each["data"], "delta": each["delta"], **one}
-        for each in accounts
-        for one in each["charges"]
+        {"data": account["data"], "delta": account["delta"], **charge}
+        for account in accounts
+        for charge in account["charges"]
     ]
     for line in charges if form == "jsonl" else [{"accounts": accounts}]:
         print_json(line)

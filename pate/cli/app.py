@@ -1,4 +1,4 @@
-"""What all commands share: run a Hydra app, and say a user's mistake in one line with exit code 2."""
+"""The frame of all commands: it runs a Hydra app, and turns a user's mistake into one line and exit code 2."""
 
 import dataclasses
 import re
@@ -45,9 +45,8 @@ from pate.package_commands import package_commands
 from pate.setting_names import COMMAND, SPELLING_OF_COMMAND
 from pate.validation import InvalidValue, printable
 
-# characters of a line
-_LONGEST = 1000
-_ENDING = 300
+_LONGEST = 1000  # characters of a line; a longer one loses its middle
+_ENDING = 300  # characters behind the gap
 _JOBS = "jobs"  # the folder of a sweep's jobs
 _END = ".end"
 
@@ -55,7 +54,7 @@ Task = Callable[[DictConfig], Any]
 
 
 def command_of(task: Task, command: str, module: str) -> Callable[[], None]:
-    """The `main` of a command's module, which is called at once where that is started with `python -m`."""
+    """Returns the `main` of a command's module; calls it at once if the module runs as `python -m`."""
     main = partial(run_app, task, command)
     if module == "__main__":
         main()
@@ -65,9 +64,10 @@ def command_of(task: Task, command: str, module: str) -> Callable[[], None]:
 def run_app(task: Task, command: str) -> None:
     """Runs a task on its composed configuration and exits: 0, or 2 with one line for a user's mistake.
 
-    A full disk or memory, an unreadable file and lost workers are one line and exit code 1; Ctrl-C, SIGTERM and SIGHUP
-    one and 130, 143 and 129. If nobody reads the output any more, as behind `| head`, the command ends without a word.
-    Any other error is a fault of ours and keeps its traceback. Files and folders that are made are the owner's alone.
+    A full disk or memory, an unreadable file and lost workers give one line and exit code 1. Ctrl-C, SIGTERM and SIGHUP
+    give one line and 130, 143 and 129. If nobody reads the output any more, as behind `| head`, the command ends
+    silently. Any other error is a fault of ours and keeps its traceback. Only the owner can read files and folders that
+    the command makes.
     """
     mend_streams()
     if "--version" in sys.argv[1:]:
@@ -93,10 +93,14 @@ def run_app(task: Task, command: str) -> None:
 
 
 def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
-    """Composes the configuration and runs the task, or all of a sweep; the first line that ended one, and its code."""
+    """Composes the configuration and runs the task, or all tasks of a sweep.
+
+    Returns:
+        The line and the exit code of the first task that ended early; an empty line and 0 if none did.
+    """
 
     def job(config: DictConfig) -> Any:
-        """Runs the task for Hydra, which would print a line of its own of what is raised: that is kept instead."""
+        """Runs the task for Hydra. An error becomes a `JobEnd`, as Hydra would print a line of its own."""
         hydra = HydraConfig.get()
         is_single = hydra.mode == RunMode.RUN
         way_line = default_choices.way_line(hydra.runtime.choices)
@@ -107,16 +111,16 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
         try:
             command_line.expand_home(config)
             mistakes.require_sound(config, command_schema(command), command)
-            given = _given(words)
-            command_line.require_noise_said(config, given)
-            for unused in _unused(config, given, command):
+            job_settings = _given(words)
+            command_line.require_noise_said(config, job_settings)
+            for unused in _unused(config, job_settings, command):
                 _say(unused)
             return task(config)
         except Exception as error:
             end = JobEnd(*_ended(error, spelling))
             if is_single:
                 ends.append(end)
-            elif "sweep" not in hydra.callbacks:  # which says it itself
+            elif "sweep" not in hydra.callbacks:  # which prints the line itself
                 _say(f"[{hydra.job.num + 1}] {end.note}")
             return dataclasses.asdict(end)
 
@@ -128,7 +132,7 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
         task = package_commands()[command].load_task()
         spelling = package_commands()[command].spelling
     threading.excepthook = _unprinted
-    # Hydra's, on what it did before 1.1
+    # a warning of Hydra's about its behavior before version 1.1
     warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")
     try:
         names = tuple(field.name for field in dataclasses.fields(command_schema(command)))
@@ -151,7 +155,7 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class JobEnd:
-    """What ended a job before it was done: a line, and an exit code."""
+    """The end of a job that was not done: a line and an exit code."""
 
     note: str
     code: int
@@ -168,14 +172,14 @@ class SweepEnds(Callback):
             path.unlink()
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
-        """Writes what ended a job of a sweep, if something did."""
+        """Writes the end of a job of a sweep that was not done."""
         value = job_return.return_value if job_return.status == JobStatus.COMPLETED else None
         if config.hydra.mode == RunMode.MULTIRUN and isinstance(value, dict) and "code" in value:
             folder = make_folder(Path(config.hydra.sweep.dir) / _JOBS)
             write_text(folder / f"{config.hydra.job.num:05d}{_END}", to_json_line(value))
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
-        """Reads what ended the jobs, for the exit code of the command."""
+        """Reads the ends of jobs, for the exit code of the command."""
         for path in self._files(config):
             end = read_json(path, rule="the end of a job of this sweep", remedy="sweep again")
             self.last.append(JobEnd(end["note"], end["code"]))
@@ -186,13 +190,13 @@ class SweepEnds(Callback):
 
 def _given(words: list[str]) -> dict[str, str]:
     """Returns the settings of a job that its command line names, as text by name, with the job's own value."""
-    named = command_line.given_settings(words)
-    of_job = command_line.given_settings(HydraConfig.get().overrides.task)
-    return {name: value for name, value in of_job.items() if name in named}
+    settings = command_line.given_settings(words)
+    job_settings = command_line.given_settings(HydraConfig.get().overrides.task)
+    return {name: value for name, value in job_settings.items() if name in settings}
 
 
 def _unused(config: DictConfig, given: Mapping[str, str], command: str) -> list[str]:
-    """Returns a line for each setting that was given and changes nothing; none where the task will refuse a part."""
+    """Returns a line for each given setting that changes nothing; no line where the task will refuse a part."""
     try:
         lines = unused_lines(
             config, given, command, part_maker(config), has_known_cost=_has_known_cost
@@ -203,24 +207,24 @@ def _unused(config: DictConfig, given: Mapping[str, str], command: str) -> list[
 
 
 def _has_known_cost(aggregator: Aggregator) -> bool:
-    """Returns True where a theorem bounds the cost of an aggregator on given votes."""
+    """Tells whether a theorem bounds the cost of an aggregator on given votes."""
     from pate.auditing.aggregator_cost import has_known_cost  # which few commands need
 
     return has_known_cost(aggregator)
 
 
 def _ended(error: Exception, spelling: Spelling) -> tuple[str, int]:
-    """The line and the exit code of what is no fault of ours; raises one that is."""
-    for each in causes(error):
-        # one that interrupts OmegaConf is lost behind what that breaks
-        if isinstance(each, KeyboardInterrupt):
-            raise each from None
+    """Returns the line and the exit code of an error that is no fault of ours; raises any other."""
+    for cause in causes(error):
+        # an interrupt within OmegaConf is hidden behind the errors that follow
+        if isinstance(cause, KeyboardInterrupt):
+            raise cause from None
     if isinstance(error, InvalidValue):
         return spelling.line(error), 2
     if isinstance(error, (HydraException, OmegaConfBaseException)):
         return mistakes.explain(error), 2
     if isinstance(error, BrokenPipeError) and nobody_reads():
-        return "", 141  # what a shell says of a program that wrote to a closed pipe
+        return "", 141  # the code of a shell for a program that wrote to a closed pipe
     if isinstance(error, (OSError, MemoryError)):
         return f"{type(error).__name__}: {error}; the same command continues once that is mended", 1
     if isinstance(error, RuntimeError) and "srun" in str(error):
@@ -229,9 +233,13 @@ def _ended(error: Exception, spelling: Spelling) -> tuple[str, int]:
 
 
 def _unprinted(failed: threading.ExceptHookArgs) -> None:
-    """Says nothing of a full disk or memory in TensorBoard's thread, which raises it where events are written, too."""
-    known = isinstance(failed.exc_value, (OSError, MemoryError))
-    if not (known and type(failed.thread).__module__.startswith("tensorboard.")):
+    """Prints the error of a thread, but for a full disk or memory in TensorBoard's.
+
+    That error is raised once more where events are written.
+    """
+    is_shortage = isinstance(failed.exc_value, (OSError, MemoryError))
+    is_of_tensorboard = type(failed.thread).__module__.startswith("tensorboard.")
+    if not (is_shortage and is_of_tensorboard):
         threading.__excepthook__(failed)
 
 

@@ -1,4 +1,4 @@
-"""pate-attack: plants canaries in a rehearsal of a release, and says which price their guesses refute."""
+"""pate-attack: plants canaries in a rehearsal of a release, and prints the price that their guesses refute."""
 
 from pate.extras import require_extra
 
@@ -47,8 +47,8 @@ def attack(config: DictConfig) -> None:
         dataset = run.watched_load(
             make("data"), monitor, make("features"), Path("outputs/attack")
         )()
-    found = planned.run(dataset, monitor)
-    print_found(config.format, found.to_json(), "cli/attack.txt", found=found)
+    result = planned.run(dataset, monitor)
+    print_found(config.format, result.to_json(), "cli/attack.txt", found=result)
 
 
 main = command_of(attack, "attack", __name__)

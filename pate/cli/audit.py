@@ -1,4 +1,4 @@
-"""pate-audit: what a release of somebody's vote file would really cost."""
+"""pate-audit: prices the release of somebody else's file of votes, as its paper claims and soundly."""
 
 from dataclasses import fields
 from functools import partial
@@ -22,7 +22,7 @@ def audit(config: DictConfig) -> None:
     if OmegaConf.is_missing(config, "votes"):
         raise InvalidValue("votes", "???", rule="the path of an .npy, .npz or .csv file")
     require_probability("target_delta", config.target_delta)
-    given = None if config.aggregator is None else make("aggregator")
+    aggregator = None if config.aggregator is None else make("aggregator")
     votes = ImportedVotes.read(config.votes, layout=config.layout, num_teachers=config.num_teachers)
     audited = audit_votes(
         votes,
@@ -30,7 +30,7 @@ def audit(config: DictConfig) -> None:
         parameters=ReleaseParameters(
             **{item.name: config[item.name] for item in fields(ReleaseParameters)}
         ),
-        aggregator=given,
+        aggregator=aggregator,
         accountant=partial(make, "accountant"),
         given_only=True,
         data_dependent=config.data_dependent,

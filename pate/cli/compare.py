@@ -55,7 +55,7 @@ def compare_from_config(config: DictConfig) -> None:
     names = _names(config.aggregators, other_methods)
     _require_used(part_words, names)
     pate_methods = [_pate_method(name, config, part_words) for name in names]
-    # a plain copy, as workers get it without the configuration that it is of
+    # a plain copy, which workers get without the whole configuration
     accountant: Any = OmegaConf.create(OmegaConf.to_container(config.accountant, resolve=True))
     check = None if config.fewer_queries else partial(_require_queries, config.num_queries)
     plan = ComparisonPlan(
@@ -82,17 +82,17 @@ def compare_from_config(config: DictConfig) -> None:
 
 
 def _words_of_parts(words: Iterable[str]) -> list[str]:
-    """Returns the words of a command line that set something of the teacher or of the student."""
-    of_parts = []
+    """Returns the words of a command line that set the teacher or the student, or one of their settings."""
+    part_words = []
     for word in words:
         setting = word.lstrip("+~").partition("=")[0]
         if setting.partition(".")[0] in ("teacher", "student"):
-            of_parts.append(word)
-    return of_parts
+            part_words.append(word)
+    return part_words
 
 
 def _other_methods(config: DictConfig) -> tuple[Method, ...]:
-    """Returns the rivals of PATE: the methods that are listed, and the one that is chosen with settings of its own."""
+    """Returns the rivals of PATE: the methods of `methods=`, and the one of `method=` with its settings."""
     nodes = {}
     for name in map(str, config.methods):
         require_choice("methods", name, members("method"))
@@ -125,28 +125,20 @@ def _names(aggregators: Any, other_methods: tuple[Method, ...] = ()) -> tuple[st
         names = list(aggregators)
     if not names and not other_methods:
         raise InvalidValue("aggregators", aggregators, rule="a list of names; --help lists them")
-    known = tuple(sorted({*members("aggregator"), *members("experiment")}))
+    all_members = tuple(sorted({*members("aggregator"), *members("experiment")}))
     for name in map(str, names):
         chosen, at, num_teachers = name.partition("@")
         group, colon, member = chosen.rpartition(":")
-        require(
-            not colon or group in _GROUPS,
-            "aggregators",
-            name,
-            "NAME, aggregator:NAME or experiment:NAME",
-        )
-        require_choice("aggregators", member, members(group) if colon else known)
-        require(
-            not at or num_teachers.isdecimal(),
-            "aggregators",
-            name,
-            "NAME, or NAME@T with T teachers",
-        )
+        rule = "NAME, aggregator:NAME or experiment:NAME"
+        require(not colon or group in _GROUPS, "aggregators", name, rule)
+        require_choice("aggregators", member, members(group) if colon else all_members)
+        rule = "NAME, or NAME@T with T teachers"
+        require(not at or num_teachers.isdecimal(), "aggregators", name, rule)
     return tuple(map(str, names))
 
 
 def _require_used(part_words: list[str], names: tuple[str, ...]) -> None:
-    """Refuses a number of teachers where every name brings its own."""
+    """Raises `InvalidValue` for a number of teachers where every entry of `aggregators=` has its own."""
     number = next((word for word in part_words if word.startswith("teacher.num_teachers=")), None)
     if number and all("@" in name or _is_experiment(name) for name in names):
         rule = "some name in aggregators= that has no @T and is no experiment's"
@@ -154,17 +146,20 @@ def _require_used(part_words: list[str], names: tuple[str, ...]) -> None:
         raise InvalidValue(name, value, rule=rule)
 
 
-def _is_experiment(named: str) -> bool:
-    """Checks whether a name of the list is an experiment, which goes before an aggregator of the same name."""
-    group, _, name = named.partition("@")[0].rpartition(":")
+def _is_experiment(entry: str) -> bool:
+    """Tells whether an entry of `aggregators=` is an experiment; it goes before an aggregator of the same name."""
+    group, _, name = entry.partition("@")[0].rpartition(":")
     return group != "aggregator" and name in members("experiment")
 
 
-def _pate_method(named: str, config: DictConfig, part_words: list[str]) -> PATEMethod:
-    """Makes an experiment with its own teachers and student, or an aggregator with those of the command line."""
-    chosen_name, _, num_teachers = named.partition("@")
+def _pate_method(entry: str, config: DictConfig, part_words: list[str]) -> PATEMethod:
+    """Returns the method of an entry of `aggregators=`.
+
+    An experiment has its own teachers and student, an aggregator those of the command line.
+    """
+    chosen_name, _, num_teachers = entry.partition("@")
     name = chosen_name.rpartition(":")[2]
-    is_experiment = _is_experiment(named)
+    is_experiment = _is_experiment(entry)
     overrides = [f"experiment={name}"] if is_experiment else [f"aggregator={name}", *part_words]
     if num_teachers:
         setting = "teacher.num_teachers="
@@ -174,11 +169,11 @@ def _pate_method(named: str, config: DictConfig, part_words: list[str]) -> PATEM
     run_config = compose("train", overrides)
     expand_home(run_config)
     run_config.allowed_targets = config.allowed_targets  # which are the command line's
-    # features=kernel changes nothing of teachers that are not kernel teachers, as nothing of other methods
+    # features=kernel is for kernel teachers alone, and changes no other teacher or method
     if "nonlinear" in run_config.teacher:
         run_config.features = config.features
     make = part_maker(run_config)
-    # so that tables can have the experiment of that name beside it
+    # a table can then show the experiment of the same name beside the aggregator
     has_namesake = not is_experiment and name in members("experiment")
     return PATEMethod(
         name=f"aggregator-{name}" if has_namesake else name,
@@ -190,13 +185,13 @@ def _pate_method(named: str, config: DictConfig, part_words: list[str]) -> PATEM
 
 
 def _require_queries(num_queries: int, dataset: Dataset) -> None:
-    """Refuses more queries than there are public samples, before features are made of these."""
+    """Raises `InvalidValue` for more queries than public samples, before features are fitted."""
     pool = len(dataset.public)
     require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public pool")
 
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:
-    """Reads a number, or a list of numbers."""
+    """Returns the numbers of a setting, which is a number or a list of numbers."""
     listed = list(values) if isinstance(values, ListConfig) else [values]
     try:
         return tuple(float(value) for value in listed)
@@ -205,7 +200,7 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
 
 
 def _seeds(values: Any) -> tuple[int, ...]:
-    """Reads a number of seeds, which are the first ones, or a list of seeds."""
+    """Returns the seeds of a setting, which is the number of seeds from 0 on, or a list of seeds."""
     if isinstance(values, int) and not isinstance(values, bool):
         return tuple(range(values))
     if isinstance(values, ListConfig) and all(type(value) is int for value in values):

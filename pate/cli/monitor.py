@@ -24,15 +24,16 @@ _WATCHER = "stages"  # the thread's name
 
 
 class ConsoleMonitor(Monitor):
-    """Shows stages on standard error: bars on a terminal, elsewhere a line every 20 s; and a line at the end of each.
+    """A monitor that shows stages on standard error.
 
-    It shows nothing in another process, where a pickled one arrives as a `Monitor`.
+    On a terminal there are bars, elsewhere a line every 20 s; the end of a stage leaves a line. In another process a
+    pickled monitor arrives as a `Monitor`, which shows nothing.
 
-    Attributes:
-        console: where lines go; None for standard error.
+    Args:
+        console: takes the lines; None for standard error.
         shown_after: stages that end within so many seconds leave no line.
-        clock: the time in seconds.
-        watches: whether a thread looks after the stages, as silent ones need; else whoever tests asks `show_if_due`.
+        clock: returns the time in seconds.
+        watches: whether a thread shows stages that report nothing for a while; tests call `show_if_due` themselves.
     """
 
     def __init__(
@@ -43,9 +44,11 @@ class ConsoleMonitor(Monitor):
         clock: Callable[[], float] = time.monotonic,
         watches: bool = True,
     ) -> None:
-        # FORCE_COLOR, which notebooks set, is not a wish for bars that move
-        real = sys.stderr.isatty()
-        self._console = console or PlainConsole(stderr=True, highlight=False, force_terminal=real)
+        # not by FORCE_COLOR, which notebooks set: a notebook has no room for moving bars
+        is_terminal = sys.stderr.isatty()
+        self._console = console or PlainConsole(
+            stderr=True, highlight=False, force_terminal=is_terminal
+        )
         self._shown_after = shown_after
         self._clock = clock
         self._watches = watches
@@ -71,7 +74,7 @@ class ConsoleMonitor(Monitor):
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
-        """A stage of `total` steps, or of unknown length."""
+        """Opens a stage of `total` steps, or of unknown length, and shows it."""
         stage = Stage(name, total, self._clock())
         task = self._bars.add_task(name, total=total, note="")
 
@@ -92,11 +95,11 @@ class ConsoleMonitor(Monitor):
             self._print(f"{name}: {passed:.1f} s{end}", style="dim")
 
     def say(self, line: str) -> None:
-        """A line of its own."""
+        """Prints a line of its own."""
         self._print(line, style="yellow")
 
     def show_if_due(self) -> float:
-        """Writes how far the innermost stage is where nothing was written for 20 s; returns when the next is due."""
+        """Prints the progress of the innermost stage if no line was printed for 20 s; returns when the next is due."""
         with self._lock:
             now = self._clock()
             due = self._shown_at + _EVERY_S
@@ -131,9 +134,9 @@ class ConsoleMonitor(Monitor):
                 self._watcher.join()
                 self._watcher = None
 
-    def _watch(self, ended: threading.Event) -> None:
-        """Looks after stages that say nothing themselves, until all have ended."""
-        while not ended.wait(max(self.show_if_due() - self._clock(), 0.01)):
+    def _watch(self, all_ended: threading.Event) -> None:
+        """Shows stages that report nothing themselves, until all have ended."""
+        while not all_ended.wait(max(self.show_if_due() - self._clock(), 0.01)):
             pass
 
     def _print(self, line: str, style: str) -> None:

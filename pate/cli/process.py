@@ -1,6 +1,7 @@
-"""A command as a process: the signals that end it, its standard streams, and a machine that lacks memory or threads.
+"""A command as a process: the signals that end it, its standard streams, and a machine without memory or threads.
 
-Signals end it within a second, a second one kills at once: what a run keeps is whole at any moment.
+A signal ends a command within a second, and a second signal kills it at once. Files of a run are whole at any moment,
+so nothing is lost.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ from typing import Any
 
 from pate.validation import InvalidValue
 
-_ENDING = tuple(each for each in signal.Signals if each.name in ("SIGINT", "SIGTERM", "SIGHUP"))
-_PATIENCE_S = 0.4
-_TRACKER = b"resource_tracker"  # it cleans up behind its parent, then ends
-# it would print what it cleaned up after our last line
-_NO_WORD_OF_IT = "ignore:resource_tracker:UserWarning"
+_ENDING = tuple(
+    number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")
+)
+_PATIENCE_S = 0.4  # between a signal and the kill
+_TRACKER = b"resource_tracker"  # a process of Python that cleans up behind its parent, then ends
+# keeps the tracker from printing behind our last line
+_SILENT_TRACKER = "ignore:resource_tracker:UserWarning"
 _STREAMS = {"stdin": "r", "stdout": "w", "stderr": "w"}  # by number
-# the name of what writes characters that an output's encoding lacks
+# the name of the error handler that writes characters which an output's encoding lacks
 _PLAIN_LETTERS = "pate.plain_letters"
 _IN_ASCII = {
     "\u2026": "...",
@@ -48,7 +51,7 @@ _IN_ASCII |= {
     "\u2022": "*",
     "\u00a0": " ",
 }
-_SHORTAGES = (  # what CPython and the dynamic loader say where they have no error of its own for it
+_SHORTAGES = (  # messages of CPython and the dynamic loader, which have no error class for a shortage
     *("can't start new thread", "failed to map segment", "annot allocate memory"),
     *("without exception set", "without setting an exception"),
 )
@@ -59,52 +62,55 @@ class Stopped(KeyboardInterrupt):
 
     def __init__(self, number: int) -> None:
         self.code = 128 + number
-        how = (
-            "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-        )
-        super().__init__(f"{how}; the same command continues where it stopped")
+        reason = f"ended by {signal.Signals(number).name}"
+        if number == signal.SIGINT:
+            reason = "interrupted"
+        super().__init__(f"{reason}; the same command continues where it stopped")
 
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Has signals raise `Stopped` in the block; one that was ignored before, as under nohup, stays so.
+    """Makes signals raise `Stopped` within the block.
 
-    Where the block does not end soon, in a computation outside Python or at the program's end, another thread ends the
-    process and all that it started. Trackers of shared resources that start after this clean up without a word.
+    A signal that was ignored before, as under nohup, stays ignored. Where the block does not end soon, as in a
+    computation outside Python, another thread ends the process and all its descendants. Trackers of shared resources
+    that start later clean up silently.
     """
-    if _NO_WORD_OF_IT not in sys.warnoptions:
-        # Python processes that this one starts are given these options
-        sys.warnoptions.append(_NO_WORD_OF_IT)
+    if _SILENT_TRACKER not in sys.warnoptions:
+        # options that Python passes on to the processes that it starts
+        sys.warnoptions.append(_SILENT_TRACKER)
     before = {number: signal.getsignal(number) for number in _ENDING}
-    heard = [number for number, how in before.items() if how not in (signal.SIG_IGN, None)]
-    if threading.current_thread() is not threading.main_thread() or not heard:
+    handled = [
+        number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)
+    ]
+    if threading.current_thread() is not threading.main_thread() or not handled:
         yield
         return
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
 
     def stop(number: int, frame: FrameType | None) -> None:
-        for each in heard:
-            signal.signal(each, signal.SIG_DFL)
+        for handled_number in handled:
+            signal.signal(handled_number, signal.SIG_DFL)
         raise Stopped(number)
 
-    _begun(_watch, reading, heard)
+    _start_thread(_watch, reading, handled)
     waker = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    for number in heard:
+    for number in handled:
         signal.signal(number, stop)
     try:
         yield
     finally:
         signal.set_wakeup_fd(waker)
         os.close(writing)
-        for number in heard:
+        for number in handled:
             if signal.getsignal(number) is stop:
                 signal.signal(number, before[number])
 
 
-def _begun(target: Callable[..., None], *arguments: Any) -> bool:
-    """Starts a thread, without which the command goes on where there is none to be had."""
-    # `threading.Thread.start` waits until the thread says that it runs: one that finds no memory to begin never does.
+def _start_thread(target: Callable[..., None], *arguments: Any) -> bool:
+    """Starts a thread and tells whether the system had one; the command goes on without it."""
+    # `threading.Thread.start` waits until the thread reports that it runs. A thread without memory never does.
     try:
         _thread.start_new_thread(target, arguments)
     except (RuntimeError, MemoryError):
@@ -112,12 +118,18 @@ def _begun(target: Callable[..., None], *arguments: Any) -> bool:
     return True
 
 
-def _watch(reading: int, heard: list[signal.Signals]) -> None:
-    """Ends the process some time after a signal, if it is still there; the pipe's end is the end of the block."""
+def _watch(reading: int, handled: list[signal.Signals]) -> None:
+    """Ends the process some time after a signal, unless the block of `ended_by_signals` has ended.
+
+    Args:
+        reading: the end of a pipe into which the interpreter writes the number of each signal.
+        handled: the signals that end the process.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     with os.fdopen(reading, "rb", buffering=0) as pipe:
-        while told := pipe.read(1):
-            if (number := told[0]) in heard:
+        while content := pipe.read(1):  # which is empty once the block closes the pipe
+            number = content[0]
+            if number in handled:
                 time.sleep(_PATIENCE_S)
                 end_descendants()
                 with suppress(OSError):
@@ -126,19 +138,19 @@ def _watch(reading: int, heard: list[signal.Signals]) -> None:
 
 
 def leave(code: int) -> None:
-    """Ends the process soon, with what was registered for its end; taking the interpreter down would take seconds."""
+    """Ends the process with a code, after the functions that `atexit` has; a regular end would take seconds."""
 
-    def soon() -> None:
+    def kill() -> None:
         time.sleep(_PATIENCE_S)
         os._exit(code)
 
-    if _begun(soon):
+    if _start_thread(kill):
         atexit._run_exitfuncs()
     os._exit(code)
 
 
 def end_descendants() -> None:
-    """Kills what this process started and what that started, where the system lists them in /proc."""
+    """Kills all descendants of this process, where the system lists processes in /proc."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
@@ -153,8 +165,8 @@ def end_descendants() -> None:
                 os.kill(process, signal.SIGKILL)
 
 
-class _Heedless(io.TextIOWrapper):
-    """A stream that drops what it cannot write: a terminal that was closed ends no run."""
+class _LossyStream(io.TextIOWrapper):
+    """A stream that drops text which it cannot write, so that a closed terminal ends no run."""
 
     def write(self, text: str) -> int:
         with suppress(OSError):
@@ -170,7 +182,7 @@ class _Heedless(io.TextIOWrapper):
 
 
 def _drop(number: int) -> None:
-    """Lets all that is written to a stream, and what waits in it, go nowhere from now on; opens one that is closed."""
+    """Connects a stream, by its number, with /dev/null: all that is written from now on, or waits, is dropped."""
     null = os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
     if null != number:
         os.dup2(null, number)
@@ -178,24 +190,25 @@ def _drop(number: int) -> None:
 
 
 def plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Writes characters that an encoding lacks by those that look like them, or as an escape: for `codecs`."""
+    """Returns similar characters, or escapes, for those that an encoding lacks: an error handler for `codecs`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]
-    written = (
-        _IN_ASCII.get(each) or each.encode("ascii", "backslashreplace").decode("ascii")
-        for each in text
-    )
-    return "".join(written), error.end
+    letters = [
+        _IN_ASCII.get(letter) or letter.encode("ascii", "backslashreplace").decode("ascii")
+        for letter in text
+    ]
+    return "".join(letters), error.end
 
 
 def mend_streams() -> None:
-    """Opens closed standard streams on nothing, and lets the others write text that their encoding lacks.
+    """Mends the standard streams.
 
-    The next file would take the number of one that is closed. A terminal or pipe may know ASCII or Latin-1 alone.
+    A closed stream is opened on /dev/null, as the next file would take its number. The others write similar characters
+    for those that their encoding, such as ASCII or Latin-1, lacks.
     """
     codecs.register_error(_PLAIN_LETTERS, plain_letters)
-    # of a stream that nobody reads, as behind `| head`, no traceback is logged
+    # no tracebacks of the logger where nobody reads its stream, as behind `| head`
     logging.raiseExceptions = False
     for number in range(len(_STREAMS)):
         try:
@@ -208,13 +221,13 @@ def mend_streams() -> None:
     if type(sys.stdout) is io.TextIOWrapper:
         sys.stdout.reconfigure(errors=_PLAIN_LETTERS)
     if sys.stderr is sys.__stderr__ and type(sys.stderr) is io.TextIOWrapper:
-        sys.stderr = _Heedless(
+        sys.stderr = _LossyStream(
             sys.stderr.buffer, sys.stderr.encoding, _PLAIN_LETTERS, line_buffering=True
         )
 
 
 def nobody_reads() -> bool:
-    """Whether standard output is a closed pipe; what is left for it is dropped."""
+    """Tells whether standard output is a closed pipe; the text that waits for it is then dropped."""
     pipe = select.poll()
     pipe.register(sys.stdout.fileno(), 0)  # errors alone
     closed = any(flags & select.POLLERR for _, flags in pipe.poll(0))
@@ -223,28 +236,27 @@ def nobody_reads() -> bool:
     return closed
 
 
-def tell_shortages() -> None:
-    """Has Python say in one line what is no fault of ours; a thread that found no memory is not missed."""
-    before = sys.unraisablehook
+def report_shortages() -> None:
+    """Makes Python print one line, without a traceback, for uncaught errors that are no fault of ours.
 
-    def unraised(unraised: sys.UnraisableHookArgs) -> None:
+    A thread that found no memory to start prints nothing.
+    """
+    previous_hook = sys.unraisablehook
+
+    def handle_unraisable(unraised: sys.UnraisableHookArgs) -> None:
         if not isinstance(unraised.exc_value, MemoryError):
-            before(unraised)
+            previous_hook(unraised)
 
-    def told(
+    def handle_uncaught(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        short = any(
-            isinstance(each, MemoryError) or any(map(str(each).__contains__, _SHORTAGES))
-            for each in causes(error)
-        )
         if issubclass(kind, KeyboardInterrupt):  # also while a command is loading
             sys.stderr.write("interrupted\n")
-        # no packages, or POSIX: raised before the command could be loaded
+        # packages or POSIX that the system lacks, before the command could be loaded
         elif issubclass(kind, InvalidValue):
             sys.stderr.write(f"{error}\n")
             sys.exit(2)
-        elif short:
+        elif any(_is_shortage(cause) for cause in causes(error)):
             line = (
                 f"{kind.__name__}: {error}; the same command continues once there is "
                 "more memory, and threads to start"
@@ -254,14 +266,20 @@ def tell_shortages() -> None:
         else:
             sys.__excepthook__(kind, error, traceback)
 
-    sys.excepthook = told
-    sys.unraisablehook = unraised
+    sys.excepthook = handle_uncaught
+    sys.unraisablehook = handle_unraisable
+
+
+def _is_shortage(error: BaseException) -> bool:
+    """Tells whether an error comes from a lack of memory or threads."""
+    message = str(error)
+    return isinstance(error, MemoryError) or any(words in message for words in _SHORTAGES)
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and those in whose wake it came, each once: OmegaConf's go round in circles."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
+    """Yields an error and its causes, each once: those of OmegaConf may form a circle."""
+    visited: set[int] = set()
+    while error is not None and id(error) not in visited:
         yield error
-        seen.add(id(error))
+        visited.add(id(error))
         error = error.__cause__ or error.__context__

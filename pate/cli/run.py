@@ -1,4 +1,4 @@
-"""What the commands share that run something: its parts, settings, name and folder, and what they say meanwhile."""
+"""The settings, heading, folder and data of a run, for the commands that run something."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
@@ -28,14 +28,16 @@ _TERMS = ("target_epsilon", "max_epsilon", "target_delta", "num_queries", "adjac
 def plain_settings(config: DictConfig, without: Collection[str]) -> dict[str, Any]:
     """Returns a configuration as plain values, without some settings.
 
-    No features are none, nor is where they are kept; noise that is given has no target.
+    Equal runs have equal settings: `features=none` is left out, folders of caches are null, and noise that is given has
+    no target.
     """
     plain: Any = OmegaConf.to_container(config, resolve=True)
     if plain.get("noise") == "given":
         plain["target_epsilon"] = None
     settings = {str(key): value for key, value in plain.items() if key not in without}
     for part in ("data", "features"):
-        if isinstance(node := settings.get(part), dict) and "cache" in node:
+        node = settings.get(part)
+        if isinstance(node, dict) and "cache" in node:
             node["cache"] = None
     if str(settings.get("features", {}).get("_target_")).rpartition(".")[2] == NoFeatures.__name__:
         del settings["features"]
@@ -51,7 +53,7 @@ def settings_from(config: DictConfig, kind: type[S]) -> S:
 
 def run_heading(
     settings: Mapping[str, Any],
-    said: Iterable[str],
+    overrides: Iterable[str],
     choices: Mapping[str, Any],
     *,
     beside_release: Collection[str],
@@ -60,30 +62,32 @@ def run_heading(
 
     Args:
         settings: of the run, as plain values.
-        said: the overrides of its command line.
+        overrides: of its command line.
         choices: the name of the YAML file of each group.
         beside_release: names of settings that the release does not depend on.
     """
-    given = given_settings(said)
+    overridden = given_settings(overrides)
     names = dict[str, Any]()
-    # its YAML file; the class where another or no file was given
-    for group in filter(settings.__contains__, _GROUPS):
-        own = None if f"{group}._target_" in given else choices.get(group)
-        names[group] = str(own or str(settings[group]["_target_"]).rpartition(".")[2])
-    others = {name: value for name, value in given.items() if name not in beside_release}
+    # the name of a group's YAML file, or of its class where the command line names a class or no file was chosen
+    for group in _GROUPS:
+        if group not in settings:
+            continue
+        file_name = None if f"{group}._target_" in overridden else choices.get(group)
+        names[group] = str(file_name or str(settings[group]["_target_"]).rpartition(".")[2])
+    of_release = {name: value for name, value in overridden.items() if name not in beside_release}
     terms = {name: settings[name] for name in _TERMS if name in settings}
     terms["num_teachers"] = settings.get("teacher", {}).get("num_teachers")
     file = Path("aggregator", f"{names['aggregator']}.yaml")
     return Heading(
         aggregator=names["aggregator"],
         is_public=any((folder / file).is_file() for folder in shipped_folders()),
-        given=others,
-        compared={**names, **terms, **others, **names, **terms},
+        given=of_release,
+        compared={**names, **terms, **of_release, **names, **terms},
     )
 
 
 def default_folder(*names: str, settings: Mapping[str, Any]) -> str:
-    """outputs/NAME-NAME-HASH: the same command finds the same folder, so it continues."""
+    """Returns outputs/NAME-NAME-HASH: the same command finds the same folder, so it continues."""
     safe = [
         "".join(letter if letter.isalnum() or letter in "_-" else "_" for letter in name)
         for name in names
@@ -92,7 +96,7 @@ def default_folder(*names: str, settings: Mapping[str, Any]) -> str:
 
 
 def require_named(config: DictConfig, rules: Mapping[str, str]) -> None:
-    """Raises unless settings without a default are given."""
+    """Raises `InvalidValue` for a setting without a value; `rules` says what each one needs."""
     for name, rule in rules.items():
         if OmegaConf.is_missing(config, name) or config[name] is None:
             raise InvalidValue(name, "???", rule=rule)
@@ -106,11 +110,18 @@ def watched_load(
     *,
     check: Callable[[Dataset], object] | None = None,
 ) -> Callable[[], Dataset]:
-    """Returns a function that reads a data set, or its features, anew at each call, with its stages shown.
+    """Returns a function that reads a data set, or its features, anew at each call. It keeps no record in memory.
 
-    It keeps no record in memory. Features are kept on disk, beside the run's folder. Texts that settings name are
-    features without `features=`, too. `features=kernel` is the teachers' business. Raises `InvalidValue` for a
-    missing setting before anything else is made: a teacher loads torch.
+    Args:
+        data: the reader.
+        monitor: shows the stages.
+        features: the recipe. Data with texts take `features=text` where none is chosen; `features=kernel` is the
+            teachers' own.
+        folder: of the run. Features are cached beside it.
+        check: of a blank data set, before features are fitted.
+
+    Raises:
+        InvalidValue: a setting of the reader is missing; before any other part is made, as a teacher loads torch.
     """
     getattr(data, "require_settings", lambda: None)()
     if isinstance(features, NoFeatures) and getattr(data, "text", None):
@@ -118,6 +129,8 @@ def watched_load(
     if features is not None and folder is not None and not isinstance(features, NoFeatures):
         # beside the folders of runs, which share it
         cache = Path(features.cache or folder.parent / "pate_cache")
-        made = features.reader(data, cache) if isinstance(features, Text) else None
-        data = FeaturedData(data, features, cache, check) if made is None else made
+        if isinstance(features, Text):
+            data = features.reader(data, cache)
+        else:
+            data = FeaturedData(data, features, cache, check)
     return partial(load_dataset, data, monitor.stage)

@@ -44,13 +44,13 @@ _SCORES = ("mean_average_precision", "micro_f1", "macro_f1", "accuracy")
 _COLUMNS = ("epsilon", "answered", *_SCORES, "share_of_reachable", "beats_constant")
 _FILE_COLUMNS = (*_COLUMNS, "ceiling", "note", "folder")
 _JOBS = "[0-9]*.json"
-_FOLDERS = "[0-9]*.folder"  # where each job works
+_FOLDERS = "[0-9]*.folder"  # files that name the folder of each job
 _REMEDY = "sweep again into another folder; finished runs are shown again at no cost"
 
 
 def train_from_config(config: DictConfig) -> dict[str, Any]:
     """Runs or continues the configured run and prints its report; returns its row in the table of a sweep."""
-    # what the release depends on: the folder's name comes from it, and a run goes on in a folder of the same
+    # all that the release depends on; the folder's name comes from it, and a run goes on in a folder of equal settings
     settings = run.plain_settings(config, _BESIDE_RELEASE)
     hydra = HydraConfig.get()
     heading = run.run_heading(
@@ -107,12 +107,12 @@ def _epsilon_on_votes() -> EpsilonOnVotes:
 
 
 def enter_folder(sweep: Path, number: int, output_dir: Path) -> None:
-    """Notes where a job of a sweep works, before anything is drawn: a job that then fails counts."""
+    """Writes down the folder of a sweep's job before anything is drawn, so that a job which then fails counts."""
     write_text(make_folder(sweep / "jobs") / f"{number:05d}.folder", str(output_dir.resolve()))
 
 
 def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
-    """What a sweep says of a run."""
+    """Returns the row of a run in the table of a sweep."""
     release = report.release
     verdict = report.verdict
     return {name: getattr(report.student, name, None) for name in _SCORES} | {
@@ -127,7 +127,7 @@ def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
         "data": report.data.name,
         "beside": {
             MODEL_NAMES[name]: {key: getattr(scores, key, None) for key in _SCORES}
-            # the top and the bottom of the scale, no runs
+            # the ends of the scale, which are no runs
             for name in ("all_records_model", "best_constant")
             if (scores := getattr(report.baselines, name)) is not None
         },
@@ -135,7 +135,10 @@ def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
 
 
 class SweepTable(Callback):
-    """Hydra calls it: before and after each job, in the job's process, and before and after all of them."""
+    """The table of a sweep, as a callback of Hydra.
+
+    Hydra calls its methods before and after each job, in the job's process, and before and after all jobs.
+    """
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Forgets the jobs of an earlier sweep into the same folder."""
@@ -144,24 +147,22 @@ class SweepTable(Callback):
                 path.unlink()
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
-        """Heads the run with its overrides."""
+        """Prints the overrides of a job as its heading."""
         if config.hydra.mode == RunMode.MULTIRUN:
-            said = " ".join(config.hydra.overrides.task)
-            PlainConsole().print(
-                Text(f"\n[{config.hydra.job.num + 1}] {said}", style="bold"), soft_wrap=True
-            )
+            overrides = " ".join(config.hydra.overrides.task)
+            heading = Text(f"\n[{config.hydra.job.num + 1}] {overrides}", style="bold")
+            PlainConsole().print(heading, soft_wrap=True)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
-        """Keeps what the run gave, and the table so far: a sweep that is stopped has one too. Says why a run failed."""
+        """Writes the result of a job, and the table so far, which a stopped sweep then has; prints why a job failed."""
         if config.hydra.mode != RunMode.MULTIRUN:
             return
-        ended = (
-            job_return.return_value
-            if job_return.status == JobStatus.COMPLETED
-            else {"note": "failed"}
-        )
-        result = ended if isinstance(ended, dict) else {}
-        if note := result.get("note"):
+        value: Any = {"note": "failed"}
+        if job_return.status == JobStatus.COMPLETED:
+            value = job_return.return_value
+        result = value if isinstance(value, dict) else {}
+        note = result.get("note")
+        if note:
             PlainConsole().print(Text(note, style="yellow"), soft_wrap=True)
         folder = Path(config.hydra.sweep.dir)
         job = {"given": given_settings(config.hydra.overrides.task), "result": result}
@@ -174,16 +175,16 @@ class SweepTable(Callback):
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Prints the table: each run's name, the settings that differ, its results; the best mean AP first."""
         folder = Path(config.hydra.sweep.dir)
-        jobs, given = _write(folder)
+        jobs, settings = _write(folder)
         if not jobs:
             return
         results = [job["result"] for job in jobs]
-        varied = [name for name in given if len({job["given"].get(name) for job in jobs}) > 1]
+        varied = [name for name in settings if len({job["given"].get(name) for job in jobs}) > 1]
         runs = [result.get("run") for result in results]
         if None not in runs and len(set(runs)) == len(runs):
             varied = [name for name in varied if name not in ("aggregator", "experiment")]
-        named = "aggregator" in varied or "experiment" in varied
-        reached = of_one_yardstick(results)
+        has_names = "aggregator" in varied or "experiment" in varied
+        reached = choose_yardstick(results)
         releases, num_unreadable = _releases(folder)
         noise_is_shared_within = share_noise(releases)
         noise_is_shared = noise_is_shared_within or any(
@@ -195,7 +196,7 @@ class SweepTable(Callback):
             ranked=sorted(
                 jobs, key=lambda job: -(job["result"].get("mean_average_precision") or 0.0)
             ),
-            shown=varied if named else ["run", *varied],
+            shown=varied if has_names else ["run", *varied],
             columns=_COLUMNS,
             reached=reached,
             ends=results[0].get("beside", {})
@@ -214,17 +215,17 @@ class SweepTable(Callback):
 
 @dataclass(frozen=True)
 class Yardstick:
-    """What the column `reached` of a sweep's table is a share of: one ceiling for all of its runs."""
+    """The ceiling that stands for 100% in the column `reached` of a sweep's table, the same for all its runs."""
 
     ceiling: str | None  # a key of `MODEL_NAMES`; None where no run reached a share of anything
-    others: tuple[str, ...]  # ceilings of the runs whose cells stay empty
+    excluded: tuple[str, ...]  # ceilings of the runs whose cells stay empty
 
     @property
     def note(self) -> str:
-        """Says what 100% is, and why cells are empty, in a sentence; empty where no cell is."""
-        if self.ceiling is None or not self.others:
+        """A sentence on what 100% is, and why cells are empty; empty where all cells are filled."""
+        if self.ceiling is None or not self.excluded:
             return ""
-        names = " or ".join(f"the {MODEL_NAMES[name]}" for name in self.others)
+        names = " or ".join(f"the {MODEL_NAMES[name]}" for name in self.excluded)
         remedy = (
             "; all_records=true trains one in every run"
             if self.ceiling == "all_records_model"
@@ -233,10 +234,10 @@ class Yardstick:
         return f"reached: 100% is the {MODEL_NAMES[self.ceiling]}; empty for runs that had {names} instead{remedy}"
 
 
-def of_one_yardstick(results: Sequence[Mapping[str, Any]]) -> Yardstick:
-    """Chooses the ceiling of a sweep's table: the model of all private records, wherever some run had one.
+def choose_yardstick(results: Sequence[Mapping[str, Any]]) -> Yardstick:
+    """Chooses the ceiling of a sweep's table: the model of all private records, if some run had one.
 
-    Shares of different ceilings cannot be compared. Older rows name no ceiling, and count as runs with another one.
+    Shares of different ceilings cannot be compared. Rows of older versions name no ceiling; their cells stay empty.
     """
     ceilings = dict.fromkeys(
         str(result.get("ceiling") or "unnamed")
@@ -248,7 +249,7 @@ def of_one_yardstick(results: Sequence[Mapping[str, Any]]) -> Yardstick:
 
 
 def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
-    """Returns what all jobs of a sweep have released, and how many ledgers are unreadable; a folder counts once.
+    """Returns the releases of all jobs of a sweep, and the number of unreadable ledgers; a folder counts once.
 
     A job that failed after its release was drawn has released it.
     """
@@ -268,15 +269,15 @@ def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
 
 
 def _write(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """Writes sweep.csv; returns the jobs that it was written from, and their settings as the command line has them."""
+    """Writes sweep.csv; returns the jobs in it, and the settings that their command lines name."""
     jobs = [
         read_json(path, rule="a job of this sweep", remedy=_REMEDY)
         for path in sorted((folder / "jobs").glob(_JOBS))
     ]
-    given = list(dict.fromkeys(name for job in jobs for name in job["given"]))
+    settings = list(dict.fromkeys(name for job in jobs for name in job["given"]))
     if jobs:
         text = io.StringIO()
-        names = ["run", *given, *_FILE_COLUMNS]
+        names = ["run", *settings, *_FILE_COLUMNS]
         write = row_writer(text, "\n")
         for row in (
             {name: name for name in names},
@@ -284,7 +285,7 @@ def _write(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
         ):
             write(row.get(name, "") for name in names)
         write_text(folder / "sweep.csv", text.getvalue())
-    return jobs, given
+    return jobs, settings
 
 
 main = command_of(train_from_config, "train", __name__)
