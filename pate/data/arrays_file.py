@@ -1,4 +1,4 @@
-"""Arrays in files: inputs and labels as they are, in one .npz or in several .npy."""
+"""Arrays in files: inputs and labels as they are, in one .npz file or in several .npy files."""
 
 import io
 from dataclasses import dataclass, field
@@ -22,24 +22,24 @@ from pate.validation import InvalidValue, normalize_field, require, require_text
 
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, labels=…)"
 _FILE = "an .npz file of inputs"
-_MOST_BYTES = 2**38
+_MOST_BYTES = 2**38  # of a file, unpacked
 _UNGROUPED = (
     "data: no array `groups`, so each row by itself is protected; with it all rows of a person are"
 )
 _ONE_GROUP = PrivacyUnit("one number of the array groups, with all its rows", ("groups",))
 _ONE_ROW = PrivacyUnit("one row")
 _FORMS = {"inputs": ArrayForm("biuf"), "labels": ArrayForm("biu", (None, None))}
-_BESIDE = {
+_OPTIONAL_FORMS = {
     "groups": ArrayForm("iu", (None,)),
     "ids": ArrayForm("iu", (None,)),
     "label_names": ArrayForm("U", (None,)),
+    "budgets": ArrayForm("iufU", (None,)),
 }
-_BESIDE["budgets"] = ArrayForm("iufU", (None,))
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """Records in .npz files, or in folders of .npy files, one per split. Each holds arrays by name.
+    """A reader of .npz files, or of folders of .npy files, one for each split. Each holds arrays by name.
 
     * `inputs`: numbers `[n, d]`, images `[n, channels, height, width]` as bytes or as floats in [0, 1];
     * `labels`: 0 and 1, `[n, L]`; public records may lack them, as they serve measurements alone;
@@ -50,20 +50,19 @@ class Arrays:
     """
 
     private: str | None = None  # file of the private records
-    # file of the public ones; the first are asked about: shuffle them before you save them
+    # file of the public records; the first ones are the queries, so shuffle them before you save them
     public: str | None = None
-    test: str | None = None  # file of the records that measure
-    # names of the labels; none for those of the files, or else label_0, label_1, …
+    test: str | None = None  # file of the test set
+    # names of the labels; empty for those in the files, or else label_0, label_1, …
     labels: tuple[str, ...] = ()
     # of the data set, in the report and on the card
     name: str = field(default="arrays", metadata={"public": True})
 
     def __post_init__(self) -> None:
         require_text("data.name", self.name)
-        good = isinstance(self.labels, (list, tuple)) and all(
-            isinstance(label, str) for label in self.labels
-        )
-        require(good, "data.labels", self.labels, "a list of names: [NAME,NAME]")
+        is_list = isinstance(self.labels, (list, tuple))
+        are_names = is_list and all(isinstance(label, str) for label in self.labels)
+        require(are_names, "data.labels", self.labels, "a list of names: [NAME,NAME]")
         normalize_field(self, "labels", tuple(self.labels))
         for split in SPLITS:
             normalize_field(self, split, at_home(getattr(self, split)))
@@ -75,7 +74,12 @@ class Arrays:
             require(isinstance(path, str), f"data.{split}", path, f"{_FILE} with labels")
 
     def load(self) -> Dataset:
-        """Reads the files; groups, where there are none, are the records themselves."""
+        """Reads the files. Without the array `groups` each record is a group of its own.
+
+        Raises:
+            InvalidValue: a file is missing, lies in two splits, or has arrays of other forms.
+            DamagedFile: a file cannot be read.
+        """
         files = {split: _read(f"data.{split}", getattr(self, split)) for split in SPLITS}
         paths = {split: Path(getattr(self, split)) for split in SPLITS}
         require_files_apart(
@@ -84,14 +88,14 @@ class Arrays:
         grouped = [split for split in SPLITS if "groups" in files[split]]
         if 0 < len(grouped) < len(SPLITS):
             lacking = next(split for split in SPLITS if split not in grouped)
-            raise InvalidValue(
-                f"data.{lacking}", rule=f"also the array groups, as data.{grouped[0]} has it"
-            )
-        num_rows_and_labels = len(files["public"]["inputs"]), *files["private"]["labels"].shape[1:]
-        # not known to `Dataset` where all are False
-        files["public"].setdefault("labels", np.zeros(num_rows_and_labels, np.bool_))
+            rule = f"also the array groups, as data.{grouped[0]} has it"
+            raise InvalidValue(f"data.{lacking}", rule=rule)
+        num_public = len(files["public"]["inputs"])
+        num_labels = files["private"]["labels"].shape[1]
+        # labels that are all False count as not known
+        files["public"].setdefault("labels", np.zeros((num_public, num_labels), np.bool_))
         private, public, test = (
-            _split(f"data.{name}", place, files[name]) for place, name in enumerate(SPLITS)
+            _split(f"data.{name}", index, files[name]) for index, name in enumerate(SPLITS)
         )
         columns = files["private"]
         copies = remarks_on_copies(private, public, test)
@@ -111,7 +115,7 @@ class Arrays:
         )
 
     def private_records(self) -> PrivateRecords:
-        """The file of private records alone, for a holder whose queries come from elsewhere."""
+        """Reads the private records alone, for a holder whose queries come from elsewhere."""
         arrays = _read("data.private", self.private)
         require("budgets" not in arrays, "data.private.budgets", "there", UNIFORM_RULE)
         names = self._names({"private": arrays})
@@ -131,88 +135,87 @@ class Arrays:
             for arrays in files.values()
             if "label_names" in arrays
         ]
-        names = self.labels or (
-            names_in_files[0]
-            if names_in_files
-            else tuple(f"label_{number}" for number in range(count))
-        )
-        require(
-            len(names) == count,
-            "data.labels",
-            len(names),
-            f"{count} names, one for each column of labels",
-        )
-        require(
-            len(set(names_in_files)) < 2,
-            "label_names",
-            len(set(names_in_files)),
-            "the same in every file",
-        )
+        names = tuple(f"label_{number}" for number in range(count))
+        if self.labels:
+            names = self.labels
+        elif names_in_files:
+            names = names_in_files[0]
+        rule = f"{count} names, one for each column of labels"
+        require(len(names) == count, "data.labels", len(names), rule)
+        num_lists = len(set(names_in_files))
+        require(num_lists < 2, "label_names", num_lists, "the same in every file")
         return names
 
 
 def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
-    """The arrays of a split: an .npz file, or the folder of inputs.npy and labels.npy."""
+    """Reads the arrays of a split from an .npz file, or from a folder with inputs.npy and labels.npy.
+
+    Args:
+        name: of the setting.
+        file: its value, a path.
+    """
     path = Path(file if isinstance(file, str | PathLike) else "")
-    good = isinstance(file, str | PathLike) and (path.is_file() or (path / "inputs.npy").is_file())
-    require(good, name, file, f"{_FILE} that is there, or a folder with inputs.npy and labels.npy")
-    needed = {**_FORMS}
-    forms = _FORMS | _BESIDE
+    is_there = path.is_file() or (path / "inputs.npy").is_file()
+    rule = f"{_FILE} that is there, or a folder with inputs.npy and labels.npy"
+    require(isinstance(file, str | PathLike) and is_there, name, file, rule)
+    required_forms = {**_FORMS}
     if name == "data.public":
-        del needed["labels"]
+        del required_forms["labels"]
+    forms = _FORMS | _OPTIONAL_FORMS
     if path.is_file():
-        return read_arrays(path, needed, beside=forms, remedy=_REMEDY, most=_MOST_BYTES)
-    present = [name for name in forms if name in needed or (path / f"{name}.npy").exists()]
-    return {name: read_npy(path / f"{name}.npy", forms[name]) for name in present}
+        return read_arrays(path, required_forms, beside=forms, remedy=_REMEDY, most=_MOST_BYTES)
+    return {
+        array: read_npy(path / f"{array}.npy", form)
+        for array, form in forms.items()
+        if array in required_forms or (path / f"{array}.npy").exists()
+    }
 
 
 def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  # noqa: B008 - it is frozen
-    """The array of an .npy file; raises `DamagedFile` where it is none of that form."""
+    """Returns the array of an .npy file; raises `DamagedFile` where the file holds no array of that form."""
     rule = f"an .npy file, {path.stem} as {form}"
     remedy = "save it with numpy.save(FILE, inputs)"
     content = read_bytes(path, rule=rule, remedy=remedy)
     try:
         array = read_array(io.BytesIO(content), len(content), kinds="biufU")
-        wrong = form.mismatch(array)
+        reason = form.mismatch(array)
     except UNREADABLE as error:
-        wrong = type(error).__name__
-    if wrong:
-        raise damaged(path, rule, wrong, remedy)
+        reason = type(error).__name__
+    if reason:
+        raise damaged(path, rule, reason, remedy)
     return array
 
 
-def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
+def _split(name: str, index: int, arrays: dict[str, NDArray[Any]]) -> Split:
+    """Returns the split of some arrays.
+
+    Args:
+        name: of the setting, for messages.
+        index: of the split; records without ids get ids that no other split has.
+        arrays: by name.
+
+    Raises:
+        InvalidValue: lengths or shapes disagree, labels are no bits, or inputs are not finite.
+    """
     inputs = arrays["inputs"]
     labels = arrays["labels"]
-    require(
-        labels.ndim == 2 and len(labels) == len(inputs),
-        f"{name}.labels",
-        labels.shape,
-        f"[{len(inputs)}, L]",
-    )
-    require(
-        inputs.ndim in (2, 4),
-        f"{name}.inputs",
-        inputs.shape,
-        "[n, d], or images [n, channels, height, width]",
-    )
+    have_labels = labels.ndim == 2 and len(labels) == len(inputs)
+    require(have_labels, f"{name}.labels", labels.shape, f"[{len(inputs)}, L]")
+    rule = "[n, d], or images [n, channels, height, width]"
+    require(inputs.ndim in (2, 4), f"{name}.inputs", inputs.shape, rule)
     if inputs.ndim == 4:
         require_image_levels(f"{name}.inputs", inputs)
-    wrong = 0 if labels.dtype == np.bool_ else int((~np.isin(labels, (0, 1))).any(axis=1).sum())
-    if wrong:
-        raise InvalidValue(
-            f"{name}.labels", rule=f"0 and 1, {wrong} of {len(labels)} rows hold something else"
-        )
+    if labels.dtype != np.bool_:
+        num_wrong = int((~np.isin(labels, (0, 1))).any(axis=1).sum())
+        rule = f"0 and 1, {num_wrong} of {len(labels)} rows hold something else"
+        if num_wrong > 0:
+            raise InvalidValue(f"{name}.labels", rule=rule)
     for column in ("ids", "groups", "budgets"):
         length = len(arrays.get(column, inputs))
-        require(
-            length == len(inputs),
-            f"len({name}.{column})",
-            length,
-            f"{len(inputs)}, one for each record",
-        )
+        rule = f"{len(inputs)}, one for each record"
+        require(length == len(inputs), f"len({name}.{column})", length, rule)
     rows = np.arange(len(inputs), dtype=np.int64)
-    ids = arrays["ids"].astype(np.int64) if "ids" in arrays else rows | (place << 48)
+    ids = arrays["ids"].astype(np.int64) if "ids" in arrays else rows | (index << 48)
     groups = arrays["groups"].astype(np.int64) if "groups" in arrays else ids
     if inputs.dtype == np.uint8 and inputs.ndim == 4:
         return Split.from_pictures(
@@ -220,8 +223,7 @@ def _split(name: str, place: int, arrays: dict[str, NDArray[Any]]) -> Split:
         )
     numbers = inputs.astype(np.float32, copy=False)
     if not all(np.isfinite(block).all() for block in row_blocks(numbers)):
-        bad = int((~np.isfinite(numbers)).reshape(len(numbers), -1).any(axis=1).sum())
-        raise InvalidValue(
-            f"{name}.inputs", rule=f"finite numbers, {bad} of {len(numbers)} rows have others"
-        )
+        is_infinite = (~np.isfinite(numbers)).reshape(len(numbers), -1).any(axis=1)
+        rule = f"finite numbers, {int(is_infinite.sum())} of {len(numbers)} rows have others"
+        raise InvalidValue(f"{name}.inputs", rule=rule)
     return Split(numbers, labels.astype(np.bool_, copy=False), ids, groups)

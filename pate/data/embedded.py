@@ -1,4 +1,4 @@
-"""Data sets that come in a package, and need no file of the user's: composed digits, WordNet's glosses."""
+"""Data sets that need no file of the user's: composed digits and WordNet's glosses."""
 
 import bz2
 from dataclasses import dataclass, field, replace
@@ -18,8 +18,8 @@ from pate.validation import (
     require_count,
 )
 
-_CELLS = 4
-# of 1797; the last 300 are for the test set
+_CELLS = 4  # of a composite
+# of 1,797 digits; the last 300 are for the test set
 _NUM_PRIVATE_DIGITS = 1197
 _NUM_PUBLIC_DIGITS = 300
 _BLANK_PROBABILITY = 0.25
@@ -33,14 +33,15 @@ _STEPS = np.float32(127)
 
 @dataclass(frozen=True)
 class DigitsGrid:
-    """Scikit-learn's 1,797 digits of 8x8 pixels, composed into 16x16 images; label d: "it shows a d".
+    """A reader that composes scikit-learn's 1,797 digits of 8x8 pixels into 16x16 images; label d: "it shows a d".
 
     A cell is blank with probability 1/4, so an image shows 0 to 4 digits and about 2.7 of the 10 labels hold. Reports
     call it synthetic: the pixels are real, but which digits meet in a picture is drawn at random.
 
-    Private is a base digit, somebody's handwriting, which is in many composites. So base digits are dealt to the splits
-    first, and the private ones to disjoint pools of about `pool_size`. A composite takes distinct digits of one pool,
-    its group. `1197 // pool_size` pools bound the number of teachers; public and test split are one pool each.
+    The private thing is a base digit, somebody's handwriting, which is in many composites. So base digits are dealt to
+    the splits first, and the private ones to disjoint pools of about `pool_size`. A composite takes distinct digits of
+    one pool, and the pool is its group. There can be as many teachers as pools, `1197 // pool_size`. The public split
+    and the test split have one pool each.
 
     Formal guarantees: no base digit is in two groups, hence none in two splits or at two teachers; the same parameters
     give the same arrays.
@@ -79,7 +80,7 @@ class DigitsGrid:
         tiles = tiles.reshape(-1, 8, 8).astype(np.float32) / _INK_LEVELS
         rng = np.random.default_rng(self.seed)
         ends = _NUM_PRIVATE_DIGITS, _NUM_PRIVATE_DIGITS + _NUM_PUBLIC_DIGITS
-        # of the private pools, and of the two others
+        # the digits of the private pools, of the public one and of the test set's
         private_part, *parts = np.split(rng.permutation(len(tiles)), ends)
         pools = [*np.array_split(private_part, self.num_pools), *parts]
         dealt = rng.permutation(np.arange(self.num_private) % self.num_pools)
@@ -89,8 +90,9 @@ class DigitsGrid:
         # The base digits in the upper left, upper right, lower left and lower right cell, or -1 for a blank: [n, 4]
         visible = np.empty((len(pool_of), _CELLS), dtype=np.int64)
         for number, pool in enumerate(pools):
-            its = np.flatnonzero(pool_of == number)
-            visible[its] = rng.permuted(np.tile(pool, (len(its), 1)), axis=1)[:, :_CELLS]
+            composites = np.flatnonzero(pool_of == number)
+            digits_of_pool = np.tile(pool, (len(composites), 1))
+            visible[composites] = rng.permuted(digits_of_pool, axis=1)[:, :_CELLS]
         visible = np.where(rng.random(visible.shape) < _BLANK_PROBABILITY, -1, visible)
         inked = visible >= 0
         grid = (
@@ -104,15 +106,21 @@ class DigitsGrid:
         ends = self.num_private, self.num_private + self.num_public
         private, public, test = map(rows.take, np.split(np.arange(len(pool_of)), ends))
         unit = PrivacyUnit("one pool of base digits, with all its composites")
-        names = tuple("0123456789")
         return Dataset(
-            "digits_grid", False, "images", names, private, public, test, group_unit=unit
+            name="digits_grid",
+            real=False,
+            kind="images",
+            label_names=tuple("0123456789"),
+            private=private,
+            public=public,
+            test=test,
+            group_unit=unit,
         )
 
 
 @dataclass(frozen=True)
 class WordNet40(TextReader):
-    """The noun synsets of WordNet 3.0: the sample is a gloss, the labels are 40 hypernyms.
+    """A reader of the noun synsets of WordNet 3.0: the sample is a gloss, the labels are 40 hypernyms.
 
     A record is a synset, a group is a family of synsets with the same gloss. 62,115 records are private, 10,000 public
     (in a fixed random order), 10,000 for test; the splits are part of the file.
@@ -138,16 +146,15 @@ class WordNet40(TextReader):
             )
             ends = np.cumsum(arrays["split_sizes"])[:-1]
         public, test, private = map(rows.take, np.split(np.arange(len(rows)), ends))
-        offsets = public.record_ids  # of synsets, which WordNet publishes
         dataset = Dataset(
-            "wordnet",
-            True,
-            "features",
-            names,
-            private,
-            public,
-            test,
-            public_ids=offsets,
+            name="wordnet",
+            real=True,
+            kind="features",
+            label_names=names,
+            private=private,
+            public=public,
+            test=test,
+            public_ids=public.record_ids,  # the offsets of synsets, which WordNet publishes
             group_unit=PrivacyUnit(
                 "one family of synsets with the same gloss, with all its synsets"
             ),

@@ -1,4 +1,4 @@
-"""Data sets of Hugging Face's library, saved to disk or on the hub: columns for inputs and labels by name."""
+"""Data sets of Hugging Face's library, from disk or from the hub."""
 
 import io
 from collections.abc import Iterator
@@ -42,12 +42,12 @@ from pate.validation import (
     require_text,
 )
 
-_BATCH = 16384
+_BATCH = 16384  # rows that are read together
 
 
 @dataclass(frozen=True)
 class ListColumn(Column):
-    """A column of lists of numbers, which are whole inputs."""
+    """A column of lists of numbers, each of which is an input."""
 
     length: int
 
@@ -59,30 +59,29 @@ class ListColumn(Column):
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
         """Encodes lists of numbers as features `[n, length]`; a cell of another kind is wrong."""
         rows = np.full((len(array), self.length), np.nan, np.float32)
-        for place, cell in enumerate(array.to_pylist()):
+        for row, cell in enumerate(array.to_pylist()):
             with suppress(TypeError, ValueError):  # no list, or numbers that are missing
-                rows[place] = (
-                    cell if len(cell) == self.length and np.isfinite(cell).all() else np.nan
-                )
-        good = np.isfinite(rows).all(axis=1) & np.array(self.length > 0)
-        return Encoded(rows, ~good, np.zeros(2, np.int64))
+                if len(cell) == self.length and np.isfinite(cell).all():
+                    rows[row] = cell
+        is_list = np.isfinite(rows).all(axis=1) & np.array(self.length > 0)
+        return Encoded(rows, ~is_list, np.zeros(2, np.int64))
 
 
 @dataclass(frozen=True)
 class HuggingFace(TextReader):
-    """A data set with three splits, in the folder of `save_to_disk` or under a name of the hub.
+    """A reader of a data set with three splits, in a folder of `save_to_disk` or under a name of the hub.
 
     Inputs are one column of pictures, one of lists of numbers (such as embeddings), or any columns of numbers, dates
-    and words. The public split alone says how these columns become features, as in `Table`. Labels are columns
+    and words. The public split alone decides how these columns become features, as in `Table`. Labels are columns
     of 0 and 1, or one column of lists: of classes that apply (`List(ClassLabel)`), or of a 0 or 1 for each label.
     """
 
     path: str | None = None  # folder or name
     config: str | None = None  # of a data set that has several, on the hub
     private: str = "private"  # name of the split of private records
-    # of the public ones, whose labels serve measurements alone and may be missing
+    # name of the split of public records, whose labels serve measurements alone and may be missing
     public: str = "public"
-    test: str = "test"  # of those that measure
+    test: str = "test"  # name of the split of the test set
     inputs: tuple[str, ...] = ()  # columns that become inputs
     text: tuple[str, ...] = ()  # columns of free text, which become inputs as well: see `Table`
     category: tuple[str, ...] = ()  # inputs of codes, whose numbers or dates are words: see `Table`
@@ -90,7 +89,7 @@ class HuggingFace(TextReader):
     date_order: str | None = None
     first_year: int | None = None  # the earliest year that two digits of dates mean
     labels: tuple[str, ...] = ()  # columns that are labels
-    # column that says which records belong together, such as those of a person
+    # column that names the owner of each record, such as a person
     group: str | None = None
     id: str | None = None  # column that names each record; public ids are published
     # height and width that pictures are brought to
@@ -140,7 +139,11 @@ class HuggingFace(TextReader):
             )
 
     def load(self, stage: StageOpener = unwatched) -> Dataset:
-        """Reads the three splits; nothing of the data set is run, and nothing is written beside it."""
+        """Reads the three splits; runs no code of the data set, and writes nothing beside it.
+
+        Raises:
+            InvalidValue: a setting names no data set, split or column, or cells are of another kind.
+        """
         self.require_settings()
         schema, column = self._schema()
         if self.text:
@@ -190,7 +193,7 @@ class HuggingFace(TextReader):
             opened = (
                 datasets.load_from_disk(path) if saved else datasets.load_dataset(path, self.config)
             )
-        except Exception as error:  # of many libraries: files, connections, formats
+        except Exception as error:  # files, connections and formats raise errors of many libraries
             rule = f"a folder that DatasetDict.save_to_disk wrote, or a data set of the hub ({type(error).__name__})"
             raise InvalidValue("data.path", self.path, rule=rule) from error
         split_names = tuple(map(str, opened)) if isinstance(opened, dict) else ()
@@ -204,13 +207,18 @@ class HuggingFace(TextReader):
 
     @cached_property
     def _listed(self) -> tuple[tuple[str, ...], bool] | None:
-        """Of a column of lists the labels, and whether a list holds the classes that apply, else a 0 or 1 for each."""
+        """The labels in a column of lists, and whether a list holds classes; it holds a bit for each label otherwise.
+
+        None where labels are no lists.
+        """
         name, *other_columns = self.labels
         feature = None if other_columns else self._parts["private"].features.get(name)
-        if (inner := getattr(feature, "feature", None)) is None:
+        inner = getattr(feature, "feature", None)
+        if inner is None:
             return None
         require(name not in self.inputs, "data.labels", name, "a list that is no input")
-        if (names := getattr(inner, "names", None)) is not None:
+        names = getattr(inner, "names", None)
+        if names is not None:
             clash = next(
                 (
                     column
@@ -232,7 +240,7 @@ class HuggingFace(TextReader):
         return tuple(f"{name}_{place}" for place in range(length)), False
 
     def _schema(self) -> tuple[TableSchema, Column | None]:
-        """How inputs are made, by what the public split says; and the column of pictures or lists, if it is that."""
+        """Returns the schema of inputs, from the public split, and the column of pictures or lists, if there is one."""
         public = self._parts["public"]
         types = arrow().types
         self._require_columns("public")
@@ -259,7 +267,7 @@ class HuggingFace(TextReader):
         return schema, None
 
     def _remarks_on_dates(self, schema: TableSchema) -> tuple[str, ...]:
-        """Lines for the owner on the order of public dates, and on those that stand for none."""
+        """Returns lines for the owner on the order of public dates, and on dates that stand for none."""
         table = self._public_table()
         return tuple(
             f"{column.name}: {line}"
@@ -298,7 +306,7 @@ class HuggingFace(TextReader):
             done += len(table)
 
     def _bitwise(self, table: Any) -> Any:
-        """A table with a column of 0 and 1 for each label in place of lists; none where a list does not say it."""
+        """Returns a batch with a column of bits for each label in place of lists; null where a list does not say it."""
         if self._listed is None or self.labels[0] not in table.column_names:
             return table
         (names, of_classes) = self._listed
@@ -320,12 +328,14 @@ class HuggingFace(TextReader):
             listed = [flat.take(pa.array(first + place, mask=other)) for place in range(len(names))]
             bits, wrong = Labels(names).read(pa.table(listed, names=names))
         table = table.drop_columns([self.labels[0]])
-        for name, each, none in zip(names, bits.T.astype(np.int8), wrong.T, strict=True):
-            table = table.append_column(name, pa.array(each, mask=none))
+        columns = zip(names, bits.T.astype(np.int8), wrong.T, strict=True)
+        for name, column_bits, is_unknown in columns:
+            table = table.append_column(name, pa.array(column_bits, mask=is_unknown))
         return table
 
 
 def _picture(cell: Any) -> Any:
+    """Returns the bytes or the file of a picture's cell; None for an empty one."""
     content = (cell or {}).get("bytes")
     path = (cell or {}).get("path")
     return path if content is None else io.BytesIO(content)

@@ -1,4 +1,4 @@
-"""Pictures in folders, and a table of their labels."""
+"""Pictures in a folder, and a table with the labels and the split of each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -39,27 +39,26 @@ from pate.validation import (
 
 @dataclass(frozen=True)
 class PictureColumn(Column):
-    """A column of pictures, each a row of bytes `[channels * height * width]`."""
+    """A column of pictures, each of which becomes a row of bytes `[channels * height * width]`."""
 
     form: ImageForm
-    opened: Callable[[Any], Any]  # from a cell to what `ImageForm.levels` takes
+    open: Callable[[Any], Any]  # from a cell to a file or an image, or None for neither
     rule: str = "pictures that can be read"
-    # rules of pictures that were not read
+    # the broken rules of pictures that could not be read
     refusals: list[str] = field(default_factory=list, compare=False)
 
     @property
     def expects(self) -> str:
-        """The rule that the first wrong picture breaks."""
-        return (
-            self.rule if not self.refusals or self.refusals[0] == UNREADABLE else self.refusals[0]
-        )
+        """The rule that the first unreadable picture breaks."""
+        has_own_rule = self.refusals and self.refusals[0] != UNREADABLE
+        return self.refusals[0] if has_own_rule else self.rule
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
         """Reads pictures as bytes `[n, channels, height, width]`; one that does not open is wrong."""
         rows: Any = np.zeros((len(array), *self.form.input_shape), np.uint8)
         wrong = np.zeros(len(array), np.bool_)
         for place, cell in enumerate(array.to_pylist()):
-            picture = self.opened(cell)
+            picture = self.open(cell)
             if picture is None:
                 wrong[place] = True
                 continue
@@ -71,14 +70,14 @@ class PictureColumn(Column):
         return Encoded(rows.reshape(len(rows), -1), wrong, np.zeros(2, np.int64))
 
     def pixels(self, inputs: NDArray[np.uint8]) -> Pixels:
-        """Such rows as pictures."""
+        """Returns encoded rows `[n, channels * height * width]` as pictures."""
         return Pixels(
             inputs.reshape(-1, *self.form.input_shape), np.arange(len(inputs), dtype=np.int64)
         )
 
 
 def _content_name(path: Path) -> str:
-    """A name of a picture by its bytes, which it keeps under another path, such as that of a hard link or a copy."""
+    """Returns a name of a picture by its bytes, which a hard link or a copy shares."""
     return "sha256:" + file_digest(
         path, rule="a picture of data.root", remedy="leave the folder alone while it is read"
     )
@@ -86,16 +85,16 @@ def _content_name(path: Path) -> str:
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """Pictures of any size, and a table that says of each its labels, its split and whose it is."""
+    """A reader of pictures of any size, and of a table with the labels, the split and the owner of each."""
 
     root: str | None = None  # folder of the pictures
     # file with a row for each picture: .csv, .parquet and others, as for `Table`
     table: str | None = None
-    # column with the picture's path below `root`; it names the record, and is published of public ones.
+    # column with the picture's path below `root`. The path names the record; paths of public records are published.
     file: str = "file"
     labels: tuple[str, ...] = ()  # columns of 0 and 1
-    split: str = "split"  # column that says private, public or test
-    # column that says which pictures belong together, such as those of a person
+    split: str = "split"  # column with the words private, public or test
+    # column that names the owner of each picture, such as a person
     group: str | None = None
     # height and width that pictures are brought to
     image_size: int = field(default=64, metadata={"public": True})
@@ -124,42 +123,30 @@ class ImageFolder:
         """Raises `InvalidValue` without the folder of pictures and the table of labels."""
         has_root = self.root is not None and Path(self.root).is_dir()
         require(has_root, "data.root", self.root, "the folder of the pictures")
-        require(
-            self.table is not None,
-            "data.table",
-            self.table,
-            "the file that says the labels of each picture",
-        )
-        require(
-            len(self.labels) > 0,
-            "data.labels",
-            list(self.labels),
-            "columns: 'data.labels=[NAME,NAME]'",
-        )
+        rule = "the file that says the labels of each picture"
+        require(self.table is not None, "data.table", self.table, rule)
+        rule = "columns: 'data.labels=[NAME,NAME]'"
+        require(len(self.labels) > 0, "data.labels", list(self.labels), rule)
 
     def load(self, stage: StageOpener = unwatched) -> Dataset:
-        """Reads the table and decodes all pictures, which is announced."""
+        """Reads the table and decodes all pictures.
+
+        Raises:
+            InvalidValue: a setting is missing, a picture cannot be read, or stands in the table twice.
+        """
         self.require_settings()
         pictures, read = self._read(stage)
         ends = np.cumsum([len(rows.numbers) for rows in read.values()])[:-1]
         files = np.array([name for rows in read.values() for name in rows.ids.to_pylist()], np.str_)
-        require(
-            len(np.unique(files)) == len(files),
-            f"data.table.{self.file}",
-            "a name twice",
-            "each picture once",
-        )
+        are_distinct = len(np.unique(files)) == len(files)
+        require(are_distinct, f"data.table.{self.file}", "a name twice", "each picture once")
         root = Path(str(self.root)).resolve()
         paths = [(root / name).resolve() for name in files.tolist()]
         rule = (
             "each picture once, under one name: ./a.png, a link to a.png and a.png are one picture"
         )
-        require(
-            len(set(map(file_identity, paths))) == len(paths),
-            f"data.table.{self.file}",
-            "a picture twice",
-            rule,
-        )
+        are_distinct = len(set(map(file_identity, paths))) == len(paths)
+        require(are_distinct, f"data.table.{self.file}", "a picture twice", rule)
         whose = files
         remarks = list[str]()
         if self.group is not None:
@@ -187,7 +174,7 @@ class ImageFolder:
                 read.items(), order, record_ids, groups, strict=True
             )
         }
-        # of each private picture its name in the table, that of its file, and one by its bytes
+        # three names of each private picture: in the table, of its file, and by its bytes
         owners = list[str]()
         for name, path in zip(files[: ends[0]].tolist(), paths, strict=False):
             owners += [name, path.relative_to(root).as_posix(), _content_name(path)]
@@ -234,7 +221,7 @@ class ImageFolder:
         require_columns("data.table", file.names, columns)
         roles = Roles(() if self.group is None else (self.group,), self.file)
 
-        def opened(name: Any) -> Any:
+        def open_picture(name: Any) -> Any:
             nonlocal done
             advance(done := done + 1)
             path = (root / ("" if name is None else str(name).strip())).resolve()
@@ -242,7 +229,7 @@ class ImageFolder:
 
         rule = f"pictures that can be read and lie below data.root={self.root}, endings such as .png included"
         form = ImageForm(self.channels, self.image_size, self.image_size, self.fit, self.white)
-        pictures = PictureColumn(self.file, False, form, opened, rule)
+        pictures = PictureColumn(self.file, False, form, open_picture, rule)
         schema = TableSchema((pictures,))
         total = sum(table.num_rows for table in file.batches(columns[:1]))
         with stage("decoding pictures", total) as advance:
