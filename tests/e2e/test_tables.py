@@ -27,6 +27,7 @@ CANARY = "Zanzibar"  # a town that only private patients live in
 
 
 def visits(rng: random.Random, number: int, towns: list[str]) -> Iterator[dict[str, Any]]:
+    """Yields rows of one to three visits of a patient."""
     age = rng.randint(18, 95)
     sex = rng.choice(["M", "F", "", "unknown"])
     for _ in range(rng.randint(1, 3)):
@@ -49,6 +50,7 @@ def visits(rng: random.Random, number: int, towns: list[str]) -> Iterator[dict[s
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the private, the public and the test file, and a file of new patients without labels."""
     folder = tmp_path_factory.mktemp("tables")
     rng = random.Random(0)
     numbers = {
@@ -97,42 +99,49 @@ def test_the_bundle_predicts_for_others_by_label_name(
     finished: Path, tables: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(finished / "release", tmp_path / "bundle")
-    files = [
+    succeeded(
+        "predict",
         f"release={tmp_path / 'bundle'}",
         f"data={tables / 'new.csv'}",
         f"output={tmp_path / 'p.csv'}",
-    ]
-    succeeded("predict", *files, "id=visit")
+        "id=visit",
+    )
     rows = rows_of(tmp_path / "p.csv")
     new = pytest.importorskip("pandas").read_csv(tables / "new.csv")
     bundle = pate.load(tmp_path / "bundle")
     assert [row["visit"] for row in rows] == new["visit"].tolist()
-    found = np.array([[float(row[f"{label}_probability"]) for label in LABELS] for row in rows])
-    assert np.allclose(found, bundle.predict_proba(new), atol=1e-5)
-    assert [[row[label] == "1" for label in LABELS] for row in rows] == bundle.predict(new).tolist()
+    probabilities = [[float(row[f"{label}_probability"]) for label in LABELS] for row in rows]
+    assert np.allclose(probabilities, bundle.predict_proba(new), atol=1e-5)
+    labels = [[row[label] == "1" for label in LABELS] for row in rows]
+    assert labels == bundle.predict(new).tolist()
 
 
-def test_the_student_has_learned_and_what_is_published_is_not_private(
-    finished: Path, tables: Path
-) -> None:
-    """No word that only private files have, no path, no group; no score on true labels. Hugging Face reads the head."""
+def test_the_student_has_learned(finished: Path) -> None:
     report = json.loads((finished / "report.json").read_text())
     student = report["student"]
     prior = report["baselines"]["prior"]
     assert student["accuracy"] > prior["accuracy"] + 0.02
     assert student["mean_average_precision"] > prior["mean_average_precision"] + 0.2
-    scores = [f"{report['student'][name]:.4f}" for name in ("accuracy", "mean_average_precision")]
+
+
+def test_published_files_hold_nothing_private(finished: Path, tables: Path) -> None:
+    """No word that only private files have, no path, no group, and no score on true labels."""
+    student = json.loads((finished / "report.json").read_text())["student"]
+    scores = [f"{student[name]:.4f}" for name in ("accuracy", "mean_average_precision")]
+    secrets = (CANARY, "private.csv", str(tables), *scores)
     for path in (finished / "release").rglob("*.*"):
         text = path.read_text(encoding="latin-1")
-        assert [
-            word for word in (CANARY, "private.csv", str(tables), *scores) if word in text
-        ] == [], path
+        assert [secret for secret in secrets if secret in text] == [], path
         assert re.search(r"\bp\d{5}\b", text) is None, f"{path} names a patient"
+
+
+def test_the_card_of_the_model_names_its_columns(finished: Path) -> None:
+    """Hugging Face reads the head, and people the body."""
     _, head, body = (finished / "release" / "README.md").read_text().split("---\n", 2)
     assert "model.predict_proba(data)   # data is a DataFrame with the columns below\n" in body
-    said = yaml.safe_load(head)
-    assert said["pipeline_tag"] == "tabular-classification"
-    (result,) = said["model-index"][0]["results"]
+    card = yaml.safe_load(head)
+    assert card["pipeline_tag"] == "tabular-classification"
+    (result,) = card["model-index"][0]["results"]
     assert all("covered by the epsilon" in metric["name"] for metric in result["metrics"])
     assert {"task", "dataset", "metrics"} <= result.keys()
     assert "| pressure | number |" in body
@@ -172,8 +181,8 @@ def test_mistakes_of_the_commands_are_one_line(
     release = f"release={finished / 'release'}"
     output = f"output={tmp_path / 'p.csv'}"
     data = f"data={tmp_path / 'new.csv'}"
-    beside = f"output={finished / 'release/p.csv'}"
-    for words, line in (
+    published = f"output={finished / 'release/p.csv'}"
+    mistakes = (
         (
             [release, data, output],
             "data: expected also the column pressure (did you mean presure?)",
@@ -192,14 +201,16 @@ def test_mistakes_of_the_commands_are_one_line(
             [release, data, f"output={tmp_path / 'new.csv'}"],
             "output={}: expected another file than data=, which",
         ),
-        ([release, data, beside], "output={}: expected a file outside the folder of the model"),
-    ):
-        said = refused("predict", *words)
-        assert said.startswith(line.format(words[-1].partition("=")[2])) and "\n" not in said
+        ([release, data, published], "output={}: expected a file outside the folder of the model"),
+    )
+    for words, line in mistakes:
+        message = refused("predict", *words)
+        assert message.startswith(line.format(words[-1].partition("=")[2]))
+        assert "\n" not in message
     assert not (tmp_path / "p.csv").exists()
 
 
-def test_a_schema_is_written_changed_and_used(tables: Path, tmp_path: Path) -> None:
+def test_a_schema_is_written_once_without_private_words(tables: Path, tmp_path: Path) -> None:
     output = tmp_path / "schema.yaml"
     words = [
         f"data={tables / 'public.csv'}",
@@ -247,7 +258,7 @@ def test_the_page_is_followed_literally(
         else:
             succeeded(program.removeprefix("pate-"), *words, cwd=tmp_path)
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {}  # that the page's Python binds
     exec(re.findall(r"```py\n(.*?)```", page, re.DOTALL)[0], names)
     rows = pandas.read_csv("predictions.csv")
     assert (
@@ -286,7 +297,7 @@ def test_a_teacher_of_scikit_learn_is_given_the_columns(tables: Path, tmp_path: 
     assert report["student"]["accuracy"] > report["baselines"]["prior"]["accuracy"] + 0.02
 
 
-def test_an_estimator_that_takes_no_words_says_so_before_anything_is_trained(
+def test_an_estimator_that_takes_no_words_is_refused_before_training(
     tables: Path, tmp_path: Path
 ) -> None:
     words = [
@@ -321,8 +332,8 @@ def test_public_records_without_labels_measure_nothing(
     line = "data: the public records have no labels, so how right teachers and release are is not measured"
     assert line in succeeded("train", *words).stderr
     name = "release/release.npz"
-    with np.load(tmp_path / "run" / name) as one, np.load(finished / name) as other:
-        assert np.array_equal(one["labels"], other["labels"])
+    with np.load(tmp_path / "run" / name) as release, np.load(finished / name) as usual:
+        assert np.array_equal(release["labels"], usual["labels"])
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["release"]["label_accuracy"] is report["teachers"]["mean_accuracy"] is None
     assert report["baselines"]["true_label_student"] is None

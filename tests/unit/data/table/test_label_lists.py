@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +67,10 @@ def test_cells_that_look_like_lists_and_name_nothing(cell: str) -> None:
         names_in(cell, ";")
 
 
-# The labels of seven records; each split has the same.
+Form = Callable[[list[str]], Any]
+"""A function from the labels of a record to its cell."""
+
+# the labels of seven records, the same in each split
 RECORDS: list[list[str]] = [
     ["flu"],
     ["flu", "pain; chest"],
@@ -75,31 +80,37 @@ RECORDS: list[list[str]] = [
     ["flu", "flu"],
     [],
 ]
-COUNTS = {"flu": 4, "pain; chest": 2}
+BITS = [[1, 0], [1, 1], [0, 0], [0, 1], [1, 0], [1, 0], [0, 0]]
 
 
-def table(folder: Path, form: Any, ending: str, **settings: Any) -> Table:
-    """A reader of files in which each cell has `form` of its record's labels."""
-    files = {}
+def write_lists(folder: Path, form: Form, ending: str) -> Table:
+    """Writes files in which each cell has the labels of its record in a form; returns their reader."""
+    paths = {}
     for place, split in enumerate(("private", "public", "test")):
-        people = np.arange(7) + 10 * place
-        frame = pd.DataFrame({"person": people, "age": 20 + np.arange(7)})
+        frame = pd.DataFrame({"person": np.arange(7) + 10 * place, "age": 20 + np.arange(7)})
         frame["dx"] = [form(labels) for labels in RECORDS]
         path = folder / f"{split}.{ending}"
         if ending == "jsonl":
-            lines = (json.dumps(row) for row in frame.to_dict("records"))
+            lines = [json.dumps(row) for row in frame.to_dict("records")]
             path.write_text("\n".join(lines), encoding="utf-8")
         elif ending == "csv":
             frame.to_csv(path, index=False)
+        elif ending == "parquet":
+            frame.to_parquet(path)
         else:
-            (frame.to_parquet if ending == "parquet" else frame.to_feather)(path)
-        files[split] = str(path)
+            frame.to_feather(path)
+        paths[split] = str(path)
     return Table(
-        **files | {"labels": ("dx",), "label_separator": ";", "group": "person"} | settings
+        private=paths["private"],
+        public=paths["public"],
+        test=paths["test"],
+        labels=("dx",),
+        label_separator=";",
+        group="person",
     )
 
 
-FORMS = {
+FORMS: dict[str, Form] = {
     "parquet": list,
     "feather": list,
     "parquet of arrays": lambda labels: np.array(labels, object),
@@ -109,63 +120,66 @@ FORMS = {
     "csv of arrays": np.array,
     "csv of JSON": json.dumps,
     "jsonl": list,
-    "jsonl with nothing for none": lambda labels: labels or None,
+    "jsonl with null for no label": lambda labels: labels or None,
     "jsonl with nulls": lambda labels: [*labels, None, ""],
 }
 
 
 @pytest.mark.parametrize("name", FORMS)
-@pytest.mark.parametrize("settings", [{}, {"label_separator": ","}, {"missing": ("?",)}])
+@pytest.mark.parametrize(("separator", "missing"), [(";", ()), (",", ()), (";", ("?",))])
 def test_lists_are_read_as_lists_whatever_the_separator(
-    tmp_path: Path, name: str, settings: dict[str, Any]
+    tmp_path: Path, name: str, separator: str, missing: tuple[str, ...]
 ) -> None:
-    data = table(tmp_path, FORMS[name], name.partition(" ")[0], **settings).load()
-    assert (
-        dict(zip(data.label_names, data.private.labels.sum(axis=0).tolist(), strict=True)) == COUNTS
-    )
-    assert data.private.labels[:4].tolist() == [
-        [True, False],
-        [True, True],
-        [False, False],
-        [False, True],
-    ]
+    table = write_lists(tmp_path, FORMS[name], ending=name.partition(" ")[0])
+    dataset = replace(table, label_separator=separator, missing=missing).load()
+    assert dataset.label_names == ("flu", "pain; chest")
+    assert dataset.private.labels.astype(int).tolist() == BITS
 
 
 @pytest.mark.parametrize("labels", [("dx", "pain; chest", "flu"), ("pain; chest", "flu")])
 def test_labels_that_are_named_may_have_the_separator(
     tmp_path: Path, labels: tuple[str, ...]
 ) -> None:
-    data = table(tmp_path, list, "jsonl", labels=labels).load()
-    assert data.label_names == ("pain; chest", "flu")
-    assert data.private.labels.sum(axis=0).tolist() == [2, 4]
+    dataset = replace(write_lists(tmp_path, list, "jsonl"), labels=labels).load()
+    assert dataset.label_names == ("pain; chest", "flu")
+    assert dataset.private.labels[:, ::-1].astype(int).tolist() == BITS
+
+
+def as_lists_of_lists(labels: list[str]) -> Any:
+    return [[label] for label in labels]
+
+
+def as_objects(labels: list[str]) -> Any:
+    return {"flu": "flu" in labels}
+
+
+RULE = r"expected names of labels with ; between them, or a list of names in quotes"
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-@pytest.mark.parametrize(
-    "form", [lambda labels: [[word] for word in labels], lambda labels: {"flu": "flu" in labels}]
-)
-def test_lists_of_lists_and_objects_are_refused(tmp_path: Path, ending: str, form: Any) -> None:
-    rule = r"expected names of labels with ; between them, or a list of names in quotes"
-    with pytest.raises(InvalidValue, match=rf"^data\.public\.dx: {rule}$"):
-        table(tmp_path, form, ending).load()
-    with pytest.raises(
-        InvalidValue, match=rf"^data\.private\.dx: {rule}, \d of 7 rows hold something else, row 1"
-    ):
-        table(tmp_path, form, ending, labels=("dx", "flu", "pain; chest")).load()
+@pytest.mark.parametrize("form", [as_lists_of_lists, as_objects])
+def test_lists_of_lists_and_objects_are_refused(tmp_path: Path, ending: str, form: Form) -> None:
+    table = write_lists(tmp_path, form, ending)
+    with pytest.raises(InvalidValue, match=rf"^data\.public\.dx: {RULE}$"):
+        table.load()
+    line = rf"^data\.private\.dx: {RULE}, \d of 7 rows hold something else, row 1"
+    with pytest.raises(InvalidValue, match=line):
+        replace(table, labels=("dx", "flu", "pain; chest")).load()
 
 
 def test_lists_of_bits_name_no_labels(tmp_path: Path) -> None:
+    table = write_lists(tmp_path, lambda labels: [int("flu" in labels), 1], "parquet")
     with refused("data.public.dx", rule="names of labels, found lists of 0"):
-        table(tmp_path, lambda labels: [int("flu" in labels), 1], "parquet").load()
+        table.load()
 
 
-def test_lists_without_a_separator_tell_the_setting(tmp_path: Path) -> None:
+def test_lists_without_a_separator_are_refused_with_the_setting(tmp_path: Path) -> None:
+    table = write_lists(tmp_path, list, "parquet")
     with refused("data.private.dx", rule="'data.label_separator="):
-        table(tmp_path, list, "parquet", label_separator=None).load()
+        replace(table, label_separator=None).load()
 
 
-def test_lists_of_a_feature_stay_one_word(tmp_path: Path) -> None:
-    plain = table(
-        tmp_path, list, "jsonl", labels=("age",), drop=(), label_separator=None
-    ).public_schema()
-    assert {name for column in plain.columns for name in column.feature_names} >= {"dx=flu"}
+def test_lists_of_a_feature_are_one_word(tmp_path: Path) -> None:
+    table = write_lists(tmp_path, list, "jsonl")
+    schema = replace(table, labels=("age",), label_separator=None).public_schema()
+    assert "dx=flu" in schema.feature_names
