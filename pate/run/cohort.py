@@ -1,4 +1,4 @@
-"""Cohort: the holders whose teachers cast the votes of one release."""
+"""The cohort of a release: those whose teachers cast the votes."""
 
 import hashlib
 from collections.abc import Mapping
@@ -19,22 +19,26 @@ ONE_TEACHER = PrivacyUnit.of_teacher()
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cohort:
-    """Holders of one release, as one: all that a release says of its votes beside their sum."""
+    """A cohort whose votes are released together, with all that is published about them beside the labels."""
 
-    dataset: str  # the public name of their data; one ledger counts for one name
+    dataset: str  # the public name of the data; one ledger counts for one name
     real: bool = True  # False for synthetic records
-    record_ids: NDArray[Any]  # `[Q]`, what queries are called
-    label_names: tuple[str, ...]  # L
-    # of the votes: a release that was begun goes on with the same. Covered by no epsilon.
+    record_ids: NDArray[Any]  # the public names of the queries, `[Q]`
+    label_names: tuple[str, ...]  # the names of the L labels
+    # the digest of the votes, by which a release that was begun continues; no epsilon covers the digest
     digest: str
-    queries: str = ""  # `queries_digest` of what was asked; empty where it is not known
-    # how teachers are spread; None where it is not known whose they are
+    queries: str = ""  # `queries_digest` of the samples; empty where they are not known
+    # the numbers of holders and of their teachers; None where they are not known
     places: Places | None = None
-    num_groups: int | None = None  # units of privacy; None where nobody vouches for a number
-    # what the price is for: a teacher, unless all holders vouch for the same groups of records
+    num_groups: int | None = (
+        None  # the number of units of privacy; None where nobody vouches for it
+    )
+    # the unit of the price: a teacher, unless all holders vouch for the same groups of records
     unit: PrivacyUnit = ONE_TEACHER
-    features: Mapping[str, Scalar] = field(default_factory=dict)  # what stands for pictures, public
-    # that holders agree in, public: YAML by group
+    features: Mapping[str, Scalar] = field(
+        default_factory=dict
+    )  # the origin of features of pictures, public
+    # the settings in which all holders agree, public, as YAML by group
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -42,7 +46,7 @@ class Cohort:
 
     @classmethod
     def of_others(cls, votes: ForeignVotes, name: str) -> Self:
-        """Returns the people behind the files of another project; the name of their data is published."""
+        """Returns the cohort of vote files of another project; the name of its data is published."""
         return cls(
             dataset=name,
             record_ids=votes.record_ids,
@@ -52,5 +56,5 @@ class Cohort:
 
     @property
     def account(self) -> str:
-        """The account of their releases in a ledger: that of the name, so that each counts for whoever took part."""
+        """The account of the cohort's releases in a ledger, by the name of the data."""
         return hashlib.sha256(f"holders of {self.dataset}".encode()).hexdigest()

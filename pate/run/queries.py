@@ -1,4 +1,4 @@
-"""Queries: the public samples that the teachers of holders are asked about, from a file."""
+"""The public samples that teachers vote on, read from a file."""
 
 import hashlib
 from dataclasses import dataclass
@@ -28,12 +28,14 @@ _MOST_SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Public samples in a fixed order: the first are asked about, and the student may learn from the others."""
+    """Public samples in a fixed order: teachers vote on the first, and the student may learn from all."""
 
-    inputs: NDArray[np.float32]  # float32 `[P, …]`, as models take them
-    record_ids: NDArray[Any]  # `[P]`, what they are called where they are published
-    label_names: tuple[str, ...] = ()  # what is asked about, where the file says so; else none
-    preprocessing: Preprocessing | None = None  # what made the inputs; None where they are given
+    inputs: NDArray[np.float32]  # the samples as models read them, float32 `[P, …]`
+    record_ids: NDArray[Any]  # the public names of the samples, `[P]`
+    label_names: tuple[str, ...] = ()  # the names of the labels, where the file has them
+    preprocessing: Preprocessing | None = (
+        None  # the steps to the inputs; None where the file has inputs
+    )
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
@@ -103,7 +105,7 @@ class Queries:
 
 
 def queries_digest(inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> str:
-    """SHA-256 of the public samples `[Q, …]` as teachers are given them, and of their names `[Q]`, in hexadecimal."""
+    """Returns the SHA-256 digest of public samples `[Q, …]` and of their names `[Q]`, in hexadecimal."""
     digest = hashlib.sha256(
         repr(("queries", inputs.shape, [str(name) for name in record_ids.tolist()])).encode()
     )
@@ -112,7 +114,14 @@ def queries_digest(inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> str
 
 
 def require_queries(queries: Queries, count: int, digest: str, *, rule: str) -> None:
-    """Raises where there are too few samples, by a rule, or not those that were asked; an empty digest cannot tell."""
+    """Raises `InvalidValue` for too few samples, and for other samples than teachers voted on.
+
+    Args:
+        queries: the samples.
+        count: the number of samples that teachers voted on.
+        digest: `queries_digest` of these samples; empty where it is not known, and then nothing is compared.
+        rule: the rule for too few samples.
+    """
     pool = len(queries.inputs)
     require(pool >= count, "queries", pool, rule)
     digest_of_first = queries_digest(queries.inputs[:count], queries.record_ids[:count])

@@ -1,4 +1,4 @@
-"""`pate-release`: a release of votes that others cast, by steps 1 and 3 of `pate.run.train.train`."""
+"""The release of votes that others cast (`pate-release`), by steps 1 and 3 of `pate.run.train.train`."""
 
 import os
 from collections.abc import Callable, Mapping

@@ -1,6 +1,6 @@
-"""Votes from many places: who is expected, what is asked, what counts; in rounds as well.
+"""Votes of teachers from many places: vote files, secure sums, rounds of sums, and noise that holders draw.
 
-`pate_federated.flower` has the apps that Flower runs (extra `flower`); the rest does without it.
+The apps of Flower are in `pate_federated.flower`, which needs the extra `flower`; no other module needs Flower.
 """
 
 from typing import TYPE_CHECKING

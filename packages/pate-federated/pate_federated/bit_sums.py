@@ -14,17 +14,17 @@ _BITS_AT_ONCE = 2**24
 
 
 class BitSums:
-    """Adds up rows of bits, 64 of them in one operation, in counters whose digits are rows of bits themselves.
+    """Sums of rows of bits, 64 bits in one operation, in counters whose digits are rows of bits themselves.
 
-    Rule: on a level of weight 2**i two rows and the one that is there become a sum, which stays, and a carry, which
-    goes to the next level (a carry-save adder). A row costs less than one such addition in the mean, five operations
-    for 64 bits, however many rows there are.
+    Rule: on a level of weight 2**i two new rows and the row of the level become a sum, which stays, and a carry, which
+    goes to the next level (a carry-save adder). A row takes less than one such addition on average, five operations for
+    64 bits, whatever the number of rows.
     """
 
     def __init__(self, shape: tuple[int, int]) -> None:
-        self.shape = shape  # of the bytes of one row, `[Q, B]`
+        self.shape = shape  # the bytes of one row, `[Q, B]`
         self._num_words = -(-shape[0] * shape[1] // _WORD)
-        # the sum of each level, and beside it the row that waits
+        # the sum of each level, and a second row that waits for a third
         self._levels: list[list[Words]] = []
 
     def add(self, row: Packed) -> None:
@@ -35,10 +35,10 @@ class BitSums:
             if len(level) == 1:
                 level.append(carry)
                 return
-            kept = level[0]
+            level_sum = level[0]
             other = level.pop()
             for start in range(0, self._num_words, _CHUNK):
-                a, b, c = (words[start : start + _CHUNK] for words in (kept, other, carry))
+                a, b, c = (words[start : start + _CHUNK] for words in (level_sum, other, carry))
                 either = a ^ b
                 both = a & b
                 np.bitwise_xor(either, c, out=a)  # the sum stays
@@ -47,7 +47,7 @@ class BitSums:
         self._levels.append([np.zeros(self._num_words, dtype=np.uint64), carry])
 
     def counts(self, num_labels: int) -> NDArray[np.int64]:
-        """How many rows have each bit, int64 `[Q, num_labels]`: the first bits of the B bytes of a query."""
+        """Returns the number of rows with each bit, int64 `[Q, num_labels]`, of the first bits of each query."""
         total = np.zeros((self.shape[0], num_labels), dtype=np.int64)
         rows = max(1, _BITS_AT_ONCE // (self.shape[1] * _WORD))
         for digit, level in enumerate(self._levels):

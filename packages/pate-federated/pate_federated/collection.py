@@ -1,4 +1,4 @@
-"""Votes that were collected from holders, with those who are absent, and the release of them."""
+"""The collection of vote files from holders, the votes of absent teachers, and the release of a collection."""
 
 import io
 import os
@@ -40,12 +40,13 @@ from pate_federated.vote_file import VoteFile
 
 
 class AbsentVotes(TeacherVotes):
-    """Votes with those of absent teachers, who say the same of every query. T stays what the roll says.
+    """The votes of present teachers, with constant votes of absent teachers: T stays the roll's number of teachers.
 
-    Formal guarantee: under replace-one a teacher may change to any votes, and so to these. Whoever is absent, the price
-    of the release is the same, where records do not decide it (docs/proofs/distributed_noise.md, "Absent holders").
+    Absent teachers vote for no label, or for the first label where every teacher has exactly one vote.
 
-    Absent teachers vote for nothing, or for the first label, where every teacher has exactly one vote.
+    Formal guarantee: under replace-one a teacher may change to any votes, and so to constant ones. The price of the
+    release does not depend on absences, unless records decide them (docs/proofs/distributed_noise.md, "Absent
+    holders").
     """
 
     def __init__(self, present: GatheredVotes, num_absent: int, *, first_label: bool) -> None:
@@ -69,7 +70,7 @@ class AbsentVotes(TeacherVotes):
         yield from self._constant(block.dtype)
 
     def label_shares(self) -> Array:
-        """Absent teachers have records without labels."""
+        """Returns the label shares of present teachers, and zeros for absent teachers, `[T, L]`."""
         return np.concatenate(
             [self.present.label_shares(), np.zeros((self.num_absent, self.num_labels))]
         )
@@ -88,12 +89,12 @@ class AbsentVotes(TeacherVotes):
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """What was collected for one release.
+    """The vote files that were collected for one release.
 
     Attributes:
-        roll: who was expected.
-        files: the votes that count, one file for each holder that is present.
-        refused: a line for each holder whose votes do not count, by name, and for strangers.
+        roll: the holders that were expected.
+        files: the votes that count, one file for each present holder, by name.
+        refused: a line for each holder whose votes do not count, by name; strangers share one line.
     """
 
     roll: Roll
@@ -102,27 +103,28 @@ class Collection:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """The holders that sent no file."""
+        """The names of the holders without a file."""
         return tuple(name for name in self.roll.holders if name not in self.files)
 
     def require_enough(self) -> None:
-        """Raises `InvalidValue` where more holders are absent than the roll allows."""
+        """Raises `InvalidValue` where more holders are absent than the roll's `max_absent`."""
         self.roll.require_enough(self.files, self.refused, "ask again, or raise max_absent")
 
     def gathered(self) -> GatheredVotes:
-        """Returns the votes of all files together."""
+        """Returns the votes of all files as one source."""
         return GatheredVotes(list(self.files.values()))
 
     def source(self, aggregator: Aggregator) -> VoteSource:
-        """The votes of all T teachers, as an aggregator reads them.
+        """Returns the votes of all T teachers, as an aggregator reads them.
 
-        Teachers of absent holders vote for nothing, or for the first label where an aggregator releases one label. So
-        an absence is one of the replacements that the price covers. Raises `InvalidValue` where too many are absent,
-        and for an aggregator whose price is for teachers that come and go, and that reads more than counts.
+        Teachers of absent holders vote for no label, or for the first label where an aggregator releases one label. So
+        an absence is one of the replacements that the price covers. Raises `InvalidValue` where too many holders are
+        absent, and under add/remove for an aggregator that reads more than counts.
         """
         self.require_enough()
         votes = self.gathered()
-        if not (missing := self.roll.num_teachers - votes.num_teachers):
+        missing = self.roll.num_teachers - votes.num_teachers
+        if missing == 0:
             return votes
         if aggregator.adjacency is Adjacency.ADD_REMOVE and not aggregator.reads_counts:
             rule = "replace_one where holders are absent: a teacher that says nothing is not one that is missing"
@@ -133,17 +135,17 @@ class Collection:
 def collect(
     roll: Roll, request: Request, contributions: Iterable[Contribution], folder: Path | str
 ) -> Collection:
-    """Looks at every answer and keeps those that count, each in a file of its own.
+    """Checks every answer, and writes the votes that count to a file for each holder.
 
-    Votes count as `counted` says, where they are whole, answer this request, come from as many teachers as the roll
-    says, and keep to its clip. Whatever a holder sends, its teachers' votes on each label of each query are
-    0 or 1: it can move a release by what its own teachers are worth, and by no more.
+    Votes count by the rules of `counted`, where they are whole, answer this request, come from the roll's number of
+    teachers, and keep to the request's clip. A teacher's vote on a label of a query is 0 or 1, whatever a holder sends.
+    So a holder moves a release by no more than its own teachers do.
 
     Args:
-        roll: who is expected.
-        request: what was asked.
-        contributions: what came, in any order.
-        folder: of mode 0700, where the files go, as HOLDER.npz.
+        roll: the holders that are expected.
+        request: the queries.
+        contributions: the answers, in any order.
+        folder: the folder of the files HOLDER.npz, of mode 0700.
     """
     folder = make_folder(folder)
     files, refused = counted(
@@ -153,7 +155,7 @@ def collect(
 
 
 def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path) -> VoteFile:
-    """The file of an answer that counts; that of any other is removed again."""
+    """Writes an answer to a file and returns the file; raises `InvalidValue` unless the answer counts."""
     path = folder / f"{holder}.npz"
     num_teachers = roll.holders[holder]
     a_label = 4 if request.cast == "confidences" else 0
@@ -163,7 +165,7 @@ def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path)
         expected("votes", "a whole vote file, as pate-vote writes it"),
         zipfile.ZipFile(io.BytesIO(votes)) as archive,
     ):
-        size = sum(max(info.file_size, info.compress_size) for info in archive.infolist())
+        size = sum(max(member.file_size, member.compress_size) for member in archive.infolist())
     require(size <= most, "size", size, f"at most {most} bytes, which such votes take")
     with replacing(path) as written:
         written.write(votes)
@@ -185,7 +187,7 @@ def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path)
         )
         require(is_same, "record_ids and label_names", "others", "those that were asked")
         for _ in file.bits():
-            pass  # which checks them
+            pass  # reading a block checks it
         if file.manifest.cast == "confidences":
             file.label_shares()
             for _ in file.confidences():
@@ -205,30 +207,37 @@ _MARKER = "collected.json"
 
 @dataclass(frozen=True)
 class _Collected:
-    queries: str  # digest of the request
-    sha256: Mapping[str, str]  # of each file that counts, by holder
-    refused: Mapping[str, str] = field(default_factory=dict)  # lines, by holder
+    """The content of `collected.json`: the mark of a complete collection."""
+
+    queries: str  # the digest of the request
+    sha256: Mapping[str, str]  # the digest of each file that counts, by holder
+    refused: Mapping[str, str] = field(default_factory=dict)  # a line for each refused holder
 
 
 @dataclass(frozen=True, kw_only=True)
 class FederatedRelease:
-    """Everything that the server does, whatever carries the messages."""
+    """The server's release of holders' votes, whatever carries the messages."""
 
-    plan: ReleasePlan  # what is released
-    roll: Roll  # who is expected
-    request: Request  # what is asked
-    inbox: Path  # the folder for votes, of mode 0700; no epsilon covers it
-    output_dir: Path  # the folder of the release; of it `release/` may be published
+    plan: ReleasePlan  # the plan of the release
+    roll: Roll  # the holders that are expected
+    request: Request  # the queries
+    inbox: Path  # the folder for votes, of mode 0700; no epsilon covers the votes
+    output_dir: Path  # the folder of the release, of which `release/` may be published
 
     def run(
         self, ask: Callable[[], Iterable[Contribution]], monitor: Monitor | None = None
     ) -> Terms:
-        """Collects votes, or takes those that were collected before, and releases them.
+        """Collects votes, or reads the votes of an earlier call, and releases them.
 
-        `ask` sends the request to all holders and gives what came back. Holders are asked until one collection is
-        complete. From then on it stays what it is, so a server that was killed goes on with the same votes, charges
-        nothing a second time and gives the same release. Raises `InvalidValue` where too many holders are absent, and
-        for whatever `release_votes` refuses: nothing was charged then.
+        Holders are asked until one collection is complete. Later calls read this collection, so a server that was
+        killed continues with the same votes, charges nothing a second time, and makes the same release.
+
+        Args:
+            ask: sends the request to all holders, and returns their answers.
+            monitor: is told of progress, and of refused answers.
+
+        Raises `InvalidValue`, before anything is charged, where too many holders are absent, and for all that
+        `release_votes` refuses.
         """
         monitor = monitor or Monitor()
         if not os.path.lexists(self.inbox / _MARKER):
@@ -252,7 +261,7 @@ class FederatedRelease:
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
 
     def _kept(self) -> Collection:
-        """What was collected before."""
+        """Reads the collection of an earlier call; raises `DamagedFile` where a file of votes has changed."""
         rule = "what was collected for a release"
         stored = read_value(
             _Collected, self.inbox / _MARKER, name="collected", rule=rule, remedy=_REMEDY

@@ -1,4 +1,4 @@
-"""Distributed votes: each label against a threshold, with noise that many holders draw."""
+"""The aggregator `DistributedVotes`: each label against a threshold, with noise that many holders draw."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,29 +32,30 @@ _UP = 1 + 2.0**-46  # relative: far above the rounding error of a few operations
 
 @dataclass(frozen=True, kw_only=True)
 class DistributedVotes(base.Aggregator):
-    """Releases, for each label, whether count + noise > threshold_share * num_teachers; holders draw the noise.
+    """An aggregator that releases count + noise > threshold_share * num_teachers for each label, with holders' noise.
 
     Every holder adds a share of discrete Gaussian noise to the counts of its own teachers (`contribution`). Secure
-    aggregation shows the server their sum alone, and `release_of` makes labels of it. `aggregate` does all of it in one
-    place, with one draw of the same width: for plans, and to compare. Answers every query. Source: Kairouz, Liu &
-    Steinke 2021; docs/proofs/distributed_noise.md.
+    aggregation shows the server the sum alone, and `release_of` turns the sum into labels. `aggregate` draws noise of
+    the same width in one place, for plans and comparisons. Every query is answered. Source: Kairouz, Liu & Steinke
+    2021; docs/proofs/distributed_noise.md.
 
     Formal guarantees:
-        * The price is that of all noisy counts, which the server sees: s**2 / (2 v) zCDP with s**2 = Q min(2 max_votes,
+        * The price covers all noisy counts, which the server reads: s**2 / (2 v) zCDP with s**2 = Q min(2 max_votes,
           L) under replace-one and Q min(max_votes, L) under add/remove, outside a failure of negligible probability.
-        * v is the variance of `num_holders - max_dropouts - max_colluders` shares: the price holds where so many
-          holders drop out, and against a server to which so many others tell their shares. Without secure aggregation
-          it sees each holder's counts with one share of the noise; no price here is for that.
-        * A teacher of an absent holder counts as one that votes for nothing, which under replace-one it may have cast.
-          num_teachers and num_holders stay as they are declared.
+        * v is the variance of `num_holders - max_dropouts - max_colluders` shares. The price holds where so many
+          holders drop out, and against a server to which so many other holders disclose their shares. The price does
+          not hold without secure aggregation, where the server reads each holder's counts with one share of the noise.
+        * A teacher of an absent holder counts as a teacher that votes for no label, which is one of the replacements
+          under replace-one. num_teachers and num_holders stay as they are declared.
 
     Attributes:
-        noise_std: of the noise that is counted on, in votes, > 0; there is more where fewer drop out or collude.
-        num_holders: how many draw a share, public.
-        max_dropouts: how many of them may be absent.
-        max_colluders: how many of the others may tell the server their share, or draw none.
+        noise_std: the standard deviation of the counted noise, in votes, > 0. The noise is wider where fewer holders
+            drop out or collude.
+        num_holders: the number of holders that draw a share, public.
+        max_dropouts: the most holders that may be absent.
+        max_colluders: the most other holders that may disclose their share to the server, or draw none.
         max_votes: the most labels of a query that a teacher votes for; None for all.
-        threshold_share: in (0, 1), public.
+        threshold_share: the share of teachers above which a label is released, in (0, 1), public.
 
     >>> aggregator = DistributedVotes(noise_std=2.0, num_holders=2)
     >>> parts = [aggregator.contribution([[40, 1, 20]], num_teachers=50, rng=np.random.default_rng(i)) for i in (0, 1)]
@@ -80,7 +81,7 @@ class DistributedVotes(base.Aggregator):
 
     @cached_property
     def shares(self) -> NoiseShares:
-        """The noise of each holder, and of those that are counted on."""
+        """The noise of each holder, and the noise that the price counts on."""
         return self.part(NoiseShares)
 
     def event(self, shape: VoteShape) -> pa.Event:
@@ -94,20 +95,29 @@ class DistributedVotes(base.Aggregator):
         return pa.ApproximateEvent(price, failure_prob) if failure_prob else price
 
     def contribution(self, counts: Any, *, num_teachers: int, rng: Rng) -> Counts:
-        """Returns what one holder sends: its own teachers' counts in steps, each with a share of the noise, `[Q, L]`.
+        """Returns a holder's contribution: its teachers' counts in steps, each with a share of the noise, `[Q, L]`.
 
-        Where there is `max_votes` they are from `counts_for`; counts that these teachers cannot have cast are refused.
-        The generator is the holder's own, from `secret_generator()`; whoever else knows it is a colluder.
+        Args:
+            counts: the counts of the holder's own teachers, `[Q, L]`; with `max_votes` those of `counts_for`.
+            num_teachers: the number of the holder's teachers.
+            rng: the holder's own generator, of `secret_generator()`; whoever else knows its state is a colluder.
+
+        Raises `InvalidValue` for counts that these teachers cannot have cast.
         """
         require_count("num_teachers", num_teachers)
-        own = self.checked_counts(counts, num_teachers=num_teachers)
-        return own.astype(np.int64) * self.shares.steps + self.shares.share.sample(own.shape, rng)
+        checked = self.checked_counts(counts, num_teachers=num_teachers)
+        noise = self.shares.share.sample(checked.shape, rng)
+        return checked.astype(np.int64) * self.shares.steps + noise
 
     def release_of(self, total: Any, *, num_teachers: int, num_contributions: int) -> Release:
-        """Returns the release of the sum of contributions, whole numbers `[Q, L]`, which was paid for beforehand.
+        """Returns the release of a sum of contributions, which was paid for beforehand.
 
-        `num_teachers` are those of all holders, absent ones included. Raises `InvalidValue` for fewer contributions
-        than the price counts on, or more than there are holders.
+        Args:
+            total: the sum of the contributions in steps, whole numbers `[Q, L]`.
+            num_teachers: the number of teachers of all holders, absent holders included.
+            num_contributions: the number of contributions in the sum.
+
+        Raises `InvalidValue` for fewer contributions than the price counts on, or more than `num_holders`.
         """
         least = self.num_holders - self.max_dropouts
         rule = f"{least} to {self.num_holders}, as num_holders and max_dropouts say"
@@ -124,15 +134,15 @@ class DistributedVotes(base.Aggregator):
         return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)
 
     def require_source(self, votes: VoteSource) -> None:
-        """See `Aggregator.require_source`; a sum that holders have yet to make is not asked for before it is paid."""
+        """Accepts a sum that holders have yet to make, without asking for it; else see `Aggregator.require_source`."""
         if not isinstance(votes, NoisySum):
             super().require_source(votes)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
-        """See `Aggregator.release`; a sum that holders make is asked for once the ledger was charged."""
+        """Releases votes; a sum of holders is asked for after the ledger is charged. See `Aggregator.release`."""
         if not isinstance(votes, NoisySum):
             return super().release(votes, rng, record)
-        # what holders send is the release: it is paid for before they are asked
+        # the holders' sum is the release, so the charge comes before the question
         record.part("asked", dict)
 
         def ask() -> Arrays:

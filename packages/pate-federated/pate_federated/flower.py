@@ -1,4 +1,7 @@
-"""Apps for Flower (extra `flower`): ClientApps for holders, ServerApps for the aggregator, and their messages."""
+"""Apps for Flower (extra `flower`): ClientApps for holders, ServerApps for the aggregator, and their messages.
+
+Flower carries the messages. What is asked, released and charged is decided in the other modules of this package.
+"""
 
 import logging
 import time
@@ -72,10 +75,10 @@ __all__ = [
 ]
 
 Plans = Callable[[str], tuple[HolderPlan, Path]]
-"""From a holder's name its plan and its own folder, of mode 0700."""
+"""A function from a holder's name to its plan and its own folder, of mode 0700."""
 
-Said = Mapping[str, bytes]  # what is asked, by name
-# the kinds of messages that ask for votes, and for a sum in rounds
+Payload = Mapping[str, bytes]  # a request or a question as bytes, by its name
+# the kinds of messages: a request for votes, and a question for a sum in rounds
 ACTION = "query.votes"
 SUMS = "query.sums"
 _ASKED = {ACTION: "request", SUMS: "question"}
@@ -86,9 +89,9 @@ _SHOWN = 40
 
 
 def holder_name(context: Context) -> str:
-    """The name that a node was started with (`--node-config 'holder="north"'`), or its number in a simulation, from 1.
+    """Returns the name that a node was started with (`--node-config 'holder="north"'`), or its number in a simulation.
 
-    Raises `InvalidValue` where neither is given.
+    Numbers begin at 1. Raises `InvalidValue` for a node without a name and a number.
     """
     node_settings = context.node_config
     if "holder" in node_settings:
@@ -100,13 +103,13 @@ def holder_name(context: Context) -> str:
     )
 
 
-def content(**said: str | bytes) -> RecordDict:
-    """What goes out or back: a request, a question, or an answer."""
-    return RecordDict({_RECORD: ConfigRecord(dict(said))})
+def content(**fields: str | bytes) -> RecordDict:
+    """Returns the content of a message: a request, a question, or an answer, by the names of its fields."""
+    return RecordDict({_RECORD: ConfigRecord(dict(fields))})
 
 
 def contribution_of(message: Message) -> Contribution | None:
-    """What came back; None where it says no name, as of an app that crashed."""
+    """Returns the answer in a message; None for a message without a holder's name, as of an app that crashed."""
     holder, votes, problem = (
         None if message.has_error() else _field(message, name) for name in _ANSWER
     )
@@ -126,10 +129,10 @@ def _field(message: Message, name: str) -> object:
     return message.content.config_records[_RECORD].get(name)
 
 
-def nodes_of(grid: Grid, wanted: int, *, seconds: float) -> list[int]:
-    """The nodes that are connected: waits until there are as many as wanted, for that long at most."""
+def nodes_of(grid: Grid, count: int, *, seconds: float) -> list[int]:
+    """Returns the connected nodes; waits for `count` of them, for so many seconds at most."""
     until = time.monotonic() + seconds
-    while len(nodes := sorted(grid.get_node_ids())) < wanted and time.monotonic() < until:
+    while len(nodes := sorted(grid.get_node_ids())) < count and time.monotonic() < until:
         time.sleep(_PAUSE)
     return nodes
 
@@ -144,7 +147,7 @@ def ask(
     seconds: float,
     connect_seconds: float,
 ) -> Iterator[Contribution]:
-    """What holders answer in time to the same question; a line for each that does not."""
+    """Yields the answers that arrive in time to the same message, and a problem for each holder without an answer."""
     nodes = nodes_of(grid, len(roll.holders), seconds=connect_seconds)
     messages = [
         Message(content, dst_node_id=node, message_type=kind, group_id=group, ttl=seconds)
@@ -161,14 +164,14 @@ def ask(
 
 
 def holder_app(plans: Plans) -> ClientApp:
-    """An app that answers requests for votes, and questions of rounds with sums over a holder's teachers.
+    """Returns an app that answers requests with votes, and questions of rounds with sums over a holder's teachers.
 
-    What fails at the holder is said without a word of its records, files or settings: of an exception the class alone.
-    The holder's own log has the rest.
+    A failure at the holder is reported by the class of the exception alone, without a word of records, files or
+    settings. The holder's own log has the rest.
 
     Args:
-        plans: what the holder teaches with. Nothing of it comes from the server: a request says what is asked and in
-            which form, and no more.
+        plans: the holder's plan and folder. Nothing of a plan comes from the server: a request determines the queries
+            and the form of the votes, and no more.
     """
     app = ClientApp()
     _answer(
@@ -182,7 +185,7 @@ def holder_app(plans: Plans) -> ClientApp:
 
 
 def _sum(kinds: Collection[str], plan: HolderPlan, folder: Path, asked: bytes) -> bytes:
-    """The answer to a question of rounds, of these kinds, so that the server sees the holder's own sum."""
+    """Returns the bytes of an answer to a question of some kinds, in which the server reads the holder's own sum."""
     question = Question.from_bytes(asked)
     require(
         question.kind in kinds,
@@ -196,7 +199,10 @@ def _sum(kinds: Collection[str], plan: HolderPlan, folder: Path, asked: bytes) -
 def _answer(
     app: ClientApp, kind: str, plans: Plans, make: Callable[[HolderPlan, Path, bytes], bytes]
 ) -> None:
-    """Replies with what is made, or with the class of what failed: words of an exception may hold anything."""
+    """Registers a reply with the bytes that `make` returns, or with the class of the exception that it raised.
+
+    The words of an exception may disclose records, so they stay in the holder's log.
+    """
 
     def reply(message: Message, context: Context) -> Message:
         name = holder_name(context)
@@ -217,26 +223,26 @@ def _answer(
 def secure_holder_app(
     plans: Plans, own: HolderSum | Roll, *, shares: int | None = None
 ) -> ClientApp:
-    """An app that takes part in a secure sum for each request, or for each question of rounds.
+    """Returns an app that takes part in a secure sum for each request, or for each question of rounds.
 
-    Flower's masks are those of `flwr.client.mod.secaggplus_mod` (the older workflow; the message API has none). The
-    four stages of a sum are answered, on the terms that were agreed, where a message has what its stage has and nothing
-    else. Any other message is refused, whatever Flower would do with it; of rounds, the opening is answered too.
+    Masks are those of `flwr.client.mod.secaggplus_mod`, the older workflow, since the message API has none. The app
+    answers the four stages of a sum on the agreed terms, where a message has the fields of its stage and no others.
+    Any other message is refused, whatever Flower would do with it. In rounds the app answers the opening, too.
 
     Formal guarantee: numbers leave this app in a masked vector alone. Each key masks one vector. The sum of a question
-    is opened over one set of holders, of at least `SumTerms.threshold` among those that share their keys. What a server
-    can do that invents keys, or asks holders unequal questions, is in docs/threat-model.md.
+    is opened over one set of holders, of at least `SumTerms.threshold` among those that share their keys. Attacks by a
+    server that invents keys, or asks holders unequal questions, are in docs/threat-model.md.
 
     Args:
-        plans: what the holder teaches with.
-        own: the terms, and the share of the noise; of rounds the roll, which says the terms.
-        shares: of rounds, see `SumTerms.shares`.
+        plans: the holder's plan and folder.
+        own: the terms and the share of the noise; in rounds the roll, from which the terms follow.
+        shares: in rounds, see `SumTerms.shares`.
     """
     terms = SumTerms.of_digits(own, shares) if isinstance(own, Roll) else own.terms
     app = ClientApp()
     if isinstance(own, Roll):
         _answer(app, SUMS, plans, partial(_sum, {OPENING}))
-    # Flower calls it for `train` and for `train.default`; its mod masks the first alone
+    # Flower calls the function for `train` and for `train.default`; its mod masks the first alone
     app.train()(partial(_answered, plans, own, terms))
     return app
 
@@ -244,13 +250,13 @@ def secure_holder_app(
 def _answered(
     plans: Plans, own: HolderSum | Roll, terms: SumTerms, message: Message, context: Context
 ) -> Message:
-    """The answer to a stage of a sum; in the log of the holder why there is none."""
+    """Returns the answer to a stage of a sum; the reason for no answer goes to the holder's log."""
     stage = require_stage(terms, message, context.node_id)
     name = holder_name(context)
     state = context.state.config_records
 
     def added(message: Message, context: Context) -> Message:
-        """Flower's mod calls this in one stage, and masks what is in the reply."""
+        """Returns the holder's numbers, which Flower's mod masks, in the one stage that masks."""
         require(stage == Stage.COLLECT_MASKED_VECTORS, "stage", stage, "the one that masks")
         numbers, asked = _numbers(plans, own, name, message)
         state[_RECORD] = ConfigRecord({"asked": asked})
@@ -266,18 +272,19 @@ def _answered(
         require(
             expected, "answer", "numbers without masks", "numbers under masks, in their stage alone"
         )
-        if masked:  # of two vectors under one mask the difference has none
+        if masked:  # the difference of two vectors under one mask would have no mask
             key = sha256(bytes(state[RECORD_KEY_STATE]["pk1"])).hexdigest()
             new = first_note(plans(name)[1] / f"masked-{key}", "") is None
             require(new, "keys", "used", "keys that masked nothing yet")
-        if stage == Stage.UNMASK:  # opened over other holders, the difference would be theirs alone
+        # two openings over different holders would disclose the sum of their difference
+        if stage == Stage.UNMASK:
             active = repr(
                 sorted(message.content.config_records[RECORD_KEY_CONFIGS][Key.ACTIVE_NODE_ID_LIST])
             )
             earlier = first_note(plans(name)[1] / f"opened-{state[_RECORD]['asked']}", active)
             rule = "those over which this question was opened"
             require(earlier in (None, active), "holders in the sum", "others", rule)
-    except Exception as error:  # its words may hold anything
+    except Exception as error:  # the words of an exception may disclose records
         logging.getLogger(__name__).exception("holder=%s: no part in the sum", name)
         rule = f"an app that answers, and it failed ({type(error).__name__})"
         raise InvalidValue("holder", name, rule=rule) from None
@@ -285,7 +292,10 @@ def _answered(
 
 
 def require_stage(terms: SumTerms, message: Message, node: int) -> str:
-    """The stage that a message is for; raises unless it is one of a sum on these terms, with all of it and no more."""
+    """Returns the stage of a sum that a message is for.
+
+    Raises `InvalidValue` for a message on other terms, and for one that lacks a field of its stage or has another.
+    """
     kind = message.metadata.message_type
     to = message.metadata.dst_node_id
     require(
@@ -341,8 +351,8 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
         _require_names(fields_sent, {Key.CIPHERTEXT_LIST, Key.SOURCE_LIST})
         masks = 1 + len(_nodes(fields_sent[Key.SOURCE_LIST], without=node))
         _require_enough(terms, "holders that masks are shared with", masks)
-    # over enough holders, each of the others in it or absent: whose two secrets are told has no
-    # mask left
+    # The last stage opens the sum over enough holders, each of which is active or absent. A holder of which both
+    # secrets are disclosed would have no mask left.
     else:
         _require_names(fields_sent, {Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST})
         active, dead = (
@@ -359,12 +369,13 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
     return str(stage)
 
 
-def _require_names(said: Mapping[str, Any], wanted: Collection[str]) -> None:
+def _require_names(fields: Mapping[str, Any], names: Collection[str]) -> None:
+    """Raises `InvalidValue` unless a message has fields of these names, and no others."""
     require(
-        set(said) == set(wanted),
+        set(fields) == set(names),
         "configuration",
         "others",
-        f"{', '.join(wanted)}, and nothing else",
+        f"{', '.join(names)}, and nothing else",
     )
 
 
@@ -377,19 +388,24 @@ def _require_enough(terms: SumTerms, name: str, count: int) -> None:
     )
 
 
-def _nodes(given: Any, without: int | None = None) -> list[int]:
-    """Numbers of nodes, each once."""
-    good = isinstance(given, list) and all(type(node) is int and node != without for node in given)
-    require(
-        good and len(set(given)) == len(given), "nodes", "others", "a list of different holders"
+def _nodes(numbers: Any, without: int | None = None) -> list[int]:
+    """Returns the numbers of nodes; raises `InvalidValue` for a number that comes twice or is `without`."""
+    are_nodes = isinstance(numbers, list) and all(
+        type(node) is int and node != without for node in numbers
     )
-    return list(given)
+    require(
+        are_nodes and len(set(numbers)) == len(numbers),
+        "nodes",
+        "others",
+        "a list of different holders",
+    )
+    return list(numbers)
 
 
 def _numbers(
     plans: Plans, own: HolderSum | Roll, name: str, message: Message
 ) -> tuple[NDArray[np.float64], str]:
-    """What this holder adds, and the digest of what was asked."""
+    """Returns the numbers that a holder adds to a sum, and the digest of the request or question."""
     config = compat.recorddict_to_fitins(message.content, keep_input=True).config
     kind = "question" if isinstance(own, Roll) else "request"
     require(
@@ -410,14 +426,14 @@ def _numbers(
 
 
 class _Summing(FedAvg):  # type: ignore[misc]  # Flower is optional, so its classes are Any
-    """Asks the same of all nodes, and keeps the average and the names in it."""
+    """A strategy of Flower that sends the same message to all nodes, and keeps the average and its holders."""
 
     average: NDArray[np.float64] | None = None
     holders: tuple[str, ...] = ()
-    asked: Sequence[Any] = ()  # nodes, each with what it is asked
+    instructions: Sequence[Any] = ()  # nodes, each with its message
 
     def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> list[Any]:
-        return list(self.asked)
+        return list(self.instructions)
 
     def aggregate_fit(
         self, server_round: int, results: Any, failures: Any
@@ -431,16 +447,26 @@ def secure_sum(
     grid: Grid,
     context: Context,
     roll: Roll,
-    said: Said,
+    payload: Payload,
     terms: SumTerms,
     *,
     seconds: float,
     connect_seconds: float,
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The sum of what holders send, of its shape, and who is in it; no holder's own numbers are seen.
+    """Returns the sum of the holders' numbers and the names of the holders in it, by SecAgg+.
 
-    Holders have `seconds` for each of the protocol's four steps. Raises `InvalidValue` where too few took part, one
-    twice, or a stranger: then there is no sum.
+    The server reads no holder's own numbers.
+
+    Args:
+        grid: Flower's connection to the nodes.
+        context: the context of the server's run.
+        roll: the holders that are expected.
+        payload: the request or question.
+        terms: the terms of the sum.
+        seconds: the time that holders have for each of the protocol's four steps.
+        connect_seconds: the time to wait for a node of each holder.
+
+    Raises `InvalidValue` where too few holders took part, one twice, or a stranger.
     """
     nodes = nodes_of(grid, terms.num_holders, seconds=connect_seconds)
     require(
@@ -451,8 +477,9 @@ def secure_sum(
     )
     strategy = _Summing()
     empty = Parameters([], "")
-    strategy.asked = [
-        (GridClientProxy(node, grid, grid.run.run_id), FitIns(empty, dict(said))) for node in nodes
+    strategy.instructions = [
+        (GridClientProxy(node, grid, grid.run.run_id), FitIns(empty, dict(payload)))
+        for node in nodes
     ]
     legacy = LegacyContext(context=context, config=ServerConfig(num_rounds=1), strategy=strategy)
     legacy.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({WorkflowKey.CURRENT_ROUND: 1})
@@ -472,8 +499,8 @@ def secure_sum(
         )
     holders = strategy.holders
     effect = "their sum cannot be taken apart"
-    known = set(holders) <= roll.holders.keys()
-    require(known, "holder", "one that is not on the roll", f"holders on the roll; {effect}")
+    are_on_roll = set(holders) <= roll.holders.keys()
+    require(are_on_roll, "holder", "one that is not on the roll", f"holders on the roll; {effect}")
     require(len(set(holders)) == len(holders), "holder", "one twice", f"each holder once; {effect}")
     return terms.exact_sum(strategy.average, len(holders)), holders
 
@@ -485,7 +512,7 @@ def _app(
     release: Release | Callable[[Context], Release],
     serve: Callable[[Grid, Context, Release], object],
 ) -> ServerApp:
-    """An app that serves a release, or the one that a function makes from the run's configuration."""
+    """Returns an app that serves a release, or the release that a function makes from the run's context."""
     app = ServerApp()
 
     def main(grid: Grid, context: Context) -> None:
@@ -502,13 +529,13 @@ def release_app(
     connect_seconds: float = 60.0,
     monitor: Monitor | None = None,
 ) -> ServerApp:
-    """An app that collects the votes of all holders once and releases them, at one charge.
+    """Returns an app that collects the votes of all holders once and releases them, at one charge.
 
     Args:
-        release: what is asked and released, or a function that makes it from the run's configuration.
-        seconds: how long holders have for their answer. Whoever is later is absent.
-        connect_seconds: how long to wait for as many nodes as there are holders.
-        monitor: told of progress, and who was refused.
+        release: the release, or a function that makes the release from the run's context.
+        seconds: the time that holders have for their answer; a later answer does not count.
+        connect_seconds: the time to wait for a node of each holder.
+        monitor: is told of progress, and of refused answers.
     """
 
     def serve(grid: Grid, _: Context, made: FederatedRelease) -> None:
@@ -536,9 +563,13 @@ def summed_app(
     connect_seconds: float = 60.0,
     monitor: Monitor | None = None,
 ) -> ServerApp:
-    """An app that has a secure sum made once and releases it, at one charge; otherwise as `release_app`.
+    """Returns an app that makes one secure sum and releases it, at one charge.
 
-    Holders have `seconds` for each of the protocol's four steps; training is in the third.
+    Args:
+        release: the release, or a function that makes the release from the run's context.
+        seconds: the time that holders have for each of the protocol's four steps; teachers are trained in the third.
+        connect_seconds: the time to wait for a node of each holder.
+        monitor: is told of progress.
     """
 
     def serve(grid: Grid, context: Context, made: SummedRelease) -> None:
@@ -568,16 +599,16 @@ def rounds_app(
     connect_seconds: float = 60.0,
     monitor: Monitor | None = None,
 ) -> ServerApp:
-    """An app that releases centered votes in rounds; a server that is started again goes on with the next round.
+    """Returns an app that releases centered votes in rounds; a restarted server continues with the next round.
 
     Args:
-        release: what is asked and released, or a function that makes it from the run's configuration.
-        secure: whether sums are added up by SecAgg+, so that the server sees no holder's own; holders run
-            `secure_holder_app` then.
-        shares: of secure sums, see `SumTerms.shares`.
-        seconds: how long holders have for one answer, and for each of the four steps of a secure sum.
-        connect_seconds: as for `release_app`.
-        monitor: told of progress, and who was absent in which round.
+        release: the release, or a function that makes the release from the run's context.
+        secure: whether SecAgg+ adds the sums, so that the server reads no holder's own sum. Holders then run
+            `secure_holder_app`.
+        shares: with `secure`, see `SumTerms.shares`.
+        seconds: the time that holders have for one answer, and for each of the four steps of a secure sum.
+        connect_seconds: the time to wait for a node of each holder.
+        monitor: is told of progress, and of the absent holders of each round.
     """
 
     def serve(grid: Grid, context: Context, made: RoundsOfHolders) -> None:

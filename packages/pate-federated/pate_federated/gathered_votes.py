@@ -35,45 +35,63 @@ _SAME = {
 
 
 def _in_order(holder: str) -> tuple[bool, int, str]:
-    """Sorts the names of holders: numbers by their size before names."""
+    """Returns the key by which holders are sorted: numbers by their size, then names."""
     number = holder.isascii() and holder.isdigit()
     return not number, int(holder) if number else 0, holder
 
 
-class GatheredVotes(TeacherVotes):
-    """Votes of vote files and sums, for the same queries and labels; no holder is there twice.
+def _require_same_questions(file: HoldersFile, first: HoldersFile) -> None:
+    """Raises `InvalidValue` for a file on other queries or labels than the first file; no digest is shown."""
+    for head in file.heads:
+        for name, rule in _SAME.items():
+            value = getattr(head, name)
+            require(
+                value == getattr(first.manifest, name),
+                f"votes={file.path}, {name}",
+                "others" if name == "queries" else value,
+                rule.format(first=first.path),
+            )
+    are_same_ids = np.array_equal(file.record_ids.astype(str), first.record_ids.astype(str))
+    require(are_same_ids, f"votes={file.path}, record_ids", "others", f"those of {first.path}")
+    for place, name in enumerate(file.label_names):
+        expected_name = first.label_names[place]
+        rule = f"{expected_name}, as in {first.path}"
+        require(name == expected_name, f"votes={file.path}, label_names[{place}]", name, rule)
 
-    Holders, and with them teachers, are taken in the order of their names, whatever the files are called. Of sums there
-    are counts alone. What is refused is told by the heads of files alone, so it says nothing about votes.
+
+def _require_different_holders(files: Sequence[HoldersFile]) -> None:
+    """Raises `InvalidValue` for a holder that is in two files, whose records would count twice."""
+    file_of_holder = dict[str, Path]()
+    for file in files:
+        for head in file.heads:
+            earlier = file_of_holder.get(head.holder)
+            rule = f"each holder once; {earlier} is of the same holder, whose records would count twice"
+            require(earlier is None, f"votes={file.path}, holder", head.holder, rule)
+            file_of_holder[head.holder] = file.path
+
+
+class GatheredVotes(TeacherVotes):
+    """The votes of vote files and sums of different holders, on the same queries and labels.
+
+    Holders, and with them teachers, stand in the order of their names, whatever the files are called. Sums have counts
+    and no other form of votes. Refusals depend on the heads of files alone, so they disclose nothing about votes.
+
+    Attributes:
+        files: the files, in the order of their holders.
+        heads: the statements of all holders, in the order of their names.
+        record_ids: the public names of the queries, `[Q]`.
+        label_names: the names of the L labels.
+        num_groups: the number of units of privacy at all holders together.
+        teachers_per_holder: the most teachers that one holder has.
     """
 
     def __init__(self, files: Sequence[HoldersFile]) -> None:
         require(bool(files), "votes", [], "at least one vote file")
         self.files = tuple(sorted(files, key=lambda file: _in_order(file.heads[0].holder)))
         first = self.files[0]
-        seen = dict[str, Path]()
-        # all answer the same questions, no holder is there twice; no digest is said
         for file in self.files:
-            for head in file.heads:
-                for name, rule in _SAME.items():
-                    same = getattr(head, name) == getattr(first.manifest, name)
-                    shown = "others" if name == "queries" else getattr(head, name)
-                    require(
-                        same, f"votes={file.path}, {name}", shown, rule.format(first=first.path)
-                    )
-            same = np.array_equal(file.record_ids.astype(str), first.record_ids.astype(str))
-            require(same, f"votes={file.path}, record_ids", "others", f"those of {first.path}")
-            for place, (found, wanted) in enumerate(
-                zip(file.label_names, first.label_names, strict=True)
-            ):
-                rule = f"{wanted}, as in {first.path}"
-                require(found == wanted, f"votes={file.path}, label_names[{place}]", found, rule)
-        for file in self.files:
-            for head in file.heads:
-                there = f"{seen.get(head.holder)} is of the same holder, whose records would count twice"
-                rule = f"each holder once; {there}"
-                require(head.holder not in seen, f"votes={file.path}, holder", head.holder, rule)
-                seen[head.holder] = file.path
+            _require_same_questions(file, first)
+        _require_different_holders(self.files)
         heads = (head for file in self.files for head in file.heads)
         self.heads: tuple[VoteManifest, ...] = tuple(
             sorted(heads, key=lambda head: _in_order(head.holder))
@@ -83,22 +101,20 @@ class GatheredVotes(TeacherVotes):
         self.label_names: tuple[str, ...] = self.files[0].label_names
         self.num_queries, self.num_labels = len(self.record_ids), len(self.label_names)
         self.num_teachers = sum(head.num_teachers for head in self.heads)
-        # private ones, of all holders
         self.num_groups = sum(head.num_groups for head in self.heads)
         self.records_per_teacher = self.num_groups / self.num_teachers
-        # the most that one has
         self.teachers_per_holder = max(head.num_teachers for head in self.heads)
 
     @classmethod
     def read(cls, paths: Sequence[Path | str]) -> GatheredVotes:
-        """Reads files of votes or of sums."""
+        """Reads vote files and files of sums; raises `InvalidValue` for files that do not belong together."""
         return cls(
             [SumFile.open(path) if is_sum_file(path) else VoteFile.open(path) for path in paths]
         )
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all files, by holder: what a release that was begun is continued with. No epsilon covers it."""
+        """The SHA-256 digest of all files, by which a begun release continues; no epsilon covers the digest."""
         digest = hashlib.sha256(b"sums of holders" if self._are_sums else b"votes of holders")
         for file in self.files:
             with file.path.open("rb") as content:
@@ -106,25 +122,26 @@ class GatheredVotes(TeacherVotes):
         return digest.hexdigest()
 
     def _vote_files(self) -> list[VoteFile]:
-        found = [file for file in self.files if isinstance(file, VoteFile)]
-        if len(found) < len(self.files):
+        """Returns the files; raises `InvalidValue` where one of them has sums alone."""
+        vote_files = [file for file in self.files if isinstance(file, VoteFile)]
+        if len(vote_files) < len(self.files):
             rule = "one that reads counts, as sums do not say what one teacher votes for; or the vote files themselves"
             raise InvalidValue("aggregator", rule=rule)
-        return found
+        return vote_files
 
     def bits(self) -> Iterator[Bits]:
         """Yields the votes of all files, `[c, Q, L]` a block."""
         return chain.from_iterable(file.bits() for file in self._vote_files())
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """The bits, clipped as they were cast, where files hold no more."""
+        """Yields the confidences of all files, `[c, Q, L]` a block; bits where files hold bits alone."""
         cast = self.heads[0].cast == "confidences"
         return chain.from_iterable(
             file.confidences() if cast else file.bits() for file in self._vote_files()
         )
 
     def label_shares(self) -> Array:
-        """Files hold them beside confidences."""
+        """Returns each teacher's shares of labels, `[N, L]`; raises `InvalidValue` for files of bits."""
         files = self._vote_files()
         cast = self.heads[0].cast
         rule = "vote files of pate-vote cast=confidences, which hold what a prevalence is released from"
@@ -139,7 +156,7 @@ class GatheredVotes(TeacherVotes):
     def in_rounds(
         self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> RoundVotes | None:
-        """Raises `InvalidValue`: files hold the votes of one cast."""
+        """Raises `InvalidValue`, since files hold the votes of one cast."""
         self._vote_files()
         rule = (
             "aggregator.rounds=1, one cast, as vote files hold; rounds ask each "
@@ -152,7 +169,7 @@ class GatheredVotes(TeacherVotes):
         return np.zeros(0) if self._are_sums else super().accuracies(true)
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
-        """Of sums a limit has to be that of the votes as they were cast."""
+        """Returns the counts of votes, `[Q, L]`; raises `InvalidValue` for sums without such a limit."""
         if max_votes is not None and self._are_sums:
             clip = self.heads[0].vote_clip
             rule = f"sums of votes that were cast with vote_clip={max_votes}"
@@ -161,7 +178,7 @@ class GatheredVotes(TeacherVotes):
         return super().counts(max_votes)
 
     def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
-        """Packed bits are added as they are; what is clipped has to be looked at."""
+        """Returns the counts of votes: packed bits are added without unpacking, clipped votes are unpacked first."""
         sums = BitSums((self.num_queries, -(-self.num_labels // 8)))
         total = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
         for file in self.files:
@@ -179,7 +196,7 @@ class GatheredVotes(TeacherVotes):
         return total + sums.counts(self.num_labels)
 
     def write(self, path: Path | str) -> SumFile:
-        """All of them as one file of sums."""
+        """Writes the counts of all votes to one file of sums, and returns the file."""
         counts = self.counts()
         return SumFile.write(
             path, self.heads, counts, record_ids=self.record_ids, label_names=self.label_names

@@ -1,4 +1,4 @@
-"""A holder: its teachers learn from its own records, and answer a request with votes, a question with a sum."""
+"""A holder's answers: votes for a request, and the sum over its teachers for a question."""
 
 import hashlib
 import os
@@ -31,7 +31,7 @@ from pate_federated.vote_casting import HolderPlan, HolderShare, cast_vote_file,
 
 
 def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
-    """The plan of a holder that answers what is asked of it, and in the form that is asked for; the rest is its own."""
+    """Returns a holder's plan with the queries and the form of votes of a request; all else stays the holder's own."""
     settings = {
         **plan.settings,
         "num_queries": request.num_queries,
@@ -51,23 +51,31 @@ def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
 
 
 def queries_file(request: Request, folder: Path) -> Path:
-    """The samples that are asked about, as a file in a folder."""
-    write_arrays(path := folder / "queries.npz", **request.samples())
+    """Writes the samples of a request to a file in a folder, and returns its path."""
+    path = folder / "queries.npz"
+    write_arrays(path, **request.samples())
     return path
 
 
 def votes_path(request: Request, folder: Path) -> Path:
-    """Where a holder keeps its votes on a request."""
+    """Returns the path of a holder's votes on a request."""
     return folder / request.digest[:16] / "votes.npz"
 
 
 def answer(
     plan: HolderPlan, request: Request, folder: Path, monitor: Monitor | None = None
 ) -> bytes:
-    """The vote file that a holder sends, as bytes. The same request gets the same bytes, whatever was interrupted.
+    """Returns the vote file that a holder sends for a request, as bytes.
 
-    The plan is the holder's own: name, records, teachers. In its folder, of mode 0700, each request has a folder for
-    teachers and votes. Raises `InvalidValue` for records or teachers that cannot answer, or a plan that cannot work.
+    The same request leads to the same bytes, also after an interruption.
+
+    Args:
+        plan: the holder's own plan: name, records, teachers.
+        request: the queries and the form of the votes.
+        folder: the holder's folder, of mode 0700, in which each request has a folder for teachers and votes.
+        monitor: is told of progress.
+
+    Raises `InvalidValue` for records or teachers that cannot answer, and for a plan that cannot work.
     """
     output = votes_path(request, folder)
     make_folder(output.parent)
@@ -83,18 +91,18 @@ _RULE = "teachers that answer in rounds, such as kernel, linear or mlp, on rows 
 def answer_question(
     plan: HolderPlan, question: Question, folder: Path | str, monitor: Monitor | None = None
 ) -> bytes:
-    """What a holder sends, as bytes: the sum over its teachers, each clipped before it is added.
+    """Returns the bytes of a holder's answer: the sum over its teachers, each of them clipped before the sum.
 
     Formal guarantee: a teacher's part of a sum is no longer than `question.reach`, whatever its records are, since the
-    holder clips it. The same question gets the same bytes, whatever was interrupted.
+    holder clips the part. The same question leads to the same bytes, also after an interruption.
 
     Args:
-        plan: the holder's own: name, records, teachers.
-        question: what is asked; nothing of it but the state of the sum is obeyed.
-        folder: of mode 0700, where teachers and answers are kept; each opening has its own folder in it.
-        monitor: told of progress.
+        plan: the holder's own plan: name, records, teachers.
+        question: the question, of which the holder obeys nothing but the state of the sum.
+        folder: the folder of teachers and answers, of mode 0700; each opening has a folder of its own there.
+        monitor: is told of progress.
 
-    Raises `InvalidValue` for a question whose opening this holder has not seen, records or teachers that cannot answer.
+    Raises `InvalidValue` for a question without an earlier opening, and for records or teachers that cannot answer.
     """
     opening = opening_of(question, Path(folder))
     place = Path(folder) / question.asked[:16]
@@ -109,7 +117,10 @@ def answer_question(
 
 
 def opening_of(question: Question, folder: Path) -> Request:
-    """The samples that the release of a question is about, as an opening that this holder has seen brought them."""
+    """Returns the samples of the release that a question belongs to, from the opening that this holder received.
+
+    Raises `InvalidValue` for a question without an opening.
+    """
     path = folder / question.asked[:16] / "opening.npz"
     if question.opening is not None and not os.path.lexists(path):
         make_folder(path.parent)
@@ -127,15 +138,17 @@ def _answered(
     with folder.opened(plan.settings):
         dataset = require_dataset(plan.load_dataset())
         plan.teacher.check(dataset.input_shape)
-        able = issubclass(plan.teacher.gives, VotesInRounds) and len(dataset.input_shape) == 1
-        require(able, "teacher", type(plan.teacher).__name__, _RULE)
+        can_vote_in_rounds = (
+            issubclass(plan.teacher.gives, VotesInRounds) and len(dataset.input_shape) == 1
+        )
+        require(can_vote_in_rounds, "teacher", type(plan.teacher).__name__, _RULE)
         rule = "null or false: rounds of several holders have linear features alone"
         require(
             getattr(plan.teacher, "nonlinear", None) is not True, "teacher.nonlinear", "true", rule
         )
         folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
         share = HolderShare.of_plan(plan, dataset, folder)
-        # from the opening on, so that rounds are answered soon
+        # the opening trains the teachers, so that later rounds are answered soon
         ensemble = share.train(
             opening.num_queries, engine=plan.engine, folder=folder, monitor=monitor
         )
@@ -170,7 +183,7 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
 def _pool_answers(
     ensemble: Ensemble, directions: PublicPCA, rows: NDArray[np.float32], folder: Path
 ) -> PoolAnswers:
-    """Asks teachers of the pool, once for all rounds along the same directions."""
+    """Returns the teachers' answers to the pool, which are computed once for all rounds along the same directions."""
     digest = hashlib.sha256(np.ascontiguousarray(directions.projection).tobytes()).hexdigest()
     path = folder / f"beyond_{digest[:16]}.npz"
     if not os.path.lexists(path):

@@ -33,10 +33,10 @@ class NoiseShares(Parameters):
     (32, 1, 79)
     """
 
-    noise_std: float = field(metadata=POSITIVE)  # in votes, > 0, of the shares that are counted on
-    num_holders: int = field(metadata=COUNT)  # n, >= 1, how many draw a share
-    max_dropouts: int = field(default=0, metadata=NATURAL)  # d, how many of them may be missing
-    # c, how many others may tell their share, or draw none
+    noise_std: float = field(metadata=POSITIVE)  # of the counted shares together, in votes, > 0
+    num_holders: int = field(metadata=COUNT)  # the number of holders that draw a share, n >= 1
+    max_dropouts: int = field(default=0, metadata=NATURAL)  # the most absent holders, d
+    # the most other holders that disclose their share, or draw none, c
     max_colluders: int = field(default=0, metadata=NATURAL)
 
     def __post_init__(self) -> None:
@@ -47,45 +47,51 @@ class NoiseShares(Parameters):
 
     @property
     def num_counted(self) -> int:
-        """N - d - c: shares that are in the sum and that nobody else knows."""
+        """The number of secret shares in the sum, n - d - c."""
         return self.num_holders - self.max_dropouts - self.max_colluders
 
     @cached_property
     def steps(self) -> int:
-        """Steps per vote, a power of two."""
+        """The number of steps of a vote, a power of two."""
         share_std = self.noise_std / math.sqrt(self.num_counted)
         return 1 << max(0, math.ceil(math.log2(_LEAST_SHARE / share_std)))
 
     @cached_property
     def share_variance(self) -> int:
-        """Of one share, in steps squared; a whole number, rounded up."""
+        """The variance of one share in steps squared, a whole number, rounded up."""
         return math.ceil(Fraction(self.noise_std) ** 2 * self.steps**2 / self.num_counted)
 
     @property
     def share(self) -> DiscreteGaussian:
-        """What one holder adds to each of its counts, in steps; a refusal of noise too large to draw."""
+        """The noise that one holder adds to each of its counts, in steps.
+
+        Raises `InvalidValue` for noise that is too wide to draw.
+        """
         rule = f"at most {4096 * math.isqrt(self.num_counted)}: a share is drawn up to a standard deviation of 4096"
         require(self.share_variance <= LARGEST_VARIANCE, "noise_std", self.noise_std, rule)
         return DiscreteGaussian(self.share_variance)
 
     def drawn_together(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Noise as wide as the shares of all holders together, drawn in one place; in steps."""
-        # The sum of k shares and one draw of k times the variance differ by `failure_prob` at most, so as many shares
-        # are drawn as one as can be.
+        """Returns noise as wide as the shares of all holders together, in steps, drawn in one place."""
+        # The sum of k shares and one draw of k times the variance differ by `failure_prob` at most
+        # (docs/proofs/distributed_noise.md). So as many shares as possible are drawn as one.
         at_once = LARGEST_VARIANCE // self.share.variance
-        whole, rest = divmod(self.num_holders, at_once)
+        num_full_draws, num_left_over = divmod(self.num_holders, at_once)
         noise = np.zeros(shape, dtype=np.int64)
-        for count in (*(at_once,) * whole, *((rest,) if rest else ())):
+        counts = [at_once] * num_full_draws
+        if num_left_over > 0:
+            counts.append(num_left_over)
+        for count in counts:
             noise += DiscreteGaussian(count * self.share_variance).sample(shape, rng)
         return noise
 
     @property
     def variance(self) -> float:
-        """Of the shares that are counted on, in votes squared; rounded down."""
+        """The variance of the counted shares together in votes squared, rounded down."""
         return self.num_counted * self.share_variance / self.steps**2 * _DOWN
 
     def failure_prob(self, num_counts: int) -> float:
-        """By how much the noise on that many counts may differ from one draw of discrete Gaussian noise."""
+        """Returns a bound on the difference between the noise on so many counts and one discrete Gaussian draw each."""
         # a sum of shares has a part of at least 1 minus this of the law of one draw (docs/proofs/distributed_noise.md)
         exponents = (
             2 * math.pi**2 * self.share_variance * k / (k + 1) for k in range(1, self.num_counted)

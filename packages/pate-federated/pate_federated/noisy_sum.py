@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pate.votes.source import VoteSource
 
-# the sum `[Q, L]` of what holders sent, and how many sent something
+# the sum `[Q, L]` of the holders' contributions, and the number of contributions
 Total = tuple[NDArray[np.int64], int]
 
 

@@ -1,4 +1,4 @@
-"""Who is expected to answer, what is asked, votes on public samples or a sum over teachers, and which answers count."""
+"""Messages between server and holders: the roll, requests for votes, questions for sums, and their answers."""
 
 import hashlib
 import math
@@ -37,8 +37,8 @@ T = TypeVar("T")
 
 _LONGEST_NAME = 200
 _SHOWN = 40
-MOST_CELLS = 2**28  # labels of queries that a teacher is asked about in one request, Q times L
-# the arrays that say what is asked about
+MOST_CELLS = 2**28  # the most labels of all queries in one request, Q times L
+# the arrays of the public samples of a request
 SAMPLES = {
     "inputs": ArrayForm("f"),
     "ids": ArrayForm("iuU", (None,)),
@@ -49,7 +49,7 @@ _FORMS = SAMPLES | {"cast": ArrayForm("U", ()), "vote_clip": ArrayForm("i", ())}
 
 @contextmanager
 def expected(name: str, rule: str) -> Iterator[None]:
-    """Says of bytes that are no such message what was expected."""
+    """Raises `InvalidValue` with a rule where the block finds bytes unreadable."""
     try:
         yield
     except InvalidValue:
@@ -58,9 +58,9 @@ def expected(name: str, rule: str) -> Iterator[None]:
         raise InvalidValue(name, rule=rule) from None
 
 
-def require_head(head: VoteManifest, queries: str, **wanted: Any) -> None:
-    """Raises unless a holder vouches for what was asked of it."""
-    for name, value in wanted.items():
+def require_head(head: VoteManifest, queries: str, **expected: Any) -> None:
+    """Raises `InvalidValue` unless a holder's head has the digest of the queries, and the expected entries by name."""
+    for name, value in expected.items():
         entry = getattr(head, name)
         require(entry == value, name, entry, str(value))
     require(head.queries == queries, "queries", "others", "those that were asked")
@@ -68,11 +68,13 @@ def require_head(head: VoteManifest, queries: str, **wanted: Any) -> None:
 
 @dataclass(frozen=True)
 class Roll:
-    """The holders of a release and their teachers. T is public under replace-one, so nobody's absence changes it.
+    """The holders of a release and their numbers of teachers.
+
+    The number of all teachers, T, is public under replace-one. Absent holders do not change T.
 
     Attributes:
-        holders: how many teachers each holder has, by name.
-        max_absent: how many holders may be absent or refused; with more there is no release.
+        holders: the number of teachers of each holder, by name.
+        max_absent: the most holders that may be absent or refused; with more, nothing is released.
     """
 
     holders: Mapping[str, int] = field(default_factory=dict)
@@ -102,19 +104,25 @@ class Roll:
 
     @classmethod
     def numbered(cls, num_holders: int, teachers_each: int, *, max_absent: int = 0) -> Self:
-        """Holders 1, 2, …, with as many teachers each."""
+        """Returns a roll of holders called 1, 2, …, each with the same number of teachers."""
         names = (str(number) for number in range(1, require_count("holders", num_holders) + 1))
         return cls(dict.fromkeys(names, teachers_each), max_absent)
 
     @property
     def num_teachers(self) -> int:
-        """T, of all holders, absent ones included."""
+        """The number of teachers T of all holders, absent holders included."""
         return sum(self.holders.values())
 
     def require_enough(
         self, present: Collection[str], refused: Mapping[str, str], remedy: str
     ) -> None:
-        """Raises where more holders are absent than may be, with the reasons; nothing was charged then."""
+        """Raises `InvalidValue`, before anything is charged, where more than `max_absent` holders are absent.
+
+        Args:
+            present: the names of the holders that answered.
+            refused: the reason for each holder whose answer does not count, by name.
+            remedy: the end of the message: what the server may do.
+        """
         absent = [name for name in self.holders if name not in present]
         why = "; ".join(refused.get(name, f"holder={name}: no answer") for name in absent)
         rule = f"at most max_absent={self.max_absent} ({why}); {remedy}"
@@ -123,12 +131,12 @@ class Roll:
 
 @dataclass(frozen=True)
 class Contribution:
-    """One answer. Nothing in it is believed before it was looked at.
+    """The answer of one holder, as it arrived and before anybody checked it.
 
     Attributes:
-        holder: whose answer it is; where transport says who sent it, that name and not the one in the message.
-        votes: a vote file or a sum, as bytes; None where there is none.
-        problem: why there is none, in words that say nothing of records or votes.
+        holder: the sender's name; where the transport names the sender, that name goes before the message's own.
+        votes: a vote file or a sum, as bytes; None where the holder sent none.
+        problem: the reason for no votes, in words that disclose nothing of records or votes.
     """
 
     holder: str
@@ -139,10 +147,19 @@ class Contribution:
 def counted(
     roll: Roll, contributions: Iterable[Contribution], read: Callable[[str, bytes], T]
 ) -> tuple[dict[str, T], dict[str, str]]:
-    """What `read` makes of each answer that counts, by holder, and a line for each other holder and for strangers.
+    """Reads the answers of holders on the roll, and refuses all other answers.
 
-    An answer counts where its holder is on the roll and answered once, and `read` does not refuse it. A holder that
-    answers twice is refused, as nobody can say which answer is the holder's.
+    An answer counts where its holder is on the roll and answered once, and `read` accepts the bytes. A holder that
+    answers twice is refused, since nobody knows which answer is genuine.
+
+    Args:
+        roll: the holders that are expected.
+        contributions: the answers, in any order.
+        read: parses the bytes of a holder's answer; raises `InvalidValue` to refuse them.
+
+    Returns:
+        The parsed answers that count, by holder, and a line for each holder without one. Strangers share the line of
+        `another`.
     """
     all_contributions = list(contributions)
     answers = Counter(
@@ -150,24 +167,24 @@ def counted(
     )
     answer_of: dict[str, T] = {}
     refused = {name: f"holder={name}: no answer" for name in roll.holders}
-    for each in all_contributions:
-        is_known = each.holder in roll.holders
+    for contribution in all_contributions:
+        is_known = contribution.holder in roll.holders
         problem = ""
         if not is_known:
             problem = "expected a holder on the roll"
-        elif answers[each.holder] > 1:
-            problem = f"expected one answer, and {answers[each.holder]} came in its name"
-        elif each.votes is None:
-            problem = each.problem
+        elif answers[contribution.holder] > 1:
+            problem = f"expected one answer, and {answers[contribution.holder]} came in its name"
+        elif contribution.votes is None:
+            problem = contribution.problem
         else:
             try:
-                answer_of[each.holder] = read(each.holder, each.votes)
+                answer_of[contribution.holder] = read(contribution.holder, contribution.votes)
             except InvalidValue as error:
                 problem = str(error)
         if problem:
             # a stranger's name and words can be anything: what a line can show
-            line = f"holder={each.holder if is_known else each.holder[:_SHOWN]}: {problem}"
-            refused[each.holder if is_known else "another"] = "".join(
+            line = f"holder={contribution.holder if is_known else contribution.holder[:_SHOWN]}: {problem}"
+            refused[contribution.holder if is_known else "another"] = "".join(
                 c if c.isprintable() else " " for c in line
             )
     return dict(sorted(answer_of.items())), {
@@ -177,13 +194,13 @@ def counted(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Request:
-    """The questions of one release. All of it is public.
+    """A request for votes on public samples: the queries of one release, all of them public.
 
     Attributes:
-        inputs: float32 `[Q, …]`, as teachers take them: finite, up to 1e12; Q L is at most `MOST_CELLS`.
-        record_ids: `[Q]`, what the queries are called.
-        label_names: L.
-        cast: one of `CASTS`: bits, or confidences where the aggregator reads them.
+        inputs: float32 `[Q, …]`, the samples as teachers read them: finite, up to 1e12. Q L is at most `MOST_CELLS`.
+        record_ids: the public names of the queries, `[Q]`.
+        label_names: the names of the L labels.
+        cast: one of `CASTS`: bits, or confidences for an aggregator that reads confidences.
         vote_clip: the most labels of a query that a teacher votes for; None for all.
     """
 
@@ -232,7 +249,7 @@ class Request:
         return queries_digest(np.asarray(self.inputs, dtype=np.float32), self.record_ids)
 
     def samples(self) -> dict[str, NDArray[Any]]:
-        """The arrays of `SAMPLES`."""
+        """Returns the samples as arrays of the forms in `SAMPLES`."""
         inputs = np.asarray(self.inputs, dtype=np.float32)
         names = np.array(self.label_names, np.str_)
         return {"inputs": inputs, "ids": np.asarray(self.record_ids), "label_names": names}
@@ -244,14 +261,14 @@ class Request:
 
     @classmethod
     def of_samples(cls, arrays: Mapping[str, NDArray[Any]], **form: Any) -> Self:
-        """Makes a request from the arrays of samples."""
+        """Returns a request for votes on samples, whose arrays have the forms in `SAMPLES`."""
         inputs = np.asarray(arrays["inputs"], dtype=np.float32)
         names = tuple(arrays["label_names"].tolist())
         return cls(inputs=inputs, record_ids=arrays["ids"], label_names=names, **form)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """What `to_bytes` made; raises `InvalidValue` for anything else."""
+        """Reads the bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
         with expected("request", "a request as pate_federated sends it"):
             arrays = arrays_of(data, _FORMS)
             return cls.of_samples(
@@ -259,18 +276,19 @@ class Request:
             )
 
 
-# Who are you; how long are your teachers' label shares; their clipped sum; the clipped sum of a round's votes.
+# The kinds of questions: the heads of holders; the lengths of their teachers' label shares; the clipped sum of label
+# shares; the clipped sum of a round's votes.
 OPENING, LENGTHS, SHARES, MOMENTS = KINDS = ("opening", "lengths", "shares", "moments")
 _RULE = "a question as pate_federated asks it"
 _HEAD = {"kind": ArrayForm("U", ()), "asked": ArrayForm("U", ()), "num_labels": ArrayForm("i", ())}
 _SHORTEST = 1e-12
 _LONGEST = 1e3
-_FAR = 100  # largest inputs of the opening that the center of the pool may be away
-# of lengths whose squares are numbers; of others
+_FAR = 100  # the center of the pool is at most so many times as large as the largest input
+# bounds of lengths, whose squares are finite; bounds of other numbers
 _SIZE = (1e-50, 1e12)
 _ANY = (-1e12, 1e12)
-# The arrays of each kind: the sizes of their axes, a letter for each, and between which numbers their entries are.
-# Beyond these all holders but one could be made to say a constant. L are labels; D is k, a constant and a height.
+# The arrays of each kind: a letter for the size of each axis, and the bounds of the entries. Beyond these bounds a
+# server could make all holders but one answer a constant. L counts labels; D is k, a constant and a height.
 _STATES: Mapping[str, Mapping[str, tuple[str, tuple[float, float]]]] = {
     OPENING: {},
     LENGTHS: {},
@@ -289,16 +307,18 @@ _STATES: Mapping[str, Mapping[str, tuple[str, tuple[float, float]]]] = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Question:
-    """One question. All of it is public, or was released under the price before it is asked.
+    """A question that each holder answers with a sum over its teachers.
+
+    Everything in a question is public, or was released under the price before the question is sent.
 
     Attributes:
         kind: one of `KINDS`.
-        asked: the digest of the samples in the opening; all questions of a release name the same.
-        num_labels: L.
-        state: float64 arrays, by name: what the sum depends on beside the holder's teachers. Entries are finite: a
+        asked: the digest of the samples in the opening, the same in all questions of a release.
+        num_labels: the number of labels, L.
+        state: float64 arrays by name, on which the sum depends beside the holder's teachers. Entries are finite: a
             center of shares is in [0, 1], `clip` and `label_scale` are in [1e-50, 1e12], `records_per_teacher` is in
             [1, 1e12], `variances` are in [0, 1e30], others are in [-1e12, 1e12].
-        opening: of the first question, the public samples that trained teachers are asked of.
+        opening: the public samples that trained teachers are asked about; in the first question alone.
     """
 
     kind: str
@@ -310,19 +330,21 @@ class Question:
     def __post_init__(self) -> None:
         forms = _STATES.get(self.kind, {"": ("", _ANY)})
         sizes = {"L": self.num_labels}
-        good = (self.opening is not None) == (
+        is_sound = (self.opening is not None) == (
             self.kind == OPENING
         ) and self.state.keys() == forms.keys()
-        for name, (axes, _) in forms.items() if good else ():
+        for name, (axes, _) in forms.items() if is_sound else ():
             shape = self.state[name].shape
-            good = good and len(axes) == len(shape)
-            good = good and all(
+            is_sound = is_sound and len(axes) == len(shape)
+            is_sound = is_sound and all(
                 sizes.setdefault(axis, size) == size for axis, size in zip(axes, shape, strict=True)
             )
-        if good and self.kind == MOMENTS:
-            good = sizes["k"] <= sizes["d"] and sizes["D"] - sizes["k"] in (1, 2)
-            good = good and float(np.abs(self.state["projection"]).max(initial=0.0)) >= _SIZE[0]
-        if not good:
+        if is_sound and self.kind == MOMENTS:
+            is_sound = sizes["k"] <= sizes["d"] and sizes["D"] - sizes["k"] in (1, 2)
+            is_sound = (
+                is_sound and float(np.abs(self.state["projection"]).max(initial=0.0)) >= _SIZE[0]
+            )
+        if not is_sound:
             raise InvalidValue("question", rule=_RULE)
         require_count("question.num_labels", self.num_labels)
         for name, value in self.state.items():
@@ -341,36 +363,36 @@ class Question:
 
     @classmethod
     def of_opening(cls, request: Request) -> Self:
-        """Makes the question that opens rounds, about all samples of a request."""
+        """Returns the question that opens rounds, about all samples of a request."""
         return cls(
             kind=OPENING, asked=request.digest, num_labels=request.num_labels, opening=request
         )
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the sum."""
+        """The shape of the sum."""
         if self.kind == MOMENTS:
             return self.state["weights"].shape
         return {OPENING: (0,), LENGTHS: (NUM_LENGTHS,), SHARES: (1, self.num_labels)}[self.kind]
 
     @property
     def most_bytes(self) -> int:
-        """How long an answer can be."""
+        """The most bytes that an answer can have."""
         return 8 * math.prod(self.shape) + HEADS
 
     @property
     def name(self) -> str:
-        """Of files."""
+        """The name of the question's files: its kind and the start of its digest."""
         return f"{self.kind}-{self.digest[:16]}"
 
     @property
     def reach(self) -> float:
-        """How long the part of one teacher can be, in steps: half of what replacing it can move."""
+        """The greatest l2 length of one teacher's part of the sum, in steps: half of what a replaced teacher moves."""
         return float(self.clipped.l2_sensitivity) / 2 if "clip" in self.state else 1.0
 
     @property
     def clipped(self) -> Any:
-        """The clipped sum of shares, or of a round's votes."""
+        """The clipped sum of label shares, or of a round's votes, that the question asks for."""
         clip = float(self.state["clip"])
         return (
             ClippedSum(clip, (1, self.num_labels))
@@ -386,21 +408,21 @@ class Question:
         return PublicPCA(self.state["pool_center"], projection, self.state["variances"], has_height)
 
     def require_possible(self, total: Integers, num_teachers: int) -> None:
-        """Raises for what no such teachers can have as their sum: more than a teacher's worth each."""
+        """Raises `InvalidValue` for a sum that is longer than the parts of so many teachers together."""
         require(total.shape == self.shape, "sum.shape", total.shape, str(self.shape))
         if self.kind == LENGTHS:
-            # where nothing overflows
-            good = bool((total >= 0).all()) and sum(total.tolist()) <= num_teachers
+            # Python's integers do not overflow
+            is_possible = bool((total >= 0).all()) and sum(total.tolist()) <= num_teachers
         else:
-            good = math.sqrt(
+            is_possible = math.sqrt(
                 float((total.astype(np.float64) ** 2).sum())
             ) <= num_teachers * self.reach * (1 + 1e-9)
         rule = f"one of {num_teachers} teachers, each within its clip; this one is longer"
-        if not good:
+        if not is_possible:
             raise InvalidValue("sum", rule=rule)
 
     def require_of(self, opening: Request) -> None:
-        """Raises for a question that is not about the labels and samples of its opening."""
+        """Raises `InvalidValue` for a question that is not about the labels and samples of its opening."""
         require(
             self.num_labels == opening.num_labels,
             "question.num_labels",
@@ -419,7 +441,7 @@ class Question:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 digest of what is asked, in hexadecimal."""
+        """The SHA-256 digest of kind, opening, labels and state, in hexadecimal."""
         digest = hashlib.sha256(repr(("question", self.kind, self.asked, self.num_labels)).encode())
         for name in sorted(self.state):
             digest.update(repr((name, self.state[name].shape)).encode())
@@ -440,7 +462,7 @@ class Question:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """What `to_bytes` made; raises `InvalidValue` for anything else."""
+        """Reads the bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
         with expected("question", _RULE):
             states = {name: axes for state in _STATES.values() for name, (axes, _) in state.items()}
             forms = {name: ArrayForm("f", (None,) * len(axes)) for name, axes in states.items()}
@@ -468,11 +490,11 @@ _ANSWER = {"head": ArrayForm("U", ()), "question": ArrayForm("U", ()), "total": 
 
 @dataclass(frozen=True, eq=False)
 class SumAnswer:
-    """One answer. No epsilon covers it: only the aggregator may have it."""
+    """The answer of a holder to a question; no epsilon covers the sum, so only the aggregator may read it."""
 
-    head: VoteManifest  # what the holder vouches for, the same in all of its answers
-    question: str  # the digest of what was asked
-    total: Integers  # int64, in steps
+    head: VoteManifest  # the holder's statements, the same in all of its answers
+    question: str  # the digest of the question
+    total: Integers  # the sum over the holder's teachers, int64, in steps
 
     def to_bytes(self) -> bytes:
         """Returns the answer as the bytes of an .npz file."""
@@ -481,8 +503,8 @@ class SumAnswer:
         return npz_bytes(head=head, question=question, total=self.total.astype(np.int64))
 
     @classmethod
-    def from_bytes(cls, data: bytes, question: Question, **wanted: Any) -> Self:
-        """An answer to this question, whose head says what is wanted; raises `InvalidValue` for any other."""
+    def from_bytes(cls, data: bytes, question: Question, **expected_head: Any) -> Self:
+        """Reads an answer to a question; raises `InvalidValue` for another answer, or another head than expected."""
         with expected("answer", "a whole answer, as pate_federated makes it"):
             size = len(data)
             most = question.most_bytes
@@ -497,5 +519,5 @@ class SumAnswer:
             "the one that was asked",
         )
         require(total.dtype == np.int64, "sum.dtype", total.dtype, "int64, whole numbers of steps")
-        require_head(head, question.asked, **wanted)
+        require_head(head, question.asked, **expected_head)
         return cls(head, question.digest, total)

@@ -1,4 +1,4 @@
-"""The student's stage: whoever has what was released, and the public samples, trains and bundles the model."""
+"""The training of a student on a release: post-processing by whoever has the release and the public samples."""
 
 import os
 import re
@@ -41,14 +41,16 @@ _MADE = (
 
 @dataclass(frozen=True, kw_only=True)
 class StudentPlan:
-    """Everything that a student depends on beside the release."""
+    """The plan of a student, on which it depends beside the release."""
 
     student: Student  # the recipe
-    # reads those that were asked and, behind them, the student's pool
+    # reads the public samples: first those that were voted on, then the rest of the student's pool
     queries: Callable[[], Queries]
-    # of the training; None makes one of the release, so that it is the same every time
+    # the seed of the training; None derives the seed from the release, so that it is the same every time
     seed: int | None = None
-    with_student: Callable[[str], str] = str  # the text of config.yaml, given that of the release
+    with_student: Callable[[str], str] = (
+        str  # from config.yaml of the release to that of the bundle
+    )
 
 
 @all_cores()
@@ -60,8 +62,13 @@ def train_on_release(
 ) -> StudentModel:
     """Trains a student on a release and writes the bundle that `pate.load` reads: post-processing, at no price.
 
-    `release` is the folder of `pate-release`, or its `release/` or a copy of that. The bundle goes into `output`, or
-    into `release/` itself. Raises for no release, an altered one, one of another student; samples that were not asked.
+    Args:
+        plan: the plan of the student.
+        release: the folder of `pate-release`, or its `release/`, or a copy of that.
+        output: the folder of the bundle; by default `release/` itself.
+        monitor: is told of progress.
+
+    Raises `InvalidValue` for a folder without a release, an altered release, and samples that were not voted on.
     """
     monitor = monitor or Monitor()
     release = Path(release)
@@ -72,7 +79,7 @@ def train_on_release(
     if terms is None or _is_finished(target):
         monitor.say(f"release={target}: its student is there; nothing was trained again")
         return Bundle.load(target).model
-    # what a killed call half-wrote there
+    # partial files that a killed call left
     for path in (target / name for name in (*_GIVEN, *_MADE, MANIFEST)):
         disk.remove_partials(path.parent, [re.escape(path.name)])
     for name, digest in terms.sha256.items():
@@ -138,7 +145,7 @@ def train_on_release(
 
 
 def _complete(folder: Path, with_student: Callable[[str], str]) -> None:
-    """The settings and the manifest; the terms go last, and then the bundle is complete."""
+    """Writes settings and manifest and removes the terms, which completes the bundle."""
     if (folder / "config.yaml").exists():
         text = disk.read_text(folder / "config.yaml", rule="settings of a release", remedy=ANEW)
         disk.write_text(folder / "config.yaml", with_student(text))
@@ -149,7 +156,7 @@ def _complete(folder: Path, with_student: Callable[[str], str]) -> None:
 
 
 def folder_of(release: Path) -> Path:
-    """The folder with release.npz in it: the one that is named, or `release/` within it."""
+    """Returns the folder with release.npz: the given folder, or `release/` within it."""
     for folder in (release, release / "release"):
         if (folder / "release.npz").is_file():
             return folder
@@ -159,7 +166,7 @@ def folder_of(release: Path) -> Path:
 
 
 def _terms_of(source: Path, release: Path) -> Terms | None:
-    """The terms, in the folder or above it; None where a student has taken their place."""
+    """Returns the terms, of the folder or the folder above; None where a student has taken their place."""
     for folder in (source, release):
         if os.path.lexists(folder / TERMS):
             return Terms.read(folder)
@@ -173,7 +180,7 @@ def _is_finished(folder: Path) -> bool:
 
 
 def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicNames]:
-    """Reads a release, with scores where it has some, and its names."""
+    """Reads a release, with scores where the file has them, and the public names."""
     forms = PublicNames.FORMS | {"labels": ArrayForm("b"), "answered": ArrayForm("b")}
     arrays = read_arrays(path, beside=forms)
     rule = "labels, answered, record_ids and label_names of a release"

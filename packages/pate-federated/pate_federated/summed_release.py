@@ -1,7 +1,8 @@
 """Releases of sums over the teachers of all holders: of votes at once, or in rounds, over a network or as files.
 
-Secure sums: the server never has a holder's votes, and with distributed noise no sum without noise. Their terms, whole
-numbers of any size as digits that they have room for, and both sides of them.
+In a secure sum the server never reads a holder's votes. With distributed noise the server reads no sum without noise.
+`SumTerms` are the terms that server and holders agree on, `Limbs` writes large numbers as digits within these terms,
+`HolderSum` is the holder's side, and `SummedRelease` and `RoundsOfHolders` are the server's.
 """
 
 import hashlib
@@ -75,18 +76,19 @@ _LOCK = "notes.lock"
 
 @dataclass(frozen=True, kw_only=True)
 class SumTerms:
-    """The same at every holder and at the server, agreed on beforehand.
+    """The terms of a secure sum, which the server and all holders agree on beforehand.
 
-    Secure aggregation adds numbers up modulo 2**32. Every holder's numbers are in -most..most and are sent as they are,
-    so that the sum of all of them comes out exactly: `num_holders * 2 * most` has to be below 2**32.
+    Secure aggregation adds numbers modulo 2**32. Every holder's numbers lie in -most..most and are sent without
+    rounding. The sum is exact, since `num_holders * 2 * most` is required to be below 2**32.
     """
 
-    num_holders: int  # n
-    # d, how many of them may be absent, >= 1; a sum of fewer than n - d holders is refused
+    num_holders: int  # the number of holders, n
+    # the most holders that may be absent, d >= 1; a sum of fewer than n - d holders is refused
     max_absent: int
     most: int  # the largest size of a number that a holder sends
-    # k, odd: every holder shares its keys with k - 1 others, dealt at random, and two thirds of these open its part.
-    # None for all n, of whom n - d open it: then not even the server can open a sum of fewer
+    # The number of shares of each key, k, odd: every holder shares its keys with k - 1 others, dealt at random, and two
+    # thirds of these open its part. With None all n holders have shares, of whom n - d open a part: then not even the
+    # server can open a sum of fewer holders.
     shares: int | None = None
 
     def __post_init__(self) -> None:
@@ -106,7 +108,7 @@ class SumTerms:
             require(
                 self.shares % 2 == 1 and self.shares < self.num_holders, "shares", self.shares, rule
             )
-            # at most: that of some holder's shares too many are with absent holders, when as many are absent as may be
+            # a union bound over holders: too many of a holder's shares are with absent holders (hypergeometric tail)
             spare = self.num_shares - self.threshold
             failure = hypergeom.sf(spare, self.num_holders, self.max_absent, self.num_shares)
             fails = float(self.num_holders * failure)
@@ -115,7 +117,7 @@ class SumTerms:
 
     @classmethod
     def of_counts(cls, roll: Roll, shares: int | None = None) -> Self:
-        """Makes the terms of a sum of counts over the holders of a roll."""
+        """Returns the terms of a sum of counts over the holders of a roll."""
         most = max(roll.holders.values())
         return cls(
             num_holders=len(roll.holders), max_absent=roll.max_absent, most=most, shares=shares
@@ -123,18 +125,24 @@ class SumTerms:
 
     @classmethod
     def of_noise(cls, aggregator: DistributedVotes, roll: Roll) -> Self:
-        """For counts with shares of noise; raises where the aggregator is for others, or for too many colluders."""
-        for name, wanted in {
-            "num_holders": len(roll.holders),
-            "max_dropouts": roll.max_absent,
-        }.items():
-            field_value = getattr(aggregator, name)
-            require(
-                field_value == wanted,
-                f"aggregator.{name}",
-                field_value,
-                f"{wanted}, as the roll says",
-            )
+        """Returns the terms of a sum of counts with shares of noise.
+
+        Raises `InvalidValue` for an aggregator of another number of holders or dropouts than the roll has, and for
+        too many colluders.
+        """
+        num_holders = len(roll.holders)
+        require(
+            aggregator.num_holders == num_holders,
+            "aggregator.num_holders",
+            aggregator.num_holders,
+            f"{num_holders}, as the roll says",
+        )
+        require(
+            aggregator.max_dropouts == roll.max_absent,
+            "aggregator.max_dropouts",
+            aggregator.max_dropouts,
+            f"{roll.max_absent}, as the roll says",
+        )
         colluders = aggregator.max_colluders
         spare = len(roll.holders) - 2 * roll.max_absent
         rule = f"less than {spare}: with max_absent={roll.max_absent} so many open single holders"
@@ -145,7 +153,7 @@ class SumTerms:
 
     @classmethod
     def of_digits(cls, roll: Roll, shares: int | None = None) -> Self:
-        """For all secure sums in rounds: digits as large as the sum has room for."""
+        """Returns the terms of all secure sums in rounds, with the largest digits that the sum has room for."""
         num_holders = len(roll.holders)
         most = 2 ** (((MODULUS - 1) // (2 * num_holders)).bit_length() - 1)
         return cls(num_holders=num_holders, max_absent=roll.max_absent, most=most, shares=shares)
@@ -162,11 +170,11 @@ class SumTerms:
 
     @property
     def threshold(self) -> int:
-        """How many shares of a key it takes to open a sum."""
+        """The number of shares of a key that open a sum."""
         return self.least if self.shares is None else -(-2 * self.shares // 3)
 
     def require_sendable(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The numbers as floats that are the same; raises where one is too large, since it would be cut in silence."""
+        """Returns the numbers as equal floats; raises `InvalidValue` for numbers that Flower would clip."""
         if np.abs(numbers).max(initial=0) > self.most:
             raise InvalidValue(
                 "counts", rule=f"numbers of at most {self.most}, the terms of the sum"
@@ -174,7 +182,10 @@ class SumTerms:
         return numbers.astype(np.float64)
 
     def exact_sum(self, average: Any, present: int) -> NDArray[np.int64]:
-        """The sum of whole numbers from their average; raises for too few or too many holders, or other numbers."""
+        """Returns the sum of whole numbers, from their average over `present` holders.
+
+        Raises `InvalidValue` for too few or too many holders, and where a holder kept to other terms.
+        """
         rule = f"{self.least} to {self.num_holders}, of holders={self.num_holders} with max_absent={self.max_absent}"
         require(self.least <= present <= self.num_holders, "holders present", present, rule)
         scaled = np.asarray(average, dtype=np.float64) * present
@@ -188,19 +199,20 @@ class SumTerms:
 
 @dataclass(frozen=True)
 class Limbs:
-    """A number x is sent as digits: x = sum of digit_i 2**(bits i), the last one with the sign of x.
+    """Digits of whole numbers that are too large for a secure sum: x = sum over i of digit_i 2**(bits i).
 
-    Digits are added up one by one and put together afterwards, so the sum is exact. Their sums say a little more than
-    that of the numbers, how often digits ran over, and are sums over all holders as well.
+    The last digit has the sign of x. Holders' digits are added place by place and joined afterwards, so the sum is
+    exact. The sums of digits disclose a little more than the sum of the numbers: how often digits overflowed, summed
+    over all holders.
     """
 
-    terms: SumTerms  # of the sum, the same at every holder
-    bits: int  # of a digit
-    count: int  # digits
+    terms: SumTerms  # the terms of the sum, the same at every holder
+    bits: int  # the number of bits of a digit
+    count: int  # the number of digits
 
     @classmethod
     def of(cls, question: Question, roll: Roll, shares: int | None = None) -> Self:
-        """For the answers to a question: enough digits for the holder with the most teachers."""
+        """Returns the digits of answers to a question, enough for the holder with the most teachers."""
         terms = SumTerms.of_digits(roll, shares)
         bits = terms.most.bit_length() - 1
         largest = 1 if question.kind == LENGTHS else math.ceil(question.reach)
@@ -208,26 +220,26 @@ class Limbs:
         return cls(terms, bits, max(1, -(-room // bits)))
 
     def split(self, total: Integers) -> NDArray[np.int64]:
-        """The digits, `[count, …]`; all but the last are in 0..2**bits - 1."""
+        """Returns the digits of whole numbers, `[count, …]`; all but the last lie in 0..2**bits - 1."""
         shifted = [total.astype(np.int64) >> (self.bits * place) for place in range(self.count)]
         return np.stack([*(share & (2**self.bits - 1) for share in shifted[:-1]), shifted[-1]])
 
     def joined(self, digits: Integers) -> Integers:
-        """Returns the numbers that digits stand for."""
+        """Returns the whole numbers `[…]` of digits `[count, …]`."""
         powers = 2 ** (self.bits * np.arange(self.count, dtype=np.int64))
         return np.tensordot(powers, digits.astype(np.int64), axes=1)
 
 
 @dataclass(frozen=True)
 class HolderSum:
-    """A holder's side of a secure sum. All of it is the holder's own: nothing comes from the server."""
+    """A holder's side of a secure sum, which the holder sets itself: nothing of it comes from the server."""
 
-    terms: SumTerms  # of the sum
-    # whose share is added; None where the server adds noise, and sees the sum
+    terms: SumTerms  # the terms of the sum
+    # the aggregator whose share of the noise is added; None where the server reads the sum and adds noise
     noise: DistributedVotes | None = None
-    # of the noise, for tests: who knows it is a colluder. None draws from the operating system
+    # the seed of the noise, for tests: whoever knows the seed is a colluder. None draws from the operating system
     seed: int | None = None
-    # to how many requests numbers with noise are sent: each is a release, at the price of one
+    # the most requests that are answered with noise: each answer is a release of its own price
     max_answers: int = 1
 
     def __post_init__(self) -> None:
@@ -236,9 +248,10 @@ class HolderSum:
     def numbers(
         self, plan: HolderPlan, request: Request, votes: Path, folder: Path
     ) -> NDArray[np.float64]:
-        """What is sent for one request, `[Q, L]`; raises for votes beyond the terms.
+        """Returns the numbers that a holder sends for one request, `[Q, L]`: its counts, with its share of the noise.
 
         With noise a request is answered once: two sums over different holders would differ by one holder's counts.
+        Raises `InvalidValue` for votes beyond the terms, and for a second answer.
         """
         file = VoteFile.open(votes)
         counts = np.zeros((request.num_queries, request.num_labels), dtype=np.int64)
@@ -263,10 +276,10 @@ class HolderSum:
         return self.terms.require_sendable(noisy)
 
     def _answer_once(self, folder: Path, request: Request) -> None:
-        """Notes on disk, before anything is sent, that this request has its answer."""
+        """Notes that a request is answered, before anything is sent; raises `InvalidValue` for a second answer."""
         path = folder / f"answered-{request.digest}"
         with locked(folder / _LOCK):
-            if os.path.lexists(path):  # also where the folder may not be listed
+            if os.path.lexists(path):  # `lexists` works in a folder that may not be listed, too
                 rule = (
                     "a request that was not answered before: a second noisy sum is a second release"
                 )
@@ -280,7 +293,10 @@ class HolderSum:
 
 
 def first_note(path: Path, text: str) -> str | None:
-    """Writes a note where none is of that name, and says what is in an earlier one; for processes side by side."""
+    """Writes a note unless one of that name exists; returns the text of the earlier note, or None.
+
+    A lock makes the call safe for processes that run side by side.
+    """
     with locked(path.parent / _LOCK):
         if os.path.lexists(path):
             return read_text(path, remedy=FROM_BACKUP)
@@ -292,7 +308,9 @@ _REMEDY = "restore it from a backup; without noise, remove it and holders are as
 _LATER = f"{FROM_BACKUP}: later questions were asked about what was released of it"
 _MOST_BYTES = 2**36
 
-Summed = tuple[NDArray[np.int64], tuple[str, ...]]  # a sum such as `[Q, L]`, and who is in it
+Summed = tuple[
+    NDArray[np.int64], tuple[str, ...]
+]  # a sum such as `[Q, L]`, and the names of its holders
 
 
 def _kept(
@@ -302,7 +320,15 @@ def _kept(
     remedy: str,
     **beside: NDArray[Any],
 ) -> Arrays:
-    """A sum, who is in it and what stands beside them in a file; it is kept before anything is done with it."""
+    """Returns the arrays of a sum's file, which is written first where it does not exist.
+
+    Args:
+        path: the file.
+        shape: the shape of the sum; None stands for any size.
+        ask: makes the sum and names its holders; called where the file does not exist.
+        remedy: the advice for a damaged file.
+        **beside: arrays of texts that are written beside the sum.
+    """
     if not os.path.lexists(path):
         total, holders = ask()
         write_arrays(path, total=total, holders=np.array(holders, dtype=np.str_), **beside)
@@ -314,20 +340,20 @@ def _kept(
 
 @dataclass(frozen=True, kw_only=True)
 class SummedRelease:
-    """What the server does with a secure sum, whatever carries the messages.
+    """The server's release of one secure sum, whatever carries the messages.
 
-    With `DistributedVotes` the ledger is charged before holders are asked, since what they send is the release. They
-    answer once: if the sum is lost after that, the release is refused and stays charged.
+    With `DistributedVotes` the ledger is charged before holders are asked, since the holders' sum is the release.
+    Holders answer once: where the sum is lost later, the release is refused and stays charged.
     """
 
-    plan: ReleasePlan  # what is released; an aggregator that reads counts
-    roll: Roll  # who is expected
-    request: Request  # what is asked
+    plan: ReleasePlan  # the plan of the release, whose aggregator reads counts
+    roll: Roll  # the holders that are expected
+    request: Request  # the queries
     inbox: Path  # the folder for the sum, of mode 0700
-    output_dir: Path  # the folder of the release; of it `release/` may be published
+    output_dir: Path  # the folder of the release, of which `release/` may be published
     dataset: str  # the public name of the holders' data; one ledger counts for one name
     real: bool = True  # False for synthetic records
-    # see `SumTerms`; None with the holders' noise: its price rests on who can open the sum
+    # see `SumTerms.shares`; None with the holders' noise, whose price depends on who can open the sum
     shares: int | None = None
 
     def __post_init__(self) -> None:
@@ -344,7 +370,7 @@ class SummedRelease:
 
     @property
     def noise(self) -> DistributedVotes | None:
-        """The aggregator whose noise holders add themselves; None where it has none."""
+        """The aggregator whose noise the holders draw; None for any other aggregator."""
         aggregator = self.plan.aggregator
         return aggregator if isinstance(aggregator, DistributedVotes) else None
 
@@ -360,9 +386,13 @@ class SummedRelease:
         )
 
     def run(self, ask: Callable[[], Summed], monitor: Monitor | None = None) -> Terms:
-        """Has the sum made once, by `secure_sum`, and releases it, or continues where it was killed.
+        """Makes the sum once and releases it, or continues a call that was killed.
 
-        Raises `InvalidValue` for too few holders, and for whatever `release_votes` refuses.
+        Args:
+            ask: makes the sum, such as by `flower.secure_sum`, and names its holders.
+            monitor: is told of progress.
+
+        Raises `InvalidValue` for too few holders, and for all that `release_votes` refuses.
         """
         _ = self.terms
         make_folder(self.inbox)
@@ -371,8 +401,8 @@ class SummedRelease:
         source: VoteSource
 
         def total() -> Total:
-            found, holders = self.made(ask)
-            return found, len(holders)
+            total_of_holders, holders = self.made(ask)
+            return total_of_holders, len(holders)
 
         if self.noise is not None:
             identity = repr((request.digest, request.vote_clip, sorted(self.roll.holders.items())))
@@ -401,7 +431,7 @@ class SummedRelease:
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
 
     def counted(self, ask: Callable[[], Summed]) -> VoteSource:
-        """The votes of all teachers; those of absent holders are as in `Collection.source`."""
+        """Returns the counts of all teachers' votes; teachers of absent holders vote as in `Collection.source`."""
         counts, holders = self.made(ask)
         if self.plan.aggregator.single_label:
             counts[:, 0] += sum(
@@ -412,7 +442,7 @@ class SummedRelease:
         )
 
     def made(self, ask: Callable[[], Summed]) -> Summed:
-        """The sum, which is kept before anything is done with it."""
+        """Returns the sum and the names of its holders; the sum is written to the inbox first."""
         sum_file = _kept(
             self.inbox / "sum.npz", (None, None), ask, _REMEDY, asked=np.array(self.request.digest)
         )
@@ -423,12 +453,12 @@ class SummedRelease:
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """What came of one question."""
+    """The sum of the answers to one question."""
 
-    total: Integers  # int64, the sum over all holders that are in it
-    holders: tuple[str, ...]  # who is in it
-    heads: Mapping[str, VoteManifest] = field(default_factory=dict)  # what they vouch for, by name
-    # a line for each holder that is not in it, by name
+    total: Integers  # the sum over these holders, int64
+    holders: tuple[str, ...]  # the names of the holders in the sum
+    heads: Mapping[str, VoteManifest] = field(default_factory=dict)  # the holders' heads, by name
+    # a line for each holder that is not in the sum, by name
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -436,10 +466,11 @@ Exchange = Callable[[Question], Gathered]  # has one question answered by all ho
 
 
 def gathered(roll: Roll, question: Question, contributions: Iterable[Contribution]) -> Gathered:
-    """Adds up the answers that count.
+    """Adds up the answers to a question that count.
 
-    An answer counts as `counted` says, where it is a whole sum and answers this question. It is no longer than that of
-    as many teachers as the roll says, so it moves a sum by what its own teachers are worth, and no more.
+    An answer counts by the rules of `counted`, where it is a whole sum and answers this question. The answer of a
+    holder with k teachers is no longer than k times `question.reach`, so a holder moves the sum by no more than its own
+    teachers do.
     """
 
     def read(holder: str, sent: bytes) -> SumAnswer:
@@ -462,7 +493,13 @@ def gathered(roll: Roll, question: Question, contributions: Iterable[Contributio
 
 
 class AnswersAwaited(Exception):
-    """A question is out, in a file for the holders, and answers are not there yet, as HOLDER.npz in a folder."""
+    """A question was written for the holders, and too few answers have arrived.
+
+    Attributes:
+        question: the file of the question.
+        answers: the folder for the answers, as HOLDER.npz.
+        missing: the names of the holders without an answer.
+    """
 
     def __init__(self, question: Path, answers: Path, missing: tuple[str, ...]) -> None:
         super().__init__(f"{question}: {len(missing)} holders have not answered")
@@ -473,14 +510,14 @@ class AnswersAwaited(Exception):
 
 @dataclass(frozen=True)
 class Mailbox:
-    """An exchange: writes a question to `questions/NAME.npz`, and reads `answers/NAME/HOLDER.npz`."""
+    """An exchange by files: a question goes to `questions/NAME.npz`, answers come as `answers/NAME/HOLDER.npz`."""
 
-    folder: Path  # of both, of mode 0700
-    roll: Roll  # who is expected
-    wait: bool = True  # whether all of them are waited for; else `max_absent` of them may stay away
+    folder: Path  # the folder of questions and answers, of mode 0700
+    roll: Roll  # the holders that are expected
+    wait: bool = True  # whether all holders are waited for; else `max_absent` of them may stay away
 
     def __call__(self, question: Question) -> Gathered:
-        """The sum of the answers that are there; raises `AnswersAwaited` where they are too few."""
+        """Writes the question and adds up the answers that have arrived; raises `AnswersAwaited` for too few."""
         sent = self.folder / "questions" / f"{question.name}.npz"
         answers = self.folder / "answers" / question.name
         make_folder(sent.parent)
@@ -496,7 +533,7 @@ class Mailbox:
         problem = f"expected a file of at most {most} bytes, as pate-vote writes it"
 
         def read(name: str, path: Path) -> Contribution:
-            """The answer of a holder; files of strangers, pipes, folders and files that are too large are not read."""
+            """Reads the answer of a holder; skips files of strangers, pipes, folders and files that are too large."""
             usual = name in self.roll.holders and is_regular(path) and path.stat().st_size <= most
             return Contribution(name, path.read_bytes() if usual else None, problem)
 
@@ -505,32 +542,32 @@ class Mailbox:
 
 @dataclass(frozen=True)
 class Opened:
-    """What `opening.json` holds."""
+    """The content of `opening.json`: the holders' heads, by which a release in rounds began."""
 
-    name: str  # of the release, random: sums of another inbox are not those of this one
-    asked: str  # digest of the opening
-    # what each holder vouches for, by name, as text
+    name: str  # a random name of the release, by which the sums of two inboxes are told apart
+    asked: str  # the digest of the opening
+    # the head of each holder as text, by name
     heads: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RoundsOfHolders:
-    """What the server does with rounds, whatever carries the messages.
+    """The server's release of centered votes in rounds, whatever carries the messages.
 
-    Rule: holders open the release; their teachers learn. Then each question is one sum: three for the prevalence, one
-    for each round, every one against what was released before. The ledger is charged for the prevalence before its
-    first sum, and for all rounds together before the noise of the first.
+    Rule: an opening makes the holders' teachers learn. Then each question asks for one sum: three sums for the
+    prevalence, then one sum a round. Each question depends on earlier releases alone. The ledger is charged for the
+    prevalence before its first sum, and for all rounds together before the noise of the first round.
 
     Attributes:
-        plan: what is released: `CenteredVotes` in rounds.
-        roll: who is expected.
-        pool: float32 `[P, d]`, public samples; trained teachers are asked of the first 2,048, the student learns from
-            all of them.
-        record_ids: `[P]`, what they are called.
-        label_names: L.
-        num_queries: how many of them the release is about, the first ones; None for all.
-        inbox: the folder for sums, of mode 0700; no epsilon covers it.
-        output_dir: the folder of the release; of it `release/` may be published.
+        plan: the plan of the release, of `CenteredVotes` in rounds.
+        roll: the holders that are expected.
+        pool: float32 `[P, d]`, public samples. Trained teachers are asked about the first 2,048; the student learns
+            from all of them.
+        record_ids: the public names of the samples, `[P]`.
+        label_names: the names of the L labels.
+        num_queries: the number of samples that are labeled, the first ones; None for all.
+        inbox: the folder for sums, of mode 0700; no epsilon covers the sums.
+        output_dir: the folder of the release, of which `release/` may be published.
     """
 
     plan: ReleasePlan
@@ -567,11 +604,15 @@ class RoundsOfHolders:
 
     @all_cores()
     def run(self, exchange: Exchange, monitor: Monitor | None = None) -> Terms:
-        """Asks, releases, and asks again until all rounds are released; or goes on where it was killed.
+        """Asks holders and releases round after round, or continues a call that was killed.
 
-        The exchange has one question answered by all holders; the monitor is told of progress, and who is absent.
-        Raises `InvalidValue` where too many are, and for whatever `release_votes` refuses. Where rounds were charged
-        and not finished, the same call goes on with them at no further price.
+        Rounds that were charged and not finished continue at no further price.
+
+        Args:
+            exchange: sends a question to all holders, and adds up their answers.
+            monitor: is told of progress, and of absent holders.
+
+        Raises `InvalidValue` where too many holders are absent, and for all that `release_votes` refuses.
         """
         monitor = monitor or Monitor()
         source = AskedVotes(self, exchange, monitor)
@@ -580,7 +621,7 @@ class RoundsOfHolders:
             source.heads,
             record_ids=ids,
             label_names=self.label_names,
-            # of its sums; covered by no epsilon
+            # the digest of the opening, whose sums no epsilon covers
             digest=hashlib.sha256(to_json(source.opened).encode()).hexdigest(),
             queries=queries_digest(
                 np.asarray(self.pool[: self.num_queries], dtype=np.float32), ids
@@ -592,17 +633,17 @@ class RoundsOfHolders:
 
 
 class AskedVotes(VotesInRounds, ShareSums):
-    """Holders say sums and nothing finer, so no other form of votes is there. Queries are the first of the pool.
+    """Votes of which the server asks holders for sums alone; the queries are the first samples of the pool.
 
-    Each question is asked once, and its sum is kept: a server that was killed goes on with the sums that it has. A sum
-    that is lost is not made again as soon as a later question was asked. With other holders present it would be
-    another sum, and the same noise on both would give their difference away.
+    Each question is asked once, and its sum is written to the inbox: a server that was killed continues with these
+    sums. A lost sum is not asked for again once a later question was asked. With other holders present the second sum
+    would differ from the first, and the same noise on both would disclose the difference.
     """
 
     readers = "centered_votes in rounds (aggregator.rounds=2 or more, or 200 teachers), which needs sums alone"
 
     def __init__(self, release: RoundsOfHolders, exchange: Exchange, monitor: Monitor) -> None:
-        """Has the opening answered, if it was not."""
+        """Asks the holders for the opening, unless they have answered it."""
         self.folder = make_folder(release.inbox)
         self.roll = release.roll
         self.pool = release.pool
@@ -649,7 +690,7 @@ class AskedVotes(VotesInRounds, ShareSums):
         return answers
 
     def sum_of(self, kind: str, **state: Any) -> Integers:
-        """The sum that answers a question about the samples of the opening; whoever is absent adds nothing."""
+        """Returns the sum of the answers to a question about the samples of the opening; absent holders add nothing."""
         arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
         question = Question(
             kind=kind, asked=self.opened.asked, num_labels=self.num_labels, state=arrays
@@ -664,7 +705,7 @@ class AskedVotes(VotesInRounds, ShareSums):
         return _kept(path, question.shape, ask, _LATER)["total"].astype(np.int64)
 
     def _log(self, name: str) -> None:
-        """Enters that a question is asked, before it is; the last one may be asked again."""
+        """Enters a question in the log before it is asked; raises `InvalidValue` for a question before the last one."""
         path = self.folder / "asked.txt"
         rule = "the questions that were asked"
         digests = read_text(path, rule=rule, remedy=_LATER).split() if os.path.lexists(path) else []
@@ -676,7 +717,7 @@ class AskedVotes(VotesInRounds, ShareSums):
             write_text(path, "\n".join([*digests, name]) + "\n")
 
     def share_sums(self) -> ShareSums:
-        """Returns the sums of label shares, which holders are asked for."""
+        """Returns this object: the sums of label shares are asked of the holders."""
         return self
 
     def lengths(self) -> Integers:
@@ -712,13 +753,13 @@ class AskedVotes(VotesInRounds, ShareSums):
 
 
 class AskedMoments(RoundVotes):
-    """Votes of rounds: each total is asked of all holders, and whoever is absent in a round adds nothing to it.
+    """Votes of rounds whose totals all holders are asked for; a holder that is absent in a round adds nothing.
 
     Formal guarantee: see docs/proofs/vote_rounds.md, "Rounds of many holders".
     """
 
     def __init__(self, votes: AskedVotes, count: int) -> None:
-        """Along so many directions of the public pool."""
+        """Fits `count` directions to the public pool."""
         self._votes = votes
         self._directions = PublicPCA.fit(votes.pool, count, ridge=DEFAULT_RECIPE.ridge_in_rounds)
         rows = votes.pool[: max(DEFAULT_RECIPE.public_rows, votes.num_queries)]

@@ -1,4 +1,4 @@
-"""A holder's stage: its teachers learn from its own records, answer the queries, and their votes become a file."""
+"""The casting of a holder's votes: teachers learn from its own records, and vote on the queries into a file."""
 
 import os
 import re
@@ -39,27 +39,27 @@ _CLASS = "teachers that vote yes or no; kernel teachers answer in rounds alone, 
 
 @dataclass(frozen=True, kw_only=True)
 class HolderPlan:
-    """Everything that the votes of one holder depend on; no noise is among it, as a holder draws none."""
+    """The plan of one holder's votes, on which they depend; votes carry no noise."""
 
-    load_dataset: Callable[[], Dataset]  # reads its records and the public samples
-    teacher: Voter  # the recipe for its teachers
-    # that its records are dealt to; None for one of each group, where none is trained
+    load_dataset: Callable[[], Dataset]  # reads the holder's records and the public samples
+    teacher: Voter  # the recipe for the holder's teachers
+    # the number of teachers; None for one teacher of each group, where teachers are not trained
     num_teachers: int | None
-    engine: Engine  # how they are trained
-    # its name, which no other holder has; a number of 1..holders where records are dealt
+    engine: Engine  # the engine that trains them
+    # the holder's name, which no other holder has; a number of 1..holders where records are dealt
     holder: str
-    # among whom the data set is dealt (`ensemble_of`); None where it is all its own
+    # the number of holders that the data set is dealt to (`HolderShare`); None where it is the holder's own
     holders: int | None = None
-    # how many public samples are asked, the first ones; None for all
+    # the number of public samples that are voted on, the first ones; None for all
     num_queries: int | None = None
-    cast: str = "bits"  # one of `CASTS`
-    # the most labels of a query that a teacher votes for, its surest; None for all
+    cast: str = "bits"  # the form of votes, one of `CASTS`
+    # the most labels of a query that a teacher votes for, its surest ones; None for all
     vote_clip: int | None = None
     seed: int | None = None  # None draws a secret from the operating system
-    # plain values; a folder of others is refused
+    # all settings as plain values; a folder of other settings is refused
     settings: dict[str, Any] = field(default_factory=dict)
-    queries: str | None = None  # the file of the public samples, where it is none of the data's
-    # of teachers, data, features: YAML by group
+    queries: str | None = None  # the file of the public samples, where the data has none
+    # the public settings of teachers, data and features, as YAML by group
     public_settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -74,9 +74,9 @@ class HolderPlan:
             require_count("holders", self.holders)
             rule = f"a number in 1..{self.holders}, of holders={self.holders}"
             is_number = self.holder.isascii() and self.holder.isdigit()
-            is_good = is_number and 1 <= int(self.holder) <= self.holders
-            shown = int(self.holder) if is_number else self.holder
-            require(is_good, "holder", shown, rule)
+            is_in_range = is_number and 1 <= int(self.holder) <= self.holders
+            value = int(self.holder) if is_number else self.holder
+            require(is_in_range, "holder", value, rule)
             require(
                 self.seed is not None,
                 "seed",
@@ -85,7 +85,7 @@ class HolderPlan:
             )
 
     def num_teachers_of(self, dataset: Dataset) -> int:
-        """Returns how many teachers its private records are dealt to; raises where there are fewer private groups."""
+        """Returns the number of teachers; raises `InvalidValue` for more teachers than private groups."""
         num_groups = dataset.private.num_groups
         num_teachers = self.num_teachers or num_groups
         num_in_all = num_teachers * (self.holders or 1)
@@ -98,11 +98,18 @@ class HolderPlan:
 def cast_vote_file(
     plan: HolderPlan, output: Path | str, output_dir: Path | str, monitor: Monitor | None = None
 ) -> VoteFile:
-    """Trains a holder's teachers in a folder of its own, of mode 0700, and writes their votes to a file, of mode 0600.
+    """Trains a holder's teachers and writes their votes to a file.
 
-    A finished file is not written again; a call that was killed is continued by the same call, with the same bytes.
-    Whoever has the file sees what every teacher says. Raises for a plan that cannot work, another file under that name,
-    a folder of another call.
+    A finished file is not written again. The same call continues a call that was killed, with the same bytes. Whoever
+    has the file reads the votes of every teacher.
+
+    Args:
+        plan: the plan of the votes.
+        output: the vote file, of mode 0600.
+        output_dir: the folder of partition and teachers, of mode 0700.
+        monitor: is told of progress.
+
+    Raises `InvalidValue` for a plan that cannot work, another file under that name, and a folder of another call.
     """
     output = Path(output)
     folder = RunFolder(Path(output_dir))
@@ -133,9 +140,12 @@ def cast_vote_file(
             num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public samples"
         )
         _ = plan.num_teachers_of(dataset)  # refuses what cannot be
-        if os.path.lexists(output):  # one that this holder was killed over is written again
-            own = is_vote_file(output) and VoteFile.open(output).manifest.holder == plan.holder
-            require(own, "output", output, "the name of a new file, or of this holder's own votes")
+        # a killed call of this holder may have left a file, which is written again
+        if os.path.lexists(output):
+            is_own = is_vote_file(output) and VoteFile.open(output).manifest.holder == plan.holder
+            require(
+                is_own, "output", output, "the name of a new file, or of this holder's own votes"
+            )
         folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
         sources.write(folder)
         share = HolderShare.of_plan(plan, dataset, folder)
@@ -164,19 +174,19 @@ def cast_vote_file(
 
 @dataclass(frozen=True, eq=False)
 class HolderShare:
-    """The teachers of an ensemble that are with one holder: their recipe, their records and their seeds."""
+    """The share of an ensemble that is at one holder: the recipe, records and seeds of its teachers."""
 
     teacher: Voter
-    dataset: Dataset  # its private records are those of these teachers
+    dataset: Dataset  # the data set, whose private records are those of these teachers
     partition: Partition
     seeds: list[int]
 
     @classmethod
     def of_plan(cls, plan: HolderPlan, dataset: Dataset, folder: EnsembleFolder) -> "HolderShare":
-        """Returns a holder's share of a data set, which is all of it unless the plan has `holders`.
+        """Returns a holder's share of a data set, which is the whole data set unless the plan has `holders`.
 
-        With `holders` all have the data set, to try on one machine what many places would do: the seed deals it to
-        `holders * num_teachers` teachers as `pate-train` does, and holder h has those from (h - 1) num_teachers on.
+        With `holders`, many holders are tried on one machine. The seed deals the data set to `holders * num_teachers`
+        teachers, as `pate-train` does, and holder h has the teachers from (h - 1) num_teachers on.
         """
         num_teachers = plan.num_teachers_of(dataset)
         streams = RandomStreams.of_run(folder.training_secret, plan.seed)
@@ -187,12 +197,16 @@ class HolderShare:
         first = (int(plan.holder) - 1) * num_teachers
         last = first + num_teachers
         teacher = plan.teacher
-        if isinstance(teacher, Teacher):  # apart where those of the whole ensemble are
+        if isinstance(teacher, Teacher):  # isolated as in the whole ensemble
             teacher = isolated(teacher, dataset.private.group_ids)
-        whole = Partition.draw(dataset.private.group_ids, num_teachers * plan.holders, rng)
-        rows = np.flatnonzero((whole.teacher_of >= first) & (whole.teacher_of < last))
+        partition_of_all = Partition.draw(
+            dataset.private.group_ids, num_teachers * plan.holders, rng
+        )
+        rows = np.flatnonzero(
+            (partition_of_all.teacher_of >= first) & (partition_of_all.teacher_of < last)
+        )
         dataset = replace(dataset, private=dataset.private.take(rows))
-        partition = Partition(whole.teacher_of[rows] - first, num_teachers)
+        partition = Partition(partition_of_all.teacher_of[rows] - first, num_teachers)
         if not os.path.lexists(folder.partition):
             write_text(folder.partition, partition.to_json(dataset.private))
         return cls(teacher, dataset, partition, streams.seeds("teachers", last)[first:])
@@ -200,7 +214,7 @@ class HolderShare:
     def train(
         self, num_queries: int, *, engine: Engine, folder: EnsembleFolder, monitor: Monitor
     ) -> Ensemble:
-        """Trains the teachers that the folder lacks; see `Ensemble.train`."""
+        """Trains the teachers that the folder lacks, and returns the ensemble; see `Ensemble.train`."""
         return Ensemble.train(
             self.teacher,
             self.dataset,
@@ -214,7 +228,7 @@ class HolderShare:
 
 
 def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
-    """What a holder vouches for."""
+    """Returns the head of a holder's votes, for whose statements the holder vouches."""
     dataset = ensemble.dataset
     names = ensemble.public_names
     return VoteManifest(
@@ -236,7 +250,7 @@ def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
 
 
 def _is_done(folder: RunFolder, output: Path) -> bool:
-    """Says whether the file is there, as this call left it; raises where it is another."""
+    """Tells whether a call has finished the file; raises `InvalidValue` where the file has changed since."""
     path = folder.cast_digest
     remedy = "remove it, and the same command writes it again"
     if not (os.path.lexists(path) and os.path.lexists(output)):

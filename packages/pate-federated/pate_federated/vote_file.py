@@ -27,10 +27,10 @@ from pate.files.strict_json import from_json, to_json_line
 from pate.validation import require, require_choice, require_count, require_entries, require_text
 from pate.votes.vote_store import BLOCK_BYTES, VoteStore, whole_blocks, write_votes
 
-# gives the votes of teachers 0, 1, … anew, `[c, Q, L]` a block
+# a function that yields the votes of teachers 0, 1, … anew, `[c, Q, L]` a block
 Blocks = Callable[[], Iterable[NDArray[Any]]]
 
-# what teachers say: a bit for each label of each query, or a number in [0, 1] as well
+# the forms of votes: a bit for each label of each query, or a confidence in [0, 1] as well
 CASTS = ("bits", "confidences")
 _FORMAT = 1
 _HEXADECIMAL = 64
@@ -42,30 +42,32 @@ _SUM_REMEDY = "ask for it again: the same pate-release command writes the same f
 
 @dataclass(frozen=True, kw_only=True)
 class VoteManifest:
-    """The head of a vote file.
+    """The head of a vote file: the statements of a holder about its votes.
 
-    Of the records it says how many there are and in how many groups, which the holder vouches for, and nothing else:
-    no digest of them, as whoever guesses records could check the guess.
+    The head has the numbers of the records and of their groups, for which the holder vouches. The head has no digest of
+    the records, by which somebody could check a guess of the records.
     """
 
-    holder: str  # who cast the votes; a name that no other holder of the release has.
-    queries: str  # `queries_digest` of what was asked
-    num_teachers: int  # of this holder
-    num_queries: int  # Q
-    num_labels: int  # L
-    num_records: int  # private records that the teachers were dealt
-    num_groups: int  # units of privacy among them; each is with one teacher.
+    holder: str  # the name of the holder, which no other holder of the release has
+    queries: str  # `queries_digest` of the samples
+    num_teachers: int  # the number of the holder's teachers
+    num_queries: int  # the number of queries, Q
+    num_labels: int  # the number of labels, L
+    num_records: int  # the number of private records that the teachers were dealt
+    num_groups: (
+        int  # the number of units of privacy in these records; each unit is with one teacher
+    )
     cast: str = "bits"  # one of `CASTS`
-    # the most labels of a query that a teacher votes for, where votes were clipped; None for all.
+    # the most labels of a query that a teacher votes for, where votes were clipped; None for all
     vote_clip: int | None = None
     dataset: str = "votes"  # the public name of the data set
     real: bool = True  # False for synthetic records
-    # what stands for pictures, see `Preprocessing.origin`; public.
+    # the origin of features of pictures, see `Preprocessing.origin`; public
     features: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
-    # how teachers were made, by group and as YAML: what may be published of it.
+    # the public settings of teachers and features, as YAML by group
     settings: Mapping[str, str] = field(default_factory=dict)
-    format: int = _FORMAT  # version of the file
-    unit: PrivacyUnit | None = None  # what a group is; None in a file of an earlier version
+    format: int = _FORMAT  # the version of the file
+    unit: PrivacyUnit | None = None  # the unit of privacy; None in a file of an earlier version
 
     def __post_init__(self) -> None:
         require_text("holder", self.holder)
@@ -98,31 +100,31 @@ class VoteManifest:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of all votes: teachers, queries, labels."""
+        """The shape of all votes: teachers, queries, labels."""
         return self.num_teachers, self.num_queries, self.num_labels
 
     def to_text(self) -> str:
-        """One line of JSON; equal manifests give equal text."""
+        """Returns the manifest as one line of JSON; equal manifests have equal texts."""
         return to_json_line(self)
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """What `to_text` wrote; raises `InvalidValue` for anything else."""
+        """Reads the text that `to_text` returned; raises `InvalidValue` for any other text."""
         return from_json(cls, text, name="manifest")
 
 
 @dataclass(frozen=True, eq=False)
 class HoldersFile:
-    """A file of one or more holders on disk. No epsilon covers it: only the aggregator may have it."""
+    """A file of one or more holders on disk; no epsilon covers its votes, so only the aggregator may have the file."""
 
-    path: Path  # the file
-    heads: tuple[VoteManifest, ...]  # what each holder vouches for
-    record_ids: NDArray[Any]  # `[Q]`, whole numbers or texts: what the queries are called
-    label_names: tuple[str, ...]  # L
+    path: Path  # the path of the file
+    heads: tuple[VoteManifest, ...]  # the head of each holder
+    record_ids: NDArray[Any]  # the public names of the queries, `[Q]`, whole numbers or texts
+    label_names: tuple[str, ...]  # the names of the L labels
 
     @property
     def manifest(self) -> VoteManifest:
-        """What all of its holders say of the questions."""
+        """The first head, with whose queries and labels all heads of the file agree."""
         return self.heads[0]
 
 
@@ -130,8 +132,8 @@ class VoteFile(HoldersFile):
     """The votes of one holder.
 
     An .npz with the arrays of a `VoteStore` (`packed`, `num_labels`), `manifest` (JSON), the public `record_ids` and
-    `label_names`. Votes that were cast as confidences bring float32 `confidences` `[N, Q, L]` and float64
-    `label_shares` `[N, L]`: each teacher's share of its records with each label. Equal votes give equal bytes.
+    `label_names`. Votes that were cast as confidences have float32 `confidences` `[N, Q, L]`, too, and float64
+    `label_shares` `[N, L]`: each teacher's share of its records with each label. Equal votes have equal bytes.
     """
 
     @classmethod
@@ -146,10 +148,18 @@ class VoteFile(HoldersFile):
         confidences: Blocks | None = None,
         label_shares: NDArray[np.float64] | None = None,
     ) -> VoteFile:
-        """Writes a file of mode 0600, which appears when it is complete; one of its name is replaced.
+        """Writes a file of mode 0600, which appears when it is complete; a file of that name is replaced.
 
-        Bits are clipped to the manifest's `vote_clip`. Confidences in [0, 1], float32, and label shares `[N, L]` are
-        there where its `cast` says so. Raises `InvalidValue` for votes of another shape or dtype than it says.
+        Args:
+            path: the path of the file.
+            manifest: the head, which determines the shape of the votes.
+            bits: yields bool `[c, Q, L]` a block, clipped to the head's `vote_clip`.
+            record_ids: the public names of the queries, `[Q]`.
+            label_names: the names of the L labels.
+            confidences: yields float32 `[c, Q, L]` in [0, 1]; where the head's `cast` is confidences.
+            label_shares: `[N, L]`; where the head's `cast` is confidences.
+
+        Raises `InvalidValue` for votes of another shape or dtype than the head says.
         """
         teachers, queries, labels = manifest.shape
         require(
@@ -164,11 +174,11 @@ class VoteFile(HoldersFile):
             len(label_names),
             f"{labels}, one for each label",
         )
-        complete = (confidences is not None and label_shares is not None) == (
+        is_complete = (confidences is not None and label_shares is not None) == (
             manifest.cast == "confidences"
         )
         require(
-            complete,
+            is_complete,
             "cast",
             manifest.cast,
             "confidences and label shares where it says so, and only there",
@@ -199,23 +209,23 @@ class VoteFile(HoldersFile):
 
     @classmethod
     def open(cls, path: Path | str) -> VoteFile:
-        """Reads the head and checks that the votes are there; `bits` and `confidences` check what they say."""
+        """Reads the head and checks the shape of the votes; `bits` and `confidences` check the votes themselves."""
         with reading(path, _RULE, _REMEDY) as archive:
             manifest = VoteManifest.from_text(str(read_member(archive, "manifest", kinds="U")))
             record_ids = read_member(archive, "record_ids", kinds="iuU")
             names = read_member(archive, "label_names", kinds="U")
         store = VoteStore.open(path)
-        found = (
+        shapes = (
             (store.num_teachers, store.num_queries, store.num_labels),
             record_ids.shape,
             names.shape,
         )
-        if found != (manifest.shape, (manifest.num_queries,), (manifest.num_labels,)):
+        if shapes != (manifest.shape, (manifest.num_queries,), (manifest.num_labels,)):
             raise damaged(path, _RULE, "votes of another shape than its head says", _REMEDY)
         return cls(Path(path), (manifest,), record_ids, tuple(names.tolist()))
 
     def bits(self) -> Iterator[NDArray[np.bool_]]:
-        """Votes of teachers 0, 1, …, bool `[c, Q, L]` a block; each teacher keeps to the head's clip."""
+        """Yields the votes of teachers 0, 1, …, bool `[c, Q, L]` a block; raises `DamagedFile` beyond the clip."""
         clip = self.manifest.vote_clip
         for block in VoteStore.open(self.path).blocks():
             if clip is not None and (np.count_nonzero(block, axis=-1) > clip).any():
@@ -225,7 +235,7 @@ class VoteFile(HoldersFile):
             yield block
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
-        """Confidences of teachers 0, 1, …, float32 `[c, Q, L]` a block; the file has to hold them."""
+        """Yields the confidences of teachers 0, 1, …, float32 `[c, Q, L]` a block, of a file with confidences."""
         shape = self.manifest.shape
         rows = max(1, BLOCK_BYTES // (4 * shape[1] * shape[2]))
         with reading(self.path, _RULE, _REMEDY) as archive:
@@ -237,7 +247,7 @@ class VoteFile(HoldersFile):
                 yield block
 
     def label_shares(self) -> NDArray[np.float64]:
-        """Each teacher's share of its records with each label, `[N, L]`; the file has to hold them."""
+        """Returns each teacher's share of its records with each label, `[N, L]`, of a file with confidences."""
         with reading(self.path, _RULE, _REMEDY) as archive:
             shares = read_member(archive, "label_shares", kinds="f")
         teachers, _, labels = self.manifest.shape
@@ -249,15 +259,15 @@ class VoteFile(HoldersFile):
 
 
 class SumFile(HoldersFile):
-    """How many teachers of some holders vote for each label of each query.
+    """The counts of votes of some holders, for each label of each query.
 
-    An .npz with `sum_heads` (the manifest of each holder, as JSON), `record_ids`, `label_names` and `counts` `[Q, L]`
-    in the shortest unsigned integers that hold the number of teachers. Equal sums give equal bytes.
+    The file is an .npz with `sum_heads` (the manifest of each holder, as JSON), `record_ids`, `label_names` and
+    `counts` `[Q, L]` in the shortest unsigned integers that hold the number of teachers. Equal sums have equal bytes.
     """
 
     @property
     def num_teachers(self) -> int:
-        """The number of teachers behind the sum."""
+        """The number of teachers of all holders in the sum."""
         return sum(head.num_teachers for head in self.heads)
 
     @classmethod
@@ -270,21 +280,23 @@ class SumFile(HoldersFile):
         record_ids: NDArray[Any],
         label_names: tuple[str, ...],
     ) -> Self:
-        """Writes a file of mode 0600, which appears when it is complete; one of its name is replaced."""
-        made = cls(Path(path), tuple(heads), np.asarray(record_ids), tuple(label_names))
-        dtype = np.min_scalar_type(made.num_teachers)
+        """Writes a file of mode 0600, which appears when it is complete; a file of that name is replaced."""
+        file_of_sums = cls(Path(path), tuple(heads), np.asarray(record_ids), tuple(label_names))
+        dtype = np.min_scalar_type(file_of_sums.num_teachers)
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
             write_member(
-                archive, "sum_heads", np.array([head.to_text() for head in made.heads], np.str_)
+                archive,
+                "sum_heads",
+                np.array([head.to_text() for head in file_of_sums.heads], np.str_),
             )
-            write_member(archive, "record_ids", made.record_ids)
-            write_member(archive, "label_names", np.array(made.label_names, np.str_))
-            write_member(archive, "counts", made._possible(counts).astype(dtype))
-        return made
+            write_member(archive, "record_ids", file_of_sums.record_ids)
+            write_member(archive, "label_names", np.array(file_of_sums.label_names, np.str_))
+            write_member(archive, "counts", file_of_sums._possible(counts).astype(dtype))
+        return file_of_sums
 
     @classmethod
     def open(cls, path: Path | str) -> Self:
-        """Reads the head and checks that the counts are there; `counts` checks what they say."""
+        """Reads the heads and checks the shape of the counts; `counts` checks the counts themselves."""
         with reading(path, _SUM_RULE, _SUM_REMEDY) as archive:
             heads, names = (
                 read_member(archive, name, kinds="U") for name in ("sum_heads", "label_names")
@@ -292,22 +304,22 @@ class SumFile(HoldersFile):
             ids = read_member(archive, "record_ids", kinds="iuU")
             manifests = tuple(VoteManifest.from_text(text) for text in heads.tolist())
             shape, _ = form_of(archive, "counts", kinds="u")
-        good = len(manifests) > 0 and shape == (len(ids), len(names))
-        if not good or any((head.num_queries, head.num_labels) != shape for head in manifests):
+        is_sound = len(manifests) > 0 and shape == (len(ids), len(names))
+        if not is_sound or any((head.num_queries, head.num_labels) != shape for head in manifests):
             raise damaged(
                 path, _SUM_RULE, "counts of another shape than its heads say", _SUM_REMEDY
             )
         return cls(Path(path), manifests, ids, tuple(names.tolist()))
 
     def counts(self) -> NDArray[np.unsignedinteger[Any]]:
-        """`[Q, L]`, none of them more than there are teachers."""
+        """Returns the counts, `[Q, L]`, each at most the number of teachers."""
         with reading(self.path, _SUM_RULE, _SUM_REMEDY) as archive:
             return self._possible(read_member(archive, "counts", kinds="u"))
 
     def _possible(self, counts: NDArray[Any]) -> NDArray[Any]:
-        within = (counts <= self.num_teachers) & (counts >= 0)
+        are_possible = (counts <= self.num_teachers) & (counts >= 0)
         require_entries(
-            "counts", within, f"at most {self.num_teachers}, the teachers that are in them"
+            "counts", are_possible, f"at most {self.num_teachers}, the teachers that are in them"
         )
         return counts
 

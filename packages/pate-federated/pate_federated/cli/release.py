@@ -39,7 +39,7 @@ def release(config: DictConfig) -> None:
 
 
 def read_votes(config: DictConfig) -> tuple[VoteSource, Cohort]:
-    """Reads the files that a configuration names: their votes as one source, and who cast them."""
+    """Reads the vote files of a configuration as one source of votes, and returns the cohort that cast them."""
     paths = vote_paths(config)
     is_own = [is_vote_file(path) or is_sum_file(path) for path in paths]
     if all(is_own):
@@ -53,9 +53,9 @@ def read_votes(config: DictConfig) -> tuple[VoteSource, Cohort]:
         )
         return gathered, cohort_of_votes(gathered)
     if any(is_own):
-        for path, own in zip(paths, is_own, strict=True):
-            if not (own or is_whole_archive(path)):
-                VoteFile.open(path)  # which says how it is damaged
+        for path in paths:
+            if not (is_vote_file(path) or is_sum_file(path) or is_whole_archive(path)):
+                VoteFile.open(path)  # raises what is damaged
         rule = "files of pate-vote alone, or of other projects alone; this one is another than the first"
         other = paths[is_own.index(not is_own[0])]
         raise InvalidValue("votes", other, rule=rule)
@@ -63,7 +63,7 @@ def read_votes(config: DictConfig) -> tuple[VoteSource, Cohort]:
 
 
 def _write_sum(config: DictConfig) -> None:
-    """Adds the votes of some holders up, for an aggregator of a later level."""
+    """Adds the votes of some holders up and writes the sum, for a pate-release of more holders."""
     path = Path(config.sum)
     require(path.suffix == ".npz", "sum", path, "a file that ends in .npz")
     paths = vote_paths(config)
@@ -74,7 +74,7 @@ def _write_sum(config: DictConfig) -> None:
 
 
 def _release_in_rounds(config: DictConfig) -> None:
-    """Reads the answers of holders that are there, and goes on as far as they allow: one call of pate-release."""
+    """Reads the holders' answers that have arrived, and releases as many rounds as they allow."""
     plan, output_dir = plan_of(config, without=("sum",))
     rule = "each holder and how many teachers it has, such as roll={north: 12, south: 12}"
     require(isinstance(config.roll, DictConfig), "roll", config.roll, rule)

@@ -1,4 +1,4 @@
-"""pate-student: from a release and the public samples to a model that may be published with it."""
+"""pate-student: trains a student on a release and the public samples; the model may be published with them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +20,7 @@ from pate_federated.student_training import StudentPlan, folder_of, train_on_rel
 
 
 def train_student(config: DictConfig) -> None:
-    """Trains the configured student, or finds it trained, and says where it is."""
+    """Trains the configured student, unless it is trained, and prints its folder."""
     require_named(config, {"release": "the folder that pate-release wrote, or its release/"})
     monitor = ConsoleMonitor()
     release = Path(config.release)
@@ -40,12 +40,12 @@ def train_student(config: DictConfig) -> None:
 
 
 def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Callable[[], Queries]:
-    """How the public samples are read: from a file, or as the public pool of a data set."""
-    given = [name for name in ("queries", "data") if config[name] is not None]
-    if len(given) != 1:
+    """Returns a function that reads the public samples from a file, or as the public pool of a data set."""
+    sources = [name for name in ("queries", "data") if config[name] is not None]
+    if len(sources) != 1:
         rule = "queries=FILE or data=NAME, the public samples that the teachers answered"
-        if given:
-            raise InvalidValue(" and ".join(given), rule=rule)
+        if sources:
+            raise InvalidValue(" and ".join(sources), rule=rule)
         raise InvalidValue("queries", None, rule=rule)
     if config.queries is not None:
         return partial(Queries.read, Path(config.queries), schema=config.table_schema)

@@ -1,4 +1,4 @@
-"""pate-vote: at a holder of records, from these to a file of its teachers' votes."""
+"""pate-vote: trains a holder's teachers on its records, and writes their votes to a file."""
 
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ _print = partial(print_page, "cli/vote.txt", package="pate_federated", question=
 
 
 def vote(config: DictConfig) -> None:
-    """Casts the configured votes, or continues, and says what the file is and who may have it."""
+    """Casts the configured votes, or continues, and prints the content of the file and who may have it."""
     require_named(config, _RULES)
     output = Path(str(config.output))
     monitor = ConsoleMonitor()
@@ -45,25 +45,32 @@ def vote(config: DictConfig) -> None:
 def _plan(
     config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries: Path | None = None
 ) -> HolderPlan:
+    """Makes the holder's plan of a configuration; `queries` goes before its setting of that name."""
     make = part_maker(config)
     data = make("data")
-    if (asked := queries or config.queries) is not None:
-        data = AskedData(data, Path(asked))
+    queries_path = queries or config.queries
+    if queries_path is not None:
+        data = AskedData(data, Path(queries_path))
     settings = run.plain_settings(config, names_with("beside_release", "vote"))
     return HolderPlan(
         load_dataset=run.watched_load(data, monitor, make("features"), output_dir),
-        **{part: make(part) for part in ("teacher", "engine")},
+        teacher=make("teacher"),
+        engine=make("engine"),
         num_teachers=config.teacher.num_teachers,
         holder=str(config.holder),
-        **{name: config[name] for name in ("holders", "num_queries", "cast", "vote_clip", "seed")},
+        holders=config.holders,
+        num_queries=config.num_queries,
+        cast=config.cast,
+        vote_clip=config.vote_clip,
+        seed=config.seed,
         settings=settings,
-        queries=None if asked is None else str(asked),
+        queries=None if queries_path is None else str(queries_path),
         public_settings=holder_settings(own_settings(config, settings)),
     )
 
 
 def _answer(config: DictConfig, output: Path, monitor: ConsoleMonitor) -> None:
-    """One call of pate-vote in rounds: the answer to one question."""
+    """Answers one question of a release in rounds."""
     rule = "the folder of this place's teachers, the same for all questions of a release"
     require(config.output_dir is not None, "output_dir", config.output_dir, rule)
     for name in ("queries", "num_queries"):
@@ -74,11 +81,14 @@ def _answer(config: DictConfig, output: Path, monitor: ConsoleMonitor) -> None:
             "nothing beside question=, whose opening brought samples",
         )
     folder = Path(config.output_dir)
-    asked = Path(config.question)
+    question_path = Path(config.question)
     require(
-        asked.is_file(), "question", asked, "a file of pate-release, from its mailbox's questions/"
+        question_path.is_file(),
+        "question",
+        question_path,
+        "a file of pate-release, from its mailbox's questions/",
     )
-    question = Question.from_bytes(asked.read_bytes())
+    question = Question.from_bytes(question_path.read_bytes())
     require_no_links(make_folder(folder), "output_dir")
     samples = queries_file(opening_of(question, folder), folder / question.asked[:16])
     plan = _plan(config, folder, monitor, samples)
