@@ -1,4 +1,10 @@
-"""From a target epsilon to the noise that meets it."""
+"""Calibration: the smallest noise whose price is at most a target epsilon.
+
+Let excess(noise) = log(epsilon(noise) / target), which falls as the noise grows. The answer is the noise where the
+excess is 0. It is searched in a *bracket*: an unsafe end, whose excess is above 0, and a safe end, whose excess is at
+most 0. Only a safe end is ever returned, so the noise is never too small (dp_accounting's `mechanism_calibration` has
+the same concepts).
+"""
 
 import math
 from collections.abc import Callable
@@ -21,7 +27,7 @@ _SECANTS = 4
 
 @dataclass(frozen=True)
 class PricedNoise:
-    """A noise > 0, and how far its epsilon lies above the target."""
+    """A noise > 0, and the excess of its epsilon over the target."""
 
     noise: float
     log_excess: float  # the logarithm of epsilon / target; at most 0 where the noise is enough
@@ -34,10 +40,10 @@ class PricedNoise:
 
 @dataclass(frozen=True)
 class Bracket:
-    """Two noises with the answer between them; the same one twice where any noise is enough."""
+    """Two noises with the answer between them; both ends are the same noise where any noise is enough."""
 
-    too_little: PricedNoise
-    enough: PricedNoise
+    unsafe_end: PricedNoise  # too little noise
+    safe_end: PricedNoise  # enough noise
 
 
 class NoisePrices:
@@ -68,6 +74,7 @@ class NoisePrices:
         return self._by_noise[noise]
 
     def _log_excess(self, noise: float) -> float:
+        """Returns the logarithm of epsilon / target of a noise."""
         accountant = self._accountant().compose(self._event_for(noise))
         epsilon = accountant.get_epsilon(self._target_delta)
         self.tolerance = max(_TOLERANCE, accountant.resolution(self._target_delta))
@@ -84,11 +91,19 @@ def calibrate(
 ) -> float:
     """Returns the smallest noise whose price is at most `target_epsilon`, to a relative 1e-4 and never too small.
 
-    Where the joint law of a selection and its test decides, it is to a relative 0.003.
+    Where the joint law of a selection and its test decides, the tolerance is a relative 0.003. Renyi's accountant is
+    quick, so the search begins with it, and goes on with `accountant` from the noise that it leads to.
 
-    `event_for` is the price as a function of the noise > 0; more noise must not cost more. The noise may be a factor of
-    all noises of an aggregator. Raises where no noise reaches the epsilon, or failures use up delta. Renyi's accountant
-    is cheap: the search begins with it, from `start`, and goes on with `accountant` from the noise that it leads to.
+    Args:
+        event_for: the price as a function of the noise > 0; more noise must not cost more. The noise may be a factor of
+            all noises of an aggregator.
+        target_epsilon: the largest epsilon, > 0.
+        target_delta: the delta of the epsilon.
+        accountant: makes the accountant whose epsilon is meant.
+        start: the noise where the search begins.
+
+    Raises:
+        InvalidValue: no noise reaches the epsilon, or failures use up delta.
     """
     require_positive("target_epsilon", target_epsilon)
     require_maker(accountant)
@@ -130,10 +145,7 @@ def calibrate(
 
 
 def _bracket(prices: NoisePrices, start: float, target_epsilon: float) -> Bracket:
-    """Returns a noise that is too small and one that is enough, by steps from `start` that grow up to doublings.
-
-    Where any noise is enough, both are the same, a tiny one.
-    """
+    """Returns a bracket, by steps from `start` that grow up to doublings; one tiny noise where any noise is enough."""
     last = prices.priced(start)
     grows = not last.is_enough
     # Epsilon falls about as 1 / noise or faster: a change of log(noise) by the excess, and a little more, crosses the
@@ -144,44 +156,46 @@ def _bracket(prices: NoisePrices, start: float, target_epsilon: float) -> Bracke
         stepped = prices.priced(noise)
         if stepped.is_enough is grows:  # the target lies between the last two
             if grows:
-                return Bracket(too_little=last, enough=stepped)
-            return Bracket(too_little=stepped, enough=last)
+                return Bracket(unsafe_end=last, safe_end=stepped)
+            return Bracket(unsafe_end=stepped, safe_end=last)
         last = stepped
         factor = min(factor * factor, 2.0)
     require(not grows, "target_epsilon", target_epsilon, "an epsilon that some noise can reach")
-    return Bracket(too_little=last, enough=last)
+    return Bracket(unsafe_end=last, safe_end=last)
 
 
 def _narrowed(prices: NoisePrices, bracket: Bracket, tolerance: float) -> float:
-    """Returns the upper end of a bracket once it is as narrow as the tolerance, in the logarithm of the noise.
+    """Returns the safe end of a bracket once the bracket is as narrow as the tolerance, in the logarithm of the noise.
 
-    With shares of the width from the lower end, the line through both ends crosses the target at
+    With shares of the width from the unsafe end, the line through both ends crosses the target at
 
-        share = excess of the lower end / (excess of the lower end - excess of the upper end).
+        share = excess of the unsafe end / (excess of the unsafe end - excess of the safe end).
 
-    Such steps alone would leave one end where it is. So each aims a quarter of the tolerance past the crossing, towards
-    the end that did not move last. Every third one halves the bracket. None comes within an eighth of the tolerance of
-    an end.
+    Such secant steps alone would leave one end where it is. So each step aims a quarter of the tolerance past the
+    crossing, towards the end that did not move last. Every third step halves the bracket. No step comes within an
+    eighth of the tolerance of an end.
     """
-    too_little = bracket.too_little
-    enough = bracket.enough
-    towards_enough = 1  # -1 where the upper end moved last
+    unsafe_end = bracket.unsafe_end
+    safe_end = bracket.safe_end
+    towards_safe = 1  # -1 where the safe end moved last
     num_steps = 0
-    while (width := math.log(enough.noise / too_little.noise)) > math.log1p(tolerance):
+    width = math.log(safe_end.noise / unsafe_end.noise)
+    while width > math.log1p(tolerance):
         share_of_tolerance = tolerance / width
-        fall = too_little.log_excess - enough.log_excess
+        fall = unsafe_end.log_excess - safe_end.log_excess
         if math.isfinite(fall) and num_steps % 3 != 2:
-            share = too_little.log_excess / fall + towards_enough * share_of_tolerance / 4
+            share = unsafe_end.log_excess / fall + towards_safe * share_of_tolerance / 4
         else:
             share = 0.5
         margin = share_of_tolerance / 8
         share = min(max(share, margin), 1 - margin)
-        between = prices.priced(too_little.noise * math.exp(width * share))
+        between = prices.priced(unsafe_end.noise * math.exp(width * share))
         num_steps += 1
         if between.is_enough:
-            enough = between
-            towards_enough = -1
+            safe_end = between
+            towards_safe = -1
         else:
-            too_little = between
-            towards_enough = 1
-    return enough.noise
+            unsafe_end = between
+            towards_safe = 1
+        width = math.log(safe_end.noise / unsafe_end.noise)
+    return safe_end.noise

@@ -1,4 +1,4 @@
-"""How an epsilon and a delta are shown to people: rounded up, to the same digits wherever they stand.
+"""Epsilons and deltas as they are printed: rounded up, to the same number of digits everywhere.
 
 No printed bound may be too small. Files for programs hold the numbers themselves.
 """
@@ -12,7 +12,7 @@ _EXACT = Context(prec=700)  # holds any float's decimals, so that quantizing is 
 
 
 def round_up(value: float, digits: int) -> str:
-    """Rounds a number toward plus infinity, to so many decimals; infinity is `inf`.
+    """Returns a number rounded toward plus infinity, to `digits` decimals; infinity is `inf`.
 
     The number is taken by its shortest decimal form, so that 3.6 prints as `3.60`; reading the result back as a float
     never gives less than `value`. Raises `InvalidValue` for NaN, minus infinity, or a negative count of decimals.
@@ -30,7 +30,7 @@ def round_up(value: float, digits: int) -> str:
 
 
 def format_epsilon(epsilon: float) -> str:
-    """Formats an epsilon for print, rounded up: two decimals from 1 on, four below; `0` is exact.
+    """Returns an epsilon for print, rounded up: two decimals from 1 on, four decimals below 1; `0` is exact.
 
     >>> format_epsilon(18.0608), format_epsilon(0.03121), format_epsilon(0.0)
     ('18.07', '0.0313', '0')
@@ -41,7 +41,7 @@ def format_epsilon(epsilon: float) -> str:
 
 
 def format_delta(delta: float) -> str:
-    """Formats a delta in [0, 1] for print, rounded up to three significant digits, such as `1e-6` or `1.61e-6`."""
+    """Returns a delta in [0, 1] for print, rounded up to three significant digits, such as `1e-6` or `1.61e-6`."""
     require(0 <= delta <= 1, "delta", delta, "a number in [0, 1]")
     rounded = (
         Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(abs(float(delta)))).normalize()

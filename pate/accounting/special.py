@@ -1,4 +1,4 @@
-"""Special functions under SciPy's names; a few without `scipy.special`, which takes as long to load as a price."""
+"""Special functions under SciPy's names; some without `scipy.special`, which takes as long to load as a price."""
 
 import math
 from collections.abc import Callable
@@ -10,50 +10,50 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-_DEEP = -35.0  # below, four terms of a series have all digits
-# of the continued fraction of erfcx: there it has all digits
+_DEEP = -35.0  # below it, four terms of the asymptotic series of log Phi have all digits
+# from there on the continued fraction of erfcx of this depth has all digits
 _FRACTION_FROM = 2.5
 _FRACTION_DEPTH = 40
-_LARGE = 20
-# of 1 / x, 1 / x^3 and so on: all digits where x is large
+_LARGE = 20  # from there on Stirling's series has all digits
+# the coefficients of 1 / x, 1 / x^3 and so on in Stirling's series
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
 _LOG_FACTORIALS = np.array([math.log(math.factorial(n)) for n in range(_LARGE)])
 
 
 def expit(x: ArrayLike) -> Any:
-    """The probability of a bit from its logit, small ones with all digits."""
+    """Returns the probability of a bit from its logit, small probabilities with all digits."""
     small = np.exp(-np.abs(x))
     return np.where(np.less(x, 0), small, 1.0) / (1 + small)
 
 
 def log_expit(x: ArrayLike) -> Any:
-    """The log of the probability of a bit from its logit."""
+    """Returns the log of the probability of a bit from its logit."""
     return -np.logaddexp(0.0, np.negative(x))
 
 
 def softmax(x: Array, axis: int = -1) -> Array:
-    """Probabilities in proportion to exponentials."""
+    """Returns probabilities in proportion to the exponentials of x along an axis."""
     weights = np.exp(x - x.max(axis=axis, keepdims=True))
     return np.asarray(weights / weights.sum(axis=axis, keepdims=True))
 
 
 def log_choices(n: int) -> Array:
-    """Logs of n over k for k = 0..n, `[n + 1]`; the error is at most 2^-50 log n!."""
+    """Returns the logs of n over k for k = 0..n, `[n + 1]`; the error is at most 2^-50 log n!."""
     k = np.arange(n + 1.0)
     x = np.maximum(k, _LARGE)
-    series = sum(factor * x ** (-1 - 2 * i) for i, factor in enumerate(_STIRLING))
+    series = sum(coefficient * x ** (-1 - 2 * i) for i, coefficient in enumerate(_STIRLING))
     stirling = (x + 0.5) * np.log(x) - x + 0.5 * math.log(2 * math.pi) + series
-    ofs = np.where(k < _LARGE, np.resize(_LOG_FACTORIALS, n + 1), stirling)
-    return np.asarray(ofs[-1] - ofs - ofs[::-1])
+    log_factorials = np.where(k < _LARGE, np.resize(_LOG_FACTORIALS, n + 1), stirling)
+    return np.asarray(log_factorials[-1] - log_factorials - log_factorials[::-1])
 
 
 def few_ndtr(x: ArrayLike) -> Any:
-    """The standard normal distribution function, of a few values."""
+    """Returns the standard normal distribution function Phi of a few values, without scipy."""
     return _erfc(np.multiply(x, -math.sqrt(0.5))) / 2
 
 
 def few_log_ndtr(x: ArrayLike) -> Any:
-    """Its log, of a few values."""
+    """Returns log Phi of a few values, without scipy."""
     below = few_ndtr(np.maximum(x, _DEEP))
     above = few_ndtr(np.negative(np.maximum(x, 0.0)))
     far = np.minimum(x, _DEEP)
@@ -67,7 +67,7 @@ def few_log_ndtr(x: ArrayLike) -> Any:
 
 
 def few_erfcx(x: ArrayLike) -> Any:
-    """exp(x^2) erfc(x), of a few values: the error is at most 2^-49 from -3.6 on."""
+    """Returns exp(x^2) erfc(x) of a few values, without scipy; the relative error is at most 2^-49 from -3.6 on."""
     near = np.minimum(x, _FRACTION_FROM)
     far = np.maximum(x, _FRACTION_FROM)
     fraction = far
@@ -82,7 +82,10 @@ def few_erfcx(x: ArrayLike) -> Any:
 
 @lru_cache
 def gauss_legendre(count: int) -> tuple[Array, Array]:
-    """The nodes in -1..1 and weights of Gauss and Legendre; made when used, as numpy loads them slowly."""
+    """Returns the nodes in -1..1 and the weights of Gauss-Legendre quadrature.
+
+    They are made when used, because numpy loads `numpy.polynomial` slowly.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(count)
     return nodes, weights
 
@@ -90,16 +93,18 @@ def gauss_legendre(count: int) -> tuple[Array, Array]:
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
-def _of_scipy(name: str) -> Callable[..., Any]:
-    def called(*x: Any) -> Any:
+def _scipy_function(name: str) -> Callable[..., Any]:
+    """Returns a function of `scipy.special`, which is loaded at the first call."""
+
+    def function(*arguments: Any) -> Any:
         from scipy import special  # loads slowly
 
-        return getattr(special, name)(*x)
+        return getattr(special, name)(*arguments)
 
-    return called
+    return function
 
 
-_OF_SCIPY = (
+_SCIPY_FUNCTIONS = (
     "betaincc",
     "gammaincinv",
     "gammainccinv",
@@ -110,30 +115,32 @@ _OF_SCIPY = (
     "ndtri_exp",
 )
 betaincc, gammaincinv, gammainccinv, gammaln, log_ndtr, ndtr, ndtri, ndtri_exp = map(
-    _of_scipy, _OF_SCIPY
+    _scipy_function, _SCIPY_FUNCTIONS
 )
 
 
 def lower_hull(x: Any, y: Any) -> NDArray[np.int64]:
-    """The points `[H]`, by index, of the largest convex function through or below the points (x, y), x rising."""
-    kept: list[int] = []
-    # numbers of Python: the same and faster
+    """Returns the indices `[H]` of the corners of the lower convex hull of points (x, y), x rising.
+
+    It is Andrew's monotone chain: a corner leaves the hull where the next point lies below the line through it.
+    """
+    corners: list[int] = []
+    # Floats of Python are the same numbers, and faster.
     x = x.tolist()
     y = y.tolist()
     for i in range(len(x)):
-        while len(kept) > 1:
-            first = kept[-2]
-            second = kept[-1]
-            if (y[second] - y[first]) * (x[i] - x[first]) < (y[i] - y[first]) * (
-                x[second] - x[first]
-            ):
+        while len(corners) > 1:
+            first, second = corners[-2:]
+            rise_to_second = (y[second] - y[first]) * (x[i] - x[first])
+            rise_to_point = (y[i] - y[first]) * (x[second] - x[first])
+            if rise_to_second < rise_to_point:
                 break
-            kept.pop()
-        kept.append(i)
-    return np.array(kept, dtype=np.int64)
+            corners.pop()
+        corners.append(i)
+    return np.array(corners, dtype=np.int64)
 
 
 def convex_minorant(x: Array, y: Array) -> Array:
-    """That function at the points: `[len(x)]`."""
-    kept = lower_hull(x, y)
-    return np.asarray(np.interp(x, x[kept], y[kept]))
+    """Returns the largest convex function through or below points (x, y), x rising, at x, `[len(x)]`."""
+    corners = lower_hull(x, y)
+    return np.asarray(np.interp(x, x[corners], y[corners]))

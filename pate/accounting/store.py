@@ -1,7 +1,10 @@
-"""One SQLite file of charges, each with the bytes that it paid for. A charge and its release are one transaction.
+"""The store of a ledger: one SQLite file of charges, each with the bytes of the release that it paid for.
 
-What a crash leaves is both or neither. What was drawn and not committed was never shown, so it is drawn afresh by the
-next call, and no secret of the noise has to be kept (docs/proofs/store.md).
+A charge and its release are one transaction, so a crash leaves both or neither. A draw that was not committed was never
+shown. The next call draws afresh, and no secret of the noise has to be kept (docs/proofs/store.md).
+
+Each line of the file has a digest of its columns and of the digest of the line before. The head has the number of lines
+and the last digest. So an edited, shortened or exchanged file is noticed at the next reading.
 
 Decided here, and tested:
 
@@ -9,7 +12,7 @@ Decided here, and tested:
 * `synchronous=EXTRA`: the folder is synced after the journal is gone. With FULL a power cut just after a commit could
   bring the journal back, and a charge whose release was shown would be undone.
 * A new file is written whole under another name and linked into place, so a file of 0 bytes is damage, never new.
-* The file is opened by SQLite alone: a second descriptor of this process would drop SQLite's locks when it is closed.
+* Only SQLite opens the file: a second descriptor of this process would drop SQLite's locks when it is closed.
 """
 
 import errno
@@ -42,7 +45,7 @@ __all__ = ["DamagedLedger", "LedgerLine", "LineText", "Store"]
 
 _IN_MEMORY = "a file, through which copies know of each other's charges"
 REMEDY = "restore the ledger from a backup; nothing is released until then"
-# bytes: a release from there on lies in a file of its own, so that the ledger stays small
+# bytes: a release of this size or more lies in a file of its own, so that the ledger stays small
 LARGEST_INSIDE = 2**20
 _WAIT_S = 600.0  # for other processes, each of which holds the lock for some milliseconds
 _SCHEMA = """
@@ -57,8 +60,8 @@ CREATE TRIGGER charges_stay BEFORE DELETE ON line BEGIN SELECT RAISE(ABORT, 'cha
 CREATE TRIGGER charges_are BEFORE UPDATE ON line BEGIN SELECT RAISE(ABORT, 'charges stay as they are'); END;
 """
 _COLUMNS = "number, data, key, under, event, about, sha256, digest"
-# by SQLite's result codes
-_OF_SYSTEM = {13: errno.ENOSPC, 10: errno.EIO, 8: errno.EACCES, 14: errno.EACCES}
+# the system's error numbers by SQLite's result codes FULL, IOERR, READONLY and CANTOPEN
+_ERRNO_OF_CODE = {13: errno.ENOSPC, 10: errno.EIO, 8: errno.EACCES, 14: errno.EACCES}
 _BUSY = 5
 
 
@@ -68,35 +71,39 @@ class DamagedLedger(InvalidValue):
 
 @dataclass(frozen=True)
 class LedgerLine:
-    """One line of the file: a charge, or something more that was drawn under an earlier charge."""
+    """One line of the file: a charge, or another part of a release that an earlier charge has paid for."""
 
     number: int  # 1, 2, …
     # the account, a digest of the private data; empty where the file counts for one data set
     data: str
-    key: str  # names the release within its account
-    under: str  # of the charge that paid for it; empty for a charge
-    event: str  # the price as JSON; empty where `under` is not
+    key: str  # the name of the release within its account
+    under: str  # the key of the charge that paid for the part; empty for a charge
+    event: str  # the price as JSON; empty for a part
     about: str  # who, when and what for, as JSON
     sha256: str  # of the release
-    digest: str  # of this line and the digest of the one before
+    digest: str  # of this line and of the digest of the line before
 
 
 @dataclass(frozen=True)
 class LineText:
-    """What a line says beside its key and the digest of what was released."""
+    """The text of a line beside its key and the digest of its release."""
 
-    event: str = ""  # the price as JSON; empty where `under` is not
-    under: str = ""  # the key of the charge that has paid for this too
+    event: str = ""  # the price of a charge as JSON; empty for a part
+    under: str = ""  # the key of the charge that paid for a part; empty for a charge
     # who, when and what for, as plain values
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Store:
-    """All lines of a file, for whichever account; safe for processes and threads at once, and for kills.
+    """The lines of a file, of all accounts; safe for processes and threads at the same time, and for kills.
 
-    A file that is missing is made with these settings, plain values; None opens only one that is there. Without a path
-    all is in the memory of this process. Raises for a link that leads nowhere, a folder or a pipe, and `DamagedLedger`
-    for a file that was changed or never was one.
+    Args:
+        path: the file; None keeps all lines in the memory of this process.
+        settings: plain values, with which a file that is missing is made; None opens only a file that exists.
+
+    Raises:
+        InvalidValue: the path is a link that leads nowhere, a folder or a pipe.
+        DamagedLedger: the file was changed, or is no ledger.
     """
 
     def __init__(
@@ -108,16 +115,18 @@ class Store:
             )
         file = None if path is None else Path(path).expanduser()
         self.path = None if file is None else file.resolve()  # links followed
-        astray = file is not None and file.is_symlink() and not os.path.lexists(file.resolve())
-        require(not astray, "ledger", path, "a file or a new name, found a link that leads nowhere")
-        self.lines: list[
-            LedgerLine
-        ] = []  # as of the last reading; it grows and nothing is taken away
+        leads_nowhere = (
+            file is not None and file.is_symlink() and not os.path.lexists(file.resolve())
+        )
+        rule = "a file or a new name, found a link that leads nowhere"
+        require(not leads_nowhere, "ledger", path, rule)
+        self.lines: list[LedgerLine] = []  # as of the last reading; the list only grows
         self.line_of: dict[tuple[str, str], LedgerLine] = {}  # by account and key
-        self.settings: dict[str, Any] = {}  # those that the file was made with
+        self.settings: dict[str, Any] = {}  # the settings that the file was made with
         self.lock = threading.RLock()  # for threads that share this object
-        self._state = 0, ""  # the number of lines that were checked, and the last one's digest
-        self._memory: tuple[int, sqlite3.Connection] | None = None  # with the process that it is in
+        self._state = 0, ""  # the number of lines that were checked, and the digest of the last
+        # the process id and the connection of a store in memory
+        self._memory: tuple[int, sqlite3.Connection] | None = None
         if settings is not None:
             settings_line = json.dumps({**settings, "name": secrets.token_hex(16)})
             if self.path is None:
@@ -131,23 +140,26 @@ class Store:
         self.read()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What a copy in another process opens anew: the file."""
+        """Returns the file, which a copy in another process opens anew."""
         if self.path is None:
             raise InvalidValue("ledger.path", None, rule=_IN_MEMORY)
         return type(self), (self.path, None)
 
     @property
     def identity(self) -> str:
-        """Returns what tells this file from others, wherever it is moved; a copy of it has the same."""
+        """The name of this file wherever it is moved; a copy of the file has the same name."""
         return hashlib.sha256(self.settings["name"].encode()).hexdigest()
 
     def read(self) -> None:
-        """Takes over what the file has grown by, checked."""
+        """Checks and adds the lines that the file has grown by."""
         with self._transaction("BEGIN"):
             pass
 
     def release(self, line: LedgerLine) -> bytes:
-        """The bytes that a line paid for; raises where they are not what was committed, or their file is gone."""
+        """Returns the bytes that were committed with a line.
+
+        Raises `DamagedLedger` where the bytes differ from those that were committed, or their file is gone.
+        """
         with self._opened() as db:
             (content,) = db.execute(
                 "SELECT release FROM line WHERE number = ?", (line.number,)
@@ -164,19 +176,22 @@ class Store:
     def commit(
         self, data: str, key: str, content: bytes, describe: Callable[[], LineText]
     ) -> bytes:
-        """Commits what was drawn under a key, with its charge; returns what the file has under it.
+        """Commits a draw under a key, with its charge; returns the bytes that the file has under the key.
 
-        That is `content`, or what another process committed under the same key before: the first to commit wins, and
-        nobody may be shown what was drawn before this returns. The key, within its account `data`, covers all that the
-        content is a function of.
+        These are `content`, or the bytes that another process committed under the same key before: the first to commit
+        wins. Nobody may be shown the draw before this method returns.
 
-        `describe` is asked under the lock what the line says, given the lines as they are then. It raises where the
-        charge is not allowed; nothing is written then.
+        Args:
+            data: the account.
+            key: names, within the account, everything that the content is a function of.
+            content: the bytes of the release, or of a part of it.
+            describe: returns the text of the line. It is called under the lock, with all lines read. It raises where
+                the charge is not allowed, and nothing is written then.
         """
         digest = hashlib.sha256(content).hexdigest()
-        outside = self.path is not None and len(content) >= LARGEST_INSIDE
-        # a large release in its file, before the line that names it; without one it was never shown
-        if outside:
+        lies_outside = self.path is not None and len(content) >= LARGEST_INSIDE
+        if lies_outside:
+            # The file of a large release comes before the line that names it. Without a line it was never shown.
             path = self._file(digest)
             make_folder(path.parent, within=path.parent.parent)
             with replacing(path) as file:
@@ -188,8 +203,8 @@ class Store:
                     raise InvalidValue(
                         "under", text.under, rule=f"the key of a charge in ledger={self.path}"
                     )
-                stated = (data, key, text.under, text.event, json.dumps(text.about))
-                line = self._insert(db, stated, digest, None if outside else content)
+                columns = (data, key, text.under, text.event, json.dumps(text.about))
+                line = self._insert(db, columns, digest, None if lies_outside else content)
                 # The charge: what was drawn may be shown from here on, and this key reads it back. Before this line
                 # it was shown to nobody, and a process that ends here has charged nothing.
                 db.execute("COMMIT")
@@ -200,11 +215,18 @@ class Store:
     def introduce(
         self, data: str, owners: Mapping[str, frozenset[bytes]], *, anyway: bool
     ) -> dict[str, int]:
-        """Enters the owners of a new account; of one that others know, only where that is wanted (`anyway`).
+        """Enters the owners of a new account, unless another account knows some of them.
 
-        Owners are names of people or records as bytes, by kind; two kinds are never compared. What is kept of a name is
-        its HMAC under a key of the file, so the file lists no ids (docs/proofs/store.md). An account that was
-        introduced before is not asked again. Returns how many each other account has; empty where they were entered.
+        An account that was introduced before stays as it is. The file keeps the HMAC of a name under a key of the file,
+        and so lists no ids (docs/proofs/store.md).
+
+        Args:
+            data: the account.
+            owners: the names of people or records as bytes, by kind; two kinds are never compared.
+            anyway: True enters the owners although other accounts know some of them.
+
+        Returns:
+            The number of these owners that each other account has; empty where the owners were entered.
         """
         keyed = self._keyed(owners)
         with self._transaction("BEGIN IMMEDIATE") as db:
@@ -219,20 +241,20 @@ class Store:
         return counts
 
     def is_introduced(self, data: str) -> bool:
-        """Returns whether the owners of an account have been entered."""
+        """Returns True where the owners of an account have been entered."""
         with self._transaction("BEGIN") as db:
             return _has_owners(db, data)
 
     def accounts_that_know(
         self, owners: Mapping[str, frozenset[bytes]], *, but: str
     ) -> dict[str, int]:
-        """Returns how many of these owners each account has, but for the one of that name; enters nobody."""
+        """Returns the number of these owners that each account has, without the account `but`; enters nobody."""
         with self._transaction("BEGIN") as db:
             counts = _counts_of_known(db, self._keyed(owners))
         return {data: count for data, count in counts.items() if data != but}
 
     def _keyed(self, owners: Mapping[str, frozenset[bytes]]) -> list[tuple[str, bytes]]:
-        """Returns kinds and names of owners as the file keeps them."""
+        """Returns kinds and names of owners as the file keeps them: names as keyed digests."""
         secret = self.settings["name"].encode()
         return [
             (
@@ -246,6 +268,7 @@ class Store:
     def _insert(
         self, db: sqlite3.Connection, values: tuple[str, ...], sha256: str, inside: bytes | None
     ) -> LedgerLine:
+        """Inserts a line of these columns, with its digest, and the release where it lies inside the file."""
         number, previous = self._state
         line = LedgerLine(
             number + 1, *values, sha256, _chained(previous, number + 1, *values, sha256)
@@ -257,12 +280,13 @@ class Store:
         return line
 
     def _file(self, digest: str) -> Path:
+        """Returns the file of a large release."""
         assert self.path is not None
         return self.path.with_name(f"{self.path.name}.releases") / digest
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        """A transaction with the lines read and checked; rolled back unless the block commits it."""
+        """Opens a transaction with the lines read and checked; rolls it back unless the block commits it."""
         with self.lock, self._opened() as db:
             db.execute(begin)
             try:
@@ -274,7 +298,7 @@ class Store:
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one transaction, as none may be carried into a forked process."""
+        """Opens a connection for one transaction, because no connection may be carried into a forked process."""
         if self.path is None:
             if self._memory is None or os.getpid() != self._memory[0]:
                 raise InvalidValue("ledger.path", None, rule=_IN_MEMORY)
@@ -300,6 +324,7 @@ class Store:
             yield db
 
     def _read(self, db: sqlite3.Connection) -> None:
+        """Reads the head and the new lines; raises `DamagedLedger` unless their digests are as they were written."""
         names = {
             name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         }
@@ -350,7 +375,8 @@ class Store:
         self._add(fresh)
 
     def _add(self, fresh: list[LedgerLine]) -> None:
-        del self.lines[self._state[0] :]  # what an interrupted call left behind
+        """Adds lines that were read or committed."""
+        del self.lines[self._state[0] :]  # an interrupted call may have left lines there
         self.lines += fresh
         self.line_of |= {(line.data, line.key): line for line in fresh}
         if fresh:
@@ -358,34 +384,39 @@ class Store:
 
 
 def _has_owners(db: sqlite3.Connection, data: str) -> bool:
-    found = db.execute("SELECT 1 FROM owner WHERE data = ? LIMIT 1", (data,)).fetchone()
-    return found is not None
+    """Returns True where the owners of an account have been entered."""
+    row = db.execute("SELECT 1 FROM owner WHERE data = ? LIMIT 1", (data,)).fetchone()
+    return row is not None
 
 
 def _counts_of_known(db: sqlite3.Connection, keyed: list[tuple[str, bytes]]) -> Counter[str]:
-    """Returns how many of these owners each account has."""
+    """Returns the number of these owners that each account has."""
     query = "SELECT data FROM owner WHERE kind = ? AND name = ?"
     return Counter(account for row in keyed for (account,) in db.execute(query, row))
 
 
 def damaged_ledger(path: Path | None, rule: str) -> DamagedLedger:
-    """What is said of a file that is not what was written."""
+    """Returns the error of a file that differs from what was written."""
     return DamagedLedger("ledger", path, rule=f"{rule}: {REMEDY}")
 
 
 def _chained(previous: str, *values: Any) -> str:
-    """The digest of a line, which covers the one before; of damaged columns, too, which may be of any kind."""
+    """Returns the digest of a line's columns and of the digest before; damaged columns may be of any type."""
     return hashlib.sha256(json.dumps([previous, *values], default=repr).encode()).hexdigest()
 
 
 def _fill(db: sqlite3.Connection, settings: str) -> None:
+    """Makes the tables and the head of a new store."""
     db.executescript(f"PRAGMA journal_mode=DELETE; BEGIN; {_SCHEMA}")
     db.execute("INSERT INTO head VALUES (0, ?, ?)", (_chained("", settings), settings))
     db.execute("COMMIT")
 
 
 def _make(path: Path, settings: str) -> None:
-    """A new file, whole from its first moment, its owner's alone; where another process was first, that one's."""
+    """Makes a new file, whole from its first moment, that its owner alone may read.
+
+    Where another process was first, the file of that process stays.
+    """
     partial = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
     try:
         partial.unlink(missing_ok=True)
@@ -408,7 +439,7 @@ def _make(path: Path, settings: str) -> None:
 
 @contextmanager
 def _by_its_path(path: Path) -> Iterator[None]:
-    """What SQLite says, in the words of a ledger: a full disk is one, and damage has its remedy."""
+    """Raises errors of SQLite in the words of a ledger: a full disk as `OSError`, damage with its remedy."""
     try:
         yield
     except UnicodeDecodeError:  # SQLite quotes the damaged text
@@ -417,11 +448,12 @@ def _by_its_path(path: Path) -> Iterator[None]:
         ) from None
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in _OF_SYSTEM:
-            raise OSError(_OF_SYSTEM[code], os.strerror(_OF_SYSTEM[code]), str(path)) from error
+        if code in _ERRNO_OF_CODE:
+            number = _ERRNO_OF_CODE[code]
+            raise OSError(number, os.strerror(number), str(path)) from error
         if code == _BUSY:
             rule = f"a lock within {_WAIT_S:.0f} s; another process holds it, or the file system has none"
             raise InvalidValue("ledger", path, rule=rule) from error
-        # what comes after it is the damaged text
+        # SQLite quotes the damaged text after these words.
         reason = " ".join(str(error).partition(" with text ")[0].split())
         raise damaged_ledger(path, f"a ledger in a sound file ({reason})") from None

@@ -1,4 +1,9 @@
-"""The total of several releases: one bound, in whatever order they were made and shown."""
+"""The total of several releases: one bound for whatever order they were made and shown in.
+
+Optimal composition holds for the order of its steps: the adversary sees the earlier losses. So it serves where all
+orders are alike, such as equal events. Elsewhere an accountant serves whose figures add up in any order
+(docs/proofs/composition.md, "Any order").
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,7 @@ _ANYWHERE = (GaussianEvent, NoOpEvent)  # kinds whose place among the others cha
 def total_epsilon(
     events: Iterable[Event], target_delta: float, *, accountant: AccountantMaker = AutoAccountant
 ) -> float:
-    """Returns an epsilon of all events together that holds in whatever order they were released.
+    """Returns an epsilon of all events together that holds for whatever order they were released in.
 
     The prices must have been fixed before the first release. Raises `InvalidValue` where failures use up delta.
     Source: docs/proofs/composition.md, "Any order".
@@ -38,14 +43,17 @@ def total_epsilon(
 
 
 def have_one_order(counts: Counter[Event], *, interleaved: frozenset[Event] = frozenset()) -> bool:
-    """Returns whether all orders of these events are alike to optimal composition.
+    """Returns True where all orders of these events are alike to optimal composition.
 
-    Gaussians count as its first steps wherever they were, and events that are all equal have one order. The steps of
-    an event of `interleaved` may lie between those of others; then all steps must be equal.
+    Gaussians count as its first steps wherever they were, and events that are all equal have one order.
+
+    Args:
+        counts: the events, and how often each was released.
+        interleaved: events whose steps may lie between the steps of other events. All steps must be equal then.
     """
     if counts.total() <= 1:
         return True
-    different: set[Event] = set()
+    different_steps: set[Event] = set()
     for event in counts:
         steps: set[Event] = {
             leaf
@@ -54,19 +62,19 @@ def have_one_order(counts: Counter[Event], *, interleaved: frozenset[Event] = fr
         }
         if steps and event not in interleaved:
             steps = {event}
-        different |= steps
-        if len(different) > 1:
+        different_steps |= steps
+        if len(different_steps) > 1:
             return False
     return True
 
 
 def is_session(event: Event) -> bool:
-    """Returns whether an event pays for answers that are shown one after another, beside other releases."""
+    """Returns True where an event pays for answers that are shown one after another, between other releases."""
     return any(isinstance(part, SessionEvent) for part, _ in nodes(event))
 
 
 def in_any_order(accountant: AccountantMaker) -> AccountantMaker:
-    """Returns a maker of accountants whose figures hold for every order: the same where it can be, or Renyi's."""
+    """Returns a maker of accountants whose figures hold for every order: the same maker where it can be, or Renyi's."""
     empty = accountant()
     if empty.any_order:
         return accountant

@@ -21,7 +21,7 @@ class PrivacyUnit:
 
     Attributes:
         words: the unit as a noun, such as `one row`.
-        columns: whose values make a unit; none where no column does.
+        columns: the columns whose values make a unit; empty where no column does.
 
     >>> PrivacyUnit.of_column("mrn").words
     'one value of the column mrn, with all its rows'
@@ -32,14 +32,14 @@ class PrivacyUnit:
 
     @classmethod
     def of_column(cls, column: str, *, records: str = "rows") -> Self:
-        """Makes the unit of records that have one value in a column, such as all rows of one person."""
+        """Returns the unit of records that have one value in a column, such as all rows of one person."""
         return cls(
             f"one value of the column {printable(column)}, with all its {records}", (column,)
         )
 
     @classmethod
     def of_owners(cls, columns: tuple[str, ...]) -> Self:
-        """Makes the unit of rows that have several owners each, such as a patient and a doctor."""
+        """Returns the unit of rows that have several owners each, such as a patient and a doctor."""
         owners = ", or one of the column ".join(map(printable, columns))
         words = (
             f"one value of the column {owners}, with all its rows (who belongs with whom is public)"
@@ -48,25 +48,25 @@ class PrivacyUnit:
 
     @classmethod
     def of_teacher(cls) -> Self:
-        """Makes the unit of votes about whose records nothing is known."""
+        """Returns the unit of votes about whose records nothing is known."""
         return cls("one teacher, with all its records")
 
     @property
     def within_class(self) -> Self:
-        """The same unit, where it is only replaced by one that agreed to the same budget."""
+        """The unit where a neighbor may replace it only by another unit that agreed to the same budget."""
         return replace(self, words=f"{self.words}, within its budget class")
 
     @property
     def at_one_holder(self) -> Self:
-        """The same unit, where several holders of records cannot know of each other's."""
+        """The unit within one holder's records, where holders cannot know of each other's records."""
         return replace(self, words=f"{self.words}, at one holder")
 
     def protected_under(self, adjacency: Adjacency, *, num_releases: int = 1) -> str:
-        """Says in words what the price of a release, or the total of several, is for.
+        """Returns in words the unit that the price of a release protects, or the total of several releases.
 
-        A teacher that is added or removed is no change of one record: the teacher of a removed record stays. To replace
-        one is to remove a teacher and to add another (docs/proofs/many_places.md). Another release deals records to
-        other teachers, so a total of several is for one teacher of each.
+        To add or remove a teacher is no change of one record, because the teacher of a removed record stays. To replace
+        a record is to remove a teacher and to add another (docs/proofs/many_places.md). Another release deals records
+        to other teachers, so a total of several releases is for one teacher of each release.
         """
         teacher = self.of_teacher()
         if adjacency is Adjacency.REPLACE_ONE and self != teacher:
