@@ -198,7 +198,7 @@ class MomentVotes(RoundVotes):
             total += votes
         return total
 
-    def of_each(
+    def record_factors(
         self,
         inputs: Floats,
         labels: NDArray[np.bool_],

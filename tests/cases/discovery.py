@@ -1,8 +1,8 @@
 """The cases of every aggregator that ships, one file each in this folder; a new file is found, and nothing lists it.
 
-A file says `CONTRACT`, the cases of the common suite (`tests.contract.case.Case`), and `DISTRIBUTIONS`, those of the
-verifier (`tests.privacy.case.Case`), or `WITHOUT_DISTRIBUTION`: why there is no exact distribution of one histogram,
-and where it is looked at instead.
+A file has `CONTRACT`, the cases of the common suite (`tests.contract.case.Case`), and `DISTRIBUTIONS`, the cases of the
+verifier (`tests.privacy.case.Case`). An aggregator without an exact distribution of one histogram has
+`WITHOUT_DISTRIBUTION` in its place: the reason, and the test that looks at its draws.
 """
 
 import runpy
@@ -15,21 +15,28 @@ from tests.privacy.case import Case as LawCase
 
 @dataclass(frozen=True)
 class CaseFile:
-    """What one file brings."""
+    """The cases of one file.
 
-    name: str  # of the file
-    contract: tuple[Case, ...]  # for the common suite, at least one; all of one class
-    distributions: tuple[LawCase, ...]  # for the verifier
-    without_distribution: str  # why there are none of these; empty where there are
+    Attributes:
+        name: of the file.
+        contract: for the common suite, at least one; all of one class.
+        distributions: for the verifier.
+        without_distribution: why there are no distributions; empty where there are some.
+    """
+
+    name: str
+    contract: tuple[Case, ...]
+    distributions: tuple[LawCase, ...]
+    without_distribution: str
 
     @property
     def kind(self) -> type:
-        """The class that the file is about."""
+        """The class of the aggregators in the file."""
         return type(self.contract[0].aggregator)
 
 
 def case_files(folder: Path) -> tuple[CaseFile, ...]:
-    """The files of cases in a folder."""
+    """Returns the files of cases in a folder, sorted by name."""
     return tuple(_read(path) for path in sorted(folder.glob("*.py")) if path != Path(__file__))
 
 

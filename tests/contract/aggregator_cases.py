@@ -1,4 +1,4 @@
-"""The aggregators that run the contract suite: all that the files in `tests/cases` bring."""
+"""The aggregators that run the contract suite: the cases of all files in `tests/cases`."""
 
 from tests.cases.discovery import CASE_FILES
 from tests.contract.case import CLEAR, NUM_LABELS, NUM_TEACHERS, TIED, UNSURE, Case, rows

@@ -1,4 +1,4 @@
-"""One aggregator as the contract suite runs it, and votes on which each thing happens."""
+"""A case of the contract suite: one aggregator, and votes on which it answers, refuses and halts."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -17,35 +17,44 @@ NUM_LABELS = 4
 
 @dataclass(frozen=True)
 class Case:
-    """One aggregator, and how votes can be chosen so that each thing happens."""
+    """One aggregator, and the properties that decide which tests of the suite it runs.
 
-    name: str  # of the test
-    aggregator: Aggregator  # under replace-one; calm on `CLEAR`, in doubt on `UNSURE`
-    refuses: bool = True  # whether it can abstain
-    halts: bool = False  # whether it refuses everything after some hits
-    any_real: bool = False  # whether votes may be any real numbers, not confidences alone
-    # whether all queries are one release, which costs the same however many they are
+    Attributes:
+        name: of the tests.
+        aggregator: under replace-one; it answers `CLEAR` and is in doubt on `UNSURE`.
+        refuses: whether it can abstain.
+        halts: whether it refuses every query after some hits.
+        any_real: whether votes may be any real numbers, not confidences alone.
+        flat: whether all queries are one release, which costs the same however many they are.
+    """
+
+    name: str
+    aggregator: Aggregator
+    refuses: bool = True
+    halts: bool = False
+    any_real: bool = False
     flat: bool = False
 
     @property
     def reads_teachers(self) -> bool:
-        """Whether it takes the votes of each teacher, not counts."""
+        """Whether the aggregator takes the votes of each teacher, not counts."""
         return not self.aggregator.reads_counts
 
-    def given(self, counts: NDArray[np.int64]) -> NDArray[Any]:
-        """Votes that have these counts `[Q, L]`, in the form that the aggregator takes."""
+    def votes_with(self, counts: NDArray[np.int64]) -> NDArray[Any]:
+        """Returns votes that have these counts `[Q, L]`, in the form that the aggregator takes."""
         if not self.reads_teachers:
             return counts
         return np.arange(NUM_TEACHERS)[:, None, None] < counts
 
-    def released(self, counts: NDArray[np.int64], rng: Any = 0, **options: Any) -> Release:
-        """A release of such votes, with a seed or a generator."""
+    def released(self, counts: NDArray[np.int64], rng: Any = 0, *, ledger: Any = None) -> Release:
+        """Returns a release of votes with these counts `[Q, L]`, drawn with a seed or a generator."""
         rng = np.random.default_rng(rng) if isinstance(rng, int) else rng
         return self.aggregator.aggregate(
-            self.given(counts), num_teachers=NUM_TEACHERS, rng=rng, **options
+            self.votes_with(counts), num_teachers=NUM_TEACHERS, rng=rng, ledger=ledger
         )
 
     def event(self, num_queries: int) -> Event:
+        """Returns the price of a release of so many queries."""
         return self.aggregator.event_for(
             num_queries=num_queries, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
         )
@@ -65,5 +74,5 @@ TIED = np.array([[20, 20, 20, 20]])
 
 
 def rows(votes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """The same histogram many times: `[count, L]`."""
+    """Returns the same histogram many times, `[count, L]`."""
     return np.repeat(votes, count, axis=0)

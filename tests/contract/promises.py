@@ -14,7 +14,7 @@ _TOO_LARGE = (suite.FIRST_OF_CLASS,)  # a million queries take long
 
 
 def promises(case: Case) -> Iterator[Any]:
-    """Each test of the suite that fits the case, with each of its values: parameters of a test `(promise, values)`."""
+    """Yields each test of the suite that fits the case, with each of its values, as parameters `(promise, values)`."""
     for name, function in vars(suite).items():
         if not name.startswith("test_") or "case" not in inspect.signature(function).parameters:
             continue
@@ -32,13 +32,13 @@ def promises(case: Case) -> Iterator[Any]:
 def keep(
     promise: Callable[..., None], case: Case, values: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
-    """Runs one of them."""
+    """Runs one test of the suite, with the fixtures that it asks for."""
     fixtures = inspect.signature(promise).parameters.keys() - values.keys() - {"case"}
     promise(case=case, **values, **{name: request.getfixturevalue(name) for name in fixtures})
 
 
 def _combined(marks: dict[Any, Any]) -> Iterator[dict[str, Any]]:
-    """The values of several `parametrize`, every one with every other."""
+    """Yields the combinations of the values of several `parametrize`, each by the names of the arguments."""
     keys = [(key,) if isinstance(key, str) else key for key in marks]
     rows = [[(value,) if isinstance(key, str) else value for value in marks[key]] for key in marks]
     for chosen in itertools.product(*rows):

@@ -153,7 +153,7 @@ def test_impossible_votes_and_seeds_are_refused_before_anything_is_spent(case: C
             aggregate(votes, num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=ledger)
     for seed in (0, np.int64(3), None, np.random.RandomState(0)):
         with refused("rng", ANY, "a numpy.random.Generator, not"):
-            aggregate(case.given(CLEAR), num_teachers=NUM_TEACHERS, rng=seed, ledger=ledger)
+            aggregate(case.votes_with(CLEAR), num_teachers=NUM_TEACHERS, rng=seed, ledger=ledger)
     for count in (0, -3, 2.5, True):
         with refused("num_teachers", ANY, "a whole number >= 1"):
             aggregate(
@@ -167,7 +167,7 @@ def test_impossible_votes_and_seeds_are_refused_before_anything_is_spent(case: C
 
 @every_reading_case
 def test_blocks_of_teachers_give_the_release_of_the_whole(case: Case) -> None:
-    votes = case.given(np.concatenate([rows(CLEAR, 5), rows(UNSURE, 5)]))
+    votes = case.votes_with(np.concatenate([rows(CLEAR, 5), rows(UNSURE, 5)]))
     expected = case.aggregator.aggregate(
         votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(3)
     )
@@ -283,7 +283,7 @@ class Tensor:
 
 @every_case
 def test_votes_of_another_library_are_read_like_an_array(case: Case) -> None:
-    given = case.given(UNSURE)
+    given = case.votes_with(UNSURE)
     given.setflags(write=False)  # they are left alone
     first, second = (
         case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))

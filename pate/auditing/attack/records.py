@@ -75,7 +75,7 @@ class _OverheardVotes(MomentVotes):
         """Returns features `[m, D]` and residuals `[m, L]` of records, whose products they add to the sum."""
         clipped = question.clipped
         wider = replace(clipped, clip=self.times * clipped.clip)
-        features, residuals = self.of_each(
+        features, residuals = self.record_factors(
             inputs, labels, question.weights, question.label_scale, wider
         )
         return features, self.times * residuals

@@ -1,7 +1,6 @@
 """GNMax and ConfidentGNMax: prices by hand, the promise of few votes, refusals."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -84,10 +83,11 @@ SHAPE = {"num_queries": 50, "num_labels": 3, "num_teachers": 20}
 
 
 def released(
-    aggregator: ConfidentVotes, votes: list[int], times: int = 50, **options: Any
+    aggregator: ConfidentVotes, votes: list[int], times: int = 50, ledger: Ledger | None = None
 ) -> Release:
     rng = np.random.default_rng(0)
-    return aggregator.aggregate(np.tile(votes, (times, 1)), num_teachers=20, rng=rng, **options)
+    counts = np.tile(votes, (times, 1))
+    return aggregator.aggregate(counts, num_teachers=20, rng=rng, ledger=ledger)
 
 
 def test_price_is_one_bit_for_the_screening_and_one_for_each_label() -> None:

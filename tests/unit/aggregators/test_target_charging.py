@@ -33,15 +33,20 @@ NOT_PRIOR = NotPriorTopK(
 )
 
 
-def boundary_max(**changes: Any) -> BoundaryMax:
-    values = {"selection_scale": 3.0, "target_hits": 5, "round_size": 20, "session_delta": 1e-3}
-    return BoundaryMax(**(values | changes))
-
-
-def released(aggregator: Any, votes: Any, seed: int = 0, **options: Any) -> ChargedRelease:
-    release = aggregator.aggregate(
-        votes, num_teachers=40, rng=np.random.default_rng(seed), **options
+def boundary_max(*, target_hits: int = 5, round_size: int = 20) -> BoundaryMax:
+    return BoundaryMax(
+        selection_scale=3.0,
+        target_hits=target_hits,
+        round_size=round_size,
+        session_delta=1e-3,
     )
+
+
+def released(
+    aggregator: Any, votes: Any, seed: int = 0, *, ledger: pa.Ledger | None = None
+) -> ChargedRelease:
+    rng = np.random.default_rng(seed)
+    release = aggregator.aggregate(votes, num_teachers=40, rng=rng, ledger=ledger)
     assert isinstance(release, ChargedRelease)
     return release
 
