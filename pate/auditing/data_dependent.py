@@ -32,18 +32,18 @@ _CELLS_AT_ONCE = 16384
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DataDependentCost:
-    """The Renyi curve of releases that were made, computed from the votes they were made on.
+    """The Renyi curve of a release on its own votes.
 
-    It bounds D_a(M(D) || M(D')) and D_a(M(D') || M(D)) for the D at hand and all of its neighbors D'. It is no
-    guarantee, as another D has another curve, and it tells about the votes. That is why it is no `Event`: accountants,
-    ledgers and files refuse it, and its repr shows no number.
+    The curve bounds D_a(M(D) || M(D')) and D_a(M(D') || M(D)) for the votes D at hand and all of their neighbors D'.
+    Another D has another curve, so the cost is no guarantee and reveals something of the votes. It is no `Event`:
+    accountants, ledgers and files refuse it, and its repr shows no number.
 
-    Costs of releases on the same data add: `cost + cost`. A query that was refused costs what its refusal cost.
+    Costs of releases on the same data add: `cost + cost`. A refused query costs what its refusal costs.
     """
 
     orders: Array  # `[A]` orders > 1
-    rdp: Array  # `[A]` the divergence at each, >= 0; infinity is allowed
-    failure_prob: float = 0.0  # in [0, 1), the probability outside of which the curve holds
+    rdp: Array  # `[A]`, the divergence at each order, >= 0; infinity is allowed
+    failure_prob: float = 0.0  # in [0, 1), of the event outside of which the curve holds
 
     def __post_init__(self) -> None:
         orders = order_array(self.orders).copy()
@@ -54,8 +54,8 @@ class DataDependentCost:
             rdp.shape,
             f"{orders.shape}, one number for each order",
         )
-        bad = int((~(rdp >= 0)).sum())  # their number only: the cost is private
-        require(bad == 0, "rdp", f"{bad} of {rdp.size} numbers", "numbers >= 0")
+        num_bad = int((~(rdp >= 0)).sum())  # the message has no cost, which is private
+        require(num_bad == 0, "rdp", f"{num_bad} of {rdp.size} numbers", "numbers >= 0")
         require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
         for name, array in (("orders", orders), ("rdp", rdp)):
             array.setflags(write=False)
@@ -64,14 +64,16 @@ class DataDependentCost:
     def __add__(self, other: DataDependentCost) -> DataDependentCost:
         if not isinstance(other, DataDependentCost):
             return NotImplemented
-        same = np.array_equal(self.orders, other.orders)
-        require(same, "orders", f"{self.orders}, {other.orders}", "the same orders in both costs")
+        are_equal = np.array_equal(self.orders, other.orders)
+        require(
+            are_equal, "orders", f"{self.orders}, {other.orders}", "the same orders in both costs"
+        )
         return DataDependentCost(
             self.orders, self.rdp + other.rdp, self.failure_prob + other.failure_prob
         )
 
     def epsilon(self, target_delta: float) -> DataDependentEpsilon:
-        """What it comes to at a delta, failures included; as private as the cost."""
+        """Returns the epsilon at a delta, failures included; as private as the cost."""
         left = target_delta - self.failure_prob
         require(
             0 < left < 1, "target_delta", target_delta, f"more than {self.failure_prob}, below 1"
@@ -86,13 +88,17 @@ class DataDependentCost:
 def one_bit_cost(
     statistics: NDArray[np.integer], *, event: BitEvent, orders: object, failure_prob: float = 0.0
 ) -> DataDependentCost:
-    """The realized cost of one bit for each query asked, or for each label of each query, whatever came out.
+    """Returns the cost of one bit for each query, or for each label of each query.
 
     The bits have independent noise, and one change may move all their statistics at once, each by the event's reach in
-    either direction. So divergences add over all bits, and the worst neighbor is the worst for every bit. The
-    integers the bits depended on are `statistics`, `[Q]`, or `[Q, L]` with a bit for each label: gaps for a stability
-    test, votes for `GaussianVotes`. They are places in the event's log odds. `failure_prob` is that of all the queries
-    together, where the event stands inside an `ApproximateEvent`.
+    either direction. So divergences add over all bits, and the worst neighbor is the worst for every bit.
+
+    Args:
+        statistics: the integers on which the bits depend, `[Q]`, or `[Q, L]` with a bit for each label: gaps of a
+            stability test, votes of `GaussianVotes`. They are places in the event's log odds.
+        event: the price of one bit.
+        orders: Renyi orders > 1.
+        failure_prob: of all queries together, where the event stands inside an `ApproximateEvent`.
     """
     array = order_array(orders)
     logits = event.log_odds
@@ -102,11 +108,12 @@ def one_bit_cost(
     )
 
     def both_ways(levels: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Returns the largest divergence from a neighbor, and to a neighbor, of bits at levels `[n]`: `[n, A]` each."""
         low = logits[np.maximum(levels - event.reach, 0)]
         high = logits[np.minimum(levels + event.reach, last)]
         # of a bit and its neighbor, and of the two exchanged
         curves = np.zeros((2, 2, len(levels), len(array)))
-        for made, first, second in zip(
+        for curve, first, second in zip(
             curves, (low, logits[levels]), (logits[levels], high), strict=True
         ):
             moved = first != second
@@ -117,8 +124,8 @@ def one_bit_cost(
             not_p = log_expit(-first_odds)
             q = log_expit(second_odds)
             not_q = log_expit(-second_odds)
-            made[0, moved] = bernoulli_rdp(p, not_p, q, not_q, array)
-            made[1, moved] = bernoulli_rdp(q, not_q, p, not_p, array)
+            curve[0, moved] = bernoulli_rdp(p, not_p, q, not_q, array)
+            curve[1, moved] = bernoulli_rdp(q, not_q, p, not_p, array)
         (rising_here, falling_here), (rising, falling) = curves
         return np.maximum(falling_here, rising), np.maximum(rising_here, falling)
 
@@ -130,10 +137,12 @@ def one_bit_cost(
 def gap_selection_cost(
     utilities: Array, *, event: BoundedRangeEvent, orders: object
 ) -> DataDependentCost:
-    """The realized cost of gap selection on all queries asked, answered and refused alike, in the larger direction.
+    """Returns the cost of gap selection on all queries, answered and refused alike.
 
-    `utilities` `[Q, n]` are what competed: (gap + regularizer) / noise scale. The event's epsilon is the range of a
-    change of theirs.
+    Args:
+        utilities: of the candidates, `[Q, n]`: (gap + regularizer) / noise scale.
+        event: the price of one selection; its epsilon is the range of a change of utilities.
+        orders: Renyi orders > 1.
     """
     array = order_array(orders)
     both_ways = partial(gap_selection_rdp, event=event, orders=array)
@@ -143,28 +152,37 @@ def gap_selection_cost(
 def gnmax_cost(
     votes: NDArray[np.integer], *, noise_std: float, num_teachers: int, orders: object
 ) -> DataDependentCost:
-    """The realized cost of GNMax on the queries that drew its noise: `votes` `[Q, L]`, L >= 2, one of each teacher.
+    """Returns the cost of GNMax on the queries that drew its noise.
 
     Where a noisy threshold decides which queries are answered, these are the queries that passed. The cost of the
-    threshold on every query, passed or not, is added to this one. `noise_std` is that on every count, in votes.
+    threshold on all queries comes on top.
+
+    Args:
+        votes: `[Q, L]` with L >= 2, one vote of each teacher in each query.
+        noise_std: of the noise on each count, in votes.
+        num_teachers: T.
+        orders: Renyi orders > 1.
     """
     array = order_array(orders)
     log_q = gnmax_log_q(one_vote_each(votes, num_teachers), noise_std=noise_std)
-    rdp = _summed(log_q, array, lambda some: (gnmax_rdp(some, noise_std=noise_std, orders=array),))
+    rdp = _summed(log_q, array, lambda part: (gnmax_rdp(part, noise_std=noise_std, orders=array),))
     return DataDependentCost(array, rdp)
 
 
 def _summed(
     queries: NDArray[Any], orders: Array, divergences: Callable[[NDArray[Any]], tuple[Array, ...]]
 ) -> Array:
-    """The larger of the sums over all queries of their divergences, one way and the other, `[A]`.
+    """Returns the sum of divergences over all queries, in the direction whose sum is larger: `[A]`.
 
-    Equal queries are looked at once, and few at a time, so that what is computed of them stays small.
+    Args:
+        queries: any numbers, one for each query; equal ones are computed once, a few at a time.
+        orders: `[A]`.
+        divergences: returns the divergences `[n, A]` of n different queries, once for each direction.
     """
     different, counts = np.unique(queries, return_counts=True)
     size = max(1, _CELLS_AT_ONCE // orders.size)
     sums = np.zeros((1, orders.size))
     for start in range(0, len(different), size):
         rows = slice(start, start + size)
-        sums = sums + [counts[rows] @ way for way in divergences(different[rows])]
+        sums = sums + [counts[rows] @ direction for direction in divergences(different[rows])]
     return np.asarray(sums.max(axis=0))

@@ -16,25 +16,31 @@ _SMALLEST_X = 1e-6  # below it the independent price: 1 - q has no digits left
 
 
 def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float, farther: float = 0) -> Array:
-    """Log of a bound on the probability that another class than the plurality's wins: `[Q]` from votes `[Q, L]`.
+    """Returns the log of a bound on the probability that another class than the plurality wins, `[Q]`.
 
-    Every other class may trail by so many votes `farther`. Normal tails are looked up by whole votes.
+    Args:
+        votes: `[Q, L]`.
+        noise_std: of the noise on each count, in votes.
+        farther: votes by which every other class trails more than in `votes`; negative for fewer.
     """
     falling = -np.sort(-np.asarray(votes, dtype=np.int64), axis=1)
     deficits = np.maximum(falling[:, :1] - falling[:, 1:] + int(farther), 0)  # [Q, L - 1], rising
     scale = math.sqrt(2) * require_positive("noise_std", noise_std)
-    most = int(deficits.max())
-    few = most < deficits.size
-    tails = log_ndtr(-np.arange(most + 1) / scale)[deficits] if few else log_ndtr(-deficits / scale)
+    largest_deficit = int(deficits.max())
+    if largest_deficit < deficits.size:  # a table of normal tails by whole votes is smaller
+        tails = log_ndtr(-np.arange(largest_deficit + 1) / scale)[deficits]
+    else:
+        tails = log_ndtr(-deficits / scale)
     largest = tails[:, :1]
     log_q = largest[:, 0] + np.log(np.exp(tails - largest).sum(axis=1))
     return np.asarray(np.minimum(log_q, math.log1p(-1 / falling.shape[1])))
 
 
 def gnmax_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
-    """Bounds both D_a(M(D) || M(D')) and D_a(M(D') || M(D)) by q = exp(-x**2) < 1 alone: `[Q, A]`.
+    """Returns a bound on D_a(M(D) || M(D')) and D_a(M(D') || M(D)) from q = exp(-x**2) < 1 alone: `[Q, A]`.
 
-    At most the data-independent a / std**2, and never decreasing in q, so an upper bound on the probability will do.
+    The bound is at most the data-independent a / std**2. It never decreases in q, so an upper bound on q suffices.
+    Source: docs/proofs/data_dependent.md, "GNMax".
     """
     a = order_array(orders)
     std = require_positive("noise_std", noise_std)
@@ -42,14 +48,15 @@ def gnmax_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
     served = (x >= _SMALLEST_X) & (a < std * x)
     x = np.maximum(x, _SMALLEST_X)
     above = np.maximum(x - 1 / std, 1e-7)
-    slope = 2 * x / std - 1 / std**2  # of log m in the order
+    slope = 2 * x / std - 1 / std**2  # of log m, as a function of the order
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         log_p = np.log1p(-np.exp(-x * x))
         log_p_most = np.log1p(-np.exp(-np.square(x + 1 / std)))
-        # of log p, by a change
+        # by how much a change moves log p, down and up
         fall = log_p - np.log1p(-np.exp(-above * above))
         rise = log_p_most - log_p
-        # The likeliest outcome's part; its sharper bound where that never falls with q, the note's condition on dm/dq.
+        # The part of the likeliest outcome. The sharper bound serves where it never falls with q: the condition on
+        # dm/dq of the proof.
         inverse = 1 / (std * x)
         tight = np.log1p(inverse) <= slope + 2 / std**2
         tight = tight & (slope + np.log1p(-np.minimum(inverse, 1 - 1e-12)) >= 0)
@@ -63,9 +70,10 @@ def gnmax_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
 
 
 def theorem_6_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
-    """Theorem 6 of Papernot et al. 2018 at the orders of its Proposition 10: `[Q, A]`, for comparison with papers.
+    """Returns the bound of Theorem 6 of Papernot et al. 2018, at the orders of its Proposition 10: `[Q, A]`.
 
-    Bounds D_a(M(D) || M(D')) only: D_a(M(D') || M(D)) can be a thousand times as large. `gnmax_rdp` covers both.
+    It serves comparison with papers. It bounds D_a(M(D) || M(D')) only; D_a(M(D') || M(D)) can be a thousand times as
+    large. `gnmax_rdp` covers both.
     """
     a = order_array(orders)
     std = require_positive("noise_std", noise_std)
@@ -91,7 +99,7 @@ def theorem_6_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
 
 
 def one_vote_each(votes: NDArray[np.integer], num_teachers: int) -> NDArray[np.integer]:
-    """Returns votes `[Q, L]`, L >= 2, in which every query has `num_teachers` votes, or raises."""
+    """Returns votes `[Q, L]`, L >= 2, with `num_teachers` votes in each query; raises `InvalidValue` for others."""
     require_count("num_teachers", num_teachers)
     counts = validation.require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
     require(counts.shape[1] >= 2, "votes.shape", counts.shape, "at least two classes")

@@ -1,7 +1,8 @@
-"""What a release gives away at least: exact laws of neighboring counts, by the kind of aggregator."""
+"""Lower bounds on the price of a release, from exact distributions on pairs of neighbors, by kind of aggregator."""
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,20 +20,21 @@ Counts = NDArray[np.int64]
 
 _LEADS = (0.0, 0.4, 0.75, 1.1, 1.5, 2.0, 3.0)  # in units of the noise
 _SESSION_LEADS = (0.5, 1.5, 2.5, 3.0, 3.5, 4.0, 4.5)  # the same, of sessions
-_MOST_CALLS = 3_000  # of a session: what its first calls give away, it gives away
-# of a local search
+_MOST_CALLS = 3_000  # of a session: a bound for its first calls holds for all
+# a local search computes at most so many distributions, and so many outcomes in all
 _MOST_LAWS = 1000
 _OUTCOMES = 500_000
-_LAWS_OF_GAPS = 200  # the same for gaps, whose laws take milliseconds
+_LAWS_OF_GAPS = 200  # distributions of a search over gaps, each of which takes milliseconds
 _GAPS = np.unique(np.concatenate([[3, 4, 6, 9, 13, 20, 30], np.arange(40, 800, 12)]))
 
 
 def lower_bound_of(
     aggregator: Aggregator, shape: VoteShape, target_delta: float
 ) -> LowerBound | None:
-    """A lower bound on every sound epsilon of a release, with the neighbors that show it; None where none is known.
+    """Returns a lower bound on every sound epsilon of a release, with the neighbors that show it.
 
-    A search over few pairs, the same one in every query: what it finds holds, what it does not find may exist.
+    Few pairs of neighbors are tried, each of them in all queries. The bound holds; a larger one may exist. None where
+    no pairs are known for this kind of aggregator.
 
     >>> from pate.votes import VoteShape
     >>> shape = VoteShape(num_queries=600, num_labels=10, num_teachers=800)
@@ -42,9 +44,8 @@ def lower_bound_of(
     """
     num_labels = shape.num_labels
     replaced = aggregator.adjacency is Adjacency.REPLACE_ONE
-    # laws of a local search from the best of the pairs
     releases = shape.num_queries
-    steps = 0
+    steps = 0  # of a local search from the best pair
     law: Law
     match aggregator:
         case GNMax() | aggregators.PowersetGNMax():
@@ -52,10 +53,10 @@ def lower_bound_of(
             num_candidates = num_labels
             if not isinstance(aggregator, GNMax):
                 num_candidates = 2 ** min(num_labels, 4)
-            law = lambda counts: dict(enumerate(gaussian_argmax(counts / noise_std).tolist()))  # noqa: E731
+            law = partial(_winner, noise_std=noise_std)
             pairs = _winner_pairs(noise_std, num_candidates, replaced)
         case GaussianVotes() | aggregators.ClippedVotes():
-            # independent bits about their thresholds: all labels, or as many as one teacher moves
+            # independent bits at their thresholds, for all labels or for as many as one teacher moves
             share = 0.5
             moved = num_labels
             if isinstance(aggregator, aggregators.ClippedVotes):
@@ -65,11 +66,10 @@ def lower_bound_of(
                 )
             law = partial(_bit, at=share * shape.num_teachers, noise_std=aggregator.noise_std)
             releases = releases * moved
-            above, middle, below = (
-                np.array([int(share * shape.num_teachers) + more]) for more in (1, 0, -1)
-            )
-            pairs = iter([(above, middle), (middle, below)])
-        # stairs of gaps: what is chosen and what passes move at once
+            threshold = int(share * shape.num_teachers)
+            counts = [np.array([threshold + excess]) for excess in (1, 0, -1)]
+            pairs = iter(pairwise(counts))
+        # stairs of gaps, on which one change moves both the choice of k and the test
         case aggregators.StableTopK():
             law = partial(aggregator.distribution, num_teachers=shape.num_teachers)
             pairs = _gap_pairs(shape, replaced)
@@ -82,66 +82,76 @@ def lower_bound_of(
             steps = min(_MOST_LAWS, _OUTCOMES // len(law(np.arange(num_labels))))
         case BoundaryMax() if num_labels > 1 and shape.num_queries > 0:
             return max(
-                _of_session(aggregator, shape, target_delta),
+                _session_bounds(aggregator, shape, target_delta),
                 key=lambda bound: bound.epsilon,
                 default=None,
             )
         case _:
             return None
-    found = lower_bound(law, pairs, num_releases=releases, target_delta=target_delta)
+    best = lower_bound(law, pairs, num_releases=releases, target_delta=target_delta)
     if not steps:
-        return found
-    start = (np.array(found.first), np.array(found.second))
+        return best
+    start = (np.array(best.first), np.array(best.second))
     moves = (-1, 1) if replaced else (0, 1)
     if not replaced and (start[1] < start[0]).any():
         start = start[::-1]
     climb = climbed(law, start, moves=moves, num_teachers=shape.num_teachers, steps=steps)
     higher = lower_bound(law, [climb], num_releases=releases, target_delta=target_delta)
-    return max(found, higher, key=lambda bound: bound.epsilon)
+    return max(best, higher, key=lambda bound: bound.epsilon)
 
 
-def _of_session(
+def _session_bounds(
     aggregator: BoundaryMax, shape: VoteShape, target_delta: float
 ) -> Iterator[LowerBound]:
-    """A runner-up that gains what the best label loses, the same in every call, until the last hit."""
+    """Yields lower bounds of sessions in which a runner-up gains what the best label loses, in every call."""
 
     def law(counts: Counts) -> list[float]:
         probabilities = aggregator.distribution(counts)
         return [float(probabilities[0]), float(probabilities[1:-1].sum()), float(probabilities[-1])]
 
-    ends = {"num_calls": min(shape.num_queries, _MOST_CALLS), "target_hits": aggregator.target_hits}
+    num_calls = min(shape.num_queries, _MOST_CALLS)
     for lead in sorted({round(lead * aggregator.selection_scale) for lead in _SESSION_LEADS}):
         if lead <= shape.num_teachers - 2:
             rival = (shape.num_teachers - lead) // 2
-            rest = [0] * (shape.num_labels - 2)
-            counts = np.array([rival + lead, rival, *rest])
+            no_votes = [0] * (shape.num_labels - 2)
+            counts = np.array([rival + lead, rival, *no_votes])
             moved = counts + np.array(
-                [-1, int(aggregator.adjacency is Adjacency.REPLACE_ONE), *rest]
+                [-1, int(aggregator.adjacency is Adjacency.REPLACE_ONE), *no_votes]
             )
             for first, second in ((counts, moved), (moved, counts)):
                 epsilon = session_epsilon(
-                    law(first), law(second), **ends, target_delta=target_delta
+                    law(first),
+                    law(second),
+                    num_calls=num_calls,
+                    target_hits=aggregator.target_hits,
+                    target_delta=target_delta,
                 )
-                yield LowerBound(
-                    epsilon, tuple(first.tolist()), tuple(second.tolist()), ends["num_calls"]
-                )
+                yield LowerBound(epsilon, tuple(first.tolist()), tuple(second.tolist()), num_calls)
+
+
+def _winner(counts: Counts, *, noise_std: float) -> dict[int, float]:
+    """Returns the distribution of the label with the largest noisy count, for counts `[L]`."""
+    return dict(enumerate(gaussian_argmax(counts / noise_std).tolist()))
 
 
 def _bit(counts: Counts, *, at: float, noise_std: float) -> dict[bool, float]:
+    """Returns the distribution of a bit: one count `[1]` with noise is at least a threshold."""
     above = float(ndtr((counts[0] - at) / noise_std))
     return {True: above, False: 1 - above}
 
 
 def _winner_pairs(noise_std: float, num_candidates: int, replaced: bool) -> Iterator[Pair]:
-    """Two labels, or one, with a lead on one that nobody votes for; one vote goes from the first to the second."""
+    """Yields two labels, or one, that lead the others; one vote goes from the first label to the second."""
     leads = [round(lead * noise_std) for lead in _LEADS]
     for lead in leads if not replaced else ():
-        alone = np.ones(num_candidates, dtype=np.int64)
-        alone[0] += lead
-        yield alone, alone - (np.arange(num_candidates) == 0)
+        counts = np.ones(num_candidates, dtype=np.int64)
+        counts[0] += lead
+        yield counts, counts - (np.arange(num_candidates) == 0)
     for lead in leads:
-        for rest in range(1, max(num_candidates, 3) - 1):
-            counts = np.array([lead, lead] + [0] * rest)[:num_candidates] + (1 if replaced else 2)
+        for num_others in range(1, max(num_candidates, 3) - 1):
+            counts = np.array([lead, lead] + [0] * num_others)[:num_candidates] + (
+                1 if replaced else 2
+            )
             moved = counts.copy()
             moved[0] -= 1
             moved[1:2] += replaced
@@ -149,7 +159,7 @@ def _winner_pairs(noise_std: float, num_candidates: int, replaced: bool) -> Iter
 
 
 def _gap_pairs(shape: VoteShape, replaced: bool) -> Iterator[Pair]:
-    """Stairs of one to eight equal gaps, then the bottom; a change moves every second gap up, the others down."""
+    """Yields stairs of one to eight equal gaps above the bottom; a change moves every second gap up, others down."""
     places = np.arange(shape.num_labels, dtype=np.int64)
     for steps in range(1, min(9, shape.num_labels)):
         up = np.minimum(places, steps) % 2 == 0
@@ -159,7 +169,7 @@ def _gap_pairs(shape: VoteShape, replaced: bool) -> Iterator[Pair]:
 
 
 def _top_pairs(k: int, shape: VoteShape, replaced: bool) -> Iterator[Pair]:
-    """K labels beside the others or before them; some rise, and under replace-one the others fall."""
+    """Yields k labels level with the others or ahead; a change lifts some, and under replace-one lowers others."""
     places = np.arange(shape.num_labels)
     middle = shape.num_teachers // 2
     for lead in (0, 5, 20, 60):

@@ -1,4 +1,4 @@
-"""What somebody else's release really cost, beside what was claimed."""
+"""Prices of other people's releases beside the published claims."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pate.accounting import (
     Adjacency,
     AutoAccountant,
     Budget,
+    Event,
     GaussianEvent,
     NonPrivateEvent,
 )
@@ -33,42 +34,56 @@ from pate.votes.imported import ImportedVotes
 from pate.votes.shape import VoteShape
 
 
+@dataclass(frozen=True)
+class ClaimedGaussian:
+    """Gaussian noise as a published claim counts it."""
+
+    noise_std: float  # in votes
+    num_moved: int  # counts that one change moves by 1, by the claim
+    times: float  # draws that the claim counts
+
+    def curve(self, orders: Array) -> Array:
+        """Returns the claimed Renyi divergence at orders `[A]`."""
+        multiplier = self.noise_std / self.num_moved**0.5
+        return np.asarray(self.times * curve_of(GaussianEvent(multiplier))(orders))
+
+
 def published_claim(
     aggregator: Aggregator, votes: ImportedVotes, target_delta: float
 ) -> tuple[float | None, str]:
-    """Returns what published code says of a release of these votes, which is no bound, and how it comes about.
+    """Returns the epsilon that published code prints for a release of these votes, and its reasoning in a few words.
 
-    None where published code prints nothing of its own.
+    The epsilon is no bound. It is None where published code prints none of its own.
     """
     counts = votes.counts
     num_teachers = votes.num_teachers
     num_queries, num_labels = counts.shape
-    # of Gaussian noise: its std, how many counts move by 1, how many times
-    parts: list[tuple[float, int, float]] = []
+    gaussians: list[ClaimedGaussian] = []
     match aggregator:
         case aggregators.GaussianVotes():
-            parts = [(aggregator.noise_std, 2, num_queries)]
+            gaussians = [ClaimedGaussian(aggregator.noise_std, num_moved=2, times=num_queries)]
             claim = "all labels cost like one"
         case aggregators.PowersetGNMax():
-            parts = [(aggregator.noise_std, 2, num_queries)]
+            gaussians = [ClaimedGaussian(aggregator.noise_std, num_moved=2, times=num_queries)]
             claim = "two counts move"
         case aggregators.ClippedVotes():
-            parts = [(aggregator.noise_std, min(aggregator.vote_clip, num_labels), num_queries)]
+            num_moved = min(aggregator.vote_clip, num_labels)
+            gaussians = [ClaimedGaussian(aggregator.noise_std, num_moved, times=num_queries)]
             claim = "only tau counts move"
         case aggregators.GNMax():
             claim = "data dependent: private, one direction"
         case aggregators.ConfidentVotes() | aggregators.ConfidentGNMax():
-            # every screening, and answers as often as the votes let expect
+            # all screenings, and the expected number of answers on these votes
             one_label = isinstance(aggregator, aggregators.ConfidentGNMax)
-            agreement = (
-                counts.max(axis=1)
-                if one_label
-                else np.maximum(counts, num_teachers - counts).min(axis=1)
-            )
+            smallest_majority = np.maximum(counts, num_teachers - counts).min(axis=1)
+            agreement = counts.max(axis=1) if one_label else smallest_majority
             needed = aggregator.threshold_share * num_teachers
             expected = float(ndtr((agreement - needed) / aggregator.screening_std).sum())
-            parts = [(aggregator.noise_std, 2 if one_label else num_labels, expected)]
-            parts.append((aggregator.screening_std, 1, num_queries))
+            num_moved = 2 if one_label else num_labels
+            gaussians = [
+                ClaimedGaussian(aggregator.noise_std, num_moved, times=expected),
+                ClaimedGaussian(aggregator.screening_std, num_moved=1, times=num_queries),
+            ]
             claim = "expected answers only: private"
         case _:
             claimed = aggregator.paper_epsilon(num_queries=num_queries, target_delta=target_delta)
@@ -83,12 +98,7 @@ def published_claim(
                     noise_std=aggregator.noise_std,
                 ).sum(axis=0)
             )
-        return np.asarray(
-            sum(
-                times * curve_of(GaussianEvent(std / moved**0.5))(orders)
-                for std, moved, times in parts
-            )
-        )
+        return np.asarray(sum(gaussian.curve(orders) for gaussian in gaussians))
 
     return converted(curve, count=1, target_delta=target_delta, conversion="classic"), claim
 
@@ -99,13 +109,13 @@ class AuditFinding:
 
     aggregator: str  # its name as in the configuration
     epsilon: Mapping[str, float]  # an upper bound, by adjacency
-    # no bound: what published code prints for such a release, if anything of its own
+    # no bound: the epsilon that published code prints for such a release; None where it prints none
     paper_epsilon: float | None
-    claim: str  # how that figure comes about
-    # what the price is for, as in `ReleaseParameters`
+    claim: str  # the reasoning behind that figure
+    # of the release that is priced, by the names of `ReleaseParameters`
     parameters: Mapping[str, float] = field(default_factory=dict)
-    assumed: tuple[str, ...] = ()  # those of them that nobody gave
-    # on the votes, if asked and known: private, no guarantee
+    assumed: tuple[str, ...] = ()  # names of parameters that were not given
+    # of the release on these votes: private, no guarantee; None where it is not asked for, or not known
     data_dependent: DataDependentEpsilon | None = None
 
 
@@ -113,15 +123,15 @@ class AuditFinding:
 class VoteAudit:
     """The costs of releases of one vote file."""
 
-    findings: tuple[AuditFinding, ...]  # one per aggregator, the one that was asked for first
-    parameters: ReleaseParameters  # what was known of the release
+    findings: tuple[AuditFinding, ...]  # one for each aggregator; the given one comes first
+    parameters: ReleaseParameters  # the known parameters of the release
     target_delta: float  # of every epsilon
-    accountant: str  # the name of the one that priced them
+    accountant: str  # the name of the accountant of all prices
     layout: str  # of the votes
     shape: VoteShape
 
     def to_json(self, adjacency: Adjacency | str = Adjacency.REPLACE_ONE) -> dict[str, Any]:
-        """Returns the values as JSON has them: the first finding under this adjacency at the top, all of them below."""
+        """Returns the values as JSON has them: at the top the first finding under an adjacency, then all findings."""
         findings = plain(self)["findings"]
         adjacency = Adjacency.parse(adjacency)
         return {
@@ -154,11 +164,19 @@ def audit_votes(
 ) -> VoteAudit:
     """Prices every known release of such votes under both adjacencies, with the published claims beside the prices.
 
-    The prices depend on the shape of the votes alone; some claims are computed from the votes and are private.
+    Prices depend on the shape of the votes alone. Some claims are computed from the votes and are private.
 
-    The parameters are what is known of the release, for every aggregator that has them; the rest is `assumed`. The
-    aggregator comes first, with its own parameters; None is the plain one of the layout. `given_only` leaves out
-    releases with a parameter that nobody gave, but the first. `data_dependent` adds the cost on these votes.
+    Args:
+        votes: of the release.
+        target_delta: of all epsilons.
+        parameters: the known parameters of the release, for every aggregator that has them; others are assumed.
+        aggregator: comes first in the findings, with its own parameters; None for the plain one of the layout.
+        accountant: prices the releases.
+        given_only: True leaves out releases with an assumed parameter, except the first.
+        data_dependent: True adds the cost of each release on these votes, where it is known.
+
+    Raises:
+        InvalidValue: the aggregator does not release such votes, or a value is out of range.
     """
     Budget(delta=target_delta, accountant=accountant)  # which refuses what is out of range
     parameters = parameters or ReleaseParameters()
@@ -170,9 +188,9 @@ def audit_votes(
     if aggregator is not None:
         # others may need that teachers vote for few
         single = aggregator.single_label
-        one = votes.layout == "classes"
-        fits = single if one else not single or aggregator.max_votes_per_teacher is None
-        released = "one label per query" if one else "several labels"
+        is_of_classes = votes.layout == "classes"
+        fits = single if is_of_classes else not single or aggregator.max_votes_per_teacher is None
+        released = "one label per query" if is_of_classes else "several labels"
         rule = f"one that releases {released}, votes are of layout {votes.layout}"
         require(fits, "aggregator", _configured_name(aggregator), rule)
         sets = isinstance(aggregator, aggregators.PowersetGNMax)
@@ -189,51 +207,61 @@ def audit_votes(
         usual = [aggregator, *(rival for rival in usual if type(rival) is not type(aggregator))]
     findings = list[AuditFinding]()
     for start in usual:
-        with_parameters, used, bare = parameters.applied(start)
+        known = parameters.applied(start)
         applied = with_failure_prob_for(
-            with_parameters, delta=target_delta, num_queries=shape.num_queries
+            known.aggregator, delta=target_delta, num_queries=shape.num_queries
         )
-        both = [(each, replace(applied, adjacency=each)) for each in Adjacency]
-        events = {
-            str(each): NonPrivateEvent() if bare else made.event(shape) for each, made in both
-        }
-        bounds = {
-            each: accountant().compose(event).get_epsilon(target_delta)
-            for each, event in events.items()
-        }
-        claimed = (
-            (0.0, "no noise costs nothing")
-            if bare
-            else published_claim(applied, votes, target_delta)
-        )
+        bounds: dict[str, float] = {}
+        for adjacency in Adjacency:
+            event: Event = NonPrivateEvent()
+            if not known.is_noiseless:
+                event = replace(applied, adjacency=adjacency).event(shape)
+            bounds[str(adjacency)] = accountant().compose(event).get_epsilon(target_delta)
+        paper_epsilon: float | None = 0.0
+        claim = "no noise costs nothing"
         on_votes = None
-        if data_dependent and not bare:
-            with suppress(UnknownCost):
-                on_votes = epsilon_on(applied, votes.counts, shape, target_delta)
-        assumed = (
-            ()
-            if start is aggregator
-            else tuple(name for name in used if name in parameters.assumed)
-        )
+        if not known.is_noiseless:
+            paper_epsilon, claim = published_claim(applied, votes, target_delta)
+            if data_dependent:
+                with suppress(UnknownCost):
+                    on_votes = epsilon_on(applied, votes.counts, shape, target_delta)
+        assumed: tuple[str, ...] = ()
+        if start is not aggregator:
+            assumed = tuple(name for name in known.parameters if name in parameters.assumed)
         if not (given_only and assumed and findings):
-            name = _configured_name(applied)
-            findings.append(AuditFinding(name, bounds, *claimed, used, assumed, on_votes))
+            findings.append(
+                AuditFinding(
+                    aggregator=_configured_name(applied),
+                    epsilon=bounds,
+                    paper_epsilon=paper_epsilon,
+                    claim=claim,
+                    parameters=known.parameters,
+                    assumed=assumed,
+                    data_dependent=on_votes,
+                )
+            )
     return VoteAudit(
         tuple(findings), parameters, target_delta, accountant().name, votes.layout, shape
     )
 
 
 def _usual_aggregators(layout: str, shape: VoteShape, target_delta: float) -> list[Aggregator]:
-    """Those that can release such votes, with parameters to start from; the plain one first."""
+    """Returns the aggregators that can release such votes, with assumed parameters; the plain one first."""
     noise_std = ASSUMED["noise_std"]
-    screened: dict[str, Any] = {
-        name: value for name, value in ASSUMED.items() if name != "vote_clip"
-    }
+    screening_std = ASSUMED["screening_std"]
+    threshold_share = ASSUMED["threshold_share"]
     if layout == "classes":
-        return [aggregators.GNMax(noise_std=noise_std), aggregators.ConfidentGNMax(**screened)]
+        return [
+            aggregators.GNMax(noise_std=noise_std),
+            aggregators.ConfidentGNMax(
+                noise_std=noise_std, screening_std=screening_std, threshold_share=threshold_share
+            ),
+        ]
     usual: list[Aggregator] = [
         aggregators.GaussianVotes(noise_std=noise_std),
-        aggregators.ConfidentVotes(**screened),
+        aggregators.ConfidentVotes(
+            noise_std=noise_std, screening_std=screening_std, threshold_share=threshold_share
+        ),
         aggregators.ClippedVotes(noise_std=noise_std, vote_clip=int(ASSUMED["vote_clip"])),
     ]
     if layout == "teacher_votes":  # counts of labels do not say who voted for which set
@@ -259,7 +287,7 @@ def _configured_name(aggregator: Aggregator) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower()
 
 
-# What is taken where nothing is said.
+# The parameters of a release whose own parameters are not known.
 ASSUMED: dict[str, float] = {
     "noise_std": 50.0,
     "screening_std": 50.0,
@@ -273,7 +301,7 @@ _NOISES = {*_OTHER_NAMES, *_OTHER_NAMES.values()}
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseParameters:
-    """The parameters of somebody's release; None for those that are not known."""
+    """Parameters of somebody's release. None stands for one that is not known."""
 
     noise_std: float | None = None  # of the answers, the scale of a selection; 0 for no noise
     screening_std: float | None = None  # of the screening, or of a stability test; 0 for no noise
@@ -287,33 +315,51 @@ class ReleaseParameters:
 
     @property
     def known(self) -> dict[str, float]:
-        """Those that something is known of, by name."""
+        """The known parameters by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @property
     def assumed(self) -> dict[str, float]:
-        """The parameters that releases have and of which nothing was said."""
+        """The parameters of releases that are not known, with the values that are assumed."""
         return {name: value for name, value in ASSUMED.items() if name not in self.known}
 
-    def applied(self, aggregator: Aggregator) -> tuple[Aggregator, dict[str, float], bool]:
-        """Returns the aggregator with these parameters, what it then has of them, and whether some of its noise is 0.
+    def applied(self, aggregator: Aggregator) -> KnownRelease:
+        """Returns the aggregator with the known parameters.
 
-        No aggregator takes that: it has noise of 1 instead.
+        No aggregator takes noise of 0. It has noise of 1 instead, and the release is marked as noiseless.
         """
-        fields_of = {item.name for item in fields(aggregator)}
-        known = self.known
-        spelled = [
-            (item.name, each)
-            for item in fields(self)
-            for each in (_OTHER_NAMES.get(item.name), item.name)
-        ]
-        # what the aggregator calls those it has
-        names = {name: each for name, each in spelled if each in fields_of}
-        own: dict[str, Any] = {each: known[name] for name, each in names.items() if name in known}
-        bare = [each for each, value in own.items() if value == 0 and each in _NOISES]
-        if "screening_std" not in names:
-            # which without a screening has no part in a price or a claim
-            names.pop("threshold_share", None)
-        found = {name: known.get(name, getattr(aggregator, each)) for name, each in names.items()}
-        used = {name: value for name, value in found.items() if isinstance(value, (int, float))}
-        return replace(aggregator, **own | dict.fromkeys(bare, 1.0)), used, bool(bare)
+        names_of_fields = {item.name for item in fields(aggregator)}
+        # the aggregator's own name of each parameter that it has
+        own_names: dict[str, str] = {}
+        for item in fields(self):
+            for name in (_OTHER_NAMES.get(item.name), item.name):
+                if name in names_of_fields:
+                    own_names[item.name] = name
+        changes: dict[str, Any] = {
+            own_name: self.known[name] for name, own_name in own_names.items() if name in self.known
+        }
+        noiseless = [name for name, value in changes.items() if value == 0 and name in _NOISES]
+        if "screening_std" not in own_names:
+            # without a screening the threshold has no part in a price or a claim
+            own_names.pop("threshold_share", None)
+        parameters: dict[str, float] = {}
+        for name, own_name in own_names.items():
+            value = self.known.get(name, getattr(aggregator, own_name))
+            if isinstance(value, (int, float)):
+                parameters[name] = value
+        return KnownRelease(
+            aggregator=replace(aggregator, **changes | dict.fromkeys(noiseless, 1.0)),
+            parameters=parameters,
+            is_noiseless=bool(noiseless),
+        )
+
+
+@dataclass(frozen=True)
+class KnownRelease:
+    """An aggregator with the known parameters of somebody's release."""
+
+    aggregator: Aggregator
+    parameters: dict[
+        str, float
+    ]  # all of them, known or assumed, by the names of `ReleaseParameters`
+    is_noiseless: bool  # True where some noise is 0

@@ -17,25 +17,37 @@ _CELLS_OF_LOG_Q = 4096
 def gnmax_smooth_sensitivity(
     votes: NDArray[np.integer], *, noise_std: float, num_teachers: int, order: float, beta: float
 ) -> float:
-    """A beta-smooth upper bound on the local sensitivity of `gnmax_cost` at one order; private like the votes."""
+    """Returns a beta-smooth upper bound on the local sensitivity of `gnmax_cost` at one order.
+
+    It is as private as the votes. With noise of this scale times a multiplier, the cost is a `SmoothSensitivityEvent`.
+
+    Args:
+        votes: `[Q, L]`, one vote of each teacher in each query.
+        noise_std: of GNMax, in votes.
+        num_teachers: T.
+        order: of the cost.
+        beta: log of the ratio by which the bound may differ between neighbors, > 0.
+
+    Source: docs/proofs/data_dependent.md, "Smooth sensitivity of GNMax".
+    """
     require_positive("beta", beta)
     counts = one_vote_each(votes, num_teachers)
-    # cells of log q and, in each, a bound on how far one change of a teacher can lower the cost of one query
+    # `drops`: in each cell of log q, a bound on how far one change of a teacher can lower the cost of one query
     log_others = math.log(counts.shape[1] - 1)
     edges = -np.square(np.linspace(2 * order / noise_std + 30.0, 1e-6, _CELLS_OF_LOG_Q))
     # the least log q of neighbors: all deficits equal, and each two votes larger
-    each = np.minimum(edges - log_others, -1e-12)
-    least = log_others + log_ndtr(ndtri_exp(each) - math.sqrt(2) / noise_std)
+    log_q_of_each = np.minimum(edges - log_others, -1e-12)
+    least = log_others + log_ndtr(ndtri_exp(log_q_of_each) - math.sqrt(2) / noise_std)
     cost, after = (
         gnmax_rdp(log_q, noise_std=noise_std, orders=order)[:, 0] for log_q in (edges, least)
     )
     drops = np.concatenate([cost[:1], cost[1:] - after[:-1], [order / noise_std**2 - after[-1]]])
     up_to = np.maximum.accumulate(drops)
     from_on = np.maximum.accumulate(drops[::-1])[::-1]
-    most = int((counts.max(axis=1) - counts.min(axis=1)).max())  # by which a class trails
+    largest_deficit = int((counts.max(axis=1) - counts.min(axis=1)).max())
     at_most = len(counts) * float(up_to[-1])
     best = 0.0
-    farthest = most // 2 + 1
+    farthest = largest_deficit // 2 + 1
     for distance in range(farthest):
         if math.exp(-beta * distance) * at_most <= best:
             return best

@@ -189,17 +189,24 @@ def test_a_release_whose_parameters_nobody_gave_is_left_out() -> None:
     )
 
 
-def test_what_is_known_replaces_what_an_aggregator_has_by_its_own_names() -> None:
+def test_known_parameters_replace_those_of_an_aggregator() -> None:
     parameters = ReleaseParameters(noise_std=40.0, vote_clip=3, max_size=4)
-    applied = parameters.applied(CLIPPED)[::2]
-    assert applied == (ClippedVotes(noise_std=40.0, vote_clip=3, threshold_share=0.4), False)
+    known = parameters.applied(CLIPPED)
+    assert known.aggregator == ClippedVotes(noise_std=40.0, vote_clip=3, threshold_share=0.4)
+    assert not known.is_noiseless
     assert parameters.known == {"noise_std": 40.0, "vote_clip": 3, "max_size": 4}
     assert parameters.assumed == {"screening_std": 50.0, "threshold_share": 0.6}
+
+
+def test_known_noise_takes_the_names_of_a_stable_aggregator() -> None:
     start = StableTopK(selection_scale=1.0, test_std=2.0)
-    told = ReleaseParameters(noise_std=40.0, screening_std=60.0)
-    assert told.applied(start)[::2] == (StableTopK(selection_scale=40.0, test_std=60.0), False)
-    assert ReleaseParameters().applied(start)[::2] == (start, False)
-    assert [ReleaseParameters(screening_std=0.0).applied(one)[2] for one in (start, CLIPPED)] == [
-        True,
-        False,
-    ]
+    known = ReleaseParameters(noise_std=40.0, screening_std=60.0).applied(start)
+    assert known.aggregator == StableTopK(selection_scale=40.0, test_std=60.0)
+    assert not known.is_noiseless
+    assert ReleaseParameters().applied(start).aggregator == start
+
+
+def test_a_release_is_noiseless_where_a_noise_of_its_own_is_zero() -> None:
+    no_screening = ReleaseParameters(screening_std=0.0)
+    assert no_screening.applied(StableTopK(selection_scale=1.0, test_std=2.0)).is_noiseless
+    assert not no_screening.applied(CLIPPED).is_noiseless
