@@ -137,7 +137,7 @@ class ImageFolder:
         self.require_settings()
         pictures, read = self._read(stage)
         ends = np.cumsum([len(rows.numbers) for rows in read.values()])[:-1]
-        files = np.array([name for rows in read.values() for name in rows.ids.to_pylist()], np.str_)
+        files = np.array([name for rows in read.values() for name in rows.record_names], np.str_)
         are_distinct = len(np.unique(files)) == len(files)
         require(are_distinct, f"data.table.{self.file}", "a name twice", "each picture once")
         root = Path(str(self.root)).resolve()

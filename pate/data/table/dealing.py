@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,15 +129,15 @@ def _writer(file: TableFile, path: Path) -> Iterator[Write]:
     """Opens a file that is written as another of the same columns is; the body appends tables to it."""
     with replacing(path) as out:
         if file.is_text:
-            packed: Any = out
-            if path.suffix == ".gz":
-                packed = gzip.GzipFile(fileobj=out, mode="wb", mtime=0)
-            text = io.TextIOWrapper(packed, file.read_in, newline="")
-            yield _json_writer(text) if file.kind == "json" else _csv_writer(text, file)
-            text.flush()
-            text.detach()
-            if packed is not out:
-                packed.close()
+            with ExitStack() as stack:
+                packed = out
+                if path.suffix == ".gz":
+                    gzipped = gzip.GzipFile(fileobj=out, mode="wb", mtime=0)
+                    packed = cast(BinaryIO, stack.enter_context(gzipped))
+                text = io.TextIOWrapper(packed, file.read_in, newline="")
+                yield _json_writer(text) if file.kind == "json" else _csv_writer(text, file)
+                text.flush()
+                text.detach()  # else it would close the file that is not ours
             return
         from pyarrow import ipc, parquet
 

@@ -55,7 +55,7 @@ class Labels:
     Attributes:
         names: of the labels.
         truths: the words of labels that are written in two other words than 0 and 1 or yes and no.
-        hint: the end of a message on a cell that is no label.
+        hint: the end of a message on a cell that is no label; `read` replaces it where cells are lists.
         column: the column that names all labels; None where each label has a column.
         separator: of the names there.
         num_unknown: how many cells have named a label that `names` lacks; such names are left out.

@@ -139,7 +139,7 @@ class NumberColumn(Column):
 
     def plain(self) -> dict[str, Any]:
         """Returns the column as JSON can hold it; power, center and unit are left out where they are the defaults."""
-        entry: dict[str, Any] = {"kind": self.kind}
+        entry = super().plain()
         entry |= {key: getattr(self, key) for key in self.keys if key != "missing"}
         for key in _SCALE_KEYS:
             if getattr(self, key) != getattr(NumberColumn, key):

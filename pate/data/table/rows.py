@@ -134,10 +134,15 @@ class Rows:
         for column, column_words in joined.items():
             self._require_values(column, column_words)
         self.groups = [joined[column] for column in roles.group]
-        self.ids: Any = None if roles.id is None else joined[roles.id]
-        self.budgets: Any = None if roles.budget is None else joined[roles.budget]
+        self.ids = None if roles.id is None else joined[roles.id]
+        self.budgets = None if roles.budget is None else joined[roles.budget]
         self.inputs: Any = inputs.whole()
-        self.labels: Any = bits.whole()
+        self.labels = bits.whole()
+
+    @property
+    def record_names(self) -> list[str]:
+        """The words that name records; none where no column names them."""
+        return [] if self.ids is None else list(self.ids.to_pylist())
 
     def _encode(self, numbers: Numbers, batch: Any) -> NDArray[np.float32]:
         encoded = self._schema.encode(batch)

@@ -229,10 +229,10 @@ class TableSchema(Preprocessing):
 
         ends = np.cumsum([len(column.feature_names) for column in self.columns])
         blocks = np.split(inputs, ends[:-1], axis=1)
-        frame: dict[str, Any] = {}
+        cells = {}
         for column, block in zip(self.columns, blocks, strict=True):
-            frame |= column.frame_columns(block)
-        return DataFrame(frame)
+            cells.update(column.frame_columns(block))
+        return DataFrame(cells)
 
     def inputs(self, given: Any, *, name: str = "data") -> Block:
         """Returns the features of a DataFrame, a pyarrow table or a mapping of columns, which errors call `name`."""

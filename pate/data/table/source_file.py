@@ -6,7 +6,7 @@ import gzip
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TextIO
 
 from pate.data.table.encoding import (
     UTF_8,
@@ -83,12 +83,13 @@ class SourceFile:
             raise self.encoding_refusal()
         return encoding
 
-    def open_text(self, newline: str | None = None) -> Any:
+    def open_text(self, newline: str | None = None) -> TextIO:
         """Opens the file as text, unpacked; `newline` is that of Python's `open`."""
-        opener: Any = gzip.open if self.path.suffix == ".gz" else open
         # plain utf-8 would make a character of a byte-order mark
         encoding = "utf-8-sig" if self.read_in == UTF_8 else self.read_in
-        return opener(self.path, "rt", encoding=encoding, newline=newline)
+        if self.path.suffix == ".gz":
+            return gzip.open(self.path, "rt", encoding=encoding, newline=newline)
+        return self.path.open("rt", encoding=encoding, newline=newline)
 
     def encoding_remark(self) -> str | None:
         """Returns a line for the owner where the file is not read in UTF-8, or not in the encoding that is named."""

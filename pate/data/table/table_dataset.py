@@ -84,7 +84,7 @@ def make_dataset(
     owners = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
     public_names: NDArray[Any] = public.numbers
     if public.ids is not None:
-        public_names = np.array(public.ids.to_pylist(), np.str_)
+        public_names = np.array(public.record_names, np.str_)
     budgets = None
     if private.budgets is not None:
         budgets = np.array(canonical_words(private.budgets, schema.spelling).to_pylist(), np.str_)

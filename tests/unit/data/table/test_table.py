@@ -108,8 +108,8 @@ def test_a_small_table_by_hand(write: Write) -> None:
     assert dataset.privacy_unit == PrivacyUnit(
         "one value of the column patient, with all its rows", ("patient",)
     )
-    alone = replace(write(), group=None, drop=("patient",)).load()
-    assert alone.privacy_unit == PrivacyUnit("one row")
+    ungrouped = replace(write(), group=None, drop=("patient",)).load()
+    assert ungrouped.privacy_unit == PrivacyUnit("one row")
 
 
 SIZES = [1.0, *np.exp(np.arange(30) / 3).round(), 1e6]  # a long tail

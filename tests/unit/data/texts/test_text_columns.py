@@ -109,9 +109,9 @@ def test_vectors_are_kept_and_damaged_ones_made_again(table: Table, tmp_path: Pa
     fit = partial(Text().fit_texts, tmp_path / "cache")
     inputs = table.load().private.inputs
     np.testing.assert_array_equal(table.with_text(fit).load().private.inputs, inputs)
-    kept = sorted((tmp_path / "cache").rglob("*.f32"))
-    assert len(kept) >= 3  # one for each split at least
-    for path in kept:
+    blocks = sorted((tmp_path / "cache").rglob("*.f32"))
+    assert len(blocks) >= 3  # one for each split at least
+    for path in blocks:
         path.write_bytes(path.read_bytes()[:-4] + b"\0\0\0\0")
     np.testing.assert_array_equal(table.with_text(fit).load().private.inputs, inputs)
 

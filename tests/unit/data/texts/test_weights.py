@@ -134,11 +134,11 @@ def test_a_large_encoder_is_named_and_not_carried(
     assert path.stat().st_size < place.stat().st_size
     with refused("file", ANY, "encoder of SHA-256"):
         TextVectors.load(path, remedy="copy it again")
-    beside = path.with_name("small.onnx")
-    beside.write_bytes(place.read_bytes())
+    encoder_path = path.with_name("small.onnx")
+    encoder_path.write_bytes(place.read_bytes())
     read = TextVectors.load(path, remedy="copy it again")
     np.testing.assert_array_equal(read.vectors(PUBLIC[:5]), vectors.vectors(PUBLIC[:5]))
-    beside.write_bytes(place.read_bytes()[:-1])
+    encoder_path.write_bytes(place.read_bytes()[:-1])
     with refused("file", ANY, "another"):
         TextVectors.load(path, remedy="copy it again")
 
