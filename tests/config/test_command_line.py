@@ -133,7 +133,7 @@ def test_a_run_of_seconds_trains_no_model_of_all_private_records(composed: Compo
     assert composed().all_records is None
 
 
-def test_the_way_is_what_its_file_says_and_a_choice_of_ones_own_stays(composed: Composed) -> None:
+def test_a_way_leaves_the_users_choices_as_they_are(composed: Composed) -> None:
     def choices(*words: str, app: str = "train") -> dict[str, Any]:
         config = compose(app, list(words), return_hydra_config=True)
         return {group: config.hydra.runtime.choices.get(group) for group in WAY}
@@ -247,18 +247,18 @@ def test_settings_of_noise_that_contradict_each_other_are_refused(
         (GIVEN, None),
     ],
 )
-def test_noise_on_the_command_line_is_said_to_be_given_or_where_the_search_begins(
+def test_noise_on_the_command_line_needs_a_word_on_its_use(
     composed: Composed, words: str, line: str | None
 ) -> None:
     for app in ("train", "release"):
         chosen = [word for word in words.split() if app == "train" or "experiment" not in word]
         config = composed(*chosen, app=app)
-        given = given_settings(words.split())
+        job_settings = given_settings(words.split())
         if line is None:
-            require_noise_said(config, given)
+            require_noise_said(config, job_settings)
             continue
         with pytest.raises(InvalidValue, match=f"^{line if app == 'train' else ''}"):
-            require_noise_said(config, given)
+            require_noise_said(config, job_settings)
     # a price alone is asked for any noise
     require_noise_said(composed(GAUSSIAN, app="account"), {"aggregator.noise_std": "50"})
 

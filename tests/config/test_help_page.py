@@ -73,7 +73,7 @@ def test_a_long_command_goes_on_behind_a_backslash_and_not_within_quotes() -> No
     assert lines[1:3] == ["  pate-train 'name=[two words]' \\", "      second=2 third=3"]
 
 
-def test_the_width_is_that_of_the_terminal_or_of_columns_and_80_in_a_pipe(
+def test_the_width_is_that_of_the_terminal_or_80_in_a_pipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def is_no_terminal(descriptor: int) -> os.terminal_size:
@@ -182,13 +182,13 @@ def test_every_setting_of_every_part_that_ships_is_explained() -> None:
                 continue
             texts = comments_of(cls)
             names = [item.name for item in dataclasses.fields(cls) if item.init]
-            told = {
+            descriptions = {
                 setting: texts.get(setting) or help_page._SET_BESIDE.get(setting, "")
                 for setting in names
             }
             lacking += [
                 f"{group}={name}: {setting}"
-                for setting, text in told.items()
+                for setting, text in descriptions.items()
                 if not text or text[0] in "><-"
             ]
     assert lacking == []

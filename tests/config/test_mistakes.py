@@ -48,7 +48,7 @@ def test_what_hydra_cannot_read_is_told_how_it_is_written() -> None:
     )
 
 
-def test_a_value_that_must_be_given_and_a_class_that_cannot_be_imported_are_named() -> None:
+def test_missing_values_and_classes_are_named() -> None:
     config = OmegaConf.create({"data": {"root": MISSING}})
     with pytest.raises(MissingMandatoryValue) as raised:
         OmegaConf.select(config, "data.root", throw_on_missing=True)
@@ -75,9 +75,7 @@ def test_a_value_that_must_be_given_and_a_class_that_cannot_be_imported_are_name
         ("target_epsilon: many", "target_epsilon=many: expected a number"),
     ],
 )
-def test_what_is_wrong_in_a_file_of_ones_own_is_said_with_its_name(
-    tmp_path: Path, text: str, line: str
-) -> None:
+def test_mistakes_in_a_users_file_name_the_file(tmp_path: Path, text: str, line: str) -> None:
     files = {"experiment/mine": f"# @package _global_\n{text}\n"}
     with with_files(tmp_path, files), pytest.raises(HydraException) as raised:
         compose("train", ["experiment=mine"])

@@ -34,8 +34,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "papers-words.md"
 def test_a_word_of_a_paper_names_the_setting_of_the_chosen_aggregator(
     composed: Callable[..., Any], aggregator: str, word: str, setting: str
 ) -> None:
-    known = tuple(map(str, composed(f"aggregator={aggregator}").aggregator))
-    assert hint(word, known) == f"; the papers' {word} is {setting} (docs/papers-words.md)"
+    names = tuple(map(str, composed(f"aggregator={aggregator}").aggregator))
+    assert hint(word, names) == f"; the papers' {word} is {setting} (docs/papers-words.md)"
 
 
 @pytest.mark.parametrize("plus", ["", "+"])
@@ -59,8 +59,8 @@ def test_other_words_are_told_as_before() -> None:
 def test_a_part_that_is_no_aggregator_is_not_told_of_aggregators() -> None:
     assert hint("threshold", ("num_directions",), part="student") == ""
     assert hint("k", ("patch", "grid"), part="features") == ""
-    told = hint("n", ("num_teachers", "batch_size"), part="teacher")
-    assert told == "; the papers' n is teacher.num_teachers (docs/papers-words.md)"
+    line = hint("n", ("num_teachers", "batch_size"), part="teacher")
+    assert line == "; the papers' n is teacher.num_teachers (docs/papers-words.md)"
 
 
 def test_the_table_of_the_page_names_every_setting_that_a_refusal_names(

@@ -90,8 +90,8 @@ def test_values_that_are_no_paths_are_told_in_quotes() -> None:
     for value in ("[x]/f", "a b(c)", "[a,b"):
         line = unread(quoted(f"data.name={value}"))
         (told,) = shlex.split(line[line.index("'data.name=") :])
-        wanted: Any = ["a", "b"] if value == "[a,b" else value
-        assert read(told) == wanted
+        expected: Any = ["a", "b"] if value == "[a,b" else value
+        assert read(told) == expected
 
 
 def test_a_list_that_was_meant_is_told_so_that_it_is_read() -> None:

@@ -200,9 +200,7 @@ def published(aggregator: Aggregator, **given: Any) -> Any:
     ).aggregator
 
 
-def test_an_object_in_a_public_field_is_sifted_like_its_owner_and_a_table_is_published_by_its_digest() -> (
-    None
-):
+def test_objects_in_public_fields_are_sifted_and_tables_published_by_digest() -> None:
     penalized = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=lambda k: -k)
     assert published(penalized, regularizer=inner("secret")).regularizer == {
         "_target_": "Inner",
@@ -212,12 +210,12 @@ def test_an_object_in_a_public_field_is_sifted_like_its_owner_and_a_table_is_pub
     assert published(numbers, regularizer=[0.0, -1.5]).regularizer == [0.0, -1.5]
     center = CenteredVotes(noise_multiplier=2.0, prevalence_share=0.0, center=np.array([0.1, 0.2]))
     assert "center" not in published(center, center=[0.1, 0.2])
-    made = StableTopK(selection_scale=2.0, test="table", table_order=6.0, table_budget=0.2)
-    table = CertifiedTable.of(made.stability_test(num_teachers=30), order=6.0)
-    found = published(
+    aggregator = StableTopK(selection_scale=2.0, test="table", table_order=6.0, table_budget=0.2)
+    table = CertifiedTable.of(aggregator.stability_test(num_teachers=30), order=6.0)
+    component = published(
         StableTopK(selection_scale=2.0, test="table", table=table), table="private_clinic_files"
     )
-    assert found.table_sha256 == table.digest and "table" not in found
+    assert component.table_sha256 == table.digest and "table" not in component
 
 
 FOLDERS = {
@@ -272,11 +270,11 @@ def test_what_is_published_says_what_the_release_costs(composed: Any, name: str)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_noise_is_published_as_it_was_used(case: Any) -> None:
     scaled = case.aggregator.scaled(2.0)
-    found = published(scaled, **dict.fromkeys(vars(scaled), -1.0))
+    component = published(scaled, **dict.fromkeys(vars(scaled), -1.0))
     numbers = {
         name: value for name, value in vars(scaled).items() if isinstance(value, (int, float))
     }
-    assert numbers and {name: found[name] for name in numbers} == numbers
+    assert numbers and {name: component[name] for name in numbers} == numbers
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ def hydra_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 
 @pytest.mark.usefixtures("hydra_config")
-def test_a_member_of_ones_own_is_typed_like_the_one_that_it_begins_from() -> None:
+def test_a_users_member_is_typed_like_its_base() -> None:
     node = compose("train", ["aggregator=mine", "aggregator.padded=true"]).aggregator
     assert (node.max_k, node.padded, node.table_order) == (3, True, 4.4827)
     with pytest.raises(ConfigCompositionException, match="Error merging override"):
@@ -129,10 +129,10 @@ def test_each_member_is_explained_by_a_first_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for group in GROUPS:
-        shown = choices(group)
-        assert shown.startswith(f"  {group}\n")
-        assert re.findall(r"^    (\w+) +\S", shown, re.MULTILINE) == list(members(group))
-        assert max(map(len, shown.splitlines())) <= 120
+        page = choices(group)
+        assert page.startswith(f"  {group}\n")
+        assert re.findall(r"^    (\w+) +\S", page, re.MULTILINE) == list(members(group))
+        assert max(map(len, page.splitlines())) <= 120
     (tmp_path / "kind").mkdir()
     long = "# @package _global_\n# Two lines, data.root=FOLDER, 0.5\n# of it. And more.\nx: 1 # not me.\n"
     for name, text in {"one": long, "two": "# No stop\n", "xyz": "x: 1\n"}.items():
@@ -168,7 +168,7 @@ class Sized:
         return self.size
 
 
-def test_a_class_of_ones_own_is_built_where_it_is_allowed_and_of_the_kind() -> None:
+def test_a_users_class_is_built_where_it_is_allowed() -> None:
     node = OmegaConf.create({"_target_": f"{__name__}.Sized", "size": 3})
     for allowed in (f"{__name__}.", __name__, __name__.partition(".")[0]):
         assert build(node, "data", allowed_targets=[allowed]).load() == 3
@@ -218,7 +218,7 @@ def test_every_method_of_a_comparison_is_typed_and_built(name: str, composed: Co
 
 
 @pytest.mark.parametrize("command", ["train", "account", "attack"])
-def test_a_refused_number_of_teachers_is_named_as_the_command_is_given_it(
+def test_a_refused_number_of_teachers_has_the_commands_name(
     composed: Composed, command: str
 ) -> None:
     setting = SPELLING_OF_COMMAND.get(command, COMMAND).setting("num_teachers")

@@ -192,7 +192,7 @@ def test_a_module_is_loaded_where_it_is_allowed(
     assert not (tmp_path / "ran").exists()
 
 
-def test_what_is_no_module_cannot_be_allowed_and_an_allowed_one_lends_no_class_of_another() -> None:
+def test_an_allowed_module_lends_no_class_of_another() -> None:
     """`Path` is in this module and not of it; so is every class of pate, which is found where it is defined."""
     for allowed in ("", ".", "a b", "a/b", "__main__", "os.__init__"):
         with refused("allowed_targets", ANY, "names of modules"):
@@ -228,12 +228,12 @@ def names() -> dict[str, Any]:
     import sklearn
 
     found: dict[str, Any] = {}
-    seen: set[int] = set()
+    module_ids: set[int] = set()
     for module in (*modules_of(pate), *modules_of(sklearn)):
         for name, value in list(vars(module).items()):
             found[f"{module.__name__}.{name}"] = value
-            if isinstance(value, ModuleType) and id(value) not in seen:
-                seen.add(id(value))
+            if isinstance(value, ModuleType) and id(value) not in module_ids:
+                module_ids.add(id(value))
                 for inner, deep in list(vars(value).items()):
                     found[f"{module.__name__}.{name}.{inner}"] = deep
     return found
@@ -294,7 +294,9 @@ def test_a_group_takes_exactly_the_subclasses_of_its_base(group: str) -> None:
 @pytest.mark.slow
 def test_a_data_set_is_one_that_loads_itself() -> None:
     kind = kind_of_group("data")
-    found = {cls for name in names() if (cls := find_class(name)) is not None and kind.accepts(cls)}
+    readers = {
+        cls for name in names() if (cls := find_class(name)) is not None and kind.accepts(cls)
+    }
     public = {
         Arrays,
         CelebA,
@@ -304,7 +306,7 @@ def test_a_data_set_is_one_that_loads_itself() -> None:
         Table,
         WordNet40,
     }
-    assert found == public | {FeaturedData}  # one of features of another
+    assert readers == public | {FeaturedData}  # one of features of another
 
 
 class Theirs:
@@ -424,7 +426,7 @@ def test_what_an_estimator_may_not_be_given(node: Any, refusal: Refusal) -> None
         build(OmegaConf.create(node), "estimator")
 
 
-def test_a_value_that_is_missing_or_that_a_class_cannot_take_is_named() -> None:
+def test_values_that_a_class_does_not_take_are_named() -> None:
     with pytest.raises(MissingMandatoryValue, match="root"):
         build(OmegaConf.create(node_of("pate.data.CelebA", root="???")), "data")
     with refused("penalties", 3, "a list of numbers > 0"):
@@ -467,8 +469,8 @@ def test_a_part_of_an_installed_package_is_found_by_its_name(parts_of_theirs: No
     assert ours.aggregator._target_ == "pate.aggregators.GaussianVotes"
     assert not any(name.startswith("their_parts") for name in sys.modules)
     config = composed_by_a_command("aggregator=their_votes", "aggregator.noise_std=7")
-    made: Any = build_aggregator(config.aggregator, adjacency="replace_one")
-    assert (type(made).__name__, type(made).__module__, made.noise_std) == (
+    aggregator: Any = build_aggregator(config.aggregator, adjacency="replace_one")
+    assert (type(aggregator).__name__, type(aggregator).__module__, aggregator.noise_std) == (
         "TheirVotes",
         "their_parts.majority",
         7.0,

@@ -89,18 +89,18 @@ OF_RUNS = {
 
 def footprint(aggregator: Aggregator) -> Any:
     """Returns the price and the answers of releases of the made-up votes with a fixed seed."""
-    found = [event_to_json(aggregator.event_for(**SHAPE))]
+    parts = [event_to_json(aggregator.event_for(**SHAPE))]
     # draws hardly differ where what lacks is peeled
     if isinstance(aggregator, (StableTopK, StableFixedTopK)):
-        found.append(
+        parts.append(
             aggregator.distribution(
                 np.array([560, 330, 310, 300, 30, 20]), num_teachers=SHAPE["num_teachers"]
             )
         )
     for votes in VOTES:
         release = aggregator.release(votes, np.random.default_rng(3), MemoryRecord())
-        found.append({name: array.tobytes() for name, array in release.arrays().items()})
-    return found
+        parts.append({name: array.tobytes() for name, array in release.arrays().items()})
+    return parts
 
 
 def others_of(aggregator: Aggregator) -> Iterator[tuple[str, Aggregator]]:
@@ -156,8 +156,8 @@ def test_fields_of_aggregators(composed: Callable[..., Any], name: str) -> None:
                 )
                 for each in (aggregator, other)
             ]
-            same = footprint(solved[0]) == footprint(solved[1])
-            assert not same or field in of_solved, (
+            is_unchanged = footprint(solved[0]) == footprint(solved[1])
+            assert not is_unchanged or field in of_solved, (
                 f"aggregator.{field} of {name} changes nothing beside a target"
             )
 
@@ -189,8 +189,8 @@ def of_rows(fit: Callable[[Any, Any], Any]) -> bytes:
 def test_fields_of_students(student: Any, changed: dict[str, Any]) -> None:
     def model(recipe: Any) -> Any:
         def fit(inputs: Any, labels: Any) -> bytes:
-            made = recipe.fit(inputs, labels, seed=1)
-            return made.predict_proba(inputs).tobytes() + made.predict(inputs).tobytes()
+            fitted = recipe.fit(inputs, labels, seed=1)
+            return fitted.predict_proba(inputs).tobytes() + fitted.predict(inputs).tobytes()
 
         return of_rows(fit)
 
@@ -200,12 +200,12 @@ def test_fields_of_students(student: Any, changed: dict[str, Any]) -> None:
 
 
 def test_engines_are_named_beside_teachers_that_no_engine_trains() -> None:
-    given = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
+    settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
     for teacher in (KernelTeacher(), ConvexTeacher()):
-        assert engine_reasons(teacher, given).keys() == {"engine", "engine.num_cpus"}
+        assert engine_reasons(teacher, settings).keys() == {"engine", "engine.num_cpus"}
     for trained in (LinearTeacher(device="cpu"), MLPTeacher(device="cpu")):
-        assert engine_reasons(trained, given) == {}
-    assert engine_reasons(CNNTeacher(stacked=False, device="cpu"), given).keys() == {
+        assert engine_reasons(trained, settings) == {}
+    assert engine_reasons(CNNTeacher(stacked=False, device="cpu"), settings).keys() == {
         "engine.chunk_size"
     }
 
@@ -267,9 +267,9 @@ def test_what_is_given_and_changes_nothing_is_named(
     composed: Callable[..., Any], words: str, told: list[str]
 ) -> None:
     config = composed(*words.split())
-    given = dict(word.split("=") for word in words.split())
+    settings = dict(word.split("=") for word in words.split())
     lines = list(
-        unused_lines(config, given, "train", part_maker(config), has_known_cost=has_known_cost)
+        unused_lines(config, settings, "train", part_maker(config), has_known_cost=has_known_cost)
     )
     assert [line.partition(": changes nothing: ")[0] for line in lines] == told
 

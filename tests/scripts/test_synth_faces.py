@@ -103,7 +103,7 @@ def test_every_attribute_is_seen(name: str) -> None:
     assert changed(name, without=tuple(other for other in (*HIDES, *colors) if other != name)) >= 4
 
 
-def test_pictures_and_labels_disagree_now_and_then_and_keep_the_marginals() -> None:
+def test_a_tenth_of_the_attributes_is_not_drawn() -> None:
     attributes = np.concatenate([draw_attributes(5, block) for block in range(40)])
     pixels = shown(attributes, np.random.default_rng(0))
     assert (attributes & ~pixels).sum() / attributes.sum() == pytest.approx(0.1, abs=0.01)
@@ -165,7 +165,7 @@ def test_the_files_are_laid_out_as_the_genuine_ones(tmp_path: Path) -> None:
         assert (image.format, image.size) == ("JPEG", (20, 20))
 
 
-def test_as_many_faces_as_celeba_are_in_its_splits_and_people_in_one_with_up_to_20(
+def test_people_have_up_to_20_faces_in_one_split(
     tmp_path: Path,
 ) -> None:
     FaceCopy(count=300, image_size=8).write(tmp_path / "copy")
@@ -179,7 +179,7 @@ def test_as_many_faces_as_celeba_are_in_its_splits_and_people_in_one_with_up_to_
 
 
 @pytest.mark.slow
-def test_stopped_by_a_full_disk_and_continued_it_ends_with_the_same_bytes(
+def test_a_copy_continues_after_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = FaceCopy(count=COUNT, image_size=8)

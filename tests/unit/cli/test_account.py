@@ -63,8 +63,8 @@ def test_plain_composition_stands_beside_a_session_and_only_there(
     page = run(*SESSION)
     assert "the session costs less" in page
     assert "votes=FILE" in page
-    few = quoted(*SESSION, "num_queries=10")
-    assert few["plain_epsilon"] < few["epsilon"]
+    short = quoted(*SESSION, "num_queries=10")
+    assert short["plain_epsilon"] < short["epsilon"]
     assert "plain composition costs less" in run(*SESSION, "num_queries=10")
     # which buys more of them
     quote = quoted("aggregator=gaussian_votes", "num_queries=5", "max_epsilon=4")
@@ -91,10 +91,10 @@ def test_votes_and_a_prior_say_how_many_hits_to_expect(
     page = run(*SESSION, f"votes={votes}")
     assert f"{expected:.1f} expected" in page
     assert f"{hits['expected_asked']} queries until 5 hits" in page
-    asked = [*NOT_PRIOR, "accountant=rdp"]
+    words = [*NOT_PRIOR, "accountant=rdp"]
     np.savez(tmp_path / "prior.npz", prior=np.load(votes) > 200)
-    right = quoted(*asked, f"votes={votes}", f"prior={tmp_path / 'prior.npz'}")["hits"]
-    none = quoted(*asked, f"votes={votes}")["hits"]
+    right = quoted(*words, f"votes={votes}", f"prior={tmp_path / 'prior.npz'}")["hits"]
+    none = quoted(*words, f"votes={votes}")["hits"]
     assert right["expected_hits"] < none["expected_hits"]
 
 
@@ -102,13 +102,13 @@ def test_a_test_is_written_as_a_table_and_said_so(
     run: Callable[..., str], quoted: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "table.json"
-    asked = [
+    words = [
         "aggregator=stable_top_k_gumbel",
         "num_teachers=800",
         "accountant=rdp",
         f"write_table={path}",
     ]
-    quote = quoted(*asked)
+    quote = quoted(*words)
     table = CertifiedTable.load(path)
     assert table.order == quote["best_order"]
     assert quote["table"] == {
@@ -117,7 +117,7 @@ def test_a_test_is_written_as_a_table_and_said_so(
         "rdp": table.rdp,
         "sha256": table.digest,
     }
-    assert f"certified to cost at most {table.rdp} a test" in run(*asked)
+    assert f"certified to cost at most {table.rdp} a test" in run(*words)
 
 
 @pytest.mark.slow
@@ -171,8 +171,10 @@ def test_what_a_ledger_has_left_is_what_it_admits(
     shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
     quote = quoted(*GAUSSIAN, f"ledger={shared.path}")
     first, second = quote["accounts"]
-    told = [(left["data"], left["num_releases"], left["max_epsilon"]) for left in (first, second)]
-    assert told == [("a" * 64, 1, 4.0), ("b" * 64, 2, 4.0)]
+    accounts = [
+        (left["data"], left["num_releases"], left["max_epsilon"]) for left in (first, second)
+    ]
+    assert accounts == [("a" * 64, 1, 4.0), ("b" * 64, 2, 4.0)]
     assert second["epsilon"] < first["epsilon"] <= 4.0
     assert second["more_releases"] > first["more_releases"] > 0
     assert first["target_epsilon"] < second["target_epsilon"] < 4.0
@@ -194,7 +196,7 @@ def test_what_a_ledger_has_left_is_what_it_admits(
         assert (account.affords(event) >= 1) is fits
 
 
-def test_a_ledger_is_a_row_for_each_data_set_one_of_other_terms_is_refused_and_none_is_made(
+def test_a_ledger_gives_a_row_for_each_data_set(
     run: Callable[..., str], quoted: Any, tmp_path: Path
 ) -> None:
     with refused("ledger", tmp_path / "none.db", "found no file"):
@@ -243,8 +245,8 @@ def test_a_ledger_alone_is_listed_and_with_an_aggregator_a_quote(
     assert (second["data"], second["delta"], second["cap"]) == ("b" * 64, 1e-6, 4.0)
     assert second["spent_epsilon"] == account.spent_epsilon
     assert [list(charge) for charge in first["charges"]] == [CHARGE]
-    alone = RdpAccountant().compose(GaussianEvent(8.0)).get_epsilon(1e-6)
-    assert [charge["epsilon"] for charge in second["charges"]] == [alone, alone]
+    gaussian = RdpAccountant().compose(GaussianEvent(8.0)).get_epsilon(1e-6)
+    assert [charge["epsilon"] for charge in second["charges"]] == [gaussian, gaussian]
     assert second["charges"][0]["time"] == account.entries[0].time
     lines = [
         json.loads(line) for line in asked(f"ledger={shared.path}", "format=jsonl").splitlines()
@@ -270,20 +272,20 @@ def test_a_ledger_alone_is_listed_and_with_an_aggregator_a_quote(
 @pytest.mark.slow
 def test_what_is_suggested_and_copied_is_priced(run: Callable[..., str]) -> None:
     """From more queries than delta has room for, and from teachers that nobody would hear."""
-    asked = ["aggregator=peeling", "target_epsilon=4"]
-    assert "num_private=… says it" in run(*asked, "suggest=true")
-    page = run(*asked, "num_queries=2000000", "num_teachers=2", "suggest=true", "num_private=62115")
+    words = ["aggregator=peeling", "target_epsilon=4"]
+    assert "num_private=… says it" in run(*words, "suggest=true")
+    page = run(*words, "num_queries=2000000", "num_teachers=2", "suggest=true", "num_private=62115")
     (settings,) = [
         line.split()[1:] for line in page.splitlines() if line.strip().startswith("settings ")
     ]
     assert [setting.partition("=")[0] for setting in settings] == ["num_teachers", "num_queries"]
     assert "private groups each" in page and "num_private=" not in page
-    assert "teachers are heard" not in run(*asked, *settings, "num_private=62115"), (
+    assert "teachers are heard" not in run(*words, *settings, "num_private=62115"), (
         "neither refused nor doubted"
     )
 
 
-def test_a_test_that_no_gap_passes_is_a_row_and_an_accountant_is_named(
+def test_a_test_that_no_gap_passes_is_a_row(
     run: Callable[..., str],
 ) -> None:
     useless = [
@@ -318,12 +320,18 @@ def test_prices_and_claims_of_a_vote_file(audited: Callable[..., str]) -> None:
     arguments = ["aggregator=clipped_votes", "vote_clip=2", "noise_std=10", "accountant=rdp"]
     answer = json.loads(audited(VOTES, *arguments, "format=json").splitlines()[-1])
     assert {"epsilon", "delta", "adjacency", "accountant", "paper_epsilon"} <= answer.keys()
-    found = {each["aggregator"]: each for each in answer["findings"]}
-    assert next(iter(found)) == answer["aggregator"] == "clipped_votes"
-    assert set(found) == {"clipped_votes", "gaussian_votes", "powerset_gnmax"}  # of what was given
-    assert answer["epsilon"] == found["clipped_votes"]["epsilon"]["replace_one"]
+    findings = {each["aggregator"]: each for each in answer["findings"]}
+    assert next(iter(findings)) == answer["aggregator"] == "clipped_votes"
+    assert set(findings) == {
+        "clipped_votes",
+        "gaussian_votes",
+        "powerset_gnmax",
+    }  # of what was given
+    assert answer["epsilon"] == findings["clipped_votes"]["epsilon"]["replace_one"]
     removed = json.loads(audited(VOTES, *arguments, "format=json", "adjacency=add_remove"))
-    assert removed["epsilon"] == found["clipped_votes"]["epsilon"]["add_remove"] < answer["epsilon"]
+    assert (
+        removed["epsilon"] == findings["clipped_votes"]["epsilon"]["add_remove"] < answer["epsilon"]
+    )
     page = audited(VOTES, *arguments)
     assert "teacher_votes: 50 teachers, 20 queries, 6 labels" in page
     assert "(given)" in page and "(assumed)" not in page

@@ -123,6 +123,6 @@ def test_a_task_sees_the_arguments_as_they_were_typed(monkeypatch: pytest.Monkey
     """A ledger says which command made a charge, in words that can be pasted."""
     typed = ["pate-account", "num_teachers=100", "adjacency=add_remove"]
     monkeypatch.setattr(sys, "argv", typed)
-    seen = []
-    app.run_app(lambda config: seen.append(list(sys.argv)), "account")
-    assert seen == [typed]
+    umasks = []
+    app.run_app(lambda config: umasks.append(list(sys.argv)), "account")
+    assert umasks == [typed]

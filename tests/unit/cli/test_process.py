@@ -51,8 +51,8 @@ def test_each_signal_is_one_line_and_a_code(number: signal.Signals, code: int) -
     process = started()
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    said = "interrupted" if number == signal.SIGINT else f"ended by {number.name}"
-    assert (process.returncode, errors) == (code, said + LINE)
+    reason = "interrupted" if number == signal.SIGINT else f"ended by {number.name}"
+    assert (process.returncode, errors) == (code, reason + LINE)
 
 
 def test_a_second_signal_kills() -> None:
@@ -134,7 +134,7 @@ SHORTAGES = (
 )
 
 
-def test_what_ends_a_command_while_it_is_loaded_is_said_in_a_line() -> None:
+def test_errors_while_a_command_is_loaded_are_one_line() -> None:
     """Also where another error comes in the wake of a shortage, and unless it is a fault of ours."""
     for raised in (
         *(f"raise {each}" for each in SHORTAGES),

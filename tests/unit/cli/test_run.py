@@ -46,14 +46,19 @@ SETTINGS = {
 CHOICES = {"aggregator": "stable_top_k_table", "data": "wordnet", "teacher": "linear"}
 
 
-def test_the_yaml_name_or_that_of_the_class_given_in_its_place_and_the_overrides() -> None:
-    said = ["target_epsilon=8", "+student.penalties=[1,2]", "output_dir=/a", "ledger=/b"]
-    heading = run_heading(SETTINGS, said, CHOICES, beside_release=BESIDE_RELEASE)
+def test_a_heading_has_names_of_files_or_classes_and_the_overrides() -> None:
+    overrides = ["target_epsilon=8", "+student.penalties=[1,2]", "output_dir=/a", "ledger=/b"]
+    heading = run_heading(SETTINGS, overrides, CHOICES, beside_release=BESIDE_RELEASE)
     assert heading.aggregator == "stable_top_k_table"
     assert heading.is_public
     assert heading.overrides == "target_epsilon=8 student.penalties=[1,2]"
-    told = {"target_epsilon": 8.0, "seed": None, "num_teachers": 400, "student.penalties": "[1,2]"}
-    assert heading.compared == CHOICES | told
+    compared = {
+        "target_epsilon": 8.0,
+        "seed": None,
+        "num_teachers": 400,
+        "student.penalties": "[1,2]",
+    }
+    assert heading.compared == CHOICES | compared
     heading = run_heading(
         SETTINGS, ["aggregator._target_=my.StableTopK"], CHOICES, beside_release=BESIDE_RELEASE
     )
@@ -89,9 +94,9 @@ def test_a_run_is_the_same_wherever_it_is_written_and_keeps_pictures() -> None:
 @pytest.mark.process
 def test_a_forgotten_file_is_told_before_a_teacher_loads_torch() -> None:
     program = "import sys; from pate.cli.train import main\ntry: main()\nfinally: print('torch' in sys.modules)"
-    given = ["data=table", "data.private=a.csv", "data.test=c.csv", "data.labels=[flu]"]
+    words = ["data=table", "data.private=a.csv", "data.test=c.csv", "data.labels=[flu]"]
     done = subprocess.run(
-        [sys.executable, "-c", program, *given], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout.strip()) == (2, "False")
     chosen, refusal_line = done.stderr.splitlines()
@@ -216,20 +221,20 @@ def test_a_refusal_is_said_at_once_below_its_own_heading(tmp_path: Path, capsys:
         job.return_value = note
         table.on_job_start(config(tmp_path, num, f"seed={num}"))
         table.on_job_end(config(tmp_path, num, f"seed={num}"), job)
-    said = "[1] seed=0 [2] seed=1 teachers=9: expected at most 3 [3] seed=2"
-    assert capsys.readouterr().out.split() == said.split()
+    printed = "[1] seed=0 [2] seed=1 teachers=9: expected at most 3 [3] seed=2"
+    assert capsys.readouterr().out.split() == printed.split()
 
 
 def test_runs_by_name_beside_the_ends_of_the_scale_and_their_cost(
     tmp_path: Path, capsys: Any
 ) -> None:
     ends = {"all-records model": {"micro_f1": 0.7}, "best constant": {"micro_f1": 0.4}}
-    told = {"delta": 1e-6, "data": "cases", "beside": ends}
+    row = {"delta": 1e-6, "data": "cases", "beside": ends}
     words = "experiment=first", "experiment=centered_votes"
     swept(
         tmp_path,
         *(
-            (each, result(0.2) | told | {"run": name})
+            (each, result(0.2) | row | {"run": name})
             for each, name in zip(words, "ab", strict=True)
         ),
     )
@@ -240,9 +245,7 @@ def test_runs_by_name_beside_the_ends_of_the_scale_and_their_cost(
     assert "together" not in text, "nothing was released"
 
 
-def test_what_all_jobs_of_a_sweep_released_is_added_up_once_for_each_adjacency(
-    tmp_path: Path, capsys: Any
-) -> None:
+def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, capsys: Any) -> None:
     """Two Gaussian releases of noise multiplier 4 are one of 4 / sqrt(2), of which epsilon is 1.5436 at delta 1e-6."""
     gaussian = GaussianEvent(4.0)
     folders = [paid(tmp_path / name, gaussian) for name in ("a", "b")]
@@ -358,11 +361,11 @@ def test_lists_and_numbers_of_teachers_that_are_none() -> None:
     ):
         with refusal:
             _names(asked)
-    given = ["teacher=mlp", "teacher.num_teachers=800"]
-    _require_used(given, ("peeling@7", "gaussian_votes"))
-    _require_used(given[:1], ("peeling@7",))
+    words = ["teacher=mlp", "teacher.num_teachers=800"]
+    _require_used(words, ("peeling@7", "gaussian_votes"))
+    _require_used(words[:1], ("peeling@7",))
     with refused("teacher.num_teachers", 800):
-        _require_used(given, ("peeling@7", "centered_votes"))
+        _require_used(words, ("peeling@7", "centered_votes"))
     with refused("epsilons", "['little']"):
         _numbers("epsilons", listed("little"))
     for wrong in (listed(1.5), "five", True, None):
@@ -386,23 +389,23 @@ def test_an_experiment_brings_its_own_and_an_aggregator_takes_what_is_given(
     composed: Callable[..., Any],
 ) -> None:
     config = composed("adjacency=add_remove", app="compare")
-    given = ["teacher.num_teachers=50", "teacher.penalty=2"]
-    centered, few = (
-        _pate_method(name, config, given) for name in ("centered_votes", "centered_votes@400")
+    words = ["teacher.num_teachers=50", "teacher.penalty=2"]
+    centered, small = (
+        _pate_method(name, config, words) for name in ("centered_votes", "centered_votes@400")
     )
     assert isinstance(centered.teacher, KernelTeacher)
     assert isinstance(centered.student, LowRankStudent)
-    assert (centered.num_teachers, few.num_teachers) == (None, 400)
-    plain, named = (_pate_method(name, config, given) for name in ("peeling", "peeling@7"))
-    assert plain.teacher == named.teacher == LinearTeacher(penalty=2)
-    assert (plain.num_teachers, named.num_teachers) == (50, 7)
+    assert (centered.num_teachers, small.num_teachers) == (None, 400)
+    plain, numbered = (_pate_method(name, config, words) for name in ("peeling", "peeling@7"))
+    assert plain.teacher == numbered.teacher == LinearTeacher(penalty=2)
+    assert (plain.num_teachers, numbered.num_teachers) == (50, 7)
     assert str(plain.aggregator.adjacency) == "add_remove"
-    same = _pate_method("aggregator:centered_votes@50", config, given)
-    assert isinstance(same.aggregator, CenteredVotes)
-    assert (same.name, same.teacher, same.num_teachers) == (
+    prefixed = _pate_method("aggregator:centered_votes@50", config, words)
+    assert isinstance(prefixed.aggregator, CenteredVotes)
+    assert (prefixed.name, prefixed.teacher, prefixed.num_teachers) == (
         "aggregator-centered_votes",
         plain.teacher,
         50,
     )
-    assert _pate_method("aggregator:peeling", config, given).name == "peeling"
-    assert _pate_method("experiment:centered_votes", config, given).teacher == centered.teacher
+    assert _pate_method("aggregator:peeling", config, words).name == "peeling"
+    assert _pate_method("experiment:centered_votes", config, words).teacher == centered.teacher

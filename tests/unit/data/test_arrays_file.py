@@ -45,10 +45,10 @@ def test_arrays_are_read_as_they_are(tmp_path: Path) -> None:
     assert (dataset.kind, dataset.label_names) == ("features", ("label_0", "label_1", "label_2"))
     for split, count in ROWS.items():
         with np.load(names[split]) as arrays:
-            found = getattr(dataset, split)
-            assert np.allclose(found.inputs, arrays["inputs"], atol=1e-6)
-            assert np.array_equal(found.labels, arrays["labels"] == 1)
-            assert len(set(found.group_ids.tolist())) == count
+            read_split = getattr(dataset, split)
+            assert np.allclose(read_split.inputs, arrays["inputs"], atol=1e-6)
+            assert np.array_equal(read_split.labels, arrays["labels"] == 1)
+            assert len(set(read_split.group_ids.tolist())) == count
     assert dataset.published_ids.tolist() == [0, 1, 2, 3]
     assert dataset.privacy_unit == PrivacyUnit("one row")
     folders = {split: as_folder(names[split]) for split in ROWS}

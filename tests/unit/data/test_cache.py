@@ -68,21 +68,21 @@ def cache(tmp_path: Path) -> Kept:
     return Kept(tmp_path / "cache")
 
 
-def test_images_are_made_once_and_mapped_and_what_cannot_be_made_loses_nothing(cache: Kept) -> None:
+def test_images_are_decoded_once_and_mapped(cache: Kept) -> None:
     maker = Maker(stop_at=1030)
-    told = list[object]()
+    announced = list[object]()
 
     @contextmanager
     def stage(name: str, total: int) -> Iterator[Callable[[int], None]]:
-        told.append((name, total))
-        yield told.append
+        announced.append((name, total))
+        yield announced.append
 
     with refused("image", 1030):
         cache.fill(ROWS, STAMPS, maker, unwatched)
     maker.stop_at = None
     first = cache.fill(ROWS, STAMPS, maker, stage)
     again = cache.fill(ROWS, STAMPS, maker, stage)
-    assert told == [("making", COUNT - 1024), COUNT - 1024]
+    assert announced == [("making", COUNT - 1024), COUNT - 1024]
     assert first.tolist() == again.tolist() == images(ROWS).tolist()
     assert maker.made == ROWS.tolist()
     assert isinstance(again, np.memmap)
@@ -106,13 +106,13 @@ def test_killed_and_continued_it_ends_with_the_same_bytes(cache: Kept, tmp_path:
         [sys.executable, "-c", KILLED, str(cache.folder)], check=False, timeout=60
     )
     assert done.returncode == -signal.SIGKILL
-    rest = Maker()
-    cache.fill(ROWS, STAMPS, rest, unwatched)
-    assert rest.made == list(range(1024, COUNT))
-    whole = Kept(tmp_path / "whole")
-    whole.fill(ROWS, STAMPS, Maker(), unwatched)
+    second_maker = Maker()
+    cache.fill(ROWS, STAMPS, second_maker, unwatched)
+    assert second_maker.made == list(range(1024, COUNT))
+    uninterrupted = Kept(tmp_path / "whole")
+    uninterrupted.fill(ROWS, STAMPS, Maker(), unwatched)
     for name in ("images.u8", "stamps.i64"):
-        assert (cache.folder / name).read_bytes() == (whole.folder / name).read_bytes()
+        assert (cache.folder / name).read_bytes() == (uninterrupted.folder / name).read_bytes()
 
 
 def test_a_full_disk_is_one_line_and_loses_nothing(
@@ -133,9 +133,9 @@ def test_a_full_disk_is_one_line_and_loses_nothing(
             OSError, match=r"No space left on device \(the cache takes 9e-06 GB for 1,500 images\)"
         ):
             cache.fill(ROWS, STAMPS, Maker(), unwatched)
-    rest = Maker()
-    assert cache.fill(ROWS, STAMPS, rest, unwatched).tolist() == images(ROWS).tolist()
-    assert rest.made == list(range(512, COUNT))
+    second_maker = Maker()
+    assert cache.fill(ROWS, STAMPS, second_maker, unwatched).tolist() == images(ROWS).tolist()
+    assert second_maker.made == list(range(512, COUNT))
 
 
 def test_a_complete_cache_is_read_and_not_written(
@@ -153,13 +153,13 @@ def test_a_complete_cache_is_read_and_not_written(
 @pytest.mark.parametrize("name", ["images.u8", "stamps.i64"])
 @pytest.mark.parametrize("left", [0, 1000])
 def test_a_file_that_was_cut_short_is_made_again(cache: Kept, name: str, left: int) -> None:
-    made = np.asarray(cache.fill(ROWS, STAMPS, images, unwatched)).copy()
+    before = np.asarray(cache.fill(ROWS, STAMPS, images, unwatched)).copy()
     path = cache.folder / name
     path.write_bytes(path.read_bytes()[:left])
-    assert np.array_equal(cache.fill(ROWS, STAMPS, images, unwatched), made)
+    assert np.array_equal(cache.fill(ROWS, STAMPS, images, unwatched), before)
 
 
-def test_a_folder_that_cannot_be_written_and_a_link_in_place_of_a_file_are_refused(
+def test_unwritable_folders_and_links_are_refused(
     cache: Kept,
 ) -> None:
     cache.folder.with_name("file").write_text("")

@@ -169,7 +169,7 @@ def test_a_folder_with_blanks_and_one_below_home(
 
 def test_a_photograph_is_its_own_group_unless_people_are_asked_for(text_copy: Path) -> None:
     dataset = CelebA(root=text_copy, image_size=4).load()
-    alone = dataset.private
+    ungrouped = dataset.private
     of_people = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
     people = of_people.private
     assert dataset.privacy_unit == PrivacyUnit("one photograph")
@@ -177,20 +177,20 @@ def test_a_photograph_is_its_own_group_unless_people_are_asked_for(text_copy: Pa
         "one identity of identity_CelebA, with all its photographs", ("identity_CelebA",)
     )
     assert of_people.privacy_unit == person
-    assert alone.group_ids.tolist() == [1, 2, 3, 4]
+    assert ungrouped.group_ids.tolist() == [1, 2, 3, 4]
     # by whom a ledger of several runs knows them again
     assert dataset.owners["group"] == {b"5", b"6", b"7"}
     assert dataset.owners["id"] == {b"000001.jpg", b"000002.jpg", b"000003.jpg", b"000004.jpg"}
     assert people.group_ids.tolist() == [5, 5, 6, 7]
-    drawn = Partition.draw(people.group_ids, 3, np.random.default_rng(0))
-    assert drawn.teacher_of[0] == drawn.teacher_of[1]
+    partition = Partition.draw(people.group_ids, 3, np.random.default_rng(0))
+    assert partition.teacher_of[0] == partition.teacher_of[1]
 
 
-def test_limit_keeps_the_first_of_each_split_and_a_synthetic_copy_says_so(text_copy: Path) -> None:
+def test_limit_keeps_the_first_photographs_of_each_split(text_copy: Path) -> None:
     (text_copy / "synth_faces.json").write_text("{}")
     dataset = CelebA(root=text_copy, image_size=4, limit=1).load()
-    kept = [split.record_ids.tolist() for split in (dataset.private, dataset.public, dataset.test)]
-    assert (kept, dataset.real) == ([[1], [5], [7]], False)
+    ids = [split.record_ids.tolist() for split in (dataset.private, dataset.public, dataset.test)]
+    assert (ids, dataset.real) == ([[1], [5], [7]], False)
 
 
 def test_missing_photographs_are_passed_over_with_a_count(
@@ -213,15 +213,15 @@ def test_missing_photographs_are_passed_over_with_a_count(
         CelebA(root=copy, missing="error").load()
 
 
-def test_a_damaged_photograph_is_named_nothing_is_lost_and_one_that_was_replaced_is_decoded(
+def test_a_damaged_photograph_is_named_and_decoded_once_it_is_replaced(
     text_copy: Path,
 ) -> None:
     damaged = text_copy / "img_align_celeba" / "000006.jpg"
-    whole = damaged.read_bytes()
-    damaged.write_bytes(whole[:200])
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[:200])
     with refused("image", ANY, "a readable image"):
         CelebA(root=text_copy, image_size=4).load()
-    damaged.write_bytes(whole)
+    damaged.write_bytes(content)
     mended = CelebA(root=text_copy, image_size=4).load()
     assert np.asarray(mended.public.inputs).mean() * 255 == pytest.approx(135, abs=1)
     damaged.unlink()
@@ -284,7 +284,7 @@ def save(path: Path, pixels: np.ndarray) -> Path:
     return path
 
 
-def test_channels_come_first_and_the_crop_is_in_the_middle_and_at_most_the_whole(
+def test_pictures_are_cropped_in_their_middle_with_channels_first(
     tmp_path: Path,
 ) -> None:
     pixels = np.zeros((4, 4, 3))
@@ -305,9 +305,9 @@ def test_channels_come_first_and_the_crop_is_in_the_middle_and_at_most_the_whole
     pixels[3:5, 2:4] = 255
     path = save(tmp_path / "a.png", pixels)
     assert decode_images([path], image_size=2, crop=2).min() == 255
-    whole = decode_images([path], image_size=6)
-    assert whole.min() == 0
-    assert decode_images([path], image_size=6, crop=100).tolist() == whole.tolist()
+    decoded = decode_images([path], image_size=6)
+    assert decoded.min() == 0
+    assert decode_images([path], image_size=6, crop=100).tolist() == decoded.tolist()
 
 
 def test_whatever_form_an_image_has_it_is_read(tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_other_ways_to_write_a_csv(csv_copy: Path, old: str, new: str) -> None:
     assert read_numbers(csv_copy, "list_eval_partition", plain.files)[0].tolist() == splits
 
 
-def test_a_column_that_is_no_attribute_a_csv_that_is_none_and_identities_that_are_lacking(
+def test_odd_columns_and_missing_identities_of_a_copy(
     csv_copy: Path,
 ) -> None:
     """These are needed only where people are the groups."""

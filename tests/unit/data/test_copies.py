@@ -138,8 +138,8 @@ def _image_folder(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
 def test_every_data_set_tells_its_owner(tmp_path: Path, load: Any) -> None:
     pytest.importorskip("pyarrow")
     inputs = {"private": PRIVATE[:60], "public": PRIVATE[10:50], "test": TEST}
-    told = [line for line in load(tmp_path, inputs).notes if "have the inputs" in line]
-    assert [line.partition(" have")[0] for line in told] == ["data.public: 40 of 40 records"]
+    lines = [line for line in load(tmp_path, inputs).notes if "have the inputs" in line]
+    assert [line.partition(" have")[0] for line in lines] == ["data.public: 40 of 40 records"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -149,10 +149,10 @@ def test_copies_that_were_computed_otherwise_are_told(tmp_path: Path, load: Any)
     pytest.importorskip("pyarrow")
     again = (PRIVATE[10:50].astype(np.float64) * (1 + 1e-7)).astype(np.float32)
     assert not np.isin(again, PRIVATE).all()
-    told = load(tmp_path, {"private": PRIVATE[:60], "public": again, "test": TEST}).notes
+    lines = load(tmp_path, {"private": PRIVATE[:60], "public": again, "test": TEST}).notes
     assert any(
-        line.startswith(("data.public: 39 of 40", "data.public: 40 of 40")) for line in told
-    ), told
+        line.startswith(("data.public: 39 of 40", "data.public: 40 of 40")) for line in lines
+    ), lines
 
 
 def test_numbers_of_cases_that_are_neighbors_are_no_copies(tmp_path: Path) -> None:

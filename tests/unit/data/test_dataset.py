@@ -39,8 +39,8 @@ def dataset(**changes: Any) -> Dataset:
 
 def test_take_keeps_rows_together_and_in_the_order_asked_for() -> None:
     """A public pool without labels, whoever filled it in, measures nothing: its student is no yardstick."""
-    taken = split([10, 11, 12], [7, 8, 9]).take(np.array([2, 0]))
-    assert (taken.record_ids.tolist(), taken.group_ids.tolist()) == ([12, 10], [9, 7])
+    rows = split([10, 11, 12], [7, 8, 9]).take(np.array([2, 0]))
+    assert (rows.record_ids.tolist(), rows.group_ids.tolist()) == ([12, 10], [9, 7])
     assert len(split([10, 11, 12]).take(slice(1))) == 1
     assert not dataset().public_labeled
     labels = np.array([[False, False], [False, True]])
@@ -117,8 +117,8 @@ def random_split(ids: Any, seed: int = 0) -> Split:
 
 def test_the_digest_of_the_private_records_is_theirs_alone_in_whatever_order() -> None:
     private = random_split([28, 20, 24])
-    known = dataset(private=private).private_digest()
-    assert known == dataset(private=private.take(np.array([2, 0, 1]))).private_digest()
+    digest = dataset(private=private).private_digest()
+    assert digest == dataset(private=private.take(np.array([2, 0, 1]))).private_digest()
     other = dataset(
         private=private,
         name="other",
@@ -126,7 +126,7 @@ def test_the_digest_of_the_private_records_is_theirs_alone_in_whatever_order() -
         public=split([80, 90]),
         test=split([99]),
     )
-    assert known == other.private_digest()
+    assert digest == other.private_digest()
 
 
 @pytest.mark.parametrize("name", ["inputs", "labels", "group_ids", "record_ids"])
@@ -173,10 +173,10 @@ def test_reads_like_the_array_that_it_does_not_hold() -> None:
     assert np.concatenate(list(pixels.blocks())).tolist() == LEVELS[ROWS].tolist()
 
 
-def test_a_split_takes_them_as_an_array_and_the_data_set_digests_the_levels() -> None:
-    taken = pixel_split(LEVELS, ROWS).take(np.array([1]))
-    assert isinstance(taken.inputs, np.ndarray)
-    assert taken.inputs.tolist() == (LEVELS[:1] / np.float32(255)).tolist()
+def test_a_split_reads_pixels_like_an_array() -> None:
+    row = pixel_split(LEVELS, ROWS).take(np.array([1]))
+    assert isinstance(row.inputs, np.ndarray)
+    assert row.inputs.tolist() == (LEVELS[:1] / np.float32(255)).tolist()
     first = pixel_dataset(LEVELS)
     other = LEVELS.copy()
     assert first.input_shape == (3, 2, 2)

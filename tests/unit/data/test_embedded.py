@@ -33,7 +33,7 @@ def tiles_of(digits: Dataset) -> dict[bytes, set[int]]:
     return groups
 
 
-def test_no_base_digit_is_in_two_groups_and_each_can_be_a_teacher(digits: Dataset) -> None:
+def test_no_base_digit_is_in_two_groups(digits: Dataset) -> None:
     assert (digits.name, digits.real, digits.kind) == ("digits_grid", False, "images")
     assert digits.private.inputs.shape == (600, 1, 16, 16)
     assert [len(digits.public), len(digits.test)] == [50, 40]
@@ -59,8 +59,8 @@ def test_labels_say_which_digits_the_pixels_show(digits: Dataset) -> None:
     }
     for image, labels in zip(digits.public.inputs[:, 0], digits.public.labels, strict=True):
         corners = (image[:8, :8], image[:8, 8:], image[8:, :8], image[8:, 8:])
-        shown = {digit_of[corner.tobytes()] for corner in corners if corner.any()}
-        assert set(np.flatnonzero(labels).tolist()) == shown
+        digits_in_picture = {digit_of[corner.tobytes()] for corner in corners if corner.any()}
+        assert set(np.flatnonzero(labels).tolist()) == digits_in_picture
 
 
 def test_the_same_parameters_give_the_same_arrays(digits: Dataset) -> None:
@@ -130,15 +130,15 @@ def test_labels_are_those_of_the_source(wordnet: Dataset) -> None:
         assert column[below].any()
     # 02084071 is dog in WordNet 3.0, 00007846 person.
     names = np.array(wordnet.label_names)
-    found = {
+    hypernym_counts = {
         int(record): set(names[labels])
         for split in (wordnet.private, wordnet.public, wordnet.test)
         for record, labels in zip(split.record_ids, split.labels, strict=True)
         if record in (2_084_071, 7_846)
     }
-    assert {"animal", "vertebrate", "organism", "physical_entity"} <= found[2_084_071]
-    assert "plant" not in found[2_084_071]
-    assert {"person", "organism", "causal_agent"} <= found[7_846]
+    assert {"animal", "vertebrate", "organism", "physical_entity"} <= hypernym_counts[2_084_071]
+    assert "plant" not in hypernym_counts[2_084_071]
+    assert {"person", "organism", "causal_agent"} <= hypernym_counts[7_846]
 
 
 def test_a_ridge_regression_reaches_what_the_source_promises(wordnet: Dataset) -> None:

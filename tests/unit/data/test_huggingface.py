@@ -67,10 +67,10 @@ def test_columns_of_cells_are_those_of_a_table(tmp_path: Path) -> None:
     assert isinstance(dataset.preprocessing, TableSchema)
     assert dataset.preprocessing.feature_names == ("age", "sex=F", "sex=M", "sex=other")
     public = np.array(columns["age"][12:20])
-    wanted = (
+    expected = (
         np.clip(columns["age"][:12], public.min(), public.max()) - public.mean()
     ) / public.std()
-    assert np.allclose(dataset.private.inputs[:, 0], wanted, atol=1e-5)
+    assert np.allclose(dataset.private.inputs[:, 0], expected, atol=1e-5)
     assert dataset.private.labels[:, 0].tolist() == [bool(bit) for bit in columns["flu"][:12]]
     assert dataset.test.labels[:, 1].tolist() == columns["cough"][20:]
     assert len(np.unique(dataset.private.group_ids)) == 6
@@ -118,8 +118,8 @@ def test_pictures(tmp_path: Path) -> None:
     dataset = reader(path, inputs=["picture"], labels=["flu"], image_size=8).load()
     assert dataset.kind == "images"
     assert dataset.preprocessing == ImageForm(3, 8, 8)
-    found = np.asarray(dataset.private.inputs[np.arange(12)])
-    assert np.allclose(found, levels[:12].transpose(0, 3, 1, 2) / 255, atol=1e-6)
+    pictures = np.asarray(dataset.private.inputs[np.arange(12)])
+    assert np.allclose(pictures, levels[:12].transpose(0, 3, 1, 2) / 255, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -156,13 +156,15 @@ def test_what_is_wrong_is_one_line(
     monkeypatch.setattr(
         datasets, "load_dataset", lambda *_: (_ for _ in ()).throw(FileNotFoundError("no"))
     )
-    given = {
+    reader_settings = {
         "path": saved(tmp_path / "saved", **cells()),
         "inputs": ["age", "sex"],
         "labels": ["flu"],
     }
     with refusal:
-        HuggingFace(**{"private": "train", "public": "unlabeled"} | given | settings).load()
+        HuggingFace(
+            **{"private": "train", "public": "unlabeled"} | reader_settings | settings
+        ).load()
 
 
 PLACES = {5: 6, 15: 4, 22: 3}  # private, public, test: the row of the split
@@ -217,20 +219,20 @@ def test_dates_are_read_as_in_a_table_and_settings_say_their_order(tmp_path: Pat
     """Days of March as 05.03.2024, none above the 12th, and one for none."""
     days = [f"0{1 + row % 9}.03.2024" for row in range(24)]
     days[14] = "31.12.9999"
-    given = {"inputs": ["seen"], "labels": ["flu"]}
+    settings = {"inputs": ["seen"], "labels": ["flu"]}
     plain = saved(tmp_path / "plain", seen=days, flu=[0, 1] * 12)
-    dataset = reader(plain, **given).load()  # the last day of a year says the order
+    dataset = reader(plain, **settings).load()  # the last day of a year says the order
     assert isinstance(dataset.preprocessing, TableSchema)
     assert dataset.preprocessing.feature_names == ("seen", "seen=missing")
-    told = (
+    refusals = (
         "seen: 9999-12-31, in 1 of 8 cells, is far from all other dates and read as a missing cell"
     )
-    assert told in dataset.notes
+    assert refusals in dataset.notes
     days[14] = days[15]
     unclear = saved(tmp_path / "unclear", seen=days, flu=[0, 1] * 12)
     with refused("data.public.seen", rule="dates whose order"):
-        reader(unclear, **given).load()
-    column = reader(unclear, **given, date_order="mdy").load().preprocessing.columns[0]  # type: ignore[union-attr]
+        reader(unclear, **settings).load()
+    column = reader(unclear, **settings, date_order="mdy").load().preprocessing.columns[0]  # type: ignore[union-attr]
     assert (column.kind, column.order) == ("date", "mdy")  # type: ignore[union-attr]
-    words = reader(unclear, **given, category=["seen"]).load().preprocessing.columns[0]  # type: ignore[union-attr]
+    words = reader(unclear, **settings, category=["seen"]).load().preprocessing.columns[0]  # type: ignore[union-attr]
     assert words.kind == "category"

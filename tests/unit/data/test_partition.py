@@ -25,9 +25,11 @@ def partition(teachers: list[int], num_teachers: int) -> Partition:
 
 def test_draw_keeps_groups_whole_and_group_counts_level() -> None:
     groups = np.repeat(np.arange(50, dtype=np.int64) * 3, np.arange(50) % 4 + 1)
-    drawn = Partition.draw(groups, 7, np.random.default_rng(0))
-    drawn.verify(split(groups.tolist()))
-    groups_of = [len(set(groups[drawn.indices(teacher)].tolist())) for teacher in range(7)]
+    partition_drawn = Partition.draw(groups, 7, np.random.default_rng(0))
+    partition_drawn.verify(split(groups.tolist()))
+    groups_of = [
+        len(set(groups[partition_drawn.indices(teacher)].tolist())) for teacher in range(7)
+    ]
     assert sum(groups_of) == 50
     assert max(groups_of) - min(groups_of) == 1
 
@@ -59,11 +61,11 @@ def test_as_many_teachers_as_groups_is_the_limit() -> None:
 
 
 def test_indices_and_sizes_by_hand() -> None:
-    made = partition([1, 0, 1, 2], 3)
-    assert made.indices(1).tolist() == [0, 2]
-    assert made.sizes().tolist() == [1, 2, 1]
+    manifest_of = partition([1, 0, 1, 2], 3)
+    assert manifest_of.indices(1).tolist() == [0, 2]
+    assert manifest_of.sizes().tolist() == [1, 2, 1]
     with refused("teacher", 3, "at most 2"):
-        made.indices(3)
+        manifest_of.indices(3)
 
 
 def test_impossible_assignments_are_refused() -> None:
@@ -156,15 +158,15 @@ def test_a_tampered_manifest_is_refused(
         Partition.from_json(json.dumps(content), pool)
 
 
-def test_a_manifest_cut_short_of_other_groups_or_that_nobody_checked_is_refused(
+def test_a_manifest_of_other_records_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = partition([0, 1], 2).to_json(split([5, 6]))
     with refused("manifest", "JSONDecodeError"):
         Partition.from_json(text[:-5], split([5, 6]))
-    for others in (split([5, 9]), split([5]), split([5, 6, 7]), split([5, 6], records=[3, 4])):
+    for other_split in (split([5, 9]), split([5]), split([5, 6, 7]), split([5, 6], records=[3, 4])):
         with refused("manifest", "others"):
-            Partition.from_json(text, others)
+            Partition.from_json(text, other_split)
     pool = split([5, 6, 7])
     with monkeypatch.context() as unchecked:
         unchecked.setattr(Partition, "verify", lambda self, split: None)

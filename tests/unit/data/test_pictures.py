@@ -57,7 +57,7 @@ def test_one_picture_whose_white_nobody_can_know_is_refused(array: Any) -> None:
         levels(picture)
 
 
-def test_white_leaves_pictures_of_8_bits_alone_and_has_to_be_the_brightest_level() -> None:
+def test_white_has_to_be_the_brightest_level_of_deep_pictures() -> None:
     np.testing.assert_array_equal(levels(Image.fromarray(RAMP), white=65535), RAMP)
     bright = np.full((16, 16), 4096, np.uint16)
     dark = np.full((16, 16), -1.0, np.float32)
@@ -69,7 +69,7 @@ def test_white_leaves_pictures_of_8_bits_alone_and_has_to_be_the_brightest_level
             ImageForm(white=white)  # type: ignore[arg-type]
 
 
-def test_colors_of_16_bits_are_read_by_their_upper_8_and_have_no_white_of_their_own(
+def test_colors_of_16_bits_are_read_by_their_upper_8(
     tmp_path: Path,
 ) -> None:
     # PIL writes no colors of 16 bits: a PNG by hand, of one pixel
@@ -153,9 +153,9 @@ def test_transparent_pixels_are_white(tmp_path: Path, mode: str) -> None:
         if mode in ("RGBA", "LA", "P", "L", "RGB", "I;16"):
             picture.save(tmp_path / "picture.png", **picture.info)
             pictures.append(tmp_path / "picture.png")
-        for shown in pictures:
+        for opened in pictures:
             for channels in (1, 3):
-                read = np.asarray(read_picture(shown, "picture", channels=channels, white=white))
+                read = np.asarray(read_picture(opened, "picture", channels=channels, white=white))
                 assert read.reshape(2, channels).tolist() == [[40] * channels, [255] * channels]
 
 

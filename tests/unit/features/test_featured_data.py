@@ -84,7 +84,7 @@ def test_nothing_is_made_twice_and_all_of_it_is_the_owners(tmp_path: Path) -> No
     assert modes == {0o600}
 
 
-def test_after_a_kill_only_the_rest_is_made_and_the_bytes_are_those_of_one_go(
+def test_a_killed_extraction_goes_on_and_ends_with_the_same_bytes(
     tmp_path: Path,
 ) -> None:
     load(tmp_path / "whole")
@@ -154,22 +154,22 @@ def test_what_the_fit_measured_is_not_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measure = PatchExtractor.measure
-    shown = list[int]()
+    batch_sizes = list[int]()
 
     def counted(self: PatchExtractor, images: np.ndarray) -> np.ndarray:
-        shown.append(len(images))
+        batch_sizes.append(len(images))
         return measure(self, images)
 
     monkeypatch.setattr(PatchExtractor, "measure", counted)
     monkeypatch.setattr(PatchExtractor, "batch_size", BLOCK)
     load(tmp_path)
-    whole = bytes_of(tmp_path)
+    files = bytes_of(tmp_path)
     again = 60 % BLOCK and BLOCK  # public pictures that fill no batch
-    assert sum(count for count in shown if count > 1) == 60 + again + 160 + 48
+    assert sum(count for count in batch_sizes if count > 1) == 60 + again + 160 + 48
     for path in tmp_path.rglob("public-*"):
         path.unlink()
     load(tmp_path)
-    assert bytes_of(tmp_path) == whole
+    assert bytes_of(tmp_path) == files
 
 
 def test_data_without_pictures_and_pictures_of_another_size_are_one_line(tmp_path: Path) -> None:

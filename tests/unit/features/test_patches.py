@@ -31,15 +31,19 @@ def test_a_fit_is_the_same_twice_and_another_with_other_settings() -> None:
     first = fitted()
     assert first.content == fitted().content
     assert first.num_features == SMALL.dimension
-    others = [replace(SMALL, seed=1), replace(SMALL, num_filters=15), replace(SMALL, threshold=0.4)]
-    others += [
+    other_recipes = [
+        replace(SMALL, seed=1),
+        replace(SMALL, num_filters=15),
+        replace(SMALL, threshold=0.4),
+    ]
+    other_recipes += [
         replace(SMALL, overlap=False),
         replace(SMALL, compression=0.0),
         replace(SMALL, grid=2),
     ]
     pictures = PublicPictures(dataset())
-    assert first.digest not in {other.fit(pictures, unwatched).digest for other in others}
-    assert len({recipe.identity(pictures) for recipe in (SMALL, *others)}) == 7
+    assert first.digest not in {other.fit(pictures, unwatched).digest for other in other_recipes}
+    assert len({recipe.identity(pictures) for recipe in (SMALL, *other_recipes)}) == 7
 
 
 def test_private_pictures_decide_nothing() -> None:
@@ -119,15 +123,13 @@ def test_a_linear_model_reads_labels_from_features_better_than_from_pixels() -> 
     assert len(NAMES) == data.num_labels
 
 
-def test_filters_are_directions_whatever_their_sign_of_mean_zero_and_blank_pictures_are_refused() -> (
-    None
-):
+def test_filters_have_mean_zero_and_no_sign() -> None:
     rng = np.random.default_rng(0)
     axes = np.eye(6, dtype=np.float32)[:3]
     rows = (axes[rng.integers(0, 3, 600)] * rng.choice([-1, 1], (600, 1))).astype(np.float32)
     rows += 0.05 * rng.standard_normal(rows.shape).astype(np.float32)
-    found = spherical_k_means(rows, 6, np.random.default_rng(1))
-    assert np.abs(found @ axes.T).max(axis=0).min() > 0.99
+    directions = spherical_k_means(rows, 6, np.random.default_rng(1))
+    assert np.abs(directions @ axes.T).max(axis=0).min() > 0.99
     filters, _ = learn_filters(
         PublicPictures(dataset()), patch_size=4, num_filters=8, num_patches=500, seed=0
     )
