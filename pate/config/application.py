@@ -101,8 +101,8 @@ def run_application(
     application = hydra.main(
         version_base=_VERSION_BASE, config_path=str(main_folder), config_name=name
     )
-    given = [f"++hydra.job.name={command}", *options.overrides, *chosen]
-    with _arguments([*_words_of(options), *given]):
+    settings = [f"++hydra.job.name={command}", *options.overrides, *chosen]
+    with _arguments([*_words_of(options), *settings]):
         try:
             application(job)()
         except SystemExit as end:  # Hydra's own pages end with code 0
@@ -146,11 +146,13 @@ def print_help(folder: Path, name: str, options: Namespace) -> None:
     with hydra.initialize_config_dir(str(folder), version_base=_VERSION_BASE, job_name=name):
         config = hydra.compose(name, options.overrides, return_hydra_config=True)
         HydraConfig.instance().set_config(config)
-        own = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
-        page = Template(config.hydra.help.template).safe_substitute(
-            CONFIG=OmegaConf.to_yaml(own, resolve=options.resolve)
+        command_config = OmegaConf.masked_copy(
+            config, [str(key) for key in config if key != "hydra"]
         )
-        parts = settings_of_parts(own)
+        page = Template(config.hydra.help.template).safe_substitute(
+            CONFIG=OmegaConf.to_yaml(command_config, resolve=options.resolve)
+        )
+        parts = settings_of_parts(command_config)
         HydraConfig.instance().cfg = None
     if parts:
         page = page.replace(

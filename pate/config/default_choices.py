@@ -22,14 +22,14 @@ def default_way(words: Iterable[str], command: str) -> str | None:
     A teacher, features, an experiment or a way on the command line decide by themselves. Beside settings of teachers,
     or an aggregator, pictures get features alone. `features=kernel` brings the way of kernel teachers on any data.
     """
-    given = given_settings(words)
-    names_no_other = not (_NAMED - {"features"}) & given.keys()
-    if given.get("features") == "kernel" and command == "train" and names_no_other:
+    settings = given_settings(words)
+    names_no_other = not (_NAMED - {"features"}) & settings.keys()
+    if settings.get("features") == "kernel" and command == "train" and names_no_other:
         return "table"
-    way = _WAYS.get(given.get("data", ""))
-    if way is None or command not in ("train", "compare") or _NAMED & given.keys():
+    way = _WAYS.get(settings.get("data", ""))
+    if way is None or command not in ("train", "compare") or _NAMED & settings.keys():
         return None
-    groups = {key.partition(".")[0] for key in given}
+    groups = {key.partition(".")[0] for key in settings}
     if command == "train" and not {"teacher", "aggregator"} & groups:
         return way
     return "features" if way == "pictures" else None
@@ -55,12 +55,12 @@ def default_student(words: Iterable[str], command: str) -> str | None:
     The default student is linear on raw pixels, and learns little from them. An experiment that names a student, or
     includes a file that may, decides by itself.
     """
-    given = given_settings(words)
-    names_student = {"student", "student._target_"} & given.keys()
-    has_teachers_of_pictures = given.get("teacher") in _TEACHERS_OF_PICTURES
+    settings = given_settings(words)
+    names_student = {"student", "student._target_"} & settings.keys()
+    has_teachers_of_pictures = settings.get("teacher") in _TEACHERS_OF_PICTURES
     if command not in ("train", "compare") or not has_teachers_of_pictures or names_student:
         return None
-    experiment = given.get("experiment")
+    experiment = settings.get("experiment")
     if experiment is not None and _may_choose_student(experiment):
         return None
     return "cnn"

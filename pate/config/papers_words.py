@@ -47,7 +47,7 @@ def hint(word: str, known: tuple[str, ...], *, part: str = "aggregator") -> str:
     settings = settings_by_word().get(_spelled_plainly(word), {})
     if part not in ("", "aggregator"):
         settings = {name: owner for name, owner in settings.items() if name.startswith(f"{part}.")}
-    here = [name for name in settings if name.rpartition(".")[2] in known]
+    matches = [name for name in settings if name.rpartition(".")[2] in known]
     below = [
         name
         for name, owner in settings.items()
@@ -56,7 +56,7 @@ def hint(word: str, known: tuple[str, ...], *, part: str = "aggregator") -> str:
     elsewhere = [
         name if owner is None else f"{name} of {owner}" for name, owner in settings.items()
     ]
-    names = here or below or elsewhere
+    names = matches or below or elsewhere
     return f"; the papers' {word} is {', or '.join(names)} ({_PAGE})" if names else ""
 
 

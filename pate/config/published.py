@@ -111,16 +111,18 @@ def own_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, A
     Raises:
         InvalidValue: such a value in the release's terms, in a part of the run, or in a name.
     """
-    own = dict(settings)
+    publishable = dict(settings)
     for path in _read_elsewhere(config):
         group = str(path[0])
         key = str(path[1]) if len(path) > 1 else ""
         if (group in _CHECKED and key != "cache") or (group == "data" and key in ("", *_NAMED)):
             rule = "the value itself, as it may be published, and not ${oc.env:…} or another that is read elsewhere"
             raise InvalidValue(".".join(map(str, path)), rule=rule)
-        if group == "data" and group in own:
-            own["data"] = {name: value for name, value in own["data"].items() if name != key}
-    return own
+        if group == "data" and group in publishable:
+            publishable["data"] = {
+                name: value for name, value in publishable["data"].items() if name != key
+            }
+    return publishable
 
 
 def _read_elsewhere(config: DictConfig) -> list[tuple[Any, ...]]:

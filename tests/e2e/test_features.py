@@ -58,17 +58,17 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 def test_report_card_and_schema_say_what_features_were_fitted_on(finished: Ended) -> None:
     folder, report = finished
-    said = report.data.features
-    assert said == json.loads((folder / "report.json").read_text())["data"]["features"]
-    assert said == Report.read(folder / "report.json").data.features
-    assert (said["features"], said["fitted_on"], said["num_pictures"]) == (
+    description = report.data.features
+    assert description == json.loads((folder / "report.json").read_text())["data"]["features"]
+    assert description == Report.read(folder / "report.json").data.features
+    assert (description["features"], description["fitted_on"], description["num_pictures"]) == (
         "patches",
         "the public pool",
         60,
     )
     for name in ("privacy_card.md", "README.md", "schema.json"):
         text = (folder / "release" / name).read_text()
-        assert said["pictures_sha256"] in text and said["extractor_sha256"] in text
+        assert description["pictures_sha256"] in text and description["extractor_sha256"] in text
     assert "no private record" in (folder / "release" / "privacy_card.md").read_text()
     assert "extractor.safetensors" in Manifest.read(folder / "release", rule="", remedy="").sha256
 
@@ -183,8 +183,8 @@ def test_a_comparison_gives_features_to_methods_and_makes_none_for_too_many_quer
         "fewer_queries=false",
         f"output_dir={tmp_path / 'none' / 'comparison'}",
     ]
-    said = refused("compare", *faces, "features=patches", *words)
-    assert "num_queries=51: expected at most 50, the public pool" in said
+    line = refused("compare", *faces, "features=patches", *words)
+    assert "num_queries=51: expected at most 50, the public pool" in line
     assert not (tmp_path / "none").exists()
 
 

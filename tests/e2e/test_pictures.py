@@ -29,26 +29,26 @@ SMALL += ["all_records=false", "accountant=rdp"]
 
 def draw(folder: Path, count: int, rng: np.random.Generator) -> list[tuple[str, np.ndarray]]:
     folder.mkdir(parents=True)
-    drawn = []
+    pictures = []
     for number in range(count):
         labels = rng.random(2) < 0.5
         levels = rng.integers(0, 60, (20, 24, 3), dtype=np.uint8)
         levels[..., :2] += (labels * 180).astype(np.uint8)
         Image.fromarray(levels).save(folder / f"{number}.png")
-        drawn.append((f"{number}.png", labels))
-    return drawn
+        pictures.append((f"{number}.png", labels))
+    return pictures
 
 
 def test_pictures_in_a_folder(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    drawn = draw(tmp_path / "pictures", 500, rng)
+    pictures = draw(tmp_path / "pictures", 500, rng)
     splits = ["private"] * 360 + ["public"] * 90 + ["test"] * 50
     with (tmp_path / "labels.csv").open("w") as file:
         rows = csv.writer(file)
         rows.writerow(["file", "split", "red", "green"])
         rows.writerows(
             [name, split, *labels.astype(int)]
-            for (name, labels), split in zip(drawn, splits, strict=True)
+            for (name, labels), split in zip(pictures, splits, strict=True)
         )
     settings = [
         f"data.root={tmp_path / 'pictures'}",
@@ -69,7 +69,7 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
         f"output_dir={tmp_path / 'run'}",
     ]
     succeeded("train", "data=image_folder", *settings, *student, *teacher, *SMALL)
-    wanted = dict(draw(tmp_path / "new", 40, rng))
+    expected = dict(draw(tmp_path / "new", 40, rng))
     words = [
         f"data={tmp_path / 'new'}",
         f"output={tmp_path / 'p.csv'}",
@@ -78,7 +78,7 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
     succeeded("predict", *words)
     rows = rows_of(tmp_path / "p.csv")
     right = [
-        row[color] == str(int(wanted[row["file"]][place]))
+        row[color] == str(int(expected[row["file"]][place]))
         for row in rows
         for color, place in COLORS.items()
     ]
@@ -88,8 +88,8 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
     assert bundle.predict([tmp_path / "new" / row["file"] for row in rows]).astype(
         int
     ).tolist() == [[int(row[color]) for color in COLORS] for row in rows]
-    said = refused("predict", f"data={tmp_path / 'labels.csv'}", *words[1:])
-    assert said.endswith("or one picture: this model knows pictures, no table")
+    line = refused("predict", f"data={tmp_path / 'labels.csv'}", *words[1:])
+    assert line.endswith("or one picture: this model knows pictures, no table")
     with np.load(tmp_path / "run/release/release.npz") as release:
         assert all(name.endswith(".png") for name in release["record_ids"].tolist())
 
@@ -107,15 +107,17 @@ def test_arrays_in_files(tmp_path: Path) -> None:
     succeeded("train", "data=arrays", *files, *words, *SMALL)
     with np.load(tmp_path / "new.npz") as new:
         np.save(tmp_path / "new.npy", new["inputs"])
-        wanted = new["labels"]
+        expected = new["labels"]
     words = [
         f"data={tmp_path / 'new.npy'}",
         f"output={tmp_path / 'p.csv'}",
         f"release={tmp_path / 'run/release'}",
     ]
     succeeded("predict", *words)
-    found = np.array([[int(row["up"]), int(row["down"])] for row in rows_of(tmp_path / "p.csv")])
-    assert (found == wanted).mean() > 0.8
+    predicted = np.array(
+        [[int(row["up"]), int(row["down"])] for row in rows_of(tmp_path / "p.csv")]
+    )
+    assert (predicted == expected).mean() > 0.8
 
 
 COUNT = 160

@@ -24,27 +24,29 @@ def split(
     )
 
 
-def dataset(**changes: Any) -> Dataset:
-    fields: dict[str, Any] = {
-        "name": "toy",
-        "real": False,
-        "kind": "features",
-        "label_names": ("round", "red"),
-        "private": split([0, 1, 2]),
-        "public": split([3, 4]),
-        "test": split([5]),
-    }
-    return Dataset(**(fields | changes))
+TOY = Dataset(
+    name="toy",
+    real=False,
+    kind="features",
+    label_names=("round", "red"),
+    private=split([0, 1, 2]),
+    public=split([3, 4]),
+    test=split([5]),
+)
 
 
-def test_take_keeps_rows_together_and_in_the_order_asked_for() -> None:
-    """A public pool without labels, whoever filled it in, measures nothing: its student is no yardstick."""
+def test_take_keeps_the_columns_of_a_row_together() -> None:
     rows = split([10, 11, 12], [7, 8, 9]).take(np.array([2, 0]))
     assert (rows.record_ids.tolist(), rows.group_ids.tolist()) == ([12, 10], [9, 7])
     assert len(split([10, 11, 12]).take(slice(1))) == 1
-    assert not dataset().public_labeled
+
+
+def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
+    """By such labels nothing can be measured, whoever filled them in."""
+    assert not TOY.public_labeled
     labels = np.array([[False, False], [False, True]])
-    assert dataset(public=replace(split([3, 4]), labels=labels)).public_labeled
+    labeled = replace(split([3, 4]), labels=labels)
+    assert replace(TOY, public=labeled, public_labeled=True).public_labeled
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,7 @@ def test_take_keeps_rows_together_and_in_the_order_asked_for() -> None:
 )
 def test_shapes_that_disagree_are_refused(changes: dict[str, Any], refusal: Refusal) -> None:
     with refusal:
-        dataset(**changes)
+        replace(TOY, **changes)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +119,10 @@ def random_split(ids: Any, seed: int = 0) -> Split:
 
 def test_the_digest_of_the_private_records_is_theirs_alone_in_whatever_order() -> None:
     private = random_split([28, 20, 24])
-    digest = dataset(private=private).private_digest()
-    assert digest == dataset(private=private.take(np.array([2, 0, 1]))).private_digest()
-    other = dataset(
+    digest = replace(TOY, private=private).private_digest()
+    assert digest == replace(TOY, private=private.take(np.array([2, 0, 1]))).private_digest()
+    other = replace(
+        TOY,
         private=private,
         name="other",
         label_names=("a", "b"),
