@@ -17,7 +17,6 @@ from pate.models import LinearStudent, LinearTeacher, SequentialEngine, StackedE
 from pate.progress import Advance, Monitor
 from pate.run.plan import Plan
 from pate.run.train import train
-from pate.validation import InvalidValue
 
 NUM_TEACHERS = 24
 NUM_QUERIES = 40
@@ -103,12 +102,6 @@ def run_until(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
     with pytest.raises(KeyboardInterrupt):
         train(plan, folder, monitor)
     return monitor
-
-
-def require_refusal(plan: Plan, folder: Path, rule: str) -> None:
-    """Fails unless training is refused with a line that matches a pattern."""
-    with pytest.raises(InvalidValue, match=rule):
-        train(plan, folder)
 
 
 def run_until_released(plan: Plan, folder: Path) -> bytes:

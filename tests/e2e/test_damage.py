@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -29,11 +30,11 @@ from tests.e2e.small_run import (
     contents,
     ledger_of,
     release_bytes,
-    require_refusal,
     run_until,
     run_until_released,
     small_plan,
 )
+from tests.refusals import refused as refusal_of
 
 STATES = ("casting", "releasing", "writing", None)
 OTHERS = ("training.secret", "teachers.key")  # of the randomness's own tests
@@ -122,7 +123,10 @@ def test_a_damaged_release_is_refused_and_one_that_is_gone_written_again(tmp_pat
             train(plan(), folder)
             assert release_bytes(folder) == drawn
         else:
-            require_refusal(plan(), folder, r"release\.npz.*; (restore it from a backup|remove)")
+            with pytest.raises(InvalidValue) as caught:
+                train(plan(), folder)
+            assert "release.npz" in str(caught.value)
+            assert re.search("; (restore it from a backup|remove)", caught.value.rule)
         assert ledger_of(folder).read_bytes() == charged
 
 
@@ -141,14 +145,16 @@ def test_a_run_without_its_keys_never_draws_again(
     for lost in (("run.id",), ("run.id", "ledger.json")):
         for name in lost:
             (folder / name).unlink(missing_ok=True)
-        require_refusal(asked, folder, r"run\.id: expected the names of the run")
+        with refusal_of("file", folder / "run.id", "the names of the run"):
+            train(asked, folder)
         assert len(charges(folder)) == num_charges
     # the ledger that lies there has the charge, or this run has none in it
     (folder / "run.id").write_bytes(id_of_run)
     if num_charges:
         train(asked, folder)
     else:
-        require_refusal(asked, folder, r"ledger\.db: expected the run's ledger, which is gone")
+        with refusal_of("ledger", ledger_of(folder), "the run's ledger, which is gone"):
+            train(asked, folder)
     assert len(charges(folder)) == num_charges
 
 
@@ -159,7 +165,8 @@ def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
         packed = votes["packed"]
         num_labels = votes["num_labels"]
     np.savez(folder / "votes.npz", packed=packed[:, :5], num_labels=num_labels)
-    require_refusal(plan(), folder, r"^num_queries=5: expected 12 in \S+votes\.npz; remove it")
+    with refusal_of("num_queries", 5, f"12 in {folder / 'votes.npz'}; remove it"):
+        train(plan(), folder)
 
 
 def test_a_folder_that_vanishes_is_not_made_anew(
@@ -211,22 +218,25 @@ def test_manifests_have_the_digests_of_what_is_published_alone_and_of_what_the_o
 def test_a_file_that_is_changed_gone_or_not_of_the_run_is_named(folder: Path) -> None:
     before = contents(folder)
 
-    def named(line: str) -> None:
-        found = contents(folder)
-        require_refusal(small_plan(), folder, rf"^manifest=\S*{line}")
-        assert contents(folder) == found
+    def require_named(path: Path, words: str) -> None:
+        """Fails unless the run is refused because of a file, and leaves the folder as it is."""
+        contents_before = contents(folder)
+        with refusal_of("manifest", path, words):
+            train(small_plan(), folder)
+        assert contents(folder) == contents_before
 
     for name in FILES:
         content = bytearray(before[name])
         content[len(content) // 2] ^= 1
         (folder / name).write_bytes(content)
-        named(f"{Path(name).name}: expected [^\n]*restore it from a backup")
-        if name != "report.json":  # without which it is no finished run
+        require_named(folder / name, "restore it from a backup")
+        if name != "report.json":  # without its report a run is not finished
             (folder / name).unlink()
-            named(f"{Path(name).name}: expected [^\n]*restore it from a backup")
+            require_named(folder / name, "restore it from a backup")
         (folder / name).write_bytes(before[name])
-    shutil.copy(folder / "votes.npz", folder / "release" / "votes.npz")
-    named(r"release/votes\.npz: expected no file .* move it elsewhere")
+    foreign = folder / "release" / "votes.npz"
+    shutil.copy(folder / "votes.npz", foreign)
+    require_named(foreign, "move it elsewhere")
 
 
 def test_a_finished_folder_without_its_manifests_says_what_to_do_and_that_works(
@@ -235,7 +245,8 @@ def test_a_finished_folder_without_its_manifests_says_what_to_do_and_that_works(
     before = contents(folder)
     for name in ("manifest.json", "release/manifest.json"):
         (folder / name).unlink()
-    require_refusal(small_plan(), folder, r"^manifest=\S*: expected .* remove report\.json")
+    with refusal_of("manifest", folder / "manifest.json", "remove report.json"):
+        train(small_plan(), folder)
     (folder / "report.json").unlink()
     for _ in range(2):
         train(small_plan(), folder)
