@@ -22,7 +22,10 @@ PRIVACY = "privacy.json"  # the name of `PrivacyStatement` in a bundle
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement:
-    """The content of the card as `privacy.json`: enough to compute the price again, and nothing beyond the card."""
+    """The published form of a price, `privacy.json`: all that the privacy card states, and nothing more.
+
+    The fields suffice to compute the price again.
+    """
 
     format: int = 1  # of the file
     package: str = f"pate-multilabel {VERSION}"  # the package that wrote it, with its version

@@ -27,7 +27,11 @@ _OPTIONAL = (
 
 @dataclass(frozen=True)
 class Privacy:
-    """The price of a release: a guarantee that does not depend on votes or noise, and may be published."""
+    """The price of a release that was drawn, in its report: a guarantee that depends on neither votes nor noise.
+
+    All of it may be published: `PrivacyStatement` is its form in a file. A `PricedRelease` is a release that is planned
+    and not drawn yet, and a `Quote` explains the price of such a plan.
+    """
 
     epsilon: float  # bound, >= 0; infinity means no guarantee and is written as `"inf"`
     delta: float  # the delta at which `epsilon` holds, in [0, 1), failure probabilities included

@@ -61,7 +61,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class ReleaseSummary:
-    """The counts of a release."""
+    """The counts of a release: its queries, answers and hits. `Privacy` has its price."""
 
     num_queries: int
     num_answered: int

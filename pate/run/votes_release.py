@@ -54,7 +54,10 @@ _RULE = "a file of this finished release"
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms of a release whose student is still to be trained, for the student's card; the price covers all of it."""
+    """The terms of a drawn release that `pate-release` leaves for `pate-student`, which needs them for its cards.
+
+    `ReleaseTerms` are the settings of a release before it is drawn.
+    """
 
     privacy: Privacy  # the price
     release: ReleaseSummary  # how much was answered

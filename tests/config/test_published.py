@@ -281,7 +281,7 @@ def test_noise_is_published_as_it_was_used(case: Any) -> None:
 def test_the_privacy_card_has_no_more_of_an_aggregator(tmp_path: Path) -> None:
     """What stands beside the settings in the published folder and in the report: the same rule."""
     folder = tmp_path / "run"
-    train(small_plan(aggregator=used("mercy hospital"), target_epsilon=None), folder)
+    train(replace(small_plan(), aggregator=used("mercy hospital"), target_epsilon=None), folder)
     card = (folder / "release" / "privacy_card.md").read_text()
     assert (
         "40.0" in card

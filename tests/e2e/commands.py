@@ -57,10 +57,10 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 def call(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """What `run` gives, without the seconds that an interpreter needs to load everything; exit code 0 if it returns."""
     written = io.StringIO()
-    said = io.StringIO()
+    errors = io.StringIO()
     code = None
     main = importlib.import_module(module_of(module)).main
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(written), redirect_stderr(said):
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(written), redirect_stderr(errors):
         if cwd is not None:
             patch.chdir(cwd)
         patch.setattr(sys, "argv", [module, *arguments])
@@ -80,7 +80,7 @@ def call(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.Co
             code = stopped.code
     assert code is None or isinstance(code, int), code
     return subprocess.CompletedProcess(
-        [module, *arguments], code or 0, written.getvalue(), said.getvalue()
+        [module, *arguments], code or 0, written.getvalue(), errors.getvalue()
     )
 
 

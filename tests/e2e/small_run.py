@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pate.accounting import Ledger, RdpAccountant
 from pate.accounting.event_json import event_to_json
 from pate.aggregators import Aggregator, StableTopK
 from pate.data import Dataset, Split
+from pate.data.dataset import Kind
 from pate.models import LinearStudent, LinearTeacher, SequentialEngine, StackedEngine
 from pate.progress import Advance, Monitor
 from pate.run.plan import Plan
@@ -25,27 +27,41 @@ HOLDERS = 4  # of a seeded plan
 SEED = 6
 
 
-def dataset_cut_at(inputs: np.ndarray, labels: np.ndarray, *stops: int, **about: Any) -> Dataset:
-    """A data set of these records: private ones as far as the first stop, then public ones, then those of the test."""
+def dataset_cut_at(
+    inputs: np.ndarray,
+    labels: np.ndarray,
+    *,
+    stops: tuple[int, int, int],
+    label_names: tuple[str, ...],
+    name: str = "small",
+    kind: Kind = "features",
+) -> Dataset:
+    """Returns a data set whose private, public and test records end at the three stops."""
     ids = np.arange(len(inputs))
     private, public, test = (
         Split(inputs[start:stop], labels[start:stop], ids[start:stop], ids[start:stop])
         for start, stop in pairwise((0, *stops))
     )
-    return Dataset(real=False, private=private, public=public, test=test, **about)
+    return Dataset(
+        name=name,
+        kind=kind,
+        real=False,
+        private=private,
+        public=public,
+        test=test,
+        label_names=label_names,
+    )
 
 
 def small_dataset() -> Dataset:
+    """Returns 960 private, 140 public and 300 test records, whose labels are noisy halves of a space."""
     rng = np.random.default_rng(5)
     inputs = rng.standard_normal((1400, 8)).astype(np.float32)
-    scores = inputs @ rng.standard_normal((8, NUM_LABELS)) + 0.3 * rng.standard_normal(
-        (1400, NUM_LABELS)
-    )
-    labels = scores > np.array([0.0, 0.5, 1.0, 2.0, -0.5])
+    directions = rng.standard_normal((8, NUM_LABELS))
+    noise = rng.standard_normal((1400, NUM_LABELS))
+    labels = inputs @ directions + 0.3 * noise > np.array([0.0, 0.5, 1.0, 2.0, -0.5])
     names = tuple(f"label_{index}" for index in range(NUM_LABELS))
-    return dataset_cut_at(
-        inputs, labels, 960, 1100, 1400, name="small", kind="features", label_names=names
-    )
+    return dataset_cut_at(inputs, labels, stops=(960, 1100, 1400), label_names=names)
 
 
 def ledger_of(folder: Path) -> Path:
@@ -54,27 +70,28 @@ def ledger_of(folder: Path) -> Path:
 
 
 def charges(folder: Path) -> list[dict[str, Any]]:
-    """What the ledger of a run holds of each charge, beside its moment, its process and its folder."""
+    """Returns what the ledger of a run has of each charge, without its time, process and folder."""
     if not ledger_of(folder).exists():
         return []
     entries = Ledger.stored(ledger_of(folder)).entries
     return [
         {
-            "event": event_to_json(each.event),
-            "epsilon": each.epsilon,
-            "draw": each.draw,
-            "noise": each.noise,
+            "event": event_to_json(entry.event),
+            "epsilon": entry.epsilon,
+            "draw": entry.draw,
+            "noise": entry.noise,
         }
-        for each in entries
+        for entry in entries
     ]
 
 
 def parts(folder: Path) -> list[str]:
+    """Returns the names of the parts that the ledger of a run has."""
     return [key.partition(":")[2] for key in Ledger.stored(ledger_of(folder)).keys]
 
 
 class SilentMonitor(Monitor):
-    """Remembers the stages and shows nothing; raises at a stage if told so."""
+    """A monitor that records stages, notes and lines, and raises `KeyboardInterrupt` at a stage, as a kill would."""
 
     def __init__(self, stop_at: str | None = None) -> None:
         self.stages: list[str] = []
@@ -87,9 +104,10 @@ class SilentMonitor(Monitor):
         self.stages.append(name)
         if self.stop_at is not None and name.startswith(self.stop_at):
             raise KeyboardInterrupt
-        yield lambda done, note="": self.told(note)
+        yield self.record_note
 
-    def told(self, note: str) -> None:
+    def record_note(self, done: int, note: str = "") -> None:
+        """Records the note of a step."""
         self.notes.append(note)
 
     def say(self, line: str) -> None:
@@ -115,37 +133,39 @@ def release_bytes(folder: Path) -> bytes:
     return (folder / "release" / "release.npz").read_bytes()
 
 
-def small_plan(**changes: Any) -> Plan:
-    values: dict[str, Any] = {
-        "load_dataset": small_dataset,
-        "teacher": LinearTeacher(device="cpu"),
-        "num_teachers": NUM_TEACHERS,
-        "engine": StackedEngine(),
-        "aggregator": StableTopK(selection_scale=2.0, test_std=1.0, failure_prob=1e-8),
-        "student": LinearStudent(),
-        "num_queries": NUM_QUERIES,
-        "accountant": RdpAccountant,  # a report prices every prefix of the queries
-        "target_delta": 1e-5,
-        "allow_useless": True,  # so few teachers are hardly heard
-        "all_records": False,
-        "seed": 3,
-        "settings": {"name": "small"},
-    }
-    return Plan(**(values | changes))
+def small_plan() -> Plan:
+    """Returns a plan on the small data set; a test replaces the fields that it is about."""
+    return Plan(
+        load_dataset=small_dataset,
+        teacher=LinearTeacher(device="cpu"),
+        num_teachers=NUM_TEACHERS,
+        engine=StackedEngine(),
+        aggregator=StableTopK(selection_scale=2.0, test_std=1.0, failure_prob=1e-8),
+        student=LinearStudent(),
+        num_queries=NUM_QUERIES,
+        accountant=RdpAccountant,  # a report prices every prefix of the queries
+        target_delta=1e-5,
+        allow_useless=True,  # so few teachers are hardly heard
+        all_records=False,
+        seed=3,
+        settings={"name": "small"},
+    )
 
 
-def seeded_plan(aggregator: Aggregator, **changes: Any) -> Plan:
-    """The small run for whoever has to give the same bytes, its teachers trained one after another."""
-    shared: dict[str, Any] = {
-        "aggregator": aggregator,
-        "target_epsilon": 50.0,
-        "seed": SEED,
-        "holders": HOLDERS,
-    }
-    return small_plan(**(shared | {"engine": SequentialEngine()} | changes))
+def seeded_plan(aggregator: Aggregator) -> Plan:
+    """Returns a plan whose bytes another route has to repeat: its teachers are trained one after another."""
+    return replace(
+        small_plan(),
+        aggregator=aggregator,
+        target_epsilon=50.0,
+        seed=SEED,
+        holders=HOLDERS,
+        engine=SequentialEngine(),
+    )
 
 
 def contents(folder: Path) -> dict[str, bytes]:
+    """Returns the bytes of all files below a folder, by their relative paths."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")

@@ -57,7 +57,7 @@ def centered_plan(**changes: Any) -> Plan:
         "accountant": ExactAccountant,
         "target_epsilon": 3.0,
     }
-    return small_plan(**(values | changes))
+    return replace(small_plan(), **values | changes)
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,11 @@ def test_one_vote_a_teacher_is_no_more_in_a_run(
         return draw(self, summary, shape, rng)
 
     monkeypatch.setattr(GNMax, "draw", watched)
-    run_until(small_plan(aggregator=GNMax(noise_std=5.0)), tmp_path / "run", "training the student")
+    run_until(
+        replace(small_plan(), aggregator=GNMax(noise_std=5.0)),
+        tmp_path / "run",
+        "training the student",
+    )
     cast = VoteStore.open(tmp_path / "run" / "votes.npz").teacher_votes()
     assert cast.sum(axis=2).max() > 1
     # the others are made up, for the plan
@@ -286,7 +290,7 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
     assert report.privacy.unit.startswith(
         "one value of the column patient, or one of the column doctor"
     )
-    plan = small_plan(load_dataset=lambda: given)
+    plan = replace(small_plan(), load_dataset=lambda: given)
     with refused("data.group", "[patient,doctor]", "linked records are 1 groups"):
         train(plan, tmp_path / "other")
     with refused("data.group", "['patient', 'doctor']"):

@@ -77,7 +77,7 @@ def test_accountants_side_by_side() -> None:
     assert all(said in page for said in ("the best of 461 orders is", "30 x 1e-9 = 3e-8", *prices))
 
 
-def test_table_is_written_certified_and_used_and_neither_seed_nor_place_is_published(
+def test_a_table_is_written_and_used_and_its_place_stays_unpublished(
     tmp_path: Path,
 ) -> None:
     """The file prices the same, trains, and is refused once it is touched."""
@@ -115,8 +115,8 @@ def test_table_is_written_certified_and_used_and_neither_seed_nor_place_is_publi
         assert set(arrays.files) == {"labels", "answered", "record_ids", "label_names"}
     values = json.loads(path.read_text())
     path.write_text(json.dumps(values | {"rdp": values["rdp"] * 0.9}))
-    said = refused("account", *size, f"aggregator.table={path}")
-    assert "what the table costs at order" in said and "\n" not in said
+    line = refused("account", *size, f"aggregator.table={path}")
+    assert "what the table costs at order" in line and "\n" not in line
 
 
 @pytest.mark.parametrize(
@@ -156,14 +156,14 @@ def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 
 def test_help_shows_examples_and_choices() -> None:
     for module in ("train", "attack"):
-        shown = succeeded(module, "--help").stdout
-        assert "Examples" in shown and "schema" not in shown
+        help_page = succeeded(module, "--help").stdout
+        assert "Examples" in help_page and "schema" not in help_page
         assert re.search(
             r"^  aggregator$(\n {4}.*)*\n    gaussian_votes +Plain PATE: for each",
-            shown,
+            help_page,
             re.MULTILINE,
         )
-        assert max(map(len, shown.splitlines())) <= 120
+        assert max(map(len, help_page.splitlines())) <= 120
 
 
 def test_streams_that_are_closed_or_that_nobody_reads_are_no_error() -> None:
@@ -187,8 +187,8 @@ def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
     words = [word for word in WORDS if not word.startswith("seed=")]
     done = call("train", "-m", *words, "target_epsilon=50,-1,100", cwd=tmp_path)
     assert done.returncode == 2
-    said = "target_epsilon=-1.0: expected a number > 0"
-    assert done.stderr.splitlines()[-1].startswith(said)
+    message = "target_epsilon=-1.0: expected a number > 0"
+    assert done.stderr.splitlines()[-1].startswith(message)
     assert "Traceback" not in done.stderr
     reports = list((tmp_path / "outputs").rglob("report.json"))
     epsilons = sorted(json.loads(path.read_text())["privacy"]["epsilon"] for path in reports)
@@ -197,11 +197,15 @@ def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == f"written: {table.relative_to(tmp_path)}"
     rows = rows_of(table)
     assert [row["target_epsilon"] for row in rows] == ["50", "-1", "100"]
-    good = [rows[0], rows[2]]
-    assert {path.parent for path in reports} == {tmp_path / row["folder"] for row in good}
-    assert all(row["folder"].startswith("outputs/digits_grid-gaussian_votes-") for row in good)
-    assert rows[1]["note"].startswith(said)
-    assert all((row["note"], row["answered"].partition("/")[2]) == ("", "20") for row in good)
+    usable_rows = [rows[0], rows[2]]
+    assert {path.parent for path in reports} == {tmp_path / row["folder"] for row in usable_rows}
+    assert all(
+        row["folder"].startswith("outputs/digits_grid-gaussian_votes-") for row in usable_rows
+    )
+    assert rows[1]["note"].startswith(message)
+    assert all(
+        (row["note"], row["answered"].partition("/")[2]) == ("", "20") for row in usable_rows
+    )
 
 
 def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Path) -> None:
@@ -250,7 +254,7 @@ def limited(largest_file: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
 
 
-def test_a_run_that_met_the_end_of_the_disk_continues_and_pays_once(tmp_path: Path) -> None:
+def test_a_run_on_a_full_disk_continues_and_pays_once(tmp_path: Path) -> None:
     """A limit on the size of files stands for the end of the disk, which comes at several stages."""
     warm.warm_up()
     folder = tmp_path / "run"
@@ -300,15 +304,15 @@ def test_noise_is_a_column_and_counts_may_be_a_table(tmp_path: Path) -> None:
     rows = [";".join(map(str, row)) for row in counts.tolist()]
     (tmp_path / "votes.csv").write_text("\n".join(["flu;cough;old", *rows]) + "\n")
     np.save(tmp_path / "votes.npy", counts)
-    shown = [
+    lines = [
         call(
             "audit", f"votes={tmp_path / name}", "num_teachers=50", "noise_std=10", "accountant=rdp"
         ).stdout
         for name in ("votes.csv", "votes.npy")
     ]
-    assert shown[0] == shown[1]
-    assert "noise_std 10 (given)" in shown[0]
-    assert "clipped_votes" not in shown[0]
+    assert lines[0] == lines[1]
+    assert "noise_std 10 (given)" in lines[0]
+    assert "clipped_votes" not in lines[0]
     assumed = call(
         "audit", f"votes={tmp_path / 'votes.csv'}", "num_teachers=50", "accountant=rdp"
     ).stdout
@@ -365,6 +369,6 @@ def test_a_server_is_told_what_a_release_holds_alone(
             b"a_canary" not in content
             and str(report["student"]["accuracy"]).encode() not in content
         ), name
-    said = refused("train", "logger=wandb", f"output_dir={tmp_path / 'run'}")
-    assert said == "logger=wandb: expected one of tensorboard, mlflow, none"
+    line = refused("train", "logger=wandb", f"output_dir={tmp_path / 'run'}")
+    assert line == "logger=wandb: expected one of tensorboard, mlflow, none"
     assert not (tmp_path / "run").exists()

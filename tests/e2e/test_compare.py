@@ -37,8 +37,8 @@ def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) 
         time.sleep(0.002)
     child.kill()
     child.wait()
-    kept = {path: path.stat().st_mtime_ns for path in folder.glob("*/*.json")}
-    assert kept
+    times = {path: path.stat().st_mtime_ns for path in folder.glob("*/*.json")}
+    assert times
     done = succeeded("compare", *ASKED, f"output_dir={folder}")
     assert "No epsilon covers this comparison" in done.stdout
     runs = [item for item in read_runs(folder / "comparison.csv") if not item.is_baseline]
@@ -47,7 +47,7 @@ def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) 
         ("peeling", 10),
     }
     assert [(item.epsilon, item.seed) for item in runs] == 2 * [(8.0, 3), (300.0, 3)]
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert {path: path.stat().st_mtime_ns for path in times} == times
     assert all((folder / name).stat().st_size > 0 for name in ("frontier.html", "frontier.png"))
 
 
@@ -59,7 +59,7 @@ def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
         "data.num_test=200",
         "num_queries=50",
     ]
-    asked = [
+    names = [
         *ALONE,
         *data,
         "methods=[all_records]",
@@ -69,7 +69,7 @@ def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
     ]
     succeeded(
         "compare",
-        *asked,
+        *names,
         "all_records=false",
         "allow_useless=true",
         f"output_dir={tmp_path / 'comparison'}",
@@ -115,5 +115,5 @@ def test_without_opacus_a_line_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "opacus", None)
     for word in ("method=dp_sgd", "methods=[dp_sgd]"):
-        said = refused("compare", *ALONE, word, f"output_dir={tmp_path / 'none'}")
-        assert said == f"method=dp_sgd: expected the package opacus: {how_to_install('opacus')}"
+        line = refused("compare", *ALONE, word, f"output_dir={tmp_path / 'none'}")
+        assert line == f"method=dp_sgd: expected the package opacus: {how_to_install('opacus')}"

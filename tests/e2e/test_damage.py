@@ -48,8 +48,12 @@ SHOWN_AGAIN = (
 
 
 def plan() -> Plan:
-    return small_plan(
-        num_teachers=3, num_queries=12, student=LinearStudent(penalties=(1.0,)), seed=None
+    return replace(
+        small_plan(),
+        num_teachers=3,
+        num_queries=12,
+        student=LinearStudent(penalties=(1.0,)),
+        seed=None,
     )
 
 
@@ -89,24 +93,24 @@ def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
     finished = (state / "report.json").exists()
     tried = 0
     turned_down = 0
-    drawn = release_bytes(state) if (state / "release" / "release.npz").exists() else None
+    release = release_bytes(state) if (state / "release" / "release.npz").exists() else None
     for case, name in damaged(state, tmp_path / "backup"):
         if finished and name.name not in SHOWN_AGAIN:
             continue  # read by whoever checks a finished run as a whole
-        if drawn is not None and name.name == "release.npz":
+        if release is not None and name.name == "release.npz":
             continue  # below
         tried += 1
         try:
             train(plan(), state)
         except (InvalidValue, OSError) as error:
             turned_down = turned_down + 1
-            said = str(error)
-            assert "\n" not in said and len(said) < 600 and "pickle" not in said, case
+            message = str(error)
+            assert "\n" not in message and len(message) < 600 and "pickle" not in message, case
             # what the ledger does not know may be its fault as well as that of the key or the place
-            is_of_ledger = name.name in ("run.id", "ledger.json") and "ledger.db" in said
-            assert name.name in said or is_of_ledger, f"{case}: {said}"
+            is_of_ledger = name.name in ("run.id", "ledger.json") and "ledger.db" in message
+            assert name.name in message or is_of_ledger, f"{case}: {message}"
             continue
-        assert drawn is None or release_bytes(state) == drawn, case
+        assert release is None or release_bytes(state) == release, case
         assert len(charges(state)) == 1, case
     assert tried >= 5 and turned_down >= 3
 
@@ -114,14 +118,14 @@ def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_damaged_release_is_refused_and_one_that_is_gone_written_again(tmp_path: Path) -> None:
     folder = tmp_path / "outputs" / "run"
-    drawn = run_until_released(plan(), folder)
+    release = run_until_released(plan(), folder)
     charged = ledger_of(folder).read_bytes()
     for way in WAYS:
         restored(folder, tmp_path / "backup")
         way(folder / "release" / "release.npz")
         if way.__name__ == "gone":
             train(plan(), folder)
-            assert release_bytes(folder) == drawn
+            assert release_bytes(folder) == release
         else:
             with pytest.raises(InvalidValue) as caught:
                 train(plan(), folder)
@@ -136,8 +140,8 @@ def test_a_run_without_its_keys_never_draws_again(
     stage: str, seed: int | None, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
-    asked = replace(plan(), seed=seed)
-    run_until(asked, folder, stage)
+    seeded = replace(plan(), seed=seed)
+    run_until(seeded, folder, stage)
     # as a kill between the charge and the file of the release leaves it
     (folder / "release" / "release.npz").unlink(missing_ok=True)
     num_charges = len(charges(folder))
@@ -146,15 +150,15 @@ def test_a_run_without_its_keys_never_draws_again(
         for name in lost:
             (folder / name).unlink(missing_ok=True)
         with refusal_of("file", folder / "run.id", "the names of the run"):
-            train(asked, folder)
+            train(seeded, folder)
         assert len(charges(folder)) == num_charges
     # the ledger that lies there has the charge, or this run has none in it
     (folder / "run.id").write_bytes(id_of_run)
     if num_charges:
-        train(asked, folder)
+        train(seeded, folder)
     else:
         with refusal_of("ledger", ledger_of(folder), "the run's ledger, which is gone"):
-            train(asked, folder)
+            train(seeded, folder)
     assert len(charges(folder)) == num_charges
 
 
@@ -202,7 +206,7 @@ def folder(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "out"))
 
 
-def test_manifests_have_the_digests_of_what_is_published_alone_and_of_what_the_owner_has(
+def test_manifests_have_the_digests_of_published_and_own_files(
     finished: Path,
 ) -> None:
     published = contents(finished / "release")
@@ -210,12 +214,12 @@ def test_manifests_have_the_digests_of_what_is_published_alone_and_of_what_the_o
     assert listed == {
         name: hashlib.sha256(content).hexdigest() for name, content in published.items()
     }
-    own = finished / "manifest.json"
-    assert stat.S_IMODE(os.stat(own).st_mode) == 0o600
-    assert set(FILES) <= json.loads(own.read_text())["sha256"].keys()
+    own_manifest = finished / "manifest.json"
+    assert stat.S_IMODE(os.stat(own_manifest).st_mode) == 0o600
+    assert set(FILES) <= json.loads(own_manifest.read_text())["sha256"].keys()
 
 
-def test_a_file_that_is_changed_gone_or_not_of_the_run_is_named(folder: Path) -> None:
+def test_a_changed_lost_or_foreign_file_is_named(folder: Path) -> None:
     before = contents(folder)
 
     def require_named(path: Path, words: str) -> None:
@@ -239,7 +243,7 @@ def test_a_file_that_is_changed_gone_or_not_of_the_run_is_named(folder: Path) ->
     require_named(foreign, "move it elsewhere")
 
 
-def test_a_finished_folder_without_its_manifests_says_what_to_do_and_that_works(
+def test_the_remedy_for_a_lost_manifest_works(
     folder: Path,
 ) -> None:
     before = contents(folder)
@@ -295,13 +299,13 @@ def test_a_planted_teacher_is_refused_in_one_line(tmp_path: Path) -> None:
         patch.setattr(ensemble, "cast_votes", MagicMock(side_effect=KeyboardInterrupt))
         assert call("train", *words).returncode == 130
     planted = min((folder / "teachers").iterdir())
-    ours = planted.read_bytes()
+    own_content = planted.read_bytes()
     content = np.frombuffer(pickle.dumps(Payload(mark)), np.uint8)
     save_file({"pickle": content, "loss_curve": np.zeros(1, np.float32)}, planted)
     line = f"file={planted}: expected teachers that this run signed"
     # after what it says of reading the data
     assert refused("train", *words).splitlines()[-1].startswith(line)
     assert not mark.exists()
-    planted.write_bytes(ours)
+    planted.write_bytes(own_content)
     succeeded("train", *words)
     assert "teachers.key" not in {path.name for path in (folder / "release").rglob("*")}

@@ -3,7 +3,6 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,8 +30,9 @@ DIGEST = small_dataset().private_digest()
 UNIT = small_dataset().privacy_unit
 
 
-def plan_of(**changes: Any) -> Plan:
-    return small_plan(aggregator=GaussianVotes(noise_std=40.0), **({"seed": None} | changes))
+def plan_of() -> Plan:
+    """Returns the small plan with Gaussian votes and fresh noise."""
+    return replace(small_plan(), aggregator=GaussianVotes(noise_std=40.0), seed=None)
 
 
 def own_ledger(folder: Path) -> Ledger:
@@ -50,15 +50,15 @@ def as_of_a_version_before(folder: Path) -> Path:
     """Changes the folder of a run into that of an earlier version, and removes the ledger beside it."""
     run = RunFolder(folder)
     account = Ledger.stored(ledger_of(folder), data=DIGEST)
-    own = own_ledger(folder)
+    own_account = own_ledger(folder)
     for key in DrawKeys.read(run).all:
         for name in account.parts(key):
-            own.commit(
+            own_account.commit(
                 f"{key}:{name}",
                 account.entries[0].event,
                 account.read(f"{key}:{name}") or b"",
                 ChargeNote(run=key[:32]),
-                adjacency=own.adjacency,
+                adjacency=own_account.adjacency,
                 release=key,
             )
     run.ledger_place.unlink()
@@ -76,7 +76,7 @@ def entries(ledger: Path) -> list[str]:
     return [entry.key for entry in SharedLedger.stored(ledger).entries]
 
 
-def test_a_finished_run_is_shown_as_it_is_and_charged_to_a_ledger_on_request(
+def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "run"
@@ -87,7 +87,7 @@ def test_a_finished_run_is_shown_as_it_is_and_charged_to_a_ledger_on_request(
     assert train(plan_of(), folder, monitor) == report
     assert "this run is finished" in monitor.lines[-1] and not ledger_of(folder).exists()
     with refused("ledger", tmp_path / "all.db", "the ledger that this finished run is charged to"):
-        train(plan_of(ledger=tmp_path / "all.db"), folder)
+        train(replace(plan_of(), ledger=tmp_path / "all.db"), folder)
     (folder / "report.json").unlink()
     assert train(plan_of(), folder).privacy == report.privacy
     assert len(entries(ledger_of(folder))) == 1
@@ -101,15 +101,15 @@ def test_a_finished_run_is_shown_as_it_is_and_charged_to_a_ledger_on_request(
 def test_a_run_that_goes_on_draws_and_pays_once(stage: str, named: bool, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run_until(plan_of(), folder, stage)
-    drawn = release_bytes(folder) if stage == "training the student" else None
+    release = release_bytes(folder) if stage == "training the student" else None
     as_of_a_version_before(folder)
     before = RunFolder(folder).own_ledger.read_bytes()
     path = tmp_path / "all.db" if named else ledger_of(folder)
     run_until_released(plan_of(), tmp_path / "another") if not named else None
     earlier = entries(path) if path.exists() else []
-    plan = plan_of(ledger=path if named else None)
+    plan = replace(plan_of(), ledger=path if named else None)
     report = train(plan, folder)
-    assert drawn in (None, release_bytes(folder))
+    assert release in (None, release_bytes(folder))
     run = DrawKeys.read(RunFolder(folder)).run
     assert entries(path) == [*earlier, f"{run}:release"]
     assert train(plan, folder) == report
@@ -118,14 +118,14 @@ def test_a_run_that_goes_on_draws_and_pays_once(stage: str, named: bool, tmp_pat
 
 def test_a_redraw_after_it_costs_both_draws(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    one = train(plan_of(), folder).privacy.epsilon
+    first_price = train(plan_of(), folder).privacy.epsilon
     as_of_a_version_before(folder)
-    drawn = release_bytes(folder)
+    release = release_bytes(folder)
     for name in ("report.json", "release/release.npz"):
         (folder / name).unlink()
-    report = train(plan_of(redraw=True), folder)
-    assert release_bytes(folder) != drawn
-    assert one < report.privacy.epsilon < 2.001 * one
+    report = train(replace(plan_of(), redraw=True), folder)
+    assert release_bytes(folder) != release
+    assert first_price < report.privacy.epsilon < 2.001 * first_price
     assert [entry.draw for entry in SharedLedger.stored(ledger_of(folder)).entries] == [1, 2]
 
 
@@ -135,25 +135,25 @@ def test_copies_that_drew_in_ledgers_of_their_own_are_two_charges(tmp_path: Path
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     folders = [tmp_path / name / "run" for name in "ab"]
     for folder in folders:
-        run_until_released(plan_of(ledger=ledger_of(folder)), folder)
+        run_until_released(replace(plan_of(), ledger=ledger_of(folder)), folder)
         as_of_a_version_before(folder)
-    drawn = [release_bytes(folder) for folder in folders]
-    assert drawn[0] != drawn[1]
-    beside = tmp_path / "outputs"
-    beside.mkdir()
-    moved = [folder.rename(beside / folder.parent.name) for folder in folders]
+    releases = [release_bytes(folder) for folder in folders]
+    assert releases[0] != releases[1]
+    outputs = tmp_path / "outputs"
+    outputs.mkdir()
+    moved = [folder.rename(outputs / folder.parent.name) for folder in folders]
     for folder in (*moved, *moved):
         train(plan_of(), folder)
         (folder / "report.json").unlink()
-    assert len(entries(beside / "ledger.db")) == 2
-    assert [release_bytes(folder) for folder in moved] == drawn
+    assert len(entries(outputs / "ledger.db")) == 2
+    assert [release_bytes(folder) for folder in moved] == releases
 
 
 def test_a_cap_counts_what_is_taken_over(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run_until_released(plan_of(), folder)
     as_of_a_version_before(folder)
-    price = plan_of(accountant=RdpAccountant)
+    price = replace(plan_of(), accountant=RdpAccountant)
     with refused("max_epsilon", 0.1, "room for this release of epsilon"):
         train(replace(price, max_total_epsilon=0.1), folder)
     assert not ledger_of(folder).exists()
@@ -185,9 +185,9 @@ def test_a_ledger_that_is_not_that_of_the_run_is_refused(damage: str, tmp_path: 
     run_until_released(plan_of(), folder)
     as_of_a_version_before(folder)
     DAMAGES[damage](folder)
-    drawn = release_bytes(folder)
+    release = release_bytes(folder)
     with pytest.raises(InvalidValue) as caught:
         train(plan_of(), folder)
     assert caught.value.name == "ledger"
     assert Path(str(caught.value.value)).name == "ledger.db"
-    assert release_bytes(folder) == drawn and not (folder / "report.json").exists()
+    assert release_bytes(folder) == release and not (folder / "report.json").exists()

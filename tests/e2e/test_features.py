@@ -41,7 +41,8 @@ def faces(drawn_faces: Path) -> list[str]:
 
 
 def plan(cache: Path) -> Plan:
-    return small_plan(
+    return replace(
+        small_plan(),
         load_dataset=FeaturedData(Given(dataset()), SMALL, cache).load,
         teacher=KernelTeacher(),
         num_teachers=None,

@@ -26,9 +26,9 @@ def test_members_of_a_folder_of_ones_own_are_known(tmp_path: Path) -> None:
 
 
 def in_a_line(name: str, *words: str) -> str:
-    said = refused(name, *words)
-    assert "\n" not in said
-    return said
+    line = refused(name, *words)
+    assert "\n" not in line
+    return line
 
 
 def test_commands_say_both_in_a_line() -> None:
@@ -44,10 +44,10 @@ def test_a_called_command_closes_no_handler_of_the_process_that_calls_it() -> No
         def close(self) -> None:
             closed.append("closed")
 
-    kept = Kept()
+    handler = Kept()
     assert call("account", "num_teachers=0").returncode == 2
     assert closed == []
-    assert kept in [reference() for reference in logging._handlerList]
+    assert handler in [reference() for reference in logging._handlerList]
 
 
 COMMANDS = (
@@ -102,13 +102,13 @@ def test_a_file_that_is_no_settings_is_said_in_a_line(name: str, tmp_path: Path)
     assert not (tmp_path / "run").exists()
 
 
-def test_no_command_falls_over_such_a_file_which_is_named_with_its_line(tmp_path: Path) -> None:
+def test_every_command_refuses_a_broken_configuration_in_one_line(tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
     for name in COMMANDS:
         for content in (b"a: \xff\n", b"a: 1\nb: [\nc: 2\n"):
             mine.write_bytes(content)
-            said = in_a_line(name, "--config-dir", str(tmp_path), "--config-name", "mine")
-        assert said.startswith(f"file={mine}: expected settings in YAML (line 4: ")
+            line = in_a_line(name, "--config-dir", str(tmp_path), "--config-name", "mine")
+        assert line.startswith(f"file={mine}: expected settings in YAML (line 4: ")
     mine.write_bytes(b"")
     begun = run("train", "--config-dir", str(tmp_path), "--config-name", "mine", cwd=tmp_path)
     assert begun.returncode == 2
@@ -136,17 +136,17 @@ def test_refusals_in_a_sweep_are_said_at_once_by_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = call(
+    outcome = call(
         "account", "-m", "num_queries=10", "num_labels=3,-1,???,2", "aggregator=gaussian_votes"
     )
-    lines = said.stderr.splitlines()
-    assert said.returncode == 2
+    lines = outcome.stderr.splitlines()
+    assert outcome.returncode == 2
     assert [line.partition(":")[0] for line in lines] == [
         "[2] num_labels=-1",
         "[3] num_labels",
         "num_labels=-1",
     ]
-    assert said.stdout.count("epsilon <= ") == 2
+    assert outcome.stdout.count("epsilon <= ") == 2
 
 
 HEAD = "# @package _global_\n"
@@ -172,15 +172,19 @@ def test_the_command_line_goes_before_files(tmp_path: Path) -> None:
         "allowed_targets=[mine.]",
     ]
     words += ["--config-dir", str(folder_of(tmp_path, files)), "--cfg", "all"]
-    shown = OmegaConf.create(succeeded("train", *words).stdout)
-    assert (shown.num_queries, shown.engine.address, shown.hydra.job.env_set.X) == (33, "a:1", "1")
-    assert shown.allowed_targets == ["mine."]
+    config = OmegaConf.create(succeeded("train", *words).stdout)
+    assert (config.num_queries, config.engine.address, config.hydra.job.env_set.X) == (
+        33,
+        "a:1",
+        "1",
+    )
+    assert config.allowed_targets == ["mine."]
 
 
 def test_a_pickled_configuration_is_not_read(tmp_path: Path) -> None:
     for word in ("--experimental-rerun=FILE", "--exp", "--e"):
-        said = in_a_line("train", word, str(tmp_path / "config.pickle"))
-        assert said.startswith(f"{word}: expected another option: a pickled configuration is code")
+        line = in_a_line("train", word, str(tmp_path / "config.pickle"))
+        assert line.startswith(f"{word}: expected another option: a pickled configuration is code")
 
 
 def test_a_line_names_a_setting_and_is_none_of_thousands_of_letters() -> None:
@@ -190,6 +194,6 @@ def test_a_line_names_a_setting_and_is_none_of_thousands_of_letters() -> None:
         ("accountant._target_=" + "x" * 6000, ("accountant", "_target_=")),
         ("+accountant.x=" + "y" * 6000, ("accountant", "_target_=")),
     ):
-        said = in_a_line("account", word)
-        assert said.startswith(start) and len(said) < 1100
-        assert "ALLOWLIST" not in said.partition(":")[0]
+        line = in_a_line("account", word)
+        assert line.startswith(start) and len(line) < 1100
+        assert "ALLOWLIST" not in line.partition(":")[0]

@@ -71,8 +71,10 @@ RUNS: dict[str, dict[str, Any]] = {
 """Drawn in one part, in rounds around sums, and in rounds of a session."""
 
 
-def plan_of(name: str, **changes: Any) -> Plan:
-    return small_plan(**({"settings": {"name": name}, "seed": None} | RUNS[name] | changes))
+def plan_of(name: str) -> Plan:
+    """Returns the plan of one of the `RUNS`, with fresh noise."""
+    plan = replace(small_plan(), settings={"name": name}, seed=None)
+    return replace(plan, **RUNS[name])
 
 
 @pytest.fixture(scope="module", params=RUNS)
@@ -127,10 +129,10 @@ def kill_at(patch: pytest.MonkeyPatch, number: int, *, committed: bool) -> None:
 
     def committing(*args: Any, **options: Any) -> Any:
         before = done
-        found = commit(*args, **options)
+        committed_bytes = commit(*args, **options)
         if committed and done == number + 1 > before:
             raise Killed
-        return found
+        return committed_bytes
 
     patch.setattr(Store, "_insert", watched)
     patch.setattr(Store, "commit", committing)
@@ -143,9 +145,9 @@ def test_a_kill_at_any_commit_leaves_both_or_neither(
     name: str, committed: bool, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / ("all.db" if named else "ledger.db")
-    plan = plan_of(name, ledger=path if named else None)
+    plan = replace(plan_of(name), ledger=path if named else None)
     folder = tmp_path / "run"
-    kept: dict[str, bytes] = {}
+    parts_before: dict[str, bytes] = {}
     for _ in range(20):
         with monkeypatch.context() as patch:
             kill_at(patch, 0, committed=committed)
@@ -157,10 +159,10 @@ def test_a_kill_at_any_commit_leaves_both_or_neither(
                 break
         ledger = Ledger.stored(path, data=DIGEST)
         assert len(ledger.entries) <= 1
-        for key, content in kept.items():
+        for key, content in parts_before.items():
             assert ledger.read(key) == content, "what was committed is never drawn again"
-        kept = {key: ledger.read(key) or b"" for key in ledger.keys}
-        assert bool(kept) == bool(ledger.entries), "neither is there without the other"
+        parts_before = {key: ledger.read(key) or b"" for key in ledger.keys}
+        assert bool(parts_before) == bool(ledger.entries), "neither is there without the other"
         if not committed:
             break
     else:
@@ -169,12 +171,12 @@ def test_a_kill_at_any_commit_leaves_both_or_neither(
     ledger = Ledger.stored(path, data=DIGEST)
     assert len(ledger.entries) == 1
     assert report.privacy.epsilon >= ledger.epsilon
-    assert all(ledger.read(key) == content for key, content in kept.items())
+    assert all(ledger.read(key) == content for key, content in parts_before.items())
     assert not list(folder.rglob("*.db")), "it has no ledger of its own"
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_no_secret_of_noise_is_on_disk_and_what_was_not_committed_is_drawn_afresh(
+def test_noise_has_no_secret_on_disk_and_is_drawn_afresh(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "run"
@@ -213,31 +215,29 @@ def test_a_round_is_released_around_one_sum_only(
     The same noise around two sums would give away their difference, without any noise.
     """
     folder = tmp_path / "here" / "run"
-    there = tmp_path / "there" / "run"
+    copy = tmp_path / "there" / "run"
     plan = plan_of("rounds")
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, 1, committed=True)
         train(plan, folder)
-    shutil.copytree(folder.parent, there.parent)
+    shutil.copytree(folder.parent, copy.parent)
     train(plan, folder)
-    train(replace(plan, ledger=ledger_of(there)), there)
+    train(replace(plan, ledger=ledger_of(copy)), copy)
     first, second = (
         {key: account_of(each).read(key) for key in account_of(each).keys}
-        for each in (folder, there)
+        for each in (folder, copy)
     )
-    same = [key for key in first if first[key] == second[key]]
-    assert len(same) == 2, (
+    equal_keys = [key for key in first if first[key] == second[key]]
+    assert len(equal_keys) == 2, (
         "what was committed before the copy; after it both draw noise of their own"
     )
     assert len(first) == 8
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_copies_are_one_release_in_one_ledger_and_those_that_draw_again_are_charged(
-    name: str, tmp_path: Path
-) -> None:
+def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path) -> None:
     ledger = tmp_path / "all.db"
-    plan = plan_of(name, ledger=ledger)
+    plan = replace(plan_of(name), ledger=ledger)
     run_until(plan, tmp_path / "a", "releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for each in "ab":
@@ -260,42 +260,42 @@ def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     folders = [tmp_path / each / "run" for each in "ab"]
     for folder in folders:
-        run_until_released(plan_of(name, ledger=ledger_of(folder)), folder)
-    drawn = [release_bytes(folder) for folder in folders]
-    assert drawn[0] != drawn[1]
+        run_until_released(replace(plan_of(name), ledger=ledger_of(folder)), folder)
+    releases = [release_bytes(folder) for folder in folders]
+    assert releases[0] != releases[1]
     for folder in (*folders, *folders):
-        train(plan_of(name, ledger=tmp_path / "all.db"), folder)
+        train(replace(plan_of(name), ledger=tmp_path / "all.db"), folder)
         (folder / "report.json").unlink()
     assert charges(tmp_path / "all.db") == 2
-    assert [release_bytes(folder) for folder in folders] == drawn
+    assert [release_bytes(folder) for folder in folders] == releases
 
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_release_there_or_gone_is_written_again_for_free(
     lost: bool, run: Run, tmp_path: Path
 ) -> None:
-    name, whole, epsilon = run
-    folder = unfinished(whole, tmp_path / "copy")
+    name, finished_folder, epsilon = run
+    folder = unfinished(finished_folder, tmp_path / "copy")
     if lost:
         shutil.rmtree(folder / "release")
     plan = plan_of(name)
     assert train(plan, folder).privacy.epsilon == epsilon
-    assert contents(folder / "release") == contents(whole / "release")
-    assert ledger_of(folder).read_bytes() == ledger_of(whole).read_bytes()
+    assert contents(folder / "release") == contents(finished_folder / "release")
+    assert ledger_of(folder).read_bytes() == ledger_of(finished_folder).read_bytes()
 
 
 def test_on_request_it_is_drawn_again_at_the_price_of_both(run: Run, tmp_path: Path) -> None:
-    name, whole, epsilon = run
-    folder = unfinished(whole, tmp_path / "copy")
+    name, finished_folder, epsilon = run
+    folder = unfinished(finished_folder, tmp_path / "copy")
     ledger = ledger_of(folder)
     once = ledger.read_bytes()
-    plan = plan_of(name, redraw=True)
+    plan = replace(plan_of(name), redraw=True)
     later = replace(plan, redraw=False)
     shutil.rmtree(folder / "release")
-    asked = run_until(plan, folder, "releasing labels")
-    drawn = run_until(later, folder, "training the student")  # which was asked for once
-    assert release_bytes(folder) != release_bytes(whole), "the noise is fresh"
-    assert any("redraw=true" in line for line in (*asked.lines, *drawn.lines))
+    first_monitor = run_until(plan, folder, "releasing labels")
+    second_monitor = run_until(later, folder, "training the student")  # which was asked for once
+    assert release_bytes(folder) != release_bytes(finished_folder), "the noise is fresh"
+    assert any("redraw=true" in line for line in (*first_monitor.lines, *second_monitor.lines))
     report = train(later, folder)
     if name == "labels":
         event = plan.aggregator.event_for(
@@ -314,7 +314,7 @@ def test_on_request_it_is_drawn_again_at_the_price_of_both(run: Run, tmp_path: P
 
 
 def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path: Path) -> None:
-    plan = plan_of("rounds", seed=3, redraw=True)
+    plan = replace(plan_of("rounds"), seed=3, redraw=True)
     report = train(plan, tmp_path / "a")
     train(plan, tmp_path / "b")
     for name in ("report.json", "release/release.npz"):
@@ -341,7 +341,7 @@ def exchanged(**changes: Any) -> Callable[[Path, str], None]:
 
     def damage(folder: Path, name: str) -> None:
         other = folder.parent / "other" / "run"
-        run_until_released(plan_of(name, **changes), other)
+        run_until_released(replace(plan_of(name), **changes), other)
         shutil.copy(ledger_of(other), ledger_of(folder))
 
     return damage
@@ -374,8 +374,8 @@ DAMAGES: dict[str, Callable[[Path, str], None]] = {
 @pytest.mark.parametrize("run", ["session"], indirect=True)  # whose ledger holds most
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_run_goes_on_with_no_ledger_but_its_own(run: Run, damage: str, tmp_path: Path) -> None:
-    name, whole, _ = run
-    folder = unfinished(whole, tmp_path / "copy")
+    name, finished_folder, _ = run
+    folder = unfinished(finished_folder, tmp_path / "copy")
     DAMAGES[damage](folder, name)
     before = contents(folder / "release")
     with pytest.raises(InvalidValue) as caught:
@@ -387,7 +387,7 @@ def test_a_run_goes_on_with_no_ledger_but_its_own(run: Run, damage: str, tmp_pat
     assert contents(folder / "release") == before
 
 
-def test_a_ledger_that_is_changed_while_students_learn_is_noticed_before_the_report(
+def test_a_ledger_changed_during_training_is_noticed_before_the_report(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "out"
@@ -406,8 +406,8 @@ def test_a_ledger_that_is_changed_while_students_learn_is_noticed_before_the_rep
 
 @pytest.mark.parametrize("run", ["labels"], indirect=True)
 def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path) -> None:
-    name, whole, _ = run
-    folder = unfinished(whole, tmp_path / "copy")
+    name, finished_folder, _ = run
+    folder = unfinished(finished_folder, tmp_path / "copy")
     path = folder / "release" / "release.npz"
     with np.load(path) as arrays:
         values = dict(arrays)
@@ -436,12 +436,12 @@ def test_an_aggregator_that_draws_past_its_charge_releases_nothing(
 ) -> None:
     folder = tmp_path / "run"
     with refused("aggregator", kind.__name__):
-        train(small_plan(aggregator=kind(noise_std=20.0)), folder)
+        train(replace(small_plan(), aggregator=kind(noise_std=20.0)), folder)
     assert not (folder / "release" / "release.npz").exists()
 
 
 def test_a_run_that_was_killed_does_not_go_on_with_another_aggregator(tmp_path: Path) -> None:
-    plan = small_plan(aggregator=ClippedVotes(noise_std=5.0, vote_clip=4))
+    plan = replace(small_plan(), aggregator=ClippedVotes(noise_std=5.0, vote_clip=4))
     run_until(plan, tmp_path / "run", "releasing")
     other = replace(plan, aggregator=ClippedVotes(noise_std=5.0, vote_clip=1))
     with refused("release", "another", "the release that this run began with"):

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,12 @@ def small_images() -> Dataset:
     inputs[labels[:, 0], :, 2:6, 2:6] += 0.5
     inputs[labels[:, 1], :, 10, :] += 0.5
     return dataset_cut_at(
-        inputs, labels, 200, 300, 400, name="images", kind="images", label_names=("square", "bar")
+        inputs,
+        labels,
+        stops=(200, 300, 400),
+        label_names=("square", "bar"),
+        name="images",
+        kind="images",
     )
 
 
@@ -116,8 +122,8 @@ def test_teachers_whose_records_are_read_too(
     teacher: Voter, number: int | None, tmp_path: Path
 ) -> None:
     require_parity(
-        seeded_plan(
-            shipped("centered_votes"),
+        replace(
+            seeded_plan(shipped("centered_votes")),
             holders=None,
             teacher=teacher,
             num_teachers=number,
@@ -148,7 +154,9 @@ def test_every_student_learns_the_same_from_labels_and_from_the_rest_of_the_pool
         "num_teachers": 10,
     }
     given: dict[str, Any] = images | {"num_queries": 12, "student": STUDENTS[name]()}
-    require_parity(seeded_plan(GaussianVotes(noise_std=1.0), holders=None, **given), tmp_path)
+    require_parity(
+        replace(seeded_plan(GaussianVotes(noise_std=1.0)), holders=None, **given), tmp_path
+    )
 
 
 @pytest.mark.parametrize(  # of each form of votes, and a session
@@ -165,7 +173,7 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
     folder = tmp_path / "run"
     data = small_dataset()
     aggregator = shipped(name)
-    plan = seeded_plan(aggregator, holders=None, teacher=SklearnTeacher(GaussianNB()))
+    plan = replace(seeded_plan(aggregator), holders=None, teacher=SklearnTeacher(GaussianNB()))
     run_until(plan, folder, "training the student")
     model = PATEClassifier(
         GaussianNB(),
@@ -212,8 +220,8 @@ def test_the_classifier_gives_an_aggregator_the_prior_that_it_goes_by() -> None:
 
 
 def test_a_comparison_refuses_inputs_that_are_not_for_the_student(tmp_path: Path) -> None:
-    plan = seeded_plan(
-        StableTopK(selection_scale=2.0, test_std=1.0), student=CNNStudent(device="cpu")
+    plan = replace(
+        seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), student=CNNStudent(device="cpu")
     )
     with refused("inputs.shape", (1, 8)):
         compared(plan, tmp_path)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -128,7 +129,9 @@ def test_cartoons_run_and_the_report_says_that_they_are_synthetic(
     drawn_faces: Path, tmp_path: Path
 ) -> None:
     data = CelebA(drawn_faces, image_size=12, limit=120)
-    report = train(small_plan(load_dataset=data.load, num_queries=NUM_QUERIES), tmp_path / "run")
+    report = train(
+        replace(small_plan(), load_dataset=data.load, num_queries=NUM_QUERIES), tmp_path / "run"
+    )
     assert (report.data.name, report.data.real, report.data.num_labels) == (
         "celeba",
         False,

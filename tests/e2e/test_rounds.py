@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,8 @@ AGGREGATORS: dict[str, Aggregator] = {
 
 
 def plan_of(name: str, **changes: Any) -> Plan:
-    return small_plan(
+    return replace(
+        small_plan(),
         settings={"name": name},
         aggregator=AGGREGATORS[name],
         num_queries=NUM_QUERIES,
@@ -64,11 +66,11 @@ def rounds_of(folder: Path) -> list[Round]:
 
 
 class StopAfter(SilentMonitor):
-    """Interrupts a release after some rounds, the way Ctrl-C would while the progress is told."""
+    """A monitor that interrupts a release after some rounds, as Ctrl-C would while it shows the progress."""
 
-    def told(self, note: str) -> None:
-        super().told(note)
-        if len(list(filter(None, self.notes))) == ROUNDS:
+    def record_note(self, done: int, note: str = "") -> None:
+        super().record_note(done, note)
+        if len([note for note in self.notes if note]) == ROUNDS:
             raise KeyboardInterrupt
 
 

@@ -45,8 +45,9 @@ NOISE = GaussianVotes(noise_std=40.0)
 EVENT = NOISE.event_for(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
 
 
-def plan_of(ledger: Path | None, **changes: Any) -> Plan:
-    return small_plan(**({"aggregator": NOISE, "seed": None, "ledger": ledger} | changes))
+def plan_of(ledger: Path | None) -> Plan:
+    """Returns the small plan with Gaussian votes and fresh noise; None charges the ledger of the outputs' folder."""
+    return replace(small_plan(), aggregator=NOISE, seed=None, ledger=ledger)
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def account(path: Path, **terms: Any) -> Ledger:
     return shared.account(small_dataset().private_digest())
 
 
-def test_the_total_is_that_of_all_runs_and_each_is_told_of_those_before(tmp_path: Path) -> None:
+def test_each_run_is_told_the_total_of_the_runs_before(tmp_path: Path) -> None:
     ledger = tmp_path / "budget" / "ledger.db"
     first = run_until(plan_of(ledger), tmp_path / "a", "training the student")
     assert not any("earlier" in line for line in first.lines)
@@ -85,7 +86,7 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
 ) -> None:
     cap = 1.2 * epsilon_of(1)
     monitor = SilentMonitor()
-    plan = plan_of(ledger, max_total_epsilon=cap)
+    plan = replace(plan_of(ledger), max_total_epsilon=cap)
     run_until_released(plan, tmp_path / "a")
     spent = ledger.read_bytes()
     with refused("max_epsilon", ANY, "beside epsilon"):
@@ -127,14 +128,20 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
     first: PrivacyUnit, second: PrivacyUnit, ledger: Path, tmp_path: Path
 ) -> None:
     """Also not where the price of a patient bounds that of a visit: an account has one unit."""
-    run_until_released(plan_of(ledger, load_dataset=protecting(first)), tmp_path / "a" / "run")
+    run_until_released(
+        replace(plan_of(ledger), load_dataset=protecting(first)), tmp_path / "a" / "run"
+    )
     spent = ledger.read_bytes()
     monitor = SilentMonitor()
     with refused("unit", second.words, "take the same data.group="):
-        train(plan_of(ledger, load_dataset=protecting(second)), tmp_path / "b" / "run", monitor)
+        train(
+            replace(plan_of(ledger), load_dataset=protecting(second)),
+            tmp_path / "b" / "run",
+            monitor,
+        )
     assert "training teachers" not in monitor.stages and ledger.read_bytes() == spent
     again = run_until(
-        plan_of(ledger, load_dataset=protecting(first)),
+        replace(plan_of(ledger), load_dataset=protecting(first)),
         tmp_path / "c" / "run",
         "training the student",
     )
@@ -143,11 +150,11 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
     )
 
 
-def test_charges_of_earlier_versions_are_counted_for_the_unit_of_the_run_which_is_said(
+def test_charges_without_a_unit_are_counted_for_the_unit_of_the_run(
     ledger: Path, tmp_path: Path
 ) -> None:
     account(ledger).charge(EVENT, adjacency="replace_one", key="of an earlier version")
-    plan = plan_of(ledger, load_dataset=protecting(PATIENT))
+    plan = replace(plan_of(ledger), load_dataset=protecting(PATIENT))
     first, last = [
         line
         for line in run_until(plan, tmp_path / "run", "training the student").lines
@@ -169,7 +176,7 @@ def test_runs_beside_each_other_add_up_by_themselves(tmp_path: Path) -> None:
     run_until_released(plan_of(None), tmp_path / "a")
     run_until(plan_of(None), tmp_path / "b", "training teachers")  # which released nothing
     lines = run_until(
-        plan_of(None, accountant=ExactAccountant), tmp_path / "c", "training the student"
+        replace(plan_of(None), accountant=ExactAccountant), tmp_path / "c", "training the student"
     ).lines
     one, both = (
         format_epsilon(AutoAccountant().compose(EVENT, count).get_epsilon(1e-5)) for count in (1, 2)
@@ -182,7 +189,7 @@ def test_runs_beside_each_other_add_up_by_themselves(tmp_path: Path) -> None:
     other = tmp_path / "elsewhere" / "d"
     assert "this first release" in run_until(plan_of(None), other, "training the student").lines[-1]
     with refused("unit", "one row", "one group of records"):
-        train(plan_of(None, load_dataset=protecting(VISIT)), tmp_path / "e")
+        train(replace(plan_of(None), load_dataset=protecting(VISIT)), tmp_path / "e")
     assert not (tmp_path / "e").exists()
     assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 2
 
@@ -205,33 +212,33 @@ def lines_of_two_sums(monitor: SilentMonitor) -> list[str]:
 
 
 @pytest.mark.parametrize("name", OTHER_TERMS)
-def test_a_run_under_other_terms_has_a_ledger_of_its_own_beside_the_usual_one(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) -> None:
     changes = OTHER_TERMS[name]
     usual = tmp_path / "ledger.db"
     other = tmp_path / name
     assert not lines_of_two_sums(run_until(plan_of(None), tmp_path / "a", "training the student"))
-    begun = run_until(plan_of(None, **changes), tmp_path / "b", "training teachers")
+    begun = run_until(replace(plan_of(None), **changes), tmp_path / "b", "training teachers")
     (line,) = lines_of_two_sums(begun)
     assert line.startswith(f"ledger={other} counts for adjacency=") and f"{usual} for adj" in line
     for run in ("b", "c"):  # one that goes on, and one more
-        continued = run_until(plan_of(None, **changes), tmp_path / run, "training the student")
+        continued = run_until(
+            replace(plan_of(None), **changes), tmp_path / run, "training the student"
+        )
         assert lines_of_two_sums(continued) == [line]
     (line,) = lines_of_two_sums(run_until(plan_of(None), tmp_path / "d", "training the student"))
     assert line.startswith(f"ledger={usual} counts for adjacency=replace_one at target_delta=1e-05")
     for path in (usual, other):
         assert len(SharedLedger.stored(path).entries) == 2
         with REFUSED_TERMS[name]:
-            train(plan_of(usual, **changes), tmp_path / "e")
+            train(replace(plan_of(usual), **changes), tmp_path / "e")
     # the usual one gone, as well as both moved
-    train(plan_of(None, **changes), tmp_path / "b")
+    train(replace(plan_of(None), **changes), tmp_path / "b")
     (tmp_path / "new").mkdir()
     for moved in ("b", "c", name):
         (tmp_path / moved).rename(tmp_path / "new" / moved)
-    train(plan_of(None, **changes), tmp_path / "new" / "b")
-    train(plan_of(None, **changes), tmp_path / "new" / "c")
-    run_until_released(plan_of(None, **changes), tmp_path / "new" / "d")
+    train(replace(plan_of(None), **changes), tmp_path / "new" / "b")
+    train(replace(plan_of(None), **changes), tmp_path / "new" / "c")
+    run_until_released(replace(plan_of(None), **changes), tmp_path / "new" / "d")
     assert len(SharedLedger.stored(tmp_path / "new" / name).entries) == 3
     assert not (tmp_path / "new" / "ledger.db").exists()
 
@@ -241,19 +248,19 @@ def test_a_cap_is_not_passed_by_in_a_ledger_of_other_terms(
     first_cap: float | None, tmp_path: Path
 ) -> None:
     changes = OTHER_TERMS["ledger-add_remove-1e-05.db"]
-    run_until_released(plan_of(None, max_total_epsilon=first_cap), tmp_path / "a")
+    run_until_released(replace(plan_of(None), max_total_epsilon=first_cap), tmp_path / "a")
     cap = None if first_cap else 100.0
     with refused("adjacency", "add_remove", "replace_one, as ledger="):
-        train(plan_of(None, max_total_epsilon=cap, **changes), tmp_path / "b")
+        train(replace(plan_of(None), max_total_epsilon=cap, **changes), tmp_path / "b")
     assert [path.name for path in tmp_path.glob("*.db")] == ["ledger.db"]
     if first_cap is None:
-        run_until_released(plan_of(None, **changes), tmp_path / "b")
+        run_until_released(replace(plan_of(None), **changes), tmp_path / "b")
         with refused("max_epsilon", 100.0, "no cap, which would not count 1 charge for these"):
-            train(plan_of(None, max_total_epsilon=100.0), tmp_path / "c")
+            train(replace(plan_of(None), max_total_epsilon=100.0), tmp_path / "c")
 
 
 def _release(folder: Path, target_delta: float) -> None:
-    run_until_released(plan_of(None, target_delta=target_delta), folder)
+    run_until_released(replace(plan_of(None), target_delta=target_delta), folder)
 
 
 def test_runs_under_two_terms_that_begin_at_once_have_a_ledger_each(
@@ -283,7 +290,7 @@ def test_runs_under_two_terms_that_begin_at_once_have_a_ledger_each(
     assert counts == [1, 1]
 
 
-def test_a_run_stays_with_the_ledger_that_it_began_with_wherever_both_are_moved(
+def test_a_run_and_its_ledger_stay_together_when_moved(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "a" / "run"
@@ -311,7 +318,7 @@ def test_a_run_stays_with_the_ledger_that_it_began_with_wherever_both_are_moved(
     train(plan_of(tmp_path / "elsewhere.db"), moved)
 
 
-def test_a_folder_that_cannot_be_written_has_no_ledger_and_the_way_out_is_named(
+def test_a_folder_that_cannot_be_written_has_no_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
@@ -327,7 +334,7 @@ def test_ledger_card_and_report_say_one_price_of_one_run(
     """Under a cap, too, whose filter counts by Renyi divergences."""
     price = accountant().compose(EVENT).get_epsilon(1e-5)
     monitor = SilentMonitor()
-    plan = plan_of(ledger, accountant=accountant, max_total_epsilon=2 * price)
+    plan = replace(plan_of(ledger), accountant=accountant, max_total_epsilon=2 * price)
     report = train(plan, tmp_path / "run", monitor)
     (said,) = [line for line in monitor.lines if "this first release costs" in line]
     (account,) = map(charges_of, ledgers_in(ledger))
@@ -346,7 +353,7 @@ def test_a_second_price_of_one_run_has_its_reason(ledger: Path, tmp_path: Path) 
     tighter = AutoAccountant().compose(EVENT).get_epsilon(1e-5)
     cap = (price + tighter) / 2
     lines = run_until(
-        plan_of(ledger, max_total_epsilon=cap), tmp_path / "run", "training the student"
+        replace(plan_of(ledger), max_total_epsilon=cap), tmp_path / "run", "training the student"
     ).lines
     assert f"costs epsilon {format_epsilon(price)} at" in lines[-1]
     assert lines[-1].endswith(
@@ -369,15 +376,19 @@ def spelled(digest: str, **owners: range) -> Any:
 def test_people_whom_another_account_knows_are_given_no_new_one(
     ledger: Path, tmp_path: Path
 ) -> None:
-    run_until_released(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "a")
-    again = plan_of(ledger, load_dataset=spelled("b", id=range(5, 105)))
+    run_until_released(
+        replace(plan_of(ledger), load_dataset=spelled("a", id=range(100))), tmp_path / "a"
+    )
+    again = replace(plan_of(ledger), load_dataset=spelled("b", id=range(5, 105)))
     monitor = SilentMonitor()
     for _ in range(2):
         with refused("ledger", ANY, "which knows 95 of these 100 ids and groups"):
             train(again, tmp_path / "b", monitor)
     assert "training teachers" not in monitor.stages
     assert len(SharedLedger.stored(ledger).entries) == 1
-    run_until_released(plan_of(ledger, load_dataset=spelled("a", id=range(100))), tmp_path / "c")
+    run_until_released(
+        replace(plan_of(ledger), load_dataset=spelled("a", id=range(100))), tmp_path / "c"
+    )
     for name, changes in (("d", {"new_account": True}), ("e", {})):  # asked once
         run_until_released(replace(again, **changes), tmp_path / name)
     assert len(SharedLedger.stored(ledger).entries) == 4
@@ -389,22 +400,25 @@ def test_people_whom_another_account_knows_are_given_no_new_one(
         ("d", {}),
     ):
         run_until_released(
-            plan_of(ledger, load_dataset=spelled(name, **owners)), tmp_path / "others" / name
+            replace(plan_of(ledger), load_dataset=spelled(name, **owners)),
+            tmp_path / "others" / name,
         )
     assert len(SharedLedger.stored(ledger).data) == 4
     assert b"b'11'" not in ledger.read_bytes()
 
 
-def test_people_whom_another_usual_account_knows_are_said_and_under_a_cap_refused(
+def test_people_whom_another_usual_account_knows_get_a_line(
     tmp_path: Path,
 ) -> None:
     """No total counts what the same people have cost in two accounts; two tables may both count rows from 1."""
     changes = OTHER_TERMS["ledger-replace_one-0.0001.db"]
-    usual = plan_of(None, load_dataset=spelled("a", id=range(100)))
+    usual = replace(plan_of(None), load_dataset=spelled("a", id=range(100)))
     run_until_released(usual, tmp_path / "a")
-    again = plan_of(None, load_dataset=spelled("b", id=range(5, 105)), **changes)
+    again = replace(plan_of(None), load_dataset=spelled("b", id=range(5, 105)), **changes)
     rule = "the data of account aaaaaaaaaaaa, which knows 95 of these 100"
-    capped = plan_of(None, load_dataset=spelled("b", id=range(5, 105)), max_total_epsilon=100.0)
+    capped = replace(
+        plan_of(None), load_dataset=spelled("b", id=range(5, 105)), max_total_epsilon=100.0
+    )
     with refused("ledger", tmp_path / "ledger.db", rule):
         train(capped, tmp_path / "b")
     knows = "not the data of account aaaaaaaaaaaa, which knows 95 of these 100 ids and groups"
@@ -415,32 +429,34 @@ def test_people_whom_another_usual_account_knows_are_said_and_under_a_cap_refuse
     train(again, tmp_path / "d", monitor)  # asked once
     assert not any("which knows" in line for line in monitor.lines)
     run_until_released(replace(usual, new_account=True, **changes), tmp_path / "e")
-    capped = plan_of(None, load_dataset=spelled("c", id=range(100, 120)), max_total_epsilon=100.0)
+    capped = replace(
+        plan_of(None), load_dataset=spelled("c", id=range(100, 120)), max_total_epsilon=100.0
+    )
     other = tmp_path / "ledger-replace_one-0.0001.db"
     with refused("ledger", other, "the data of account bbbbbbbbbbbb, which knows 5 of"):
         train(capped, tmp_path / "f")
 
 
 @pytest.mark.parametrize("has_cap", [False, True])
-def test_a_second_release_from_a_seed_is_refused_in_a_named_ledger_or_under_a_cap(
+def test_a_named_ledger_or_a_cap_refuses_a_second_release_of_a_seed(
     has_cap: bool, tmp_path: Path
 ) -> None:
     ledger = tmp_path / "ledger.db"
     name = None if has_cap else ledger
     run_until_released(
-        plan_of(name, seed=3, max_total_epsilon=100.0 if has_cap else None), tmp_path / "a"
+        replace(plan_of(name), seed=3, max_total_epsilon=100.0 if has_cap else None), tmp_path / "a"
     )
     monitor = SilentMonitor()
     for changes in ({"num_queries": 30}, {"load_dataset": spelled("c")}):
         with refused("ledger", ANY, "another seed"):
-            train(plan_of(name, seed=3, **changes), tmp_path / "b", monitor)
+            train(replace(plan_of(name), seed=3, **changes), tmp_path / "b", monitor)
     assert "training teachers" not in monitor.stages
     teacher = LinearTeacher(device="cpu", penalty=100.0)  # whose votes are known late
     with refused("noise", "seed 3", "fresh noise, another release drew from this seed"):
-        train(plan_of(name, seed=3, teacher=teacher), tmp_path / "d")
+        train(replace(plan_of(name), seed=3, teacher=teacher), tmp_path / "d")
     assert not (tmp_path / "d" / "release").exists()
     assert len(SharedLedger.stored(ledger).entries) == 1
-    run_until_released(plan_of(name, seed=4, num_queries=30), tmp_path / "c")
+    run_until_released(replace(plan_of(name), seed=4, num_queries=30), tmp_path / "c")
 
 
 @pytest.mark.parametrize(
@@ -462,8 +478,8 @@ def test_releases_that_share_their_noise_have_no_total(
     changes: dict[str, Any], warning: str, tmp_path: Path
 ) -> None:
     """Unless somebody named the ledger or a cap, the second one is let in: then no figure is finite."""
-    run_until_released(plan_of(None, seed=3), tmp_path / "a")
-    plan = plan_of(None, seed=3, **changes)
+    run_until_released(replace(plan_of(None), seed=3), tmp_path / "a")
+    plan = replace(plan_of(None), seed=3, **changes)
     begun = run_until(plan, tmp_path / "b", "training teachers")
     assert [line for line in begun.lines if line.startswith(warning)], begun.lines
     report = train(plan, tmp_path / "b")
@@ -476,16 +492,16 @@ def test_releases_that_share_their_noise_have_no_total(
         assert len(account["charges"]) == (1 if of_other_records else 2)
     assert share_noise([*releases_of(tmp_path / "a"), *releases_of(tmp_path / "b")])
     assert all(release.shares_noise_in_ledger for release in releases_of(tmp_path / "a"))
-    third = run_until(plan_of(None, seed=4), tmp_path / "c", "training the student")
+    third = run_until(replace(plan_of(None), seed=4), tmp_path / "c", "training the student")
     total = [line for line in third.lines if line.startswith("ledger=")][-1]
     assert " cost epsilon inf at " in total and total.endswith("two share their noise")
     rule = f"no cap, as releases in ledger={tmp_path / 'ledger.db'} share their noise"
     with refused("max_epsilon", 1000.0, rule):
-        train(plan_of(None, max_total_epsilon=1000.0), tmp_path / "e")
+        train(replace(plan_of(None), max_total_epsilon=1000.0), tmp_path / "e")
 
 
 def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> None:
-    plan = plan_of(None, seed=3)
+    plan = replace(plan_of(None), seed=3)
     train(plan, tmp_path / "a")
     report = train(plan, tmp_path / "b")
     student = LinearStudent(penalties=(1.0,))
@@ -497,7 +513,7 @@ def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> No
     assert [total.count for total in entered] == [3], "a sweep leaves out what has the same key"
 
 
-def test_a_finished_run_that_a_ledger_does_not_know_is_charged_to_it_on_request(
+def test_a_finished_run_is_charged_to_another_ledger_on_request(
     ledger: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "runs" / "run"
@@ -512,7 +528,7 @@ def test_a_finished_run_that_a_ledger_does_not_know_is_charged_to_it_on_request(
     assert account(ledger).epsilon == epsilon_of(1)
 
 
-def test_a_file_in_a_run_s_folder_is_not_the_ledger_of_other_runs(tmp_path: Path) -> None:
+def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
     run_until_released(plan_of(None), tmp_path / "a")
     for folder in (tmp_path / "a", tmp_path / "b"):
         ledger = tmp_path / "a" / "ledger.db"
@@ -533,7 +549,7 @@ def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
 
 def _run(ledger: Path, folder: Path) -> str:
     try:
-        train(plan_of(ledger, max_total_epsilon=1.2 * epsilon_of(1)), folder)
+        train(replace(plan_of(ledger), max_total_epsilon=1.2 * epsilon_of(1)), folder)
     except InvalidValue as error:
         return str(error)
     return "finished"

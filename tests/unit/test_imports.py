@@ -110,12 +110,12 @@ def test_commands_load_what_they_use() -> None:
         }
         assert not heavy, command
     assert "pate.aggregators.gaussian_votes" in loaded[0]
-    others = {
+    other_modules = {
         "pate.aggregators.stable_top_k",
         "pate.aggregators.centered_votes",
         "pate.accounting.ledger",
     }
-    assert not loaded[0] & others
+    assert not loaded[0] & other_modules
 
 
 def test_no_name_of_a_package_is_also_that_of_its_module() -> None:

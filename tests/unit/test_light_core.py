@@ -126,13 +126,13 @@ def answer(code: str, *words: str | Path, path: Path = ROOT) -> subprocess.Compl
 
 
 @pytest.mark.process
-def test_what_needs_an_extra_says_what_to_type_and_the_core_needs_none() -> None:
+def test_a_missing_extra_is_refused_with_the_command_to_type() -> None:
     done = answer(WITHOUT_EXTRAS)
     assert done.returncode == 0, done.stderr
-    said = dict(line.split(" | ") for line in done.stdout.splitlines() if "|" in line)
-    asked = {f"pate.{name}" for name in (*TRAINED, "teachers")} | {*DOORS, *COMMANDS}
-    assert said.keys() == asked | {"to_dp_event", "accountant=pld"}
-    for name, line in said.items():
+    answers = dict(line.split(" | ") for line in done.stdout.splitlines() if "|" in line)
+    expected_names = {f"pate.{name}" for name in (*TRAINED, "teachers")} | {*DOORS, *COMMANDS}
+    assert answers.keys() == expected_names | {"to_dp_event", "accountant=pld"}
+    for name, line in answers.items():
         extra = {"to_dp_event": "pld", "accountant=pld": "pld"}.get(name, "train")
         extra = "predict" if name in PREDICTING else extra
         extra = "cli" if name.startswith(("pate.cli", "pate.config")) else extra
@@ -142,7 +142,7 @@ def test_what_needs_an_extra_says_what_to_type_and_the_core_needs_none() -> None
 
 
 @pytest.mark.process
-def test_a_command_that_lacks_its_packages_is_one_line_and_exit_code_2() -> None:
+def test_a_command_without_its_packages_exits_with_2() -> None:
     done = answer(f"{HIDE}import pate.cli.account")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert done.stderr == f"pate.cli: expected the package hydra: {how_to_install('cli')}\n"
@@ -150,8 +150,10 @@ def test_a_command_that_lacks_its_packages_is_one_line_and_exit_code_2() -> None
 
 def hiding(*installed: str) -> str:
     """A program's beginning that hides the packages of all extras that are not installed."""
-    kept = {name for extra in installed for name in extras._PACKAGES[extra].split()}
-    return HIDE.replace(repr(PACKAGES), repr([name for name in PACKAGES if name not in kept]))
+    installed_packages = {name for extra in installed for name in extras._PACKAGES[extra].split()}
+    return HIDE.replace(
+        repr(PACKAGES), repr([name for name in PACKAGES if name not in installed_packages])
+    )
 
 
 def called(command: str, *words: str) -> str:
@@ -230,10 +232,13 @@ def test_without_posix_the_core_works_and_the_rest_says_so(tmp_path: Path) -> No
 def test_the_other_distribution_is_named_and_takes_only_two_names_along(tmp_path: Path) -> None:
     """`PATE` 0.1.1 brings an empty `pate/__init__.py`: in place of ours, or it is gone after its uninstallation."""
     (tmp_path / "PATE-0.1.1.dist-info").mkdir()
-    beside = answer("import sys; sys.path.append(sys.argv[1]); import pate", tmp_path)
-    assert beside.returncode == 0
+    answer_beside = answer("import sys; sys.path.append(sys.argv[1]); import pate", tmp_path)
+    assert answer_beside.returncode == 0
     assert (
-        beside.stderr.count("another project's distribution `pate` is beside pate-multilabel") == 1
+        answer_beside.stderr.count(
+            "another project's distribution `pate` is beside pate-multilabel"
+        )
+        == 1
     )
     assert answer("import pate").stderr == ""
     (tmp_path / "PATE-0.1.1.dist-info").rmdir()

@@ -30,7 +30,7 @@ def test_items_come_back_in_order_from_several_threads() -> None:
         assert list(in_order(later_the_smaller, [])) == []
 
 
-def test_without_a_pool_an_item_is_made_when_it_is_asked_for_in_the_same_thread() -> None:
+def test_without_a_pool_items_are_computed_lazily_in_the_same_thread() -> None:
     makers = []
     made = in_order(lambda item: makers.append((item, threading.get_ident())), range(3))
     assert makers == []
@@ -39,30 +39,30 @@ def test_without_a_pool_an_item_is_made_when_it_is_asked_for_in_the_same_thread(
 
 
 def test_two_items_for_each_thread_are_in_memory_at_most() -> None:
-    taken = []
+    items_read = []
 
     def items() -> Iterator[int]:
         for item in range(100):
-            taken.append(item)
+            items_read.append(item)
             yield item
 
     with pool_of(2):
         for count, _ in enumerate(in_order(lambda item: item, items()), start=1):
-            assert len(taken) <= count + 4
+            assert len(items_read) <= count + 4
 
 
-def test_an_error_of_one_item_is_raised_and_items_behind_it_are_not_made() -> None:
-    made = []
+def test_an_error_of_one_item_ends_the_computation() -> None:
+    results = []
 
     def make(item: int) -> int:
         if item == 1:
             raise ArithmeticError("item 1")
-        made.append(item)
+        results.append(item)
         return item
 
     with pool_of(2), pytest.raises(ArithmeticError, match="item 1"):
         list(in_order(make, range(1000)))
-    assert max(made) < 10
+    assert max(results) < 10
 
 
 def test_an_item_made_of_items_ends_though_all_threads_wait_for_some() -> None:
@@ -98,8 +98,8 @@ def of_rounds(kind: type[MomentVotes], num_teachers: int, **options: object) -> 
     inputs = rng.normal(size=(len(teacher_of), 8)).astype(np.float32)
     pool = rng.normal(size=(2100, 8)).astype(np.float32)
     landmarks = rng.normal(size=(5, 9))
-    rest = rng.normal(size=(9, 3))
-    kernel = PublicKernel(landmarks, reach=0.5, weights=rng.normal(size=(5, 3)), linear=rest)
+    noise = rng.normal(size=(9, 3))
+    kernel = PublicKernel(landmarks, reach=0.5, weights=rng.normal(size=(5, 3)), linear=noise)
     votes = kind(
         inputs=inputs,
         labels=rng.random((len(inputs), 2)) < 0.3,
@@ -135,6 +135,6 @@ def test_logistic_students_have_the_same_bytes_with_any_number_of_threads(
         model = LogisticStudent().fit(inputs, labels, seed=0)
         return b"".join(array.tobytes() for array in model.arrays.values())
 
-    alone = fitted()
+    single_threaded = fitted()
     with pool_of(3):
-        assert fitted() == alone
+        assert fitted() == single_threaded

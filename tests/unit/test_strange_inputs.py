@@ -141,11 +141,11 @@ def test_votes_of_teachers(votes: Any) -> None:
     ],
 )
 def test_data_sets(change: dict[str, Any], refusal: Refusal) -> None:
-    whole = Split(ROWS, LABELS, IDS, IDS)
+    split = Split(ROWS, LABELS, IDS, IDS)
     parts = {
-        "private": whole.take(slice(10)),
-        "public": whole.take(slice(10, 20)),
-        "test": whole.take(slice(20, 30)),
+        "private": split.take(slice(10)),
+        "public": split.take(slice(10, 20)),
+        "test": split.take(slice(20, 30)),
     }
     fields: dict[str, Any] = {
         "name": "a",

@@ -64,7 +64,7 @@ def test_a_numeral_that_is_text_is_shown_as_text() -> None:
         (MissingPackage("engine", "ray", rule="ray"), "engine=ray: expected ray"),
     ],
 )
-def test_a_refusal_is_one_line_of_its_fields_here_and_from_another_process(
+def test_an_error_keeps_its_line_and_fields_across_processes(
     error: InvalidValue, line: str
 ) -> None:
     for copied in (error, pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
@@ -127,7 +127,7 @@ def test_each_front_end_shows_the_fields_as_its_own_settings(spelling: Spelling,
     assert caught.value.name == "num_teachers"
 
 
-def test_the_cap_of_a_ledger_is_another_setting_than_the_cap_of_a_release() -> None:
+def test_caps_of_a_ledger_and_of_a_release_are_two_settings() -> None:
     cap = InvalidValue("max_epsilon", 3.0, rule="more", owner="ledger")
     assert TRAIN.line(cap) == "max_total_epsilon=3.0: expected more"
     assert TRAIN.line(InvalidValue("max_epsilon", 3.0, rule="more")).startswith("max_epsilon=")
@@ -274,7 +274,7 @@ def test_settings_are_read_as_they_were_written_when_pasted(word: str) -> None:
         )
 
 
-def test_a_name_with_signs_in_it_is_shown_as_it_is_before_its_value() -> None:
+def test_a_parameter_name_with_signs_is_shown_as_it_is() -> None:
     error = InvalidValue("votes=/tmp/{a}=b.npz, vote_clip", 11, rule="another")
     for spelling in (Spelling(), TRAIN, CLASSIFIER):
         assert spelling.line(error) == "votes=/tmp/{a}=b.npz, vote_clip=11: expected another"

@@ -128,7 +128,7 @@ def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_comma
         item for item in read_runs(tmp_path / "compare" / "comparison.csv") if item.epsilon == 3
     ]
     given |= {"aggregator": votes, "target_epsilon": 3.0, "seed": 4}
-    report = train(small_plan(**given), tmp_path / "train", SilentMonitor())
+    report = train(replace(small_plan(), **given), tmp_path / "train", SilentMonitor())
     assert first.num_teachers == report.teachers.num_teachers
     assert first.priced_epsilon == pytest.approx(report.privacy.epsilon, rel=1e-9)
     assert first.micro_f1 == pytest.approx(report.student.micro_f1, abs=1e-9)

@@ -48,18 +48,16 @@ def test_arrays_come_back_as_they_were_and_may_be_changed(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "way", [way for way in WAYS if way is not flipped_once], ids=lambda way: way.__name__
+    "way", [damage for damage in WAYS if damage is not flipped_once], ids=lambda way: way.__name__
 )
-def test_every_damage_to_arrays_is_one_line_with_the_file_and_the_remedy(
-    tmp_path: Path, way: Way
-) -> None:
+def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(tmp_path: Path, way: Way) -> None:
     path = written(tmp_path)
     way(path)
     with pytest.raises(DamagedFile) as caught:
         read_arrays(path, FORMS, remedy="copy it again")
-    said = str(caught.value)
-    assert said.startswith(f"file={path}: expected ") and said.endswith("; copy it again")
-    assert "\n" not in said and "pickle" not in said
+    message = str(caught.value)
+    assert message.startswith(f"file={path}: expected ") and message.endswith("; copy it again")
+    assert "\n" not in message and "pickle" not in message
 
 
 def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
@@ -72,16 +70,16 @@ def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
         content[place] ^= 1 << place % 8
         path.write_bytes(bytes(content))
         try:
-            found = read_arrays(path, FORMS)
+            arrays = read_arrays(path, FORMS)
         except DamagedFile:
             failures += 1
         else:
-            assert all(np.array_equal(found[name], right[name]) for name in right), place
+            assert all(np.array_equal(arrays[name], right[name]) for name in right), place
     assert failures > len(whole) / 6
 
 
 @pytest.mark.parametrize(
-    "way", [way for way in WAYS if way not in (other_json, flipped_once, other_arrays)]
+    "way", [damage for damage in WAYS if damage not in (other_json, flipped_once, other_arrays)]
 )
 def test_every_damage_to_json_is_one_line(tmp_path: Path, way: Way) -> None:
     path = tmp_path / "run.json"
@@ -91,7 +89,7 @@ def test_every_damage_to_json_is_one_line(tmp_path: Path, way: Way) -> None:
         read_json(path, remedy="copy it again")
 
 
-def test_json_without_end_is_one_line_and_text_that_is_no_text_says_where(tmp_path: Path) -> None:
+def test_endless_json_and_broken_text_are_refused_in_one_line(tmp_path: Path) -> None:
     for text in ("[" * 100_000, "9" * 5_000, '{"a": '):
         (tmp_path / "run.json").write_text(text)
         with refused("file", ANY, "JSON ", kind=DamagedFile):
@@ -149,16 +147,16 @@ def test_the_rows_are_those_that_were_appended(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    whole = spilled(most_bytes)
-    assert isinstance(whole, np.memmap) is mapped
-    assert np.array_equal(whole, ROWS) and whole.dtype == np.float32
+    rows = spilled(most_bytes)
+    assert isinstance(rows, np.memmap) is mapped
+    assert np.array_equal(rows, ROWS) and rows.dtype == np.float32
     assert not list(tmp_path.iterdir()), "the file has a name"
     if mapped:
         with pytest.raises(ValueError, match="read-only"):
-            whole[0] = 0
+            rows[0] = 0
 
 
-def test_rows_that_are_taken_are_a_copy_and_blocks_all_rows_in_order() -> None:
+def test_taken_rows_are_a_copy_and_blocks_keep_their_order() -> None:
     whole = spilled(0)
     for rows in (
         slice(3, 900, 7),
@@ -166,9 +164,9 @@ def test_rows_that_are_taken_are_a_copy_and_blocks_all_rows_in_order() -> None:
         np.arange(1000) % 3 == 0,
         np.array([], np.int64),
     ):
-        found = take_rows(whole, rows)
-        assert type(found) is np.ndarray
-        assert np.array_equal(found, ROWS[rows])
+        copy = take_rows(whole, rows)
+        assert type(copy) is np.ndarray
+        assert np.array_equal(copy, ROWS[rows])
         let_go(whole)
         assert np.array_equal(whole, ROWS), "what was let go is read again"
     for array in (ROWS, spilled(0), np.arange(5), np.zeros((0, 4))):

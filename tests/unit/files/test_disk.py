@@ -79,14 +79,14 @@ def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
     VoteStore.write(folder / "votes.npz", [votes], num_teachers=1, num_queries=2, num_labels=3)
     with locked(folder / "run.lock"):
         pass
-    found = {path.relative_to(tmp_path).as_posix(): mode(path) for path in tmp_path.rglob("*")}
-    assert {name for name, bits in found.items() if bits == 0o700} == {
+    modes = {path.relative_to(tmp_path).as_posix(): mode(path) for path in tmp_path.rglob("*")}
+    assert {name for name, bits in modes.items() if bits == 0o700} == {
         "outputs",
         "outputs/run",
         "outputs/run/teachers",
     }
-    assert {bits for name, bits in found.items() if (tmp_path / name).is_file()} == {0o600}
-    assert len(found) == 10
+    assert {bits for name, bits in modes.items() if (tmp_path / name).is_file()} == {0o600}
+    assert len(modes) == 10
 
 
 def test_events_are_private_without_a_commands_umask(tmp_path: Path) -> None:
@@ -142,20 +142,20 @@ def test_a_lock_is_held_by_one_empties_nothing_and_follows_no_link(tmp_path: Pat
 
 
 def test_only_partial_files_of_known_names_are_removed(tmp_path: Path) -> None:
-    others = {
+    other_files = {
         ".notes.txt.12.partial",
         "film.mp4.partial",
         ".votes.npz.partial",
         ".votes.npz.x.partial",
         "votes.npz",
     }
-    for name in (*others, ".votes.npz.12.partial"):
+    for name in (*other_files, ".votes.npz.12.partial"):
         (tmp_path / name).touch()
     (tmp_path / ".votes.npz.13.partial").mkdir()
     (tmp_path / ".votes.npz.14.partial").symlink_to(tmp_path / "votes.npz")
     remove_partials(tmp_path, (r"votes\.npz",))
     left = {path.name for path in tmp_path.iterdir()}
-    assert left == others | {".votes.npz.13.partial", ".votes.npz.14.partial"}
+    assert left == other_files | {".votes.npz.13.partial", ".votes.npz.14.partial"}
 
 
 def test_a_folder_that_vanished_is_not_made_anew(tmp_path: Path) -> None:

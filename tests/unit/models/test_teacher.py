@@ -161,5 +161,5 @@ def test_a_run_keeps_teachers_apart_where_groups_have_several_records(tmp_path):
         )
 
     engine = Listening(heard=([],))
-    train(small_plan(load_dataset=load, engine=engine), tmp_path / "run")
+    train(replace(small_plan(), load_dataset=load, engine=engine), tmp_path / "run")
     assert engine.heard[0] == [IsolatedTeacher(TEACHERS[0])]

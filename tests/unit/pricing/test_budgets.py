@@ -54,14 +54,14 @@ def test_classes_that_are_not_in_order_are_refused() -> None:
 
 
 def test_a_plan_lowers_the_failures_that_nobody_named_and_no_others() -> None:
-    many = VoteShape(num_queries=10_000, num_labels=4, num_teachers=800)
+    large_shape = VoteShape(num_queries=10_000, num_labels=4, num_teachers=800)
     unnamed = StableTopK(selection_scale=20.0, test_std=20.0)
-    planned = plan_release(unnamed, many, Budget(delta=1e-6))
+    planned = plan_release(unnamed, large_shape, Budget(delta=1e-6))
     assert isinstance(planned.aggregator, StableTopK)
     assert planned.aggregator.failure_prob == 6e-11
-    named = StableTopK(selection_scale=20.0, test_std=20.0, failure_prob=1e-9)
+    tuned = StableTopK(selection_scale=20.0, test_std=20.0, failure_prob=1e-9)
     with pytest.raises(InvalidValue) as refusal:
-        plan_release(named, many, Budget(delta=1e-6))
+        plan_release(tuned, large_shape, Budget(delta=1e-6))
     assert (refusal.value.name, refusal.value.value) == ("failure_prob", 1e-9)
     remedies = {remedy.name: remedy.value for remedy in refusal.value.remedies}
     assert remedies == {"failure_prob": 6e-11, "num_queries": 600}

@@ -63,9 +63,7 @@ def budget(**fields: Any) -> Budget:
     return budget_from_settings(**({"target_delta": 1e-6, "accountant": Sum} | fields))
 
 
-def test_a_target_is_met_by_the_noise_for_all_queries_and_without_one_the_noise_is_as_it_is() -> (
-    None
-):
+def test_a_target_epsilon_is_met_by_the_noise_for_all_queries() -> None:
     planned = plan_release(OnePrice(noise_std=200.0), SHAPE, budget())
     assert (planned.aggregator, planned.shape) == (OnePrice(noise_std=200.0), SHAPE)
     assert planned.event == planned.aggregator.event(SHAPE)
@@ -78,9 +76,7 @@ def test_a_target_is_met_by_the_noise_for_all_queries_and_without_one_the_noise_
 
 
 @pytest.mark.parametrize(("most", "queries"), [(1.004, 100), (0.0101, 1), (6.1, 600), (100.0, 600)])
-def test_a_maximum_is_met_by_fewer_queries_with_the_noise_as_it_is(
-    most: float, queries: int
-) -> None:
+def test_a_query_budget_is_met_by_fewer_queries(most: float, queries: int) -> None:
     planned = plan_release(OnePrice(noise_std=100.0), SHAPE, budget(max_epsilon=most))
     assert (planned.aggregator, planned.shape) == (
         OnePrice(noise_std=100.0),
@@ -109,7 +105,7 @@ def test_failures_that_use_up_delta_are_refused_and_not_priced(fields: dict[str,
         plan_release(failing, SHAPE, budget_from_settings(target_delta=1e-6, **fields))
 
 
-def test_the_price_of_an_event_by_hand_and_infinity_for_what_has_no_guarantee() -> None:
+def test_prices_of_events_worked_out_by_hand() -> None:
     assert budget().epsilon_of(SelfComposedEvent(PureDpEvent(0.25), 12)) == 3.0
     of_auto = Budget(delta=1e-6)
     event = GaussianEvent(2.0)
@@ -173,7 +169,7 @@ def test_a_cap_is_kept_and_changes_nothing_below_it(
     assert largest_num_queries(GaussianVotes(noise_std=100.0), at_most=at_most, **budget) == most
 
 
-def test_an_event_that_only_its_own_accountant_prices_is_counted_by_that_one() -> None:
+def test_an_event_is_priced_by_the_only_accountant_that_knows_it() -> None:
     class Mine(Event):
         pass
 

@@ -114,14 +114,14 @@ CLEAR = np.tile([400, 0, 0], (300, 1))
 
 
 def test_clear_votes_pay_from_some_number_of_queries_on() -> None:
-    given = BoundaryMax(selection_scale=20.0, target_hits=1), CLEAR
-    plan = plan_hits(*given, num_teachers=400, target_delta=1e-6)
+    arguments = BoundaryMax(selection_scale=20.0, target_hits=1), CLEAR
+    plan = plan_hits(*arguments, num_teachers=400, target_delta=1e-6)
     assert plan.expected_asked == 300
     assert plan.expected_hits < 1e-5
     assert plan.break_even_queries is not None
     assert 20 < plan.break_even_queries < 300
     near = plan_hits(
-        *given, num_teachers=400, target_delta=1e-6, max_queries=plan.break_even_queries // 2
+        *arguments, num_teachers=400, target_delta=1e-6, max_queries=plan.break_even_queries // 2
     )
     assert near.break_even_queries is None
 

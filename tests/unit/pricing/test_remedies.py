@@ -107,9 +107,9 @@ def test_what_is_suggested_and_copied_is_not_refused(aggregator: Aggregator) -> 
     )
     shape = VoteShape(num_queries=queries, num_labels=labels, num_teachers=teachers)
     plan = aggregator, shape, budget(float(f"{10 ** rng.uniform(-0.5, 0.3):.2g}"))
-    found = suggested(plan)
-    assert found
-    for remedy in found:
+    remedies_found = suggested(plan)
+    assert remedies_found
+    for remedy in remedies_found:
         judged(followed(plan, remedy))
 
 
@@ -123,11 +123,11 @@ def test_less_noise_is_suggested_where_the_queries_can_still_be_paid(
         shape,
         budget_from_settings(target_delta=1e-6, max_epsilon=max_epsilon),
     )
-    found = [remedy for remedy in suggested(plan) if remedy.owner == "aggregator"]
-    assert len(found) == (0 if max_epsilon == 1.0 else 1), (
+    noise_remedies = [remedy for remedy in suggested(plan) if remedy.owner == "aggregator"]
+    assert len(noise_remedies) == (0 if max_epsilon == 1.0 else 1), (
         "what 20 queries cannot be paid with works for nobody"
     )
-    for remedy in found:
+    for remedy in noise_remedies:
         judged(followed(plan, remedy))
         assert plan_release(*followed(plan, remedy)).shape.num_queries >= 20
 
@@ -175,17 +175,17 @@ def test_answers_of_exactly_k_labels_are_judged_on_queries_that_have_k(num_label
     ],
     ids=["gaussian votes", "table"],
 )
-def test_plans_on_the_embedded_data_that_were_once_paid_for_without_a_word(
+def test_useless_plans_that_earlier_versions_accepted_are_refused(
     aggregator: Aggregator, num_teachers: int, epsilon: float, of: set[str]
 ) -> None:
     plan = aggregator, replace(SHAPE, num_teachers=num_teachers), budget(epsilon)
-    found = suggested(plan)
-    assert {remedy.name for remedy in found} == of
-    for remedy in found:
+    remedies_found = suggested(plan)
+    assert {remedy.name for remedy in remedies_found} == of
+    for remedy in remedies_found:
         judged(followed(plan, remedy))
 
 
-def test_votes_of_all_groups_tell_more_by_public_numbers_where_there_are_many() -> None:
+def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
     """The first run of stable top-k on 61,629 groups; and neither where groups are few, nor of centered votes."""
     shape = replace(SHAPE, num_teachers=400)
     of = Budget(delta=1e-6, epsilon=8.0)
@@ -230,7 +230,7 @@ class CheapAccountant(AccountantBesideRenyi):
 
 
 @pytest.mark.parametrize("accountant", [RdpAccountant, CheapAccountant])
-def test_each_change_is_the_least_of_two_digits_by_the_accountant_of_the_run(
+def test_each_change_is_the_least_of_two_digits(
     accountant: Callable[[], Any],
 ) -> None:
     """Against a plan of every candidate near it: one that works, and the next smaller change does not."""
@@ -261,37 +261,37 @@ def last_of_two_digits(number: float) -> float:
     return 10 ** (math.floor(math.log10(number)) - 1)
 
 
-def test_the_refusal_is_said_before_the_search_and_the_search_ends_with_its_time(
+def test_a_search_announces_the_refusal_and_ends_with_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[object] = []
+    calls: list[object] = []
     seconds = 0.0
 
     def planned(*arguments: Any) -> Any:
         nonlocal seconds
         seconds += 7
-        told.append("plan")
+        calls.append("plan")
         return plan_release(*arguments)
 
     monkeypatch.setattr("pate.pricing.changed_plans.planned_or_none", planned)
 
     def stage(name: str, total: int | None) -> Any:
-        told.append(name)
+        calls.append(name)
         return nullcontext(lambda done, note="": None)
 
     def say(refusal: InvalidValue, seconds: float) -> None:
-        told.append((refusal.name, refusal.value, seconds))
+        calls.append((refusal.name, refusal.value, seconds))
 
     search = RemedySearch(seconds=20.0, say=say, stage=stage, clock=lambda: seconds)
     with refused(
         "num_teachers", 200, remedies=("num_teachers", "target_epsilon"), waiver="allow_useless"
     ):
         guarded(GaussianVotes(noise_std=1.0), search=search)
-    assert told[0] == ("num_teachers", 200, 20.0)
-    assert told[1:] == ["searching for settings that work", "plan", "plan", "plan"], (
+    assert calls[0] == ("num_teachers", 200, 20.0)
+    assert calls[1:] == ["searching for settings that work", "plan", "plan", "plan"], (
         "begun at 0, 7 and 14 seconds"
     )
-    told.clear()
+    calls.clear()
     at_once = replace(search, seconds=0.0)
     with refused("num_teachers", 200, "found nothing that works"):
         guarded(GaussianVotes(noise_std=1.0), search=at_once)
@@ -332,7 +332,7 @@ def test_what_costs_almost_nothing_is_refused_as_all_that_tells_nothing(
         assert line.endswith("allowed by allow_useless=True")
 
 
-def test_what_is_answered_under_unanimity_alone_is_refused_and_what_works_is_not() -> None:
+def test_a_release_that_answers_unanimity_alone_is_refused() -> None:
     """With 50 teachers a stable top-k answered none of 100 real queries."""
     shape = VoteShape(num_queries=100, num_labels=40, num_teachers=50)
     of = budget(12.0)
@@ -387,22 +387,24 @@ class TestSuggestion:
     def test_what_is_suggested_is_heard_and_beats_the_neighbors(
         self, aggregator: Aggregator
     ) -> None:
-        found = suggest(aggregator, SHAPE, budget(4.0), num_private=62_115)
-        shape = replace(SHAPE, num_teachers=found.num_teachers, num_queries=found.num_queries)
+        suggestion = suggest(aggregator, SHAPE, budget(4.0), num_private=62_115)
+        shape = replace(
+            SHAPE, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries
+        )
         planned = plan_release(aggregator, shape, budget(4.0))
         assert expected_release(planned.aggregator, shape).success >= 0.9
-        assert found.records_per_teacher == pytest.approx(62_115 / found.num_teachers)
-        assert 100 < found.num_teachers < 3000, (
+        assert suggestion.records_per_teacher == pytest.approx(62_115 / suggestion.num_teachers)
+        assert 100 < suggestion.num_teachers < 3000, (
             "neither too few to be heard nor too many to know anything"
         )
-        assert 0 < found.clear_queries < found.num_queries
+        assert 0 < suggestion.clear_queries < suggestion.num_queries
 
     def test_more_private_records_buy_more(self) -> None:
-        told = [
+        numbers = [
             suggest(PEELING, SHAPE, budget(4.0), num_private=count).clear_queries
             for count in (10_000, 100_000)
         ]
-        assert told[1] > 1.5 * told[0]
+        assert numbers[1] > 1.5 * numbers[0]
 
     def test_a_pool_of_queries_is_kept_to(self) -> None:
         assert suggest(PEELING, SHAPE, budget(4.0), max_queries=300).num_queries <= 300
@@ -427,16 +429,16 @@ class TestSuggestion:
 
 
 def test_the_accountant_to_take_is_the_cheapest_that_is_quick() -> None:
-    known = {"rdp": RdpAccountant, "exact": ExactAccountant}
+    accountants = {"rdp": RdpAccountant, "exact": ExactAccountant}
     by_renyi = budget(None)
     by_all = Budget(delta=1e-6)
     one_gaussian = plan_release(CenteredVotes(noise_multiplier=5.0), SHAPE, by_renyi)
-    assert cheapest_accountant(one_gaussian, by_renyi, known).accountant == "exact"
+    assert cheapest_accountant(one_gaussian, by_renyi, accountants).accountant == "exact"
     many_bits = plan_release(GaussianVotes(noise_std=200.0), SHAPE, by_renyi)
-    assert cheapest_accountant(many_bits, by_renyi, known).accountant == "rdp"
+    assert cheapest_accountant(many_bits, by_renyi, accountants).accountant == "rdp"
     assert (
         cheapest_accountant(
-            plan_release(many_bits.aggregator, SHAPE, by_all), by_all, known
+            plan_release(many_bits.aggregator, SHAPE, by_all), by_all, accountants
         ).accountant
         == "auto"
     )

@@ -25,8 +25,8 @@ def test_the_setting_decides_and_else_the_size(digits: Dataset) -> None:
     inputs = np.broadcast_to(digits.private.inputs, (count, *digits.private.inputs.shape)).reshape(
         -1, *digits.input_shape
     )
-    many = replace(digits.private, inputs=inputs, **_repeated(digits, count))
-    reason = reason_without_all_records(None, replace(digits, private=many))
+    repeated_split = replace(digits.private, inputs=inputs, **_repeated(digits, count))
+    reason = reason_without_all_records(None, replace(digits, private=repeated_split))
     assert (
         reason
         == f"it takes long on {count * values:,} numbers of private inputs; all_records=true trains it"

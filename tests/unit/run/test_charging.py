@@ -15,9 +15,7 @@ SHAPE = ReleaseShape(num_queries=600, num_labels=4, num_teachers=60)
 STABLE = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
 
 
-def test_a_second_release_whose_failures_do_not_fit_is_told_a_failure_probability_that_does() -> (
-    None
-):
+def test_a_release_whose_failures_do_not_fit_gets_a_fitting_remedy() -> None:
     budget = Budget(delta=1e-6, epsilon=2.0, accountant=RdpAccountant)
     ledger = Ledger(target_delta=1e-6, max_epsilon=12.0, accountant=RdpAccountant)
     priced = plan_release(STABLE, SHAPE, budget)

@@ -31,27 +31,25 @@ def test_a_folder_that_was_not_claimed_is_left_as_it_was(tmp_path: Path) -> None
     assert [entry.name for entry in tmp_path.iterdir()] == ["wide"]
 
 
-def test_partial_files_of_others_stay_and_those_of_a_killed_call_do_not_stand_in_the_way(
+def test_only_partial_files_of_a_killed_call_are_removed(
     tmp_path: Path,
 ) -> None:
     (tmp_path / ".run.json.7.partial").write_text("{")
     begun(tmp_path)
     assert not (tmp_path / ".run.json.7.partial").exists()
     (tmp_path / "teachers").mkdir()
-    own = ("teachers/.teachers-000001-000016.safetensors.7.partial", ".votes.npz.7.partial")
-    others = (".thesis.tex.7.partial", "film.partial", "teachers/.film.mp4.1.partial")
-    for name in (*own, *others):
+    own_names = ("teachers/.teachers-000001-000016.safetensors.7.partial", ".votes.npz.7.partial")
+    other_names = (".thesis.tex.7.partial", "film.partial", "teachers/.film.mp4.1.partial")
+    for name in (*own_names, *other_names):
         (tmp_path / name).touch()
     with RunFolder(tmp_path).opened(SETTINGS):
         pass
-    assert all((tmp_path / name).exists() for name in others)
-    assert not any((tmp_path / name).exists() for name in own)
+    assert all((tmp_path / name).exists() for name in other_names)
+    assert not any((tmp_path / name).exists() for name in own_names)
 
 
 @pytest.mark.parametrize("name", ["data", "release"])
-def test_a_digest_that_is_gone_is_not_written_anew_once_the_run_has_begun(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_lost_digest_of_a_begun_run_is_not_written_anew(tmp_path: Path, name: str) -> None:
     folder = begun(tmp_path)
     path = tmp_path / f"{name}.sha256"
     path.unlink()
@@ -66,7 +64,7 @@ def test_a_digest_that_is_gone_is_not_written_anew_once_the_run_has_begun(
         folder.claim(SETTINGS, **BEGAN)
 
 
-def test_no_message_holds_a_digest_and_other_settings_are_named_in_a_short_line(
+def test_refusals_name_settings_shortly_and_hold_no_digest(
     tmp_path: Path,
 ) -> None:
     folder = begun(tmp_path / "run")
@@ -88,7 +86,7 @@ def test_no_message_holds_a_digest_and_other_settings_are_named_in_a_short_line(
     assert len(str(caught.value)) < 700
 
 
-def test_a_run_goes_on_where_a_later_version_has_more_settings_that_are_null(
+def test_settings_that_a_later_version_adds_as_null_change_nothing(
     tmp_path: Path,
 ) -> None:
     begun(tmp_path)

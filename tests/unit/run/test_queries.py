@@ -15,11 +15,11 @@ ROWS = ("stadt,preis", "K\u00f6ln,3.5", "Bonn,4.5")
 
 
 def test_a_table_that_is_not_plain_is_told_what_all_places_need(tmp_path: Path) -> None:
-    good = tmp_path / "good.csv"
+    plain_table = tmp_path / "good.csv"
     schema = tmp_path / "schema.yaml"
-    good.write_text("\n".join(ROWS), encoding="utf-8")
-    Table(public=str(good)).public_schema().write(schema)
-    assert Queries.read(good, schema=schema).inputs.shape[0] == 2
+    plain_table.write_text("\n".join(ROWS), encoding="utf-8")
+    Table(public=str(plain_table)).public_schema().write(schema)
+    assert Queries.read(plain_table, schema=schema).inputs.shape[0] == 2
     (tmp_path / "latin.csv").write_text("\n".join(ROWS), encoding="latin-1")
     (tmp_path / "comma.csv").write_text(
         "\n".join(ROWS).replace(",", ";").replace(".", ","), encoding="utf-8"
@@ -30,5 +30,5 @@ def test_a_table_that_is_not_plain_is_told_what_all_places_need(tmp_path: Path) 
     with pytest.raises(InvalidValue, match=rf"^queries\.preis: expected numbers .*{end}"):
         Queries.read(tmp_path / "comma.csv", schema=schema)
     with refused("queries", ANY, "the file of"):
-        Queries.read(good)
-    assert np.isfinite(Queries.read(good, schema=schema).inputs).all()
+        Queries.read(plain_table)
+    assert np.isfinite(Queries.read(plain_table, schema=schema).inputs).all()

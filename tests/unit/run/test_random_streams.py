@@ -15,7 +15,7 @@ PURPOSES = ("partition", "teachers", "noise", "student")
 SECRET = bytes(range(32))
 
 
-def test_without_a_seed_the_noise_is_new_every_time_and_all_else_comes_from_one_secret_file(
+def test_without_a_seed_all_streams_but_the_noise_follow_the_secret(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "training.secret"
@@ -32,13 +32,14 @@ def test_without_a_seed_the_noise_is_new_every_time_and_all_else_comes_from_one_
         path.write_text(text)
         with refused("secret", ANY, "64"):
             RandomStreams.of_run(path, None)
-    one = RandomStreams.from_secret()
+    streams = RandomStreams.from_secret()
     other = RandomStreams.from_secret()
-    assert one.entropy != other.entropy
+    assert streams.entropy != other.entropy
     assert all(
-        isinstance(secret.entropy, bytes) and len(secret.entropy) == 32 for secret in (one, other)
+        isinstance(secret.entropy, bytes) and len(secret.entropy) == 32
+        for secret in (streams, other)
     )
-    assert repr(one) == "RandomStreams(noise_is_fresh=False)"
+    assert repr(streams) == "RandomStreams(noise_is_fresh=False)"
 
 
 def test_a_seeds_numbers_stay_what_they_are(tmp_path: Path) -> None:

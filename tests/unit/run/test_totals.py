@@ -21,12 +21,12 @@ RELEASE = PaidRelease(
 )
 
 
-def test_two_units_have_two_totals_and_who_names_none_is_in_no_total() -> None:
+def test_each_unit_has_a_total_of_its_own() -> None:
     releases = [RELEASE, RELEASE, replace(RELEASE, unit=VISIT), replace(RELEASE, unit=None)]
     both = RdpAccountant().compose(GaussianEvent(4.0), 2).get_epsilon(1e-6)
-    one = RdpAccountant().compose(GaussianEvent(4.0)).get_epsilon(1e-6)
-    found = {total.unit: (total.count, total.epsilon) for total in totals_of(releases)}
-    assert found == {PATIENT: (2, both), VISIT: (1, one)}
+    single_price = RdpAccountant().compose(GaussianEvent(4.0)).get_epsilon(1e-6)
+    totals = {total.unit: (total.count, total.epsilon) for total in totals_of(releases)}
+    assert totals == {PATIENT: (2, both), VISIT: (1, single_price)}
 
 
 def test_a_total_under_add_remove_is_for_a_teacher_of_each_release() -> None:

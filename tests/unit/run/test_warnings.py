@@ -42,14 +42,14 @@ def price(size: int) -> str:
 
 def test_whom_a_price_covers_and_what_it_is_for_groups() -> None:
     """Under add-remove a changed record is two units; every draw counts for groups too."""
-    alone = said(Places(40, 1))
+    single_teacher = said(Places(40, 1))
     several = said(Places(40, 10))
-    assert "40 holders of records, each of which is one teacher" in alone
+    assert "40 holders of records, each of which is one teacher" in single_teacher
     assert (
         "A record of a holder, any number of its records, and the holder itself are covered by it."
-        in alone
+        in single_teacher
     )
-    assert f"For m = 2 that is group size 2: {price(2)}." in alone
+    assert f"For m = 2 that is group size 2: {price(2)}." in single_teacher
     assert (
         "One record of a holder, or one group of records that the holder keeps together, is covered by it."
         in several
@@ -93,16 +93,18 @@ def test_few_records_a_teacher() -> None:
 
 
 def test_one_label_a_query_for_samples_with_more() -> None:
-    many = small_dataset()
-    labels = np.arange(len(many.private))[:, None] % 5 == np.arange(5)
-    one = dataclasses.replace(many, private=dataclasses.replace(many.private, labels=labels))
+    several_labels = small_dataset()
+    labels = np.arange(len(several_labels.private))[:, None] % 5 == np.arange(5)
+    single_label = dataclasses.replace(
+        several_labels, private=dataclasses.replace(several_labels.private, labels=labels)
+    )
     confident = ConfidentGNMax(screening_std=1.0, noise_std=1.0, threshold_share=0.5)
     for aggregator in (GNMax(noise_std=1.0), confident, BoundaryMax(selection_scale=1.0)):
-        (line,) = plan_warnings(many, aggregator, LINEAR, STUDENT, num_teachers=24)
+        (line,) = plan_warnings(several_labels, aggregator, LINEAR, STUDENT, num_teachers=24)
         assert line.startswith(
             f"aggregator={type(aggregator).__name__}: names one label per query; any others"
         )
-        assert not list(plan_warnings(one, aggregator, LINEAR, STUDENT, num_teachers=24))
+        assert not list(plan_warnings(single_label, aggregator, LINEAR, STUDENT, num_teachers=24))
 
 
 def with_public(scale: np.ndarray) -> Dataset:
@@ -164,7 +166,7 @@ def of_pictures() -> Dataset:
     )
 
 
-def test_linear_parts_on_raw_pixels_are_said_and_those_that_look_at_pictures_are_not() -> None:
+def test_linear_parts_on_raw_pixels_are_doubted() -> None:
     pictures = of_pictures()
     (line,) = plan_warnings(pictures, PLAIN, CNNTeacher(), LinearStudent(), num_teachers=24)
     assert line == (

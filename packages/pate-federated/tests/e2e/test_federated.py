@@ -1,6 +1,7 @@
 """Votes that travel with Flower: the release of `pate-train`, with holders that fail, and with secure aggregation."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +67,7 @@ def test_a_holder_that_fails_is_absent_and_nothing_of_its_records_is_said(tmp_pa
 
 
 def test_a_secure_sum_gives_the_release_that_votes_give(tmp_path: Path) -> None:
-    plan = seeded_plan(GaussianVotes(noise_std=1.0), target_epsilon=None)
+    plan = replace(seeded_plan(GaussianVotes(noise_std=1.0)), target_epsilon=None)
     made = summed_release(plan, tmp_path)
     holders = flower.secure_holder_app(
         SmallHolders(tmp_path / "holders", 4, plan), HolderSum(made.terms)
@@ -77,7 +78,7 @@ def test_a_secure_sum_gives_the_release_that_votes_give(tmp_path: Path) -> None:
 
 def test_noise_of_holders_in_a_secure_sum_with_one_that_drops_out(tmp_path: Path) -> None:
     noise = DistributedVotes(noise_std=2.0, num_holders=4, max_dropouts=1)
-    plan = seeded_plan(noise, target_epsilon=None)
+    plan = replace(seeded_plan(noise), target_epsilon=None)
     made = summed_release(plan, tmp_path)
     own = HolderSum(made.terms, noise, seed=7)
     simulate(

@@ -289,7 +289,7 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
     for number in range(1, 30):
         folder = tmp_path / f"try-{number}"
         shutil.copytree(homes, folder / "homes")
-        made = summed_release(seeded_plan(NOISE, target_epsilon=None), folder)
+        made = summed_release(replace(seeded_plan(NOISE), target_epsilon=None), folder)
         go = partial(
             made.run, partial(summed, folder / "homes", HolderSum(made.terms, NOISE, seed=SEED))
         )

@@ -1,7 +1,7 @@
 """The small run between holders: the request, their plans, the server's release, and an exchange without a network."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,8 @@ def summed_release(plan: Plan, folder: Path) -> SummedRelease:
 
 def rounds_plan(**changes: Any) -> Plan:
     aggregator = CenteredVotes(noise_multiplier=1.0, rounds=2)
-    return seeded_plan(
-        aggregator, **({"student": LowRankStudent(), "target_epsilon": 8.0} | changes)
+    return replace(
+        seeded_plan(aggregator), **{"student": LowRankStudent(), "target_epsilon": 8.0} | changes
     )
 
 

@@ -30,7 +30,7 @@ Votes = dict[str, list[Path]]  # files of all holders, by what was cast
 
 def deployed_plan(holders: int) -> Plan:
     """What a federation of processes or of a simulation agrees on."""
-    return seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0), holders=holders)
+    return replace(seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), holders=holders)
 
 
 def holder_plan(
