@@ -321,10 +321,12 @@ class Spilled:
 
 def let_go(array: Any) -> None:
     """Tells the operating system that it may drop a mapped array from memory; any other array stays as it is."""
+    # A view's base is an array; the base of the mapped array itself is the map.
     while isinstance(array, np.ndarray):
-        if isinstance(mapped := array.base, mmap.mmap):
-            mapped.madvise(mmap.MADV_DONTNEED)
-        array = mapped
+        base = array.base
+        if isinstance(base, mmap.mmap):
+            base.madvise(mmap.MADV_DONTNEED)
+        array = base
 
 
 def take_rows(array: Any, rows: NDArray[np.int64] | slice) -> Any:

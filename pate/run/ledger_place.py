@@ -108,11 +108,13 @@ class OtherLedger:
         """Reads a ledger from its file; `data` is the digest of the run's records, which names their account."""
         store = Store(path, None)
         charges = [line for line in store.lines if not line.under]
+        num_charges = sum(line.data in ("", data) for line in charges)
+        notes = [json.loads(line.about) for line in charges]
         return cls(
-            path,
-            CountedTerms.read(path),
-            num_charges=sum(line.data in ("", data) for line in charges),
-            noises=frozenset(json.loads(line.about).get("noise", "") for line in charges),
+            path=path,
+            terms=CountedTerms.read(path),
+            num_charges=num_charges,
+            noises=frozenset(note.get("noise", "") for note in notes),
         )
 
     def accounts_that_know(

@@ -262,15 +262,15 @@ class Results:
         num_queries = self.release.num_queries
         if aggregator.pays_in_advance:
             return np.full(num_queries, total)
-        points = np.unique(
-            np.linspace(1, num_queries, min(_NUM_PRICED, num_queries)).round().astype(int)
-        )
+        num_points = min(_NUM_PRICED, num_queries)
+        points = np.unique(np.linspace(1, num_queries, num_points).round().astype(int))
         accountant = _ACCOUNTANTS.get(self.priced.won_by or "", self.charge.budget.accountant)
         budget = replace(self.charge.budget, accountant=accountant)
         shapes = [replace(self.priced.shape, num_queries=count) for count in points.tolist()]
         values = [budget.epsilon_of(aggregator.event(shape)) for shape in shapes]
         values[-1] = max(values[-1], total) if math.isfinite(total) else total
-        return np.array(values)[np.searchsorted(points, np.arange(1, num_queries + 1))]
+        next_points = np.searchsorted(points, np.arange(1, num_queries + 1))
+        return np.array(values)[next_points]
 
 
 def _largest_gaps(histogram: NDArray[np.integer], num_teachers: int) -> NDArray[np.int64]:

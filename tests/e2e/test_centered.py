@@ -48,22 +48,23 @@ def votes(**changes: Any) -> CenteredVotes:
     return CenteredVotes(noise_multiplier=1.0, **changes)
 
 
-def centered_plan(**changes: Any) -> Plan:
-    values: dict[str, Any] = {
-        "teacher": KernelTeacher(),
-        "num_teachers": None,
-        "aggregator": votes(),
-        "student": LowRankStudent(),
-        "accountant": ExactAccountant,
-        "target_epsilon": 3.0,
-    }
-    return replace(small_plan(), **values | changes)
+def centered_plan() -> Plan:
+    """Returns the small plan with centered votes, and a kernel teacher for each private group."""
+    return replace(
+        small_plan(),
+        teacher=KernelTeacher(),
+        num_teachers=None,
+        aggregator=votes(),
+        student=LowRankStudent(),
+        accountant=ExactAccountant,
+        target_epsilon=3.0,
+    )
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     folder = tmp_path_factory.mktemp("centered") / "run"
-    return folder, train(centered_plan(aggregator=votes(rounds=1)), folder)
+    return folder, train(replace(centered_plan(), aggregator=votes(rounds=1)), folder)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +143,8 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
 def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
     ended = {}
     for rounds in (1, 2):
-        plan = centered_plan(
+        plan = replace(
+            centered_plan(),
             aggregator=votes(rounds=rounds),
             teacher=LinearTeacher(device="cpu"),
             num_teachers=60,
@@ -158,8 +160,8 @@ def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
 def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
     tmp_path: Path,
 ) -> None:
-    plan = centered_plan(
-        aggregator=votes(prevalence_share=0.0, center=0.4), student=LinearStudent()
+    plan = replace(
+        centered_plan(), aggregator=votes(prevalence_share=0.0, center=0.4), student=LinearStudent()
     )
     run_until(plan, tmp_path / "run", "training the majority")
     said = StudentModel.load(tmp_path / "run" / "release" / "student")
@@ -196,18 +198,19 @@ def test_one_vote_a_teacher_is_no_more_in_a_run(
 CLASSES = {"cautious": 0.5, "usual": 3.0}
 
 
-def with_budgets(**changes: Any) -> Plan:
+def with_budgets() -> Plan:
+    """Returns the centered plan on records of which a third has a small budget."""
     dataset = small_dataset()
     words = np.where(dataset.private.group_ids % 3 == 0, "cautious", "usual")
-    given = replace(dataset, budgets=words)
-    return centered_plan(**({"load_dataset": lambda: given, "budgets": CLASSES} | changes))
+    with_words = replace(dataset, budgets=words)
+    return replace(centered_plan(), load_dataset=lambda: with_words, budgets=CLASSES)
 
 
 def test_each_budget_class_is_told_its_epsilon_and_the_ledger_charges_the_largest(
     tmp_path: Path,
 ) -> None:
     monitor = SilentMonitor()
-    report = train(with_budgets(ledger=tmp_path / "all.db"), tmp_path / "run", monitor)
+    report = train(replace(with_budgets(), ledger=tmp_path / "all.db"), tmp_path / "run", monitor)
     epsilons = report.privacy.classes
     assert all(
         0.99 * CLASSES[name] < epsilon <= CLASSES[name] for name, epsilon in epsilons.items()
@@ -273,8 +276,8 @@ REFUSED: list[tuple[str, Callable[..., Plan], dict[str, Any]]] = [
 def test_what_cannot_be_is_refused_before_it_is_spent(
     message: str, plan: Callable[..., Plan], changes: dict[str, Any], tmp_path: Path
 ) -> None:
-    with pytest.raises(InvalidValue, match=re.escape(message)):  # of some, where the plan is made
-        train(plan(**changes), tmp_path / "run")
+    with pytest.raises(InvalidValue, match=re.escape(message)):
+        train(replace(plan(), **changes), tmp_path / "run")
     assert not charges(tmp_path / "run")
 
 
@@ -286,7 +289,7 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
     assert shared.weights is not None and shared.num_groups == 1
     private = replace(dataset.private, group_ids=dataset.private.record_ids)
     given = replace(dataset, private=private, shared=shared)
-    report = train(centered_plan(load_dataset=lambda: given), tmp_path / "run")
+    report = train(replace(centered_plan(), load_dataset=lambda: given), tmp_path / "run")
     assert report.privacy.unit.startswith(
         "one value of the column patient, or one of the column doctor"
     )
