@@ -255,9 +255,8 @@ class CenteredVotes(base.Aggregator):
         step = self._step_around(center, votes)
         arrays = record.committed("release")
         if arrays is None:
-            summary = self._summary_around(
-                center, votes
-            )  # outside of the part, as teachers may fail
+            # outside of the part, as teachers may fail
+            summary = self._summary_around(center, votes)
 
             def draw() -> Arrays:
                 return step._noisy_release(summary, event, shape.num_teachers, votes_rng).arrays()
@@ -306,7 +305,7 @@ class CenteredVotes(base.Aggregator):
         )
 
     def check_run(self) -> None:
-        """Raises under add/remove, where the number of private groups, which a run goes by, would not be public."""
+        """Raises `InvalidValue` under add/remove, where the number of private groups is not public; a run uses it."""
         rule = "replace_one: a run with centered_votes uses the number of private groups, which add_remove would reveal"
         require(self.adjacency is pa.Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
 

@@ -66,7 +66,8 @@ class VoteBlocks(TeacherVotes):
     """The votes of teachers: an array `[N, Q, L]`, or an iterable of blocks `[c, Q, L]`, which may be read once.
 
     Votes are bits, confidences in [0, 1], or any finite numbers where an aggregator takes such. Each aggregator checks
-    them as it reads them; here the first block says Q and L. Where blocks are cut must not depend on private data.
+    the votes that it reads; the constructor takes Q and L from the first block. The places where blocks are cut must
+    not depend on private data.
 
     Raises `InvalidValue` for what is no votes of teachers.
 

@@ -99,8 +99,8 @@ def vote_blocks(
         inside: whether floats are confidences, in [0, 1].
 
     Raises:
-        InvalidValue: a block is no votes, its queries and labels are not those of the first block, or the number of
-            teachers is another one.
+        InvalidValue: a block is no votes, has other queries and labels than the first block, or the blocks together
+            have another number of teachers.
     """
     count = 0
     queries = None

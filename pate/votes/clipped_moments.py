@@ -6,8 +6,8 @@ million teachers would take most of a run's time. So the three sums below form a
 
 - a teacher with one record: its product is as long as its residual, as features have length 1 at most. Residuals are
   clipped, and the sum over teachers is one product of two matrices of whole numbers;
-- a teacher with few records: the length of its mean comes from the n x n products of its features and of its residuals;
-- a teacher with many: its mean is formed, clipped and cut.
+- a teacher with few records: the length of the mean comes from the n x n products of the features and of the residuals;
+- a teacher with many: the mean is formed, clipped and cut.
 
 Features are cut to multiples of 2**-14, residuals to a grid of their own, both towards 0, so that nothing becomes
 longer. Products are multiples of the product of both grids, `step`; sums below 2**53 are exact in any order.
@@ -50,11 +50,11 @@ _MOST_CANCELED = 64
 class ClippedMoments:
     """The sum of feature x residual^T `[D, L]`, a teacher's mean over its records, scaled down to `clip` if longer.
 
-    Rule: features have length at most 1 and are cut to multiples of 2**-14, towards 0. Of a teacher with one record the
-    residual is clipped and cut to its own grid, so that the sum over teachers is one product of whole numbers below
-    2**53: exact, in whatever order it is added. Of a teacher with a few records their residuals are scaled down
-    together and cut to that grid, with room for what cutting may add. Of a teacher with many the mean of the products
-    is clipped and cut to the product of both grids.
+    Rule: features have length at most 1 and are cut to multiples of 2**-14, towards 0. Residuals have a grid of their
+    own. The residual of a teacher with one record is clipped and cut to that grid, so that the sum over teachers is one
+    product of whole numbers below 2**53: exact, in whatever order it is added. The residuals of a teacher with a few
+    records are scaled down together and cut to the grid, with room for the effect of cutting. The mean product of a
+    teacher with many records is clipped and cut to the product of both grids.
 
     Formal guarantee: one change (a teacher's records replaced by any others; a teacher added or removed) moves the sum
     by at most `l2_sensitivity` steps in l2. A teacher of weight w, by which its vote and its clip are multiplied, moves

@@ -118,8 +118,8 @@ class Descent:
     times what the model gets wrong, for a share of the label's time. That time is `Recipe.longer` times the one that
     `LearningTimes` finds best if log-odds vary by the roots of the directions' variances. At the end the weights become
     their posterior mean (`posterior_rows`), divided by a power of the share that the label had time to learn. Constants
-    are matched, so that a label's mean probability on the public rows is its prevalence: the one released, and what the
-    steps' constants say of it, weighted by their noise.
+    are matched, so that a label's mean probability on the public rows is its prevalence: the mean of the released
+    prevalence and of the steps' suggestions (`prevalence_seen`), weighted by their noise.
 
     Attributes:
         public: float32 `[m, D]`, features of public inputs, of length 1; the last one is `recipe.constant_feature`.
@@ -257,8 +257,9 @@ class Descent:
 def expected_f1_threshold(probabilities: NDArray[np.floating]) -> float:
     """Returns the threshold with the best expected micro-F1 on rows that nobody labeled, if probabilities are true.
 
-    Of all labels of all rows `[n, L]` those with the highest probabilities are predicted, as many as make 2 (sum of
-    these) / (their number + sum of all) largest. The threshold is the smallest of these probabilities, in (0, 1].
+    Let m labels of all rows `[n, L]` be predicted, those with the highest probabilities. Their expected micro-F1 is
+    2 (sum of the m probabilities) / (m + sum of all probabilities). The threshold is the smallest of the m
+    probabilities at the best m, in (0, 1].
 
     >>> expected_f1_threshold(np.array([[0.9, 0.4], [0.3, 0.1]]))
     0.4

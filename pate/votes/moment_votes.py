@@ -76,9 +76,9 @@ class RoundVotes(Weighted):
 class PoolAnswers:
     """The confidences of trained teachers on the public pool, as far as votes need them.
 
-    For every teacher it has the mean of features x confidence over public rows, minus the mean over the teacher's own
-    records. A teacher's confidences are first moved by a number for each label, so that on its own records they are its
-    label shares.
+    `beyond` has, for every teacher, the mean of features x confidence over public rows, minus the mean over the
+    teacher's own records. Before that, a teacher's confidences are moved by a number for each label, so that on the
+    teacher's own records their mean is the share of records with the label.
 
     Attributes:
         beyond: float32 `[N, D, L]`, the difference of the two means. Private: it is a part of the votes.
@@ -128,10 +128,10 @@ class MomentVotes(RoundVotes):
     """The votes in rounds of teachers whose records are at hand.
 
     A teacher's vote is the mean over its records of features(x) (y - p(x))^T, p being the student's probability. The
-    features are public (`PublicPCA.with_constant`); they are computed once and kept as whole numbers. The mean of n
-    records counts sqrt(n / records_per_teacher) times: where records have nothing to do with each other, votes of all
-    teachers are then about as long, and one clip fits them. Of teachers that were trained each mean counts once, and a
-    part of p gives way to the teacher's own confidences (`PoolAnswers`).
+    features are public (`PublicPCA.with_constant`), computed once and kept as whole numbers. The mean of n records
+    counts sqrt(n / records_per_teacher) times: where records are unrelated, the votes of all teachers are then about as
+    long, and one clip fits all of them. The mean of a trained teacher counts once, and a part of p gives way to the
+    teacher's own confidences (`PoolAnswers`).
 
     Attributes:
         inputs: float32 `[n, …]`, private; read a few thousand rows at a time.

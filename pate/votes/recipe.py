@@ -41,7 +41,7 @@ def _constant(
 
 @dataclass(frozen=True, repr=False)
 class Recipe:
-    """The tuned constants of centered votes; `Recipe()` has those that every release uses unless it names others.
+    """The tuned constants of centered votes; `Recipe()` has the defaults, which a release uses unless it names others.
 
     The metadata of each field hold its `unit`, its `meaning`, its range (`low`, `high`), and the data it was
     `chosen_on`. Raises `InvalidValue` for a value outside of the range.
@@ -341,7 +341,7 @@ class Recipe:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Returns the recipe with these values, and the defaults for all other fields, and for those that are None.
+        """Returns the recipe with these values; a field that is missing or None has its default.
 
         Raises `InvalidValue` for a name that no field has.
         """
@@ -352,8 +352,8 @@ class Recipe:
                     f"a field of Recipe: docs/how-centered-votes-work.md{nearest(str(name), names)}"
                 )
                 raise InvalidValue(f"recipe.{name}", rule=rule)
-        given = {name: value for name, value in values.items() if value is not None}
-        return cls(**given)
+        fields_set = {name: value for name, value in values.items() if value is not None}
+        return cls(**fields_set)
 
     def changes(self) -> dict[str, Any]:
         """Returns the fields that differ from the default, by name; these are published beside the aggregator."""

@@ -41,9 +41,9 @@ def posterior_rows(noisy: Array, row_variances: Array) -> Array:
     """Returns the matrix `[k, L]` that is expected behind independent noise of variance 1 in every entry.
 
     Rule: row j is a Gaussian vector with covariance row_variances[j] C. C is estimated by what the rows' products have
-    beyond noise. A row v counts for it by v / (1 + v c)**2, c being the typical variance of a column. What columns
-    share, and what they have more or less than the mean of them, is shrunk by the variance of its estimate. Negative
-    eigenvalues are set to 0; then each row is replaced by its posterior mean.
+    beyond noise. In that estimate a row of variance v has the weight v / (1 + v c)**2, c being the typical variance of
+    a column. The entries of C off the diagonal are shrunk toward 0, the diagonal toward its mean, each by the variance
+    of its estimate. Negative eigenvalues are set to 0; then each row is replaced by its posterior mean.
 
     Args:
         noisy: `[k, L]`, in units of the noise.

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from pate.errors import InvalidValue
 from pate.files import disk
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.manifest import MANIFEST, Manifest
+from pate.files.plain_yaml import read_yaml
 from pate.models import Student, StudentModel
 from pate.progress import Monitor
 from pate.report.card import PRIVACY
@@ -28,6 +29,7 @@ from pate.run.random_streams import RandomStreams
 from pate.run.votes_release import ANEW, TERMS, Terms
 from pate.threads import all_cores
 from pate.validation import require
+from pate.votes import DEFAULT_RECIPE, Recipe
 
 _GIVEN = ("release.npz", "privacy_card.md", PRIVACY, "config.yaml")
 _MADE = (
@@ -119,9 +121,10 @@ def train_on_release(
         )
     seed = RandomStreams(entropy).seed("student")
     with monitor.stage("training the student"):
-        model = plan.student.learn(
-            published.training_set(inputs[:count]), pool=inputs[count:], seed=seed
+        training_set = replace(
+            published.training_set(inputs[:count]), recipe=published_recipe(source)
         )
+        model = plan.student.learn(training_set, pool=inputs[count:], seed=seed)
     for line in constant_student_warnings(model, inputs):
         monitor.say(line)
     if target != source:
@@ -177,6 +180,18 @@ def _terms_of(source: Path, release: Path) -> Terms | None:
 
 def _is_finished(folder: Path) -> bool:
     return (folder / MANIFEST).is_file() and not os.path.lexists(folder / TERMS)
+
+
+def published_recipe(release: Path) -> Recipe:
+    """Returns the recipe by which centered votes were released: the default, where config.yaml names no other."""
+    path = release / "config.yaml"
+    if not path.exists():
+        return DEFAULT_RECIPE
+    text = disk.read_text(path, rule="settings of a release", remedy=ANEW)
+    settings = read_yaml(text, "config.yaml", "YAML as pate-release writes it")
+    aggregator = settings.get("aggregator") if isinstance(settings, dict) else None
+    values = aggregator.get("recipe") if isinstance(aggregator, dict) else None
+    return Recipe.from_values(values) if isinstance(values, dict) else DEFAULT_RECIPE
 
 
 def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicNames]:
