@@ -32,10 +32,10 @@ _KEYS = ("order", "rdp", "failure_prob", "adjacency", "numerators")
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CertifiedTable(Parameters):
-    """The pass probabilities of a stability test for T teachers, as multiples of 2**-53, and what one test costs.
+    """The pass probabilities of a stability test for T teachers, as multiples of 2**-53, and the price of one test.
 
     Formal guarantees:
-        * A draw passes with exactly numerator / 2**53; with at most `failure_prob` up to the adjacency's sensitivity.
+        * A draw passes with probability numerator / 2**53 exactly, at most `failure_prob` up to the sensitivity.
         * The Renyi divergence of one test at `order` is at most `rdp`, recomputed from the integers with 60 digits
           whenever a table is made or read; a table that costs more than it claims is refused. Other orders are priced
           by the accountant, from the same probabilities.
@@ -43,7 +43,7 @@ class CertifiedTable(Parameters):
     Attributes:
         numerators: of 2**53, at gap 0, 1, …, T: never decreasing, at most 2**53 - 2**13.
         order: the Renyi order a > 1 of the claim.
-        rdp: what one test costs at that order, at most.
+        rdp: a bound on the price of one test at that order.
         failure_prob: in [2**-53, 1).
         adjacency: what one change means; the table serves no other.
 
@@ -83,7 +83,7 @@ class CertifiedTable(Parameters):
 
     @classmethod
     def of(cls, test: StabilityTest, *, order: float) -> Self:
-        """The table of a test, with the smallest claim that holds at an order."""
+        """Returns the table of a test, with the smallest claim that holds at an order."""
         require(1 < order < math.inf, "order", order, "a finite number > 1")
         probs = test.pass_probabilities(np.arange(test.num_teachers + 1)).tolist()
         numerators = tuple(int(prob * GRID) for prob in probs)
@@ -105,13 +105,13 @@ class CertifiedTable(Parameters):
 
     @property
     def digest(self) -> str:
-        """A name that no two different tables share."""
+        """A digest that no two different tables share."""
         return hashlib.sha256(
             repr(tuple(getattr(self, name) for name in _KEYS)).encode()
         ).hexdigest()
 
     def test_for(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
-        """The test; refuses another T or adjacency than the table was made for."""
+        """Returns the test; raises `InvalidValue` for another T or adjacency than that of the table."""
         for name, value in (("num_teachers", num_teachers), ("adjacency", adjacency)):
             made_for = getattr(self, name)
             require(value == made_for, name, value, f"{made_for}, as in the table")
@@ -133,7 +133,7 @@ class CertifiedTable(Parameters):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Reads what `save` wrote and certifies it anew; `InvalidValue` for other files and false claims."""
+        """Reads what `save` wrote and certifies it anew; raises `InvalidValue` for other files and false claims."""
         try:
             values = json.loads(Path(path).read_text(encoding="utf-8"))
             fields: dict[str, Any] = {name: values[name] for name in _KEYS}
@@ -160,14 +160,19 @@ class CertifiedTable(Parameters):
 
 @lru_cache(maxsize=64)
 def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> float:
-    """The largest Renyi divergence between tests whose gaps differ by at most `reach`, rounded up; 60 digits."""
-    # pairs exactly `reach` apart are the worst, either way round, as the numerators never decrease
+    """Returns the largest Renyi divergence between tests whose gaps differ by at most `reach`, rounded up.
+
+    Numerators are of 2**53, and the computation has 60 digits.
+    """
+    # pairs exactly `reach` apart are the worst, in one direction or the other, as the numerators never decrease
     beyond = (*numerators[reach:], *numerators[-1:] * reach)
     pairs = {pair for pair in zip(numerators, beyond, strict=False) if pair[0] != pair[1]}
     with localcontext(_EXACT):
         a = Decimal(order)
         moments = [
-            _log_moment(*pair, a) for low, high in pairs for pair in ((low, high), (high, low))
+            moment
+            for low, high in pairs
+            for moment in (_log_moment(low, high, a), _log_moment(high, low, a))
         ]
         worst = max(moments, default=Decimal(0))
         cost = float((worst + a * _SLACK) / (a - 1)) if worst > 0 else 0.0
@@ -175,7 +180,7 @@ def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> f
 
 
 def _log_moment(p: int, q: int, a: Decimal) -> Decimal:
-    """(a - 1) D_a between two bits with probabilities p and q of 2**53."""
+    """Returns (a - 1) D_a between two bits with probabilities p / 2**53 and q / 2**53."""
     if q == 0:
         return Decimal("inf")
     total = Decimal(0)

@@ -27,7 +27,7 @@ OPTIONAL = {"optional": True}  # beside a check: None passes, although it is not
 
 
 def one_of(choices: Iterable[str]) -> dict[str, Any]:
-    """Of a field that is one of several words."""
+    """Returns the metadata of a field that is one of several words."""
     return {"check": partial(require_choice, choices=tuple(choices))}
 
 
@@ -42,11 +42,11 @@ def is_hashable(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Parameters:
-    """Base of frozen dataclasses of public parameters.
+    """The base of frozen dataclasses of public parameters.
 
-    The metadata of a field may hold the `check` of its value, called with name and value; `noise` has to be positive.
-    None passes where it is the default, or where the metadata say `optional`. A field that is an `Adjacency` by default
-    may be given the name of one.
+    The metadata of a field may hold the `check` of its value, which is called with name and value. A field marked
+    `noise` has to be positive. None passes where it is the default, or where the metadata have `optional`. A field
+    whose default is an `Adjacency` also takes the name of an adjacency.
     """
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class Parameters:
                 check(item.name, value)
 
     def part(self, kind: type[P], **others: Any) -> P:
-        """What has fields of the same names: with the values here, or others."""
+        """Returns an object of a kind whose fields have the same names, with the values here or other ones."""
         own_names = {item.name for item in fields(self)}
         return kind(
             **{

@@ -17,7 +17,7 @@ _STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class StabilityTable:
-    """Pass probabilities by level, the level being how many sensitivities the gap lies above the first."""
+    """Pass probabilities by level: the number of sensitivities by which a gap exceeds the first one."""
 
     order: float  # the Renyi order a > 1 that the table is made for
     rdp_budget: float  # the largest D_a between neighboring levels, either way round
@@ -34,11 +34,17 @@ class StabilityTable:
 def optimal_stability_table(
     *, order: float, rdp_budget: float, failure_prob: float, num_levels: int
 ) -> StabilityTable:
-    """The table with the largest pass probability at every level, >= 1 of them (docs/proofs/stability_test.md).
+    """Returns the table with the largest pass probability at every level (docs/proofs/stability_test.md).
 
-    Level 0 passes with `failure_prob`, in (0, 1); each next level with the largest probability whose D_order to the
-    level before is at most `rdp_budget` in both directions. It costs this at `order`, > 1, and more above it. Greedy is
-    optimal as the divergence grows with the distance.
+    Level 0 passes with `failure_prob`. Each next level passes with the largest probability whose D_order to the level
+    before is at most `rdp_budget` in both directions. This greedy choice is optimal, as the divergence grows with the
+    distance of the probabilities.
+
+    Args:
+        order: the Renyi order > 1 at which the table costs `rdp_budget`; it costs more at larger orders.
+        rdp_budget: > 0.
+        failure_prob: in (0, 1).
+        num_levels: >= 1.
 
     >>> table = optimal_stability_table(order=8.0, rdp_budget=0.001, failure_prob=1e-6, num_levels=3)
     >>> [round(logit, 3) for logit in table.logits]
@@ -57,7 +63,10 @@ def optimal_stability_table(
 
 
 def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -> float:
-    """The largest rise of the log odds within the budget, from below: bracketed, then regula falsi (Illinois)."""
+    """Returns the largest rise of the log odds within the budget, rounded down.
+
+    The rise is bracketed from a guess, then found by regula falsi (the Illinois algorithm).
+    """
     # logarithms of both outcomes' probabilities
     q = -_log_add(0.0, -logit)
     not_q = -_log_add(0.0, logit)
@@ -87,7 +96,7 @@ def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -
         if not low < middle < high:
             middle = (low + high) / 2
         value = excess(middle)
-        if value <= 0:  # an end that stays counts half from its second time on
+        if value <= 0:  # Illinois: the value of an end that stays is halved
             low = middle
             low_value = value
             high_value = high_value / (2 if side < 0 else 1)
@@ -103,5 +112,6 @@ def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -
 
 
 def _log_add(a: float, b: float) -> float:
+    """Returns log(e^a + e^b)."""
     high, low = (a, b) if a > b else (b, a)
     return high + math.log1p(math.exp(low - high))

@@ -24,27 +24,29 @@ from pate.validation import (
 GRID = 2**53
 LARGEST_PROB = 1 - 2.0**-40  # beyond it the grid's own steps would be visible at high orders
 _MOST_STDS = 128  # beyond which no noise leaves more than 2**-40
-# larger gaps are told apart only while passing grows likelier, and beyond the second number not at all
+# Gaps above the first number have probabilities of their own only while these grow; above the second, never.
 _FEW_GAPS = 1000
 _MOST_GAPS = 250_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class StabilityTest(Parameters):
-    """Passes with a probability that depends on the gap alone. Noise on the gap is one way to choose that probability.
+    """A test that a gap passes with a probability that depends on the gap alone.
+
+    Noise on the gap is one way to choose that probability, a table another one.
 
     Formal guarantee, with sens = 2 (replace-one) or 1 (add/remove): if the top-k sets of neighbors differ, both gaps
     are at most sens, and both pass with probability at most `failure_prob`. Otherwise the gaps differ by at most sens.
-    So releasing the top-k set on a pass costs one bit, except with probability `failure_prob`: the event is computed
-    from the very numbers that are compared with a uniform draw.
+    So releasing the top-k set on a pass costs one bit, except with probability `failure_prob`. The event is computed
+    from the same numbers that are compared with a uniform draw.
 
     Attributes:
         pass_probs: the probability of passing at gap 0, 1, …: never decreasing, at most `failure_prob` up to sens.
-            Rounded down to multiples of 2**-53, which a draw has exactly, and to at most 1 - 2**-40. Larger gaps pass
-            like the last of these, which costs nothing: a cut moves no gap farther from a neighbor's.
+            They are rounded down to multiples of 2**-53, which a draw has exactly, and to at most 1 - 2**-40. Larger
+            gaps pass like the last one, which costs nothing: a cut moves no gap farther from that of a neighbor.
         failure_prob: in (0, 1).
         adjacency: what one change means.
-        num_teachers: T, the largest gap; that of the last probability where it is 0.
+        num_teachers: T, the largest gap; 0 stands for the gap of the last probability.
 
     Source: Zhu & Wang 2022, Algorithms 4 and 5, with the floor at sens and an exact quantile;
     docs/proofs/stability_test.md.
@@ -98,8 +100,8 @@ class StabilityTest(Parameters):
         num_teachers: int,
         adjacency: Adjacency = Adjacency.REPLACE_ONE,
     ) -> "StabilityTest":
-        """Passes if max(sens, gap) + N(0, test_std**2) - c > sens, with c = test_std * Phi^-1(1 - failure_prob)."""
-        return _made(
+        """Returns the test max(sens, gap) + N(0, test_std**2) - c > sens, c = test_std * Phi^-1(1 - failure_prob)."""
+        return _test_of(
             "gaussian",
             require_positive("test_std", test_std),
             failure_prob,
@@ -115,8 +117,8 @@ class StabilityTest(Parameters):
         num_teachers: int,
         adjacency: Adjacency = Adjacency.REPLACE_ONE,
     ) -> "StabilityTest":
-        """Passes if max(sens, gap) + Laplace(b) - b log(1 / (2 failure_prob)) > sens, with b = test_std / sqrt 2."""
-        return _made(
+        """Returns the test max(sens, gap) + Laplace(b) - b log(1 / (2 failure_prob)) > sens, b = test_std / sqrt 2."""
+        return _test_of(
             "laplace", require_positive("test_std", test_std), failure_prob, num_teachers, adjacency
         )
 
@@ -124,13 +126,13 @@ class StabilityTest(Parameters):
     def from_table(
         table: StabilityTable, *, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> "StabilityTest":
-        """Passes by the table's level max(0, ceil((gap - sens) / sens)); neighbors are one level apart at most."""
+        """Returns the test by the level max(0, ceil((gap - sens) / sens)) of a table; neighbors are one level apart."""
         require_kind("table", table, StabilityTable, "a StabilityTable")
-        return _made(table, 0.0, table.failure_prob, num_teachers, adjacency)
+        return _test_of(table, 0.0, table.failure_prob, num_teachers, adjacency)
 
     @cached_property
     def event(self) -> Event:
-        """The price of one test, whichever its outcome."""
+        """The price of one test, the same for both outcomes."""
         with np.errstate(divide="ignore"):
             logits = np.log(self._probs) - np.log1p(-self._probs)
         return ApproximateEvent(
@@ -142,47 +144,49 @@ class StabilityTest(Parameters):
         return np.array(self.pass_probs)
 
     def __call__(self, gaps: NDArray[np.integer], *, rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Whether each gap passes: gaps `[Q]` or `[]`, in 0..num_teachers; the same shape of bits."""
+        """Draws whether each gap passes, as bits, for gaps `[Q]` or `[]` in 0..num_teachers."""
         validation.require_generator(rng)
         gaps = np.asarray(gaps)
         validation.require_histogram("gaps", np.atleast_1d(gaps), num_teachers=self.num_teachers)
         return np.asarray(rng.random(gaps.shape) < self.pass_probabilities(gaps))
 
     def pass_probabilities(self, gaps: NDArray[np.integer]) -> Array:
-        """The exact probability of passing, elementwise."""
+        """Returns the exact probability of passing, elementwise."""
         return np.asarray(self._probs[np.minimum(gaps, len(self._probs) - 1)])
 
     def gap_to_pass(self, probability: float) -> int | None:
-        """The smallest gap that passes with at least this probability; None where no gap of T teachers does."""
+        """Returns the smallest gap that passes with at least this probability; None where no gap of T teachers does."""
         enough = np.flatnonzero(self._probs >= probability)
         return int(enough[0]) if enough.size else None
 
 
-def _made(
+def _test_of(
     rule: str | StabilityTable,
     test_std: float,
     failure_prob: float,
     num_teachers: int,
     adjacency: Adjacency,
 ) -> StabilityTest:
-    # before the cache, to which 800 and 800.0 are the same
+    """Checks the arguments and returns the test of a kind of noise or of a table."""
+    # the cache takes 800 and 800.0 for the same
     require_probability("failure_prob", failure_prob)
     require_count("num_teachers", num_teachers)
-    return _made_once(rule, test_std, failure_prob, num_teachers, Adjacency.parse(adjacency))
+    return _cached_test(rule, test_std, failure_prob, num_teachers, Adjacency.parse(adjacency))
 
 
 @lru_cache(maxsize=64)
-def _made_once(
+def _cached_test(
     rule: str | StabilityTable,
     test_std: float,
     failure_prob: float,
     num_teachers: int,
     adjacency: Adjacency,
 ) -> StabilityTest:
-    """The test of a kind of noise or of a table, for every gap up to T, or so many that the last passes for certain."""
+    """Returns the test for every gap up to T, or up to one that passes for certain."""
     sens = adjacency.gap_sensitivity
 
-    def passing(excess: Array) -> Array:  # the chance by how far a gap is above sens
+    def passing(excess: Array) -> Array:
+        """Returns the probability of passing by the excess of a gap over sens."""
         if isinstance(rule, StabilityTable):
             levels = np.minimum(np.ceil(excess / sens).astype(np.int64), len(rule.logits) - 1)
             return np.asarray(expit(np.array(rule.logits)[levels]))
@@ -201,7 +205,10 @@ def _made_once(
     last = min(num_teachers, _MOST_GAPS, max(_FEW_GAPS, math.ceil(min(certain, _MOST_GAPS)) + sens))
     gaps = np.arange(last + 1.0)
     probs = passing(np.maximum(gaps - sens, 0.0))
-    made = tuple(np.where(gaps <= sens, np.minimum(probs, failure_prob), probs).tolist())
+    pass_probs = tuple(np.where(gaps <= sens, np.minimum(probs, failure_prob), probs).tolist())
     return StabilityTest(
-        pass_probs=made, failure_prob=failure_prob, adjacency=adjacency, num_teachers=num_teachers
+        pass_probs=pass_probs,
+        failure_prob=failure_prob,
+        adjacency=adjacency,
+        num_teachers=num_teachers,
     )

@@ -11,7 +11,7 @@ from scipy.stats import norm
 import pate.accounting as pa
 from pate.accounting.pld import privacy_profile
 from pate.comparison.alternatives.group_gradients import GroupGradients
-from pate.comparison.alternatives.noisy_gradient import NoisySum
+from pate.comparison.alternatives.noisy_gradient import NoisyGradient
 
 Array = NDArray[np.float64]
 CLIP = 0.4
@@ -210,19 +210,19 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     rest /= np.linalg.norm(rest, axis=1, keepdims=True)
     labels = rng.random((30, 2)) < 0.3
     ids = np.arange(30) // 2
-    noisy = NoisySum(CLIP, 1.0, 16)
+    noisy = NoisyGradient(CLIP, 1.0, 16)
     weights = rng.normal(size=(3, 2))
     bias = np.array([-1.0, 0.5])
     sums = []
     for features, given in adversaries(rng):
-        groups = GroupGradients.of(
+        groups = GroupGradients.from_records(
             np.concatenate([rest, features]),
             np.concatenate([labels, given]),
             np.concatenate([ids, np.full(len(features), 99)]),
         )
         assert len(groups.sizes) == 16
         sums.append(np.rint(groups.clipped_sum(weights, bias, CLIP) / noisy.step(6)))
-    without = GroupGradients.of(rest, labels, ids).clipped_sum(weights, bias, CLIP)
+    without = GroupGradients.from_records(rest, labels, ids).clipped_sum(weights, bias, CLIP)
     alone = max(float(np.linalg.norm(one - np.rint(without / noisy.step(6)))) for one in sums)
     # what a group that takes part adds
     assert 0.45 * noisy.sensitivity(6) < alone <= noisy.sensitivity(6) / 2
@@ -235,10 +235,10 @@ def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
     """The control: clipping each record, and adding a group's up, is not the group's privacy."""
     features = np.tile([1.0, 0.0], (40, 1))
     labels = np.ones((40, 2), bool)
-    apart = GroupGradients.of(features, labels, np.arange(40)).clipped_sum(
+    apart = GroupGradients.from_records(features, labels, np.arange(40)).clipped_sum(
         np.zeros((2, 2)), np.zeros(2), CLIP
     )
-    together = GroupGradients.of(features, labels, np.zeros(40, int)).clipped_sum(
+    together = GroupGradients.from_records(features, labels, np.zeros(40, int)).clipped_sum(
         np.zeros((2, 2)), np.zeros(2), CLIP
     )
     assert np.linalg.norm(together) <= CLIP * (1 + 1e-12)

@@ -39,9 +39,9 @@ _USELESS = 0.01  # of the log-odds' variance
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The data of a training, and what public inputs alone say of it: made once for all seeds."""
+    """The data of a training, with what public inputs alone decide; shared by all seeds."""
 
-    bench: Bench  # what all methods share
+    bench: Bench  # shared by all methods
 
     @property
     def num_groups(self) -> int:
@@ -50,16 +50,16 @@ class Training:
 
     @cached_property
     def public_inputs(self) -> NDArray[np.float32]:
-        """The public pool without its labels, asked or not."""
+        """The first 10,000 inputs of the public pool, without labels."""
         return np.asarray(self.bench.dataset.public.inputs[:MOST_ROWS])
 
     @cached_property
     def directions(self) -> PublicDirections:
         """The principal directions of the public inputs."""
-        return PublicDirections.of(self.public_inputs)
+        return PublicDirections.fit(self.public_inputs)
 
     def prevalence(self, noise_multiplier: float, rng: np.random.Generator) -> Array:
-        """The released prevalence of each label, `[L]`."""
+        """Returns the prevalence of each label with noise, `[L]`."""
         private = self.bench.dataset.private
         _, group = np.unique(private.group_ids, return_inverse=True)
         shares = mean_labels(private.labels, group, self.num_groups)
@@ -81,7 +81,7 @@ class Alternative(Method):
     name: str  # in all tables
     adjacency: str = "replace_one"  # replace_one: dividing by the number of groups makes it public
     clip_factor: float = 0.5  # the clip, in typical lengths of a group's gradient, > 0
-    # what the log-odds of a label are taken to vary by where nothing is known, > 0
+    # the variance of a label's log-odds that is taken where nothing is known, > 0
     signal_variance: float = 2.0
 
     def __post_init__(self) -> None:
@@ -97,7 +97,7 @@ class Alternative(Method):
         require_positive("signal_variance", self.signal_variance)
 
     def clip(self, prevalence: Array) -> float:
-        """The greatest length of one group's gradient."""
+        """Returns the clip: the greatest length of one group's gradient."""
         return self.clip_factor * math.sqrt(float((prevalence * (1 - prevalence)).sum()))
 
     def schedule(
@@ -137,15 +137,15 @@ class Alternative(Method):
 
     @abstractmethod
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
-        """The price of all that is released: the prevalence, then every noisy gradient."""
+        """Returns the price of all that is released: the prevalence, then every noisy gradient."""
 
     @abstractmethod
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """Trains once; raises `InvalidValue` where the training diverged."""
+        """Trains once with a seed; raises `InvalidValue` where the training diverged."""
 
     @abstractmethod
     def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
-        """The variance of the noise in a mean gradient's entry, over the number of steps: see `Schedule.best`."""
+        """Returns the noise variance in an entry of a mean gradient, over the number of steps (`Schedule.best`)."""
 
     def at(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
@@ -169,29 +169,29 @@ class Alternative(Method):
             return Trained(self.trained(noise, training, seed=seed))
 
         return Contender(
-            budget.epsilon_of(event_for(noise)),
-            parameters,
-            train,
-            lambda: self._refusal(noise, training),
+            epsilon=budget.epsilon_of(event_for(noise)),
+            parameters=parameters,
+            train=train,
+            refusal=partial(self._refusal, noise, training),
         )
 
     def _refusal(self, noise_multiplier: float, training: Training) -> str:
-        """Where next to nothing can be learned of labels that a tenth of the records have, even in the best case."""
-        # A mean case would be wrong: 1% of the log-odds' variance orders samples 10% of the way, and real labels vary
-        # along wide directions more than others.
-        likely = np.full(training.bench.dataset.num_labels, _LIKELY)
-        schedule = self.schedule(training, noise_multiplier, likely, concentrated=True)
-        learned = 1 - schedule.error / self.signal_variance
-        said = (
-            f"expected to learn {max(learned, 0.0):.1%} of what a linear model can "
+        """Returns why the method would learn next to nothing even in the best case; empty where it learns more."""
+        # The labels are ones that a tenth of the records have. A mean case would refuse too much: 1% of the variance of
+        # the log-odds orders samples 10% of the way, and real labels vary along wide directions more than along others.
+        prevalence = np.full(training.bench.dataset.num_labels, _LIKELY)
+        schedule = self.schedule(training, noise_multiplier, prevalence, concentrated=True)
+        learned_share = 1 - schedule.error / self.signal_variance
+        text = (
+            f"expected to learn {max(learned_share, 0.0):.1%} of what a linear model can "
             f"from {training.num_groups:,} groups"
         )
         helps = "more groups, a larger epsilon in 'epsilons=[…]', or allow_useless=true"
-        return "" if learned >= _USELESS else f"methods={self.name}: {said}; {helps}"
+        return "" if learned_share >= _USELESS else f"methods={self.name}: {text}; {helps}"
 
 
 def linear_model(training: Training, schedule: Schedule, weights: Array, bias: Array) -> NoisyModel:
-    """A model of public features."""
+    """Returns the noisy model with these weights `[k, L]` on public features, and a bias `[L]`."""
 
     def log_odds(inputs: Any) -> Array:
         return np.asarray(

@@ -16,7 +16,12 @@ _CHUNK_VALUES = 2**20  # of gradients of single records at once
 
 @contextmanager
 def clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, Array], Array]]:
-    """Sums of clipped gradients of single records, by Opacus, which is off the network again after the block."""
+    """Yields a function that sums clipped gradients of single records; Opacus leaves the network after the block.
+
+    Args:
+        network: whose parameters are trained.
+        clip: the greatest length of a record's gradient.
+    """
     from opacus import GradSampleModule
     from opacus.optimizers import DPOptimizer
 
@@ -31,19 +36,18 @@ def clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, A
         max_grad_norm=clip,
     )
 
-    def summed(inputs: Array, labels: Array) -> Array:
-        """The sum over records `[m, …]`, as one vector; its sign is that of the loss's gradient."""
+    def clipped_sum(inputs: Array, labels: Array) -> Array:
+        """Returns the sum over records `[m, …]` as one vector; its sign is that of the gradient of the loss."""
         if not len(inputs):  # nobody takes part
             return np.zeros(size)
         for parameter in parameters:
             parameter.summed_grad = None
         rows = max(1, _CHUNK_VALUES // size)
         for first in range(0, len(inputs), rows):
-            some, wanted = (
-                torch.from_numpy(each[first : first + rows]) for each in (inputs, labels)
-            )
+            chunk = torch.from_numpy(inputs[first : first + rows])
+            chunk_labels = torch.from_numpy(labels[first : first + rows])
             loss = functional.binary_cross_entropy_with_logits(
-                module(some), wanted, reduction="sum"
+                module(chunk), chunk_labels, reduction="sum"
             )
             torch.autograd.backward(loss)
             clipping.clip_and_accumulate()
@@ -53,7 +57,7 @@ def clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, A
             [parameter.summed_grad.detach().numpy().ravel() for parameter in parameters]
         )
 
-    yield summed
+    yield clipped_sum
     module.to_standard_module()
     for parameter in parameters:
         parameter.requires_grad_(False)

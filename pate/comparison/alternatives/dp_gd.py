@@ -18,14 +18,16 @@ from pate.comparison.alternatives.alternative import (
     linear_model,
 )
 from pate.comparison.alternatives.group_gradients import GroupGradients
-from pate.comparison.alternatives.noisy_gradient import NoisySum
+from pate.comparison.alternatives.noisy_gradient import NoisyGradient
 from pate.comparison.alternatives.noisy_model import NoisyModel
 from pate.run.random_streams import RandomStreams
 
 
 @dataclass(frozen=True, kw_only=True)
 class DpGradientDescent(Alternative):
-    """Gradient descent on all groups in every step: nothing is sampled, so the price is exactly a Gaussian's.
+    """A method of gradient descent with noise on all groups in every step.
+
+    Nothing is sampled, so the price is exactly that of a Gaussian.
 
     Rule: the prevalence of the labels is released (`Prevalence`) and becomes the bias. `Schedule.best` then chooses
     features, learning time and number of steps. In each step every group's mean gradient, clipped to a length, is
@@ -35,20 +37,21 @@ class DpGradientDescent(Alternative):
 
     Formal guarantees:
         * One group replaced moves each sum by at most two clips: steps of equal noise, together one Gaussian event
-          with the prevalence's. Later steps depend on the data through what was released alone. The number of steps is
-          a function of the released prevalence; their price is not.
+          with the prevalence. Later steps depend on the data only through what earlier steps released. The number of
+          steps is a function of the released prevalence; their price is not.
 
     Source: Song, Chaudhuri & Sarwate 2013; Tramèr & Boneh 2021 for public features; docs/proofs/alternatives.md.
     """
 
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
-        """One Gaussian event, whatever the numbers of groups and steps."""
+        """Returns one Gaussian event, the same for all numbers of groups and steps."""
         of_prevalence, of_steps = _multipliers(noise_multiplier)
         prevalence = Prevalence(noise_multiplier=of_prevalence).event
         return GaussianEvent.composed([prevalence.noise_multiplier, of_steps])
 
     def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
-        """A sum's sensitivity is two clips, and the mean is over all groups."""
+        """See `Alternative.rate`."""
+        # the sensitivity of a sum is two clips, and the mean is over all groups
         return (2 * clip * _multipliers(noise_multiplier)[1] / num_groups) ** 2
 
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
@@ -60,10 +63,10 @@ class DpGradientDescent(Alternative):
         prevalence = training.prevalence(of_prevalence, for_prevalence)
         schedule = self.schedule(training, noise_multiplier, prevalence)
         features = training.directions.features(private.inputs, ridge=schedule.ridge)
-        groups = GroupGradients.of(features, private.labels, private.group_ids)
+        groups = GroupGradients.from_records(features, private.labels, private.group_ids)
         clip = self.clip(prevalence)
         bias = scipy.special.logit(prevalence)
-        noisy = NoisySum(clip, of_steps * math.sqrt(schedule.num_steps), total)
+        noisy = NoisyGradient(clip, of_steps * math.sqrt(schedule.num_steps), total)
         weights = np.zeros((features.shape[1], len(bias)))
         for _ in range(schedule.num_steps):
             gradient = noisy.release(groups.clipped_sum(weights, bias, clip), for_steps)
@@ -72,7 +75,7 @@ class DpGradientDescent(Alternative):
 
 
 def _multipliers(noise_multiplier: float) -> tuple[float, float]:
-    """Of the prevalence and of all steps together."""
+    """Returns the noise multipliers of the prevalence and of all steps together."""
     # Gaussians compose by 1 / m^2: a share s of 1 / m^2 is the prevalence's, the rest the steps'.
     return noise_multiplier / math.sqrt(PREVALENCE_SHARE), noise_multiplier / math.sqrt(
         1 - PREVALENCE_SHARE

@@ -26,7 +26,7 @@ from pate.comparison.alternatives.alternative import (
 )
 from pate.comparison.alternatives.clipped_gradients import clipped_sums
 from pate.comparison.alternatives.group_gradients import Array
-from pate.comparison.alternatives.noisy_gradient import NoisySum
+from pate.comparison.alternatives.noisy_gradient import NoisyGradient
 from pate.comparison.alternatives.noisy_model import NoisyModel
 from pate.comparison.alternatives.sampled_groups import Groups
 from pate.comparison.bench import Bench
@@ -50,7 +50,7 @@ _NORM_GROUPS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class DpSgd(Alternative):
-    """Stochastic gradient descent with noise; needs Opacus, the extra `opacus`.
+    """A method of stochastic gradient descent with noise; needs Opacus, the extra `opacus`.
 
     Rule: the prevalence of the labels is released first and becomes the last layer's bias. In each step every group
     takes part with the same probability, with one of its records picked at random; its gradient is clipped, the sum is
@@ -66,9 +66,9 @@ class DpSgd(Alternative):
 
     Attributes:
         network: `linear`, `mlp` (one hidden layer) or `cnn` (two convolutions; images alone).
-        batch_size: groups a step, expected; all where there are fewer.
-        num_steps: how many.
-        hidden: units of the hidden layer of `mlp`.
+        batch_size: the expected number of groups in a step; all where there are fewer.
+        num_steps: the number of steps.
+        hidden: the number of units of the hidden layer of `mlp`.
         learning_rate: of Adam, for `mlp` and `cnn`.
 
     Source: Abadi et al. 2016; De et al. 2022 (large batches, group norms, averaged weights); Tramèr & Boneh 2021
@@ -103,17 +103,18 @@ class DpSgd(Alternative):
         require(fits, "method.network", self.network, "linear or mlp: the inputs are no images")
 
     def sampling_prob(self, num_groups: int) -> float:
-        """Of a group in a step: a multiple of 2^-53, which a coin of 53 bits has exactly."""
+        """Returns the probability of a group in a step, a multiple of 2^-53, which a coin of 53 bits has exactly."""
         return max(math.floor(min(1.0, self.batch_size / num_groups) * _COINS), 1) / _COINS
 
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
-        """The prevalence, then as many sampled Gaussians as there are steps."""
+        """Returns the price of the prevalence, then of one sampled Gaussian for each step."""
         step = SampledGaussianEvent(noise_multiplier, self.sampling_prob(num_groups))
         prevalence = Prevalence(noise_multiplier=self._of_prevalence(noise_multiplier, num_groups))
         return ComposedEvent((prevalence.event, SelfComposedEvent(step, self.num_steps)))
 
     def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
-        """A sum's sensitivity is two clips, and the mean is over the groups that are expected in a step."""
+        """See `Alternative.rate`."""
+        # the sensitivity of a sum is two clips, and the mean is over the expected groups of a step
         expected = self.sampling_prob(num_groups) * num_groups
         return (2 * clip * noise_multiplier / expected) ** 2 / self.num_steps
 
@@ -127,25 +128,25 @@ class DpSgd(Alternative):
         schedule = self.schedule(training, noise_multiplier, prevalence)
         bias = scipy.special.logit(prevalence)
 
-        def placed(inputs: Any) -> Array:
+        def scaled_inputs(inputs: Any) -> Array:
             if self.network == "cnn":
                 return np.asarray(inputs, dtype=np.float64) * 2 - 1
-            found = training.directions.features(inputs, ridge=schedule.ridge)
-            return found * math.sqrt(found.shape[1]) if self.network == "mlp" else found
+            features = training.directions.features(inputs, ridge=schedule.ridge)
+            return features * math.sqrt(features.shape[1]) if self.network == "mlp" else features
 
         def log_odds(inputs: Any) -> Array:
             with torch.no_grad(), one_thread():
                 return np.asarray(
-                    network(torch.from_numpy(np.ascontiguousarray(placed(inputs)))).numpy()
+                    network(torch.from_numpy(np.ascontiguousarray(scaled_inputs(inputs)))).numpy()
                 )
 
-        groups = Groups(placed(private.inputs), private.labels, private.group_ids)
+        groups = Groups(scaled_inputs(private.inputs), private.labels, private.group_ids)
         with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             # Opacus and torch on hooks and generators that are not used
             warnings.simplefilter("ignore")
             torch.manual_seed(RandomStreams(seed).seed("student"))
             network = self._network(groups.inputs.shape[1:], bias).double()
-            noisy = NoisySum(self.clip(prevalence), noise_multiplier, len(groups.starts))
+            noisy = NoisyGradient(self.clip(prevalence), noise_multiplier, len(groups.starts))
             self._descend(network, groups, noisy, schedule.times / self.num_steps, for_steps)
         if self.network == "linear":
             return linear_model(
@@ -158,13 +159,21 @@ class DpSgd(Alternative):
         self,
         network: nn.Module,
         groups: Groups,
-        noisy: NoisySum,
+        noisy: NoisyGradient,
         rates: Array,
         rng: np.random.Generator,
     ) -> None:
-        """Trains a network; `rates`, `[L]`, are those of a linear model. Equal arguments give equal bytes.
+        """Trains a network in place. Equal arguments give equal bytes.
 
-        Raises `InvalidValue` where the weights grew beyond all bounds.
+        Args:
+            network: with its initial weights.
+            groups: of private records.
+            noisy: releases the sum of a step.
+            rates: learning rates of the labels of a linear model, `[L]`.
+            rng: draws samples and noise.
+
+        Raises:
+            InvalidValue: the weights grew beyond all bounds.
         """
         linear = self.network == "linear"
         sampling_prob = self.sampling_prob(len(groups.starts))
@@ -172,12 +181,12 @@ class DpSgd(Alternative):
         sizes = [parameter.numel() for parameter in parameters]
         adam = torch.optim.Adam(parameters, lr=self.learning_rate)
         optimizer = torch.optim.SGD(parameters, lr=1.0) if linear else adam
-        kept = 0
+        num_averaged = 0
         mean = torch.zeros(sum(sizes), dtype=torch.float64)
-        with clipped_sums(network, noisy.clip) as summed:
+        with clipped_sums(network, noisy.clip) as clipped_sum:
             for step in range(self.num_steps):
                 rows = groups.draw(sampling_prob, rng)
-                released = noisy.release(summed(groups.inputs[rows], groups.labels[rows]), rng)
+                released = noisy.release(clipped_sum(groups.inputs[rows], groups.labels[rows]), rng)
                 released /= sampling_prob * len(groups.starts)
                 if linear:  # its one parameter has a row for each label
                     released *= np.repeat(rates, len(released) // len(rates))
@@ -191,11 +200,12 @@ class DpSgd(Alternative):
                     raise InvalidValue("method.learning_rate", self.learning_rate, rule=rule)
                 if not linear and step >= (1 - _AVERAGED) * self.num_steps:
                     mean = mean + weights
-                    kept = kept + 1
-        if kept:
-            nn.utils.vector_to_parameters(mean / kept, parameters)
+                    num_averaged = num_averaged + 1
+        if num_averaged:
+            nn.utils.vector_to_parameters(mean / num_averaged, parameters)
 
     def _network(self, shape: tuple[int, ...], bias: Array) -> nn.Module:
+        """Returns the network for inputs of a shape, whose log-odds begin at the bias `[L]`."""
         if self.network == "linear":
             return _Biased(nn.Linear(shape[0], len(bias), bias=False), bias)
         if self.network == "mlp":
@@ -220,14 +230,14 @@ class DpSgd(Alternative):
         )
 
     def _of_prevalence(self, noise_multiplier: float, num_groups: int) -> float:
-        """A tenth of about what the steps' own price amounts to, as Gaussians."""
+        """Returns the noise multiplier of the prevalence, whose price is about a tenth of that of all steps."""
         # T steps that sample with probability q cost about one Gaussian of 1 / m^2 = T q^2 / noise_multiplier^2.
         steps = noise_multiplier / (self.sampling_prob(num_groups) * math.sqrt(self.num_steps))
         return steps * math.sqrt((1 - PREVALENCE_SHARE) / PREVALENCE_SHARE)
 
 
 class _Biased(nn.Module):
-    """Log-odds of the prevalence, and what a network adds to them, at first nothing."""
+    """A network whose log-odds are those of the prevalence plus those of an inner network, at first 0."""
 
     def __init__(self, inner: nn.Module, bias: Array) -> None:
         super().__init__()

@@ -19,24 +19,32 @@ ROWS_AT_ONCE = 4096  # records that are added up in one product
 class GroupGradients:
     """The private records of a linear logistic model, by group.
 
-    Rule: a group's gradient is the mean over its records of features x (labels - probabilities), one matrix; it counts
-    for min(1, clip / length). Whatever its records are and however many, it is at most `clip` long.
+    Rule: the gradient of a group is the mean over its records of features x (labels - probabilities), one matrix. It is
+    multiplied by min(1, clip / length), so that it is at most `clip` long for any records and any number of them.
     """
 
-    # of length 1, `[n, k]`, records of a group beside each other, small groups first
+    # `[n, k]`, each of length 1; records of a group are adjacent, small groups come first
     features: Array
     labels: Array  # `[n, L]`
     sizes: NDArray[np.int64]  # each group's number of records, rising, `[N]`
 
     @classmethod
-    def of(cls, features: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]) -> Self:
-        """Makes the gradients of groups, rows of one group side by side."""
+    def from_records(
+        cls, features: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]
+    ) -> Self:
+        """Sorts records by the size of their group, and by group."""
         _, group, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
         order = np.lexsort((group, sizes[group]))
         return cls(features[order], labels[order].astype(np.float64), np.sort(sizes))
 
     def clipped_sum(self, weights: Array, bias: Array, clip: float) -> Array:
-        """The sum over groups of their clipped gradients at a model, `[k, L]`."""
+        """Returns the sum over groups of their clipped gradients, `[k, L]`.
+
+        Args:
+            weights: of the model, `[k, L]`.
+            bias: of the model, `[L]`.
+            clip: the greatest length of a group's gradient.
+        """
         residuals = self.labels - scipy.special.expit(self.features @ weights + bias)
         num_few = int(np.searchsorted(self.sizes, FEW_RECORDS, side="right"))
         end = int(self.sizes[:num_few].sum())
@@ -61,28 +69,31 @@ class GroupGradients:
         return np.cumsum(self.sizes) - self.sizes
 
     def _shares_of_few(self, residuals: Array, clip: float) -> Array:
-        """What each record of a small group counts for: its group's weight over its number of records.
+        """Returns the factor of each record of a small group: that of its group over its number of records.
 
-        The length of a mean product comes from the products of its features and of its residuals. Where records all but
-        cancel each other, it is taken for an eighth of theirs: so rounding is a tiny share of it.
+        The length of a mean product comes from the inner products of features and of residuals. Where records all but
+        cancel each other, the length is taken for an eighth of the sum of theirs, so that rounding is a tiny share of
+        it.
         """
-        found = [np.empty(0)]
+        factors = [np.empty(0)]
         for size in range(1, FEW_RECORDS + 1):
             first, last = np.searchsorted(self.sizes, [size, size + 1]).tolist()
             for start in range(first, last, ROWS_AT_ONCE):
                 groups = min(ROWS_AT_ONCE, last - start)
                 begin = int(self._starts[start])
                 rows = slice(begin, begin + groups * size)
-                x, r = (each[rows].reshape(groups, size, -1) for each in (self.features, residuals))
-                alike = (x @ x.transpose(0, 2, 1)) * (r @ r.transpose(0, 2, 1))
-                apart = np.sqrt(np.diagonal(alike, axis1=1, axis2=2)).sum(axis=1)
-                lengths = np.sqrt(np.maximum(alike.sum(axis=(1, 2)), 0))
-                lengths = np.maximum(lengths, apart / MOST_CANCELED) / size
-                found.append(np.repeat(clip / np.maximum(lengths, clip) / size, size))
-        return np.concatenate(found)
+                x = self.features[rows].reshape(groups, size, -1)
+                r = residuals[rows].reshape(groups, size, -1)
+                # |sum_i x_i r_i^T|^2 = sum_ij (x_i . x_j) (r_i . r_j)
+                inner_products = (x @ x.transpose(0, 2, 1)) * (r @ r.transpose(0, 2, 1))
+                uncanceled = np.sqrt(np.diagonal(inner_products, axis1=1, axis2=2)).sum(axis=1)
+                lengths = np.sqrt(np.maximum(inner_products.sum(axis=(1, 2)), 0))
+                lengths = np.maximum(lengths, uncanceled / MOST_CANCELED) / size
+                factors.append(np.repeat(clip / np.maximum(lengths, clip) / size, size))
+        return np.concatenate(factors)
 
     def _blocks(self, first: int, records: int) -> list[tuple[int, int]]:
-        """Runs of groups from the first one on, of about that many records each."""
+        """Returns runs (first, last) of groups from the first one on, of about that many records each."""
         blocks = []
         held = 0
         for index, size in enumerate(self.sizes[first:].tolist(), start=first):

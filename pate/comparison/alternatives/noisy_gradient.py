@@ -19,34 +19,37 @@ _UNIT = 2.0**-52
 
 
 @dataclass(frozen=True)
-class NoisySum:
-    """Releases a sum of contributions, each at most `clip` long, with rounded Gaussian noise.
+class NoisyGradient:
+    """The release of a sum of contributions, each at most `clip` long, with rounded Gaussian noise.
 
     Formal guarantees:
-        * One unit moves the sum by at most a clip in l2, replaced by another by two. What floats and the grid add to
-          that is in the sensitivity. So the noise, whole steps drawn exactly, costs `GaussianEvent(noise_multiplier)`,
-          and `SampledGaussianEvent(noise_multiplier, …)` where units take part at random.
+        * A unit moves the sum by at most a clip in l2, and by two clips where another unit replaces it. The sensitivity
+          includes the errors of floats and of the grid. So the noise, drawn exactly in whole steps, costs
+          `GaussianEvent(noise_multiplier)`, and `SampledGaussianEvent(noise_multiplier, …)` where units are sampled.
     """
 
-    clip: float  # the longest that a unit's contribution is, in l2, > 0
+    clip: float  # the greatest l2 length of a unit's contribution, > 0
     noise_multiplier: float  # noise std over sensitivity, > 0
-    num_units: int  # N, public: how many contributions are added, at most
+    num_units: int  # N, public: the largest number of contributions
 
     def step(self, size: int) -> float:
-        """The grid's spacing for that many entries, a power of 2."""
+        """Returns the spacing of the grid for that many entries, a power of 2."""
         return float(2.0 ** math.floor(math.log2(self.clip * _FINENESS / math.sqrt(size))))
 
     def sensitivity(self, size: int) -> float:
-        """How far one unit replaced moves the rounded sum, in steps; twice how far it does beside no unit at all."""
-        # Beside no unit at all the sum moves by a clip, and rounding either sum moves each entry by half a step: that
-        # is sqrt(size) steps in all. Another unit in its place moves it as far again. `floats` bounds what adding in
-        # double precision errs (docs/proofs/alternatives.md).
+        """Returns the l2 distance, in steps, that replacing a unit moves the rounded sum.
+
+        It is twice the distance that a unit moves which comes or goes.
+        """
+        # A unit that comes or goes moves the sum by a clip, and rounding either sum moves each entry by half a step:
+        # that is sqrt(size) steps in all. Another unit in its place moves it as far again. `floats` bounds what adding
+        # in double precision errs (docs/proofs/alternatives.md).
         of_few = MOST_CANCELED * (ROWS_AT_ONCE + FEW_RECORDS * self.num_units / ROWS_AT_ONCE)
         floats = 2 * _UNIT * (self.num_units + 8 + of_few) * self.num_units * max(self.clip, 1.0)
         return 2 * ((self.clip * (1 + _FLOAT) + floats) / self.step(size) + math.sqrt(size))
 
     def release(self, total: Array, rng: np.random.Generator) -> Array:
-        """The sum with noise, of the same shape."""
+        """Returns the sum with noise, of the same shape."""
         step = self.step(total.size)
         noise = RoundedGaussian(self.noise_multiplier * self.sensitivity(total.size)).sample(
             total.shape, rng

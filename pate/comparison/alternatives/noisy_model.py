@@ -16,13 +16,13 @@ from pate.votes.descent import expected_f1_threshold
 
 @dataclass(frozen=True, eq=False)
 class NoisyModel:
-    """Log-odds around each label's prevalence, shrunk by their noise, and a threshold for all labels.
+    """A model whose log-odds lie around the prevalence of each label, shrunk by their noise.
 
-    The threshold, from which probability on a label is predicted, is that of the best micro-F1 to be expected on the
-    public pool.
+    A label is predicted from a threshold of the probability on, the same for all labels: that of the best expected
+    micro-F1 on the public pool.
     """
 
-    log_odds: Callable[[Any], Array]  # of inputs `[m, …]`, `[m, L]`
+    log_odds: Callable[[Any], Array]  # returns `[m, L]` for inputs `[m, …]`
     bias: Array  # log-odds of the prevalence, `[L]`
     noise_variance: Array  # of the log-odds, `[L]`
     public_inputs: NDArray[np.float32]

@@ -33,11 +33,11 @@ class PublicDirections:
     center: Array  # `[d]`, the pool's mean
     directions: Array  # `[d, k]`, orthonormal, the widest first, at most 256
     variances: Array  # `[k]`, of the pool along them, > 0
-    has_height: bool  # whether these are all of the pool's directions
+    has_height: bool  # True where these are all directions of the pool
 
     @classmethod
-    def of(cls, public_inputs: Any) -> Self:
-        """Those of the first 10,000 public inputs; raises `InvalidValue` where they are all alike."""
+    def fit(cls, public_inputs: Any) -> Self:
+        """Fits the directions of the first 10,000 public inputs; raises `InvalidValue` where they are all alike."""
         rows = _flat(np.asarray(public_inputs[:MOST_ROWS]))
         center = rows.mean(axis=0)
         rows = rows - center
@@ -45,32 +45,34 @@ class PublicDirections:
         variances, vectors = np.linalg.eigh((rows @ rows.T if wide else rows.T @ rows) / len(rows))
         variances = variances[::-1]
         vectors = vectors[:, ::-1]
-        there = int(np.sum(variances > _SMALLEST_VARIANCE * max(variances[0], 1e-30)))
-        require(there > 0, "public_inputs", "all alike", "at least two different inputs")
-        kept = min(there, _MOST_DIRECTIONS)
-        variances = variances[:kept]
-        vectors = vectors[:, :kept]
+        num_varying = int(np.sum(variances > _SMALLEST_VARIANCE * max(variances[0], 1e-30)))
+        require(num_varying > 0, "public_inputs", "all alike", "at least two different inputs")
+        num_kept = min(num_varying, _MOST_DIRECTIONS)
+        variances = variances[:num_kept]
+        vectors = vectors[:, :num_kept]
         if wide:
             vectors = rows.T @ vectors / np.sqrt(len(rows) * variances)
-        return cls(center, vectors, variances, kept == there)
+        return cls(center, vectors, variances, has_height=num_kept == num_varying)
 
     def features(self, inputs: Any, *, ridge: float) -> Array:
-        """Features of length 1: the directions, a height where `PublicPCA.with_constant` has one, a constant last.
+        """Returns features `[n, D]` of length 1: the directions, a height where all are kept, a constant last.
 
-        A ridge, in mean variances, of 0 gives every direction the same variance, much of it leaves them as they are.
+        Height and constant are those of `PublicPCA.with_constant`. A ridge, in mean variances, of 0 gives every
+        direction the same variance; a large ridge leaves the variances unchanged.
         """
         require_non_negative("ridge", ridge)
         spread = np.sqrt(self.variances + ridge * self.variances.mean())
         # on the pool, entries have a mean square of 1
         spread *= np.sqrt((self.variances / spread**2).mean())
-        found = (_flat(np.asarray(inputs)) - self.center) @ (self.directions / spread)
+        columns = (_flat(np.asarray(inputs)) - self.center) @ (self.directions / spread)
         if self.has_height:
-            found = np.append(found, np.ones((len(found), 1)), axis=1)
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        found *= _LENGTH / np.where(lengths > 0, lengths, 1)
-        return np.append(found, np.full((len(found), 1), CONSTANT), axis=1)
+            columns = np.append(columns, np.ones((len(columns), 1)), axis=1)
+        lengths = np.linalg.norm(columns, axis=1, keepdims=True)
+        columns *= _LENGTH / np.where(lengths > 0, lengths, 1)
+        return np.append(columns, np.full((len(columns), 1), CONSTANT), axis=1)
 
 
 def _flat(inputs: NDArray[Any]) -> Array:
+    """Returns inputs as rows `[n, d]`."""
     rows = require_features("inputs", inputs)
     return rows.reshape(len(rows), int(np.prod(rows.shape[1:]))).astype(np.float64)

@@ -18,13 +18,15 @@ _STABLE = 0.5  # of what a direction still lacks, at most that much a step
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """On which features a linear model learns, and how long."""
+    """The features on which a linear model learns, and the times for which it learns."""
 
     ridge: float  # of the features
     times: Array  # learning rate times number of steps, `[L]`
-    num_steps: int  # that keep each step stable
-    noise_variance: Array  # of the noise that is in each label's log-odds at the end, about, `[L]`
-    error: float  # expected, of the log-odds' variance
+    num_steps: int  # enough to keep each step stable
+    noise_variance: (
+        Array  # of the noise in the log-odds of each label at the end, approximately, `[L]`
+    )
+    error: float  # the expected mean square error of the log-odds
 
     @classmethod
     def best(
@@ -38,11 +40,18 @@ class Schedule:
         signal_variance: float,
         concentrated: bool = False,
     ) -> Self:
-        """What is expected to err least: a rule of public numbers, tuned on nobody's labels.
+        """Returns the schedule with the least expected error, a function of public numbers.
 
-        Rule: that of `LearningTimes`, if the log-odds of a label vary by `signal_variance`, spread over the pool's
-        directions by the roots of their variances; where it is `concentrated`, the best case, along the widest one. It
-        takes the ridge with the least mean error. Prevalence, `[L]`, is public or released.
+        Rule: that of `LearningTimes`, for each of a few ridges, of which the best one is taken.
+
+        Args:
+            directions: of the public pool.
+            public_inputs: the pool.
+            prevalence: of each label, `[L]`, public or released.
+            rate: the variance of the noise in an entry of a mean gradient, over the number of steps.
+            clip_factor: the clip, in typical lengths of a group's gradient.
+            signal_variance: of the log-odds of a label, spread over the directions by the roots of their variances.
+            concentrated: True for the best case: all of the signal lies along the widest direction.
 
         Source: docs/when-to-take-what.md.
         """
@@ -53,14 +62,20 @@ class Schedule:
         if concentrated:
             signal[1:] = 0
         signal = signal_variance * signal / signal.sum()
-        found = []
+        schedules = []
         for ridge in _RIDGES:
             # [K]
             widths = np.square(directions.features(public_inputs, ridge=ridge)[:, :-1]).mean(axis=0)
             learning = LearningTimes.best(widths, signal, prevalence, rate, clip_factor=clip_factor)
             fastest = float((learning.speeds.max(axis=1) * learning.times).max())
             steps = min(max(math.ceil(fastest / _STABLE), _FEWEST_STEPS), _MOST_STEPS)
-            found.append(
-                cls(ridge, learning.within(steps), steps, learning.noise_variance, learning.error)
+            schedules.append(
+                cls(
+                    ridge=ridge,
+                    times=learning.within(steps),
+                    num_steps=steps,
+                    noise_variance=learning.noise_variance,
+                    error=learning.error,
+                )
             )
-        return min(found, key=lambda each: each.error)
+        return min(schedules, key=lambda schedule: schedule.error)

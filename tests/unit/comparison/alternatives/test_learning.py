@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from pate.comparison.alternatives.group_gradients import GroupGradients
-from pate.comparison.alternatives.noisy_gradient import NoisySum
+from pate.comparison.alternatives.noisy_gradient import NoisyGradient
 from pate.comparison.alternatives.public_directions import PublicDirections
 from pate.comparison.alternatives.schedule import Schedule
 
@@ -18,7 +18,7 @@ def pool(rows: int = 300, width: int = 6) -> np.ndarray:
 
 
 def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
-    directions = PublicDirections.of(pool())
+    directions = PublicDirections.fit(pool())
     prevalence = np.array([0.05, 0.3])
     found = [
         Schedule.best(directions, pool(), prevalence, rate, **RULE) for rate in (1e-8, 1e-5, 1e-2)
@@ -36,7 +36,7 @@ def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
 def test_the_noise_that_is_expected_is_the_noise_that_comes() -> None:
     """Gradient descent on nothing but noise."""
     rng = np.random.default_rng(0)
-    directions = PublicDirections.of(pool())
+    directions = PublicDirections.fit(pool())
     prevalence = np.array([0.2, 0.4])
     rate = 1e-4
     schedule = Schedule.best(directions, pool(), prevalence, rate, **RULE)
@@ -68,21 +68,21 @@ def test_gradients_of_groups_are_those_of_a_loop(num_groups: int) -> None:
             features[rows].T @ (labels[rows] - expit(features[rows] @ weights + bias)) / rows.sum()
         )
         total += gradient * min(1.0, clip / np.linalg.norm(gradient))
-    groups = GroupGradients.of(features, labels, ids)
+    groups = GroupGradients.from_records(features, labels, ids)
     np.testing.assert_allclose(groups.clipped_sum(weights, bias, clip), total)
 
 
 def test_a_group_whose_records_cancel_counts_for_less_than_its_clip() -> None:
     features = np.array([[1.0, 0.0], [-1.0, 1e-9]])
     labels = np.zeros((2, 1), bool)
-    total = GroupGradients.of(features, labels, np.zeros(2, int)).clipped_sum(
+    total = GroupGradients.from_records(features, labels, np.zeros(2, int)).clipped_sum(
         np.zeros((2, 1)), np.full(1, 20.0), 1e-9
     )
     assert 0 < np.linalg.norm(total) < 1e-9
 
 
 def test_noise_has_the_std_that_it_says() -> None:
-    noisy = NoisySum(0.5, 3.0, 1000)
+    noisy = NoisyGradient(0.5, 3.0, 1000)
     drawn = noisy.release(np.zeros((200, 50)), np.random.default_rng(0))
     std = 3.0 * noisy.sensitivity(drawn.size) * noisy.step(drawn.size)
     assert drawn.std() == pytest.approx(std, rel=0.03)
