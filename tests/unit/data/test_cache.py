@@ -27,13 +27,13 @@ KILLED = f"""
 import os, signal, sys
 import numpy as np
 from pathlib import Path
-from tests.unit.data.test_cache import ROWS, SHAPE, STAMPS, Kept, images
+from tests.unit.data.test_cache import ROWS, SHAPE, STAMPS, ImageCache, images
 from pate.progress import unwatched
-def make(rows):
+def decode(rows):
     if rows[0] >= 1024:
         os.kill(os.getpid(), {int(signal.SIGKILL)})
     return images(rows)
-Kept(Path(sys.argv[1])).fill(ROWS, STAMPS, make, unwatched)
+ImageCache(Path(sys.argv[1])).fill(ROWS, STAMPS, decode, unwatched)
 """
 
 
@@ -41,35 +41,37 @@ def images(rows: np.ndarray) -> np.ndarray:
     return (rows[:, None, None, None] * 7 + np.arange(6).reshape(1, 2, 3)).astype(np.uint8)
 
 
-class Maker:
-    """Makes images and remembers which."""
+class Decoder:
+    """A decoder of made-up images that remembers their rows, and refuses one row."""
 
     def __init__(self, stop_at: int | None = None) -> None:
-        self.made: list[int] = []
+        self.decoded: list[int] = []
         self.stop_at = stop_at
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         if self.stop_at is not None and self.stop_at in rows:
             raise InvalidValue("image", self.stop_at, rule="a readable image")
-        self.made.extend(rows.tolist())
+        self.decoded.extend(rows.tolist())
         return images(rows)
 
 
 @dataclass
-class Kept:
+class ImageCache:
+    """A cache of the made-up images in a folder."""
+
     folder: Path
 
-    def fill(self, rows: np.ndarray, stamps: np.ndarray, make: Any, stage: Any) -> np.ndarray:
-        return cached_pixels(self.folder, SHAPE, rows, stamps, make, name="making", stage=stage)
+    def fill(self, rows: np.ndarray, stamps: np.ndarray, decode: Any, stage: Any) -> np.ndarray:
+        return cached_pixels(self.folder, SHAPE, rows, stamps, decode, name="decoding", stage=stage)
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> Kept:
-    return Kept(tmp_path / "cache")
+def cache(tmp_path: Path) -> ImageCache:
+    return ImageCache(tmp_path / "cache")
 
 
-def test_images_are_decoded_once_and_mapped(cache: Kept) -> None:
-    maker = Maker(stop_at=1030)
+def test_images_are_decoded_once_and_mapped(cache: ImageCache) -> None:
+    decoder = Decoder(stop_at=1030)
     announced = list[object]()
 
     @contextmanager
@@ -78,46 +80,44 @@ def test_images_are_decoded_once_and_mapped(cache: Kept) -> None:
         yield announced.append
 
     with refused("image", 1030):
-        cache.fill(ROWS, STAMPS, maker, unwatched)
-    maker.stop_at = None
-    first = cache.fill(ROWS, STAMPS, maker, stage)
-    again = cache.fill(ROWS, STAMPS, maker, stage)
-    assert announced == [("making", COUNT - 1024), COUNT - 1024]
+        cache.fill(ROWS, STAMPS, decoder, unwatched)
+    decoder.stop_at = None
+    first = cache.fill(ROWS, STAMPS, decoder, stage)
+    again = cache.fill(ROWS, STAMPS, decoder, stage)
+    assert announced == [("decoding", COUNT - 1024), COUNT - 1024]
     assert first.tolist() == again.tolist() == images(ROWS).tolist()
-    assert maker.made == ROWS.tolist()
+    assert decoder.decoded == ROWS.tolist()
     assert isinstance(again, np.memmap)
     assert not again.flags.writeable
     assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
 
 
-def test_only_what_is_wanted_and_what_has_changed_is_made(cache: Kept) -> None:
-    maker = Maker()
+def test_only_needed_or_changed_images_are_decoded(cache: ImageCache) -> None:
+    decoder = Decoder()
     stamps = STAMPS.copy()
-    cache.fill(np.array([3, 1400]), stamps, maker, unwatched)
+    cache.fill(np.array([3, 1400]), stamps, decoder, unwatched)
     stamps[3] += 1
-    mapped = cache.fill(np.array([3, 5, 1400]), stamps, maker, unwatched)
-    assert maker.made == [3, 1400, 3, 5]
+    mapped = cache.fill(np.array([3, 5, 1400]), stamps, decoder, unwatched)
+    assert decoder.decoded == [3, 1400, 3, 5]
     assert mapped[[3, 5, 1400]].tolist() == images(np.array([3, 5, 1400])).tolist()
 
 
 @pytest.mark.process
-def test_killed_and_continued_it_ends_with_the_same_bytes(cache: Kept, tmp_path: Path) -> None:
+def test_a_killed_fill_continues_to_the_same_bytes(cache: ImageCache, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(cache.folder)], check=False, timeout=60
     )
     assert done.returncode == -signal.SIGKILL
-    second_maker = Maker()
-    cache.fill(ROWS, STAMPS, second_maker, unwatched)
-    assert second_maker.made == list(range(1024, COUNT))
-    uninterrupted = Kept(tmp_path / "whole")
-    uninterrupted.fill(ROWS, STAMPS, Maker(), unwatched)
+    second_decoder = Decoder()
+    cache.fill(ROWS, STAMPS, second_decoder, unwatched)
+    assert second_decoder.decoded == list(range(1024, COUNT))
+    uninterrupted = ImageCache(tmp_path / "whole")
+    uninterrupted.fill(ROWS, STAMPS, Decoder(), unwatched)
     for name in ("images.u8", "stamps.i64"):
         assert (cache.folder / name).read_bytes() == (uninterrupted.folder / name).read_bytes()
 
 
-def test_a_full_disk_is_one_line_and_loses_nothing(
-    cache: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_loses_no_image(cache: ImageCache, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk takes half an image amid the second chunk, then no more."""
     write: Callable[[int, bytes, int], int] = os.pwrite
 
@@ -132,39 +132,41 @@ def test_a_full_disk_is_one_line_and_loses_nothing(
         with pytest.raises(
             OSError, match=r"No space left on device \(the cache takes 9e-06 GB for 1,500 images\)"
         ):
-            cache.fill(ROWS, STAMPS, Maker(), unwatched)
-    second_maker = Maker()
-    assert cache.fill(ROWS, STAMPS, second_maker, unwatched).tolist() == images(ROWS).tolist()
-    assert second_maker.made == list(range(512, COUNT))
+            cache.fill(ROWS, STAMPS, Decoder(), unwatched)
+    second_decoder = Decoder()
+    assert cache.fill(ROWS, STAMPS, second_decoder, unwatched).tolist() == images(ROWS).tolist()
+    assert second_decoder.decoded == list(range(512, COUNT))
 
 
 def test_a_complete_cache_is_read_and_not_written(
-    cache: Kept, monkeypatch: pytest.MonkeyPatch
+    cache: ImageCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As from a read-only file system."""
-    cache.fill(ROWS, STAMPS, Maker(), unwatched)
+    cache.fill(ROWS, STAMPS, Decoder(), unwatched)
     before = {path.name: path.stat().st_mtime_ns for path in cache.folder.iterdir()}
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", None)
-        assert cache.fill(ROWS[5:], STAMPS, Maker(), unwatched).tolist() == images(ROWS).tolist()
+        assert cache.fill(ROWS[5:], STAMPS, Decoder(), unwatched).tolist() == images(ROWS).tolist()
     assert {path.name: path.stat().st_mtime_ns for path in cache.folder.iterdir()} == before
 
 
 @pytest.mark.parametrize("name", ["images.u8", "stamps.i64"])
 @pytest.mark.parametrize("left", [0, 1000])
-def test_a_file_that_was_cut_short_is_made_again(cache: Kept, name: str, left: int) -> None:
+def test_a_file_that_was_cut_short_is_made_again(cache: ImageCache, name: str, left: int) -> None:
     before = np.asarray(cache.fill(ROWS, STAMPS, images, unwatched)).copy()
     path = cache.folder / name
     path.write_bytes(path.read_bytes()[:left])
     assert np.array_equal(cache.fill(ROWS, STAMPS, images, unwatched), before)
 
 
-def test_unwritable_folders_and_links_are_refused(
-    cache: Kept,
-) -> None:
+def test_an_unwritable_folder_is_refused(cache: ImageCache) -> None:
     cache.folder.with_name("file").write_text("")
+    within_file = ImageCache(cache.folder.with_name("file") / "cache")
     with refused("data.cache", ANY, "folder that"):
-        Kept(cache.folder.with_name("file") / "cache").fill(ROWS, STAMPS, images, unwatched)
+        within_file.fill(ROWS, STAMPS, images, unwatched)
+
+
+def test_a_link_in_place_of_the_file_is_refused(cache: ImageCache) -> None:
     cache.folder.mkdir()
     (cache.folder / "victim").write_text("mine")
     (cache.folder / "images.u8").symlink_to(cache.folder / "victim")
