@@ -16,7 +16,7 @@ from pate.validation import InvalidValue, require_positive, require_probability
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What a release may cost: an epsilon at a delta, as an accountant bounds it.
+    """The cost that a release may have: an epsilon at a delta, as an accountant bounds it.
 
     >>> from pate.aggregators import GaussianVotes
     >>> from pate.votes import VoteShape

@@ -127,9 +127,11 @@ class JointLawAccountant(AccountantBesideRenyi):
         """Returns the Renyi curve of all events, less what the joint law saves, `[len(orders)]`."""
         total = self._rdp.curve(orders)
         for event, count in self._joint.items():
-            apart = rdp_curve(count_leaves(event), orders)
+            rdp_apart = rdp_curve(count_leaves(event), orders)
             joint = np.array([joint_rdp(event, order) for order in orders.tolist()])
-            saved = np.subtract(apart, joint, out=np.zeros_like(apart), where=apart < math.inf)
+            saved = np.subtract(
+                rdp_apart, joint, out=np.zeros_like(rdp_apart), where=rdp_apart < math.inf
+            )
             total = total - count * saved
         return total
 
@@ -147,19 +149,19 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
             logs = np.log(ratios)
             return np.asarray(np.expm1((1 - order) * logs) + (order - 1) * np.expm1(logs))
 
-    apart = float(rdp_curve(count_leaves(event), np.array([order]))[0])
+    rdp_apart = float(rdp_curve(count_leaves(event), np.array([order]))[0])
     lowest_logit = min((logit for logit in event.bit.logits if logit > -math.inf), default=0.0)
     if (
         not 0 < event.selection.epsilon < _LARGEST_RANGE
         or lowest_logit < _LOWEST_LOGIT
-        or apart == math.inf
+        or rdp_apart == math.inf
     ):
-        return apart
+        return rdp_apart
     types = CandidateTypes.from_event(event)
     excess_moment = largest_divergence(types, divergence)
     rounding = math.expm1(min(order * types.rounding, _LARGEST_LOG))
     excess_moment += rounding * (excess_moment + order)
-    return min(apart, math.log1p(excess_moment) / (order - 1))
+    return min(rdp_apart, math.log1p(excess_moment) / (order - 1))
 
 
 def select_then_tests(event: Event, count: int) -> Counter[SelectThenTestEvent]:

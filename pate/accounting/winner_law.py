@@ -97,10 +97,10 @@ def bend_of_change(a: Range, b: Range, difference: Range, total: Range) -> Array
         + 2 * _largest_slope(difference) * density_of_total
     )
     crossed = (bulge + density(np.clip(0.0, *difference)) * _largest_fall(total)) / 2**0.5
-    alone = _largest_bulge(a) * ndtr(-b[0]) + density(np.clip(0.0, *a)) * _largest_fall(
+    first_term = _largest_bulge(a) * ndtr(-b[0]) + density(np.clip(0.0, *a)) * _largest_fall(
         (-b[1], -b[0])
     )
-    return np.asarray(alone + 2 * crossed)
+    return np.asarray(first_term + 2 * crossed)
 
 
 def bend_of_rest(a: Range, b: Range) -> Array:

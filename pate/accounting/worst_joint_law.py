@@ -234,9 +234,9 @@ class _Solved:
         bounds = np.maximum(self._bounds[first], self._bounds[second]) + np.maximum(missed, 0.0) / 4
         # Or both corners take the multipliers of one of them, and nothing is missed between.
         loose = np.flatnonzero(~(bounds <= _CLOSE_BOUND * self.attained))
-        for own, other in ((first[loose], second[loose]), (second[loose], first[loose])):
-            for batch, bounds_at_other, _ in self._evaluated(other, self._multipliers[own]):
-                with_one = np.maximum(self._bounds[own[batch]], bounds_at_other)
+        for corner, other in ((first[loose], second[loose]), (second[loose], first[loose])):
+            for batch, bounds_at_other, _ in self._evaluated(other, self._multipliers[corner]):
+                with_one = np.maximum(self._bounds[corner[batch]], bounds_at_other)
                 bounds[loose[batch]] = np.fmin(bounds[loose[batch]], with_one)
         return dict(zip(spans, bounds.tolist(), strict=True))
 

@@ -62,8 +62,10 @@ def evaluate(name: str, inputs: Inputs) -> Any:
         InvalidValue: a name that the package computes nothing for.
     """
     if name not in EVALUATORS:
-        known = tuple(EVALUATORS)
-        raise InvalidValue("name", name, rule=f"one of {', '.join(known)}{nearest(name, known)}")
+        expected = tuple(EVALUATORS)
+        raise InvalidValue(
+            "name", name, rule=f"one of {', '.join(expected)}{nearest(name, expected)}"
+        )
     return EVALUATORS[name](inputs)
 
 

@@ -69,20 +69,20 @@ def test_loss_distributions_lie_between_dp_accounting_s_two_roundings(
 ) -> None:
     def theirs(pessimistic: bool) -> Any:
         if isinstance(event, pa.GaussianEvent):
-            one = pld.from_gaussian_mechanism(
+            single = pld.from_gaussian_mechanism(
                 30.0,
                 use_connect_dots=False,
                 pessimistic_estimate=pessimistic,
                 value_discretization_interval=1e-4,
             )
         else:
-            one = pld.from_randomized_response(
+            single = pld.from_randomized_response(
                 2 / (1 + np.exp(0.05)),
                 2,
                 pessimistic_estimate=pessimistic,
                 value_discretization_interval=1e-4,
             )
-        return one.self_compose(count)
+        return single.self_compose(count)
 
     ours = pa.PldAccountant().compose(event, count)
     for delta in (1e-4, 1e-6):

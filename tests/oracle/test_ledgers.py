@@ -61,22 +61,24 @@ def charges(name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_totals_are_those_that_were_printed(name: str, accountant: str) -> None:
     printed = TOTALS[name][accountant]
-    made = ACCOUNTANTS[accountant]
+    result = ACCOUNTANTS[accountant]
     if printed == "refused":
         with refused("event", ANY, "an event"):
-            charged(name, accountant=made)
+            charged(name, accountant=result)
     # of which a ledger asks the total after each charge, and in any order
     elif accountant in ("pld", "exact"):
-        spent = made()
-        for event, same in groupby(event_from_json(charge["event"]) for charge in charges(name)):
-            spent.compose(event, len(list(same)))
+        spent = result()
+        for event, equal_ones in groupby(
+            event_from_json(charge["event"]) for charge in charges(name)
+        ):
+            spent.compose(event, len(list(equal_ones)))
         # an FFT's last digits are the processor's; splits of a session are bounded a little differently by version
         tolerance = 1e-6 if accountant == "exact" else 1e-9
         assert spent.get_epsilon(charged(name).target_delta) == pytest.approx(
             float(printed), rel=tolerance
         )
     else:
-        epsilon = charged(name, accountant=made).epsilon
+        epsilon = charged(name, accountant=result).epsilon
         assert epsilon == pytest.approx(float(printed), rel=1e-9)
 
 
@@ -105,7 +107,7 @@ def test_the_kept_ledgers_hold_every_kind_an_infinity_and_both_adjacencies() -> 
     }
 
 
-def test_every_kind_and_field_is_in_the_kept_list_and_none_has_disappeared() -> None:
+def test_every_kind_and_field_of_an_event_is_in_the_list() -> None:
     """A new event is added to kinds.json with the commit that brings it: from then on it may be in a ledger."""
     now = {
         name: [field.name for field in dataclasses.fields(kind)]

@@ -48,7 +48,9 @@ def test_all_counts_by_its_proposition_8_and_exactly() -> None:
 
 def test_the_winner_alone_costs_less() -> None:
     event = PAPER.event_for(num_queries=SCREENED, num_labels=10, num_teachers=TEACHERS)
-    prices = [each().compose(event).get_epsilon(DELTA) for each in (RdpAccountant, AutoAccountant)]
+    prices = [
+        parts().compose(event).get_epsilon(DELTA) for parts in (RdpAccountant, AutoAccountant)
+    ]
     assert prices == [pytest.approx(2.21, abs=0.005), pytest.approx(2.07, abs=0.005)]
 
 
@@ -137,5 +139,7 @@ def test_a_bits_cost_is_the_largest_divergence_to_a_neighbor(share: float) -> No
         others = [near for near in (count - 1, count + 1) if 0 <= near <= teachers]
         pairs = [(yes[count], yes[near]) for near in others]
         worst = max(max(renyi(*pair), renyi(*pair[::-1])) for pair in pairs)
-        found = threshold_cost(np.array([count]), std, share, num_teachers=teachers, orders=[order])
-        assert found.rdp[0] == pytest.approx(worst, rel=1e-9)
+        actual = threshold_cost(
+            np.array([count]), std, share, num_teachers=teachers, orders=[order]
+        )
+        assert actual.rdp[0] == pytest.approx(worst, rel=1e-9)

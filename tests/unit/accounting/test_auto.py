@@ -41,7 +41,7 @@ def test_a_noisy_maximum_is_composed_optimally_without_dp_accounting(
     assert spent.get_epsilon(1e-6) == pa.ExactAccountant().compose(event, 30).get_epsilon(1e-6)
 
 
-def test_noisy_maxima_and_bits_in_any_order_cost_a_little_more_and_less_than_by_renyi() -> None:
+def test_noisy_maxima_and_bits_in_any_order_cost_less_than_renyi() -> None:
     parts = [pa.OpposedMaximaEvent(20.0, num_candidates=5), pa.OneBitEvent((-1.0, 0.0, 1.0), 1)]
     prices = {
         name: [
@@ -67,7 +67,7 @@ def test_what_was_added_later_counts() -> None:
 
 
 @pytest.mark.slow
-def test_thousands_of_steps_are_priced_in_the_time_of_hundreds_and_always_alike() -> None:
+def test_thousands_of_steps_take_the_time_of_hundreds() -> None:
     event = pa.SelfComposedEvent(pa.BoundedRangeEvent(0.01), 24_000)
     started = process_time()
     prices = [pa.AutoAccountant().compose(event).get_epsilon(1e-6) for _ in range(2)]

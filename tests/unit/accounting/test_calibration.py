@@ -37,11 +37,11 @@ def test_result_is_affordable_and_little_less_noise_is_not(target: float, start:
 
 @pytest.mark.parametrize("target", [0.2, 3.0])
 def test_a_slow_accountant_is_asked_little_as_the_renyi_answer_is_near(target: float) -> None:
-    asked = []
+    prices = []
 
     class Counting(pa.ExactAccountant):
         def get_epsilon(self, target_delta: float) -> float:
-            asked.append(target_delta)
+            prices.append(target_delta)
             return super().get_epsilon(target_delta)
 
     def event_for(noise: float) -> pa.PureDpEvent:
@@ -53,17 +53,17 @@ def test_a_slow_accountant_is_asked_little_as_the_renyi_answer_is_near(target: f
         target_delta=1e-6,
         accountant=Counting,
     )
-    assert len(asked) <= 8
+    assert len(prices) <= 8
     assert pure_dp_composition_epsilon(1 / noise, count=30, target_delta=1e-6) <= target
     assert pure_dp_composition_epsilon(1.01 / noise, count=30, target_delta=1e-6) > target
 
 
 def test_largest_count_finds_every_boundary() -> None:
     for boundary, maximum, guess in itertools.product(range(70), (0, 11, 64), (0, 1, 10, 64, 100)):
-        found = largest_count(
+        count = largest_count(
             lambda n, boundary=boundary: n <= boundary, maximum=maximum, guess=guess
         )
-        assert found == min(boundary, maximum)
+        assert count == min(boundary, maximum)
 
 
 @pytest.mark.parametrize(

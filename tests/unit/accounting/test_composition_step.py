@@ -46,27 +46,27 @@ def expectation(up: float, down: float, x: float) -> float:
 @pytest.mark.parametrize("length", [0.2, 0.015, 1.1])
 def test_a_span_is_above_every_pair_and_close_to_the_best(spacing: float, length: float) -> None:
     grid = LossGrid(first=-200, size=500, spacing=rounded_spacing(spacing))
-    made = stepped(Span(length), grid, np.array([smooth(x) for x in grid.points.tolist()]))
+    values_after = stepped(Span(length), grid, np.array([smooth(x) for x in grid.points.tolist()]))
     for index in range(150, 260, 18):
         x = float(grid.points[index])
         best = max(
             expectation(t, t - length, x) for t in np.linspace(0, length, 200)[1:-1].tolist()
         )
-        assert best * (1 - 1e-12) <= made[index] <= best * (1 + 1e-2) + 1e-4
+        assert best * (1 - 1e-12) <= values_after[index] <= best * (1 + 1e-2) + 1e-4
 
 
 def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
     """With whole cells for pieces the ends alone fall below the best pair in the middle."""
     grid = LossGrid(first=-100, size=300, spacing=rounded_spacing(0.4))
     values = hockey_stick(grid)
-    made = stepped(Span(0.4), grid, values)
+    values_after = stepped(Span(0.4), grid, values)
     at = int(np.flatnonzero(grid.points == 0)[0])
     best = max(
         two_point_probabilities(t, t - 0.4)[0] * -math.expm1(-t)
         for t in np.linspace(0, 0.4, 400)[1:-1].tolist()
     )
     assert values[at] == 0
-    assert best <= made[at] <= 1.5 * best
+    assert best <= values_after[at] <= 1.5 * best
 
 
 def test_pairs_are_above_every_member() -> None:
@@ -75,7 +75,9 @@ def test_pairs_are_above_every_member() -> None:
     grid = LossGrid(first=-300, size=700, spacing=rounded_spacing(0.01))
     values = np.array([smooth(x) for x in grid.points.tolist()])
     step = composition_step(root, grid, negligible=1e-15)
-    made = [step(values) for _ in range(5)]  # the first splits boxes, later ones use the cover
+    values_after = [
+        step(values) for _ in range(5)
+    ]  # the first splits boxes, later ones use the cover
     pending = [root]
     pairs = []
     while pending:
@@ -84,7 +86,7 @@ def test_pairs_are_above_every_member() -> None:
         pairs += [] if box.parts else [box]
     for index in range(200, 500, 11):
         best = max(expectation(pair.up, pair.down, float(grid.points[index])) for pair in pairs)
-        for new in made:
+        for new in values_after:
             assert best * (1 - 1e-12) <= new[index] <= best * (1 + 1e-3) + 1e-6
 
 
@@ -93,10 +95,12 @@ def test_pairs_are_above_every_member() -> None:
 def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> None:
     spacing = rounded_spacing(shift / cells)
     grid = LossGrid(first=-8 * cells, size=18 * cells, spacing=spacing)
-    made = stepped(ShiftedMaximum(1, shift), grid, hockey_stick(grid))
+    values_after = stepped(ShiftedMaximum(1, shift), grid, hockey_stick(grid))
     for multiple in range(0, 6 * cells, max(1, cells // 3)):
         truth = gaussian_delta(shift, epsilon=multiple * spacing)
-        assert truth * (1 - 1e-9) <= made[multiple - grid.first] <= truth * (1 + 1e-4) + 1e-13
+        assert (
+            truth * (1 - 1e-9) <= values_after[multiple - grid.first] <= truth * (1 + 1e-4) + 1e-13
+        )
 
 
 def test_rounding_is_covered_over_a_thousand_steps() -> None:
@@ -127,8 +131,8 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
 def test_losses_beyond_the_grid_count_as_certain() -> None:
     grid = LossGrid(first=-10, size=30, spacing=rounded_spacing(0.1))
     first, _ = two_point_probabilities(50.0, -0.3)
-    made = stepped(Box(np.array([50.0]), np.array([-0.3])), grid, hockey_stick(grid))
-    assert made[-1] >= first * (1 - 1e-15)
+    values_after = stepped(Box(np.array([50.0]), np.array([-0.3])), grid, hockey_stick(grid))
+    assert values_after[-1] >= first * (1 - 1e-15)
     assert stepped(
         Box(np.array([1e305]), np.array([-1e305])), grid, hockey_stick(grid)
     ) == pytest.approx(1.0)
@@ -144,6 +148,6 @@ def test_a_shift_as_wide_as_the_grid_leaves_no_part_out(loss: float) -> None:
     7.363."""
     values = np.maximum(-np.expm1(GRID.points), 0)
     pad = GRID.padding(abs(loss))
-    found = GRID.shifted(GRID.padded(values, pad), pad, GRID.shift(loss, weight=0.5))
-    assert (found >= 0.5 * np.maximum(-np.expm1(GRID.points - loss), 0) - 1e-15).all()
-    assert (found <= 0.5).all()
+    shifted = GRID.shifted(GRID.padded(values, pad), pad, GRID.shift(loss, weight=0.5))
+    assert (shifted >= 0.5 * np.maximum(-np.expm1(GRID.points - loss), 0) - 1e-15).all()
+    assert (shifted <= 0.5).all()

@@ -21,7 +21,7 @@ from pate.accounting.conversion import (
 mpmath.mp.dps = 50
 
 
-def test_penalty_falls_in_the_order_epsilon_is_never_negative_and_delta_never_above_1() -> None:
+def test_the_penalty_of_a_conversion_falls_in_the_order() -> None:
     penalty = conversion_penalty(1 + np.geomspace(1e-3, 1e6, 200), target_delta=1e-6)
     assert (np.diff(penalty) < 0).all()
     orders = np.array([1.5, 100.0])
@@ -115,34 +115,34 @@ def test_a_delta_just_below_that_of_epsilon_0_is_not_free(mu: float) -> None:
 
 @pytest.mark.parametrize(("multiplier", "count"), list(itertools.product(MULTIPLIERS[1:], COUNTS)))
 def test_the_exact_accountant_is_never_below_the_truth(multiplier: float, count: int) -> None:
-    made = pa.ExactAccountant().compose(pa.GaussianEvent(multiplier), count)
+    spent = pa.ExactAccountant().compose(pa.GaussianEvent(multiplier), count)
     mu = true_mu(multiplier, count)
     for delta in DELTAS:
-        epsilon = made.get_epsilon(delta)
+        epsilon = spent.get_epsilon(delta)
         assert true_delta(mu, epsilon) <= delta
         if epsilon > 0:
             assert true_delta(mu, max(epsilon * (1 - 1e-8), 0)) > delta
-        assert made.get_delta(epsilon) >= true_delta(mu, epsilon)
+        assert spent.get_delta(epsilon) >= true_delta(mu, epsilon)
 
 
 @pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.PldAccountant])
 def test_no_other_accountant_is_below_the_truth(accountant: Any) -> None:
     for multiplier, count in itertools.product((0.03, 1.9, 1e4, 1e13), (1, 10**9)):
-        made = accountant().compose(pa.GaussianEvent(multiplier), count)
+        spent = accountant().compose(pa.GaussianEvent(multiplier), count)
         mu = true_mu(multiplier, count)
         for delta in (1e-300, 1e-9, 1e-3):
-            assert true_delta(mu, made.get_epsilon(delta)) <= delta
+            assert true_delta(mu, spent.get_epsilon(delta)) <= delta
 
 
 def test_many_different_gaussians_are_added_up_upwards() -> None:
     multipliers = np.random.default_rng(0).uniform(100, 1e4, 2000)
-    made = pa.ExactAccountant().compose(
+    spent = pa.ExactAccountant().compose(
         pa.ComposedEvent(tuple(pa.GaussianEvent(m) for m in multipliers.tolist()))
     )
     with mpmath.workdps(100):
         mu = mpmath.sqrt(mpmath.fsum(1 / mpmath.mpf(m) ** 2 for m in multipliers.tolist()))
     for delta in (1e-200, 1e-6):
-        assert true_delta(mu, made.get_epsilon(delta)) <= delta
+        assert true_delta(mu, spent.get_epsilon(delta)) <= delta
 
 
 @pytest.mark.slow
@@ -160,15 +160,15 @@ def test_gaussians_beside_pure_releases_are_never_below_the_truth(pure: float) -
                 math.comb(count, k) * p**k * (1 - p) ** (count - k) for k in range(count + 1)
             ]
         for accountant in (pa.ExactAccountant, pa.RdpAccountant):
-            made = accountant().compose(event)
+            spent = accountant().compose(event)
             for delta in (1e-300, 1e-180, 1e-30, 1e-6):
-                epsilon = made.get_epsilon(delta)
+                epsilon = spent.get_epsilon(delta)
                 with mpmath.workdps(100):
                     losses = [(2 * k - count) * mpmath.mpf(pure) for k in range(count + 1)]
-                    each = [
+                    epsilons = [
                         true_delta(1 / mpmath.mpf(multiplier), epsilon, loss) for loss in losses
                     ]
-                    truth = mpmath.fsum(map(operator.mul, chances, each))
+                    truth = mpmath.fsum(map(operator.mul, chances, epsilons))
                 assert truth <= delta
 
 

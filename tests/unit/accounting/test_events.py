@@ -44,18 +44,20 @@ SESSION = pa.BoundarySessionEvent(TARGET.epsilon, TARGET.hit_prob, 10, 2000, ACC
 
 
 def epsilon(accountant: type[pa.Accountant], *events: pa.Event, delta: float = DELTA) -> float:
-    made = accountant()
+    spent = accountant()
     for event in events:
-        made.compose(event)
-    return made.get_epsilon(delta)
+        spent.compose(event)
+    return spent.get_epsilon(delta)
 
 
 def test_accesses_take_the_place_of_sessions_and_of_nothing_else() -> None:
     failing = pa.SelfComposedEvent(pa.ApproximateEvent(pa.PureDpEvent(0.1), 1e-9), 3)
     plain = pa.ComposedEvent((pa.GaussianEvent(2.0), failing))
     assert by_accesses(plain) is plain
-    whole = pa.ComposedEvent((plain, pa.SelfComposedEvent(pa.ApproximateEvent(SESSION, 1e-9), 2)))
-    assert by_accesses(whole) == pa.ComposedEvent(
+    composition = pa.ComposedEvent(
+        (plain, pa.SelfComposedEvent(pa.ApproximateEvent(SESSION, 1e-9), 2))
+    )
+    assert by_accesses(composition) == pa.ComposedEvent(
         (plain, pa.SelfComposedEvent(pa.ApproximateEvent(ACCESSES, 1e-9), 2))
     )
 
@@ -65,14 +67,14 @@ def test_others_return_the_smaller_price(accountant: type[pa.Accountant]) -> Non
     assert epsilon(accountant, SESSION) == pytest.approx(
         epsilon(pa.RdpAccountant, SESSION), rel=1e-9
     )
-    beside = pa.BoundedRangeEvent(0.3)
-    both = epsilon(accountant, beside, SESSION, beside)
-    assert both <= epsilon(pa.RdpAccountant, beside, SESSION, beside) * (1 + 1e-9)
-    assert both < epsilon(pa.ExactAccountant, beside, ACCESSES, beside)
+    bounded_range = pa.BoundedRangeEvent(0.3)
+    both = epsilon(accountant, bounded_range, SESSION, bounded_range)
+    assert both <= epsilon(pa.RdpAccountant, bounded_range, SESSION, bounded_range) * (1 + 1e-9)
+    assert both < epsilon(pa.ExactAccountant, bounded_range, ACCESSES, bounded_range)
 
 
 @pytest.mark.parametrize("accountant", [pa.ExactAccountant, pa.PldAccountant])
-def test_accesses_win_where_they_are_cheaper_and_hits_where_overruns_use_delta_up(
+def test_a_session_costs_the_cheaper_of_accesses_and_hits(
     accountant: type[pa.Accountant],
 ) -> None:
     cheap = pa.SelfComposedEvent(pa.PureDpEvent(TARGET.epsilon), 3)
@@ -123,8 +125,8 @@ def test_the_cost_of_a_hit_is_rounded_up_at_every_order(order: float, call_epsil
         rises = 2 - (weighed(likelier, likeliest) - weighed(1 - b, half)) / weighed(b, half)
         falls = 2 - (weighed(likeliest, likelier) - weighed(half, 1 - b)) / weighed(half, b)
         exact = max(rises, falls)
-        found = hit_cost(event, np.array([order]))[0]
-        assert exact <= found <= exact * 1.2 + order * 1e-13
+        cost = hit_cost(event, np.array([order]))[0]
+        assert exact <= cost <= exact * 1.2 + order * 1e-13
 
 
 NAN = math.nan

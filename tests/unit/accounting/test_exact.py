@@ -46,13 +46,13 @@ def best_play(families: list[list[tuple[Fraction, Fraction]]], y: Fraction) -> F
     """V at exp(x) = y by trying every pair (p, q) of chances of the first outcome, after every past."""
     if not families:
         return max(Fraction(0), 1 - y)
-    here = families[0]
+    family = families[0]
     later = families[1:]
 
     def play(p: Fraction, q: Fraction) -> Fraction:
         return p * best_play(later, y * q / p) + (1 - p) * best_play(later, y * (1 - q) / (1 - p))
 
-    return max(play(p, q) for p, q in here)
+    return max(play(p, q) for p, q in family)
 
 
 def bits(chances: list[Fraction], reach: int) -> list[tuple[Fraction, Fraction]]:
@@ -93,10 +93,10 @@ PLAYS: dict[str, tuple[list[pa.Event], list[list[tuple[Fraction, Fraction]]]]] =
 def test_never_below_the_best_play_and_close_to_it(name: str, y: Fraction) -> None:
     events, families = PLAYS[name]
     searched = float(best_play(families, y))
-    made = pa.ExactAccountant()
+    result = pa.ExactAccountant()
     for event in events:
-        made.compose(event)
-    charged = made.get_delta(math.log(y))
+        result.compose(event)
+    charged = result.get_delta(math.log(y))
     assert charged >= searched * (1 - 1e-12)
     assert charged <= searched * 1.01 + 5e-6  # the search tries few of the pairs of a range
 
@@ -128,8 +128,10 @@ def test_a_gaussian_before_a_bit_against_a_quadrature() -> None:
         for loss in losses.tolist()
     ]
     searched = float(np.dot(weights / weights.sum(), later))
-    made = pa.ExactAccountant().compose(pa.GaussianEvent(1 / mu)).compose(pa.OneBitEvent(LOGITS, 2))
-    assert searched <= made.get_delta(epsilon) <= searched * 1.02
+    result = (
+        pa.ExactAccountant().compose(pa.GaussianEvent(1 / mu)).compose(pa.OneBitEvent(LOGITS, 2))
+    )
+    assert searched <= result.get_delta(epsilon) <= searched * 1.02
 
 
 def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> None:
@@ -138,8 +140,8 @@ def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> Non
 
     pure = pa.PureDpEvent(0.3)
     merged = pa.GaussianEvent((1 / 4 + 1 / 9) ** -0.5)
-    known = spent(1e-4, pa.GaussianEvent(2.0), pure, pa.GaussianEvent(3.0))
-    assert spent(1e-4, pure, merged) == pytest.approx(known, rel=1e-9)
+    expected = spent(1e-4, pa.GaussianEvent(2.0), pure, pa.GaussianEvent(3.0))
+    assert spent(1e-4, pure, merged) == pytest.approx(expected, rel=1e-9)
     failing = pa.ApproximateEvent(merged, 4e-5)
     assert spent(1e-4, pure, failing) == pytest.approx(spent(6e-5, pure, merged), rel=1e-3)
 
@@ -151,7 +153,7 @@ def test_a_noisy_maximum_is_priced_by_both_bounds_on_its_tests(
     """The hockey stick of the smaller of the two curves of docs/proofs/pld.md, at the worst size of a set."""
     shift = 2 / noise
     chance = np.concatenate([np.geomspace(1e-14, 1e-3, 1000), np.linspace(1e-3, 1 - 1e-9, 60_000)])
-    made = pa.ExactAccountant().compose(pa.NoisyMaxGaussianEvent(noise, candidates))
+    result = pa.ExactAccountant().compose(pa.NoisyMaxGaussianEvent(noise, candidates))
     cheaper = pa.ExactAccountant().compose(pa.NoisyMaxGaussianEvent(noise / 0.9, candidates))
     for epsilon in (0.05, 0.3, 1.0, 2.0):
         envelope = 0.0
@@ -162,7 +164,7 @@ def test_a_noisy_maximum_is_priced_by_both_bounds_on_its_tests(
             down = ndtr(ndtri(chance ** (1 / outside)) + shift) ** outside
             smaller = np.minimum(up, down)
             envelope = max(envelope, float(np.max(smaller - math.exp(epsilon) * chance)))
-        charged = made.get_delta(epsilon)
+        charged = result.get_delta(epsilon)
         assert envelope * (1 - 1e-9) <= charged <= envelope * (1 + 1e-3) + 1e-12
         assert cheaper.get_delta(epsilon) < envelope
 
@@ -171,12 +173,12 @@ def test_maxima_that_move_in_opposite_ways_cost_what_their_loss_distributions_do
     """Against dp-accounting's composition of the same profile, for both adjacencies of a gap."""
     for noise in (12.5, 50.0):
         event = pa.OpposedMaximaEvent(noise, num_candidates=39)
-        known = pa.PldAccountant().compose(event, 100).get_epsilon(1e-6)
-        found = pa.ExactAccountant().compose(event, 100).get_epsilon(1e-6)
-        assert found == pytest.approx(known, rel=2e-3)
+        expected = pa.PldAccountant().compose(event, 100).get_epsilon(1e-6)
+        actual = pa.ExactAccountant().compose(event, 100).get_epsilon(1e-6)
+        assert actual == pytest.approx(expected, rel=2e-3)
 
 
-def test_steps_in_any_order_cost_what_single_pairs_do_and_no_less_than_in_their_order() -> None:
+def test_steps_in_any_order_cost_as_much_as_single_pairs() -> None:
     parts = [pa.OpposedMaximaEvent(10.0, 5), pa.OneBitEvent(LOGITS, 1), pa.PureDpEvent(0.1)]
 
     def price(order: list[pa.Event], *, any_order: bool) -> float:
@@ -186,8 +188,8 @@ def test_steps_in_any_order_cost_what_single_pairs_do_and_no_less_than_in_their_
     prices = [price(list(order), any_order=True) for order in itertools.permutations(parts)]
     assert prices == pytest.approx([prices[0]] * 6, rel=1e-9)
     assert price(parts, any_order=False) * (1 - 1e-3) <= prices[0]
-    known = pa.PldAccountant().compose_all((part, 10) for part in parts).get_epsilon(1e-6)
-    assert prices[0] == pytest.approx(known, rel=1e-2)
+    expected = pa.PldAccountant().compose_all((part, 10) for part in parts).get_epsilon(1e-6)
+    assert prices[0] == pytest.approx(expected, rel=1e-2)
 
 
 @pytest.mark.slow
@@ -208,18 +210,18 @@ def single_pairs(box: Box) -> Iterator[Box]:
         yield from single_pairs(half)
 
 
-def test_a_bit_gives_both_roles_at_the_full_reach_and_drops_what_others_dominate() -> None:
+def test_a_bit_gives_the_undominated_pairs_at_full_reach() -> None:
     chances = [0.05, 0.2, 0.45, 0.8]
     box = dominating_pairs(pa.OneBitEvent(tuple(math.log(p / (1 - p)) for p in chances), reach=2))
     assert isinstance(box, Box)
-    found = {(round(pair.up, 9), round(pair.down, 9)) for pair in single_pairs(box)}
+    actual = {(round(pair.up, 9), round(pair.down, 9)) for pair in single_pairs(box)}
     roles = set()
     for p, q in ((0.05, 0.45), (0.2, 0.8), (0.45, 0.8)):
-        one = math.log(q / p)
+        single = math.log(q / p)
         zero = math.log((1 - q) / (1 - p))
-        roles |= {(round(one, 9), round(zero, 9)), (round(-zero, 9), round(-one, 9))}
+        roles |= {(round(single, 9), round(zero, 9)), (round(-zero, 9), round(-single, 9))}
     dominated = {a for a in roles for b in roles if a != b and a[0] <= b[0] and a[1] >= b[1]}
-    assert found == roles - dominated
+    assert actual == roles - dominated
     assert dominated
 
 
@@ -233,9 +235,9 @@ def test_losses_of_bits_are_never_below_those_in_high_precision() -> None:
         assert isinstance(box, Box)
         losses = [(pair.up, -pair.down) for pair in single_pairs(box)]
         with mpmath.workdps(60):
-            one, other = (mpmath.log1p(mpmath.exp(-mpmath.mpf(x))) for x in logits)
-            gain = one - other
-            loss = mpmath.mpf(logits[1]) - mpmath.mpf(logits[0]) - (one - other)
+            single, other = (mpmath.log1p(mpmath.exp(-mpmath.mpf(x))) for x in logits)
+            gain = single - other
+            loss = mpmath.mpf(logits[1]) - mpmath.mpf(logits[0]) - (single - other)
             for first, second in ((gain, loss), (loss, gain)):
                 assert any(
                     first <= up <= first * (1 + 1e-5) + 2e-13 and down >= second
@@ -248,9 +250,9 @@ WIDE_BIT = pa.OneBitEvent(tuple(np.linspace(-3, 3, 60).tolist()), reach=1)
 
 
 def bit() -> DominatingPairs:
-    made = dominating_pairs(WIDE_BIT)
-    assert made is not None
-    return made
+    result = dominating_pairs(WIDE_BIT)
+    assert result is not None
+    return result
 
 
 def profile_of(block: Block) -> Profile:
@@ -258,20 +260,20 @@ def profile_of(block: Block) -> Profile:
     return Profile(LossGrid(first=0, size=len(deltas), spacing=block.spacing), deltas)
 
 
-def test_a_single_pair_many_times_is_the_sum_over_binomials_and_a_tenth_less_is_below() -> None:
-    made = profile_of(
+def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
+    result = profile_of(
         composed_in_blocks(
             ((PAIR, 900),), spacing=rounded_spacing(0.0125), reach=12.0, negligible=1e-20
         )
     )
     for target in (0.0, 2.0, 4.0, 6.5):
         truth = binomial_delta(0.05, 900, target)
-        assert truth * (1 - 1e-11) <= made.delta(target) <= truth * 1.02 + 1e-13
+        assert truth * (1 - 1e-11) <= result.delta(target) <= truth * 1.02 + 1e-13
     cheaper = Box(np.array([0.045]), np.array([-0.045]))
-    made = profile_of(
+    result = profile_of(
         composed_in_blocks(((cheaper, 900),), spacing=0.01125, reach=12.0, negligible=1e-20)
     )
-    assert made.delta(4.0) < binomial_delta(0.05, 900, 4.0) * 0.8
+    assert result.delta(4.0) < binomial_delta(0.05, 900, 4.0) * 0.8
 
 
 @pytest.mark.slow
@@ -279,19 +281,21 @@ def test_a_single_pair_many_times_is_the_sum_over_binomials_and_a_tenth_less_is_
 def test_blocks_are_above_the_play_step_by_step_and_near_it(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = {"span": ((Span(0.1), 1),), "bit": ((bit(), 1),), "both": ((Span(0.1), 1), (bit(), 1))}[
-        family
-    ]
-    steps = one * 150
+    single = {
+        "span": ((Span(0.1), 1),),
+        "bit": ((bit(), 1),),
+        "both": ((Span(0.1), 1), (bit(), 1)),
+    }[family]
+    steps = single * 150
     monkeypatch.setattr(exact_blocks, "CAPACITY", 10**9)
-    alone = profile_of(composed_in_blocks(steps, spacing=0.005, reach=6.0, negligible=1e-18))
+    in_one_block = profile_of(composed_in_blocks(steps, spacing=0.005, reach=6.0, negligible=1e-18))
     monkeypatch.setattr(exact_blocks, "CAPACITY", 4 * 40)
     several = profile_of(composed_in_blocks(steps, spacing=0.005, reach=6.0, negligible=1e-18))
     for delta in (1e-3, 1e-6, 1e-9):
         assert (
-            alone.epsilon(delta) * (1 - 2e-4)
+            in_one_block.epsilon(delta) * (1 - 2e-4)
             <= several.epsilon(delta)
-            <= alone.epsilon(delta) * 1.03
+            <= in_one_block.epsilon(delta) * 1.03
         )
 
 
@@ -301,12 +305,12 @@ def test_blocks_of_two_steps_are_above_exhaustive_play(monkeypatch: pytest.Monke
     a_range = dominating_pairs(pa.BoundedRangeEvent(math.log(1.5)))
     assert a_bit is not None and a_range is not None
     steps = ((a_bit, 1), (a_range, 1), (a_bit, 1))
-    made = profile_of(
+    result = profile_of(
         composed_in_blocks(steps, spacing=rounded_spacing(0.01), reach=8.0, negligible=1e-15)
     )
     families = [bits(CHANCES, 1), spans(Fraction(3, 2), 12), bits(CHANCES, 1)]
     for y in (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(7, 2)):
-        assert made.delta(math.log(y)) >= float(best_play(families, y)) * (1 - 1e-12)
+        assert result.delta(math.log(y)) >= float(best_play(families, y)) * (1 - 1e-12)
     cheaper = dominating_pairs(pa.OneBitEvent(tuple(0.8 * logit for logit in LOGITS), 1))
     assert cheaper is not None
     steps = ((cheaper, 1), (a_range, 1), (cheaper, 1))
@@ -321,14 +325,14 @@ def test_a_block_is_nowhere_below_its_values_nor_their_mirror_image() -> None:
     losses = np.arange(60) * spacing
     values = np.array([pa.gaussian_delta(0.8, epsilon=x) for x in losses.tolist()])
     values[10] *= 1.001  # no longer convex
-    made = Block.from_profile(values, spacing)
-    reached = made.profile()
+    result = Block.from_profile(values, spacing)
+    reached = result.profile()
     truth = np.array([pa.gaussian_delta(0.8, epsilon=x) for x in losses.tolist()])
     assert (reached[59:] >= truth).all()
     assert (reached[59:] <= truth * 1.002).all()
     mirrored = -np.expm1(-losses) + np.exp(-losses) * truth
     assert (reached[59::-1] >= mirrored).all()
-    assert 1 <= made.total <= 1 + 1e-3
+    assert 1 <= result.total <= 1 + 1e-3
     pair = Block(np.array([0.1, 0.2, 0.7]), 0.0, 1.0)
     both = pair.convolved(
         pair, largest_num_points=1
@@ -338,9 +342,7 @@ def test_a_block_is_nowhere_below_its_values_nor_their_mirror_image() -> None:
     assert both.total >= 1
 
 
-def test_epsilon_is_zero_where_delta_is_met_from_the_start_and_infinite_where_the_grid_ends_above() -> (
-    None
-):
+def test_epsilon_of_a_profile_is_zero_at_large_deltas_infinite_at_small() -> None:
     grid = LossGrid(first=-3, size=8, spacing=rounded_spacing(0.1))
     profile = Profile(grid, np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]))
     assert profile.epsilon(0.6) == 0

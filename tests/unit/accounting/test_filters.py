@@ -62,18 +62,22 @@ def test_releases_that_choosing_on_the_way_costs_beside_the_accountant(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_many_are_admitted_one_by_one_as_it_affords(kind: type[PrivacyFilter]) -> None:
-    made = kind(1.0, DELTA)
+    privacy_filter = kind(1.0, DELTA)
     event = pa.GaussianEvent(15.0)
     spent = Spent()
     count = 0
-    expected = made.affords(Spent(), event)
-    while made.admits(spent, event):
-        assert made.affords(spent, event) == expected - count
-        spent = spent.plus(made.price(event))
+    expected = privacy_filter.affords(Spent(), event)
+    while privacy_filter.admits(spent, event):
+        assert privacy_filter.affords(spent, event) == expected - count
+        spent = spent.plus(privacy_filter.price(event))
         count = count + 1
     assert count == expected > 5
-    assert spent.amount <= made.budget < spent.amount + made.amount(event)
-    assert made.epsilon(made.budget) <= made.max_epsilon < made.epsilon(made.budget * (1 + 1e-9))
+    assert spent.amount <= privacy_filter.budget < spent.amount + privacy_filter.amount(event)
+    assert (
+        privacy_filter.epsilon(privacy_filter.budget)
+        <= privacy_filter.max_epsilon
+        < privacy_filter.epsilon(privacy_filter.budget * (1 + 1e-9))
+    )
 
 
 def test_sums_are_rounded_up_or_exact() -> None:
@@ -102,17 +106,22 @@ def test_equal_parts_use_a_cap_up_and_no_more(
     kind: type[RenyiFilter], cap: float, part: float, count: int
 ) -> None:
     """Ten times the float .1 are more than 1, by 6e-17; the delta at which a filter converts has paid for that."""
-    made = kind(cap, 1e-9).fixed_by(pa.PureDpEvent(part))
+    privacy_filter = kind(cap, 1e-9).fixed_by(pa.PureDpEvent(part))
     for event, number in (
         (pa.PureDpEvent(part), count),
         (pa.SelfComposedEvent(pa.PureDpEvent(part), count), 1),
     ):
-        assert made.affords(Spent(), event) == number
-    assert not made.admits(
-        made.price(pa.SelfComposedEvent(pa.PureDpEvent(part), count)), pa.PureDpEvent(1e-12)
+        assert privacy_filter.affords(Spent(), event) == number
+    assert not privacy_filter.admits(
+        privacy_filter.price(pa.SelfComposedEvent(pa.PureDpEvent(part), count)),
+        pa.PureDpEvent(1e-12),
     )
-    paid = made.target_delta - made.failures_allowed - made.conversion_delta
-    assert 2.0**-52 * cap < paid < 1e-5 * made.target_delta
+    paid = (
+        privacy_filter.target_delta
+        - privacy_filter.failures_allowed
+        - privacy_filter.conversion_delta
+    )
+    assert 2.0**-52 * cap < paid < 1e-5 * privacy_filter.target_delta
     assert 1 - math.exp(-float(count * Fraction(part) - Fraction(cap))) <= paid
 
 
@@ -134,12 +143,13 @@ def test_a_gaussian_filter_counts_pure_releases_by_a_gaussian_that_is_worse(epsi
         assert mpmath.ncdf(mu / 2) - mpmath.ncdf(-mu / 2) <= total * (1 + mpmath.mpf("1e-6"))
 
 
-def test_where_delta_cannot_pay_for_it_a_cap_is_kept_to_the_last_bit_and_failures_use_their_share_up() -> (
-    None
-):
-    made = RenyiFilter(1.0, 1e-14)
-    assert made.affords(Spent(), pa.PureDpEvent(0.1)) == 9
-    assert made.conversion_delta == made.target_delta - made.failures_allowed
+def test_a_cap_has_no_slack_where_delta_cannot_pay() -> None:
+    privacy_filter = RenyiFilter(1.0, 1e-14)
+    assert privacy_filter.affords(Spent(), pa.PureDpEvent(0.1)) == 9
+    assert (
+        privacy_filter.conversion_delta
+        == privacy_filter.target_delta - privacy_filter.failures_allowed
+    )
     event = pa.ApproximateEvent(pa.GaussianEvent(1000.0), 1e-7)
     # 3 * 1e-7 > 3e-7 as floats
     assert RenyiFilter(CAP, DELTA, max_failure_prob=3e-7).affords(Spent(), event) == 3
@@ -147,21 +157,23 @@ def test_where_delta_cannot_pay_for_it_a_cap_is_kept_to_the_last_bit_and_failure
 
 def test_a_sequence_is_within_one_bound_as_a_whole() -> None:
     """What the pure sum admitted has used up the other unit too, and the other way round."""
-    made = RenyiFilter(0.3, DELTA)
-    half = made.price(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 2))
+    privacy_filter = RenyiFilter(0.3, DELTA)
+    half = privacy_filter.price(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 2))
     large = pa.SelfComposedEvent(
-        pa.GaussianEvent(30.0), int(made.affords(Spent(), pa.GaussianEvent(30.0)))
+        pa.GaussianEvent(30.0), int(privacy_filter.affords(Spent(), pa.GaussianEvent(30.0)))
     )
-    assert made.admits(half, pa.PureDpEvent(0.1)) and made.admits(Spent(), large)
-    assert not made.admits(half, large)
-    assert not made.admits(made.price(large), pa.PureDpEvent(0.1))
+    assert privacy_filter.admits(half, pa.PureDpEvent(0.1)) and privacy_filter.admits(
+        Spent(), large
+    )
+    assert not privacy_filter.admits(half, large)
+    assert not privacy_filter.admits(privacy_filter.price(large), pa.PureDpEvent(0.1))
 
 
 def charges_before_refusal(
-    cap: float, events: list[pa.Event], **options: Any
+    cap: float, events: list[pa.Event], *, accountant: Callable[[], pa.Accountant]
 ) -> tuple[int, float] | None:
     """How many charges a ledger with that cap takes and which cap it names at the next one; None if it takes all."""
-    ledger = pa.Ledger(target_delta=DELTA, max_epsilon=cap, **options)
+    ledger = pa.Ledger(target_delta=DELTA, max_epsilon=cap, accountant=accountant)
     for number, event in enumerate(events):
         try:
             ledger.charge(event, adjacency=ledger.adjacency, key=str(number))
@@ -195,23 +207,23 @@ def charges_before_refusal(
 def test_a_cap_that_a_refusal_names_is_enough_for_what_was_refused(
     make: Any, events: list[pa.Event], cap: float
 ) -> None:
-    while (found := charges_before_refusal(cap, events, accountant=make)) is not None:
-        number, named = found
-        assert named > cap
-        assert charges_before_refusal(named, events[: number + 1], accountant=make) is None
+    while (refusal := charges_before_refusal(cap, events, accountant=make)) is not None:
+        number, named_cap = refusal
+        assert named_cap > cap
+        assert charges_before_refusal(named_cap, events[: number + 1], accountant=make) is None
         short = charges_before_refusal(
-            max(cap, named * (1 - 1e-4)), events[: number + 1], accountant=make
+            max(cap, named_cap * (1 - 1e-4)), events[: number + 1], accountant=make
         )
         assert short is not None, "and no more than is needed"
-        cap = named
+        cap = named_cap
 
 
 def test_failures_are_counted_up_to_a_share_that_is_fixed_beforehand() -> None:
     event = pa.ApproximateEvent(pa.GaussianEvent(100.0), 1e-8)
-    made = RenyiFilter(CAP, DELTA, max_failure_prob=1e-7)
-    assert made.affords(Spent(), event) in (9, 10)
-    assert made.conversion_delta == pytest.approx(9e-7)
-    assert made.affords(Spent(), pa.GaussianEvent(30.0)) < 559
+    privacy_filter = RenyiFilter(CAP, DELTA, max_failure_prob=1e-7)
+    assert privacy_filter.affords(Spent(), event) in (9, 10)
+    assert privacy_filter.conversion_delta == pytest.approx(9e-7)
+    assert privacy_filter.affords(Spent(), pa.GaussianEvent(30.0)) < 559
     largest = pa.ApproximateEvent(event, 6e-7)
     for first, allowed in ((pa.GaussianEvent(1.0), 1e-8), (event, 5.05e-7), (largest, 8.05e-7)):
         for kind in (RenyiFilter, GaussianFirst, GaussianOrRenyi):
@@ -225,12 +237,12 @@ def test_failures_are_counted_up_to_a_share_that_is_fixed_beforehand() -> None:
             assert fixed.fixed_by(event) == fixed
 
 
-def test_a_session_costs_its_accesses_and_their_overrun_where_hits_have_no_price() -> None:
+def test_a_session_costs_its_accesses_where_hits_have_no_price() -> None:
     accesses = pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.01), 30), 4e-8)
     session = pa.SessionEvent(0.01, 0.4, 3, 1000, accesses)
-    made = GaussianFilter(CAP, DELTA, max_failure_prob=1e-7)
-    assert made.price(session) == made.price(accesses)
-    assert made.affords(Spent(), session) == 2  # a third one might overrun too often
+    privacy_filter = GaussianFilter(CAP, DELTA, max_failure_prob=1e-7)
+    assert privacy_filter.price(session) == privacy_filter.price(accesses)
+    assert privacy_filter.affords(Spent(), session) == 2  # a third one might overrun too often
     assert not GaussianFilter(CAP, DELTA).admits(Spent(), session)
 
 
@@ -257,9 +269,7 @@ def test_the_filter_of_a_ledger_is_fixed_by_its_first_charge() -> None:
     assert second.filter.failures_allowed == pytest.approx(1e-8)
 
 
-def test_a_ledger_refuses_what_the_filter_does_though_the_accountant_s_total_is_under_the_cap() -> (
-    None
-):
+def test_the_filter_and_not_the_total_decides_for_a_ledger() -> None:
     """Few releases, for which another order would be better."""
     ledger = pa.Ledger(target_delta=1e-2, max_epsilon=4.0)
     events = [pa.PureDpEvent(3.0), *[pa.PureDpEvent(0.23)] * 20]
@@ -276,7 +286,7 @@ def test_a_ledger_refuses_what_the_filter_does_though_the_accountant_s_total_is_
 
 
 @pytest.mark.parametrize("make", [pa.ExactAccountant, pa.PldAccountant, pa.PureDpAccountant])
-def test_a_first_release_that_the_accountant_puts_under_the_cap_is_admitted_and_nothing_after_it(
+def test_a_first_release_fits_by_the_accountant_and_nothing_after(
     make: Callable[[], pa.Accountant],
 ) -> None:
     """Its price was fixed before anything was released."""
@@ -357,23 +367,29 @@ def test_other_kinds_may_follow_gaussians_at_little_cost_for_these() -> None:
 
 
 def test_releases_are_within_one_unit_as_a_whole() -> None:
-    made = GaussianAndRenyi(CAP, DELTA)
-    gaussians = made.price(pa.SelfComposedEvent(pa.GaussianEvent(30.0), 590))
-    assert made.admits(gaussians, pa.GaussianEvent(30.0))
-    assert made.epsilon(gaussians.amount) > CAP, "the Renyi divergence is used up"
-    assert not made.admits(gaussians, pa.ZCdpEvent(1e-6)), "which has no mu"
-    assert made.left(gaussians) == pytest.approx(made.gaussian_budget - 590 / 900)
+    privacy_filter = GaussianAndRenyi(CAP, DELTA)
+    gaussians = privacy_filter.price(pa.SelfComposedEvent(pa.GaussianEvent(30.0), 590))
+    assert privacy_filter.admits(gaussians, pa.GaussianEvent(30.0))
+    assert privacy_filter.epsilon(gaussians.amount) > CAP, "the Renyi divergence is used up"
+    assert not privacy_filter.admits(gaussians, pa.ZCdpEvent(1e-6)), "which has no mu"
+    assert privacy_filter.left(gaussians) == pytest.approx(
+        privacy_filter.gaussian_budget - 590 / 900
+    )
 
 
 def test_a_session_whose_accesses_may_overrun_has_no_mu() -> None:
     """Four of them were admitted by their mu, whose overruns together have almost four times delta."""
-    made = GaussianAndRenyi(CAP, DELTA)
+    privacy_filter = GaussianAndRenyi(CAP, DELTA)
     access = pa.SelfComposedEvent(pa.PureDpEvent(0.3), 1)
     session = partial(pa.SessionEvent, 0.3, 0.01, 1, 100)
     overruns = session(pa.ApproximateEvent(access, 0.9 * DELTA))
-    assert made.price(overruns).second == math.inf
-    assert made.affords(Spent(), overruns) == 0
-    assert made.price(session(access)).second == made.price(access).second < math.inf
+    assert privacy_filter.price(overruns).second == math.inf
+    assert privacy_filter.affords(Spent(), overruns) == 0
+    assert (
+        privacy_filter.price(session(access)).second
+        == privacy_filter.price(access).second
+        < math.inf
+    )
 
 
 def test_a_filter_that_was_stored_before_allows_the_failures_that_it_did() -> None:

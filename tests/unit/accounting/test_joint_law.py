@@ -27,24 +27,26 @@ TEST = pa.ApproximateEvent(pa.OneBitEvent((-9.0, -3.0, 0.0, 3.0), 1), 1e-9)
 def test_a_delta_of_little_more_than_failures_is_found(kind: type[pa.Accountant]) -> None:
     release = StableTopK(selection_scale=40.0, test_std=60.0)
     spent = kind().compose(release.event_for(num_queries=100, num_labels=40, num_teachers=300))
-    known = pa.RdpAccountant().compose(
+    expected = pa.RdpAccountant().compose(
         release.event_for(num_queries=100, num_labels=40, num_teachers=300)
     )
     for epsilon in (4.0, 4.5, 5.0, 5.5, 50.0):
         delta = spent.get_delta(epsilon)
-        assert spent.failure_prob <= delta <= known.get_delta(epsilon) < 1.001 * spent.failure_prob
+        assert (
+            spent.failure_prob <= delta <= expected.get_delta(epsilon) < 1.001 * spent.failure_prob
+        )
         if delta > spent.failure_prob:
             assert spent.get_epsilon(delta) <= epsilon
 
 
 def test_an_accountant_that_does_not_know_it_adds_its_parts() -> None:
     parts = (pa.BoundedRangeEvent(0.1), TEST)
-    one = (
+    single = (
         pa.RdpAccountant()
         .compose(pa.SelfComposedEvent(pa.SelectThenTestEvent(parts, 4), 9))
         .get_epsilon(DELTA)
     )
-    assert one == pa.RdpAccountant().compose(parts[0], 9).compose(parts[1], 9).get_epsilon(DELTA)
+    assert single == pa.RdpAccountant().compose(parts[0], 9).compose(parts[1], 9).get_epsilon(DELTA)
 
 
 @pytest.mark.parametrize(
@@ -123,10 +125,10 @@ def _programs(rng: np.random.Generator, size: float, number: int) -> LinearProgr
     weights = np.concatenate([np.eye(5, 6)[None]] * number)
     weights[:, 0, 0] = size
     weights[:, 2:, 5] = -0.1 * rng.random((number, 3))
-    own = size * rng.random((number, 60))
+    own_values = size * rng.random((number, 60))
     sizes = np.abs(weights) @ np.abs(parts).max(axis=1)
-    sizes[:, 0] += own.max(axis=1)
-    return LinearPrograms(parts, weights, sizes, own)
+    sizes[:, 0] += own_values.max(axis=1)
+    return LinearPrograms(parts, weights, sizes, own_values)
 
 
 def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
@@ -134,10 +136,13 @@ def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
     exact = np.vectorize(Fraction, otypes=[object])
     weights = exact(programs.weights)
     parts = exact(programs.parts)
-    own = exact(programs.own_values)
-    programs_of = zip(own, weights, exact(multipliers), strict=True)
+    own_values = exact(programs.own_values)
+    programs_of = zip(own_values, weights, exact(multipliers), strict=True)
     return np.stack(
-        [here + of[0] @ parts - given @ (of[1:] @ parts) for here, of, given in programs_of]
+        [
+            value + weights[0] @ parts - multiplier @ (weights[1:] @ parts)
+            for value, weights, multiplier in programs_of
+        ]
     )
 
 
@@ -152,15 +157,17 @@ def test_bounds_are_rounded_up(size: float) -> None:
         assert value <= Fraction(bound) <= value * Fraction(1 + 1e-9)
     assert (attained <= bounds * (1 + 1e-9)).all()
     assert (attained >= bounds * (1 - 1e-4)).all(), "the multipliers are good"
-    below = [Fraction(found) < value for value, found in zip(exact, left.max(axis=1), strict=True)]
+    below = [Fraction(bound) < value for value, bound in zip(exact, left.max(axis=1), strict=True)]
     assert any(below), "plain double precision is below for some, so that the rounding is seen"
 
 
 def test_what_double_precision_cannot_say_is_infinite() -> None:
-    own = np.array([[1.0, np.inf], [1.0, np.nan], [1.0, 2.0]])
+    own_values = np.array([[1.0, np.inf], [1.0, np.nan], [1.0, 2.0]])
     sizes = np.array([[np.inf, 1.0], [np.nan, 1.0], [2.0, 1.0]])
-    programs = LinearPrograms(np.array([[1.0, -1.0]]), np.array([[[0.0], [1.0]]] * 3), sizes, own)
-    assert [found[:2].ravel().tolist() for found in best_multipliers(programs)] == [
+    programs = LinearPrograms(
+        np.array([[1.0, -1.0]]), np.array([[[0.0], [1.0]]] * 3), sizes, own_values
+    )
+    assert [bound[:2].ravel().tolist() for bound in best_multipliers(programs)] == [
         [0.0, 0.0],
         [0.0, 0.0],
     ]

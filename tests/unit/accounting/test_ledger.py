@@ -47,7 +47,7 @@ from pate.accounting import (
 )
 from pate.accounting import ledger as ledger_module
 from pate.accounting.filters import RenyiFilter
-from pate.accounting.ledger_entry import ChargeNote
+from pate.accounting.ledger_entry import ChargeNote, LedgerEntry
 from pate.accounting.store import LineText, Store
 from pate.accounting.total import in_any_order
 from tests.refusals import ANY, Refusal, refused
@@ -65,17 +65,24 @@ MAKERS = [RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant]
 BOTH = pytest.mark.parametrize("kept", [True, False], ids=["on disk", "in memory"])
 
 
-def charge(ledger: Ledger, event: Event = GAUSSIAN, key: str = "a", **kwargs: Any) -> Any:
-    return ledger.charge(event, adjacency=ledger.adjacency, key=key, **kwargs)
+def charge(
+    ledger: Ledger, event: Event = GAUSSIAN, key: str = "a", *, description: str = ""
+) -> LedgerEntry:
+    return ledger.charge(event, adjacency=ledger.adjacency, key=key, description=description)
 
 
 def once(
-    ledger: Ledger, key: str, draw: Callable[[], bytes], event: Event = GAUSSIAN, **kwargs: Any
+    ledger: Ledger,
+    key: str,
+    draw: Callable[[], bytes],
+    event: Event = GAUSSIAN,
+    *,
+    run: str = "",
 ) -> bytes:
-    """What a key stands for: read back, or drawn and committed."""
+    """Returns the release of a key: read back, or drawn and committed."""
     committed = ledger.read(key)
     content = draw() if committed is None else committed
-    return ledger.commit(key, event, content, ChargeNote(**kwargs), adjacency=ledger.adjacency)
+    return ledger.commit(key, event, content, ChargeNote(run=run), adjacency=ledger.adjacency)
 
 
 def part(
@@ -100,8 +107,8 @@ def keys(ledger: Ledger | SharedLedger) -> list[str]:
 def afresh(maker: Callable[[], Accountant], events: list[Event], delta: float = DELTA) -> float:
     """Runs of equal events composed by one accountant that has seen nothing else."""
     accountant = maker()
-    for event, same in groupby(events):
-        accountant.compose(event, len(list(same)))
+    for event, row in groupby(events):
+        accountant.compose(event, len(list(row)))
     return accountant.get_epsilon(delta)
 
 
@@ -188,7 +195,7 @@ def test_one_seed_draws_one_release_in_whichever_run_and_nothing_else(ledger: Le
     assert len(ledger.entries) == 1
 
 
-def test_of_two_runs_with_one_seed_none_leaves_out_what_the_other_drew(ledger: Ledger) -> None:
+def test_runs_with_one_seed_leave_out_no_part_of_each_other(ledger: Ledger) -> None:
     """A release in rounds that was stopped, and one without rounds, may begin alike."""
     for key in ("a:first", "a:round-0", "b:first"):
         part(ledger, key, b"1", noise="seed 3")
@@ -330,7 +337,8 @@ def test_adjacency_is_that_of_the_ledger_and_of_the_event(ledger: Ledger, tmp_pa
     with refused("adjacency", "add_remove", "replace_one, as this"):
         ledger.charge(GAUSSIAN, adjacency=Adjacency.ADD_REMOVE)
     replaced, comes = (
-        SelfComposedEvent(SampledGaussianEvent(2.0, 0.1, one), 3) for one in Adjacency
+        SelfComposedEvent(SampledGaussianEvent(2.0, 0.1, first_account), 3)
+        for first_account in Adjacency
     )
     other = Ledger(tmp_path / "other.db", adjacency=Adjacency.ADD_REMOVE, target_delta=DELTA)
     with refused("event.adjacency", "replace_one"):
@@ -382,7 +390,7 @@ def test_an_accountant_is_given_by_its_class(accountant: Any, path: Path) -> Non
         ({"filter": RenyiFilter}, refused("filter", ANY, "max_epsilon beside")),
     ],
 )
-def test_a_file_of_other_settings_is_refused_by_the_name_of_the_difference(
+def test_other_settings_than_those_of_the_file_are_refused_by_name(
     shared: SharedLedger, path: Path, asked: dict[str, Any], refusal: Refusal
 ) -> None:
     for kind in (Ledger, SharedLedger):
@@ -392,15 +400,15 @@ def test_a_file_of_other_settings_is_refused_by_the_name_of_the_difference(
 
 
 def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> None:
-    made = partial(RdpAccountant, orders=[4.0, 8.0])
-    named = partial(RenyiFilter, order=8.0)
+    maker = partial(RdpAccountant, orders=[4.0, 8.0])
+    filter_maker = partial(RenyiFilter, order=8.0)
     SharedLedger(
         path,
         adjacency="add_remove",
         target_delta=1e-5,
-        accountant=made,
+        accountant=maker,
         max_epsilon=3.0,
-        filter=named,
+        filter=filter_maker,
     )
     again = SharedLedger.stored(path).account("one")
     charge(again, A)
@@ -408,13 +416,13 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
     assert again.filter is not None
     parameters = {"max_failure_prob": pytest.approx(1e-7), "plans_failures": True, "order": 8.0}
     assert again.filter.to_json() == {"name": "renyi"} | parameters
-    assert again.epsilon == afresh(made, [A], 1e-5)
+    assert again.epsilon == afresh(maker, [A], 1e-5)
     assert Ledger.stored(path, data="one").entries == again.entries
     with refused("ledger", ANY, "ledger"):
         Ledger.stored(tmp_path / "nowhere")
 
 
-def test_the_accountant_of_somebody_is_not_found_by_its_name_and_another_store_is_no_ledger(
+def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
     path: Path,
 ) -> None:
     class Own(RdpAccountant):
@@ -466,18 +474,18 @@ def test_the_cap_of_a_ledger_with_the_former_zcdp_filter_stays(path: Path) -> No
     assert len(ledger.entries) == 1
 
 
-def test_a_stored_cap_holds_whatever_is_asked_for_and_a_tighter_one_beside_it(path: Path) -> None:
-    two = GaussianEvent(2.0)
+def test_a_stored_cap_holds_beside_a_tighter_cap(path: Path) -> None:
+    large = GaussianEvent(2.0)
     Ledger(path, target_delta=DELTA, max_epsilon=4.0)
     plain = Ledger(path, target_delta=DELTA)
     tight = Ledger(path, target_delta=DELTA, max_epsilon=3.0)
     assert (plain.max_epsilon, tight.max_epsilon) == (4.0, 3.0)
-    charge(tight, two)
+    charge(tight, large)
     with refused("max_epsilon", 3.0, kind=BudgetExceeded):
-        charge(tight, two, "b")
-    charge(plain, two, "b")
+        charge(tight, large, "b")
+    charge(plain, large, "b")
     with refused("max_epsilon", 4.0, kind=BudgetExceeded):
-        charge(plain, two, "c")
+        charge(plain, large, "c")
     assert Ledger.stored(path).max_epsilon == 4.0
     bare = path.with_name("bare.db")  # a file without a cap takes one for an object
     ledger = Ledger(bare, target_delta=DELTA)
@@ -487,7 +495,7 @@ def test_a_stored_cap_holds_whatever_is_asked_for_and_a_tighter_one_beside_it(pa
     assert (ledger.filter, ledger.left, ledger.spent_epsilon) == (None, None, ONE)
 
 
-def test_what_is_left_falls_with_every_charge_and_says_how_often_an_event_fits(
+def test_every_charge_lowers_the_rest_of_the_cap(
     shared: SharedLedger,
 ) -> None:
     account = shared.account("one")
@@ -504,7 +512,7 @@ def test_what_is_left_falls_with_every_charge_and_says_how_often_an_event_fits(
     assert account.epsilon == account.spent_epsilon < 4.0  # by the accountant, as reports say it
 
 
-def test_the_exact_accountant_s_cap_counts_mu_where_the_first_release_is_gaussian(
+def test_the_exact_accountants_cap_counts_mu_after_a_gaussian(
     path: Path,
 ) -> None:
     shared = SharedLedger(path, target_delta=DELTA, accountant=ExactAccountant, max_epsilon=4.0)
@@ -512,7 +520,7 @@ def test_the_exact_accountant_s_cap_counts_mu_where_the_first_release_is_gaussia
     other = shared.account("others")
     charge(first, GaussianEvent(30.0))
     charge(other, PureDpEvent(0.1))
-    assert [made and made.name for made in (first.filter, other.filter)] == [
+    assert [maker and maker.name for maker in (first.filter, other.filter)] == [
         "gaussian_and_renyi",
         "renyi",
     ]
@@ -522,28 +530,28 @@ def test_the_exact_accountant_s_cap_counts_mu_where_the_first_release_is_gaussia
 
 
 def test_each_data_set_has_the_whole_budget(shared: SharedLedger, path: Path) -> None:
-    one = shared.account("one")
+    first_account = shared.account("one")
     other = shared.account("other")
-    two = GaussianEvent(2.0)
-    first = charge(one, two)
-    assert (one.epsilon, other.epsilon) == (afresh(AutoAccountant, [two]), 0.0)
-    assert other.affords(two) == one.affords(two) + 1 == 2
-    charge(one, two, "b")
+    large = GaussianEvent(2.0)
+    first = charge(first_account, large)
+    assert (first_account.epsilon, other.epsilon) == (afresh(AutoAccountant, [large]), 0.0)
+    assert other.affords(large) == first_account.affords(large) + 1 == 2
+    charge(first_account, large, "b")
     with refused("max_epsilon", 4.0, "total with this", kind=BudgetExceeded):
-        charge(one, two, "c")
-    charge(other, two)
+        charge(first_account, large, "c")
+    charge(other, large)
     assert [(entry.key, entry.data) for entry in shared.entries] == [
         ("a", "one"),
         ("b", "one"),
         ("a", "other"),
     ]
-    assert (shared.data, keys(one)) == (["one", "other"], ["a", "b"])
+    assert (shared.data, keys(first_account)) == (["one", "other"], ["a", "b"])
     for again in (SharedLedger(path, target_delta=DELTA), SharedLedger.stored(path)):
-        assert charge(again.account("one"), two) == first
+        assert charge(again.account("one"), large) == first
     assert Ledger(path, target_delta=DELTA, data="other").max_epsilon == 4.0
 
 
-def test_a_ledger_of_one_data_set_does_not_read_a_file_of_several_as_its_own(
+def test_a_file_of_several_data_sets_needs_a_named_data_set(
     shared: SharedLedger, path: Path
 ) -> None:
     charge(shared.account("one"))
@@ -562,10 +570,10 @@ def test_a_ledger_of_one_data_set_does_not_read_a_file_of_several_as_its_own(
 
 def test_a_charge_that_names_no_data_counts_for_every_data_set(ledger: Ledger, path: Path) -> None:
     once(ledger, "a", lambda: b"first")
-    one = Ledger(path, target_delta=DELTA, data="one")
-    assert one.epsilon == ledger.epsilon == ONE
-    assert once(one, "a", pytest.fail) == b"first"
-    charge(one, key="b")
+    first_account = Ledger(path, target_delta=DELTA, data="one")
+    assert first_account.epsilon == ledger.epsilon == ONE
+    assert once(first_account, "a", pytest.fail) == b"first"
+    charge(first_account, key="b")
     assert keys(Ledger(path, target_delta=DELTA, data="other")) == ["a"]
 
 
@@ -594,26 +602,26 @@ class Counting(RdpAccountant):
 
 
 @BOTH
-def test_a_charge_is_composed_and_filtered_as_often_after_many_others_as_after_few(
+def test_the_work_of_a_charge_does_not_grow_with_their_number(
     kept: bool, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Event] = []
+    priced: list[Event] = []
     price = RenyiFilter.price
     monkeypatch.setattr(
-        RenyiFilter, "price", lambda self, event: asked.append(event) or price(self, event)
+        RenyiFilter, "price", lambda self, event: priced.append(event) or price(self, event)
     )
     monkeypatch.setattr(Counting, "composed", 0)
     ledger = Ledger(
         path if kept else None, target_delta=DELTA, accountant=Counting, max_epsilon=100.0
     )
     for number in range(60):
-        before = Counting.composed, len(asked)
+        before = Counting.composed, len(priced)
         charge(ledger, (A, B, C, GaussianEvent(100.0 + number))[number % 4], str(number))
         assert Counting.composed - before[0] <= 3
-        assert len(asked) - before[1] <= 2  # itself, and the charge before it
+        assert len(priced) - before[1] <= 2  # itself, and the charge before it
 
 
-def test_a_charge_that_was_refused_or_has_no_price_is_in_no_total() -> None:
+def test_refused_charges_are_in_no_total() -> None:
     # the sum of the epsilons of pure DP
     ledger = Ledger(target_delta=DELTA, max_epsilon=0.1 * (1 + 1e-9))
     charge(ledger, A, "0")
@@ -631,7 +639,7 @@ def test_a_charge_that_was_refused_or_has_no_price_is_in_no_total() -> None:
 
 
 @pytest.mark.slow
-def test_a_reading_that_is_interrupted_anywhere_forgets_no_charge_and_counts_none_twice(
+def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
     path: Path,
 ) -> None:
     """A total that forgot a charge would let another release through."""
@@ -646,12 +654,12 @@ def test_a_reading_that_is_interrupted_anywhere_forgets_no_charge_and_counts_non
     def lines_of_a_reading(interrupted_at: int) -> int:
         early.write_bytes(before)
         reader = Ledger(early, target_delta=DELTA)
-        seen = 0
+        num_lines = 0
         assert reader.epsilon < expected[0]
         shutil.copyfile(path, early)  # the same file, grown
 
         def trace(frame: Any, what: str, _: Any) -> Any:
-            nonlocal seen
+            nonlocal num_lines
             if Path(frame.f_code.co_filename).name not in (
                 "cap.py",
                 "ledger.py",
@@ -659,8 +667,8 @@ def test_a_reading_that_is_interrupted_anywhere_forgets_no_charge_and_counts_non
                 "store.py",
             ):
                 return None
-            seen += what == "line"
-            if seen == interrupted_at and what == "line":
+            num_lines += what == "line"
+            if num_lines == interrupted_at and what == "line":
                 raise KeyboardInterrupt
             return trace
 
@@ -670,20 +678,20 @@ def test_a_reading_that_is_interrupted_anywhere_forgets_no_charge_and_counts_non
             assert (reader.epsilon, reader.spent_epsilon) == expected[:2]
         sys.settrace(usual)
         assert (reader.epsilon, reader.spent_epsilon, reader.entries) == expected, interrupted_at
-        return seen
+        return num_lines
 
     for at in range(1, lines_of_a_reading(0) + 1):
         lines_of_a_reading(at)
 
 
-def test_a_ledger_in_memory_is_not_copied_and_one_on_disk_knows_of_its_copies(
+def test_a_ledger_in_memory_refuses_copies_and_copies_share_a_file(
     ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forty releases were drawn in worker processes under a budget for four, and the ledger had no entry."""
     memory = Ledger(target_delta=DELTA)
-    for way in (pickle.dumps, copy.deepcopy):
+    for copier in (pickle.dumps, copy.deepcopy):
         with refused("ledger.path", None):
-            way(memory)
+            copier(memory)
     with monkeypatch.context() as forked:
         forked.setattr(os, "getpid", lambda: -1)
         with refused("ledger.path", None):
@@ -758,8 +766,8 @@ def test_two_hundred_charges_by_processes_at_once_spend_each_budget_once(path: P
 
     children = [forked(partial(spend, name)) for name in range(8)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
-    whole = RenyiFilter(4.0, DELTA)
-    assert whole.budget // whole.amount(GaussianEvent(6.0)) == 22
+    privacy_filter = RenyiFilter(4.0, DELTA)
+    assert privacy_filter.budget // privacy_filter.amount(GaussianEvent(6.0)) == 22
     for data in ("data 0", "data 1"):
         account = early.account(data)
         assert (len(account.entries), account.affords(GaussianEvent(6.0))) == (22, 0)
@@ -795,10 +803,10 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
 
     assert os.waitpid(forked(act), 0)[1] == signal.SIGKILL
     again = Ledger(path, target_delta=DELTA)
-    there = where == "after the commit"
-    assert keys(again) == (["a", "b"] if there else ["a"])
-    assert again.read("b") == (b"drawn" if there else None)
-    assert once(again, "b", lambda: b"afresh") == (b"drawn" if there else b"afresh")
+    is_committed = where == "after the commit"
+    assert keys(again) == (["a", "b"] if is_committed else ["a"])
+    assert again.read("b") == (b"drawn" if is_committed else None)
+    assert once(again, "b", lambda: b"afresh") == (b"drawn" if is_committed else b"afresh")
 
 
 def test_a_full_disk_is_one_line_with_the_path_and_charges_nothing(
@@ -828,11 +836,11 @@ def test_a_line_that_is_chained_and_no_charge_is_refused(path: Path) -> None:
     for number, event in enumerate(
         ["[]", "{", '{"kind": "Free"}', '{"kind": "PureDpEvent", "epsilon": -1}']
     ):
-        own = path.with_name(f"{number}.db")
+        damaged_path = path.with_name(f"{number}.db")
         text = LineText(event=event)
-        Ledger(own, target_delta=DELTA)._store.commit("", "a", b"", lambda text=text: text)
+        Ledger(damaged_path, target_delta=DELTA)._store.commit("", "a", b"", lambda text=text: text)
         with refused("ledger", ANY, "charge on", kind=DamagedLedger):
-            Ledger(own, target_delta=DELTA)
+            Ledger(damaged_path, target_delta=DELTA)
 
 
 @pytest.mark.parametrize(
@@ -884,7 +892,7 @@ def test_an_account_adds_up_prices_of_one_unit_of_privacy(
     )
 
 
-def test_charges_that_name_no_unit_are_taken_to_be_for_that_of_the_account(tmp_path: Path) -> None:
+def test_charges_without_a_unit_count_for_the_unit_of_the_account(tmp_path: Path) -> None:
     """As all charges of earlier versions are."""
     ledger = Ledger(tmp_path / "ledger.db", target_delta=DELTA)
     assert ledger.charge(GAUSSIAN, adjacency="replace_one").unit is None

@@ -28,10 +28,10 @@ def test_the_distribution_of_gaussians_is_a_close_upper_bound(epsilon: float) ->
 def test_the_distribution_of_randomized_response_is_a_close_upper_bound(
     epsilon: float, count: int
 ) -> None:
-    made = distribution((pa.PureDpEvent(epsilon), count))
+    losses = distribution((pa.PureDpEvent(epsilon), count))
     for target in (0.1, 0.5, 2.0):
         exact = pa.PureDpAccountant().compose(pa.PureDpEvent(epsilon), count).get_delta(target)
-        assert exact <= made.delta(target) <= exact * 1.05 + made.allowance + 1e-9
+        assert exact <= losses.delta(target) <= exact * 1.05 + losses.allowance + 1e-9
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def test_the_distribution_of_randomized_response_is_a_close_upper_bound(
 )
 def test_large_losses_do_not_cancel(event: LeafEvent) -> None:
     """Every outcome of the worst pair gives the loss away, up to a delta near 1."""
-    made = distribution((event, 1))
-    assert made.delta(30.0) >= 1 - 1e-10
-    assert made.delta(75.0) >= 0.99
+    losses = distribution((event, 1))
+    assert losses.delta(30.0) >= 1 - 1e-10
+    assert losses.delta(75.0) >= 0.99
 
 
 def test_without_dp_accounting_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,10 +32,10 @@ def enumerated(counts: dict[float, int], target: float) -> float:
 
 
 def composed(counts: dict[float, int]) -> pa.PureDpAccountant:
-    made = pa.PureDpAccountant()
+    accountant = pa.PureDpAccountant()
     for epsilon, count in counts.items():
-        made.compose(pa.PureDpEvent(epsilon), count)
-    return made
+        accountant.compose(pa.PureDpEvent(epsilon), count)
+    return accountant
 
 
 @pytest.mark.parametrize("counts", MIXTURES, ids=repr)
@@ -54,8 +54,8 @@ def test_epsilons_10_percent_too_small_fail() -> None:
 
 
 def test_too_many_kinds_or_releases_are_left_to_renyi_and_the_sum() -> None:
-    many = pa.PureDpAccountant().compose(pa.PureDpEvent(1e-4), 1_000_001)
-    assert many.get_epsilon(1e-6) == pa.RdpAccountant().compose(
+    many_releases = pa.PureDpAccountant().compose(pa.PureDpEvent(1e-4), 1_000_001)
+    assert many_releases.get_epsilon(1e-6) == pa.RdpAccountant().compose(
         pa.PureDpEvent(1e-4), 1_000_001
     ).get_epsilon(1e-6)
     kinds = pa.PureDpAccountant()
@@ -99,12 +99,14 @@ def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
 @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 600), (0.5, 20), (3.0, 7)])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.3])
 def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, delta: float) -> None:
-    found = pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta)
-    made = composed({epsilon: count})
-    assert made.get_delta(found) <= delta * (1 + 1e-6) + 1e-14
-    assert found <= pa.RdpAccountant().compose(pa.PureDpEvent(epsilon), count).get_epsilon(delta)
-    if found > 0:
-        assert made.get_delta(found * (1 - 1e-6)) > delta
+    composed_epsilon = pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta)
+    accountant = composed({epsilon: count})
+    assert accountant.get_delta(composed_epsilon) <= delta * (1 + 1e-6) + 1e-14
+    assert composed_epsilon <= pa.RdpAccountant().compose(
+        pa.PureDpEvent(epsilon), count
+    ).get_epsilon(delta)
+    if composed_epsilon > 0:
+        assert accountant.get_delta(composed_epsilon * (1 - 1e-6)) > delta
 
 
 @pytest.mark.parametrize(
@@ -131,13 +133,13 @@ def adaptive_delta(epsilons: list[float], x: float, choices: np.ndarray) -> floa
 
 
 @pytest.mark.parametrize("shrink", [1.0, 0.9])
-def test_choosing_other_pairs_on_the_way_does_not_help_and_smaller_epsilons_fail(
+def test_an_adaptive_choice_of_pairs_does_not_help(
     shrink: float,
 ) -> None:
     epsilons = [0.8, 0.3, 0.5]
-    made = pa.PureDpAccountant()
+    accountant = pa.PureDpAccountant()
     for epsilon in epsilons:
-        made.compose(pa.PureDpEvent(shrink * epsilon))
+        accountant.compose(pa.PureDpEvent(shrink * epsilon))
     for x in (0.1, 0.6, 1.2):
         played = adaptive_delta(epsilons, x, np.array([0.2, 0.6, 1.0]))
-        assert (played <= made.get_delta(x)) == (shrink == 1.0)
+        assert (played <= accountant.get_delta(x)) == (shrink == 1.0)

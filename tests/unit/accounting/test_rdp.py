@@ -87,7 +87,7 @@ def test_impossible_orders_are_refused(name: str, orders: Any) -> None:
         pa.RdpAccountant(orders)
 
 
-def test_sums_of_rho_are_exact_and_a_kind_of_somebody_else_has_no_curve() -> None:
+def test_sums_of_rho_are_exact_and_foreign_events_have_no_curve() -> None:
     spent = pa.RdpAccountant(orders=[2.0]).compose(pa.ComposedEvent((pa.ZCdpEvent(0.1),) * 30_000))
     assert spent.rdp[0] == 6000  # one after the other would be less
 

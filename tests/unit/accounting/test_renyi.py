@@ -53,18 +53,18 @@ def test_one_bit_is_the_larger_of_both_directions(logit_p: float, logit_q: float
 
 
 @pytest.mark.parametrize("worst", [0, 255, 256, 2999])
-def test_one_bit_of_many_statistics_takes_the_worst_wherever_it_is_and_little_memory(
+def test_a_bit_of_many_statistics_costs_its_worst_pair(
     worst: int,
 ) -> None:
     logits = np.arange(3001) / 1e4
     orders = np.linspace(1.1, 99, 400)
     logits[worst + 1 :] += 3.0
     tracemalloc.start()
-    found = price(OneBitEvent(tuple(logits.tolist()), 1), *orders)
+    curve = price(OneBitEvent(tuple(logits.tolist()), 1), *orders)
     assert tracemalloc.get_traced_memory()[1] < 2**24  # all pairs at once take 60 MB
     tracemalloc.stop()
     np.testing.assert_array_equal(
-        found, price(OneBitEvent(tuple(logits[worst : worst + 2].tolist()), 1), *orders)
+        curve, price(OneBitEvent(tuple(logits[worst : worst + 2].tolist()), 1), *orders)
     )
 
 

@@ -46,8 +46,8 @@ def test_values_are_exact_and_those_of_the_library(
     error: float,
 ) -> None:
     with mpmath.workdps(60):
-        found = zip(POINTS.tolist(), ours(POINTS).tolist(), strict=True)
-        assert max(float(abs(value / exact(x) - 1)) for x, value in found) < error
+        actual = zip(POINTS.tolist(), ours(POINTS).tolist(), strict=True)
+        assert max(float(abs(value / exact(x) - 1)) for x, value in actual) < error
     np.testing.assert_allclose(ours(POINTS), library(POINTS), rtol=1e-12)
     assert float(ours(0.5)) == pytest.approx(float(library(0.5)), rel=1e-15)
     assert ours(np.zeros((0, 2))).shape == (0, 2)
@@ -67,11 +67,11 @@ def test_ends_are_said_without_a_warning() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 2, 19, 20, 21, 600, 24_000])
 def test_choices_are_as_exact_as_promised(n: int) -> None:
-    found = special.log_choices(n)
-    assert found.shape == (n + 1,)
+    actual = special.log_choices(n)
+    assert actual.shape == (n + 1,)
     with mpmath.workdps(40):
         for k in {0, n, n // 2, n // 3, min(n, 1), min(n, 20)}:
-            error = abs(mpmath.log(mpmath.binomial(n, k)) - mpmath.mpf(float(found[k])))
+            error = abs(mpmath.log(mpmath.binomial(n, k)) - mpmath.mpf(float(actual[k])))
             assert error <= 2.0**-50 * math.lgamma(n + 1)
 
 
@@ -85,9 +85,9 @@ def test_scaled_tails_have_all_digits_from_slightly_below_0_on() -> None:
     )
     with mpmath.workdps(60):
         exact = [
-            float(mpmath.exp(mpmath.mpf(one) ** 2) * mpmath.erfc(one))
-            for one in x.tolist()
-            if one < 1e4
+            float(mpmath.exp(mpmath.mpf(single) ** 2) * mpmath.erfc(single))
+            for single in x.tolist()
+            if single < 1e4
         ]
     np.testing.assert_allclose(special.few_erfcx(x[x < 1e4]), exact, rtol=2.0**-49)
     np.testing.assert_allclose(special.few_erfcx(x), scipy.special.erfcx(x), rtol=2.0**-48)

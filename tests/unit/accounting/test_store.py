@@ -70,9 +70,7 @@ def test_later_parts_need_the_charge_that_paid_for_them(store: Store) -> None:
     ]
 
 
-def test_the_cap_is_asked_again_and_a_key_read_where_another_process_charged_during_the_draw(
-    store: Store, path: Path
-) -> None:
+def test_a_charge_by_another_process_during_the_draw_counts(store: Store, path: Path) -> None:
     def describe() -> LineText:
         if len(store.lines) >= 1:
             raise InvalidValue("max_epsilon", "1", rule="less")
@@ -86,9 +84,7 @@ def test_the_cap_is_asked_again_and_a_key_read_where_another_process_charged_dur
     assert len(store.lines) == 1
 
 
-def test_a_large_release_lies_in_a_file_whose_digest_is_in_the_line(
-    store: Store, path: Path
-) -> None:
+def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: Path) -> None:
     large = bytes(LARGEST_INSIDE)
     commit(store, "people", "a", large)
     (line,) = store.lines
@@ -144,9 +140,7 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
     assert "\n" not in text
 
 
-def test_an_older_file_or_another_ledger_is_refused_by_whoever_has_seen_this_one(
-    store: Store, path: Path
-) -> None:
+def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, path: Path) -> None:
     commit(store, "people", "a", b"a")
     older = path.with_name("older")
     other = path.with_name("other.db")
@@ -163,27 +157,27 @@ def test_an_older_file_or_another_ledger_is_refused_by_whoever_has_seen_this_one
 def test_whatever_bytes_the_disk_changes_no_line_becomes_another(store: Store, path: Path) -> None:
     for number in range(6):
         commit(store, "people", f"k{number}", b"release " * 40, event="price " * 30)
-    whole = path.read_bytes()
+    total = path.read_bytes()
     lines = list(store.lines)
     rng = random.Random(1)
     failures = 0
     for trial in range(400):
-        broken = bytearray(whole)
+        broken = bytearray(total)
         if trial % 4 == 3:
             del broken[rng.randrange(len(broken)) :]
         else:
             place = rng.randrange(len(broken))
-            for each in range(place, min(place + rng.choice((1, 8, 512)), len(broken))):
-                broken[each] ^= rng.randrange(1, 256)
+            for parts in range(place, min(place + rng.choice((1, 8, 512)), len(broken))):
+                broken[parts] ^= rng.randrange(1, 256)
         path.write_bytes(broken)
         try:
-            found = Store(path, None)
-            releases = [found.release(line) for line in found.lines]
+            actual = Store(path, None)
+            releases = [actual.release(line) for line in actual.lines]
         except (InvalidValue, OSError) as error:
             failures += 1
             assert "\n" not in str(error)
             continue
-        assert found.lines == lines
+        assert actual.lines == lines
         assert releases == [b"release " * 40] * 6
     assert failures > 100  # much of a small file is empty pages, in which nothing is said
 
@@ -210,9 +204,7 @@ def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: P
     require_refusal(InvalidValue, "a ledger, found no file", tmp_path / "missing.db")
 
 
-def test_a_new_file_is_its_owners_alone_and_is_all_that_a_commit_leaves(
-    path: Path, tmp_path: Path
-) -> None:
+def test_a_commit_leaves_one_file_that_its_owner_alone_reads(path: Path, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         store = Store(path, SETTINGS)
@@ -220,13 +212,13 @@ def test_a_new_file_is_its_owners_alone_and_is_all_that_a_commit_leaves(
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert [each.name for each in tmp_path.iterdir()] == ["ledger.db"]
+    assert [parts.name for parts in tmp_path.iterdir()] == ["ledger.db"]
     with store._opened() as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
         assert db.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
 
 
-def test_a_link_to_a_ledger_is_followed_and_a_backup_is_the_ledger(
+def test_a_link_to_a_ledger_and_a_backup_are_the_ledger(
     store: Store, path: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "link.db").symlink_to(path)
@@ -270,19 +262,19 @@ def test_owners_are_recognized_and_not_listed(store: Store, path: Path) -> None:
 
 
 def test_threads_that_share_a_store_get_one_release_a_key(store: Store) -> None:
-    found: list[tuple[str, bytes]] = []
+    actual: list[tuple[str, bytes]] = []
 
     def ask(number: int) -> None:
         for key in "abcde":
-            found.append((key, commit(store, "people", key, str(number).encode())))
+            actual.append((key, commit(store, "people", key, str(number).encode())))
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 30
-    assert len(set(found)) == len(store.lines) == 5
+    assert len(actual) == 30
+    assert len(set(actual)) == len(store.lines) == 5
 
 
 WORKER = """
@@ -303,9 +295,7 @@ def start(path: Path, keys: list[str], shown: Path) -> subprocess.Popen[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.process
-def test_processes_that_are_killed_show_one_release_a_key_and_pay_for_it(
-    path: Path, tmp_path: Path
-) -> None:
+def test_killed_processes_show_and_pay_one_release_for_each_key(path: Path, tmp_path: Path) -> None:
     rng = random.Random(2)
     shown = tmp_path / "shown"
     kills = 0
@@ -319,12 +309,12 @@ def test_processes_that_are_killed_show_one_release_a_key_and_pay_for_it(
                 kills += 1
             process.wait()
         assert start(path, keys, shown).wait() == 0
-    found = {
+    actual = {
         tuple(line.split()) for line in shown.read_text().splitlines() if len(line.split()) == 2
     }
     store = Store(path, None)
-    kept = {(line.key, store.release(line).hex()) for line in store.lines}
+    stored = {(line.key, store.release(line).hex()) for line in store.lines}
     assert kills > 0
-    assert found == kept
-    assert len(kept) == len(store.lines) == 144
+    assert actual == stored
+    assert len(stored) == len(store.lines) == 144
     assert not list(tmp_path.glob("*.partial"))

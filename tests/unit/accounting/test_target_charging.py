@@ -139,8 +139,8 @@ Call = tuple[tuple[float, float, bool], ...]
 
 def random_calls(target: QTarget, num: int, rng: np.random.Generator) -> list[Call]:
     """Accesses of up to two hits and two misses, with any ratios within the target's epsilon."""
-    found: list[Call] = []
-    while len(found) < num:
+    actual: list[Call] = []
+    while len(actual) < num:
         first = rng.dirichlet(rng.choice([0.3, 1.0, 3.0], size=4))
         second = first * np.exp(
             rng.choice([-1.0, 1.0, rng.uniform(-1, 1)], size=4) * target.epsilon
@@ -149,8 +149,8 @@ def random_calls(target: QTarget, num: int, rng: np.random.Generator) -> list[Ca
         near = np.abs(np.log(second / first)).max() <= target.epsilon
         if near and min(first[:2].sum(), second[:2].sum()) >= target.hit_prob:
             pairs = zip(first.tolist(), second.tolist(), strict=True)
-            found.append(tuple((p, q, at < 2) for at, (p, q) in enumerate(pairs)))
-    return found
+            actual.append(tuple((p, q, at < 2) for at, (p, q) in enumerate(pairs)))
+    return actual
 
 
 def played(calls: list[Call], num_accesses: int, target_hits: int, epsilon: float) -> float:
@@ -227,8 +227,8 @@ def test_deltas_are_rounded_up(epsilon: float, share: float) -> None:
     target = QTarget(epsilon, share / (math.exp(epsilon) + 1))
     for at in (0.0, 0.4 * epsilon, epsilon, 2.5 * epsilon):
         exact = _in_many_digits(target, num_accesses=5, target_hits=2, target_epsilon=at)
-        found = best_play_delta(target, target_hits=2, num_accesses=5, target_epsilon=at)
-        assert exact <= found <= exact * (1 + 1e-9) + 1e-11 * epsilon
+        actual = best_play_delta(target, target_hits=2, num_accesses=5, target_epsilon=at)
+        assert exact <= actual <= exact * (1 + 1e-9) + 1e-11 * epsilon
 
 
 def _in_many_digits(
@@ -240,8 +240,8 @@ def _in_many_digits(
         growth = mpmath.exp(epsilon)
         rare = 1 / (mpmath.exp(epsilon) + 1)
         most = min(growth * least, 1 - (1 - least) / growth)
-        one = mpmath.mpf(1)
-        corners = [(one, one), (least, least), (least, most), (most, least)]
+        single = mpmath.mpf(1)
+        corners = [(single, single), (least, least), (least, most), (most, least)]
         corners += [(rare, growth * rare), (growth * rare, rare)]
 
         def split(first: mpmath.mpf, second: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
@@ -369,9 +369,9 @@ def test_a_price_beyond_the_optimal_composition_is_above_it() -> None:
 @pytest.mark.parametrize("epsilon", [1e-6, 0.05, 0.3, 1.0])
 def test_the_tight_boundary_is_a_call_of_the_published_one_and_cheaper(epsilon: float) -> None:
     assert boundary(epsilon).covers(tight_boundary(epsilon))
-    made = (boundary(epsilon), tight_boundary(epsilon))
+    result = (boundary(epsilon), tight_boundary(epsilon))
     published, tight = (
-        best_session_price(target, target_hits=10, target_delta=1e-6) for target in made
+        best_session_price(target, target_hits=10, target_delta=1e-6) for target in result
     )
     assert tight.epsilon < 0.98 * published.epsilon
 
@@ -458,7 +458,7 @@ def test_a_forked_process_gets_no_answer(name: str, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_fork_in_the_middle_of_a_turn_is_refused_and_does_not_wait() -> None:
+def test_a_fork_within_a_turn_is_refused_without_waiting() -> None:
     """The lock is then held by a thread that the child does not have."""
     session = charging()
     with ThreadPoolExecutor(1) as pool, session._turn():
@@ -507,7 +507,7 @@ def test_threads_publish_no_more_outcomes_than_were_paid_for_and_each_once(
         for _ in range(20)
     ]
     results = at_once(lambda: [_revised(stored, key) for key in keys], calls=1)
-    assert sum(result is not None for found in results for result in found) == len(keys)
+    assert sum(result is not None for actual in results for result in actual) == len(keys)
 
 
 def _revised(stored: ConditionalRelease, key: int) -> Any:

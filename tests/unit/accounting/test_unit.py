@@ -28,7 +28,7 @@ def test_words_name_the_columns(unit: PrivacyUnit, words: str, columns: tuple[st
     assert PrivacyUnit.from_json(json.loads(json.dumps(unit.to_json()))) == unit
 
 
-def test_where_a_teacher_comes_or_goes_a_record_is_not_what_the_price_is_for() -> None:
+def test_add_remove_protects_a_teacher_and_no_record() -> None:
     under = PrivacyUnit.of_column("mrn").protected_under(Adjacency.ADD_REMOVE)
     assert (
         under
