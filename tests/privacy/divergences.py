@@ -1,4 +1,4 @@
-"""The package's verifier in the form that these tests ask for: a figure against a price, as an assertion."""
+"""Assertions of privacy tests: an exact figure against a price, each with the control that a smaller price fails."""
 
 from importlib import import_module
 from typing import Any
@@ -21,35 +21,35 @@ ORDERS: Array = np.array(_ORDERS)
 
 
 def largest_renyi(first: Array, second: Array, orders: Array = ORDERS) -> Array:
-    """The largest D_a(first || second) over all pairs of distributions `[N, n]`: `[len(orders)]`."""
+    """Returns the largest D_a(first || second) over all pairs of distributions `[N, n]`: `[len(orders)]`."""
     return np.asarray(renyi(logs(first), logs(second), orders).max(axis=0))
 
 
 def largest_delta(first: Array, second: Array, epsilon: float) -> float:
-    """The largest hockey-stick divergence over all pairs."""
+    """Returns the largest hockey-stick divergence over all pairs of distributions `[N, n]`."""
     return float(hockey_stick(first, second, epsilon).max())
 
 
 def largest_log_ratio(first: Array, second: Array) -> float:
-    """The largest log-likelihood ratio over all pairs and outcomes: the exact epsilon of pure DP."""
+    """Returns the largest log-likelihood ratio over all pairs and outcomes: the exact epsilon of pure DP."""
     return float(_log_ratios(first, second, missing=-np.inf).max())
 
 
 def largest_range(first: Array, second: Array) -> float:
-    """The largest spread of log-likelihood ratios within one pair: the exact bounded range."""
+    """Returns the largest spread of log-likelihood ratios within one pair: the exact bounded range."""
     high = _log_ratios(first, second, missing=-np.inf)
     low = _log_ratios(first, second, missing=np.inf)
     return float((high.max(axis=1) - low.min(axis=1)).max())
 
 
 def _log_ratios(first: Array, second: Array, *, missing: float) -> Array:
-    """Log ratios, `missing` where an outcome has probability 0 on both sides."""
+    """Returns log ratios, `missing` where an outcome has probability 0 on both sides."""
     with np.errstate(invalid="ignore"):
         return np.where((first == 0) & (second == 0), missing, logs(first) - logs(second))
 
 
 def price_curve(event: Event, orders: Array = ORDERS) -> Array:
-    """What the package charges at each order, outside the failure."""
+    """Returns the package's price of an event at each order, outside of the failure."""
     return rdp_curve(count_leaves(event), orders)
 
 
@@ -63,44 +63,48 @@ def assert_covered(exact: Array, price: Array) -> float:
 
 
 def assert_refuted(exact: Array, price: Array) -> None:
-    """The control: fails unless a price is found to be too small."""
+    """Fails unless `assert_covered` finds that a price is too small: the negative control."""
     with pytest.raises(AssertionError, match="of its price"):
         assert_covered(exact, price)
 
 
 def assert_delta_covered(first: Array, second: Array, event: Event) -> float:
-    """Fails if an exact hockey stick exceeds what the accountant prints; returns the largest ratio of the two."""
+    """Fails if an exact hockey-stick divergence exceeds the printed delta; returns the largest ratio of the two."""
     verdict = verify_distributions(first, second, event=Claim.from_event(event, orders=()))
     assert verdict.sound, f"the exact figure is {verdict.ratio:.4f} of its price: {verdict.worst}"
     return verdict.ratio
 
 
 def verdict_on_shift(shift: float, event: Event) -> Verdict:
-    """Unit Gaussian noise, and the same moved by so much, against a price."""
+    """Returns the verdict on a price for unit Gaussian noise and the same noise moved by a shift."""
     return verify_densities(
         norm(0, 1).logpdf, norm(shift, 1).logpdf, low=-40.0, high=40.0, event=event
     )
 
 
 def furthest(parts: Array, adjacency: Adjacency) -> float:
-    """How far one contribution of `parts`, `[n, D]`, moves a sum: replaced by any other, or coming and going."""
+    """Returns the greatest length by which one contribution of `parts`, `[n, D]`, moves a sum.
+
+    The contribution is replaced by any other (replace-one), or comes and goes (add/remove).
+    """
     if adjacency is Adjacency.ADD_REMOVE:
         return float(np.linalg.norm(parts, axis=1).max())
     return float(max(np.linalg.norm(parts - part, axis=1).max() for part in parts))
 
 
 def assert_reached(parts: ArrayLike, adjacency: Adjacency, claimed: float) -> None:
-    """No change of one contribution moves a sum further than claimed, `[n, D]`; the control: 10% less does not hold."""
+    """Fails if a change of one contribution `[n, D]` moves a sum further than claimed, or never by 90% of it."""
     moved = furthest(np.asarray(parts, dtype=np.float64), adjacency)
     assert 0.9 * claimed < moved <= claimed
 
 
 def recorded(monkeypatch: pytest.MonkeyPatch, module: str, *names: str) -> list[list[Any]]:
-    """Records the objects that a module makes of some classes from now on, a list for each class."""
+    """Records the objects that a module constructs from now on: a list for each of the named classes."""
     return [_recorded(monkeypatch, module, name) for name in names]
 
 
 def _recorded(monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> list[Any]:
+    """Records the objects of one class."""
     kind = getattr(import_module(module), name)
     objects = list[Any]()
 
