@@ -78,14 +78,16 @@ def main() -> None:
     console.print(f"law: {1e3 * fixed:.2f} ms a file + votes / {rate / 1e9:.2f} billion a second")
     if chosen.largest:
         last = costs[-1]
-        said = last.holders * fixed + last.votes / rate
-        console.print(f"it says {said:.0f} s for the largest, which took {last.add_s:.0f} s")
+        seconds_of_law = last.holders * fixed + last.votes / rate
+        console.print(
+            f"it says {seconds_of_law:.0f} s for the largest, which took {last.add_s:.0f} s"
+        )
     holders, queries, labels = _FULL
     full = holders * fixed + holders * queries * labels / rate
-    each = queries * -(-labels // 8)
+    bytes_of_holder = queries * -(-labels // 8)
     console.print(
-        f"{holders:,} holders, {queries:,} queries, {labels:,} labels: {each / 1e6:.0f} MB a holder, "
-        f"{holders * each / 1e12:.2f} TB at the server, {full / 3600:.1f} h on one core"
+        f"{holders:,} holders, {queries:,} queries, {labels:,} labels: {bytes_of_holder / 1e6:.0f} MB a holder, "
+        f"{holders * bytes_of_holder / 1e12:.2f} TB at the server, {full / 3600:.1f} h on one core"
     )
     console.print(
         f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB"
@@ -108,12 +110,12 @@ def measured(holders: int, queries: int, labels: int, folder: Path) -> Cost:
     counts = sums.counts(labels)
     counted = time.process_time()
     plain = np.zeros((queries, labels), dtype=np.int64)
-    some = max(1, min(holders, int(2e9 / (queries * labels))))
-    for number in range(some):
+    num_files = max(1, min(holders, int(2e9 / (queries * labels))))
+    for number in range(num_files):
         for bits in VoteFile.open(paths[number % len(paths)]).bits():
             plain += bits.sum(axis=0)
-    plain_s = (time.process_time() - counted) * holders / some
-    assert some < holders or (plain == counts).all()
+    plain_s = (time.process_time() - counted) * holders / num_files
+    assert num_files < holders or (plain == counts).all()
     cost = Cost(
         holders, queries, labels, paths[0].stat().st_size, added - started, counted - added, plain_s
     )
@@ -126,26 +128,26 @@ def tree(folder: Path, console: Console) -> None:
     """One of a hundred regions, of a hundred holders each, adds up its files; the server adds up the regions' sums."""
     queries = 10_000
     labels = 1_000
-    each = 100
+    fan_in = 100
     first = _written(folder / "0.npz", queries, labels, 0)
-    paths = [first, *(_copied(first, folder, number) for number in range(1, each))]
+    paths = [first, *(_copied(first, folder, number) for number in range(1, fan_in))]
     written = time.process_time()
     region = GatheredVotes.read(paths)
     file = region.write(folder / "sum-0.npz")
     added = time.process_time()
-    sums = [_renamed(file, region.counts(), folder, number) for number in range(each)]
+    sums = [_renamed(file, region.counts(), folder, number) for number in range(fan_in)]
     copied = time.process_time()
     total = GatheredVotes.read(sums)
     counts = total.counts()
     done = time.process_time()
-    assert (counts == each * region.counts()).all() and len(total.heads) == each * each
+    assert (counts == fan_in * region.counts()).all() and len(total.heads) == fan_in * fan_in
     size = file.path.stat().st_size
     votes = first.stat().st_size
     console.print(
-        f"tree of {each} x {each} holders, {queries:,} queries, {labels:,} labels: "
+        f"tree of {fan_in} x {fan_in} holders, {queries:,} queries, {labels:,} labels: "
         f"a region takes {added - written:.2f} s "
-        f"for {each * votes / 1e6:.0f} MB and sends {size / 1e6:.1f} MB; the server {done - copied:.2f} s for "
-        f"{each * size / 1e9:.2f} GB"
+        f"for {fan_in * votes / 1e6:.0f} MB and sends {size / 1e6:.1f} MB; the server {done - copied:.2f} s for "
+        f"{fan_in * size / 1e9:.2f} GB"
     )
 
 
@@ -173,8 +175,10 @@ def law(costs: list[Cost]) -> tuple[float, float]:
     """Seconds per file and votes per second, by least squares of relative errors."""
     rows = np.array([[cost.holders, cost.votes] for cost in costs], dtype=np.float64)
     seconds = np.array([cost.add_s for cost in costs])
-    fixed, each = np.linalg.lstsq(rows / seconds[:, None], np.ones(len(costs)), rcond=None)[0]
-    return max(float(fixed), 0.0), 1 / float(each)
+    fixed, seconds_of_vote = np.linalg.lstsq(
+        rows / seconds[:, None], np.ones(len(costs)), rcond=None
+    )[0]
+    return max(float(fixed), 0.0), 1 / float(seconds_of_vote)
 
 
 def _written(path: Path, queries: int, labels: int, seed: int) -> Path:

@@ -60,8 +60,8 @@ class Holders:
     queries: int
 
     def __call__(self, name: str) -> tuple[HolderPlan, Path]:
-        own = self.folder / name
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        side_of_holder = self.folder / name
+        side_of_holder.mkdir(mode=0o700, parents=True, exist_ok=True)
         plan = HolderPlan(
             load_dataset=lambda: dataset(int(name), self.queries),
             teacher=LinearTeacher(device="cpu"),
@@ -70,7 +70,7 @@ class Holders:
             holder=name,
             settings={"holder": name},
         )
-        return plan, own
+        return plan, side_of_holder
 
 
 def main() -> None:
@@ -80,42 +80,48 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=600)
     parser.add_argument("--way", choices=("votes", "sum", "noise"), default="votes")
     parser.add_argument("--shares", type=int, default=None)
-    given = parser.parse_args()
-    absent = max(1, given.holders // 10)
-    roll = Roll.numbered(given.holders, 1, max_absent=absent)
-    public = dataset(0, given.queries)
+    arguments = parser.parse_args()
+    absent = max(1, arguments.holders // 10)
+    roll = Roll.numbered(arguments.holders, 1, max_absent=absent)
+    public = dataset(0, arguments.queries)
     request = Request(
         inputs=public.public.inputs,
-        record_ids=np.arange(given.queries),
+        record_ids=np.arange(arguments.queries),
         label_names=public.label_names,
     )
-    noise = DistributedVotes(noise_std=20.0, num_holders=given.holders, max_dropouts=absent)
-    aggregator = noise if given.way == "noise" else GaussianVotes(noise_std=20.0)
+    noise = DistributedVotes(noise_std=20.0, num_holders=arguments.holders, max_dropouts=absent)
+    aggregator = noise if arguments.way == "noise" else GaussianVotes(noise_std=20.0)
     plan = ReleasePlan(aggregator=aggregator, target_delta=1e-6, allow_useless=True, seed=1)
     shared: dict[str, Any] = {"plan": plan, "roll": roll, "request": request}
-    shared |= {"inbox": given.folder / "inbox", "output_dir": given.folder / "release"}
-    given.folder.mkdir(parents=True)
-    plans = Holders(given.folder / "holders", given.queries)
+    shared |= {"inbox": arguments.folder / "inbox", "output_dir": arguments.folder / "release"}
+    arguments.folder.mkdir(parents=True)
+    plans = Holders(arguments.folder / "holders", arguments.queries)
     started = time.monotonic()
-    if given.way == "votes":
+    if arguments.way == "votes":
         simulate(
-            release_app(FederatedRelease(**shared), seconds=3000), holder_app(plans), given.holders
+            release_app(FederatedRelease(**shared), seconds=3000),
+            holder_app(plans),
+            arguments.holders,
         )
     else:
-        made = SummedRelease(**shared, dataset="scale", real=False, shares=given.shares)
-        own = HolderSum(made.terms, made.noise)
-        simulate(summed_app(made, seconds=3000), secure_holder_app(plans, own), given.holders)
-    sizes = [path.stat().st_size for path in (given.folder / "holders").glob("*/*/votes.npz")]
-    found = {"way": given.way, "holders": given.holders, "queries": given.queries}
-    found |= {
+        release = SummedRelease(**shared, dataset="scale", real=False, shares=arguments.shares)
+        side_of_holder = HolderSum(release.terms, release.noise)
+        simulate(
+            summed_app(release, seconds=3000),
+            secure_holder_app(plans, side_of_holder),
+            arguments.holders,
+        )
+    sizes = [path.stat().st_size for path in (arguments.folder / "holders").glob("*/*/votes.npz")]
+    figures = {"way": arguments.way, "holders": arguments.holders, "queries": arguments.queries}
+    figures |= {
         "seconds": round(time.monotonic() - started),
         "request_bytes": len(request.to_bytes()),
     }
-    found |= {
+    figures |= {
         "vote_bytes": int(np.mean(sizes)),
-        "released": (given.folder / "release" / "manifest.json").exists(),
+        "released": (arguments.folder / "release" / "manifest.json").exists(),
     }
-    print(json.dumps(found))  # noqa: T201 - the script's product
+    print(json.dumps(figures))  # noqa: T201 - the script's product
 
 
 if __name__ == "__main__":

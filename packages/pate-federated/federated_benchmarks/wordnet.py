@@ -62,9 +62,9 @@ class WordNetHolders:
         )
 
     def __call__(self, name: str) -> tuple[HolderPlan, Path]:
-        own = self.folder / name
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return self.plan(name), own
+        side_of_holder = self.folder / name
+        side_of_holder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self.plan(name), side_of_holder
 
 
 def main() -> None:
@@ -73,10 +73,10 @@ def main() -> None:
     parser.add_argument(
         "--way", choices=("votes", "sum", "noise", "rounds", "secure_rounds"), default="votes"
     )
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True)
-    if given.way.endswith("rounds"):
-        print(json.dumps(in_rounds(given.folder, secure=given.way == "secure_rounds")))  # noqa: T201 - the product
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True)
+    if arguments.way.endswith("rounds"):
+        print(json.dumps(in_rounds(arguments.folder, secure=arguments.way == "secure_rounds")))  # noqa: T201 - the product
         return
     dataset = WordNet40().load()
     started = time.monotonic()
@@ -86,31 +86,33 @@ def main() -> None:
         label_names=dataset.label_names,
     )
     roll = Roll.numbered(HOLDERS, TEACHERS, max_absent=ABSENT)
-    holders = WordNetHolders(given.folder / "holders")
+    holders = WordNetHolders(arguments.folder / "holders")
     noise = DistributedVotes(noise_std=100.0, num_holders=HOLDERS, max_dropouts=ABSENT)
-    aggregator = noise if given.way == "noise" else GaussianVotes(noise_std=100.0)
+    aggregator = noise if arguments.way == "noise" else GaussianVotes(noise_std=100.0)
     plan = ReleasePlan(aggregator=aggregator, target_delta=1e-6, allow_useless=True, seed=SEED)
     shared: dict[str, Any] = {"plan": plan, "roll": roll, "request": request}
-    shared |= {"inbox": given.folder / "inbox", "output_dir": given.folder / "release"}
-    if given.way == "votes":
+    shared |= {"inbox": arguments.folder / "inbox", "output_dir": arguments.folder / "release"}
+    if arguments.way == "votes":
         simulate(
             release_app(FederatedRelease(**shared), seconds=3000), holder_app(holders), HOLDERS
         )
     else:
         made = SummedRelease(**shared, dataset="wordnet", real=True)
-        own = HolderSum(made.terms, made.noise)
-        simulate(summed_app(made, seconds=3000), secure_holder_app(holders, own), HOLDERS)
-    found = {"way": given.way, "seconds": round(time.monotonic() - started)}
-    released = given.folder / "release" / "release" / "release.npz"
-    if given.way != "noise":
-        files = given.folder / "files"
+        side_of_holder = HolderSum(made.terms, made.noise)
+        simulate(
+            summed_app(made, seconds=3000), secure_holder_app(holders, side_of_holder), HOLDERS
+        )
+    figures = {"way": arguments.way, "seconds": round(time.monotonic() - started)}
+    released = arguments.folder / "release" / "release" / "release.npz"
+    if arguments.way != "noise":
+        files = arguments.folder / "files"
         files.mkdir()
         paths = [cast(holders.plan(str(number)), files) for number in range(1, HOLDERS + 1)]
-        release(plan, paths, given.folder / "apart")
-        apart = given.folder / "apart" / "release" / "release.npz"
-        found["same"] = released.read_bytes() == apart.read_bytes()
-    found["answered"] = int(np.load(released)["answered"].sum())
-    print(json.dumps(found))  # noqa: T201 - the script's product
+        release(plan, paths, arguments.folder / "apart")
+        release_of_stages = arguments.folder / "apart" / "release" / "release.npz"
+        figures["same"] = released.read_bytes() == release_of_stages.read_bytes()
+    figures["answered"] = int(np.load(released)["answered"].sum())
+    print(json.dumps(figures))  # noqa: T201 - the script's product
 
 
 def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
@@ -124,7 +126,7 @@ def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
         "seed": SEED,
     }
     shared |= {"accountant": ExactAccountant, "student": LowRankStudent()}
-    made = RoundsOfHolders(
+    release = RoundsOfHolders(
         plan=ReleasePlan(**shared),
         roll=Roll.numbered(HOLDERS, TEACHERS, max_absent=ABSENT),
         pool=np.asarray(dataset.public.inputs, dtype=np.float32),
@@ -136,9 +138,9 @@ def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
     )
     holders = WordNetHolders(folder / "holders")
     started = time.monotonic()
-    app = secure_holder_app(holders, made.roll) if secure else holder_app(holders)
-    simulate(rounds_app(made, secure=secure, seconds=3000), app, HOLDERS)
-    found: dict[str, Any] = {"secure": secure, "seconds": round(time.monotonic() - started)}
+    app = secure_holder_app(holders, release.roll) if secure else holder_app(holders)
+    simulate(rounds_app(release, secure=secure, seconds=3000), app, HOLDERS)
+    figures: dict[str, Any] = {"secure": secure, "seconds": round(time.monotonic() - started)}
     plan = Plan(
         load_dataset=WordNet40().load,
         teacher=LinearTeacher(device="cpu"),
@@ -152,9 +154,9 @@ def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
     with suppress(KeyboardInterrupt):  # before the student
         train(plan, folder / "train", SilentMonitor(stop_at="training the student"))
     files = [folder / name / "release" / "release.npz" for name in ("release", "train")]
-    found["same"] = files[0].read_bytes() == files[1].read_bytes()
+    figures["same"] = files[0].read_bytes() == files[1].read_bytes()
     sizes = [path.stat().st_size for path in (folder / "holders" / "1").glob("*/moments-*.npz")]
-    return found | {"answer_bytes": max(sizes), "rounds": len(sizes)}
+    return figures | {"answer_bytes": max(sizes), "rounds": len(sizes)}
 
 
 if __name__ == "__main__":

@@ -33,21 +33,21 @@ class AskedData:
         if hasattr(self.data, "private_records"):
             records: PrivateRecords = self.data.private_records()
         else:
-            whole = require_dataset(load_dataset(self.data))
+            dataset_of_holder = require_dataset(load_dataset(self.data))
             records = PrivateRecords(
-                whole.name,
-                whole.label_names,
-                whole.private,
-                preprocessing=whole.preprocessing,
-                private_cells=whole.private_digest(),
-                real=whole.real,
-                notes=whole.notes,
-                group_unit=whole.privacy_unit,
+                dataset_of_holder.name,
+                dataset_of_holder.label_names,
+                dataset_of_holder.private,
+                preprocessing=dataset_of_holder.preprocessing,
+                private_cells=dataset_of_holder.private_digest(),
+                real=dataset_of_holder.real,
+                notes=dataset_of_holder.notes,
+                group_unit=dataset_of_holder.privacy_unit,
             )
         if queries.label_names:
-            shown = ", ".join(records.label_names[:_MOST_SHOWN])
+            first_names = ", ".join(records.label_names[:_MOST_SHOWN])
             more = ", …" if len(records.label_names) > _MOST_SHOWN else ""
-            rule = f"the labels of data, in their order: {shown}{more}"
+            rule = f"the labels of data, in their order: {first_names}{more}"
             are_same = queries.label_names == records.label_names
             require(are_same, "queries.label_names", "others", rule)
         dataset = records.with_queries(queries.inputs, queries.record_ids)

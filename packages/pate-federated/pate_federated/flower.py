@@ -208,10 +208,10 @@ def _answer(
         name = holder_name(context)
         reply: dict[str, str | bytes] = {"holder": name}
         try:
-            asked = _field(message, _ASKED[kind])
-            if not isinstance(asked, bytes):
+            data = _field(message, _ASKED[kind])
+            if not isinstance(data, bytes):
                 raise InvalidValue("message", rule=f"a {_ASKED[kind]}")
-            reply["votes"] = make(*plans(name), asked)
+            reply["votes"] = make(*plans(name), data)
         except Exception as error:
             logging.getLogger(__name__).exception("holder=%s: no answer", name)
             reply["problem"] = f"its app failed ({type(error).__name__})"
@@ -258,8 +258,8 @@ def _answered(
     def added(message: Message, context: Context) -> Message:
         """Returns the holder's numbers, which Flower's mod masks, in the one stage that masks."""
         require(stage == Stage.COLLECT_MASKED_VECTORS, "stage", stage, "the one that masks")
-        numbers, asked = _numbers(plans, own, name, message)
-        state[_RECORD] = ConfigRecord({"asked": asked})
+        numbers, data = _numbers(plans, own, name, message)
+        state[_RECORD] = ConfigRecord({"asked": data})
         result = FitRes(Status(Code.OK, ""), ndarrays_to_parameters([numbers]), 1, {"holder": name})
         return Message(compat.fitres_to_recorddict(result, keep_input=False), reply_to=message)
 
@@ -304,12 +304,12 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
     require(to == node, "dst_node_id", to, "that of this node")
     fields_sent = dict(message.content.config_records.get(RECORD_KEY_CONFIGS, {}))
     stage = fields_sent.pop(Key.STAGE, None)
-    known = Stage.all()
+    stages = Stage.all()
     require(
-        isinstance(stage, str) and stage in known,
+        isinstance(stage, str) and stage in stages,
         "stage",
         repr(stage),
-        f"one of {', '.join(known)}",
+        f"one of {', '.join(stages)}",
     )
     question = (
         {"fitins.parameters", "fitins.config"} if stage == Stage.COLLECT_MASKED_VECTORS else set()

@@ -96,11 +96,11 @@ def train_on_release(
     require_queries(
         queries, count, terms.queries, rule=f"at least {count} samples, those that were asked"
     )
-    same = terms.queries or np.array_equal(
+    are_same_queries = terms.queries or np.array_equal(
         queries.record_ids[:count].astype(str), names.record_ids.astype(str)
     )
     require(
-        bool(same),
+        bool(are_same_queries),
         "queries",
         "others",
         f"those that were asked: {count} samples with the ids of release.npz",
@@ -212,10 +212,10 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
         or labels.shape != (len(answered), len(names))
     ):
         raise disk.damaged(path, rule, "arrays of different lengths", ANEW)
-    for kind, own in (
+    for kind, arrays_of_kind in (
         (CenteredRelease, {"scores", "noise_std", "center"}),
         (RoundsRelease, {"scores", "student"}),
     ):
-        if own <= arrays.keys():
+        if arrays_of_kind <= arrays.keys():
             return kind.load(path, event=NoOpEvent(), adjacency=adjacency), PublicNames(ids, names)
     return Release(labels, answered, NoOpEvent(), adjacency), PublicNames(ids, names)

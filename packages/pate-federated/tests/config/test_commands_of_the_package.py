@@ -69,12 +69,12 @@ def test_the_aggregator_is_a_member_of_its_group() -> None:
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         node = compose("account", ["aggregator=distributed_votes"]).aggregator
-    made = build_aggregator(node, adjacency="replace_one")
-    assert made == DistributedVotes(noise_std=100.0, num_holders=4)
+    aggregator = build_aggregator(node, adjacency="replace_one")
+    assert aggregator == DistributedVotes(noise_std=100.0, num_holders=4)
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_file_that_is_no_settings_is_refused_in_a_line(module: str, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_bytes(b"a: 1\nb: [\nc: 2\n")
-    said = refused(module, "--config-dir", str(tmp_path), "--config-name", "mine")
-    assert said.startswith(f"file={tmp_path / 'mine.yaml'}: expected settings in YAML")
+    line = refused(module, "--config-dir", str(tmp_path), "--config-name", "mine")
+    assert line.startswith(f"file={tmp_path / 'mine.yaml'}: expected settings in YAML")

@@ -26,9 +26,9 @@ def _no_pictures() -> Iterator[None]:
 def votes(tmp_path_factory: pytest.TempPathFactory) -> Votes:
     """The vote files of all holders of the small run, of each form; nothing of them depends on an aggregator."""
     plan = seeded_plan(GaussianVotes(noise_std=1.0))
-    made = Votes()
+    votes_of_forms = Votes()
     for name, changes in FORMS.items():
         plans = (holder_plan(plan, number, **changes) for number in range(1, HOLDERS + 1))
         folder = tmp_path_factory.mktemp(name)
-        made[name] = [cast(each, folder) for each in plans]
-    return made
+        votes_of_forms[name] = [cast(plan_of_holder, folder) for plan_of_holder in plans]
+    return votes_of_forms

@@ -66,10 +66,10 @@ def test_a_deployment_releases_what_train_does(federation: Deployment, expected:
 def test_connections_are_encrypted_under_the_authority_of_the_federation(
     federation: Deployment,
 ) -> None:
-    known = ssl.create_default_context(cafile=str(federation.folder / "ca.pem"))
+    tls_context = ssl.create_default_context(cafile=str(federation.folder / "ca.pem"))
     with (
         connected(federation.port) as plain,
-        known.wrap_socket(plain, server_hostname="localhost") as secured,
+        tls_context.wrap_socket(plain, server_hostname="localhost") as secured,
     ):
         assert secured.version() in ("TLSv1.2", "TLSv1.3")
     with connected(federation.port) as plain, pytest.raises(ssl.SSLCertVerificationError):

@@ -53,9 +53,9 @@ def test_the_release_is_that_of_train_with_the_same_seed(tmp_path: Path) -> None
 def test_a_holder_that_fails_is_absent_and_nothing_of_its_records_is_said(tmp_path: Path) -> None:
     plan = seeded_plan(GaussianVotes(noise_std=1.0))
     monitor = SilentMonitor()
-    made = small_release(plan, tmp_path, max_absent=1)
+    release = small_release(plan, tmp_path, max_absent=1)
     simulate(
-        flower.release_app(made, seconds=300, monitor=monitor),
+        flower.release_app(release, seconds=300, monitor=monitor),
         flower.holder_app(SmallHolders(tmp_path / "holders", 4, plan, fails)),
         4,
     )
@@ -68,29 +68,29 @@ def test_a_holder_that_fails_is_absent_and_nothing_of_its_records_is_said(tmp_pa
 
 def test_a_secure_sum_gives_the_release_that_votes_give(tmp_path: Path) -> None:
     plan = replace(seeded_plan(GaussianVotes(noise_std=1.0)), target_epsilon=None)
-    made = summed_release(plan, tmp_path)
+    release = summed_release(plan, tmp_path)
     holders = flower.secure_holder_app(
-        SmallHolders(tmp_path / "holders", 4, plan), HolderSum(made.terms)
+        SmallHolders(tmp_path / "holders", 4, plan), HolderSum(release.terms)
     )
-    simulate(flower.summed_app(made, seconds=120), holders, 4)
+    simulate(flower.summed_app(release, seconds=120), holders, 4)
     assert release_bytes(tmp_path / "release") == run_until_released(plan, tmp_path / "train")
 
 
 def test_noise_of_holders_in_a_secure_sum_with_one_that_drops_out(tmp_path: Path) -> None:
     noise = DistributedVotes(noise_std=2.0, num_holders=4, max_dropouts=1)
     plan = replace(seeded_plan(noise), target_epsilon=None)
-    made = summed_release(plan, tmp_path)
-    own = HolderSum(made.terms, noise, seed=7)
+    release = summed_release(plan, tmp_path)
+    holder_sum = HolderSum(release.terms, noise, seed=7)
     simulate(
-        flower.summed_app(made, seconds=120),
-        flower.secure_holder_app(SmallHolders(tmp_path / "holders", 4, plan, fails), own),
+        flower.summed_app(release, seconds=120),
+        flower.secure_holder_app(SmallHolders(tmp_path / "holders", 4, plan, fails), holder_sum),
         4,
     )
-    total, present = made.made(lambda: pytest.fail("asked again"))
+    total, present = release.made(lambda: pytest.fail("asked again"))
     assert sorted(present) == ["1", "2", "4"]
     expected = np.zeros_like(total)
     for name in present:
-        votes = tmp_path / "holders" / name / made.request.digest[:16] / "votes.npz"
+        votes = tmp_path / "holders" / name / release.request.digest[:16] / "votes.npz"
         counts = sum(block.sum(axis=0, dtype=np.int64) for block in VoteFile.open(votes).bits())
         rng = np.random.default_rng([7, *name.encode()])
         expected += noise.contribution(counts, num_teachers=NUM_TEACHERS // 4, rng=rng)
@@ -114,9 +114,9 @@ def test_rounds_give_the_release_of_train_with_and_without_a_secure_sum(
     secure: bool, tmp_path: Path
 ) -> None:
     plan = rounds_plan()
-    made = small_rounds(plan, tmp_path, max_absent=1)
+    release = small_rounds(plan, tmp_path, max_absent=1)
     plans = SmallHolders(tmp_path / "holders", 4, plan)
-    app = flower.secure_holder_app(plans, made.roll) if secure else flower.holder_app(plans)
-    simulate(flower.rounds_app(made, secure=secure, seconds=300), app, 4)
+    app = flower.secure_holder_app(plans, release.roll) if secure else flower.holder_app(plans)
+    simulate(flower.rounds_app(release, secure=secure, seconds=300), app, 4)
     assert release_bytes(tmp_path / "release") == run_until_released(plan, tmp_path / "train")
     assert len(charges(tmp_path / "release")) == 1

@@ -58,21 +58,21 @@ def rounds_in(
     folder: Path, plan: Plan | None = None, *, spoil: Any = None, max_absent: int = 0
 ) -> tuple[RoundsOfHolders, Exchanges]:
     """A server, and its exchange with holders, whose teachers stay where they were."""
-    made = small_rounds(plan or rounds_plan(), folder, max_absent=max_absent)
-    return made, Exchanges(
-        SmallHolders(folder / "holders", HOLDERS, plan or rounds_plan()), made.roll, spoil
+    release = small_rounds(plan or rounds_plan(), folder, max_absent=max_absent)
+    return release, Exchanges(
+        SmallHolders(folder / "holders", HOLDERS, plan or rounds_plan()), release.roll, spoil
     )
 
 
 def test_rounds_of_holders_release_and_teach_what_train_does(whole: Path, tmp_path: Path) -> None:
-    made, exchange = rounds_in(tmp_path)
-    made.run(exchange, SilentMonitor())
+    release, exchange = rounds_in(tmp_path)
+    release.run(exchange, SilentMonitor())
     assert len(charges(tmp_path / "release")) == 1  # for the prevalence and all rounds
     student(rounds_plan(), tmp_path / "release")
     require_the_same(whole, tmp_path / "release")
     kernel = rounds_plan(teacher=KernelTeacher())
-    made, exchange = rounds_in(tmp_path / "kernel", kernel)
-    made.run(exchange)
+    release, exchange = rounds_in(tmp_path / "kernel", kernel)
+    release.run(exchange)
     train = tmp_path / "whole" / "train"
     assert release_bytes(tmp_path / "kernel" / "release") == run_until_released(kernel, train)
 
@@ -80,12 +80,12 @@ def test_rounds_of_holders_release_and_teach_what_train_does(whole: Path, tmp_pa
 def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
     """Two places with 480 records each: they release nearly what a run with 960 teachers does."""
     plan = rounds_plan(teacher=KernelTeacher(), num_teachers=None, target_epsilon=3.0)
-    whole = small_dataset()
+    dataset = small_dataset()
     shares = {"north": slice(0, 480), "south": slice(480, 960)}
 
     def holder(name: str) -> tuple[HolderPlan, Path]:
-        made = HolderPlan(
-            load_dataset=lambda: replace(whole, private=whole.private.take(shares[name])),
+        release = HolderPlan(
+            load_dataset=lambda: replace(dataset, private=dataset.private.take(shares[name])),
             teacher=KernelTeacher(),
             num_teachers=None,
             engine=SequentialEngine(),
@@ -93,17 +93,19 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
             settings={"holder": name},
         )
         make_folder(tmp_path / name)
-        return made, tmp_path / name
+        return release, tmp_path / name
 
-    made = replace(small_rounds(plan, tmp_path), roll=Roll({"north": 480, "south": 480}, 0))
-    terms = made.run(Exchanges(holder, made.roll))
+    release = replace(small_rounds(plan, tmp_path), roll=Roll({"north": 480, "south": 480}, 0))
+    terms = release.run(Exchanges(holder, release.roll))
     assert terms.num_teachers == 960
     with np.load(tmp_path / "release" / "release" / "release.npz") as arrays:
-        labels = whole.public.labels[: len(arrays["labels"])]
+        labels = dataset.public.labels[: len(arrays["labels"])]
         assert (arrays["labels"] == labels).mean() > 0.85
-    few = replace(small_rounds(plan, tmp_path / "few"), roll=Roll({"north": 480, "south": 12}, 0))
+    uneven_release = replace(
+        small_rounds(plan, tmp_path / "few"), roll=Roll({"north": 480, "south": 12}, 0)
+    )
     with refused("absent holders", 1, "num_teachers=480: expected 12"):
-        few.run(Exchanges(holder, few.roll))
+        uneven_release.run(Exchanges(holder, uneven_release.roll))
 
 
 @pytest.mark.parametrize(
@@ -126,9 +128,9 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
 def test_what_holders_cannot_do_in_rounds_is_refused_before_the_charge(
     plan: Plan, refusal: Refusal, tmp_path: Path
 ) -> None:
-    made, exchange = rounds_in(tmp_path, plan)
+    release, exchange = rounds_in(tmp_path, plan)
     with refusal:
-        made.run(exchange)
+        release.run(exchange)
     assert not charges(tmp_path / "release")
 
 
@@ -138,25 +140,25 @@ def test_a_server_that_is_killed_anywhere_goes_on_with_the_same_bytes(
     killed = 0
     (_, exchange) = rounds_in(tmp_path)
     for number in range(3, 60, 7):
-        made, _ = rounds_in(tmp_path / str(number))
-        killed += killed_at(number, lambda made=made: made.run(exchange), after=bool(number % 2))
-        made.run(exchange)
-        assert release_bytes(made.output_dir) == release_bytes(whole)
-        assert len(charges(made.output_dir)) == 1
+        release, _ = rounds_in(tmp_path / str(number))
+        killed += killed_at(number, partial(release.run, exchange), after=bool(number % 2))
+        release.run(exchange)
+        assert release_bytes(release.output_dir) == release_bytes(whole)
+        assert len(charges(release.output_dir)) == 1
     assert killed >= 3
 
 
 def without(kind: str, holder: str) -> Any:
     """Has one holder fail at questions of a kind, from the second of them on."""
-    seen: list[str] = []
+    kinds: list[str] = []
 
     def spoil(question: Question, name: str) -> Contribution | None:
         if question.kind != kind or name != holder:
             return None
-        seen.append(question.digest)
+        kinds.append(question.digest)
         return (
             Contribution(name, problem="its app failed (RuntimeError)")
-            if len(set(seen)) > 1
+            if len(set(kinds)) > 1
             else None
         )
 
@@ -167,11 +169,11 @@ def test_a_holder_that_fails_between_rounds_adds_nothing_and_costs_nothing(
     whole: Path, tmp_path: Path
 ) -> None:
     monitor = SilentMonitor()
-    (made, exchange) = rounds_in(tmp_path, spoil=without("moments", "3"), max_absent=1)
-    terms = made.run(exchange, monitor)
+    (release, exchange) = rounds_in(tmp_path, spoil=without("moments", "3"), max_absent=1)
+    terms = release.run(exchange, monitor)
     assert "holder=3: its app failed (RuntimeError)" in monitor.lines
     present = [
-        sorted(np.load(path)["holders"].tolist()) for path in made.inbox.glob("moments-*.npz")
+        sorted(np.load(path)["holders"].tolist()) for path in release.inbox.glob("moments-*.npz")
     ]
     assert sorted(present) == [["1", "2", "3", "4"], ["1", "2", "4"]]
     # the second round had fewer teachers in it
@@ -191,9 +193,9 @@ def test_a_holder_that_is_late_for_the_opening_may_answer_the_rounds(tmp_path: P
         answer_question(exchange.plans(name)[0], question, exchange.plans(name)[1])
         return Contribution(name, problem="no answer within 5 s")
 
-    made, exchange = rounds_in(tmp_path, spoil=late, max_absent=1)
-    made.run(exchange)
-    present = [sorted(np.load(path)["holders"].tolist()) for path in made.inbox.glob("*-*.npz")]
+    release, exchange = rounds_in(tmp_path, spoil=late, max_absent=1)
+    release.run(exchange)
+    present = [sorted(np.load(path)["holders"].tolist()) for path in release.inbox.glob("*-*.npz")]
     assert present == [["1", "2", "3", "4"]] * 5
 
 
@@ -202,22 +204,22 @@ def test_too_many_absences_stop_a_round_that_the_same_call_asks_again(
     lost: bool, whole: Path, tmp_path: Path
 ) -> None:
     """That round alone, also where sums are lost: one that was released is read back from the ledger."""
-    made, exchange = rounds_in(tmp_path, spoil=without("moments", "3"))
+    release, exchange = rounds_in(tmp_path, spoil=without("moments", "3"))
     with refused("absent holders", 1, "holder=3:"):
-        made.run(exchange)
+        release.run(exchange)
     assert len(charges(tmp_path / "release")) == 1  # and nothing is published
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
-    for each in made.inbox.glob("moments-*.npz") if lost else ():
-        each.unlink()
+    for path in release.inbox.glob("moments-*.npz") if lost else ():
+        path.unlink()
     _, again = rounds_in(tmp_path)
-    made.run(again)
+    release.run(again)
     assert again.asked == ["moments"]
     assert release_bytes(tmp_path / "release") == release_bytes(whole)
     assert len(charges(tmp_path / "release")) == 1
     (tmp_path / "release" / "manifest.json").unlink()
-    shutil.rmtree(made.inbox)
+    shutil.rmtree(release.inbox)
     with refused("data", "another"):
-        made.run(again)
+        release.run(again)
 
 
 PLAN = seeded_plan(GaussianVotes(noise_std=1.0))
@@ -229,8 +231,8 @@ NOISE = DistributedVotes(noise_std=2.0, num_holders=HOLDERS, max_dropouts=1)
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("homes")
     for name in NAMES:
-        plan, own = SmallHolders(folder, HOLDERS, PLAN)(name)
-        answer(plan, small_request(), own)
+        plan, holder_sum = SmallHolders(folder, HOLDERS, PLAN)(name)
+        answer(plan, small_request(), holder_sum)
     return folder
 
 
@@ -270,14 +272,14 @@ def test_once_votes_are_complete_nobody_is_asked_again(
     homes: Path, expected: bytes, tmp_path: Path
 ) -> None:
     folder = tmp_path / "killed"
-    made = small_release(PLAN, folder, max_absent=1)
+    release = small_release(PLAN, folder, max_absent=1)
     for number in range(1, 40):
-        if not killed_at(number, lambda: made.run(lambda: answers(homes)), after=True):
+        if not killed_at(number, lambda: release.run(lambda: answers(homes)), after=True):
             break
         if (folder / "inbox" / "collected.json").exists():
             break
     assert not (folder / "release" / "release" / "release.npz").exists()
-    made.run(lambda: pytest.fail("holders were asked again"))
+    release.run(lambda: pytest.fail("holders were asked again"))
     assert (release_bytes(folder / "release"), len(charges(folder / "release"))) == (expected, 1)
 
 
@@ -289,9 +291,10 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
     for number in range(1, 30):
         folder = tmp_path / f"try-{number}"
         shutil.copytree(homes, folder / "homes")
-        made = summed_release(replace(seeded_plan(NOISE), target_epsilon=None), folder)
+        release = summed_release(replace(seeded_plan(NOISE), target_epsilon=None), folder)
         go = partial(
-            made.run, partial(summed, folder / "homes", HolderSum(made.terms, NOISE, seed=SEED))
+            release.run,
+            partial(summed, folder / "homes", HolderSum(release.terms, NOISE, seed=SEED)),
         )
         if not killed_at(number, go, after=number % 2 == 0):
             break
@@ -319,11 +322,11 @@ def summed(homes: Path, own: HolderSum) -> Summed:
 
 
 def test_a_release_that_is_refused_for_absence_charges_nothing(homes: Path, tmp_path: Path) -> None:
-    made = small_release(PLAN, tmp_path)
+    release = small_release(PLAN, tmp_path)
     with refused("absent holders", 1):
-        made.run(lambda: answers(homes)[1:])
+        release.run(lambda: answers(homes)[1:])
     assert not charges(tmp_path / "release")
-    made.run(lambda: answers(homes))
+    release.run(lambda: answers(homes))
     assert len(charges(tmp_path / "release")) == 1
 
 
@@ -337,14 +340,14 @@ def test_a_holder_that_is_absent_changes_no_price(name: str, votes: Votes, tmp_p
     terms = []
     form = form_for(aggregator)
     sent = [Contribution(path.stem, path.read_bytes()) for path in votes[form]]
-    asked = {"cast": "confidences"} if form == "confidences" else {}
+    questions = {"cast": "confidences"} if form == "confidences" else {}
     for present in (HOLDERS, HOLDERS - 1):
-        made = small_release(
-            seeded_plan(aggregator), tmp_path / str(present), max_absent=1, **asked
+        release = small_release(
+            seeded_plan(aggregator), tmp_path / str(present), max_absent=1, **questions
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            terms.append(made.run(lambda present=present: sent[:present]))
+            terms.append(release.run(lambda present=present: sent[:present]))
     assert terms[0].privacy == terms[1].privacy
     assert terms[0].num_teachers == terms[1].num_teachers == NUM_TEACHERS
     assert terms[0].release.num_queries == terms[1].release.num_queries

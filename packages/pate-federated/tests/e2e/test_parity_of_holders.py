@@ -16,8 +16,8 @@ def test_every_aggregator_releases_and_teaches_the_same_by_holders(
 ) -> None:
     plan = seeded_plan(shipped(name))
     run_until(plan, tmp_path / "train", "training the majority")
-    apart = tmp_path / "holders" / "apart"  # one seed draws once in a ledger
-    release(release_plan(plan), votes[form_for(plan.aggregator)], apart)
-    student(plan, apart)
-    require_the_same(tmp_path / "train", apart)
-    assert charges(tmp_path / "train")[0]["event"] == charges(apart)[0]["event"]
+    release_folder = tmp_path / "holders" / "apart"  # one seed draws once in a ledger
+    release(release_plan(plan), votes[form_for(plan.aggregator)], release_folder)
+    student(plan, release_folder)
+    require_the_same(tmp_path / "train", release_folder)
+    assert charges(tmp_path / "train")[0]["event"] == charges(release_folder)[0]["event"]

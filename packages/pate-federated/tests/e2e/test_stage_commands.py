@@ -53,13 +53,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def vote(
     folder: Path, place: str, *changes: str, queries: str = "public", output: str = "votes"
 ) -> tuple[str, ...]:
-    given = (
+    words = (
         f"data.private={folder / place}.npz",
         f"queries={folder / queries}.npz",
         "num_queries=40",
     )
     output = f"output={folder / output / place}.npz"
-    return (VOTE, f"holder={place}", "data=arrays", *given, *TEACHER, output, *changes)
+    return (VOTE, f"holder={place}", "data=arrays", *words, *TEACHER, output, *changes)
 
 
 def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
         "40 of 40 queries answered, 5 labels, by 2 holders, 24 teachers"
         in succeeded("release", *words).stdout
     )
-    for given, said in (
+    for given, line in (
         (("release=???",), "release=???"),
         ((f"release={files}",), "queries=None: expected queries=FILE or data=NAME"),
         ((f"release={tmp_path}", public), "expected the folder that pate-release wrote"),
@@ -81,7 +81,7 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
             "expected the file of pate-schema beside a table",
         ),
     ):
-        assert said in refused(STUDENT, *given)
+        assert line in refused(STUDENT, *given)
     assert (folder / "release" / "terms.json").exists()
     succeeded(STUDENT, f"release={folder}", public)
     assert pate.load(folder / "release").labels == small_dataset().label_names
@@ -105,10 +105,10 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
 def test_wrong_votes_are_one_line_each_and_leave_nothing_behind(
     files: Path, tmp_path: Path
 ) -> None:
-    own = tmp_path / "votes"
+    votes_folder = tmp_path / "votes"
     folder = tmp_path / "many"
-    shutil.copytree(files / "votes", own)
-    both = f"{own}/*.npz"
+    shutil.copytree(files / "votes", votes_folder)
+    both = f"{votes_folder}/*.npz"
 
     def said(votes: object, *changes: str) -> str:
         text = refused("release", f"votes={votes}", *RELEASE, f"output_dir={folder}", *changes)
@@ -120,17 +120,19 @@ def test_wrong_votes_are_one_line_each_and_leave_nothing_behind(
     assert "25 teachers in all vote files: expected 24, which these files hold" in said(
         both, "num_teachers=25"
     )
-    shutil.copy(own / "north.npz", own / "west.npz")
+    shutil.copy(votes_folder / "north.npz", votes_folder / "west.npz")
     assert "holder=north: expected each holder once" in said(both)
-    (own / "west.npz").write_bytes((own / "north.npz").read_bytes()[:-400])
+    (votes_folder / "west.npz").write_bytes((votes_folder / "north.npz").read_bytes()[:-400])
     assert "west.npz: expected a whole vote file, as pate-vote writes it" in said(both)
-    (own / "west.npz").unlink()
+    (votes_folder / "west.npz").unlink()
     succeeded(*vote(files, "south", queries="others", output="odd"))
     assert "queries=others: expected the queries that" in said(
-        f"[{own}/north.npz,{files}/odd/south.npz]"
+        f"[{votes_folder}/north.npz,{files}/odd/south.npz]"
     )
-    np.save(own / "foreign.npy", np.zeros((3, 40, 5), dtype=np.bool_))
-    assert "expected files of pate-vote alone" in said(f"[{own}/north.npz,{own}/foreign.npy]")
+    np.save(votes_folder / "foreign.npy", np.zeros((3, 40, 5), dtype=np.bool_))
+    assert "expected files of pate-vote alone" in said(
+        f"[{votes_folder}/north.npz,{votes_folder}/foreign.npy]"
+    )
     (tmp_path / "other.jsonl").write_text("no ledger\n")
     assert "other.jsonl" in said(both, f"ledger={tmp_path / 'other.jsonl'}")
 
@@ -138,17 +140,17 @@ def test_wrong_votes_are_one_line_each_and_leave_nothing_behind(
 def test_wrong_holders_are_one_line_each_and_a_finished_vote_is_not_cast_again(
     files: Path, tmp_path: Path
 ) -> None:
-    whole = (VOTE, f"output={tmp_path}/v.npz", "holders=4")
+    words_of_vote = (VOTE, f"output={tmp_path}/v.npz", "holders=4")
     file = tmp_path / "v.npz"
     changes = (f"output={file}", f"output_dir={tmp_path}/work")
-    for words, said in (
+    for words, line in (
         ((VOTE, f"output={file}"), "holder=???: expected the name of this place"),
         ((VOTE, "holder=a"), "output=???"),
-        ((*whole, "holder=a", "seed=1"), "holder=a: expected a number in 1..4"),
-        ((*whole, "holder=5", "seed=1"), "holder=5: expected a number in 1..4"),
-        ((*whole, "holder=1"), "seed=None: expected a number beside holders="),
+        ((*words_of_vote, "holder=a", "seed=1"), "holder=a: expected a number in 1..4"),
+        ((*words_of_vote, "holder=5", "seed=1"), "holder=5: expected a number in 1..4"),
+        ((*words_of_vote, "holder=1"), "seed=None: expected a number beside holders="),
         (
-            (*whole, "holder=1", "seed=1", "teacher=kernel"),
+            (*words_of_vote, "holder=1", "seed=1", "teacher=kernel"),
             "teacher=KernelTeacher: expected teachers that vote yes",
         ),
         (
@@ -164,7 +166,7 @@ def test_wrong_holders_are_one_line_each_and_a_finished_vote_is_not_cast_again(
             "cast=words: expected one of bits, confidences",
         ),
     ):
-        assert said in refused(*words)
+        assert line in refused(*words)
     file.write_bytes(b"somebody's")
     assert "output=" in refused(*vote(files, "north", *changes))
     assert file.read_bytes() == b"somebody's"
@@ -185,18 +187,18 @@ def test_votes_of_another_project_become_a_published_model_in_two_commands(
     counts = np.round(data.public.labels[:40] * 180 + 35).astype(np.int64)
     np.save(tmp_path / "histogram.npy", counts)
     folder = tmp_path / "theirs"
-    given = (
+    words = (
         f"votes={tmp_path}/histogram.npy",
         "num_teachers=250",
         "name=theirs",
         f"output_dir={folder}",
     )
     succeeded(
-        "release", *given, "layout=histogram", "aggregator=gaussian_votes", "target_epsilon=20"
+        "release", *words, "layout=histogram", "aggregator=gaussian_votes", "target_epsilon=20"
     )
-    with np.load(folder / "release" / "release.npz") as found:
-        assert found["labels"].shape == (40, 5)
-        assert found["label_names"][0] == "label_0"
+    with np.load(folder / "release" / "release.npz") as arrays:
+        assert arrays["labels"].shape == (40, 5)
+        assert arrays["label_names"][0] == "label_0"
     np.savez(tmp_path / "numbers.npz", inputs=data.public.inputs)
     succeeded(STUDENT, f"release={folder}", f"queries={tmp_path}/numbers.npz")
     assert pate.load(folder / "release").form.name == "theirs"
@@ -205,7 +207,7 @@ def test_votes_of_another_project_become_a_published_model_in_two_commands(
     assert "holders" not in card, "whose teachers they are is not known"
     bits = refused(
         "release",
-        *given[:-1],
+        *words[:-1],
         "layout=histogram",
         "aggregator=powerset_gnmax",
         f"output_dir={tmp_path}/x",
@@ -232,7 +234,7 @@ def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
             "data.group=patient",
             f"data.{schema}",
         )
-        given = (
+        words = (
             "data=table",
             *roles,
             queries,
@@ -240,7 +242,7 @@ def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
             "teacher.num_teachers=5",
             "teacher.device=cpu",
         )
-        succeeded(VOTE, f"holder={place}", *given, f"output={tmp_path / 'votes' / place}.npz")
+        succeeded(VOTE, f"holder={place}", *words, f"output={tmp_path / 'votes' / place}.npz")
     succeeded(
         "release", f"votes={tmp_path}/votes/*.npz", *RELEASE, f"output_dir={tmp_path / 'many'}"
     )
@@ -251,8 +253,8 @@ def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
 
 def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
     mail = tmp_path / "mail"
-    many = tmp_path / "many"
-    given = (
+    release_folder = tmp_path / "many"
+    settings = (
         "roll={north: 12, south: 12}",
         f"mailbox={mail}",
         f"queries={files / 'public.npz'}",
@@ -262,28 +264,28 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
         "aggregator=centered_votes",
         "aggregator.rounds=2",
         "allow_useless=true",
-        f"output_dir={many}",
+        f"output_dir={release_folder}",
     )
     kinds = []
     for _ in range(20):
-        released = succeeded("release", *given, *terms)
+        released = succeeded("release", *settings, *terms)
         if "queries answered" in released.stdout:
             break
         (name,) = {path.stem for path in (mail / "questions").iterdir()} - set(kinds)
         kinds.append(name)
         assert "2 of 2 are missing: north, south" in released.stdout.replace("\n", " ")
         for place in ("north", "south"):
-            asked = (
+            question_words = (
                 f"question={mail / 'questions' / name}.npz",
                 f"output={mail / 'answers' / name / place}.npz",
             )
-            own = (
+            votes_folder = (
                 "data=arrays",
                 f"data.private={files / place}.npz",
                 *TEACHER,
                 f"output_dir={tmp_path / place}",
             )
-            succeeded(VOTE, f"holder={place}", *own, *asked)
+            succeeded(VOTE, f"holder={place}", *votes_folder, *question_words)
     assert [name.partition("-")[0] for name in kinds] == [
         "opening",
         "lengths",
@@ -291,30 +293,35 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
         *2 * ["moments"],
     ]
     assert "by 2 holders, 24 teachers" in released.stdout
-    succeeded(STUDENT, f"release={many}", f"queries={files / 'public.npz'}", "student=low_rank")
-    assert pate.load(many / "release").labels == small_dataset().label_names
-    asked = (
+    succeeded(
+        STUDENT, f"release={release_folder}", f"queries={files / 'public.npz'}", "student=low_rank"
+    )
+    assert pate.load(release_folder / "release").labels == small_dataset().label_names
+    question_words = (
         VOTE,
         "holder=north",
         "data=arrays",
         f"output={tmp_path}/north.npz",
         "question=q.npz",
     )
-    for words, said in (
-        (asked, "output_dir=None: expected the folder of this place's teachers"),
+    for words, line in (
+        (question_words, "output_dir=None: expected the folder of this place's teachers"),
         (
-            (*asked, f"output_dir={tmp_path}/north", given[2]),
+            (*question_words, f"output_dir={tmp_path}/north", settings[2]),
             "public.npz: expected nothing beside question=",
         ),
         (("release", "roll={north: 12}", terms[0]), "mailbox=None: expected a folder"),
-        (("release", "roll=[north]", terms[0], given[1]), "roll=['north']: expected each holder"),
-        (("release", "roll={north: 12.5}", terms[0], given[1]), "holders[north]=12.5"),
+        (
+            ("release", "roll=[north]", terms[0], settings[1]),
+            "roll=['north']: expected each holder",
+        ),
+        (("release", "roll={north: 12.5}", terms[0], settings[1]), "holders[north]=12.5"),
         (
             ("release", "roll={north: 12}", terms[0], "sum=sum.npz"),
             "sum.npz: expected nothing beside roll=",
         ),
     ):
-        assert said in refused(*words)
+        assert line in refused(*words)
 
 
 def test_a_release_of_sums_is_that_of_the_votes(files: Path, tmp_path: Path) -> None:

@@ -78,8 +78,8 @@ def test_a_student_from_the_folder_alone_and_in_a_folder_of_its_own(
     again = SilentMonitor()
     for _ in range(2):
         student(PLAN, tmp_path / "apart")
-        for each in ("whole", "apart"):
-            assert contents(tmp_path / "model") == contents(tmp_path / each / "release")
+        for item in ("whole", "apart"):
+            assert contents(tmp_path / "model") == contents(tmp_path / item / "release")
         release(plan, votes["bits"], tmp_path / "apart", again)  # with a student beside it
     finished = f"output_dir={tmp_path / 'apart'}: this release is finished; nothing was drawn or spent again"
     assert again.lines == [finished, finished]
@@ -106,16 +106,16 @@ def test_a_vote_file_is_its_owners_alone_and_says_nothing_of_records(
     assert small_dataset().private_digest() not in head.to_text()
     assert {file.manifest.queries for file in map(VoteFile.open, votes["bits"])} == {head.queries}
     # which deals its own records
-    own = replace(holder_plan(PLAN, 1), holder="hospital", holders=None, seed=None)
-    path = cast(own, tmp_path)
+    folder_of_holder = replace(holder_plan(PLAN, 1), holder="hospital", holders=None, seed=None)
+    path = cast(folder_of_holder, tmp_path)
     head = VoteFile.open(path).manifest
     first = path.read_bytes()
     assert (head.holder, head.num_groups) == ("hospital", 960)
     path.unlink()
     with refused("output_dir", ANY, "new folder or this run's own"):
-        cast(replace(own, settings={"name": "another"}), tmp_path)
+        cast(replace(folder_of_holder, settings={"name": "another"}), tmp_path)
     (tmp_path / "hospital.work" / "cast.sha256").unlink()
-    assert cast(own, tmp_path).read_bytes() == first
+    assert cast(folder_of_holder, tmp_path).read_bytes() == first
 
 
 def test_a_killed_holder_goes_on_to_the_same_votes(votes: Votes, tmp_path: Path) -> None:
@@ -151,8 +151,8 @@ def test_a_killed_release_is_drawn_once_and_charged_once(
 
 def test_a_killed_student_is_trained_to_the_same_bytes(votes: Votes, tmp_path: Path) -> None:
     release(release_plan(PLAN), votes["bits"], tmp_path / "apart")
-    wanted = Path(shutil.copytree(tmp_path / "apart", tmp_path / "wanted"))
-    student(PLAN, wanted)
+    expected_folder = Path(shutil.copytree(tmp_path / "apart", tmp_path / "wanted"))
+    student(PLAN, expected_folder)
 
     def copied(folder: Path) -> None:
         student(PLAN, Path(shutil.copytree(tmp_path / "apart", folder)))
@@ -160,7 +160,7 @@ def test_a_killed_student_is_trained_to_the_same_bytes(votes: Votes, tmp_path: P
     killed = list(after_kills(tmp_path, copied))
     for folder in killed:
         student(PLAN, folder)
-        assert contents(folder / "release") == contents(wanted / "release")
+        assert contents(folder / "release") == contents(expected_folder / "release")
     assert len(killed) > 4
 
 
@@ -169,7 +169,7 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
 ) -> None:
     plan = replace(PLAN, target_epsilon=5.0)
     ledger = tmp_path / "all.db"
-    others = tmp_path / "others.db"
+    other_ledger = tmp_path / "others.db"
     release(release_plan(plan), votes["bits"], tmp_path / "first")
     for _ in range(2):  # the first call charges the ledger for what is finished
         release(
@@ -181,11 +181,17 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
     with refused("max_epsilon", 6.0):
         release(other, votes["bits"][:3], tmp_path / "second")  # some of the holders
     event = NOISE.event_for(num_queries=1, num_labels=1, num_teachers=1)
-    account = SharedLedger(others, target_delta=1e-5, accountant=RdpAccountant).account("others")
+    account = SharedLedger(other_ledger, target_delta=1e-5, accountant=RdpAccountant).account(
+        "others"
+    )
     account.charge(event, adjacency="replace_one", key="x")
     with refused("ledger", ANY, "new file"):
-        release(release_plan(plan, ledger=others), votes["bits"], tmp_path / "second")
-    assert len(SharedLedger.stored(ledger).entries) == len(SharedLedger.stored(others).entries) == 1
+        release(release_plan(plan, ledger=other_ledger), votes["bits"], tmp_path / "second")
+    assert (
+        len(SharedLedger.stored(ledger).entries)
+        == len(SharedLedger.stored(other_ledger).entries)
+        == 1
+    )
     assert not (tmp_path / "second").exists()
 
 

@@ -48,9 +48,9 @@ def law_of_sum(aggregator: DistributedVotes, num_shares: int) -> Array:
 def shifted_divergence(law: Array, shift: int) -> Array:
     """D_a(law moved by shift || law), at all orders."""
     moved, fixed = (law[:-shift], law[shift:]) if shift else (law, law)
-    seen = (moved > 1e-200) & (fixed > 1e-200)
-    first = np.log(moved[seen])
-    second = np.log(fixed[seen])
+    are_positive = (moved > 1e-200) & (fixed > 1e-200)
+    first = np.log(moved[are_positive])
+    second = np.log(fixed[are_positive])
     terms = ORDERS[:, None] * first - (ORDERS[:, None] - 1) * second
     top = terms.max(axis=1)
     return np.asarray((top + np.log(np.exp(terms - top[:, None]).sum(axis=1))) / (ORDERS - 1))
@@ -118,7 +118,7 @@ def test_delta_of_two_noisy_counts_is_covered(adjacency: Adjacency) -> None:
     wide = np.pad(law, steps)
     moved = np.roll(wide, steps)
     fixed = wide
-    joint = [np.outer(each, each).reshape(1, -1) for each in (moved, fixed)]
+    joint = [np.outer(law, law).reshape(1, -1) for law in (moved, fixed)]
     assert (
         0.3
         < assert_delta_covered(
@@ -147,7 +147,7 @@ def test_a_price_as_if_nobody_dropped_out_or_colluded_fails(
 
 
 def test_every_query_pays_and_one_share_has_no_failure() -> None:
-    one = DistributedVotes(noise_std=10.0, num_holders=1)
-    event = one.event_for(num_queries=30, num_labels=4, num_teachers=9)
+    aggregator = DistributedVotes(noise_std=10.0, num_holders=1)
+    event = aggregator.event_for(num_queries=30, num_labels=4, num_teachers=9)
     assert isinstance(event, ZCdpEvent)
     assert event.rho == pytest.approx(30 * 4 / (2 * 10.0**2), rel=1e-9)

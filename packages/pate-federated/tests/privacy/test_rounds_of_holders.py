@@ -99,20 +99,24 @@ def answers(
         ]
 
     own, *others = ROLL.holders
-    asked = [*((own, first) for first in FIRSTS), *((name, None) for name in others)]
-    return {who: answered(*who) for who in asked}
+    variants = [*((own, first) for first in FIRSTS), *((name, None) for name in others)]
+    return {who: answered(*who) for who in variants}
 
 
 @pytest.mark.parametrize("absent", ["", "3"])
 def test_one_group_moves_no_sum_further_than_two_clips(answers: Any, absent: str) -> None:
-    own, *others = ROLL.holders
+    folder, *others = ROLL.holders
     for place, question in enumerate(questions()[1:], start=1):
-        each = []
+        sums = []
         for first in FIRSTS:
-            present = [(own, first), *((name, None) for name in others if name != absent)]
+            present = [(folder, first), *((name, None) for name in others if name != absent)]
             sent = [Contribution(who[0], answers[who][place]) for who in present]
-            each.append(gathered(ROLL, question, sent).total.astype(np.float64).ravel())
-        moved = max(float(np.linalg.norm(one - other)) for one in each for other in each)
+            sums.append(gathered(ROLL, question, sent).total.astype(np.float64).ravel())
+        moved = max(
+            float(np.linalg.norm(sum_of_variant - other))
+            for sum_of_variant in sums
+            for other in sums
+        )
         most = np.sqrt(2) if question.kind == LENGTHS else 2 * question.reach
         assert moved <= most
         assert question.kind == LENGTHS or moved > 0.5 * most  # not by an empty bound

@@ -31,14 +31,14 @@ def certificates(folder: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    made = x509.CertificateBuilder(
+    builder = x509.CertificateBuilder(
         name, name, key.public_key(), x509.random_serial_number(), now - day, now + day
     )
-    made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     pem = serialization.Encoding.PEM
     plain = serialization.NoEncryption()
-    signed = made.sign(key, hashes.SHA256()).public_bytes(pem)
+    signed = builder.sign(key, hashes.SHA256()).public_bytes(pem)
     for file in ("ca.pem", "server.pem"):
         (folder / file).write_bytes(signed)
     (folder / "server.key").write_bytes(
@@ -136,22 +136,22 @@ class Deployment:
         return str(Path(sys.executable).parent / name)
 
     def _environment(self) -> dict[str, str]:
-        known = {
+        environment = {
             name: value
             for name, value in os.environ.items()
             if name in ("PATH", "HOME", "LANG", "TMPDIR")
         }
         folders = [str(folder) for folder in (ROOT, PACKAGE, TESTS)]
         path = os.pathsep.join([*folders, *filter(None, [os.environ.get("PYTHONPATH")])])
-        own = {"SMALL_HOLDERS": str(self.holders), "SMALL_SECONDS": str(self.seconds)}
-        own["SMALL_FOLDER"] = str(self.folder / "holders")
+        settings = {"SMALL_HOLDERS": str(self.holders), "SMALL_SECONDS": str(self.seconds)}
+        settings["SMALL_FOLDER"] = str(self.folder / "holders")
         quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_HOME": str(self.home), "OMP_NUM_THREADS": "1"}
         tools = str(Path(sys.executable).parent)
         return (
-            known
-            | own
+            environment
+            | settings
             | quiet
-            | {"PYTHONPATH": path, "PATH": f"{tools}{os.pathsep}{known.get('PATH', '')}"}
+            | {"PYTHONPATH": path, "PATH": f"{tools}{os.pathsep}{environment.get('PATH', '')}"}
         )
 
 

@@ -31,19 +31,19 @@ class SmallHolders:
     def __call__(self, name: str) -> tuple[HolderPlan, Path]:
         if self.spoil is not None:
             self.spoil(name)
-        own = self.folder / name
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return holder_plan(self.plan, name, self.holders), own
+        folder = self.folder / name
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return holder_plan(self.plan, name, self.holders), folder
 
 
 def small_request(**changes: Any) -> Request:
     dataset = small_dataset()
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "inputs": np.asarray(dataset.public.inputs[:NUM_QUERIES], dtype=np.float32),
         "record_ids": dataset.published_ids[:NUM_QUERIES],
         "label_names": dataset.label_names,
     }
-    return Request(**(given | changes))
+    return Request(**(arguments | changes))
 
 
 def _served(plan: Plan, folder: Path, holders: int, max_absent: int) -> dict[str, Any]:

@@ -17,12 +17,12 @@ ROLL = Roll.numbered(4, TEACHERS, max_absent=2)
 
 
 def request(**changes: Any) -> Request:
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "inputs": np.arange(2 * NUM_QUERIES, dtype=np.float32).reshape(NUM_QUERIES, 2),
         "record_ids": np.arange(100, 100 + NUM_QUERIES),
         "label_names": ("a", "b", "c", "d"),
     }
-    return Request(**(given | changes))
+    return Request(**(arguments | changes))
 
 
 def votes_of(holder: str) -> NDArray[np.bool_]:
@@ -42,7 +42,7 @@ def answer(
     """What a holder sends; `head` says something else than the truth."""
     asked = asked or request()
     bits = votes_of(holder) if votes is None else votes
-    said: dict[str, Any] = {
+    entries: dict[str, Any] = {
         "holder": holder,
         "queries": asked.digest,
         "num_teachers": len(bits),
@@ -54,18 +54,18 @@ def answer(
         "vote_clip": asked.vote_clip,
     }
     shares = np.full((len(bits), bits.shape[2]), 0.5)
-    says_more = (said | head)["cast"] == "confidences"
-    given = bits.astype(np.float32) if confidences is None else confidences
+    says_more = (entries | head)["cast"] == "confidences"
+    arguments = bits.astype(np.float32) if confidences is None else confidences
     path = folder / "sent.npz"
     VoteFile.write(
         path,
-        VoteManifest(**(said | head)),
+        VoteManifest(**(entries | head)),
         bits=lambda: [bits],
         record_ids=asked.record_ids[: bits.shape[1]],
         label_names=asked.label_names
         if bits.shape[2] == NUM_LABELS
         else tuple(str(i) for i in range(bits.shape[2])),
-        confidences=(lambda: [given]) if says_more else None,
+        confidences=(lambda: [arguments]) if says_more else None,
         label_shares=shares if says_more else None,
     )
     return Contribution(holder, path.read_bytes())

@@ -37,7 +37,7 @@ def holder_plan(
     plan: Plan, holder: int | str, holders: int = HOLDERS, **changes: Any
 ) -> HolderPlan:
     """That of one of the holders among whom the records of a plan are dealt."""
-    made = HolderPlan(
+    plan_made = HolderPlan(
         load_dataset=plan.load_dataset,
         teacher=plan.teacher,
         num_teachers=NUM_TEACHERS // holders,
@@ -48,7 +48,7 @@ def holder_plan(
         seed=plan.seed,
         settings={"name": "small", "holder": str(holder)},
     )
-    return replace(made, **changes)
+    return replace(plan_made, **changes)
 
 
 def cast(plan: HolderPlan, folder: Path) -> Path:
@@ -62,7 +62,7 @@ def queries_of(plan: Plan) -> Callable[[], Queries]:
 
 
 def release_plan(plan: Plan, **changes: Any) -> ReleasePlan:
-    made = ReleasePlan(
+    plan_made = ReleasePlan(
         aggregator=plan.aggregator,
         target_delta=plan.target_delta,
         target_epsilon=plan.target_epsilon,
@@ -73,7 +73,7 @@ def release_plan(plan: Plan, **changes: Any) -> ReleasePlan:
         seed=plan.seed,
         settings={"name": "small"},
     )
-    return replace(made, **changes)
+    return replace(plan_made, **changes)
 
 
 def release(
@@ -84,25 +84,29 @@ def release(
 
 
 def student(plan: Plan, folder: Path, output: Path | None = None) -> None:
-    made = StudentPlan(student=plan.student, queries=queries_of(plan), seed=plan.seed)
-    train_on_release(made, folder, output, SilentMonitor())
+    plan_made = StudentPlan(student=plan.student, queries=queries_of(plan), seed=plan.seed)
+    train_on_release(plan_made, folder, output, SilentMonitor())
 
 
 def require_the_same(train: Path, apart: Path) -> None:
     """Of a run that was stopped before its baselines, and of its stages apart."""
-    whole = contents(train / "release")
-    found = contents(apart / "release")
-    assert whole.keys() == {"release.npz", "student/student.json", "student/student.safetensors"}
-    assert {file: found[file] for file in whole} == whole
+    files_of_run = contents(train / "release")
+    files_of_stages = contents(apart / "release")
+    assert files_of_run.keys() == {
+        "release.npz",
+        "student/student.json",
+        "student/student.safetensors",
+    }
+    assert {file: files_of_stages[file] for file in files_of_run} == files_of_run
 
 
 def after_kills(folder: Path, task: Callable[[Path], object]) -> Iterator[Path]:
     """What a task leaves that is killed at its first file, its second, …: before it or after it by turns."""
     for number in count():
-        own = folder / str(number)
-        if not killed_at(number + 1, partial(task, own), after=bool(number % 2)):
+        folder_of_kill = folder / str(number)
+        if not killed_at(number + 1, partial(task, folder_of_kill), after=bool(number % 2)):
             return
-        yield own
+        yield folder_of_kill
 
 
 def killed_at(number: int, task: Callable[[], object], *, after: bool) -> bool:

@@ -24,10 +24,10 @@ def total_of(aggregator: DistributedVotes, present: int, size: int) -> NDArray[n
 def test_the_sum_has_one_gaussian_law_however_many_dropped_out(present: int) -> None:
     """Six holders, two may be absent: four shares are priced, and every further one adds its own variance."""
     aggregator = DistributedVotes(noise_std=4.0, num_holders=6, max_dropouts=2)
-    drawn = Counter(total_of(aggregator, present, 40_000).tolist())
+    num_draws_of_sum = Counter(total_of(aggregator, present, 40_000).tolist())
     variance = present * aggregator.shares.share_variance
-    assert p_value(drawn, discrete_gaussian(variance)) > 1e-3
-    assert p_value(drawn, discrete_gaussian(variance * present / (present + 1))) < 1e-6
+    assert p_value(num_draws_of_sum, discrete_gaussian(variance)) > 1e-3
+    assert p_value(num_draws_of_sum, discrete_gaussian(variance * present / (present + 1))) < 1e-6
     assert variance >= aggregator.shares.variance * aggregator.shares.steps**2
 
 
@@ -41,9 +41,9 @@ def test_labels_are_those_of_one_gaussian() -> None:
     total = total_of(aggregator, 4, 20_000)[:, None] + 13 * aggregator.shares.steps
     spread = aggregator.release_of(total, num_teachers=20, num_contributions=4).labels.mean()
     expected = norm.cdf(3 / 6)
-    for found in (central, spread):
-        assert abs(found - expected) < 4 * (expected * (1 - expected) / 20_000) ** 0.5
-        assert abs(found - norm.cdf(3 / 5)) > 4 * (expected * (1 - expected) / 20_000) ** 0.5
+    for law in (central, spread):
+        assert abs(law - expected) < 4 * (expected * (1 - expected) / 20_000) ** 0.5
+        assert abs(law - norm.cdf(3 / 5)) > 4 * (expected * (1 - expected) / 20_000) ** 0.5
 
 
 def test_shares_of_different_holders_are_independent() -> None:

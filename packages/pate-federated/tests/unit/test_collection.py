@@ -38,10 +38,10 @@ def whole(folder: Path, *names: str, **asked: Any) -> list[Contribution]:
 def test_votes_are_added_up_absent_teachers_vote_for_nothing_and_t_stays(tmp_path: Path) -> None:
     everyone = collected(tmp_path, *reversed(whole(tmp_path, *NAMES)))
     assert (everyone.absent, dict(everyone.refused)) == ((), {})
-    found = collected(tmp_path, *whole(tmp_path, "1", "4"))
-    assert found.absent == ("2", "3")
-    assert found.refused["2"] == "holder=2: no answer"
-    for collection, names in ((everyone, NAMES), (found, "14")):
+    partial = collected(tmp_path, *whole(tmp_path, "1", "4"))
+    assert partial.absent == ("2", "3")
+    assert partial.refused["2"] == "holder=2: no answer"
+    for collection, names in ((everyone, NAMES), (partial, "14")):
         source = collection.source(PLAIN)
         assert source.num_teachers == 12  # what a price is for
         np.testing.assert_array_equal(
@@ -57,26 +57,33 @@ def test_where_each_teacher_names_one_label_absent_ones_name_the_first(tmp_path:
 
 
 def test_with_more_absent_than_the_roll_allows_there_is_no_source(tmp_path: Path) -> None:
-    found = collected(tmp_path, *whole(tmp_path, "1"))
+    collection = collected(tmp_path, *whole(tmp_path, "1"))
     with refused("absent holders", 3, "ask again, or"):
-        found.source(PLAIN)
+        collection.source(PLAIN)
 
 
 def test_under_add_remove_an_absent_teacher_is_not_one_that_says_nothing(tmp_path: Path) -> None:
-    found = collected(tmp_path, *whole(tmp_path, "1", "2", cast="confidences"), cast="confidences")
+    collection = collected(
+        tmp_path, *whole(tmp_path, "1", "2", cast="confidences"), cast="confidences"
+    )
     centered = CenteredVotes(noise_multiplier=3.0, adjacency=Adjacency.ADD_REMOVE)
     with refused("adjacency", "add_remove"):
-        found.source(centered)
-    assert found.source(replace(centered, adjacency=Adjacency.REPLACE_ONE)).num_teachers == 12
-    assert found.source(replace(PLAIN, adjacency=Adjacency.ADD_REMOVE)).num_teachers == 12
+        collection.source(centered)
+    assert collection.source(replace(centered, adjacency=Adjacency.REPLACE_ONE)).num_teachers == 12
+    assert collection.source(replace(PLAIN, adjacency=Adjacency.ADD_REMOVE)).num_teachers == 12
 
 
 def test_confidences_of_absent_teachers_are_zero(tmp_path: Path) -> None:
-    found = collected(tmp_path, *whole(tmp_path, "1", "2", cast="confidences"), cast="confidences")
-    source = found.source(CenteredVotes(noise_multiplier=3.0))
-    said = np.concatenate(list(source.confidences()))
-    assert said.shape == (12, NUM_QUERIES, NUM_LABELS) and said.dtype == np.float32
-    assert not said[6:].any()
+    collection = collected(
+        tmp_path, *whole(tmp_path, "1", "2", cast="confidences"), cast="confidences"
+    )
+    source = collection.source(CenteredVotes(noise_multiplier=3.0))
+    sent_confidences = np.concatenate(list(source.confidences()))
+    assert (
+        sent_confidences.shape == (12, NUM_QUERIES, NUM_LABELS)
+        and sent_confidences.dtype == np.float32
+    )
+    assert not sent_confidences[6:].any()
     assert source.label_shares().shape == (12, NUM_LABELS)
 
 
@@ -128,46 +135,51 @@ def test_an_answer_that_does_not_count_is_refused_by_name_in_one_line(
     how: str, tmp_path: Path
 ) -> None:
     spoil, reason = SPOILED[how]
-    found = collected(tmp_path, *whole(tmp_path, "1", "3", "4"), spoil(tmp_path))
-    assert found.absent == ("2",)
-    line = found.refused["2"]
+    collection = collected(tmp_path, *whole(tmp_path, "1", "3", "4"), spoil(tmp_path))
+    assert collection.absent == ("2",)
+    line = collection.refused["2"]
     assert line.startswith("holder=2: ") and reason in line and "\n" not in line
     assert str(tmp_path) not in line
     assert not (tmp_path / "inbox" / "2.npz").exists()
-    assert found.source(PLAIN).num_teachers == 12
+    assert collection.source(PLAIN).num_teachers == 12
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -0.5, 1.5])
 def test_confidences_that_are_none_are_refused(wrong: float, tmp_path: Path) -> None:
-    good = whole(tmp_path, "1", "3", "4", cast="confidences")
-    said = votes_of("2").astype(np.float32)
-    said[1, 2, 3] = wrong
+    honest_answers = whole(tmp_path, "1", "3", "4", cast="confidences")
+    sent_confidences = votes_of("2").astype(np.float32)
+    sent_confidences[1, 2, 3] = wrong
     honest = answer(tmp_path, "2", request(cast="confidences"))
-    found = collected(tmp_path, *good, replaced(honest, "confidences", said), cast="confidences")
-    assert found.absent == ("2",)
-    assert "confidences beyond [0, 1]" in found.refused["2"]
+    collection = collected(
+        tmp_path,
+        *honest_answers,
+        replaced(honest, "confidences", sent_confidences),
+        cast="confidences",
+    )
+    assert collection.absent == ("2",)
+    assert "confidences beyond [0, 1]" in collection.refused["2"]
 
 
 def test_more_labels_of_a_query_than_the_clip_allows_are_refused(tmp_path: Path) -> None:
-    few = [
+    clipped_answers = [
         answer(tmp_path, name, request(vote_clip=2), votes=votes_of(name) & False)
         for name in ("1", "3", "4")
     ]
     empty = answer(tmp_path, "2", request(vote_clip=2), votes=votes_of("2") & False)
     greedy = replaced(empty, "packed", np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, np.uint8))
-    found = collected(tmp_path, *few, greedy, vote_clip=2)
-    assert found.absent == ("2",)
-    assert "more than vote_clip=2 labels of a query" in found.refused["2"]
+    collection = collected(tmp_path, *clipped_answers, greedy, vote_clip=2)
+    assert collection.absent == ("2",)
+    assert "more than vote_clip=2 labels of a query" in collection.refused["2"]
 
 
 def test_a_stranger_is_refused_and_takes_nobodys_place(tmp_path: Path) -> None:
-    found = collected(
+    collection = collected(
         tmp_path, *whole(tmp_path, *NAMES), answer(tmp_path, "5"), Contribution("../x\n", b"y")
     )
-    assert found.absent == ()
+    assert collection.absent == ()
     assert (
-        "expected a holder on the roll" in found.refused["another"]
-        and "\n" not in found.refused["another"]
+        "expected a holder on the roll" in collection.refused["another"]
+        and "\n" not in collection.refused["another"]
     )
     assert sorted(path.name for path in (tmp_path / "inbox").iterdir()) == [
         f"{name}.npz" for name in NAMES
@@ -188,11 +200,15 @@ def test_an_adversarial_holder_moves_counts_by_its_own_teachers_worth_and_no_mor
         rng.integers(0, 256, (TEACHERS, NUM_QUERIES, 1), dtype=np.uint8),
         rng.integers(0, 256, (40, NUM_QUERIES, 1), dtype=np.uint8),
     ):
-        found = collected(tmp_path, *honest, replaced(answer(tmp_path, "2"), "packed", packed))
-        moved = found.source(PLAIN).counts() - without
+        collection = collected(tmp_path, *honest, replaced(answer(tmp_path, "2"), "packed", packed))
+        moved = collection.source(PLAIN).counts() - without
         assert ((moved >= 0) & (moved <= TEACHERS)).all()
-        one = found.source(PLAIN).counts(1) - collected(tmp_path, *honest).source(PLAIN).counts(1)
-        assert (one.sum(axis=1) <= TEACHERS).all()  # where the price lets a teacher name one label
+        moved_within_clip = collection.source(PLAIN).counts(1) - collected(
+            tmp_path, *honest
+        ).source(PLAIN).counts(1)
+        assert (
+            moved_within_clip.sum(axis=1) <= TEACHERS
+        ).all()  # where the price lets a teacher name one label
 
 
 def test_all_votes_of_one_holder_reach_what_a_price_is_for(tmp_path: Path) -> None:
@@ -210,9 +226,12 @@ def test_all_votes_of_one_holder_reach_what_a_price_is_for(tmp_path: Path) -> No
 
 
 def test_a_request_survives_the_way(tmp_path: Path) -> None:
-    asked = request(cast="confidences", vote_clip=2)
-    found = type(asked).from_bytes(asked.to_bytes())
-    assert (found.digest, found.label_names) == (asked.digest, asked.label_names)
-    assert (found.cast, found.vote_clip) == ("confidences", 2)
+    sent_request = request(cast="confidences", vote_clip=2)
+    collection = type(sent_request).from_bytes(sent_request.to_bytes())
+    assert (collection.digest, collection.label_names) == (
+        sent_request.digest,
+        sent_request.label_names,
+    )
+    assert (collection.cast, collection.vote_clip) == ("confidences", 2)
     with refused("request", rule="a request as"):
-        type(asked).from_bytes(b"nothing")
+        type(sent_request).from_bytes(b"nothing")

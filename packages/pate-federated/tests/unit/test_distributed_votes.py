@@ -16,7 +16,7 @@ def test_the_sum_of_what_holders_send_says_the_majority_where_it_is_clear() -> N
     aggregator = DistributedVotes(noise_std=0.1, num_holders=5)
     held = [CLEAR // 5 + (i < CLEAR % 5) for i in range(5)]
     rngs = map(np.random.default_rng, range(5))
-    parts = [aggregator.contribution(each, num_teachers=20, rng=next(rngs)) for each in held]
+    parts = [aggregator.contribution(counts, num_teachers=20, rng=next(rngs)) for counts in held]
     release = aggregator.release_of(np.sum(parts, axis=0), num_teachers=100, num_contributions=5)
     np.testing.assert_array_equal(release.labels, [[True, False, True], [False, True, False]])
     assert release.answered.all()
@@ -45,10 +45,10 @@ def test_the_price_is_that_of_the_noisy_counts_and_not_of_the_bits() -> None:
 
 def test_teachers_with_few_votes_cost_less_and_under_add_remove_half() -> None:
     def rho(adjacency: Adjacency, max_votes: int | None) -> float:
-        one = DistributedVotes(
+        aggregator = DistributedVotes(
             noise_std=50.0, num_holders=1, max_votes=max_votes, adjacency=adjacency
         )
-        return float(one.event_for(num_queries=10, num_labels=40, num_teachers=8).rho)  # type: ignore[attr-defined]
+        return float(aggregator.event_for(num_queries=10, num_labels=40, num_teachers=8).rho)  # type: ignore[attr-defined]
 
     assert rho(Adjacency.REPLACE_ONE, 4) == pytest.approx(10 * 8 / 5000)
     assert rho(Adjacency.ADD_REMOVE, 4) == pytest.approx(10 * 4 / 5000)

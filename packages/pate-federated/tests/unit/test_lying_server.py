@@ -48,8 +48,8 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders of holders whose teachers have learned."""
     folder = tmp_path_factory.mktemp("learned")
     for name in ROLL.holders:
-        plan, own = plans_in(folder)(name)
-        answer(plan, small_request(), own)
+        plan, folder_of_holder = plans_in(folder)(name)
+        answer(plan, small_request(), folder_of_holder)
     return folder
 
 
@@ -126,10 +126,10 @@ class Link:
     def run_sum(self) -> tuple[np.ndarray, tuple[str, ...]]:
         """A sum by Flower's own workflow."""
         context = flwr.Context(1, 0, {}, flwr.RecordDict(), {})
-        said = {"request": small_request().to_bytes()}
+        payload = {"request": small_request().to_bytes()}
         grid: Any = self
         return flower.secure_sum(
-            grid, context, ROLL, said, SumTerms.of_counts(ROLL), seconds=60, connect_seconds=1
+            grid, context, ROLL, payload, SumTerms.of_counts(ROLL), seconds=60, connect_seconds=1
         )
 
     def until(self, stage: str) -> Any:
@@ -177,11 +177,11 @@ def bare(reply: Any) -> bool:
 
 
 def counts(homes: Path, names: str) -> np.ndarray:
-    found = []
+    counts = []
     for name in names:
         path = homes / name / small_request().digest[:16] / "votes.npz"
-        found += [block.sum(axis=0, dtype=np.int64) for block in VoteFile.open(path).bits()]
-    return np.asarray(sum(found))
+        counts += [block.sum(axis=0, dtype=np.int64) for block in VoteFile.open(path).bits()]
+    return np.asarray(sum(counts))
 
 
 def loses(node: int, stage: str) -> Callable[[Any], None]:
@@ -295,12 +295,12 @@ def test_a_stage_with_less_more_or_other_than_it_has_is_refused(stage: str, home
     message = link.until(stage)
     for change in OTHERS[stage]:
         other = copy.deepcopy(message)
-        said = other.content.config_records[CONFIGS]
+        payload = other.content.config_records[CONFIGS]
         for name, value in change.items():
             if value is None:
-                del said[name]
+                del payload[name]
             else:
-                said[name] = [said["ctxts"][0]] * value if name == "ctxts" else value
+                payload[name] = [payload["ctxts"][0]] * value if name == "ctxts" else value
         assert not is_answered(link, other), change
     assert is_answered(link, message)
 
@@ -318,11 +318,11 @@ def test_records_beside_those_of_a_stage_are_refused(homes: Path) -> None:
         link.contexts[102] = link.contexts[FIRST]
         assert link.deliver(other).has_error()
         if stage == COLLECT:
-            for said in ({}, {"request": "text"}, {"question": b"x"}, {"more": 1}):
+            for payload in ({}, {"request": "text"}, {"question": b"x"}, {"more": 1}):
                 other = copy.deepcopy(message)
                 config = other.content.config_records["fitins.config"]
                 other.content.config_records["fitins.config"] = flwr.ConfigRecord(
-                    {**config, **said} if "more" in said else said
+                    {**config, **payload} if "more" in payload else payload
                 )
                 assert not is_answered(link, other)
 
@@ -365,7 +365,7 @@ def test_in_rounds_the_opening_alone_is_answered_without_masks(homes: Path) -> N
     link = Link(homes, own=ROLL)
     opening = Question.of_opening(small_request())
     lengths = Question(kind=LENGTHS, asked=opening.asked, num_labels=opening.num_labels)
-    said = {}
+    payload = {}
     for question in (opening, lengths):
         for kind in TYPES:
             message = flwr.Message(
@@ -376,5 +376,5 @@ def test_in_rounds_the_opening_alone_is_answered_without_masks(homes: Path) -> N
             reply = link.deliver(changed(message, kind))
             contribution = flower.contribution_of(reply)
             if contribution is not None:
-                said[question.kind, kind] = contribution.votes is not None
-    assert said == {("opening", "query.sums"): True, ("lengths", "query.sums"): False}
+                payload[question.kind, kind] = contribution.votes is not None
+    assert payload == {("opening", "query.sums"): True, ("lengths", "query.sums"): False}

@@ -40,14 +40,14 @@ STATES: dict[str, dict[str, Any]] = {
 
 
 def question(kind: str, **changes: Any) -> Question:
-    asked: Request = request()
+    sent_question: Request = request()
     if kind == OPENING:
-        return Question.of_opening(asked)
+        return Question.of_opening(sent_question)
     state = {
         name: np.asarray(value, dtype=np.float64)
         for name, value in (STATES[kind] | changes).items()
     }
-    return Question(kind=kind, asked=asked.digest, num_labels=NUM_LABELS, state=state)
+    return Question(kind=kind, asked=sent_question.digest, num_labels=NUM_LABELS, state=state)
 
 
 def longest(asked: Question, teachers: int = TEACHERS) -> np.ndarray:
@@ -61,79 +61,85 @@ def longest(asked: Question, teachers: int = TEACHERS) -> np.ndarray:
 def answer(
     asked: Question, holder: str, total: np.ndarray | None = None, **head: Any
 ) -> Contribution:
-    said: dict[str, Any] = {
+    entries: dict[str, Any] = {
         "holder": holder,
         "queries": asked.asked,
         "num_teachers": TEACHERS,
         "num_records": 90,
     }
-    said |= {"num_queries": 6, "num_labels": NUM_LABELS, "num_groups": 60}
+    entries |= {"num_queries": 6, "num_labels": NUM_LABELS, "num_groups": 60}
     sent = longest(asked) if total is None else total
     return Contribution(
-        holder, SumAnswer(VoteManifest(**(said | head)), asked.digest, sent).to_bytes()
+        holder, SumAnswer(VoteManifest(**(entries | head)), asked.digest, sent).to_bytes()
     )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_question_travels_as_it_is(kind: str) -> None:
-    asked = question(kind)
-    found = Question.from_bytes(asked.to_bytes())
-    assert (found.kind, found.digest, found.shape) == (kind, asked.digest, asked.shape)
-    assert found.to_bytes() == asked.to_bytes()
+    sent_question = question(kind)
+    result = Question.from_bytes(sent_question.to_bytes())
+    assert (result.kind, result.digest, result.shape) == (
+        kind,
+        sent_question.digest,
+        sent_question.shape,
+    )
+    assert result.to_bytes() == sent_question.to_bytes()
 
 
 @pytest.mark.parametrize("kind", [LENGTHS, SHARES, MOMENTS])
 def test_answers_are_added_up_and_no_holder_is_worth_more_than_its_teachers(kind: str) -> None:
-    asked = question(kind)
-    too_long = longest(asked)
-    too_long.flat[0] += math.ceil(asked.reach * 1e-6) + 1
+    sent_question = question(kind)
+    too_long = longest(sent_question)
+    too_long.flat[0] += math.ceil(sent_question.reach * 1e-6) + 1
     sent = [
-        answer(asked, "1"),
-        answer(asked, "2"),
-        answer(asked, "3", too_long),
-        answer(asked, "4", -too_long),
+        answer(sent_question, "1"),
+        answer(sent_question, "2"),
+        answer(sent_question, "3", too_long),
+        answer(sent_question, "4", -too_long),
     ]
-    found = gathered(ROLL, asked, sent)
-    assert found.holders == ("1", "2")
-    np.testing.assert_array_equal(found.total, 2 * longest(asked))
+    result = gathered(ROLL, sent_question, sent)
+    assert result.holders == ("1", "2")
+    np.testing.assert_array_equal(result.total, 2 * longest(sent_question))
     for name in "34":
-        assert found.refused[name].startswith(
+        assert result.refused[name].startswith(
             f"holder={name}: sum: expected one of 3 teachers, each within its clip"
         )
 
 
 def test_lengths_whose_sum_overflows_are_refused() -> None:
-    asked = question(LENGTHS)
-    total = np.zeros(asked.shape, dtype=np.int64)
+    sent_question = question(LENGTHS)
+    total = np.zeros(sent_question.shape, dtype=np.int64)
     total[:4] = 2**62  # which add up to 0 in 64 bits
-    found = gathered(
-        ROLL, asked, [answer(asked, "1"), answer(asked, "2"), answer(asked, "3", total)]
+    result = gathered(
+        ROLL,
+        sent_question,
+        [answer(sent_question, "1"), answer(sent_question, "2"), answer(sent_question, "3", total)],
     )
-    assert found.holders == ("1", "2")
-    assert found.refused["3"].startswith("holder=3: sum: expected one of 3 teachers")
+    assert result.holders == ("1", "2")
+    assert result.refused["3"].startswith("holder=3: sum: expected one of 3 teachers")
 
 
 def without_array(data: bytes, **arrays: Any) -> bytes:
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
-        there = {name: file[name] for name in file.files}
+        arrays_of_answer = {name: file[name] for name in file.files}
     out = io.BytesIO()
-    np.savez(out, **(there | arrays))
+    np.savez(out, **(arrays_of_answer | arrays))
     return out.getvalue()
 
 
 def spoiled(asked: Question) -> dict[str, tuple[Contribution, str]]:
-    good = answer(asked, "2").votes or b""
+    honest_bytes = answer(asked, "2").votes or b""
     total = longest(asked)
     return {
-        "torn": (Contribution("2", good[:-40]), "expected a whole answer"),
+        "torn": (Contribution("2", honest_bytes[:-40]), "expected a whole answer"),
         "late": (Contribution("2", problem="no answer within 5 s"), "no answer within 5 s"),
         "shape": (answer(asked, "2", np.zeros((1, NUM_LABELS + 1), np.int64)), "sum.shape"),
         "floats": (
-            Contribution("2", without_array(good, total=total.astype(np.float64))),
+            Contribution("2", without_array(honest_bytes, total=total.astype(np.float64))),
             "sum.dtype=float64",
         ),
         "nan": (
-            Contribution("2", without_array(good, total=np.full(asked.shape, np.nan))),
+            Contribution("2", without_array(honest_bytes, total=np.full(asked.shape, np.nan))),
             "sum.dtype=float64",
         ),
         "teachers": (answer(asked, "2", num_teachers=30), "num_teachers=30: expected 3"),
@@ -149,43 +155,50 @@ def spoiled(asked: Question) -> dict[str, tuple[Contribution, str]]:
 
 @pytest.mark.parametrize("name", list(spoiled(question(SHARES))))
 def test_what_does_not_count_is_refused_by_name_and_adds_nothing(name: str) -> None:
-    asked = question(SHARES)
-    sent, message = spoiled(asked)[name]
-    found = gathered(ROLL, asked, [answer(asked, "1"), sent])
-    assert found.holders == ("1",)
-    np.testing.assert_array_equal(found.total, longest(asked))
-    assert message in found.refused["2"] and found.refused["2"].startswith("holder=2: ")
-    assert "\n" not in found.refused["2"]
-    Roll.numbered(2, TEACHERS, max_absent=1).require_enough(found.holders, found.refused, "")
+    sent_question = question(SHARES)
+    sent, message = spoiled(sent_question)[name]
+    result = gathered(ROLL, sent_question, [answer(sent_question, "1"), sent])
+    assert result.holders == ("1",)
+    np.testing.assert_array_equal(result.total, longest(sent_question))
+    assert message in result.refused["2"] and result.refused["2"].startswith("holder=2: ")
+    assert "\n" not in result.refused["2"]
+    Roll.numbered(2, TEACHERS, max_absent=1).require_enough(result.holders, result.refused, "")
     with refused("absent holders", 1, "at most max_absent=0"):
-        Roll.numbered(2, TEACHERS).require_enough(found.holders, found.refused, "")
+        Roll.numbered(2, TEACHERS).require_enough(result.holders, result.refused, "")
 
 
 def test_two_answers_in_one_name_are_both_refused_and_strangers_add_nothing() -> None:
-    asked = question(MOMENTS)
-    stranger = answer(asked, "mallory")
-    found = gathered(
-        ROLL, asked, [answer(asked, "1"), answer(asked, "2"), answer(asked, "2"), stranger]
+    sent_question = question(MOMENTS)
+    stranger = answer(sent_question, "mallory")
+    result = gathered(
+        ROLL,
+        sent_question,
+        [
+            answer(sent_question, "1"),
+            answer(sent_question, "2"),
+            answer(sent_question, "2"),
+            stranger,
+        ],
     )
-    assert found.holders == ("1",)
-    assert "expected one answer, and 2 came in its name" in found.refused["2"]
-    assert found.refused["another"] == "holder=mallory: expected a holder on the roll"
+    assert result.holders == ("1",)
+    assert "expected one answer, and 2 came in its name" in result.refused["2"]
+    assert result.refused["another"] == "holder=mallory: expected a holder on the roll"
 
 
 @pytest.mark.parametrize("holders", [3, 40, 400])
 @pytest.mark.parametrize("kind", [LENGTHS, SHARES, MOMENTS])
 def test_digits_of_sums_give_the_sum_of_the_numbers(holders: int, kind: str) -> None:
     roll = Roll.numbered(holders, 10, max_absent=1)
-    asked = question(kind)
-    limbs = Limbs.of(asked, roll)
+    sent_question = question(kind)
+    limbs = Limbs.of(sent_question, roll)
     rng = np.random.default_rng(0)
-    most = 10 * math.floor(asked.reach)
-    numbers = rng.integers(-most, most + 1, size=(holders, *asked.shape))
+    most = 10 * math.floor(sent_question.reach)
+    numbers = rng.integers(-most, most + 1, size=(holders, *sent_question.shape))
     numbers[:, ..., 0] = most
     numbers[:, ..., 1] = -most
-    digits = [limbs.split(each) for each in numbers]
-    for each in digits:
-        limbs.terms.require_sendable(each)
+    digits = [limbs.split(numbers_of_holder) for numbers_of_holder in numbers]
+    for numbers_of_holder in digits:
+        limbs.terms.require_sendable(numbers_of_holder)
     np.testing.assert_array_equal(limbs.joined(np.sum(digits, axis=0)), numbers.sum(axis=0))
     assert holders * 2 * limbs.terms.most < 2**32
 
@@ -266,7 +279,7 @@ def large_messages() -> dict[str, bytes]:
         "asked": np.array(""),
         "num_labels": np.array(2),
     }
-    found = {
+    result = {
         "compressed": packed(zipfile.ZIP_DEFLATED, inputs=np.zeros((6, 2**23), np.float32), **head),
         "compressed names": packed(
             zipfile.ZIP_DEFLATED,
@@ -283,8 +296,8 @@ def large_messages() -> dict[str, bytes]:
         out = io.BytesIO(packed(zipfile.ZIP_STORED, **head))
         with zipfile.ZipFile(out, "a") as archive:
             archive.writestr("inputs.npy", member)
-        found[name] = out.getvalue()
-    return found
+        result[name] = out.getvalue()
+    return result
 
 
 @pytest.mark.process
@@ -320,19 +333,23 @@ print("refused")
 
 
 def test_more_queries_and_labels_than_a_teacher_is_asked_about_are_refused() -> None:
-    many = np.zeros((2**17, 1), dtype=np.float32)
+    large_inputs = np.zeros((2**17, 1), dtype=np.float32)
     with refused("queries times labels", ANY, "at most 268435456"):
-        request(inputs=many, record_ids=np.arange(2**17), label_names=tuple(map(str, range(2**12))))
+        request(
+            inputs=large_inputs,
+            record_ids=np.arange(2**17),
+            label_names=tuple(map(str, range(2**12))),
+        )
 
 
 def test_a_mailbox_reads_what_holders_put_there_and_nothing_else(tmp_path: Path) -> None:
-    asked = question(SHARES)
+    sent_question = question(SHARES)
     names = ("1", "2", "3", "4", "5", "6")
     box = Mailbox(tmp_path, Roll.numbered(6, TEACHERS, max_absent=5))
     with pytest.raises(AnswersAwaited) as awaited:
-        box(asked)
+        box(sent_question)
     folder = awaited.value.answers
-    (folder / "1.npz").write_bytes(answer(asked, "1").votes or b"")
+    (folder / "1.npz").write_bytes(answer(sent_question, "1").votes or b"")
     os.mkfifo(folder / "2.npz")
     (folder / "3.npz").mkdir()
     (folder / "4.npz").symlink_to(folder / "nowhere")
@@ -340,15 +357,15 @@ def test_a_mailbox_reads_what_holders_put_there_and_nothing_else(tmp_path: Path)
         file.truncate(2**40)
     (folder / "6.npz").symlink_to("/dev/zero")
     os.mkfifo(folder / "stranger\x1b[31m.npz")
-    found = box(asked)
-    assert found.holders == ("1",)
+    result = box(sent_question)
+    assert result.holders == ("1",)
     for name in names[1:]:
-        assert found.refused[name].startswith(f"holder={name}: expected a file of at most"), (
-            found.refused[name]
+        assert result.refused[name].startswith(f"holder={name}: expected a file of at most"), (
+            result.refused[name]
         )
     assert (
-        found.refused["another"].isprintable()
-        and "expected a holder on the roll" in found.refused["another"]
+        result.refused["another"].isprintable()
+        and "expected a holder on the roll" in result.refused["another"]
     )
 
 

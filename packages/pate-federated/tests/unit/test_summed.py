@@ -40,14 +40,14 @@ def released(folder: Path, aggregator: Aggregator, **changes: Any) -> SummedRele
         seed=4,
         settings={"name": "small"},
     )
-    made = {
+    release = {
         "plan": plan,
         "roll": ROLL,
         "request": request(),
         "inbox": folder / "inbox",
         "dataset": "small",
     }
-    return SummedRelease(**(made | {"output_dir": folder / "release"} | changes))
+    return SummedRelease(**(release | {"output_dir": folder / "release"} | changes))
 
 
 def counts() -> np.ndarray:
@@ -98,8 +98,8 @@ def test_a_sum_that_breaks_the_terms_is_refused() -> None:
 
 def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
     plain = GaussianVotes(noise_std=1.0)
-    made = released(tmp_path, plain)
-    made.run(lambda: (counts(), ("1", "2", "3", "4")))
+    release = released(tmp_path, plain)
+    release.run(lambda: (counts(), ("1", "2", "3", "4")))
     expected = plain.aggregate(counts(), num_teachers=12, rng=RandomStreams(4).generator("noise"))
     np.testing.assert_array_equal(labels(tmp_path), expected.labels)
     assert charges(tmp_path) == 1
@@ -111,18 +111,18 @@ def test_absent_holders_are_counted_as_where_votes_are_seen(tmp_path: Path) -> N
         (GaussianVotes(noise_std=1.0), 0),
         (GNMax(noise_std=1.0, max_votes=4), TEACHERS),
     ):
-        made = released(
+        release = released(
             tmp_path,
             aggregator,
             request=request(vote_clip=4),
             inbox=tmp_path / type(aggregator).__name__,
         )
-        made.inbox.mkdir()
-        source = made.counted(lambda: (three, ("1", "2", "3")))
+        release.inbox.mkdir()
+        source = release.counted(lambda: (three, ("1", "2", "3")))
         assert source.num_teachers == 12
-        found = source.counts()
-        np.testing.assert_array_equal(found[:, 1:], three[:, 1:])
-        np.testing.assert_array_equal(found[:, 0], three[:, 0] + first)
+        counts = source.counts()
+        np.testing.assert_array_equal(counts[:, 1:], three[:, 1:])
+        np.testing.assert_array_equal(counts[:, 0], three[:, 0] + first)
 
 
 def numbers_of(folder: Path, name: str, own: HolderSum) -> np.ndarray:
@@ -135,39 +135,41 @@ def numbers_of(folder: Path, name: str, own: HolderSum) -> np.ndarray:
 
 
 def noisy(folder: Path, names: str) -> Summed:
-    own = HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE, seed=3)
-    return sum(numbers_of(folder, name, own) for name in names).astype(np.int64), tuple(names)  # type: ignore[union-attr]
+    holder_sum = HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE, seed=3)
+    return sum(numbers_of(folder, name, holder_sum) for name in names).astype(np.int64), tuple(
+        names
+    )  # type: ignore[union-attr]
 
 
 def test_noise_that_holders_add_is_released_once_and_charged_before_they_are_asked(
     tmp_path: Path,
 ) -> None:
-    seen = []
+    epsilons = []
 
     def ask() -> Summed:
-        seen.append(charges(tmp_path))
+        epsilons.append(charges(tmp_path))
         return noisy(tmp_path, "1234")
 
-    made = released(tmp_path, NOISE)
-    made.run(ask)
-    assert seen == [1]  # charged, then asked
+    release = released(tmp_path, NOISE)
+    release.run(ask)
+    assert epsilons == [1]  # charged, then asked
     with np.load(tmp_path / "inbox" / "sum.npz") as file:
         expected = NOISE.release_of(file["total"], num_teachers=12, num_contributions=4)
     np.testing.assert_array_equal(labels(tmp_path), expected.labels)
-    made.run(ask)  # finished: nothing is asked or charged again
-    assert (seen, charges(tmp_path)) == ([1], 1)
+    release.run(ask)  # finished: nothing is asked or charged again
+    assert (epsilons, charges(tmp_path)) == ([1], 1)
 
 
 def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> None:
-    own = HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE, seed=3)
-    numbers_of(tmp_path, "1", own)
+    holder_sum = HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE, seed=3)
+    numbers_of(tmp_path, "1", holder_sum)
     with refused("request", rule="a request that"):
-        numbers_of(tmp_path, "1", own)
+        numbers_of(tmp_path, "1", holder_sum)
     folder = tmp_path / "home-1"
     (folder / f"answered-{request().digest}").rename(folder / "answered-another")
     with refused("requests answered with noise", 2, "at most 1"):
-        numbers_of(tmp_path, "1", own)
-    numbers_of(tmp_path, "1", replace(own, max_answers=2))
+        numbers_of(tmp_path, "1", holder_sum)
+    numbers_of(tmp_path, "1", replace(holder_sum, max_answers=2))
     without = HolderSum(SumTerms.of_counts(ROLL))
     np.testing.assert_array_equal(
         numbers_of(tmp_path, "2", without), numbers_of(tmp_path, "2", without)
@@ -176,9 +178,9 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
 
 def answered_at_once(folder: Path, number: int) -> bool:
     """Whether a holder lets one request of several at the same moment through."""
-    asked = request(record_ids=np.arange(number, number + NUM_QUERIES))
+    other_request = request(record_ids=np.arange(number, number + NUM_QUERIES))
     try:
-        HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE)._answer_once(folder, asked)
+        HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE)._answer_once(folder, other_request)
     except InvalidValue:
         return False
     return True
@@ -188,10 +190,10 @@ def answered_at_once(folder: Path, number: int) -> bool:
     "pool", [ThreadPoolExecutor, pytest.param(ProcessPoolExecutor, marks=pytest.mark.process)]
 )
 def test_of_requests_at_the_same_moment_one_is_answered(pool: Any, tmp_path: Path) -> None:
-    how = (
+    options = (
         {"mp_context": multiprocessing.get_context("spawn")} if pool is ProcessPoolExecutor else {}
     )
-    with pool(2 if how else 4, **how) as workers:
+    with pool(2 if options else 4, **options) as workers:
         for attempt in range(20):
             folder = tmp_path / str(attempt)
             folder.mkdir()
@@ -201,32 +203,32 @@ def test_of_requests_at_the_same_moment_one_is_answered(pool: Any, tmp_path: Pat
 def test_a_sum_that_is_lost_after_the_charge_is_refused_and_stays_charged_once(
     tmp_path: Path,
 ) -> None:
-    made = released(tmp_path, NOISE)
+    release = released(tmp_path, NOISE)
 
     def lost() -> Summed:
         noisy(tmp_path, "1234")
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        made.run(lost)
+        release.run(lost)
     assert charges(tmp_path) == 1
     with refused("request", rule="a request that"):
-        made.run(lambda: noisy(tmp_path, "1234"))
+        release.run(lambda: noisy(tmp_path, "1234"))
     assert charges(tmp_path) == 1
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
 
 
 def test_a_sum_that_came_is_released_after_a_kill_without_asking_again(tmp_path: Path) -> None:
-    made = released(tmp_path, NOISE)
-    found = noisy(tmp_path, "123")
+    release = released(tmp_path, NOISE)
+    counts = noisy(tmp_path, "123")
     with pytest.raises(KeyboardInterrupt):
-        made.run(lambda: found, SilentMonitor("releasing labels"))
-    made.made(lambda: found)
+        release.run(lambda: counts, SilentMonitor("releasing labels"))
+    release.made(lambda: counts)
 
-    made.run(lambda: pytest.fail("asked again"))
+    release.run(lambda: pytest.fail("asked again"))
     assert charges(tmp_path) == 1
     np.testing.assert_array_equal(
-        labels(tmp_path), NOISE.release_of(found[0], num_teachers=12, num_contributions=3).labels
+        labels(tmp_path), NOISE.release_of(counts[0], num_teachers=12, num_contributions=3).labels
     )
 
 
@@ -239,7 +241,7 @@ def test_too_few_holders_are_no_release(tmp_path: Path) -> None:
 
 def test_terms_that_do_not_go_together_are_refused_before_anything(tmp_path: Path) -> None:
     plan = replace(released(tmp_path, NOISE).plan, target_epsilon=2.0)
-    for aggregator, given, refusal in (
+    for aggregator, changes, refusal in (
         (
             replace(NOISE, num_holders=5),
             {},
@@ -259,7 +261,7 @@ def test_terms_that_do_not_go_together_are_refused_before_anything(tmp_path: Pat
         (NOISE, {"shares": 43}, refused("shares", 43)),
     ):
         with refusal:
-            released(tmp_path, aggregator, **given).run(lambda: pytest.fail("asked"))
+            released(tmp_path, aggregator, **changes).run(lambda: pytest.fail("asked"))
     assert charges(tmp_path) == 0
 
 

@@ -46,19 +46,21 @@ def write(folder: Path, holder: str = "a", name: str | None = None, **changes: A
     teachers = changes.get("num_teachers", TEACHERS)
     path = folder / f"{name or holder}.npz"
     votes = confidences_of(holder, teachers)
-    beside: dict[str, Any] = {name: changes.pop(name, usual) for name, usual in BESIDE.items()}
+    other_arrays: dict[str, Any] = {
+        name: changes.pop(name, usual) for name, usual in BESIDE.items()
+    }
     head = replace(
         HEAD,
         holder=holder,
         **({"num_records": 50 + teachers, "num_groups": 40 + teachers} | changes),
     )
     if head.cast == "confidences":
-        beside |= {
+        other_arrays |= {
             "confidences": lambda: np.array_split(votes, min(2, teachers)),
             "label_shares": np.full((TEACHERS, LABELS), 0.25),
         }
     VoteFile.write(
-        path, head, bits=lambda: np.array_split(votes >= 0.5, min(2, teachers)), **beside
+        path, head, bits=lambda: np.array_split(votes >= 0.5, min(2, teachers)), **other_arrays
     )
     return path
 
@@ -112,31 +114,31 @@ def test_no_holder_is_there_twice_and_one_is_needed(tmp_path: Path) -> None:
 
 def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
     path = write(tmp_path, cast="confidences")
-    whole = path.read_bytes()
+    content = path.read_bytes()
     broken = tmp_path / "broken.npz"
     sound = GatheredVotes.read([path])
-    wanted = sound.counts(), np.concatenate(list(sound.confidences()))
-    found = 0
-    for place in range(0, len(whole), 13):
-        broken.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+    expected = sound.counts(), np.concatenate(list(sound.confidences()))
+    num_refused = 0
+    for place in range(0, len(content), 13):
+        broken.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
         try:
             votes = GatheredVotes.read([broken])
             got = votes.counts(), np.concatenate(list(votes.confidences()))
             votes.label_shares()
         except DamagedFile as error:
             assert str(error).startswith(f"file={broken}: expected")
-            found += 1
+            num_refused += 1
             continue
-        for array, sent in zip(got, wanted, strict=True):
+        for array, sent in zip(got, expected, strict=True):
             np.testing.assert_array_equal(array, sent)
-    assert found > 150
+    assert num_refused > 150
 
 
 def test_a_torn_file_is_one_line(tmp_path: Path) -> None:
     path = write(tmp_path)
-    whole = path.read_bytes()
+    content = path.read_bytes()
     for length in (0, 30, 500, -1):
-        path.write_bytes(whole[:length])
+        path.write_bytes(content[:length])
         with refused("file", ANY, "a whole vote", kind=DamagedFile):
             VoteFile.open(path)
     with refused("file", ANY, "gone", kind=DamagedFile):
@@ -183,13 +185,13 @@ def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
     np.save(
         tmp_path / "pairs.npy", np.stack([TEACHERS - bits.sum(axis=0), bits.sum(axis=0)], axis=2)
     )
-    known = ForeignVotes([tmp_path / "bits.npz"])
+    foreign = ForeignVotes([tmp_path / "bits.npz"])
     counts = ForeignVotes([tmp_path / "counts.npy"], layout="histogram", num_teachers=TEACHERS)
     pairs = ForeignVotes([tmp_path / "pairs.npy"], layout="pairs")
-    for votes in (known, counts, pairs):
+    for votes in (foreign, counts, pairs):
         np.testing.assert_array_equal(votes.counts(), bits.sum(axis=0))
         assert votes.num_teachers == TEACHERS
-    np.testing.assert_array_equal(np.concatenate(list(known.bits())), bits)
+    np.testing.assert_array_equal(np.concatenate(list(foreign.bits())), bits)
     with refused("votes", ANY, "counts do"):
         counts.bits()
     with refused("votes", ANY, "counts do"):
@@ -207,15 +209,18 @@ def test_a_tree_of_sums_is_the_sum(teachers: int, tmp_path: Path) -> None:
         write(tmp_path, holder, num_teachers=teachers if holder == "c" else 2)
         for holder in "abcdef"
     ]
-    whole = GatheredVotes.read(paths)
+    content = GatheredVotes.read(paths)
     left = GatheredVotes.read(paths[:2]).write(tmp_path / "left.npz")
     right = GatheredVotes.read(paths[2:5]).write(tmp_path / "right.npz")
     GatheredVotes([left, right]).write(tmp_path / "both.npz")
-    found = GatheredVotes.read([tmp_path / "both.npz", paths[5]])
-    np.testing.assert_array_equal(found.counts(), whole.counts())
-    assert [head.holder for head in found.heads] == [head.holder for head in whole.heads]
-    assert (found.num_teachers, found.num_groups) == (whole.num_teachers, whole.num_groups)
-    assert found.records_per_teacher == whole.records_per_teacher
+    num_refused = GatheredVotes.read([tmp_path / "both.npz", paths[5]])
+    np.testing.assert_array_equal(num_refused.counts(), content.counts())
+    assert [head.holder for head in num_refused.heads] == [head.holder for head in content.heads]
+    assert (num_refused.num_teachers, num_refused.num_groups) == (
+        content.num_teachers,
+        content.num_groups,
+    )
+    assert num_refused.records_per_teacher == content.records_per_teacher
     assert stat.S_IMODE((tmp_path / "both.npz").stat().st_mode) == 0o600
     assert is_sum_file(tmp_path / "both.npz") and not is_sum_file(paths[0])
 
@@ -251,12 +256,12 @@ def test_a_sum_whose_holders_say_different_things_is_refused(
 
 def test_a_sum_that_was_altered_is_refused(tmp_path: Path) -> None:
     GatheredVotes.read([write(tmp_path), write(tmp_path, "b")]).write(tmp_path / "sum.npz")
-    whole = (tmp_path / "sum.npz").read_bytes()
-    place = whole.index(b"counts.npy") + 10 + 128  # within the numbers
-    (tmp_path / "sum.npz").write_bytes(whole[:place] + b"\x07" + whole[place + 1 :])
+    content = (tmp_path / "sum.npz").read_bytes()
+    place = content.index(b"counts.npy") + 10 + 128  # within the numbers
+    (tmp_path / "sum.npz").write_bytes(content[:place] + b"\x07" + content[place + 1 :])
     with refused("file", ANY, "sums"):
         GatheredVotes.read([tmp_path / "sum.npz"]).counts()
-    (tmp_path / "sum.npz").write_bytes(whole[:-30])
+    (tmp_path / "sum.npz").write_bytes(content[:-30])
     with refused("file", ANY, "whole"):
         SumFile.open(tmp_path / "sum.npz")
     with refused("counts[0, 0]", rule="at most 3"):
@@ -269,9 +274,9 @@ def test_sums_of_packed_bits_are_sums_of_bits(
     num_rows: int, num_queries: int, num_labels: int
 ) -> None:
     rng = np.random.default_rng(num_rows)
-    likely = rng.random((num_queries, num_labels))
-    likely[0, 0] = 1  # all votes for it fill every digit
-    bits = rng.random((num_rows, num_queries, num_labels)) < likely
+    probabilities = rng.random((num_queries, num_labels))
+    probabilities[0, 0] = 1  # all votes for it fill every digit
+    bits = rng.random((num_rows, num_queries, num_labels)) < probabilities
     sums = BitSums((num_queries, -(-num_labels // 8)))
     row = np.empty((num_queries, -(-num_labels // 8)), dtype=np.uint8)
     for votes in bits:

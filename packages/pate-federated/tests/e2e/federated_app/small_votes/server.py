@@ -12,11 +12,11 @@ SECONDS = float(os.environ.get("SMALL_SECONDS", "120"))
 
 
 def made(context: Any) -> Any:
-    said = context.run_config
-    folder = Path(str(said["folder"]))
-    holders = int(said["holders"])
+    settings = context.run_config
+    folder = Path(str(settings["folder"]))
+    holders = int(settings["holders"])
     return small_release(
-        deployed_plan(holders), folder, holders, max_absent=int(said["max-absent"])
+        deployed_plan(holders), folder, holders, max_absent=int(settings["max-absent"])
     )
 
 
