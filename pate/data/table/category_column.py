@@ -64,7 +64,11 @@ class CategoryColumn(Column):
         if self.missing:
             codes[missing] = len(self.categories) + 1
         features = np.eye(len(self.feature_names), dtype=np.float32)[codes]
-        return Encoded(features, np.zeros_like(missing), np.array([unknown.sum(), missing.sum()]))
+        return Encoded(
+            features=features,
+            wrong=np.zeros_like(missing),
+            unknown_and_missing=np.array([unknown.sum(), missing.sum()]),
+        )
 
     def frame_columns(self, block: Block) -> dict[str, Any]:
         """Turns features back into words, for estimators that take data frames."""

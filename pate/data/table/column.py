@@ -16,10 +16,14 @@ from pate.data.table.cells import as_texts
 from pate.data.table.spelling import USUAL, Spelling
 
 MISSING = "missing"  # in the name of the feature of missing cells
-STRANGERS = "{} of {} rows hold something else, row {} is the first"
 
 Block = NDArray[np.float32]
 """Features `[n, d]` of one column or of several."""
+
+
+def wrong_cells_in_words(count: int, *, num_rows: int, first_row: int) -> str:
+    """Returns in words how many cells are wrong, without their values; `first_row` counts from 0."""
+    return f"{count} of {num_rows} rows hold something else, row {first_row + 1} is the first"
 
 
 class Encoded(NamedTuple):

@@ -1,7 +1,8 @@
 """Rows of a CSV file as tables of words, by pyarrow.
 
-The head of the file is read here: the line of names, what separates cells, and lines above. The rows are pyarrow's.
-pandas would fill up rows that have too few cells, and make names of its own for columns that have none or one name.
+The head of the file is read here: the line of names, the separator of cells, and lines above. The rows are pyarrow's.
+pandas would fill up rows that have too few cells, and make names of its own for columns without a name or with the name
+of another column.
 """
 
 from __future__ import annotations
@@ -70,7 +71,12 @@ def read_head(file: SourceFile) -> CsvHead:
     while num_names > 1 and not names[num_names - 1].strip():
         num_names -= 1
     require_columns(file.name, names[:num_names])
-    return CsvHead(names[:num_names], separator, num_lines_above, len(names) - num_names)
+    return CsvHead(
+        names=names[:num_names],
+        separator=separator,
+        num_lines_above=num_lines_above,
+        num_unnamed=len(names) - num_names,
+    )
 
 
 def csv_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:

@@ -25,7 +25,7 @@ def labels_with_columns(
     Args:
         names: of the labels.
         files: of all splits.
-        true: the word for yes where labels are two other words than 0 and 1; None where they are not.
+        true: the word for yes where labels are two words that settings have to name; None for 0 and 1, yes and no.
 
     Raises:
         InvalidValue: no column of a label has the word for yes, or one has several other words.

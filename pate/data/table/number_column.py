@@ -127,7 +127,11 @@ class NumberColumn(Column):
         features[is_number, 0] = (powers - self.center) / self.unit
         features[:, 1:] = missing[:, None]
         outside = (numbers < self.min) | (numbers > self.max)
-        return Encoded(features, np.isinf(numbers), np.array([outside.sum(), missing.sum()]))
+        return Encoded(
+            features=features,
+            wrong=np.isinf(numbers),
+            unknown_and_missing=np.array([outside.sum(), missing.sum()]),
+        )
 
     def frame_columns(self, block: Block) -> dict[str, Any]:
         """Turns features back into numbers, to a millionth of the public range."""

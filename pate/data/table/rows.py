@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pate.accounting import PrivacyUnit
 from pate.data.table.arrow import arrow, is_missing
 from pate.data.table.cells import as_texts, with_missing
-from pate.data.table.column import STRANGERS
+from pate.data.table.column import wrong_cells_in_words
 from pate.data.table.labels import Labels
 from pate.data.table.schema import TableSchema
 from pate.data.table.table_file import NumberedBatch
@@ -125,8 +125,8 @@ class Rows:
         self.numbers = np.concatenate(numbers)
         schema.require_no_wrong_cell(
             name,
-            self._wrong_cells.counts,
-            self._wrong_cells.first_rows,
+            num_wrong=self._wrong_cells.counts,
+            first_wrong=self._wrong_cells.first_rows,
             num_rows=len(self.numbers),
         )
         self._require_labels()
@@ -184,11 +184,11 @@ class Rows:
         for label, count, row in rows:
             if not count:
                 continue
-            strangers = STRANGERS.format(count, len(self.numbers), row + 1)
+            wrong_cells = wrong_cells_in_words(count, num_rows=len(self.numbers), first_row=row)
             if form.column is not None:
-                rule = f"{form.rule}, {strangers}"
+                rule = f"{form.rule}, {wrong_cells}"
                 raise InvalidValue(f"{self._name}.{form.column}", rule=rule)
-            rule = f"0 or 1 in a label's column, {strangers}{form.hint}"
+            rule = f"0 or 1 in a label's column, {wrong_cells}{form.hint}"
             raise InvalidValue(f"{self._name}.{label}", rule=rule)
 
     def _require_values(self, column: str, words: Any) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pate.data.preprocessing import Preprocessing
 from pate.data.table.cells import as_texts, with_missing
-from pate.data.table.column import STRANGERS, Block, Column, Encoded
+from pate.data.table.column import Block, Column, Encoded, wrong_cells_in_words
 from pate.data.table.column_kinds import fit_column, read_column
 from pate.data.table.column_names import column_name, require_columns
 from pate.data.table.date_column import DateColumn
@@ -248,8 +248,8 @@ class TableSchema(Preprocessing):
         if table.num_rows:
             self.require_no_wrong_cell(
                 name,
-                encoded.wrong.sum(axis=0),
-                encoded.wrong.argmax(axis=0) + first_row,
+                num_wrong=encoded.wrong.sum(axis=0),
+                first_wrong=encoded.wrong.argmax(axis=0) + first_row,
                 num_rows=table.num_rows,
             )
         return encoded
@@ -273,7 +273,8 @@ class TableSchema(Preprocessing):
         rows = zip(self.columns, num_wrong.tolist(), first_wrong.tolist(), strict=True)
         for column, count, row in rows:
             if count:
-                rule = f"{column.expects}, {STRANGERS.format(count, num_rows, row + 1)}"
+                wrong_cells = wrong_cells_in_words(count, num_rows=num_rows, first_row=row)
+                rule = f"{column.expects}, {wrong_cells}"
                 prefix = "data." if "." in name else ""  # other commands have no such prefix
                 hint = self._hint_for(column, prefix)
                 raise InvalidValue(f"{name}.{column.name}", rule=rule, hint=hint)

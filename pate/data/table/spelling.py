@@ -98,8 +98,9 @@ class OtherSpelling(NamedTuple):
 class Spelling:
     """The way in which a file of text writes numbers, dates and missing cells. Public; a schema carries it.
 
-    pandas would read numbers with `decimal=` and `thousands=`, but drops every mark between digits: 1.2.3 is 123 there,
-    and 1.234 is 1234 although it may be 1.234. Here a mark stands before three digits, or the cell is no number.
+    pandas would read numbers with `decimal=` and `thousands=`, but drops every mark between digits: 1.2.3 is 123 there.
+    Here the last mark stands before three digits, or the cell is no number. With a decimal comma alone 1.234 is no
+    number either, as it may be 1234.
 
     Attributes:
         decimal: `point`, or `comma` where numbers read 3,5.

@@ -263,7 +263,7 @@ class Table(TextReader):
         return make_dataset(
             rows,
             spelled,
-            Roles(self._columns_of("group"), self.id),
+            Roles(group=self._columns_of("group"), id=self.id),
             name=self.name,
             kind="features",
             label_names=self._label_form.names,
@@ -307,11 +307,11 @@ class Table(TextReader):
         return PrivateRecords(
             name=self.name,
             label_names=self._label_form.names,
-            records=Split(rows.inputs, rows.labels, ids, groups),
+            records=Split(inputs=rows.inputs, labels=rows.labels, record_ids=ids, group_ids=groups),
             preprocessing=schema,
             private_cells=private_digest(file.rows(), of_text=file.is_text),
             notes=(*self._notes(), *remarks),
-            group_unit=Roles(owners, self.id).group_unit,
+            group_unit=Roles(group=owners, id=self.id).group_unit,
         )
 
     def public_schema(self) -> TableSchema:
@@ -504,7 +504,7 @@ class Table(TextReader):
         columns = list(dict.fromkeys((*schema.names, *self._role_columns(split))))
         require_columns(file.name, file.names, columns)
         budget = self.budget if split == "private" else None
-        roles = Roles(self._columns_of("group"), self.id, budget)
+        roles = Roles(group=self._columns_of("group"), id=self.id, budget=budget)
         name = file.name if self.path is None else f"data.path, {split}"
 
         def read(batches: Iterable[NumberedBatch]) -> Rows:

@@ -69,7 +69,9 @@ def make_dataset(
     for split, part, ids, groups in zip(
         SPLITS, parts, identities.ids, identities.groups, strict=True
     ):
-        splits[split] = Split(part.inputs, part.labels, ids, groups)
+        splits[split] = Split(
+            inputs=part.inputs, labels=part.labels, record_ids=ids, group_ids=groups
+        )
     remarks = [
         line
         for column, vectors in schema.texts.items()
@@ -199,7 +201,7 @@ def _identify(parts: Sequence[Rows], roles: Roles, spelling: Spelling) -> _Ident
         ids = _with_ids_of_repeats(roles.id, ids, groups)
     if groups is None or (shared is not None and shared.weights is not None):
         groups = ids
-    return _Identities(ids, groups, shared, remarks)
+    return _Identities(ids=ids, groups=groups, shared=shared, remarks=remarks)
 
 
 def _link_owners(owners: Sequence[Sequence[Numbers]]) -> list[Numbers]:

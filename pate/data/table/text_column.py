@@ -50,7 +50,11 @@ class TextColumn(Column):
         features = self.vectors.vectors(as_strings(as_texts(array))) * np.float32(self.weight)
         num_missing = int(cells.unknown_and_missing[1])
         num_zero = int((~features.any(axis=1)).sum())  # missing texts are among them
-        return Encoded(features, cells.wrong, np.array([num_zero - num_missing, num_missing]))
+        return Encoded(
+            features=features,
+            wrong=cells.wrong,
+            unknown_and_missing=np.array([num_zero - num_missing, num_missing]),
+        )
 
     def plain(self) -> dict[str, Any]:
         """Returns the column as JSON can hold it; the vectors lie in a file beside the schema."""
