@@ -283,11 +283,11 @@ class Tensor:
 
 @every_case
 def test_votes_of_another_library_are_read_like_an_array(case: Case) -> None:
-    given = case.votes_with(UNSURE)
-    given.setflags(write=False)  # they are left alone
+    votes_of_case = case.votes_with(UNSURE)
+    votes_of_case.setflags(write=False)  # they are left alone
     first, second = (
         case.aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
-        for votes in (given, Tensor(given))
+        for votes in (votes_of_case, Tensor(votes_of_case))
     )
     np.testing.assert_array_equal(first.labels, second.labels)
 
@@ -387,9 +387,9 @@ def test_twice_the_queries_need_no_more_memory(case: Case) -> None:
         return peak - release.labels.nbytes - release.answered.nbytes
 
     small = working_memory(75_000)
-    many = working_memory(150_000)
-    assert many < 50 * 2**20
-    assert many - small < 75_000 * 52  # bytes for each query of 40 counts
+    large = working_memory(150_000)
+    assert large < 50 * 2**20
+    assert large - small < 75_000 * 52  # bytes for each query of 40 counts
 
 
 def _changed(one: Aggregator, other: Aggregator) -> set[str]:

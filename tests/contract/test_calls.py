@@ -98,9 +98,9 @@ def values_of(outcome: Any) -> list[Any]:
 def test_list_is_complete() -> None:
     values = [getattr(pate.mechanisms, name) for name in pate.mechanisms.__all__]
     exported = {value for value in values if isinstance(value, type) and hasattr(value, "target")}
-    made = [call.make(Adjacency.REPLACE_ONE) for call in CALLS.values()]
-    assert exported == {kind for call in made for kind in type(call).__mro__ if kind in exported}
-    assert {type(call) for call in made} - {SparseVectorAt9} <= exported
+    calls = [call.make(Adjacency.REPLACE_ONE) for call in CALLS.values()]
+    assert exported == {kind for call in calls for kind in type(call).__mro__ if kind in exported}
+    assert {type(call) for call in calls} - {SparseVectorAt9} <= exported
 
 
 @every_call
@@ -108,32 +108,35 @@ def test_list_is_complete() -> None:
 def test_a_call_is_a_frozen_value_whose_price_never_depends_on_data(
     call: Call, adjacency: Adjacency
 ) -> None:
-    made = call.make(adjacency)
+    mechanism = call.make(adjacency)
     second = call.make(adjacency)
-    assert made == second and (made.event, made.target) == (second.event, second.target)
+    assert mechanism == second and (mechanism.event, mechanism.target) == (
+        second.event,
+        second.target,
+    )
     with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field"):
-        setattr(made, dataclasses.fields(made)[0].name, None)
-    before: Event = made.event
-    made(call.data, rng=np.random.default_rng(0))
-    assert made.event == before
+        setattr(mechanism, dataclasses.fields(mechanism)[0].name, None)
+    before: Event = mechanism.event
+    mechanism(call.data, rng=np.random.default_rng(0))
+    assert mechanism.event == before
     assert event_from_json(event_to_json(before)) == before
     assert 0 < RdpAccountant().compose(before).get_epsilon(1e-6) < math.inf
-    assert 0 < made.target.epsilon < math.inf
-    assert 0 < made.target.hit_prob <= 0.5
+    assert 0 < mechanism.target.epsilon < math.inf
+    assert 0 < mechanism.target.hit_prob <= 0.5
 
 
 @every_call
 def test_one_call_outside_a_session_costs_what_an_access_costs_in_one(call: Call) -> None:
-    made = call.make(Adjacency.REPLACE_ONE)
+    mechanism = call.make(Adjacency.REPLACE_ONE)
     if call.whole:
-        assert isinstance(made.event, ApproximateEvent)
-        assert made.event.event == SelfComposedEvent(
-            PureDpEvent(made.target.epsilon), made.event.event.count
+        assert isinstance(mechanism.event, ApproximateEvent)
+        assert mechanism.event.event == SelfComposedEvent(
+            PureDpEvent(mechanism.target.epsilon), mechanism.event.event.count
         )
         return
-    session = TargetCharging.of_targets([made.target], 1, target_delta=1e-6)
-    plain = RdpAccountant().compose(made.event).get_epsilon(1e-9)
-    assert plain <= made.target.epsilon * (1 + 1e-3)  # orders end somewhere
+    session = TargetCharging.of_targets([mechanism.target], 1, target_delta=1e-6)
+    plain = RdpAccountant().compose(mechanism.event).get_epsilon(1e-9)
+    assert plain <= mechanism.target.epsilon * (1 + 1e-3)  # orders end somewhere
     assert session.price.epsilon > plain
 
 
@@ -141,26 +144,27 @@ def test_one_call_outside_a_session_costs_what_an_access_costs_in_one(call: Call
 def test_replacing_costs_no_less_than_adding(call: Call) -> None:
     """Equal prices mean wider noise, or that one change moves both alike."""
     price = {
-        each: RdpAccountant().compose(call.make(each).event).get_epsilon(1e-6) for each in Adjacency
+        adjacency: RdpAccountant().compose(call.make(adjacency).event).get_epsilon(1e-6)
+        for adjacency in Adjacency
     }
     assert price[Adjacency.REPLACE_ONE] >= price[Adjacency.ADD_REMOVE]
 
 
 @every_call
 def test_the_generator_decides_the_outcome_and_moves_on(call: Call) -> None:
-    made = call.make(Adjacency.REPLACE_ONE)
+    mechanism = call.make(Adjacency.REPLACE_ONE)
     rng = np.random.default_rng(3)
-    first = made(call.data, rng=rng)
-    again = made(call.data, rng=rng)
-    assert values_of(first) == values_of(made(call.data, rng=np.random.default_rng(3)))
+    first = mechanism(call.data, rng=rng)
+    again = mechanism(call.data, rng=rng)
+    assert values_of(first) == values_of(mechanism(call.data, rng=np.random.default_rng(3)))
     assert values_of(first) != values_of(again)
 
 
 @every_call
 def test_a_batch_has_one_outcome_a_query_and_leaves_its_data_alone(call: Call) -> None:
-    made = call.make(Adjacency.REPLACE_ONE)
+    mechanism = call.make(Adjacency.REPLACE_ONE)
     data = call.data.copy()
-    outcome = made(data, rng=np.random.default_rng(4))
+    outcome = mechanism(data, rng=np.random.default_rng(4))
     np.testing.assert_array_equal(data, call.data)
     if hasattr(outcome, "in_target"):
         assert (outcome.in_target.shape, outcome.in_target.dtype) == ((len(data),), bool)

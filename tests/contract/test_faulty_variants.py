@@ -282,10 +282,11 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
 
 def test_9_screening_and_answer_are_charged_together() -> None:
     """Answers with so much noise that what is seen is whether there was one."""
-    ours = ConfidentVotes(screening_std=1.0, threshold_share=0.75, noise_std=50.0)
+    aggregator = ConfidentVotes(screening_std=1.0, threshold_share=0.75, noise_std=50.0)
     shape = Shape(REPLACE, 2, 4)
     first, second = (
-        confident_votes_distribution(ours, np.array(counts), shape) for counts in ([3, 3], [4, 4])
+        confident_votes_distribution(aggregator, np.array(counts), shape)
+        for counts in ([3, 3], [4, 4])
     )
     one, other = (
         np.array([distribution[outcome] for outcome in first]) for distribution in (first, second)
@@ -296,7 +297,7 @@ def test_9_screening_and_answer_are_charged_together() -> None:
             largest_renyi(np.stack([one, other]), np.stack([other, one])), price_curve(event)
         )
 
-    check(ours.event_for(num_queries=1, num_labels=2, num_teachers=4))
+    check(aggregator.event_for(num_queries=1, num_labels=2, num_teachers=4))
     caught(check, pa.GaussianEvent(50.0 / 2**0.5))
 
 
@@ -305,9 +306,9 @@ def test_9_screening_and_answer_are_charged_together() -> None:
 
 def check_classes_alike(sensitivity: Callable[[Counts], float]) -> None:
     votes = np.array([[30, 8, 2], [25, 10, 5]])
-    found = [sensitivity(np.roll(votes, shift, axis=1)) for shift in range(3)]
-    assert min(found) > 0 and math.isclose(min(found), max(found)), (
-        f"fault: sensitivities {found} by who wins"
+    sensitivities = [sensitivity(np.roll(votes, shift, axis=1)) for shift in range(3)]
+    assert min(sensitivities) > 0 and math.isclose(min(sensitivities), max(sensitivities)), (
+        f"fault: sensitivities {sensitivities} by who wins"
     )
 
 
@@ -371,10 +372,10 @@ def test_13_a_price_that_is_no_number_is_refused() -> None:
 
 def queries_until_spent(epsilon: Callable[[int], float], budget: float, most: int) -> int:
     """Stops where a comparison is False, which it is for NaN, and calls what was asked affordable."""
-    asked = 0
-    while asked < most and not epsilon(asked + 1) > budget:
-        asked += 1
-    return asked
+    num_asked = 0
+    while num_asked < most and not epsilon(num_asked + 1) > budget:
+        num_asked += 1
+    return num_asked
 
 
 def check_budget(queries: int) -> None:

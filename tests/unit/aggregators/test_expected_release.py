@@ -139,11 +139,11 @@ def test_centered_votes_as_the_best_reader_of_a_made_up_space_finds_them(
 def test_a_session_that_halts_early_tells_little_of_the_whole() -> None:
     """All queries are alike, so the rate of hits says when it halts."""
     aggregator = BoundaryTopK(selection_scale=58.65, test_std=17.74, failure_prob=2e-11)
-    few, many = (
+    of_small, of_large = (
         expected_release(aggregator, replace(SHAPE, num_queries=count)) for count in (100, 2000)
     )
-    assert few.answered > 0.8
-    assert many.answered < 0.2 and many.present == few.present
+    assert of_small.answered > 0.8
+    assert of_large.answered < 0.2 and of_large.present == of_small.present
 
 
 def test_queries_have_as_many_labels_as_can_or_must_be_named(

@@ -373,11 +373,11 @@ def test_prices() -> None:
         assert aggregator.event_for(
             num_queries=6, num_labels=4, num_teachers=10
         ) == SelfComposedEvent(event, 6)
-    one, four = (
+    picks_of_one, four = (
         FixedTopK(k=1, epsilon=0.1)
         .scaled(factor)
         .event_for(num_queries=6, num_labels=4, num_teachers=10)
         for factor in (1.0, 4.0)
     )
-    prices = [RdpAccountant().compose(event).get_epsilon(1e-5) for event in (one, four)]
+    prices = [RdpAccountant().compose(event).get_epsilon(1e-5) for event in (picks_of_one, four)]
     assert prices[1] < prices[0] / 2

@@ -116,17 +116,17 @@ def test_a_session_is_committed_round_by_round_and_goes_on_where_it_was() -> Non
     """A part that was committed is never drawn again."""
     votes = [UNSURE] * 60
     record = Stopping(3)
-    told = list[tuple[int, int, int]]()
+    reports = list[tuple[int, int, int]]()
     aggregator = boundary_max(target_hits=20)
-    watch = lambda *progress: told.append(progress)  # noqa: E731
+    watch = lambda *progress: reports.append(progress)  # noqa: E731
     with pytest.raises(KeyboardInterrupt):
         from_source(aggregator, votes, WatchedSession(record, 20, watch))
-    assert [num_asked for num_asked, _, _ in told] == [20, 40]
-    assert all(num_hits + hits_left == 20 for _, num_hits, hits_left in told)
+    assert [num_asked for num_asked, _, _ in reports] == [20, 40]
+    assert all(num_hits + hits_left == 20 for _, num_hits, hits_left in reports)
     before = {name: arrays["labels"].copy() for name, arrays in record.parts.items()}
     record.most = 99
     release = from_source(aggregator, votes, WatchedSession(record, 20, watch), 1)
-    assert told[2:4] == told[:2]
+    assert reports[2:4] == reports[:2]
     for index in range(2):
         np.testing.assert_array_equal(
             release.labels[20 * index : 20 * index + 20], before[f"round-{index}"]

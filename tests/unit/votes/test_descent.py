@@ -26,7 +26,10 @@ def features(count: int, seed: int = 0) -> Array:
 
 
 def descended(descent: Descent, noise: float, seed: int = 0, truth: Any = TRUE) -> Array:
-    """After all steps on many private records, half of each gradient clipped away; noise is the std of all together."""
+    """Returns the weights after all steps on many private records, half of each gradient clipped away.
+
+    The noise is the standard deviation of all steps together.
+    """
     rows = features(40_000, 5)
     rng = np.random.default_rng(seed)
     labels = rng.random((len(rows), 2)) < expit(rows @ truth)
@@ -54,9 +57,9 @@ def test_without_noise_more_steps_come_nearer_to_the_weights_of_the_records(
     off = [
         np.abs(descended(replace(descent, num_steps=steps), 0.0) - TRUE) for steps in (5, 20, 80)
     ]
-    apart = [float((each * [[1], [1], [1], [CONSTANT]]).max()) for each in off]
-    assert 1.5 * apart[2] < apart[1] < apart[0] / 1.5 < 1, apart
-    assert apart[2] < 0.15
+    distances = [float((error * [[1], [1], [1], [CONSTANT]]).max()) for error in off]
+    assert 1.5 * distances[2] < distances[1] < distances[0] / 1.5 < 1, distances
+    assert distances[2] < 0.15
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3, 1e-2, 1.0])
@@ -70,9 +73,9 @@ def test_labels_are_as_frequent_as_they_are_known_to_be(descent: Descent, noise:
 def test_more_noise_learns_for_shorter_and_noise_alone_teaches_little(descent: Descent) -> None:
     times = [descent.pace(np.full(2, noise**2)).times for noise in (1e-4, 1e-2, 1.0)]
     assert (times[0] > times[1]).all() and (times[1] > times[2]).all()
-    known = descent.start()
-    found = [descended(descent, 0.1, seed, known) for seed in range(5)]
-    assert np.square([each[:-1] for each in found]).mean() < 0.4  # of 5
+    start_weights = descent.start()
+    weights_by_seed = [descended(descent, 0.1, seed, start_weights) for seed in range(5)]
+    assert np.square([weights[:-1] for weights in weights_by_seed]).mean() < 0.4  # of 5
 
 
 def test_a_noisy_prevalence_is_mended_by_what_the_steps_say_of_it(descent: Descent) -> None:
@@ -81,35 +84,40 @@ def test_a_noisy_prevalence_is_mended_by_what_the_steps_say_of_it(descent: Desce
     noisy = replace(descent, prevalence=truth + np.array([0.15, -0.1]))
     public = noisy.probabilities(noisy.start())
     off = np.append(np.zeros((3, 2)), 0.5 * CONSTANT * (truth - noisy.prevalence)[None], axis=0)
-    seen = noisy.prevalence_seen(public, off + 1e-3 * rng.standard_normal((4, 2)))
-    mended = noisy.prevalence_with(0.02, seen, np.full(2, 1e-6))
+    suggested = noisy.prevalence_seen(public, off + 1e-3 * rng.standard_normal((4, 2)))
+    mended = noisy.prevalence_with(0.02, suggested, np.full(2, 1e-6))
     assert np.abs(mended - truth).max() < 0.02
     np.testing.assert_array_equal(
-        noisy.prevalence_with(0.0, seen, np.full(2, 1e-6)), noisy.prevalence
+        noisy.prevalence_with(0.0, suggested, np.full(2, 1e-6)), noisy.prevalence
     )
     assert (
-        np.abs(noisy.prevalence_with(0.02, seen, np.full(2, 1.0)) - noisy.prevalence).max() < 1e-3
+        np.abs(noisy.prevalence_with(0.02, suggested, np.full(2, 1.0)) - noisy.prevalence).max()
+        < 1e-3
     )
 
 
 def test_each_label_learns_by_its_own_noise(descent: Descent) -> None:
     both = descent.pace(np.array([1e-6, 1e-3])).times
-    alone = [descent.pace(np.full(2, rate)).times for rate in (1e-6, 1e-3)]
-    np.testing.assert_array_equal(both, [alone[0][0], alone[1][1]])
+    times_of_rates = [descent.pace(np.full(2, rate)).times for rate in (1e-6, 1e-3)]
+    np.testing.assert_array_equal(both, [times_of_rates[0][0], times_of_rates[1][1]])
+
+
+def best_times() -> LearningTimes:
+    return LearningTimes.best(
+        widths=np.array([0.2, 0.1, 0.05]),
+        signal=np.array([1.0, 0.5, 0.1]),
+        prevalence=np.linspace(0.05, 0.5, 7),
+        rate=1e-4,
+        clip_factor=0.5,
+    )
 
 
 def test_labels_in_blocks_learn_as_long_as_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: Any = (
-        np.array([0.2, 0.1, 0.05]),
-        np.array([1.0, 0.5, 0.1]),
-        np.linspace(0.05, 0.5, 7),
-        1e-4,
-    )
-    whole = LearningTimes.best(*given, clip_factor=0.5)
+    together = best_times()
     monkeypatch.setattr("pate.votes.descent._BLOCK_ENTRIES", 600)
-    parts = LearningTimes.best(*given, clip_factor=0.5)
-    np.testing.assert_array_equal(parts.times, whole.times)
-    np.testing.assert_array_equal(parts.noise_variance, whole.noise_variance)
+    in_blocks = best_times()
+    np.testing.assert_array_equal(in_blocks.times, together.times)
+    np.testing.assert_array_equal(in_blocks.noise_variance, together.noise_variance)
 
 
 def test_a_direction_that_no_public_row_has_does_no_harm(descent: Descent) -> None:
@@ -121,15 +129,18 @@ def test_a_direction_that_no_public_row_has_does_no_harm(descent: Descent) -> No
     assert np.isfinite(weights).all()
 
 
-def test_the_threshold_is_the_best_of_all_by_what_the_probabilities_expect() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        said = rng.beta(0.4, 2.0, size=(30, 4))
+def expected_f1(probabilities: Array, threshold: float) -> float:
+    predicted = probabilities[probabilities >= threshold]
+    return float(2 * predicted.sum() / (len(predicted) + probabilities.sum()))
 
-        def expected(threshold: float, said: Any = said) -> float:
-            chosen = said[said >= threshold]
-            return float(2 * chosen.sum() / (len(chosen) + said.sum()))
 
-        best = expected_f1_threshold(said)
-        assert expected(best) == pytest.approx(max(expected(value) for value in said.ravel()))
+@pytest.mark.parametrize("seed", range(20))
+def test_the_threshold_has_the_best_expected_f1_of_all(seed: int) -> None:
+    probabilities = np.random.default_rng(seed).beta(0.4, 2.0, size=(30, 4))
+    scores = [expected_f1(probabilities, value) for value in probabilities.ravel()]
+    best = expected_f1_threshold(probabilities)
+    assert expected_f1(probabilities, best) == pytest.approx(max(scores))
+
+
+def test_the_threshold_of_impossible_labels_is_above_0() -> None:
     assert expected_f1_threshold(np.zeros((2, 2))) > 0

@@ -29,10 +29,10 @@ def test_every_teacher_names_as_many_labels_as_a_query_has(agreement: float) -> 
 def test_no_teacher_misses_a_second_label_before_each_has_missed_one() -> None:
     votes = made_up(0.9)
     bits = np.concatenate(list(votes.bits()))
-    whole = np.array(
+    all_bits = np.array(
         [(bits[:, query] | ~votes.labels[query]).all(axis=1).sum() for query in range(9)]
     )
-    assert (whole == 50 - 3 * 5).all()
+    assert (all_bits == 50 - 3 * 5).all()
 
 
 def test_a_teachers_votes_can_be_limited() -> None:

@@ -39,15 +39,15 @@ def test_without_all_directions_there_is_no_height() -> None:
 def test_a_kernel_sees_what_no_linear_function_does_where_there_is_room() -> None:
     """The sign of a product; beside the same linear features, of the same length, and the same bits anywhere."""
     rows = np.random.default_rng(1).normal(size=(1500, 4))
-    wanted = np.sign(rows[:, 0] * rows[:, 1])
+    signs = np.sign(rows[:, 0] * rows[:, 1])
     explained = {}
     for kernel_from in (None, 1.0):
         directions = PublicPCA.fit(rows[:1000], 105, kernel_from=kernel_from)
         features = directions.with_constant(rows)
         assert features.shape[1] == directions.width + 1 == (6 if kernel_from is None else 26)
         np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1)
-        fit = np.linalg.lstsq(features[:1000], wanted[:1000], rcond=None)[0]
-        explained[kernel_from] = np.corrcoef(features[1000:] @ fit, wanted[1000:])[0, 1]
+        fit = np.linalg.lstsq(features[:1000], signs[:1000], rcond=None)[0]
+        explained[kernel_from] = np.corrcoef(features[1000:] @ fit, signs[1000:])[0, 1]
     assert abs(explained[None]) < 0.1 < 0.7 < explained[1.0]
     linear = PublicPCA.fit(rows[:1000], 5).with_constant(rows)[:, :5]
     np.testing.assert_allclose(
@@ -126,14 +126,14 @@ def test_the_noise_share_is_that_of_a_simulation() -> None:
     k = 8
     num_labels = 5
     num_teachers = 50
-    each = 20
+    records_per_teacher = 20
     multiplier = 3.0
     variance = num_labels * 0.25  # of labels with prevalence 1/2
-    clip = np.sqrt(variance / each)
+    clip = np.sqrt(variance / records_per_teacher)
     noise = rng.normal(0, 2 * clip * multiplier / num_teachers, size=(4000, k, num_labels))
     weights = k * noise  # regression on features of covariance 1 / k
-    found = np.square(weights).sum(axis=(1, 2)).mean() / k / variance
-    records = num_teachers * each
-    assert found == pytest.approx(
+    noise_share = np.square(weights).sum(axis=(1, 2)).mean() / k / variance
+    records = num_teachers * records_per_teacher
+    assert noise_share == pytest.approx(
         4 * k**2 * num_labels * multiplier**2 / (records * num_teachers), rel=0.02
     )
