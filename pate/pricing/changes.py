@@ -235,6 +235,7 @@ def with_less_noise(priced: PricedRelease) -> PricedRelease | None:
     """
 
     def scaled(factor: float) -> PricedRelease:
+        """Returns the release with its noise times a factor, in four digits."""
         quieter = priced.aggregator.scaled(factor)
         changed = changed_fields(priced.aggregator, quieter)
         rounded = {name: float(f"{value:.4g}") for name, value in changed.items()}

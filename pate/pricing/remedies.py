@@ -58,6 +58,7 @@ def watched_search(monitor: Monitor, spelling: Spelling) -> RemedySearch:
     """Returns a search that a monitor is told of, in the words of a front end."""
 
     def say(refusal: InvalidValue, seconds: float) -> None:
+        """Shows the line of a refusal, and for how long settings are searched."""
         line = spelling.line(refusal)
         monitor.say(f"{line}; settings that work are searched for, {seconds:g} s at most")
 
@@ -252,6 +253,7 @@ class _RunningSearch:
         kind = self._kinds[name]
 
         def works(place: int) -> bool:
+            """Plans the candidate at a place, and returns whether its teachers are heard."""
             change = kind.change(kind.candidates[place])
             is_heard = is_plan_heard(plan(change))
             if is_heard:

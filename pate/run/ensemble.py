@@ -96,6 +96,7 @@ class Ensemble:
     def _train(
         self, teacher: Teacher, seeds: list[int], engine: Engine, on_losses: OnLosses | None
     ) -> None:
+        """Trains the teachers whose checkpoints the folder lacks."""
         private = self.dataset.private
         store = self._checkpoints
         num_missing = len(store.missing(self.num_teachers))
@@ -248,6 +249,7 @@ class Ensemble:
 
     @property
     def _checkpoints(self) -> CheckpointStore:
+        """Returns the checkpoints of teachers of this very partition."""
         return CheckpointStore(self.folder.teachers, records=self.partition.digest)
 
     def _trained_teacher(self) -> Teacher:

@@ -1,4 +1,4 @@
-"""The commands: as a user starts them, in a process of their own, and the same `main` within the test's process."""
+"""The commands as a user starts them, in a process of their own, and the same `main` within the test's process."""
 
 import csv
 import importlib
@@ -33,10 +33,12 @@ def module_of(name: str) -> str:
 
 
 def command(module: str, *arguments: str) -> list[str]:
+    """Returns the command line of `pate-MODULE` in this interpreter."""
     return [sys.executable, "-m", module_of(module), *arguments]
 
 
 def run(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a process of its own, whatever its exit code."""
     environment = os.environ | SURROUNDINGS
     return subprocess.run(
         command(module, *arguments),
@@ -50,12 +52,16 @@ def run(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.Com
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
+    """Returns the rows of a CSV file, by the names of its columns."""
     with path.open() as file:
         return list(csv.DictReader(file))
 
 
 def call(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """What `run` gives, without the seconds that an interpreter needs to load everything; exit code 0 if it returns."""
+    """Calls the `main` of a command in this process, which saves the seconds that an interpreter takes to load all.
+
+    The outcome is that of `run`; a `main` that returns has the exit code 0.
+    """
     written = io.StringIO()
     errors = io.StringIO()
     code = None
@@ -64,14 +70,14 @@ def call(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.Co
         if cwd is not None:
             patch.chdir(cwd)
         patch.setattr(sys, "argv", [module, *arguments])
-        patch.setattr("pate.cli.app.leave", sys.exit)  # which would end this process
+        patch.setattr("pate.cli.app.leave", sys.exit)  # `leave` would end this process
         for name, value in (SURROUNDINGS | {"HYDRA_FULL_ERROR": "1"}).items():
             patch.setenv(name, value)
-        # what the command changes is put back
+        # These values are changed by the command, and put back when the block ends.
         patch.setattr(threading, "excepthook", threading.excepthook)
         patch.setattr(logging.root, "handlers", [])
         patch.setattr(logging.root, "level", logging.root.level)
-        # Hydra closes all that there are, some with files
+        # Hydra closes all handlers that it finds, some of them with files.
         patch.setattr(logging, "_handlers", WeakValueDictionary())
         patch.setattr(logging, "_handlerList", [])
         try:
@@ -87,13 +93,17 @@ def call(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.Co
 def succeeded(
     module: str, *arguments: str, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
+    """Calls a command, and fails unless its exit code is 0."""
     ended = call(module, *arguments, cwd=cwd)
     assert ended.returncode == 0, ended.stderr
     return ended
 
 
 def refused(module: str, *arguments: str, cwd: Path | None = None) -> str:
-    """What a command says on standard error that refuses its settings, without the last line break."""
+    """Calls a command that refuses its settings, and returns what it writes to standard error.
+
+    Fails unless the exit code is 2, or where there is a traceback.
+    """
     ended = call(module, *arguments, cwd=cwd)
     assert ended.returncode == 2, ended.stderr
     assert "Traceback" not in ended.stderr

@@ -1,4 +1,4 @@
-"""Ways in which a file is damaged, for tests that ask what is said of it."""
+"""The ways in which tests damage a file; each function takes the path of the file."""
 
 import os
 from collections.abc import Callable
