@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra import compose
 from hydra.core.hydra_config import HydraConfig
@@ -130,9 +130,15 @@ def _accountant(name: str, allowed: list[str]) -> Accountant:
     """Returns an accountant of the group, as `accountant=NAME` would make it."""
     shipped = CONFIG_FOLDER / "accountant" / f"{name}.yaml"
     # the user's own file may need composing
-    node: Any = OmegaConf.load(shipped) if shipped.is_file() else _composed_accountant(name)
+    node = _loaded(shipped) if shipped.is_file() else _composed_accountant(name)
     accountant: Accountant = build(node, "accountant", allowed_targets=allowed)
     return accountant
+
+
+def _loaded(path: Path) -> DictConfig:
+    node = OmegaConf.load(path)
+    require(isinstance(node, DictConfig), "accountant", path, "a mapping of settings")
+    return cast("DictConfig", node)
 
 
 def _composed_accountant(name: str) -> DictConfig:

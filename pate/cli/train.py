@@ -157,7 +157,7 @@ class SweepTable(Callback):
         """Writes the result of a job, and the table so far, which a stopped sweep then has; prints why a job failed."""
         if config.hydra.mode != RunMode.MULTIRUN:
             return
-        value: Any = {"note": "failed"}
+        value: object = {"note": "failed"}
         if job_return.status == JobStatus.COMPLETED:
             value = job_return.return_value
         result = value if isinstance(value, dict) else {}

@@ -137,7 +137,7 @@ def find_class(target: str) -> type | None:
                 raise
             break
         names = names[1:]
-    cls: Any = getattr(module, names[0], None)
+    cls: object = getattr(module, names[0], None)
     for name in names[1:]:  # a class within a class
         cls = vars(cls).get(name) if isinstance(cls, type) else None
     if not isinstance(cls, type) or not is_within(cls.__module__, (package,)):
@@ -145,12 +145,13 @@ def find_class(target: str) -> type | None:
     return cls if cls is _definition(cls) else None
 
 
-def _definition(cls: type) -> Any:
+def _definition(cls: type) -> object:
     """Returns the object at the place where a class says that it was defined."""
-    definition: Any = sys.modules.get(cls.__module__)
+    definition: object = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
-        has_names = isinstance(definition, (type, ModuleType))
-        definition = vars(definition).get(name) if has_names else None
+        if not isinstance(definition, (type, ModuleType)):
+            return None
+        definition = vars(definition).get(name)
     return definition
 
 

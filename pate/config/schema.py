@@ -201,7 +201,7 @@ def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
         name: of the member.
         trusted: prefixes of the modules whose classes may be loaded.
     """
-    cls: Any = None
+    cls: object = None
     with suppress(Exception):
         cls = trusted_class(target_of(group, name), kind_of_group(group), trusted)
     if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):

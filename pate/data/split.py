@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +82,8 @@ class Split:
             record_ids: of all pictures, int64 `[m]`.
             group_ids: of all pictures, int64 `[m]`.
         """
-        pixels: Any = Pixels(levels, rows)  # which reads like an array
+        # which reads like an array
+        pixels = cast("NDArray[np.float32]", Pixels(levels, rows))
         return cls(pixels, labels[rows], record_ids[rows], group_ids[rows])
 
     def __len__(self) -> int:

@@ -40,9 +40,10 @@ class Features(ABC):
 
     def identity(self, pictures: PublicPictures) -> str:
         """Returns a digest of all that an extractor depends on: settings, files, and the public pictures."""
-        recipe: Any = cast("Any", self)
         settings = {
-            item.name: getattr(self, item.name) for item in fields(recipe) if item.name != "cache"
+            item.name: getattr(self, item.name)
+            for item in fields(cast("Any", self))
+            if item.name != "cache"
         }
         text = full_text([VERSION, type(self).__qualname__, settings])
         return hashlib.sha256(f"{text}{pictures.digest()}".encode()).hexdigest()

@@ -1,7 +1,6 @@
 """The pictures that features may be fitted on."""
 
 import hashlib
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,7 @@ class PublicPictures:
     def __init__(self, dataset: Dataset, most: int = 10_000) -> None:
         require_kind("dataset", dataset, Dataset, "a pate.data.Dataset")
         require(dataset.kind == "images", "dataset.kind", dataset.kind, "a data set of pictures")
-        self.inputs: Any = dataset.public.take(slice(0, require_count("most", most))).inputs
+        self.inputs = dataset.public.take(slice(0, require_count("most", most))).inputs
 
     def __len__(self) -> int:
         return len(self.inputs)
