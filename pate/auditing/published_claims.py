@@ -207,27 +207,27 @@ def audit_votes(
         usual = [aggregator, *(rival for rival in usual if type(rival) is not type(aggregator))]
     findings = list[AuditFinding]()
     for start in usual:
-        known = parameters.applied(start)
+        known_release = parameters.applied(start)
         applied = with_failure_prob_for(
-            known.aggregator, delta=target_delta, num_queries=shape.num_queries
+            known_release.aggregator, delta=target_delta, num_queries=shape.num_queries
         )
         bounds: dict[str, float] = {}
         for adjacency in Adjacency:
             event: Event = NonPrivateEvent()
-            if not known.is_noiseless:
+            if not known_release.is_noiseless:
                 event = replace(applied, adjacency=adjacency).event(shape)
             bounds[str(adjacency)] = accountant().compose(event).get_epsilon(target_delta)
         paper_epsilon: float | None = 0.0
         claim = "no noise costs nothing"
         on_votes = None
-        if not known.is_noiseless:
+        if not known_release.is_noiseless:
             paper_epsilon, claim = published_claim(applied, votes, target_delta)
             if data_dependent:
                 with suppress(UnknownCost):
                     on_votes = epsilon_on(applied, votes.counts, shape, target_delta)
         assumed: tuple[str, ...] = ()
         if start is not aggregator:
-            assumed = tuple(name for name in known.parameters if name in parameters.assumed)
+            assumed = tuple(name for name in known_release.parameters if name in parameters.assumed)
         if not (given_only and assumed and findings):
             findings.append(
                 AuditFinding(
@@ -235,7 +235,7 @@ def audit_votes(
                     epsilon=bounds,
                     paper_epsilon=paper_epsilon,
                     claim=claim,
-                    parameters=known.parameters,
+                    parameters=known_release.parameters,
                     assumed=assumed,
                     data_dependent=on_votes,
                 )

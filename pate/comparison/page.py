@@ -30,12 +30,12 @@ def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]
     metrics = dict.fromkeys([frontier.metric, *METRICS])
     frontiers = [replace(frontier, metric=metric) for metric in metrics]
     titles = [line.title for line in frontier.ranked]
-    pictured = [one for one in frontiers if one.has_levels][:2]
+    pictured = [frontier for frontier in frontiers if frontier.has_levels][:2]
     return render_template(
         "comparison/frontier.html",
         frontier=frontier,
-        pictures={one.metric: frontier_picture(one, titles) for one in pictured},
-        each=[(one, _in_order(one, titles)) for one in frontiers],
+        pictures={frontier.metric: frontier_picture(frontier, titles) for frontier in pictured},
+        each=[(frontier, _in_order(frontier, titles)) for frontier in frontiers],
         parameters=parameters,
     )
 

@@ -69,9 +69,9 @@ class ComparisonPlan:
 
 def _require_distinct(name: str, values: Sequence[object]) -> None:
     """Raises `InvalidValue` unless there is at least one value, and each once."""
-    shown = ", ".join(map(str, values))
+    text = ", ".join(map(str, values))
     is_good = 0 < len(values) == len(set(values))
-    require(is_good, name, f"[{shown}]", "at least one, each once")
+    require(is_good, name, f"[{text}]", "at least one, each once")
 
 
 def check_plan(plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:

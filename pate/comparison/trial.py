@@ -129,13 +129,13 @@ def private_trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: B
     # the first method of a name is shown by it, later ones add @T
     namesakes = [other for other in plan.methods if other.name == method.name]
     is_first = method is namesakes[0]
-    shown = method.name if is_first else f"{method.name}@{columns['num_teachers']}"
+    title = method.name if is_first else f"{method.name}@{columns['num_teachers']}"
     budget = Budget(epsilon=epsilon, delta=plan.target_delta, accountant=plan.accountant)
     path = bench.folder / "calibrations" / f"{name}-{digest(identity)}.json"
     return Trial(
         bench=bench,
         blank=Run(
-            aggregator=shown,
+            aggregator=title,
             num_queries=plan.num_queries,
             epsilon=epsilon,
             delta=plan.target_delta,

@@ -83,8 +83,8 @@ def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
     if regularizer is None or callable(regularizer):
         return regularizer
     values = np.asarray(regularizer, dtype=object)
-    shown = regularizer if values.ndim == 0 else f"array of shape {values.shape}"
-    require(values.ndim == 1, "regularizer", shown, "a function of k or a list of numbers")
+    text = regularizer if values.ndim == 0 else f"array of shape {values.shape}"
+    require(values.ndim == 1, "regularizer", text, "a function of k or a list of numbers")
     return tuple(map(_finite, values.tolist()))
 
 

@@ -84,14 +84,14 @@ class Claim:
             type(event).__name__,
             "an event of pate.accounting, or a Claim",
         )
-        whole = SelfComposedEvent(event, count)
-        failure = failure_probability(whole)
-        spent = accountant().compose(whole)
+        all_releases = SelfComposedEvent(event, count)
+        failure = failure_probability(all_releases)
+        spent = accountant().compose(all_releases)
         printed = [(float(epsilon), spent.get_delta(epsilon)) for epsilon in epsilons]
         beyond = [failure + delta for delta in deltas if failure + delta < 1]
         printed += [(spent.get_epsilon(delta), delta) for delta in beyond]
         grid = np.array(orders if failure < 1 else (), dtype=np.float64)
-        curve = rdp_curve(count_leaves(whole), grid) if grid.size else grid
+        curve = rdp_curve(count_leaves(all_releases), grid) if grid.size else grid
         return cls(
             renyi=tuple(zip(grid.tolist(), curve.tolist(), strict=True)),
             deltas=tuple((epsilon, delta) for epsilon, delta in printed if epsilon < math.inf),

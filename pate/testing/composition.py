@@ -49,9 +49,11 @@ def merged(first: Array, second: Array, num_cells: int) -> tuple[Array, Array]:
     if cells.max() >= num_cells:
         order = np.argsort(ratio)
         mass = (first + second)[order]
-        kept = (np.cumsum(mass) > _NEGLIGIBLE) & (np.cumsum(mass[::-1])[::-1] > _NEGLIGIBLE)
-        likely = ratio[order][np.isfinite(ratio[order]) & kept]
-        cells = 1 + np.searchsorted(np.linspace(likely[0], likely[-1], num_cells - 1), ratio)
+        is_likely = (np.cumsum(mass) > _NEGLIGIBLE) & (np.cumsum(mass[::-1])[::-1] > _NEGLIGIBLE)
+        likely_ratios = ratio[order][np.isfinite(ratio[order]) & is_likely]
+        cells = 1 + np.searchsorted(
+            np.linspace(likely_ratios[0], likely_ratios[-1], num_cells - 1), ratio
+        )
         cells = np.where(np.isneginf(ratio), 0, np.where(np.isposinf(ratio), num_cells + 1, cells))
     first, second = (
         np.asarray(np.bincount(cells, mass), dtype=np.float64) for mass in (first, second)

@@ -99,13 +99,13 @@ def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, 
         new = counts.copy()
         new_moved = moved.copy()
         label = int(rng.integers(len(counts)))
-        way = rng.random()
+        choice = rng.random()
         step = int(rng.choice(_CLIMBS)) * int(rng.choice([-1, 1]))
-        if way < 0.25:  # the other move for a label
+        if choice < 0.25:  # the other move for a label
             new_moved[label] = moves[0] if moved[label] == moves[1] else moves[1]
-        elif way < 0.55:  # one count moved by a few votes
+        elif choice < 0.55:  # one count moved by a few votes
             new[label] += step
-        elif way < 0.85:  # all counts that are at least as large moved alike
+        elif choice < 0.85:  # all counts that are at least as large moved alike
             new[new >= new[label]] += step
         else:  # a label with the count and the move of another
             other = int(rng.integers(len(counts)))
@@ -170,13 +170,15 @@ def session_epsilon(
     require_probability("target_delta", target_delta)
     law, neighbor = np.log(np.array([first, second], dtype=np.float64))
     mean = calls * float(max(np.exp(law[1]), np.exp(neighbor[1])))
-    others = np.arange(min(calls, math.ceil(mean + _WIDTH * math.sqrt(mean)) + _BEYOND) + 1.0)
+    counts_of_other = np.arange(
+        min(calls, math.ceil(mean + _WIDTH * math.sqrt(mean)) + _BEYOND) + 1.0
+    )
     length, other, hit = np.meshgrid(
-        np.arange(hits, calls + 1.0), others, float(hits), indexing="ij"
+        np.arange(hits, calls + 1.0), counts_of_other, float(hits), indexing="ij"
     )
     ended = length - other - hit, other, hit  # by a hit
     hit, other, length = np.meshgrid(
-        np.arange(min(hits, calls + 1.0)), others, float(calls), indexing="ij"
+        np.arange(min(hits, calls + 1.0)), counts_of_other, float(calls), indexing="ij"
     )
     chances = []
     losses = []

@@ -86,11 +86,17 @@ def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
     """Returns the share of each outcome in each half of the draws: `[2, H, n]`."""
     index: dict[Any, int] = {}
     columns = []
-    for drawn in draws:
+    for outcomes_of_histogram in draws:
         outcomes = (
-            drawn.reshape(len(drawn), -1).tolist() if isinstance(drawn, np.ndarray) else list(drawn)
+            outcomes_of_histogram.reshape(len(outcomes_of_histogram), -1).tolist()
+            if isinstance(outcomes_of_histogram, np.ndarray)
+            else list(outcomes_of_histogram)
         )
-        outcomes = list(map(tuple, outcomes)) if isinstance(drawn, np.ndarray) else outcomes
+        outcomes = (
+            list(map(tuple, outcomes))
+            if isinstance(outcomes_of_histogram, np.ndarray)
+            else outcomes
+        )
         require(len(outcomes) == 2 * half, "sampler", f"{len(outcomes)} outcomes", f"{2 * half}")
         columns.append([index.setdefault(outcome, len(index)) for outcome in outcomes])
     halves = np.array(columns).reshape(len(columns), 2, half).swapaxes(0, 1)
@@ -108,12 +114,12 @@ def _candidates(
     scores = np.empty((len(pairs), len(claim.deltas)))
     for start in range(0, len(pairs), size):
         rows = slice(start, start + size)
-        one = shares[pairs.first[rows]]
+        shares_of_first = shares[pairs.first[rows]]
         other = shares[pairs.second[rows]]
         for point, (epsilon, delta) in enumerate(claim.deltas):
             factor = np.exp(min(epsilon, _LARGEST_EXPONENT))
-            event = one > factor * other
-            p, q = ((side * event).sum(axis=1) for side in (one, other))
+            event = shares_of_first > factor * other
+            p, q = ((side * event).sum(axis=1) for side in (shares_of_first, other))
             # a share of 0 or 1 of few draws is not certain: one draw is added on either side
             near_p, near_q = ((share * half + 1) / (half + 2) for share in (p, q))
             spread = np.sqrt(near_p * (1 - near_p) + factor**2 * near_q * (1 - near_q))
@@ -134,11 +140,11 @@ def _tested(
     error: float,
 ) -> WorstPair:
     """Returns a lower bound on the delta of one pair at one epsilon, for the set of outcomes of the first half."""
-    one = int(pairs.first[pair])
+    first_row = int(pairs.first[pair])
     other = int(pairs.second[pair])
     factor = math.exp(min(epsilon, _LARGEST_EXPONENT))
-    event = shares[0, one] > factor * shares[0, other]
-    hits = [round(float(shares[1, side, event].sum()) * half) for side in (one, other)]
+    event = shares[0, first_row] > factor * shares[0, other]
+    hits = [round(float(shares[1, side, event].sum()) * half) for side in (first_row, other)]
     at_least = (
         float(scipy.special.betaincinv(hits[0], half - hits[0] + 1, error)) if hits[0] > 0 else 0.0
     )
@@ -152,6 +158,6 @@ def _tested(
         epsilon,
         exact=max(0.0, at_least - factor * at_most),
         claimed=delta,
-        first=tuple(pairs.histograms[one].tolist()),
+        first=tuple(pairs.histograms[first_row].tolist()),
         second=tuple(pairs.histograms[other].tolist()),
     )

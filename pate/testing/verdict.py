@@ -105,12 +105,14 @@ class Verdict:
         head = "holds" if self.exhaustive else "not refuted"
         if self.refuted:
             head = "REFUTED"
-        how = f"on {self.num_pairs} ordered pairs"
+        extent = f"on {self.num_pairs} ordered pairs"
         if self.confidence is not None:
-            how = f"at confidence {self.confidence}, {self.num_pairs} tests (exact = lower bound)"
+            extent = (
+                f"at confidence {self.confidence}, {self.num_pairs} tests (exact = lower bound)"
+            )
         return "\n".join(
             [
-                f"{head} {how}",
+                f"{head} {extent}",
                 *(f"  {pair}" for pair in (self.renyi, self.delta) if pair is not None),
             ]
         )

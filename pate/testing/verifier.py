@@ -84,10 +84,10 @@ def _compare(
         )
         largest = values.max(axis=0)
         worst = finalists[values.argmax(axis=0)]
-    named = [
+    pair_names = [
         (names[first[pair]], names[second[pair]]) if pair >= 0 else (None, None) for pair in worst
     ]
-    return _verdict(claim, largest, named, num_pairs, exhaustive=count == 1)
+    return _verdict(claim, largest, pair_names, num_pairs, exhaustive=count == 1)
 
 
 def _verdict(
@@ -210,11 +210,11 @@ def verify_distributions(
     claim = Claim.from_event(event, count=require_count("count", count))
     table = np.concatenate([one, other])
     rows = np.arange(len(one))
-    shown = [f"{side}[{row}]" for side in ("first", "second") for row in rows]
-    _require_distributions(table, shown)
+    row_names = [f"{side}[{row}]" for side in ("first", "second") for row in rows]
+    _require_distributions(table, row_names)
     if names is not None:
-        shown = [name for side in zip(*map(names, rows.tolist()), strict=True) for name in side]
-    return _compare(table, rows, rows + len(one), claim, shown, count, len(one))
+        row_names = [name for side in zip(*map(names, rows.tolist()), strict=True) for name in side]
+    return _compare(table, rows, rows + len(one), claim, row_names, count, len(one))
 
 
 def distribution_table(
@@ -222,15 +222,15 @@ def distribution_table(
 ) -> Array:
     """Returns distributions as rows over all outcomes, `[H, n]`; raises `InvalidValue` for anything else."""
     columns: dict[Hashable, int] = {}
-    shown = [f"distribution({name})" for name in names]
-    for distribution, name in zip(distributions, shown, strict=True):
+    row_names = [f"distribution({name})" for name in names]
+    for distribution, name in zip(distributions, row_names, strict=True):
         require_kind(name, distribution, Mapping, "a mapping from outcomes to probabilities")
         for outcome in distribution:
             columns.setdefault(outcome, len(columns))
     table = np.zeros((len(distributions), len(columns)))
     for row, distribution in enumerate(distributions):
         table[row, [columns[outcome] for outcome in distribution]] = list(distribution.values())
-    _require_distributions(table, shown)
+    _require_distributions(table, row_names)
     return table
 
 
@@ -239,8 +239,8 @@ def _require_distributions(table: Array, names: Sequence[str]) -> None:
     totals = table.sum(axis=1)
     wrong = np.flatnonzero(~((np.abs(totals - 1) <= _TOLERANCE) & (table >= 0).all(axis=1)))
     for row in wrong[:1].tolist():
-        shown = f"total {totals[row]:.9g}, smallest {table[row].min(initial=math.inf):.3g}"
-        require(False, names[row], shown, f"probabilities >= 0 that sum to 1 within {_TOLERANCE}")
+        text = f"total {totals[row]:.9g}, smallest {table[row].min(initial=math.inf):.3g}"
+        require(False, names[row], text, f"probabilities >= 0 that sum to 1 within {_TOLERANCE}")
 
 
 def verify_densities(
@@ -288,5 +288,5 @@ def verify_densities(
     claim = Claim.from_event(event)
     both_logs = (log_distributions, log_distributions[::-1])
     values = _divergences(distributions, distributions[::-1], claim, both_logs)
-    named = [names[::-1] if pair else names for pair in values.argmax(axis=0)]
-    return _verdict(claim, values.max(axis=0), named, 2)
+    pair_names = [names[::-1] if pair else names for pair in values.argmax(axis=0)]
+    return _verdict(claim, values.max(axis=0), pair_names, 2)

@@ -21,8 +21,8 @@ from pate.validation import (
 
 def require_threshold(name: str, value: Any) -> int:
     """Returns a whole number of either sign as an int; raises `InvalidValue` for anything else."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    require(whole and abs(int(value)) <= LARGEST_VALUE, name, value, "a whole number")
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    require(is_whole and abs(int(value)) <= LARGEST_VALUE, name, value, "a whole number")
     return int(value)
 
 

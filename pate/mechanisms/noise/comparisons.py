@@ -78,7 +78,7 @@ def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: Bits | None =
     if k == 1:
         order = noisy.argmax(axis=1)[:, None]
         best = np.take_along_axis(noisy, order, axis=1)
-        apart = (noisy >= best - 3 * _error_of(best, noise.error)).sum(axis=1) == 1
+        is_sure = (noisy >= best - 3 * _error_of(best, noise.error)).sum(axis=1) == 1
     else:
         order = np.indices(noisy.shape)[1]
         if k + 1 < noisy.shape[1]:
@@ -93,8 +93,8 @@ def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: Bits | None =
                 ranked[:, 1:]
             )
         order = order[:, :k]
-        apart = far.all(axis=1)
-    for row in np.flatnonzero(~apart).tolist():
+        is_sure = far.all(axis=1)
+    for row in np.flatnonzero(~is_sure).tolist():
         # those that compete, and of them what can be among the k
         places = np.flatnonzero(np.isfinite(noisy[row]))
         errors = _error_of(noisy[row, places], noise.error)
@@ -141,7 +141,7 @@ def are_normally_above(
     if within is None:
         return are_above(numbers, threshold, [(draw_noise("gaussian", numbers.shape, rng), std)])
     # the sum is above where a uniform number is at least the probability to stay below, which comes from a table
-    drawn = LazyUniforms.draw(numbers.shape, rng)
+    numbers_drawn = LazyUniforms.draw(numbers.shape, rng)
     above = np.empty(numbers.shape, dtype=np.bool_)
     limits = (
         _limits(threshold, std, *within) if within[1] < max(numbers.size, _SMALL_TABLE) else None
@@ -149,7 +149,7 @@ def are_normally_above(
     at_once = max(1, _AT_ONCE // numbers.shape[1])
     for start in range(0, len(numbers), at_once):
         rows = slice(start, start + at_once)
-        excess = drawn[rows].grid()
+        excess = numbers_drawn[rows].grid()
         if limits is None:
             excess -= _below(np.clip(numbers[rows], *within), threshold, std)
         else:
@@ -159,7 +159,7 @@ def are_normally_above(
             continue
         for offset, place in np.argwhere(excess <= _LIMIT_ERROR).tolist():
             row = start + offset
-            noise = number_of(drawn.at(row, place), KINDS["gaussian"].within)
+            noise = number_of(numbers_drawn.at(row, place), KINDS["gaussian"].within)
             count = min(max(numbers[row, place].item(), within[0]), within[1])
             above[row, place] = _is_above(count, threshold, [(Fraction(std), noise)])
     return above

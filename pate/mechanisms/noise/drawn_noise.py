@@ -80,15 +80,17 @@ class DrawnNoise:
             sums,
             error,
             lambda row, _: weighted_sum(
-                Fraction(0), [(1, exact(row, one)) for one in range(count)]
+                Fraction(0), [(1, exact(row, place)) for place in range(count)]
             ),
         )
 
     def times(self, factor: Self) -> Self:
         """Returns each value times the factor of its row, `[Q, 1]`."""
-        one, other = (float(np.abs(noise.values).max()) for noise in (self, factor))
+        largest, other = (float(np.abs(noise.values).max()) for noise in (self, factor))
         error = (
-            self.error * (other + factor.error) + factor.error * one + _ERROR_OF_LOG * (one * other)
+            self.error * (other + factor.error)
+            + factor.error * largest
+            + _ERROR_OF_LOG * (largest * other)
         )
 
         def product(bounds: list[Limits]) -> Limits:
@@ -116,12 +118,12 @@ class DrawnNoise:
 def draw_noise(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> DrawnNoise:
     """Draws independent values of a kind of noise of `KINDS`, at scale 1, of a shape `[Q, n]` or `[Q, 1]`."""
     of_kind = KINDS[kind]
-    drawn = LazyUniforms.draw(shape, rng)
+    uniforms = LazyUniforms.draw(shape, rng)
 
     def exact(row: int, place: int) -> Number:
-        return number_of(drawn.at(row, place if shape[1] > 1 else 0), of_kind.within)
+        return number_of(uniforms.at(row, place if shape[1] > 1 else 0), of_kind.within)
 
-    u = drawn.approximate()
+    u = uniforms.approximate()
     return DrawnNoise(of_kind.quantile(u), _quantile_error(u), exact)
 
 
@@ -141,8 +143,8 @@ def draw_largest(
         rng: draws one uniform number for each place.
         error: a bound on the error of `log_sizes`.
     """
-    drawn = LazyUniforms.draw(log_sizes.shape, rng)
-    u = drawn.approximate()
+    uniforms = LazyUniforms.draw(log_sizes.shape, rng)
+    u = uniforms.approximate()
     log_q = np.log(-np.log(u)) - log_sizes
     with np.errstate(divide="ignore", over="ignore"):
         log_above = np.where(log_q < _SMALL, log_q, np.log(-np.expm1(-np.exp(log_q))))
@@ -161,7 +163,9 @@ def draw_largest(
         return KINDS[kind].within(u, digits)
 
     return DrawnNoise(
-        values, of_values, lambda *place: number_of(drawn.at(*place), partial(within, size(*place)))
+        values,
+        of_values,
+        lambda *place: number_of(uniforms.at(*place), partial(within, size(*place))),
     )
 
 

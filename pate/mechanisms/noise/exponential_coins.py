@@ -40,13 +40,13 @@ def toss_exponential(
 
     with np.errstate(over="ignore"):  # off by at most 2**-47
         chances = np.minimum(np.ldexp(np.exp(np.maximum(-numbers / scale, _LEAST)), level), 1.0)
-    drawn = LazyUniforms.draw(numbers.shape, rng)
-    u = drawn.approximate()
-    shown = u < chances
+    uniforms = LazyUniforms.draw(numbers.shape, rng)
+    u = uniforms.approximate()
+    coins = u < chances
     for place in np.argwhere(np.abs(u - chances) <= FEW_OPERATIONS).tolist():
         exponent = -Fraction(int(numbers[tuple(place)])) / Fraction(scale)
-        shown[tuple(place)] = drawn.at(*place).below(partial(exact, exponent))
-    return np.asarray(shown | (numbers == 0))
+        coins[tuple(place)] = uniforms.at(*place).below(partial(exact, exponent))
+    return np.asarray(coins | (numbers == 0))
 
 
 def toss_rare_exponential(
@@ -57,17 +57,19 @@ def toss_rare_exponential(
     One uniform number a row tells that no coin shows True, for nearly all rows.
     """
     # the first coin of a row to show True is one index by weight; later coins are tossed
-    shown = np.zeros(numbers.shape, dtype=np.bool_)
+    coins = np.zeros(numbers.shape, dtype=np.bool_)
     if numbers.shape[1] == 0:
-        return shown
-    drawn = LazyUniforms.draw((len(numbers),), rng)  # u below 1 - P[none] says that one shows True
+        return coins
+    uniforms = LazyUniforms.draw(
+        (len(numbers),), rng
+    )  # u below 1 - P[none] says that one shows True
     most = 2 * numbers.shape[1] * math.exp(-FAR) + FEW_OPERATIONS
-    for row in np.flatnonzero(drawn.approximate() <= most).tolist():
-        first = index_of(drawn.at(row), _first_weights(numbers[row] - base, scale))
+    for row in np.flatnonzero(uniforms.approximate() <= most).tolist():
+        first = index_of(uniforms.at(row), _first_weights(numbers[row] - base, scale))
         if first < numbers.shape[1]:
-            shown[row, first] = True
-            shown[row, first + 1 :] = toss_exponential(numbers[row, first + 1 :] - base, scale, rng)
-    return shown
+            coins[row, first] = True
+            coins[row, first + 1 :] = toss_exponential(numbers[row, first + 1 :] - base, scale, rng)
+    return coins
 
 
 def _first_weights(numbers: Integers, scale: float) -> Weights:
@@ -109,16 +111,18 @@ def lucky_place(
             drawn = rng.integers(first, len(numbers), size=size)
             drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
             drawn = drawn[alive[drawn] & ~np.isin(drawn, tossed)]
-            shown = toss_exponential(numbers[drawn] - base, scale, rng)
-            if shown.any():
-                return int(drawn[shown.argmax()])
+            coins = toss_exponential(numbers[drawn] - base, scale, rng)
+            if coins.any():
+                return int(drawn[coins.argmax()])
             tossed = np.concatenate([tossed, drawn])
     far = toss_rare_exponential(numbers[None, ends[-1] :], scale, rng, base=base)[0]
-    found = []
+    places_of_heads = []
     for level, (start, stop) in enumerate(pairwise(ends.tolist())):
         places = start + thinned(stop - start, level, rng)
-        found.append(places[toss_exponential(numbers[places] - base, scale, rng, level=level)])
-    places = np.concatenate([*found, ends[-1] + np.flatnonzero(far)])
+        places_of_heads.append(
+            places[toss_exponential(numbers[places] - base, scale, rng, level=level)]
+        )
+    places = np.concatenate([*places_of_heads, ends[-1] + np.flatnonzero(far)])
     places = places[alive[places]]
     return int(places[rng.integers(0, len(places))])
 

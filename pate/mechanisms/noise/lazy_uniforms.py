@@ -75,8 +75,8 @@ class LazyUniforms:
     @classmethod
     def draw(cls, shape: tuple[int, ...], rng: np.random.Generator, *, ahead: int = 0) -> Self:
         """Draws numbers of a shape, with the next `ahead` words of each: so a part of them can be compared twice."""
-        drawn = words(rng, (1 + ahead, *shape))
-        return cls(drawn[0], rng, np.moveaxis(drawn[1:], 0, -1))
+        all_words = words(rng, (1 + ahead, *shape))
+        return cls(all_words[0], rng, np.moveaxis(all_words[1:], 0, -1))
 
     def __getitem__(self, index: Any) -> Self:
         return type(self)(self.first[index], self._rng, self._ready[index])

@@ -72,9 +72,9 @@ def ordered_distribution(values: Array, k: int, noise: NoiseKind) -> dict[tuple[
     distribution = {}
     for prefix, tail in above.items():
         for i in set(range(len(values))) - set(prefix):
-            rest = [j for j in range(len(values)) if j not in prefix and j != i]
+            remaining = [j for j in range(len(values)) if j not in prefix and j != i]
             distribution[*prefix, i] = float(
-                _total(density[i] * tail * cdf[rest].prod(axis=0), half)
+                _total(density[i] * tail * cdf[remaining].prod(axis=0), half)
             )
     return distribution
 

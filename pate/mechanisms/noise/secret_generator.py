@@ -46,8 +46,8 @@ def cipher_generator(key: bytes) -> np.random.Generator:
     Rule: 20 rounds, the key unchanged, nonce and counter 0. Children of `spawn` have keys from blocks of the same
     cipher that the stream does not reach. The generator exists once and refuses copies, as `secret_generator` states.
     """
-    whole = isinstance(key, bytes) and len(key) == _KEY_BYTES
-    require(whole, "key", "(not shown)", f"{_KEY_BYTES} bytes")
+    is_key = isinstance(key, bytes) and len(key) == _KEY_BYTES
+    require(is_key, "key", "(not shown)", f"{_KEY_BYTES} bytes")
     return np.random.Generator(_held(_cipher())(_CipherKey(key)))
 
 
@@ -148,9 +148,9 @@ def _cipher() -> Any:
         ) from error
     source = ChaCha(_CipherKey(_KNOWN_KEY))
     _block(source)
-    known = _block(source).hex().startswith(_KNOWN_BLOCK)
+    is_chacha = _block(source).hex().startswith(_KNOWN_BLOCK)
     require(
-        known, "rng", "randomgen's ChaCha", "the key stream of ChaCha20; install randomgen anew"
+        is_chacha, "rng", "randomgen's ChaCha", "the key stream of ChaCha20; install randomgen anew"
     )
     return ChaCha
 

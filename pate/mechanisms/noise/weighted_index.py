@@ -78,11 +78,11 @@ def exponential_weights(
         length = digits + (0 if sizes is None else len(str(max(sizes))))
         bounds = {exponent: exp_bounds(-exponent, length) for exponent in set(exponents)}
         unit = 10**length
-        known = {
+        interval_of = {
             exponent: (math.floor(low * unit), math.ceil(high * unit))
             for exponent, (low, high) in bounds.items()
         }
-        ones = [known[exponent] for exponent in exponents]
+        ones = [interval_of[exponent] for exponent in exponents]
         return (
             ones
             if sizes is None
@@ -146,8 +146,8 @@ def permute_and_flip_weights(deficits: Array, scale: float) -> Weights:
 
     def integral(w: list[int], unit: int) -> Fraction:  # of prod (1 - w z / unit) dz over [0, 1]
         polynomial = [1]  # the coefficient of z**n times unit**n
-        for each in w:
-            lifted = [0, *(-each * coefficient for coefficient in polynomial)]
+        for weight in w:
+            lifted = [0, *(-weight * coefficient for coefficient in polynomial)]
             polynomial = [a + b for a, b in zip([*polynomial, 0], lifted, strict=True)]
         return sum((Fraction(a, (n + 1) * unit**n) for n, a in enumerate(polynomial)), Fraction(0))
 

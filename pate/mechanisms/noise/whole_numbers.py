@@ -85,17 +85,19 @@ class DiscreteLaplace:
         def candidates(count: int) -> tuple[Integers, Bits]:
             # |z| from a geometric variable in steps of 1 / denominator, then a sign; 0 counts with one sign alone
             fine = rng.integers(0, steps, size=count)
-            kept = exponential_coins(fine, steps, rng)
-            whole = np.zeros(count, dtype=np.int64)
+            accepted = exponential_coins(fine, steps, rng)
+            whole_part = np.zeros(count, dtype=np.int64)
             going = np.arange(count)
             while (
                 going.size
             ):  # the number of coins of probability exp(-1) that show True before one does not
                 going = going[exponential_coins(np.ones(going.size, dtype=np.int64), 1, rng)]
-                whole[going] += 1
-            magnitude = (fine + steps * whole) // per_unit
+                whole_part[going] += 1
+            magnitude = (fine + steps * whole_part) // per_unit
             negative = rng.integers(0, 2, size=count) == 1
-            return np.where(negative, -magnitude, magnitude), kept & ~(negative & (magnitude == 0))
+            return np.where(negative, -magnitude, magnitude), accepted & ~(
+                negative & (magnitude == 0)
+            )
 
         return _by_rejection(shape, candidates)
 
@@ -129,9 +131,9 @@ def _by_rejection(
     noise = np.empty(math.prod(shape), dtype=np.int64)
     missing = np.arange(len(noise))
     while missing.size:
-        drawn, kept = candidates(missing.size)
-        noise[missing[kept]] = drawn[kept]
-        missing = missing[~kept]
+        values, accepted = candidates(missing.size)
+        noise[missing[accepted]] = values[accepted]
+        missing = missing[~accepted]
     return noise.reshape(shape)
 
 
@@ -175,8 +177,8 @@ class RoundedGaussian(Parameters):
 
         def candidates(count: int) -> tuple[Integers, Bits]:
             bits = words(rng, (4, count))
-            magnitude, kept = self._candidates(bits, rng)
-            return np.where((bits[3] & np.uint64(1)) == 1, -magnitude, magnitude), kept
+            magnitude, accepted = self._candidates(bits, rng)
+            return np.where((bits[3] & np.uint64(1)) == 1, -magnitude, magnitude), accepted
 
         return _by_rejection(shape, candidates)
 
@@ -186,32 +188,35 @@ class RoundedGaussian(Parameters):
         # exp(m - 1/2 - x**2 / 2), which makes x the absolute value of a standard normal number. Every comparison is
         # decided from an enclosure of both sides; where 64 bits do not decide it, more bits are drawn and `decimal`
         # computes more digits.
-        whole, sure = _geometric_words(bits[0])
+        whole_part, sure = _geometric_words(bits[0])
         fraction = bits[1] * _WORD_UNIT
         coin = bits[2] * _WORD_UNIT
-        chance = np.exp(-0.5 * (whole - 1.0) ** 2 - fraction * whole - 0.5 * fraction**2)
-        kept = coin < chance
+        chance = np.exp(-0.5 * (whole_part - 1.0) ** 2 - fraction * whole_part - 0.5 * fraction**2)
+        accepted = coin < chance
         sure &= np.abs(coin - chance) > _ROUNDED_MARGIN
-        place = self.std * (whole + fraction) + 0.5
+        place = self.std * (whole_part + fraction) + 0.5
         magnitude = np.floor(place)
         distance = np.minimum(place - magnitude, magnitude + 1 - place)
         open_bits = self.std * _WORD_UNIT  # what the fraction's further bits can add
-        sure &= ~kept | (distance > 2.0**-48 * place + 2.0**-48 + 2 * open_bits)
+        sure &= ~accepted | (distance > 2.0**-48 * place + 2.0**-48 + 2 * open_bits)
         values = magnitude.astype(np.int64)
         for index in np.flatnonzero(~sure).tolist():
-            values[index], kept[index] = self._exactly([int(word) for word in bits[:3, index]], rng)
-        return values, kept
+            values[index], accepted[index] = self._exactly(
+                [int(word) for word in bits[:3, index]], rng
+            )
+        return values, accepted
 
     def _exactly(self, first: list[int], rng: np.random.Generator) -> tuple[int, bool]:
         """Returns the rounded value and whether it is kept, of one candidate, with as many more bits as it takes."""
         for_whole, fraction, coin = (LazyBitsUniform(word, rng) for word in first)
-        whole = 0
-        while for_whole.below(partial(exp_bounds, Fraction(-whole - 1))):
-            whole += 1
+        whole_part = 0
+        while for_whole.below(partial(exp_bounds, Fraction(-whole_part - 1))):
+            whole_part += 1
 
         def chance() -> Bounds:
             low, high = (
-                (whole + part) ** 2 / 2 + Fraction(1, 2) - whole for part in fraction.bounds()
+                (whole_part + part) ** 2 / 2 + Fraction(1, 2) - whole_part
+                for part in fraction.bounds()
             )
             return exp_bounds(-high, fraction.digits)[0], exp_bounds(-low, fraction.digits)[1]
 
@@ -219,7 +224,7 @@ class RoundedGaussian(Parameters):
             return 0, False
         while True:
             near, far = (
-                math.floor(Fraction(self.std) * (whole + part) + Fraction(1, 2))
+                math.floor(Fraction(self.std) * (whole_part + part) + Fraction(1, 2))
                 for part in fraction.bounds()
             )
             if near == far:
@@ -299,7 +304,7 @@ class DiscreteGaussian(Parameters):
             )
             exponents = [Fraction(z * z, 2 * self.variance) for z in range(reach + 1)]
             ones = exponential_weights(exponents)(digits)
-            return [ones[0], *(one for one in ones[1:] for _ in range(2)), (0, 1)]
+            return [ones[0], *(interval for interval in ones[1:] for _ in range(2)), (0, 1)]
 
         edges = _edges(self.variance)
         u = numbers.approximate()

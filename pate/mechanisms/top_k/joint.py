@@ -78,7 +78,8 @@ class JointMechanism(TopKMechanism):
         # [losses, k]
         reach = np.searchsorted(-falling, losses[:, None] - falling[: self.k], side="right")
         totals = [
-            math.prod(max(0, n - used) for used, n in enumerate(row)) for row in reach.tolist()
+            math.prod(max(0, n - position) for position, n in enumerate(row))
+            for row in reach.tolist()
         ]
         sizes = [total - before for total, before in zip(totals, [0, *totals], strict=False)]
         return {loss: size for loss, size in zip(losses.tolist(), sizes, strict=True) if size}

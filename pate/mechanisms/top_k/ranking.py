@@ -25,10 +25,13 @@ def draw_in_blocks(
         draw_block: draws for a block `[q, d]`. The second argument is True where a row has few classes and a block many
             rows, False where a block is one row.
     """
-    few = num_classes <= _FEW_CLASSES
-    rows = max(1, _CLASSES_AT_ONCE // num_classes) if few else 1
+    has_few_classes = num_classes <= _FEW_CLASSES
+    rows = max(1, _CLASSES_AT_ONCE // num_classes) if has_few_classes else 1
     return np.concatenate(
-        [draw_block(counts[start : start + rows], few) for start in range(0, len(counts), rows)]
+        [
+            draw_block(counts[start : start + rows], has_few_classes)
+            for start in range(0, len(counts), rows)
+        ]
     )
 
 
@@ -54,8 +57,8 @@ def peel_distribution(
         }
         distribution = {
             (*prefix, i): distribution[prefix] * float(p)
-            for prefix, rest in rests.items()
-            for i, p in zip(rest, argmax_distribution(utilities[rest]), strict=True)
+            for prefix, indices in rests.items()
+            for i, p in zip(indices, argmax_distribution(utilities[indices]), strict=True)
         }
     return distribution
 
