@@ -19,7 +19,7 @@ from pate.config.schema import members
 from pate.files.disk import make_folder
 from pate.pricing.remedies import watched_search
 from pate.progress import Monitor
-from pate.report.console import print_found, print_json, print_page
+from pate.report.console import print_json, print_page, print_result
 from pate.setting_names import COMMAND
 from pate.validation import require, require_choice
 from pate.votes.shape import VoteShape
@@ -42,7 +42,7 @@ def account(config: DictConfig) -> None:
     rule = "votes=FILE beside it"
     require(has_votes or not config.data_dependent, "data_dependent", "true", rule)
     quote = _quote(config, ConsoleMonitor(shown_after=_SHORT))
-    print_found(config.format, quote.to_json(), "cli/account.txt", quote=quote)
+    print_result(config.format, quote.to_json(), "cli/account.txt", quote=quote)
 
 
 def _names_ledger_alone() -> bool:

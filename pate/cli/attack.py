@@ -15,7 +15,7 @@ from pate.auditing.attack import Attack
 from pate.cli import run
 from pate.cli.app import command_of
 from pate.config.build import part_maker
-from pate.report.console import print_found
+from pate.report.console import print_result
 from pate.validation import require_choice
 
 _SETTINGS = (
@@ -48,7 +48,7 @@ def attack(config: DictConfig) -> None:
             make("data"), monitor, make("features"), Path("outputs/attack")
         )()
     result = planned.run(dataset, monitor)
-    print_found(config.format, result.to_json(), "cli/attack.txt", found=result)
+    print_result(config.format, result.to_json(), "cli/attack.txt", found=result)
 
 
 main = command_of(attack, "attack", __name__)

@@ -9,7 +9,7 @@ from pate.accounting import Adjacency
 from pate.auditing.published_claims import ReleaseParameters, audit_votes
 from pate.cli.app import command_of
 from pate.config.build import part_maker
-from pate.report.console import print_found
+from pate.report.console import print_result
 from pate.validation import InvalidValue, require_choice, require_probability
 from pate.votes.imported import ImportedVotes
 
@@ -35,7 +35,7 @@ def audit(config: DictConfig) -> None:
         given_only=True,
         data_dependent=config.data_dependent,
     )
-    print_found(
+    print_result(
         config.format,
         audited.to_json(adjacency),
         "cli/audit.txt",

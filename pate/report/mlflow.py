@@ -1,4 +1,4 @@
-"""A finished release on an MLflow server, which others read: nothing that `release/` does not hold."""
+"""The log of a finished release on an MLflow server. It has nothing that `release/` does not have."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -19,11 +19,16 @@ _LONGEST = 500  # characters of a parameter
 def log_release(release: Path, report: Report, *, folder: Path) -> str:
     """Logs a release once, however often it is called, and returns the id of MLflow's run.
 
-    Parameters are those of `release/config.yaml`, metrics the price and the counts that its privacy card holds,
-    artifacts the files of `release/`. No name of a user, of a file outside or of a program is sent, and no telemetry.
+    Parameters are those of `release/config.yaml`, metrics the price and the counts of the privacy card, artifacts the
+    files of `release/`. No name of a user, of a file outside or of a program is sent, and no telemetry.
 
-    Of the report its price and the counts of the release are read, nothing else. Runs are kept in `folder`, unless
-    `MLFLOW_TRACKING_URI` says where; raises `InvalidValue` for a server that does not answer, or refuses.
+    Args:
+        release: the folder `release/` of a run.
+        report: only its price and the counts of the release are read.
+        folder: where runs are stored, unless the environment has `MLFLOW_TRACKING_URI`.
+
+    Raises:
+        InvalidValue: a server that does not answer, or refuses.
     """
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     uri = os.environ.get("MLFLOW_TRACKING_URI") or folder.absolute().as_uri()
@@ -39,43 +44,45 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
         "epsilon": report.privacy.epsilon,
         "delta": report.privacy.delta,
         "answer_rate": counts.answer_rate,
-    }
-    metrics |= {
         "num_queries": float(counts.num_queries),
         "num_answered": float(counts.num_answered),
     }
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "pate")
     try:
         client = MlflowClient(tracking_uri=uri)
-        known = client.get_experiment_by_name(name)
-        experiment = client.create_experiment(name) if known is None else known.experiment_id
-        for earlier in client.search_runs(
-            [experiment], filter_string=f"tags.`{_TAG}` = '{digest}'"
-        ):
-            if earlier.info.status == "FINISHED":
-                return str(earlier.info.run_id)
-        run = str(
-            client.create_run(
-                experiment, tags={_TAG: digest}, run_name=f"release {digest[:8]}"
-            ).info.run_id
+        experiment_id = _experiment_id(client, name)
+        same_release = f"tags.`{_TAG}` = '{digest}'"
+        for run in client.search_runs([experiment_id], filter_string=same_release):
+            if run.info.status == "FINISHED":
+                return str(run.info.run_id)
+        run = client.create_run(
+            experiment_id, tags={_TAG: digest}, run_name=f"release {digest[:8]}"
         )
+        run_id = str(run.info.run_id)
         for key, value in _flat(settings):
-            client.log_param(run, key, str(value)[:_LONGEST])
+            client.log_param(run_id, key, str(value)[:_LONGEST])
         for key, value in metrics.items():
-            client.log_metric(run, key, value)
-        client.log_artifacts(run, str(release), artifact_path="release")
-        client.set_terminated(run)
+            client.log_metric(run_id, key, value)
+        client.log_artifacts(run_id, str(release), artifact_path="release")
+        client.set_terminated(run_id)
     except MlflowException as error:
         reason = " ".join(str(error).split())[:_LONGEST]
         remedy = "the run is complete, and the same command tries again"
-        raise InvalidValue(
-            "logger", "mlflow", rule=f"a server that takes runs ({reason}); {remedy}"
-        ) from error
-    return run
+        rule = f"a server that takes runs ({reason}); {remedy}"
+        raise InvalidValue("logger", "mlflow", rule=rule) from error
+    return run_id
+
+
+def _experiment_id(client: Any, name: str) -> Any:
+    """Returns the id of an experiment, which is made if it does not exist."""
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        return client.create_experiment(name)
+    return experiment.experiment_id
 
 
 def _flat(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by their dotted names."""
+    """Yields settings by their dotted names."""
     if isinstance(node, Mapping):
         for key, value in node.items():
             yield from _flat(value, f"{prefix}.{key}".lstrip("."))

@@ -19,11 +19,11 @@ _UNCOVERED = "no_epsilon_covers_this"
 
 
 class RunWriter(AbstractContextManager["RunWriter"]):
-    """Writes a run's events into one folder, made with mode 0700 if it is missing; None writes nothing.
+    """A writer of a run's events into one folder, made with mode 0700 if it is missing; None writes nothing.
 
-    Tags that start with `no_epsilon_covers_this` hold what was computed from private data or noiseless votes. An event
-    that the folder already holds, by tag and step, is not written again, so a killed run that repeats a stage leaves no
-    duplicates. Call `flush` after each stage: what was not flushed dies with a killed run, and comes back only if the
+    Tags that start with `no_epsilon_covers_this` have figures computed from private data or noiseless votes. An event
+    that the folder already has, by tag and step, is not written again, so a killed run that repeats a stage leaves no
+    duplicates. Call `flush` after each stage: a killed run loses what was not flushed, and writes it again only if the
     stage is repeated. Files have mode 0600.
 
     In the tab HParams the settings of a run are its hyper-parameters. Its metrics are the scalars: TensorBoard takes
@@ -52,7 +52,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
                 self._writer = SummaryWriter(log_dir=str(folder), flush_secs=10)
 
     def teacher(self, losses: ArrayLike) -> None:
-        """Counts one trained teacher, by its mean loss in each epoch `[E]`; `teachers` writes what all had."""
+        """Counts one trained teacher, by its mean loss in each epoch `[E]`; `teachers` writes the means of all."""
         by_epoch = np.asarray(losses, dtype=np.float64)
         if not by_epoch.size:
             return
@@ -66,8 +66,8 @@ class RunWriter(AbstractContextManager["RunWriter"]):
     def teachers(self) -> None:
         """Writes the mean loss of the teachers by epoch, and the histogram of their last losses.
 
-        They are the teachers that were trained since this writer was made: those that a killed run had finished are
-        not among them. Teachers of a single epoch have no curve.
+        The teachers are those that were trained since this writer was made, without those that a killed run had
+        finished. Teachers of a single epoch have no curve.
         """
         if len(self._epoch_losses) > 1:
             means = self._epoch_losses / self._epoch_counts
@@ -76,14 +76,19 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         self.histogram("last_teacher_loss", self._last_losses)
 
     def histogram(self, name: str, values: ArrayLike) -> None:
-        """A figure of all teachers or queries that no epsilon covers, such as their gaps `[Q]`."""
+        """Writes a histogram of all teachers or queries that no epsilon covers, such as their gaps `[Q]`."""
         array = np.asarray(values, dtype=np.float64)
         tag = f"{_UNCOVERED}/{name}"
         if array.size and self._is_new(tag, 0):
             self._writer.add_histogram(tag, array, 0)
 
     def queries(self, answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
-        """The answer rate so far and the epsilon spent after each query, `[Q]` each, at 500 steps at most."""
+        """Writes the answer rate so far and the epsilon spent after each query, at 500 steps at most.
+
+        Args:
+            answered: which queries were answered, bool `[Q]`.
+            epsilon_after_query: `[Q]`.
+        """
         flags = np.asarray(answered, dtype=bool)
         epsilon = np.asarray(epsilon_after_query, dtype=np.float64)
         rate = np.cumsum(flags) / np.arange(1, len(flags) + 1)
@@ -93,23 +98,23 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             self._scalar("privacy/epsilon", float(epsilon[place]), place + 1)
 
     def hits(self, num_asked: int, *, hits: int, remaining_hits: int, epsilon: float) -> None:
-        """The hits of a session after so many queries, and the epsilon that all of them together cost."""
+        """Writes the hits of a session after `num_asked` queries, and the epsilon of all these queries together."""
         self._scalar("session/hits", hits, num_asked)
         self._scalar("session/remaining_hits", remaining_hits, num_asked)
         self._scalar("session/epsilon", epsilon, num_asked)
         self.flush()
 
     def epoch(self, epoch: int, values: Mapping[str, float], *, model: str = "student") -> None:
-        """One epoch's values of a student by name; any model but `student` is one that no epsilon covers.
+        """Writes one epoch's values of a student by name; no epsilon covers any model but `student`.
 
-        The first waits for a second: a student that is solved in one step has no curve.
+        The first epoch is written with the second one: a student that is solved in one step has no curve.
         """
         group = "student" if model == "student" else f"{_UNCOVERED}/{model}"
         for name, value in values.items():
             tag = f"{group}/{name}"
-            first = self._waiting.setdefault(tag, (epoch, value))
-            if first[0] != epoch:
-                self._scalar(tag, first[1], first[0])
+            first_epoch, first_value = self._waiting.setdefault(tag, (epoch, value))
+            if first_epoch != epoch:
+                self._scalar(tag, first_value, first_epoch)
                 self._scalar(tag, value, epoch)
 
     def report(self, report: Report) -> None:
@@ -127,12 +132,8 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         for model, scores in report.models.items():
             values = {name: getattr(scores, key, None) for key, name in METRIC_NAMES.items()}
             cells = [f"{name} {value:.3f}" for name, value in values.items() if value is not None]
-            rows.append(
-                (
-                    MODEL_NAMES[model],
-                    ", ".join(cells) or report.reason_without(model) or "not trained",
-                )
-            )
+            text = ", ".join(cells) or report.reason_without(model) or "not trained"
+            rows.append((MODEL_NAMES[model], text))
         self._text(f"{_UNCOVERED}/scores", rows)
         for key in METRIC_NAMES:
             value = getattr(report.student, key, None)
@@ -170,9 +171,9 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             self._writer.add_text(tag, "\n".join(["| | |", "|---|---|", *lines]), 0)
 
     def _is_new(self, tag: str, step: int) -> bool:
-        """Whether the event is to be written: it is not in the folder yet, and from now on counts as being there."""
+        """Returns whether an event is not in the folder yet; from now on it counts as written."""
         if self._writer is None:
             return False
-        new = (tag, step) not in self._written
+        is_new = (tag, step) not in self._written
         self._written.add((tag, step))
-        return new
+        return is_new

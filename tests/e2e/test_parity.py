@@ -144,18 +144,16 @@ STUDENTS: dict[str, Callable[[], Student]] = {
 
 
 @pytest.mark.parametrize("name", members("student"))
-def test_every_student_learns_the_same_from_labels_and_from_the_rest_of_the_pool(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_run_and_its_stages_train_the_same_student(name: str, tmp_path: Path) -> None:
     """Image students learn from public samples that were not asked, too."""
     images = {
         "load_dataset": small_images,
         "teacher": LinearTeacher(device="cpu"),
         "num_teachers": 10,
     }
-    given: dict[str, Any] = images | {"num_queries": 12, "student": STUDENTS[name]()}
+    settings: dict[str, Any] = images | {"num_queries": 12, "student": STUDENTS[name]()}
     require_parity(
-        replace(seeded_plan(GaussianVotes(noise_std=1.0)), holders=None, **given), tmp_path
+        replace(seeded_plan(GaussianVotes(noise_std=1.0)), holders=None, **settings), tmp_path
     )
 
 
@@ -209,11 +207,11 @@ def test_the_classifier_gives_an_aggregator_the_prior_that_it_goes_by() -> None:
     model = PATEClassifier(
         GaussianNB(), aggregator=aggregator, epsilon=None, random_state=0, **TERMS
     )
-    asked = data.public.inputs[:100]
+    queries = data.public.inputs[:100]
     with pytest.warns(UserWarning, match="protects nobody"):
-        model.fit(data.private.inputs, data.private.labels.astype(int), asked)
+        model.fit(data.private.inputs, data.private.labels.astype(int), queries)
     # any: only that no prior is there matters
-    votes = np.full((len(asked), len(model.classes_)), NUM_TEACHERS // 2)
+    votes = np.full((len(queries), len(model.classes_)), NUM_TEACHERS // 2)
     blind = aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(0))
     assert blind.num_asked == 20 + 15, "every query after the first ones hits"
     assert model.release_.num_asked > blind.num_asked

@@ -99,14 +99,14 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
         "sex=missing",
     )
     frame = pandas.DataFrame(TABLE)
-    wanted = bundle.predict_proba(TABLE)
+    expected = bundle.predict_proba(TABLE)
     shuffled = frame[["sex", "age"]].assign(remark="x")
     category = frame.astype({"sex": "category"})
-    for given in (shuffled, category, pa.table(TABLE), bundle.inputs(TABLE)):
-        assert np.allclose(bundle.predict_proba(given), wanted)
+    for form in (shuffled, category, pa.table(TABLE), bundle.inputs(TABLE)):
+        assert np.allclose(bundle.predict_proba(form), expected)
     assert bundle.predict_proba(frame[:0]).shape == (0, 2)
     frame.to_csv(folder.parent / "new.csv", index=False)
-    assert np.allclose(bundle.predict_proba(folder.parent / "new.csv"), wanted)
+    assert np.allclose(bundle.predict_proba(folder.parent / "new.csv"), expected)
     (folder.parent / "comma.csv").write_bytes("m\u00fc;sex;age\n\u00fc;F;30,5\n".encode("latin-1"))
     for method in (bundle.inputs, bundle.predict_proba, bundle.predict):
         assert np.array_equal(
@@ -141,18 +141,18 @@ def test_records_unlike_the_public_ones_are_said_however_few_there_are(
         line = f"data.age: {rows} cells, {rows} outside the public range 20 to 60"
         strange.append((line, {"age": [40.0 * 365] * rows, "sex": ["F"] * rows}))
     bundle = pate.load(folder)
-    for line, given in strange:
+    for line, table in strange:
         for method in (bundle.predict, bundle.predict_proba):
             with pytest.warns(UnlikePublic, match=f"^{line}$"):
-                method(given)
-        assert predicted(folder, given, capsys) == f"warning: {line}"
+                method(table)
+        assert predicted(folder, table, capsys) == f"warning: {line}"
     # where a warning is an error
     bundle.predict({"age": [20.0, None, 60.0], "sex": ["F", "M", ""]})
 
 
 def test_what_a_user_gets_wrong_is_one_line(folder: Path) -> None:
     bundle = pate.load(folder)
-    for given, refusal in (
+    for data, refusal in (
         ({"age": [1]}, refused("data", rule="also the column sex")),
         (
             {"agee": [1], "sex": ["F"]},
@@ -179,7 +179,7 @@ def test_what_a_user_gets_wrong_is_one_line(folder: Path) -> None:
         ([{"age": 1}], refused("data", "list")),
     ):
         with refusal:
-            bundle.predict(given)
+            bundle.predict(data)
 
 
 def test_files_that_were_altered_are_not_used(folder: Path, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_files_that_were_altered_are_not_used(folder: Path, tmp_path: Path) -> N
 
 
 def test_a_schema_of_another_model_is_one_line(folder: Path) -> None:
-    said = json.loads((folder / SCHEMA).read_text())
+    schema = json.loads((folder / SCHEMA).read_text())
     column = {"kind": "category", "categories": [], "missing": True}
     for key, value in (
         ("labels", ["one"]),
@@ -213,18 +213,18 @@ def test_a_schema_of_another_model_is_one_line(folder: Path) -> None:
         ("threshold", "half"),
         ("versions", []),
     ):
-        (folder / SCHEMA).write_text(json.dumps(said | {key: value}))
+        (folder / SCHEMA).write_text(json.dumps(schema | {key: value}))
         listed(folder)
         with refused("file", ANY, "the schema of"):
             Bundle.load(folder)
 
 
 def test_labels_and_ids_are_no_formulas_in_predictions(folder: Path, capsys: Any) -> None:
-    said = json.loads((folder / SCHEMA).read_text())
-    (folder / SCHEMA).write_text(json.dumps(said | {"labels": ["=cmd|' /C calc'!A0", "@male"]}))
+    schema = json.loads((folder / SCHEMA).read_text())
+    (folder / SCHEMA).write_text(json.dumps(schema | {"labels": ["=cmd|' /C calc'!A0", "@male"]}))
     listed(folder)
-    given = {"age": [20.0, 40.0], "sex": ["F", "M"], "who": ["=1+1", "-7"]}
-    predicted(folder, given, capsys, "who")
+    table = {"age": [20.0, 40.0], "sex": ["F", "M"], "who": ["=1+1", "-7"]}
+    predicted(folder, table, capsys, "who")
     with (folder.parent / "p.csv").open(encoding="utf-8", newline="") as file:
         head, *rows = csv.reader(file)
     assert head[1::2] == ["'=cmd|' /C calc'!A0", "'@male"]
@@ -245,9 +245,9 @@ def test_the_hub_gets_files_of_the_manifest_alone(folder: Path, hub: MagicMock) 
     hub.create_commit.return_value.commit_url = "https://there"
     assert model.push_to_hub("me/people", private=True) == "https://there"
     hub.create_repo.assert_called_once_with("me/people", private=True, exist_ok=True)
-    (repo, operations), said = hub.create_commit.call_args
-    assert (repo, said) == ("me/people", {"commit_message": "people: a model by pate"})
-    sent = {each.path_in_repo: each.path_or_fileobj for each in operations}
+    (repo, operations), keywords = hub.create_commit.call_args
+    assert (repo, keywords) == ("me/people", {"commit_message": "people: a model by pate"})
+    sent = {operation.path_in_repo: operation.path_or_fileobj for operation in operations}
     published = ("manifest.json", SCHEMA, "student/student.json", "student/student.safetensors")
     assert sent == {name: (folder / name).read_bytes() for name in published}
     (folder / SCHEMA).write_text("{}")

@@ -183,7 +183,7 @@ def attacked(kind: str, folder: Path) -> int:
     """How many mutants of a bundle's files are refused."""
     made(kind, folder)
     texts = {name: (folder / name).read_text() for name in (SCHEMA, CARD, MANIFEST)}
-    said = {name: json.loads(text) for name, text in texts.items()}
+    files = {name: json.loads(text) for name, text in texts.items()}
 
     def refused(changes: dict[str, Any]) -> int:
         for name, text in texts.items():
@@ -193,8 +193,8 @@ def attacked(kind: str, folder: Path) -> int:
         return tried(folder)
 
     names = texts if kind == "table" else (SCHEMA, CARD)
-    found = sum(refused({name: mutant}) for name in names for mutant in mutants(said[name]))
-    found += sum(map(refused, larger({SCHEMA: said[SCHEMA], CARD: said[CARD]})))
+    num_refused = sum(refused({name: mutant}) for name in names for mutant in mutants(files[name]))
+    num_refused += sum(map(refused, larger({SCHEMA: files[SCHEMA], CARD: files[CARD]})))
     if kind == "extracted":
         arrays = load_file(folder / EXTRACTOR)
         with safe_open(folder / EXTRACTOR, framework="numpy") as file:
@@ -202,9 +202,9 @@ def attacked(kind: str, folder: Path) -> int:
         for mutant in mutants(settings):
             save_file(arrays, folder / EXTRACTOR, metadata={"extractor": json.dumps(mutant)})
             digest = Manifest.from_files(folder, [EXTRACTOR], remedy="none").sha256[EXTRACTOR]
-            said[SCHEMA]["preprocessing"]["extractor"]["sha256"] = digest
-            found += refused({SCHEMA: said[SCHEMA]})
-    return found
+            files[SCHEMA]["preprocessing"]["extractor"]["sha256"] = digest
+            num_refused += refused({SCHEMA: files[SCHEMA]})
+    return num_refused
 
 
 PROBE = """

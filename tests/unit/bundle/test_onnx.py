@@ -72,8 +72,8 @@ def exported(folder: Path, model: StudentModel) -> Bundle:
 
 def said_by(path: Path, inputs: np.ndarray) -> np.ndarray:
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    found: np.ndarray = session.run(["probabilities"], {"inputs": inputs})[0]
-    return found
+    probabilities: np.ndarray = session.run(["probabilities"], {"inputs": inputs})[0]
+    return probabilities
 
 
 @pytest.mark.slow
@@ -85,14 +85,14 @@ def test_the_graph_predicts_the_same(tmp_path: Path, name: str, rows: int) -> No
         pytest.skip("torchvision is optional")
     model, _ = trained(name, min(rows, 8) if name == "resnet50" else rows)  # which is slow
     bundle = exported(tmp_path, model)
-    asked = np.random.default_rng(1).random((7, *model.input_shape), dtype=np.float32)
-    found = said_by(tmp_path / "model.onnx", asked)
-    assert found.shape == (7, 3)
-    assert np.abs(found - bundle.predict_proba(asked)).max() < 1e-5
-    assert np.array_equal(bundle.predict_proba(asked), model.predict_proba(asked))
-    assert not found[:, 2].any()
+    queries = np.random.default_rng(1).random((7, *model.input_shape), dtype=np.float32)
+    probabilities = said_by(tmp_path / "model.onnx", queries)
+    assert probabilities.shape == (7, 3)
+    assert np.abs(probabilities - bundle.predict_proba(queries)).max() < 1e-5
+    assert np.array_equal(bundle.predict_proba(queries), model.predict_proba(queries))
+    assert not probabilities[:, 2].any()
     if rows > 1:
-        assert found[:, 0].std() > 0, "the graph looks at its inputs"
+        assert probabilities[:, 0].std() > 0, "the graph looks at its inputs"
 
 
 @pytest.mark.parametrize("name", RELEASED)
@@ -103,7 +103,8 @@ def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(
     model, inputs = trained(name)
     assert model.kind == name
     bundle = exported(tmp_path, model)
-    asked = np.vstack([inputs, model.arrays["center"].reshape(1, -1)]).astype(np.float32)
+    queries = np.vstack([inputs, model.arrays["center"].reshape(1, -1)]).astype(np.float32)
     assert (
-        np.abs(said_by(tmp_path / "model.onnx", asked) - bundle.predict_proba(asked)).max() < 1e-5
+        np.abs(said_by(tmp_path / "model.onnx", queries) - bundle.predict_proba(queries)).max()
+        < 1e-5
     )

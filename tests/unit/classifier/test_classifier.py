@@ -77,7 +77,7 @@ def test_many_labels_give_a_student_and_its_price(labels: Data) -> None:
     )
     assert (model.delta_, model.adjacency_) == (1e-6, Adjacency.REPLACE_ONE)
     assert model.release_.labels.shape == (300, 3)
-    assert [of.tolist() for of in model.classes_] == [[0, 1]] * 3
+    assert [classes.tolist() for classes in model.classes_] == [[0, 1]] * 3
     predicted = model.predict(labels[2])
     probabilities = model.predict_proba(labels[2])
     assert predicted.shape == probabilities.shape == (300, 3)
@@ -101,11 +101,11 @@ def test_sparse_rows_and_sets_of_words_make_the_same_release(labels: Data) -> No
         set(words[row == 1]) for row in plain.predict(inputs[:9])
     ]
     assert of_sets.score(inputs, sets) == plain.score(inputs, targets)
-    one = fitted((inputs, [each & {"flu"} for each in sets], public), random_state=0)
-    assert set(one.predict(inputs)) == {("flu",), ()}
-    for given in (inputs, sparse.csr_array(inputs)):
+    binary = fitted((inputs, [words & {"flu"} for words in sets], public), random_state=0)
+    assert set(binary.predict(inputs)) == {("flu",), ()}
+    for form in (inputs, sparse.csr_array(inputs)):
         with pytest.warns(SharedRows, match=r"^300 of 300 rows of X_public are rows of X"):
-            fitted((given, targets, inputs[:300]))
+            fitted((form, targets, inputs[:300]))
 
 
 def test_digits_are_learnt_at_a_moderate_price() -> None:
@@ -261,14 +261,14 @@ def test_clone_and_pickle_keep_everything(labels: Data) -> None:
 @pytest.mark.slow
 def test_a_fitted_classifier_holds_no_private_record(labels: Data) -> None:
     """Nothing of its own size: the pickle does not grow with the private records or with the teachers."""
-    few = len(pickle.dumps(fitted(labels, GaussianNB(), n_teachers=20, allow_useless=True)))
+    small_size = len(pickle.dumps(fitted(labels, GaussianNB(), n_teachers=20, allow_useless=True)))
     with pytest.warns(RepeatedRelease):
-        many = len(
+        large_size = len(
             pickle.dumps(
                 fitted((labels[0][:600], labels[1][:600], labels[2]), GaussianNB(), n_teachers=40)
             )
         )
-    assert abs(many - few) < 500
+    assert abs(large_size - small_size) < 500
 
 
 @pytest.mark.slow
@@ -280,12 +280,17 @@ def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_
         warnings.simplefilter("always")
         search.fit(inputs, bits, X_public=public)
     assert any(warning.category is UngroupedFit for warning in caught)
-    told = [str(warning.message) for warning in caught if warning.category is RepeatedRelease]
-    assert len(told) == 3  # the first fit on each of two folds has no earlier one
-    assert "fit 3 of this process on the same records: each fit is a release of its own" in told[-1]
+    messages = [str(warning.message) for warning in caught if warning.category is RepeatedRelease]
+    assert len(messages) == 3  # the first fit on each of two folds has no earlier one
+    assert (
+        "fit 3 of this process on the same records: each fit is a release of its own"
+        in messages[-1]
+    )
     # both settings on its fold, and the last fit with the best
     spent = 6 + search.best_params_["epsilon"]
-    assert f"their epsilons and deltas add up, here to at least {spent:.2f} and 3e-6" in told[-1]
+    assert (
+        f"their epsilons and deltas add up, here to at least {spent:.2f} and 3e-6" in messages[-1]
+    )
     search = GridSearchCV(
         PATEClassifier(TREE, n_teachers=20, allow_useless=True, ledger=str(tmp_path / "ledger")),
         grid,
@@ -303,18 +308,18 @@ def test_no_sum_covers_a_seeded_search(labels: Data, tmp_path: Path) -> None:
     """Bits of equal votes are equal in two fits that share their noise, and one record can part them: no epsilon."""
     inputs, bits, public = labels
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, random_state=1)
-    how = {"params": {"X_public": public}, "error_score": "raise"}
+    options = {"params": {"X_public": public}, "error_score": "raise"}
     with (
         pytest.warns(SeededNoise),
         pytest.warns(RepeatedRelease, match="no sum of epsilons covers fits that share"),
     ):
-        cross_val_score(model, inputs, bits, cv=3, **how)
+        cross_val_score(model, inputs, bits, cv=3, **options)
     model.set_params(ledger=tmp_path / "ledger")
     with (
         pytest.warns(SeededNoise),
         refused("random_state", 1),
     ):
-        cross_val_score(model, inputs, bits, cv=2, **how)
+        cross_val_score(model, inputs, bits, cv=2, **options)
 
 
 def test_groups_reach_the_classifier_by_metadata_routing(labels: Data) -> None:
@@ -341,24 +346,26 @@ def caught_by(call: Callable[[], Any], kind: type[Warning]) -> list[str]:
 
 
 @pytest.mark.parametrize("in_pipeline", [False, True], ids=["alone", "in a pipeline"])
-def test_a_search_that_keeps_groups_to_itself_warns_and_its_model_says_so(
+def test_a_search_without_metadata_routing_warns_of_missing_groups(
     in_pipeline: bool, labels: Data
 ) -> None:
     """Without metadata routing the splitter alone has them."""
     inputs, bits, public = labels
     model: Any = PATEClassifier(TREE, n_teachers=20, allow_useless=True)
-    how = {"X_public": public}
+    pipeline_params = {"X_public": public}
     grid = {"epsilon": [8.0]}
     if in_pipeline:
         model = Pipeline([("pate", model)])
-        how = {"pate__X_public": public}
+        pipeline_params = {"pate__X_public": public}
         grid = {"pate__epsilon": [8.0]}
     search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
-    told = caught_by(lambda: search.fit(inputs, bits, groups=PERSONS, **how), UngroupedFit)
-    assert len(told) == 3, "two folds and the last fit"
+    caught = caught_by(
+        lambda: search.fit(inputs, bits, groups=PERSONS, **pipeline_params), UngroupedFit
+    )
+    assert len(caught) == 3, "two folds and the last fit"
     assert all(
         "its epsilon is for one row" in line and "enable_metadata_routing=True" in line
-        for line in told
+        for line in caught
     )
     best = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
     assert best.unit_ == "one row"
@@ -376,10 +383,10 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
             model = Pipeline([("pate", model)])
             grid = {"pate__epsilon": [8.0]}
         search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
-        told = caught_by(
+        caught = caught_by(
             lambda: search.fit(inputs, bits, groups=PERSONS, X_public=public), UngroupedFit
         )
-        told += caught_by(
+        caught += caught_by(
             lambda: cross_val_score(
                 model,
                 inputs,
@@ -390,7 +397,7 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
             ),
             UngroupedFit,
         )
-    assert not told
+    assert not caught
     best = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
     assert best.unit_ == ONE_PERSON
     assert repr(best).endswith(f"(replace_one, unit: {ONE_PERSON})")
@@ -479,13 +486,13 @@ def test_jobs_give_the_same_votes(labels: Data) -> None:
     """On threads, which start at once; what a job is given can be sent to a process as well."""
     with pytest.warns(SeededNoise), warnings.catch_warnings(), parallel_config("threading"):
         warnings.simplefilter("ignore", RepeatedRelease)
-        one, two = (
+        first, second = (
             fitted(
                 labels, n_teachers=8, allow_useless=True, n_jobs=jobs, random_state=0, epsilon=50.0
             )
             for jobs in (1, 2)
         )
-    np.testing.assert_array_equal(one.release_.labels, two.release_.labels)
+    np.testing.assert_array_equal(first.release_.labels, second.release_.labels)
     assert pickle.loads(pickle.dumps(Task(3))).num_labels == 3
 
 
@@ -515,9 +522,7 @@ def test_what_is_missing_is_filled_in_by_each_teacher(labels: Data) -> None:
 
 
 @pytest.mark.slow
-def test_a_cap_on_all_fits_refuses_the_one_that_does_not_fit_before_its_teachers(
-    labels: Data, tmp_path: Path
-) -> None:
+def test_a_cap_on_all_fits_refuses_a_fit_before_its_teachers(labels: Data, tmp_path: Path) -> None:
     class Untouched(DecisionTreeClassifier):
         def fit(self, *_: Any, **__: Any) -> Any:
             raise AssertionError("a teacher was fitted")

@@ -91,9 +91,9 @@ def test_votes_are_handed_over_as_the_aggregator_reads_them(
 ) -> None:
     cast = votes(*TASKS[0])
     ledger = Ledger(target_delta=1e-6)
-    made = source(*TASKS[0])
-    record = charging(ledger, aggregator, made)
-    release = aggregator.release(made, np.random.default_rng(3), record)
+    votes_source = source(*TASKS[0])
+    record = charging(ledger, aggregator, votes_source)
+    release = aggregator.release(votes_source, np.random.default_rng(3), record)
     clear = np.abs(cast.sum(axis=0) - 5).min(axis=1) >= 3  # the same whatever is counted
     np.testing.assert_array_equal(release.labels[clear], cast.sum(axis=0)[clear] > 5)
     assert [entry.event for entry in ledger.entries] == [release.event]
@@ -112,8 +112,12 @@ class _Failing(GaussianNB):
         return super().fit(X, y)
 
     def predict_proba(self, X):  # noqa: N803
-        found = super().predict_proba(X)
-        return {"shape": found[:-1], "nan": found * np.nan, "singular": found}[self.way]
+        probabilities = super().predict_proba(X)
+        return {
+            "shape": probabilities[:-1],
+            "nan": probabilities * np.nan,
+            "singular": probabilities,
+        }[self.way]
 
 
 SINGULAR = r"label 2, which 1 of \d+ records have; LinAlgError: Singular matrix\)"
@@ -176,9 +180,9 @@ def test_a_fit_whose_teachers_fail_charges_nothing(tmp_path: Path) -> None:
 
 def test_confidences_are_kept_only_where_they_are_read() -> None:
     task, targets = TASKS[0]
-    kept = source(task, targets)
+    stored = source(task, targets)
     bits_alone = source(task, targets, keep_confidences=False)
-    confidences = np.concatenate(list(kept.confidences()))
+    confidences = np.concatenate(list(stored.confidences()))
     assert len(np.unique(confidences)) > 2
     bits = np.concatenate(list(bits_alone.bits()))
     np.testing.assert_array_equal(bits, confidences >= 0.5)

@@ -68,9 +68,9 @@ def fitted(estimator: Any, frame: Any, y: np.ndarray, **settings: Any) -> PATECl
 def test_a_column_transformer_finds_its_columns_and_a_boosted_tree_categories() -> None:
     """Missing cells too."""
     frame, survived = passengers()
-    rest = slice(NUM_PRIVATE + NUM_PUBLIC, None)
+    held_out = slice(NUM_PRIVATE + NUM_PUBLIC, None)
     model = fitted(pipeline(), frame, survived)
-    assert model.score(frame[rest], survived[rest]) > 0.8
+    assert model.score(frame[held_out], survived[held_out]) > 0.8
     assert model.feature_names_in_.tolist() == frame.columns.tolist()
     assert model.n_features_in_ == 5
     frame = frame.astype({"sex": "category", "embarked": "category"})
@@ -79,7 +79,7 @@ def test_a_column_transformer_finds_its_columns_and_a_boosted_tree_categories() 
         frame,
         survived,
     )
-    assert model.score(frame[rest], survived[rest]) > 0.75
+    assert model.score(frame[held_out], survived[held_out]) > 0.75
 
 
 def test_names_are_checked_when_predicting() -> None:

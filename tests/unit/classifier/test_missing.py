@@ -69,7 +69,7 @@ def test_a_missing_label_is_refused_by_its_place(case: str) -> None:
         require_labels(MISSING[case])
 
 
-def test_a_missing_label_of_several_is_refused_by_its_place_and_others_are_taken() -> None:
+def test_a_missing_label_of_several_is_refused_by_its_place() -> None:
     frame = LABELS.astype("Int64")
     require_labels(frame)
     frame.iloc[3, 1] = pd.NA
@@ -80,6 +80,6 @@ def test_a_missing_label_of_several_is_refused_by_its_place_and_others_are_taken
         require_labels(labels)
 
 
-def test_sets_of_other_values_than_words_are_refused_with_what_labels_may_be() -> None:
+def test_sets_of_other_values_than_words_are_refused() -> None:
     with refused("y", "sets of other values"):
         LabelSets.from_labels([{0, 1}, {1}], None)

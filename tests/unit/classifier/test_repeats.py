@@ -47,8 +47,8 @@ def test_deltas_add_up_with_the_epsilons_and_leave_none_at_one() -> None:
         remember_fit(rows, 1.0, delta, seed=None, unit=ROW, adjacency=Adjacency.REPLACE_ONE)
         for delta in (1e-6, 1e-5, 1.0)
     ]
-    assert [each.delta for each in past] == pytest.approx([1e-6, 1.1e-5, 1.0])
-    assert [each.epsilon for each in past] == [1.0, 2.0, math.inf]
+    assert [fits.delta for fits in past] == pytest.approx([1e-6, 1.1e-5, 1.0])
+    assert [fits.epsilon for fits in past] == [1.0, 2.0, math.inf]
 
 
 def test_a_record_twice_in_one_fit_is_one_release() -> None:

@@ -5,6 +5,7 @@ import pickle
 import shutil
 import stat
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -108,7 +109,7 @@ def test_a_file_that_the_key_did_not_sign_as_these_teachers(store, tmp_path, wha
         store.load(0)
 
 
-def test_the_key_is_the_owners_alone_beside_the_folder_and_without_it_nothing_is_read(store):
+def test_without_the_owners_key_no_checkpoint_is_read(store):
     before = os.umask(0)
     try:
         store.save({0: state_of("a")})
@@ -148,7 +149,7 @@ def test_a_key_that_is_not_a_key_is_named(store, tmp_path, damage):
             act()
 
 
-def test_a_key_of_somebody_else_and_teachers_of_other_records_do_not_count(tmp_path, monkeypatch):
+def test_a_foreign_key_or_other_records_are_refused(tmp_path, monkeypatch):
     stores = {
         records: CheckpointStore(tmp_path / "teachers", records=records)
         for records in ("one", "another", "")
@@ -177,10 +178,10 @@ def test_round_trip(store):
     ]
     store.save({7: STATE, 3: ragged[0], 4: ragged[1], 5: ragged[2], 8: STATE, 6: STATE})
     assert {path.name for path in store.folder.iterdir()} == {name(3, 5), name(6, 8)}
-    for number, wanted in enumerate([*ragged, STATE], start=3):
+    for number, expected in enumerate([*ragged, STATE], start=3):
         loaded = store.load(number)
-        assert loaded.keys() == wanted.keys()
-        for key, array in wanted.items():
+        assert loaded.keys() == expected.keys()
+        for key, array in expected.items():
             assert (loaded[key].shape, loaded[key].dtype) == (array.shape, array.dtype)
             assert (loaded[key] == array).all()
     assert store.missing(10) == [0, 1, 2, 9]
@@ -194,8 +195,8 @@ def test_round_trip(store):
 def test_the_teachers_of_a_torn_file_are_missing(store, kept):
     store.save({0: STATE, 1: STATE})
     path = store.folder / name(0, 1)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:kept])
+    content = path.read_bytes()
+    path.write_bytes(content[:kept])
     (store.folder / f".{name(2)}.4711.partial").write_bytes(b"half")
     assert store.missing(3) == [0, 1, 2]
     with refused("file", ANY, "teacher 0"):
@@ -203,7 +204,7 @@ def test_the_teachers_of_a_torn_file_are_missing(store, kept):
     store.recover()
     assert list(store.folder.iterdir()) == []
     store.save({0: STATE, 1: STATE})
-    assert path.read_bytes() == whole
+    assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize(
@@ -254,13 +255,15 @@ def test_a_teachers_mistakes_are_refused(parts, queries, store, monkeypatch):
     assert store.missing(2) == [0, 1]
     monkeypatch.undo()
     StackedEngine().train(job)
-    good = MLP.predict_many([store.load(0), store.load(1)], queries)
-    for made, rule in (
-        (np.where(good == good[0, 0, 0], np.nan, good), r"in \[0, 1\]"),
-        (good + 1, r"in \[0, 1\]"),
-        (good[:1], r"\(2, \d+, L\)"),
+    confidences = MLP.predict_many([store.load(0), store.load(1)], queries)
+    with_nan = np.where(confidences == confidences[0, 0, 0], np.nan, confidences)
+    for values, rule in (
+        (with_nan, r"in \[0, 1\]"),
+        (confidences + 1, r"in \[0, 1\]"),
+        (confidences[:1], r"\(2, \d+, L\)"),
     ):
-        monkeypatch.setattr(MLPTeacher, "predict_many", lambda *given, made=made: made)
+        predict = MagicMock(return_value=values)
+        monkeypatch.setattr(MLPTeacher, "predict_many", predict)
         with pytest.raises(InvalidValue, match=rf"^MLPTeacher\.predict_many.*: expected .*{rule}"):
             list(cast_votes(MLP, store, 2, queries))
 
@@ -270,17 +273,19 @@ def test_votes_of_a_killed_run_are_taken_up(parts, queries, tmp_path, monkeypatc
     store = CheckpointStore(tmp_path / "teachers")
     scratch = tmp_path / "casting"
     StackedEngine().train(TrainingJob(teacher, parts, range(6), store))
-    whole = [block for _, block in cast_votes(teacher, store, 6, queries, chunk_size=2)]
+    blocks = [block for _, block in cast_votes(teacher, store, 6, queries, chunk_size=2)]
     cut = cast_votes(teacher, store, 6, queries, chunk_size=2, scratch=scratch)
     next(cut)
     next(cut)
     cut.close()
-    asked = []
+    calls = []
     predict = LinearTeacher.predict_many
     monkeypatch.setattr(
-        LinearTeacher, "predict_many", lambda *given: asked.append(1) or predict(*given)
+        LinearTeacher, "predict_many", lambda *given: calls.append(1) or predict(*given)
     )
     continued = list(cast_votes(teacher, store, 6, queries, chunk_size=2, scratch=scratch))
     assert [first for first, _ in continued] == [0, 2, 4]
-    assert all((block == wanted).all() for (_, block), wanted in zip(continued, whole, strict=True))
-    assert len(asked) == 1
+    assert all(
+        (block == expected).all() for (_, block), expected in zip(continued, blocks, strict=True)
+    )
+    assert len(calls) == 1

@@ -81,8 +81,10 @@ def test_engines_agree(many, queries, tmp_path):
     assert files(stacked.folder) == files(processes.folder)
     assert files(sequential.folder) == files(single.folder)
     for index in range(10):
-        one, other = (teacher.predict_many([s.load(index)], queries) for s in (stacked, sequential))
-        np.testing.assert_allclose(one, other, atol=1e-5)
+        stacked_votes, other = (
+            teacher.predict_many([s.load(index)], queries) for s in (stacked, sequential)
+        )
+        np.testing.assert_allclose(stacked_votes, other, atol=1e-5)
     # its pool is another than the engine's
     assert Parallel(n_jobs=2)(delayed(int)(text) for text in "12") == [1, 2]
 
@@ -95,10 +97,10 @@ def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_
     store = train(engine, teacher, many, tmp_path)
     before = files(tmp_path)
     size = engine.chunk_size
-    first, torn, kept = (
+    first, torn, untouched = (
         tmp_path / f"teachers-{n:06d}-{n + size - 1:06d}.safetensors" for n in (0, size, 0)
     )
-    stamp = kept.stat().st_mtime_ns
+    stamp = untouched.stat().st_mtime_ns
     torn.write_bytes(torn.read_bytes()[:50])
     last = max(tmp_path.iterdir())
     last.unlink()
@@ -122,17 +124,15 @@ def test_each_teacher_is_trained_on_its_own_shard_and_nobody_is_refused(many, tm
         )
 
 
-def test_progress_tells_each_teacher_once_after_its_file_is_there_and_an_error_keeps_them(
-    many, tmp_path
-):
-    heard = {}
+def test_each_teacher_is_reported_once_after_its_file_is_written(many, tmp_path):
+    reported = {}
     store = CheckpointStore(tmp_path)
     broken = {6}
 
     def hear(index, losses):
-        assert index not in heard
+        assert index not in reported
         assert index not in store.missing(10)
-        heard[index] = losses
+        reported[index] = losses
 
     class BreakingShards:
         def __getitem__(self, index):
@@ -146,8 +146,8 @@ def test_progress_tells_each_teacher_once_after_its_file_is_there_and_an_error_k
     assert store.missing(10) == [6, 7, 8, 9]
     broken.clear()
     StackedEngine(chunk_size=4).train(job)  # another size: what is missing alone
-    assert sorted(heard) == list(range(10))
-    for index, losses in heard.items():
+    assert sorted(reported) == list(range(10))
+    for index, losses in reported.items():
         np.testing.assert_array_equal(losses, store.load(index)["loss_curve"])
 
 
@@ -160,7 +160,7 @@ class LargeTeacher(LinearTeacher):
 
 
 @pytest.mark.process
-def test_a_full_gpu_says_what_takes_less_and_keeps_the_teachers_before_it(many, tmp_path):
+def test_a_full_gpu_keeps_earlier_teachers_and_advises_a_smaller_chunk(many, tmp_path):
     with pytest.raises(
         DeviceFull,
         match=r"out of memory.*9 GiB \(a smaller engine\.chunk_size or teacher\.batch_size",
@@ -269,13 +269,13 @@ def test_workers_leave_an_interrupt_to_the_run_which_still_hears_it(tmp_path):
 @pytest.mark.process
 def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_path):
     process = run_script(tmp_path)
-    seen = {int(process.stdout.readline()) for _ in range(4)}
+    reported = {int(process.stdout.readline()) for _ in range(4)}
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode != 0
     assert "KeyboardInterrupt" in errors
     store = CheckpointStore(tmp_path / "teachers")
-    assert seen == {0, 1, 2, 3}
+    assert reported == {0, 1, 2, 3}
     assert store.missing(8) == [4, 5, 6, 7]
     before = files(store.folder)
     rng = np.random.default_rng(0)
@@ -315,14 +315,14 @@ def test_a_save_that_fails_costs_nothing_before_it(many, tmp_path, monkeypatch):
 @pytest.mark.process
 def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts, tmp_path):
     parts = make_parts([20 + index for index in range(6)])
-    heard = []
+    reported = []
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
     engine = ProcessesEngine(num_workers=2, chunk_size=2)
-    engine.train(TrainingJob(teacher, parts, range(6), store, lambda *told: heard.append(told)))
+    engine.train(TrainingJob(teacher, parts, range(6), store, lambda *told: reported.append(told)))
     assert (tmp_path / "died").exists()
-    assert sorted(index for index, _ in heard) == list(range(6))
-    assert all(loss == store.load(index)["loss_curve"][-1] for index, loss in heard)
+    assert sorted(index for index, _ in reported) == list(range(6))
+    assert all(loss == store.load(index)["loss_curve"][-1] for index, loss in reported)
     train(StackedEngine(chunk_size=2), LINEAR, parts, tmp_path / "calm")
     assert files(tmp_path / "teachers") == files(tmp_path / "calm")
 
@@ -356,15 +356,15 @@ def cluster():
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp_path):
     parts = make_parts([20 + index % 3 for index in range(10)])
-    heard = []
+    reported = []
     for name, engine in (
         ("ray", RayEngine(chunk_size=4, max_in_flight=2)),
         ("here", StackedEngine(chunk_size=4)),
     ):
         store = CheckpointStore(tmp_path / name)
-        engine.train(TrainingJob(MLP, parts, range(10), store, lambda *told: heard.append(told)))
+        engine.train(TrainingJob(MLP, parts, range(10), store, lambda *told: reported.append(told)))
     assert files(tmp_path / "ray") == files(tmp_path / "here")
-    assert sorted(heard[:10]) == [
+    assert sorted(reported[:10]) == [
         (index, store.load(index)["loss_curve"][-1]) for index in range(10)
     ]
 
@@ -373,13 +373,13 @@ def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp
 @pytest.mark.filterwarnings("ignore")
 def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_parts, tmp_path):
     parts = make_parts([20] * 6)
-    heard = []
+    reported = []
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
-    job = TrainingJob(teacher, parts, range(6), store, lambda i, loss: heard.append(i))
+    job = TrainingJob(teacher, parts, range(6), store, lambda i, loss: reported.append(i))
     RayEngine(chunk_size=2).train(job)
     assert (tmp_path / "died").exists()
-    assert sorted(heard) == list(range(6))
+    assert sorted(reported) == list(range(6))
     train(StackedEngine(chunk_size=2), LINEAR, parts, tmp_path / "here")
     assert files(tmp_path / "teachers") == files(tmp_path / "here")
 
@@ -410,15 +410,13 @@ def test_a_worker_ends_with_its_node_and_does_not_begin_without():
     assert subprocess.run(worker, stdout=subprocess.DEVNULL, timeout=60).returncode == 1
 
 
-def test_a_node_that_does_not_start_or_answer_is_said_in_one_line(
-    make_parts, tmp_path, monkeypatch
-):
+def test_a_node_that_does_not_answer_is_an_error_of_one_line(make_parts, tmp_path, monkeypatch):
     """A cluster that does not answer is not waited for."""
     job = TrainingJob(LINEAR, make_parts([20]), [0], CheckpointStore(tmp_path))
-    asked = []
+    addresses = []
 
     def init(address, **settings):
-        asked.append(address)
+        addresses.append(address)
         raise Exception("The current node timed out\nduring startup")
 
     monkeypatch.setitem(
@@ -427,12 +425,12 @@ def test_a_node_that_does_not_start_or_answer_is_said_in_one_line(
     rule = r"^Ray did not start or answer \(engine.address=None: The current node timed out\); 0 of 1 teachers are safe"
     with pytest.raises(WorkersLost, match=rule + r" in [^\n]*$"):
         RayEngine().train(job)
-    assert asked == ["local"]  # never a cluster that this machine happens to know
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and does not listen
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    assert addresses == ["local"]  # never a cluster that this machine happens to know
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(
             WorkersLost, match=rf"engine.address={address}: .*refused.*; 0 of 1 teachers"
         ):
             RayEngine(address=address).train(job)
-    assert asked == ["local"]
+    assert addresses == ["local"]

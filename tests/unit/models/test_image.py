@@ -34,20 +34,22 @@ def questions():
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
 def test_alone_and_stacked_teachers_agree_and_learn(norm, image_parts, questions):
-    alone, stacked = (CNNTeacher(**SMALL, norm=norm, stacked=stacked) for stacked in (False, True))
-    one = alone.predict_many(alone.fit_many(image_parts, range(3)), questions[0])
+    unstacked, stacked = (
+        CNNTeacher(**SMALL, norm=norm, stacked=stacked) for stacked in (False, True)
+    )
+    unstacked_votes = unstacked.predict_many(
+        unstacked.fit_many(image_parts, range(3)), questions[0]
+    )
     other = stacked.predict_many(stacked.fit_many(image_parts, range(3)), questions[0])
-    np.testing.assert_allclose(one, other, atol=2e-3)
-    assert (one.shape, one.dtype) == ((3, 60, 4), np.float32)
-    learned = CNNTeacher(**(SMALL | {"epochs": 15, "learning_rate": 1e-2}), norm=norm)
-    states = learned.fit_many([Shard(*bright_corners(60, 5))], [1])
-    assert ((learned.predict_many(states, questions[0])[0] >= 0.5) == questions[1]).mean() > 0.95
+    np.testing.assert_allclose(unstacked_votes, other, atol=2e-3)
+    assert (unstacked_votes.shape, unstacked_votes.dtype) == ((3, 60, 4), np.float32)
+    trained = CNNTeacher(**(SMALL | {"epochs": 15, "learning_rate": 1e-2}), norm=norm)
+    states = trained.fit_many([Shard(*bright_corners(60, 5))], [1])
+    assert ((trained.predict_many(states, questions[0])[0] >= 0.5) == questions[1]).mean() > 0.95
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_a_threshold_moves_the_votes_not_the_training_whose_curve_has_each_step(
-    stacked, image_parts, questions
-):
+def test_a_threshold_moves_the_votes_and_not_the_training(stacked, image_parts, questions):
     low, half = (
         CNNTeacher(**SMALL, stacked=stacked, threshold=threshold) for threshold in (0.2, 0.5)
     )
@@ -97,16 +99,16 @@ def test_frozen_features_are_computed_once_and_a_head_learns(backbone):
     _frozen_backbone.cache_clear()
     teacher = ResNet50Teacher(weights=backbone, frozen=True, device="cpu")
     parts = [image_part(24, 0), image_part(20, 1)]
-    asked = image_part(40, 2)
+    query = image_part(40, 2)
     states = teacher.fit_many(parts, [0, 1])
     assert states[0]["weights"].shape == (2048, 2)
-    votes = teacher.predict_many(states, asked.inputs) >= 0.5
-    assert (votes == asked.labels).mean() > 0.9
+    votes = teacher.predict_many(states, query.inputs) >= 0.5
+    assert (votes == query.labels).mean() > 0.9
     features = _frozen_backbone(backbone, None, torch.device("cpu")).features(parts[0].inputs)
-    (wanted,) = LinearTeacher(penalty=0.5, device="cpu").fit_many(
+    (expected,) = LinearTeacher(penalty=0.5, device="cpu").fit_many(
         [Shard(features, parts[0].labels)], [0]
     )
-    np.testing.assert_allclose(states[0]["weights"], wanted["weights"], atol=1e-5)
+    np.testing.assert_allclose(states[0]["weights"], expected["weights"], atol=1e-5)
 
 
 STUDENT = {
@@ -137,19 +139,19 @@ def others():
 
 @pytest.mark.parametrize("pool_size", [0, 40])
 def test_it_learns_with_and_without_a_pool(pool_size, answered, others):
-    heard = []
+    curve = []
     model = CNNStudent(**STUDENT).learn(
         TrainingSet(*answered),
         pool=others[0][:pool_size],
         seed=0,
-        on_epoch=lambda epoch, losses: heard.append(losses["loss"]),
+        on_epoch=lambda epoch, losses: curve.append(losses["loss"]),
     )
     assert (model.predict(others[0]) == others[1]).mean() > 0.9
     assert (model.predict_proba(others[0])[:, -1] == 0).all(), (
         "a label never released is never predicted"
     )
-    assert len(heard) == 8
-    assert heard[-1] < heard[0]
+    assert len(curve) == 8
+    assert curve[-1] < curve[0]
     assert model.choices["unlabeled"] == pool_size
 
 
@@ -162,8 +164,8 @@ def test_a_student_of_one_answer_that_earlier_versions_published_is_read(tmp_pat
 def test_round_trip_and_equal_bytes(norm, answered, others, tmp_path):
     student = CNNStudent(**(STUDENT | {"epochs": 2, "patch": 2, "grid": 2, "norm": norm}))
     model = student.fit(*answered, seed=3)
-    for name, each in (("a", model), ("b", student.fit(*answered, seed=3))):
-        each.save(tmp_path / name)
+    for name, student_model in (("a", model), ("b", student.fit(*answered, seed=3))):
+        student_model.save(tmp_path / name)
     for file in ("student.safetensors", "student.json"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
     loaded = StudentModel.load(tmp_path / "a")

@@ -64,7 +64,7 @@ def test_one_record_votes_its_labels_times_its_likeness():
     np.testing.assert_allclose(lengths, np.sqrt(20) * np.linalg.norm(residual, axis=1))
 
 
-def test_the_sum_of_votes_projected_on_the_span_is_the_sum_over_records():
+def test_projected_votes_sum_to_the_sum_over_records():
     """Through votes on queries nothing is lost: lengths, sums, and so the noise are those in the space of weights."""
     (block,) = votes(np.arange(50), 50)
     span = DIRECTIONS.span(PUBLIC[:20])
@@ -93,19 +93,19 @@ def test_a_teacher_sees_its_own_records_alone():
 
 def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
     """As images on disk must be; the votes are the same."""
-    asked = []
+    sizes = []
     features = PublicPCA.features
 
     def read(directions, rows):
-        asked.append(len(rows))
+        sizes.append(len(rows))
         return features(directions, rows)
 
-    (whole,) = votes(np.arange(50) % 7, 7)
+    (unblocked,) = votes(np.arange(50) % 7, 7)
     monkeypatch.setattr(kernel_votes, "_BLOCK_RECORDS", 20)
     monkeypatch.setattr(PublicPCA, "features", read)
-    (found,) = votes(np.arange(50) % 7, 7)
-    assert asked[-3:] == [20, 20, 10]  # the queries before them
-    np.testing.assert_allclose(found.weights, whole.weights, rtol=1e-12, atol=1e-12)
+    (blocked,) = votes(np.arange(50) % 7, 7)
+    assert sizes[-3:] == [20, 20, 10]  # the queries before them
+    np.testing.assert_allclose(blocked.weights, unblocked.weights, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -174,11 +174,11 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, n
     """Eight times as many as the pool has take a kernel by themselves; the model goes by the number of weights."""
     data = SimpleNamespace(private=split(INPUTS, LABELS), public=POOL_OF_50)
     source = KernelTeacher(nonlinear=nonlinear).votes_of(data, Partition(np.arange(50), 50), 300)
-    found = source.in_rounds(noise_multiplier=noise)
-    weights = np.random.default_rng(3).normal(size=(found.width, 3))
+    votes_in_rounds = source.in_rounds(noise_multiplier=noise)
+    weights = np.random.default_rng(3).normal(size=(votes_in_rounds.width, 3))
     model = ReleasedModel.from_weights(weights, PUBLIC, num_rows=300)
     assert model.kind == kind
-    logits = found.directions.with_constant(INPUTS) @ weights
+    logits = votes_in_rounds.directions.with_constant(INPUTS) @ weights
     np.testing.assert_allclose(model.predict_proba(INPUTS), 1 / (1 + np.exp(-logits)), atol=1e-4)
 
 

@@ -39,10 +39,10 @@ def left_out(inputs, labels, penalty):
 def test_unequal_parts_equal_one_ridge_each(parts, queries, penalty):
     states = LinearTeacher(penalty=penalty, threshold=0.5, device="cpu").fit_many(parts, range(6))
     for part, state in zip(parts, states, strict=True):  # more and fewer records than features
-        wanted = reference(part.inputs, part.labels, penalty)
-        np.testing.assert_allclose(state["weights"], wanted.coef_.T, atol=1e-4)
+        expected = reference(part.inputs, part.labels, penalty)
+        np.testing.assert_allclose(state["weights"], expected.coef_.T, atol=1e-4)
         np.testing.assert_allclose(
-            queries @ state["weights"] + state["bias"], wanted.predict(queries), atol=1e-4
+            queries @ state["weights"] + state["bias"], expected.predict(queries), atol=1e-4
         )
 
 

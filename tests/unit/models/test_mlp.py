@@ -17,8 +17,8 @@ def train_with_autograd(teacher, part, seed):
     labels = torch.from_numpy(part.labels.astype(np.float32))
     layers = nn.Linear(12, teacher.hidden), nn.Linear(teacher.hidden, 5)
     for layer, rows in zip(layers, (12, teacher.hidden), strict=True):
-        drawn = rng.standard_normal((rows, layer.out_features), np.float32) * math.sqrt(2 / rows)
-        layer.weight.data = torch.from_numpy(drawn.T.copy())
+        weights = rng.standard_normal((rows, layer.out_features), np.float32) * math.sqrt(2 / rows)
+        layer.weight.data = torch.from_numpy(weights.T.copy())
         layer.bias.data.zero_()
     model = nn.Sequential(layers[0], nn.ReLU(), layers[1])
     optimizer = torch.optim.AdamW(
@@ -49,9 +49,9 @@ def test_unequal_parts_equal_one_training_each(parts, queries):
     teacher = MLPTeacher(hidden=9, epochs=4, batch_size=8, weight_decay=0.1, device="cpu")
     seeds = [5, 4, 3, 2, 1, 0]
     confidences = teacher.predict_many(teacher.fit_many(parts, seeds), queries)
-    for part, seed, found in zip(parts, seeds, confidences, strict=True):
+    for part, seed, votes in zip(parts, seeds, confidences, strict=True):
         np.testing.assert_allclose(
-            found, train_with_autograd(teacher, part, seed)(queries), atol=2e-4
+            votes, train_with_autograd(teacher, part, seed)(queries), atol=2e-4
         )
 
 
@@ -71,11 +71,11 @@ def test_the_model_predicts_what_torch_would(rows, held_out):
 
 
 def test_keeps_the_epoch_with_the_least_held_out_loss(rows):
-    heard = []
+    reports = []
     student = MLPStudent(hidden=32, epochs=150, learning_rate=3e-2, weight_decay=0.0)
-    model = student.fit(*rows, seed=0, on_epoch=lambda epoch, losses: heard.append(losses))
-    held_out = [losses["held_out_loss"] for losses in heard]
-    assert len(heard) == 151
+    model = student.fit(*rows, seed=0, on_epoch=lambda epoch, losses: reports.append(losses))
+    held_out = [losses["held_out_loss"] for losses in reports]
+    assert len(reports) == 151
     assert model.choices["epochs"] == np.argmin(held_out)
     assert 0 < np.argmin(held_out) < 150  # it went on to overfit
-    assert heard[-1]["loss"] < min(held_out)
+    assert reports[-1]["loss"] < min(held_out)

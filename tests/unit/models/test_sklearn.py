@@ -66,7 +66,7 @@ def test_equal_seeds_give_equal_teachers_and_others_differ(parts, queries):
     assert (first != third).any()
 
 
-def test_what_is_no_estimator_and_one_that_fails_on_a_part_are_named_with_the_label() -> None:
+def test_estimators_that_cannot_be_fitted_are_refused_with_the_label() -> None:
     for wrong in (3, DecisionTreeClassifier):
         with refused("estimator", ANY, "an unfitted scikit-learn"):
             SklearnTeacher(wrong)

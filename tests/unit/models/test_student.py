@@ -46,8 +46,8 @@ def test_it_learns_probabilities_and_labels_of_every_input(student, rows, held_o
     assert (predicted == (probabilities >= np.float32(model.threshold))).all()
     assert 0 < model.threshold <= 1
     assert model.num_rows == 120
-    learned = micro_f1(held_out[1], predicted)
-    assert learned > max(0.7, micro_f1(held_out[1], np.ones_like(predicted)) + 0.1)
+    student_f1 = micro_f1(held_out[1], predicted)
+    assert student_f1 > max(0.7, micro_f1(held_out[1], np.ones_like(predicted)) + 0.1)
     with refused("inputs.shape", (4, 3), "[m, 15]"):
         model.predict(np.zeros((4, 3), np.float32))
 
@@ -110,16 +110,16 @@ def test_no_threshold_does_better(metric):
     labels = rng.random((40, 5)) < 0.2
     probabilities = (labels * 0.3 + rng.random((40, 5)) * 0.6).round(2)  # with ties
     threshold = best_threshold(probabilities, labels, metric=metric.__name__)
-    others = [metric(labels, probabilities >= t) for t in np.linspace(0.005, 0.995, 100)]
-    assert metric(labels, probabilities >= threshold) == pytest.approx(max(others))
+    scores = [metric(labels, probabilities >= t) for t in np.linspace(0.005, 0.995, 100)]
+    assert metric(labels, probabilities >= threshold) == pytest.approx(max(scores))
 
 
 @pytest.mark.parametrize("student", [LinearStudent, LogisticStudent, MLPStudent])
 @pytest.mark.parametrize("rule", ["micro_f1", "accuracy", "prevalence"])
 def test_each_label_can_have_its_own(student, rule, make_rows, held_out, tmp_path):
     rows = make_rows(300)
-    given = {"hidden": 8, "epochs": 30} if student is MLPStudent else {}
-    model = student(threshold=rule, threshold_each_label=True, **given).fit(*rows, seed=0)
+    settings = {"hidden": 8, "epochs": 30} if student is MLPStudent else {}
+    model = student(threshold=rule, threshold_each_label=True, **settings).fit(*rows, seed=0)
     assert len(set(model.threshold)) == 6 == len(model.threshold)
     model.save(tmp_path)
     loaded = StudentModel.load(tmp_path)
@@ -146,9 +146,7 @@ def test_the_folder_holds_two_plain_files_and_names_an_unknown_kind(folder):
         StudentModel.load(folder)
 
 
-def test_a_save_that_fails_keeps_the_one_before_and_the_next_replaces_it(
-    folder, make_rows, monkeypatch
-):
+def test_a_failed_save_keeps_the_earlier_student(folder, make_rows, monkeypatch):
     def full(descriptor):
         raise OSError(28, "No space left on device")
 

@@ -65,9 +65,9 @@ def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, parts):
 
 
 def test_a_teacher_depends_on_its_own_part_alone(teacher, parts, queries):
-    alone = teacher.predict_many(teacher.fit_many([parts[3]], [7]), queries)[0]
+    single = teacher.predict_many(teacher.fit_many([parts[3]], [7]), queries)[0]
     states = teacher.fit_many([parts[2], parts[3], parts[0]], [1, 7, 2])
-    np.testing.assert_allclose(teacher.predict_many(states, queries)[1], alone, atol=1e-4)
+    np.testing.assert_allclose(teacher.predict_many(states, queries)[1], single, atol=1e-4)
 
 
 def test_refuses_parts_that_do_not_match(teacher, parts):
@@ -113,23 +113,23 @@ def test_a_part_checks_itself(inputs, labels, refusal):
 
 @pytest.mark.parametrize("teacher", TEACHERS[:2], ids=lambda teacher: type(teacher).__name__)
 def test_states_have_the_same_bytes_whatever_the_others_lengths(teacher, make_parts):
-    apart = IsolatedTeacher(teacher)
+    isolated_teacher = IsolatedTeacher(teacher)
     together = make_parts([30, 22, 41, 5, 30])
     longer = [*together[:4], *make_parts([73], seed=4)]
-    first = apart.fit_many(together, range(5))
-    second = apart.fit_many(longer, range(5))
+    first = isolated_teacher.fit_many(together, range(5))
+    second = isolated_teacher.fit_many(longer, range(5))
     assert all(same(first[index], second[index]) for index in range(4))
     assert all(
         same(teacher.fit_many([together[index]], [index])[0], first[index]) for index in range(5)
     )
-    assert apart.is_isolated
+    assert isolated_teacher.is_isolated
 
 
 def test_apart_where_groups_have_several_records():
     linear = TEACHERS[0]
-    each = np.arange(6)
+    groups = np.arange(6)
     several = np.array([0, 1, 2, 2, 3, 4])
-    assert isolated(linear, each) is linear
+    assert isolated(linear, groups) is linear
     assert isolated(linear, several) == IsolatedTeacher(linear)
     assert isolated(CNNTeacher(device="cpu"), several) == CNNTeacher(device="cpu")
     assert isolated(CNNTeacher(device="cpu", stacked=True), several) == CNNTeacher(
@@ -141,10 +141,10 @@ def test_apart_where_groups_have_several_records():
 class Listening(SequentialEngine):
     """Remembers the recipe."""
 
-    heard: tuple[list[Any], ...] = ([],)
+    trained: tuple[list[Any], ...] = ([],)
 
     def train(self, job):
-        self.heard[0].append(job.teacher)
+        self.trained[0].append(job.teacher)
         super().train(job)
 
 
@@ -160,6 +160,6 @@ def test_a_run_keeps_teachers_apart_where_groups_have_several_records(tmp_path):
             ),
         )
 
-    engine = Listening(heard=([],))
+    engine = Listening(trained=([],))
     train(replace(small_plan(), load_dataset=load, engine=engine), tmp_path / "run")
-    assert engine.heard[0] == [IsolatedTeacher(TEACHERS[0])]
+    assert engine.trained[0] == [IsolatedTeacher(TEACHERS[0])]

@@ -58,8 +58,8 @@ def test_holds_nothing_that_no_epsilon_covers(report: Report) -> None:
     for scores in (secret.student, *vars(secret.baselines).values()):
         forbidden += vars(scores).values()
     for value in forbidden:
-        for shown in {str(value), f"{value:.3f}", f"{value:.2f}", f"{value:,}"}:
-            assert shown not in text, shown
+        for number in {str(value), f"{value:.3f}", f"{value:.2f}", f"{value:,}"}:
+            assert number not in text, number
     for word in ("accuracy", "F1", "majority", "baseline", "prior", "/"):
         assert word not in text, word
 
@@ -94,7 +94,7 @@ def test_text_cannot_leave_its_cell(report: Report) -> None:
     assert "| mechanism.test | \\`x\\`\\|\\[y\\](z) |" in text.splitlines()
 
 
-def test_an_epsilon_above_ten_is_called_weak_and_a_smaller_one_is_not(report: Report) -> None:
+def test_only_an_epsilon_above_ten_is_called_weak(report: Report) -> None:
     weak = "An epsilon above 10 promises one person little."
     assert weak in card(replace(report, privacy=replace(report.privacy, epsilon=387.0)))
     assert weak not in card(report)

@@ -106,25 +106,25 @@ def test_markup_and_marks_of_tables_in_names_are_printed_as_they_are(report: Rep
 def test_names_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """In lines, tables, progress and styles, on a terminal that takes colors."""
     name = "flu\x1b[2J\u202e\x9b"
-    shown = r"flu\x1b[2J\u202e\x9b"
+    hostile_name = r"flu\x1b[2J\u202e\x9b"
     file = io.StringIO()
     console = PlainConsole(
         file=file, force_terminal=True, color_system=None, width=120, legacy_windows=False
     )
     table = Table(name)
     table.add_row(Text(name), name)
-    for each in (Text(name), name, table):
-        console.print(each)
+    for cell in (Text(name), name, table):
+        console.print(cell)
     monitor = ConsoleMonitor(console)
     with monitor.stage(name, 2) as advance:
         advance(1, name)
     monitor.say(name)
     text = re.sub(r"\x1b\[(\?25[lh]|\d*[AK])", "", file.getvalue())  # what a bar moves
     assert text.replace("\r", "").replace("\n", "").isprintable()
-    assert text.count(shown) >= 5
+    assert text.count(hostile_name) >= 5
     assert text.count(r"flu\x1") >= 7  # a table cuts what is wider than it was measured
     print_lines(name)
-    assert capsys.readouterr().out == f"{shown}\n"
+    assert capsys.readouterr().out == f"{hostile_name}\n"
     colored = PlainConsole(
         file=(of_color := io.StringIO()), force_terminal=True, color_system="standard"
     )
@@ -163,7 +163,7 @@ def test_every_output_says_whether_target_charging_paid(
     assert Report.from_json(run.to_json()) == run
 
 
-def test_the_terminal_counts_the_private_groups_and_says_why_a_model_has_no_scores(
+def test_the_terminal_counts_groups_and_explains_missing_scores(
     report: Report,
 ) -> None:
     assert "; 62,115 private records\n" in printed(report)

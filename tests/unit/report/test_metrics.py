@@ -74,8 +74,8 @@ def test_no_other_set_of_labels_has_a_better_micro_f1(seed: int) -> None:
     true = rng.random((200, 6)) < rng.random(6) ** 2
     frequencies = true.mean(axis=0)
     best = Constant.best(frequencies).metrics(true).micro_f1
-    others = [Constant(np.array(bits), frequencies) for bits in product((False, True), repeat=6)]
-    assert best == max(other.metrics(true).micro_f1 for other in others)
+    constants = [Constant(np.array(bits), frequencies) for bits in product((False, True), repeat=6)]
+    assert best == max(other.metrics(true).micro_f1 for other in constants)
 
 
 def sample(n: int, seed: int, digits: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -90,11 +90,13 @@ def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
     predicted, scores, true = sample(150, 3, digits)
     weights = next(_weights(len(true), 6, seed=1))
     ranked = [_precision_of(scores[:, label], true[:, label]) for label in range(5)]
-    found = _resampled(weights, predicted, true, ranked)
+    resampled = _resampled(weights, predicted, true, ranked)
     for column in range(6):
         rows = np.repeat(np.arange(len(true)), weights[:, column].astype(int))
-        wanted = vars(multilabel_metrics(predicted[rows], scores[rows], true[rows]))
-        assert {name: values[column] for name, values in found.items()} == pytest.approx(wanted)
+        expected = vars(multilabel_metrics(predicted[rows], scores[rows], true[rows]))
+        assert {name: values[column] for name, values in resampled.items()} == pytest.approx(
+            expected
+        )
 
 
 def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:
@@ -120,7 +122,7 @@ def test_intervals_of_many_samples_are_those_of_a_part_scaled(
 
 
 @pytest.mark.parametrize("digits", [8, 1])  # without ties, and with hardly anything else
-def test_an_attack_on_equal_records_leaves_the_interval_as_rarely_as_it_says(digits: int) -> None:
+def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: int) -> None:
     rng = np.random.default_rng(3)
     beyond = []
     for _ in range(400):
@@ -136,7 +138,7 @@ def test_an_attack_on_equal_records_leaves_the_interval_as_rarely_as_it_says(dig
     assert shares.mean() > (0.03 if digits == 8 else -1)
 
 
-def test_a_student_that_remembers_is_seen_and_one_that_knows_nothing_is_not() -> None:
+def test_an_attack_sees_only_a_student_that_remembers() -> None:
     rng = np.random.default_rng(4)
     private = rng.random((500, 5)) < 0.3
     test = rng.random((700, 5)) < 0.3
@@ -147,7 +149,7 @@ def test_a_student_that_remembers_is_seen_and_one_that_knows_nothing_is_not() ->
     assert attack is not None
     assert min(attack.tpr) == 1.0
     assert "rate of 0.14% it finds 100% of them, beyond chance" in attack.text
-    constant = [label_losses(np.full(each.shape, 0.5), each) for each in (private, test)]
+    constant = [label_losses(np.full(labels.shape, 0.5), labels) for labels in (private, test)]
     attack = Membership.from_losses(constant[0], constant[1])
     assert attack is not None
     assert attack.tpr == pytest.approx(attack.fpr)
@@ -165,10 +167,10 @@ def test_reference_models_find_members_that_losses_hide_and_nothing_where_none_a
     usual = rng.normal(0, 30, 2000) + rng.normal(0, 1, (8, 2000))
     odds = usual.mean(axis=0) + rng.normal(0, 1, 2000)
     for moved, beyond in ((3.0, True), (0.0, False)):
-        seen = odds + moved * (np.arange(2000) < 1000)
-        private, test = np.split(unusual(seen, usual), [1000])
+        student_odds = odds + moved * (np.arange(2000) < 1000)
+        private, test = np.split(unusual(student_odds, usual), [1000])
         attack = Membership.from_losses(
-            -seen[:1000], -seen[1000:], private_unusual=private, test_unusual=test
+            -student_odds[:1000], -student_odds[1000:], private_unusual=private, test_unusual=test
         )
         assert attack is not None
         place = attack.fpr.index(0.01)

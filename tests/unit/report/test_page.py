@@ -75,7 +75,9 @@ def page(report: Report, figures: RunFigures) -> Page:
 
 def test_what_no_epsilon_covers_is_marked(page: Page) -> None:
     pictures = dict(
-        zip([each["id"] for each in page.named("figure")], page.texts("figcaption"), strict=True)
+        zip(
+            [figure["id"] for figure in page.named("figure")], page.texts("figcaption"), strict=True
+        )
     )
     marks = {**dict.fromkeys(("scores", "labels", "membership", "gaps", "ranks"), UNCOVERED)}
     marks |= {
@@ -162,7 +164,7 @@ def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
     assert any(text.startswith(attack) for text in page.texts("tr"))
 
 
-def test_the_verdict_is_read_first_and_the_warnings_are_one_line_with_a_link(
+def test_the_page_begins_with_the_verdict_and_a_line_of_warnings(
     page: Page, report: Report
 ) -> None:
     _, verdict, warning, *_ = page.texts("p")
@@ -181,9 +183,7 @@ def facts(html: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_an_epsilon_above_ten_is_warned_of_and_a_smaller_one_is_not(
-    report: Report, figures: RunFigures
-) -> None:
+def test_only_an_epsilon_above_ten_is_warned_of(report: Report, figures: RunFigures) -> None:
     warning = "Epsilon above 10 promises one person little."
     for epsilon, warned in ((387.0, True), (10.0, False), (math.inf, False)):
         html = render_html(

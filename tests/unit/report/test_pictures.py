@@ -29,12 +29,12 @@ def texts(svg: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_drawings_are_reproducible_with_ids_of_their_own_and_change_no_global_state(
+def test_pictures_are_reproducible_and_change_no_global_state(
     report: Report, figures: RunFigures
 ) -> None:
     before = dict(mpl.rcParams)
     svgs, again = (
-        [each.svg(name) for name, each in pictures(report, figures).items()] for _ in range(2)
+        [picture.svg(name) for name, picture in pictures(report, figures).items()] for _ in range(2)
     )
     assert svgs == again and dict(mpl.rcParams) == before
     ids = [name for svg in svgs for name in re.findall(r'\bid="([^"]+)"', svg)]
@@ -66,7 +66,7 @@ def test_precision_and_recall_end_at_the_chosen_point() -> None:
 
 
 def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
-    for names, shown in (
+    for names, label_text in (
         (
             ("$x^2$", "<script>", "日本", "n" * 80),
             {"$x^2$", "<script>", "日本", "n" * 14 + "…" + "n" * 7},
@@ -77,12 +77,12 @@ def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
         ),
     ):
         svg = label_dots(replace(figures, label_names=tuple(names))).svg("labels")
-        assert shown <= set(texts(svg))
+        assert label_text <= set(texts(svg))
         assert "<script>" not in svg
 
 
-def test_one_epoch_one_label_and_few_queries_have_whole_numbers_on_their_axes() -> None:
-    few = RunFigures(
+def test_small_runs_have_whole_numbers_on_their_axes() -> None:
+    small_run = RunFigures(
         label_names=("a",),
         answered=np.ones(2, dtype=bool),
         labels=np.ones((2, 1), dtype=bool),
@@ -90,9 +90,12 @@ def test_one_epoch_one_label_and_few_queries_have_whole_numbers_on_their_axes() 
         histogram=np.array([[3], [4]]),
         student_curve={"loss": np.array([0.5])},
     )
-    assert student_curve(few) is None, "one dot is no curve"
-    assert texts(votes_by_rank(few).svg("a"))[:2] == ["1", "rank of the label within its query"]
-    assert texts(epsilon_curve(few).svg("a"))[:4] == [
+    assert student_curve(small_run) is None, "one dot is no curve"
+    assert texts(votes_by_rank(small_run).svg("a"))[:2] == [
+        "1",
+        "rank of the label within its query",
+    ]
+    assert texts(epsilon_curve(small_run).svg("a"))[:4] == [
         "0",
         "1",
         "2",
@@ -103,14 +106,14 @@ def test_one_epoch_one_label_and_few_queries_have_whole_numbers_on_their_axes() 
 @pytest.mark.slow
 def test_a_million_queries_stay_a_small_picture(figures: RunFigures) -> None:
     count = 1_000_000
-    many = RunFigures(
+    large_run = RunFigures(
         label_names=("a",),
         answered=np.ones(count, dtype=bool),
         labels=np.ones((count, 1), dtype=bool),
         epsilon_after_query=np.sqrt(np.arange(1, count + 1)),
         gaps=np.arange(count) % 800,
     )
-    for picture in (epsilon_curve(many), gap_histogram(many), answer_bars(many)):
+    for picture in (epsilon_curve(large_run), gap_histogram(large_run), answer_bars(large_run)):
         assert len(picture.svg("a")) < 100_000
 
 
@@ -129,17 +132,17 @@ def test_what_is_missing_is_not_drawn(report: Report, figures: RunFigures) -> No
     assert score_bars(replace(report, student=None, baselines=nobody)) is None
 
 
-def test_the_caption_of_the_labels_names_the_marks_that_are_drawn_and_no_others(
+def test_the_caption_of_labels_names_only_the_drawn_marks(
     figures: RunFigures,
 ) -> None:
-    whole = label_dots(figures)
-    assert whole is not None
+    full_picture = label_dots(figures)
+    assert full_picture is not None
     square = "from the round dot (private student) to the square (all-records model)"
     diamond = "from the round dot (private student) to the diamond (majority-vote student)"
-    assert square in whole.caption and diamond in whole.caption
-    others = {
+    assert square in full_picture.caption and diamond in full_picture.caption
+    partial_pictures = {
         name: values for name, values in figures.per_label.items() if name != "all_records_model"
     }
-    without = label_dots(replace(figures, per_label=others))
+    without = label_dots(replace(figures, per_label=partial_pictures))
     assert without is not None
     assert diamond in without.caption and "square" not in without.caption

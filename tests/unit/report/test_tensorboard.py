@@ -48,7 +48,7 @@ def test_teachers_gaps_and_accuracies_carry_the_mark(tmp_path: Path) -> None:
     assert (gaps.num, gaps.min, gaps.max, gaps.sum) == (4, 1, 4, 10)
 
 
-def test_teachers_of_one_step_have_no_curve_and_those_of_fewer_epochs_count_where_they_have_some(
+def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_step(
     tmp_path: Path,
 ) -> None:
     with RunWriter(tmp_path / "solved") as writer:
@@ -107,10 +107,10 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
     ].tensor_proto.string_val
     assert "| prior | mean AP 0.117, micro-F1 0.209" in text.decode()
     assert "| run | stable_top_k_table on wordnet |\n| settings | seed=1 |" in text.decode()
-    kept = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
-    info = HParamsPluginData.FromString(kept).session_start_info
-    started = info.hparams
-    assert info.group_name == "one"
+    content = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    session_info = HParamsPluginData.FromString(content).session_start_info
+    started = session_info.hparams
+    assert session_info.group_name == "one"
     assert set(started) == set(compared)  # settings alone, no result
     assert started["aggregator"].string_value == "stable_top_k_table"
     assert started["target_epsilon"].number_value == 8.0

@@ -1,7 +1,6 @@
 """The verdict: a share of the reachable, what is beaten, and where the rest was lost."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -11,19 +10,24 @@ from pate.report.verdict import Baselines, StudentVerdict
 from tests.unit.report.conftest import BASELINES, STUDENT
 
 
-def verdict_of(student: Scores | None, baselines: Baselines, **given: Any) -> StudentVerdict:
+def verdict_of(
+    student: Scores | None, baselines: Baselines, num_answered: int = 3
+) -> StudentVerdict:
+    """Returns the verdict of a release without remedies of its own."""
     return StudentVerdict.from_scores(
-        student, baselines, **({"num_answered": 3, "remedies": Aggregator.remedies} | given)
+        student, baselines, num_answered=num_answered, remedies=Aggregator.remedies
     )
 
 
-def test_share_is_of_the_way_from_a_constant_to_the_all_records_model() -> None:
+def test_the_share_is_measured_between_a_constant_and_the_ceiling() -> None:
     verdict = verdict_of(STUDENT, BASELINES)
     assert verdict.share_of_reachable == pytest.approx((0.31375 - 0.11675) / (0.61675 - 0.11675))
     assert verdict.text.startswith("Reached 39% of the reachable mean average precision: 0.314")
-    alone = verdict_of(STUDENT, replace(BASELINES, all_records_model=None))
-    assert alone.share_of_reachable == pytest.approx((0.31375 - 0.11675) / (0.51575 - 0.11675))
-    assert "true labels" in alone.text
+    without_ceiling = verdict_of(STUDENT, replace(BASELINES, all_records_model=None))
+    assert without_ceiling.share_of_reachable == pytest.approx(
+        (0.31375 - 0.11675) / (0.51575 - 0.11675)
+    )
+    assert "true labels" in without_ceiling.text
 
 
 def test_a_student_above_the_ceiling_lost_nothing() -> None:
@@ -80,16 +84,16 @@ def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -
         ((0.4, None, None), "Most was lost to noise (0.100)"),
     ],
 )
-def test_a_step_is_called_most_where_it_is_half_of_what_was_lost(
+def test_a_cause_of_half_of_the_loss_is_called_most(
     levels: tuple[float | None, ...], said: str
 ) -> None:
     chain = ("majority_vote_student", "true_label_student", "all_records_model")
     student = replace(STUDENT, mean_average_precision=0.3)
-    given = {
+    level_of = {
         name: None if level is None else replace(STUDENT, mean_average_precision=level)
         for name, level in zip(chain, levels, strict=True)
     }
-    text = verdict_of(student, replace(BASELINES, **given)).text
+    text = verdict_of(student, replace(BASELINES, **level_of)).text
     assert (said in text) if said else ("ost " not in text)
 
 

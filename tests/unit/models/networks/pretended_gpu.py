@@ -92,26 +92,26 @@ class _Calls(TorchFunctionMode):
 
 def _numbered(value: Any) -> Any:
     """`cuda` with its number: else a torch without CUDA is asked which is the current one."""
-    asked = value if isinstance(value, str | torch.device) else None
-    return GPU if asked is not None and str(asked).partition(":")[0] == "cuda" else value
+    device = value if isinstance(value, str | torch.device) else None
+    return GPU if device is not None and str(device).partition(":")[0] == "cuda" else value
 
 
 def _run(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Computes on the processor; the result is the GPU's where the operands or the device asked for are."""
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-    ours = [tensor for tensor in tensors if isinstance(tensor, OnGpu)]
-    _require_one_device(function, tensors, ours, args)
+    gpu_tensors = [tensor for tensor in tensors if isinstance(tensor, OnGpu)]
+    _require_one_device(function, tensors, gpu_tensors, args)
     # torch itself asks for "cpu" for what is made from `OnGpu`
-    on_gpu = bool(ours) or kwargs.get("device") == GPU
+    on_gpu = bool(gpu_tensors) or kwargs.get("device") == GPU
     if kwargs.get("device") is not None:
         kwargs = kwargs | {"device": _CPU}
     result = function(*tree_map(_held, args), **tree_map(_held, kwargs))
-    known = {id(tensor.held): tensor for tensor in ours}  # what was changed in place
+    by_id = {id(tensor.held): tensor for tensor in gpu_tensors}  # what was changed in place
 
     def told(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or not on_gpu:
             return value
-        return known[id(value)] if id(value) in known else OnGpu(value)
+        return by_id[id(value)] if id(value) in by_id else OnGpu(value)
 
     return result if function is _READ else tree_map(told, result)
 

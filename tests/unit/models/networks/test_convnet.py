@@ -55,9 +55,9 @@ def test_equals_torchs_own_layers(norm, grid, kernel_size):
     for training in (True, False):
         model.train(training)
         cells = model(images).permute(0, 2, 3, 1).flatten(1)
-        wanted = cells @ tensors["head.weight"].T + tensors["head.bias"]
-        found = network.logits(tensors, images, training=training)
-        np.testing.assert_allclose(found.detach(), wanted.detach(), atol=1e-4)
+        expected = cells @ tensors["head.weight"].T + tensors["head.bias"]
+        logits = network.logits(tensors, images, training=training)
+        np.testing.assert_allclose(logits.detach(), expected.detach(), atol=1e-4)
     if norm == "batch":
         np.testing.assert_allclose(tensors["layer1.mean"], model[4].running_mean, atol=1e-5)
         np.testing.assert_allclose(tensors["layer1.var"], model[4].running_var, atol=1e-5)
@@ -70,15 +70,15 @@ def test_many_at_once_equal_one_each(norm, training, kernel_size):
     network = ConvNet(
         SHAPE, 5, width=8, blocks=2, patch=2, grid=4, norm=norm, kernel_size=kernel_size
     )
-    alone = [drawn(network, seed) for seed in range(3)]
-    stack = {name: torch.stack([tensors[name] for tensors in alone]) for name in alone[0]}
+    singles = [drawn(network, seed) for seed in range(3)]
+    stack = {name: torch.stack([tensors[name] for tensors in singles]) for name in singles[0]}
     images = torch.rand(3, 6, *SHAPE) * 2 - 1
     counts = [6, 4, 1]
     valid = torch.arange(6) < torch.tensor(counts)[:, None]
-    found = stacked_logits(network, stack, images, valid, training=training)
-    for row, (tensors, count) in enumerate(zip(alone, counts, strict=True)):
-        wanted = network.logits(tensors, images[row, :count], training=training)
-        np.testing.assert_allclose(found[row, :count], wanted, atol=1e-4)
+    stacked = stacked_logits(network, stack, images, valid, training=training)
+    for row, (tensors, count) in enumerate(zip(singles, counts, strict=True)):
+        expected = network.logits(tensors, images[row, :count], training=training)
+        np.testing.assert_allclose(stacked[row, :count], expected, atol=1e-4)
         for name in tensors:
             np.testing.assert_allclose(stack[name][row], tensors[name], atol=1e-4)
 
@@ -86,16 +86,16 @@ def test_many_at_once_equal_one_each(norm, training, kernel_size):
 def test_one_value_a_channel_has_no_variance():
     """An image of one patch, alone in its minibatch; side by side it is the same."""
     network = ConvNet((3, 4, 4), num_labels=2, width=8, blocks=1, norm="batch")
-    alone = network.initial(np.random.default_rng(0))
-    stacked = {name: tensor[None].clone() for name, tensor in alone.items()}
+    single = network.initial(np.random.default_rng(0))
+    stacked = {name: tensor[None].clone() for name, tensor in single.items()}
     image = torch.rand(1, 3, 4, 4, generator=torch.Generator().manual_seed(0)) * 2 - 1
-    found = network.logits(alone, image, training=True)
-    wanted = stacked_logits(
+    logits = network.logits(single, image, training=True)
+    expected = stacked_logits(
         network, stacked, image[None], torch.ones(1, 1, dtype=torch.bool), training=True
     )
-    np.testing.assert_allclose(found, wanted[0], atol=1e-6)
+    np.testing.assert_allclose(logits, expected[0], atol=1e-6)
     for name in ("layer0.mean", "layer0.var", "layer1.mean", "layer1.var"):
-        np.testing.assert_allclose(alone[name], stacked[name][0], atol=1e-6)
+        np.testing.assert_allclose(single[name], stacked[name][0], atol=1e-6)
     before = {name: tensor.clone() for name, tensor in stacked.items()}
     nobody = torch.zeros(1, 1, dtype=torch.bool)
     assert stacked_logits(network, stacked, image[None], nobody, training=True).isfinite().all()

@@ -67,49 +67,54 @@ def test_teachers_are_trained_asked_and_kept_on_a_gpu(teacher, parts, queries, t
         )
 
     with gpu():
-        found = votes("gpu")
+        gpu_votes = votes("gpu")
     with processor():
-        np.testing.assert_allclose(found, votes("processor"), atol=0.03)
+        np.testing.assert_allclose(gpu_votes, votes("processor"), atol=0.03)
         moved = np.concatenate(
-            [each for _, each in cast_votes(teacher, CheckpointStore(tmp_path / "gpu"), 3, queries)]
+            [
+                confidences
+                for _, confidences in cast_votes(
+                    teacher, CheckpointStore(tmp_path / "gpu"), 3, queries
+                )
+            ]
         )
-    np.testing.assert_allclose(found, moved, atol=5e-3 if REAL else 1e-5)
+    np.testing.assert_allclose(gpu_votes, moved, atol=5e-3 if REAL else 1e-5)
 
 
 @pytest.mark.slow
 def test_a_resnet_is_trained_and_asked_on_a_gpu(parts, queries):
     teacher = ResNet50Teacher(epochs=1, batch_size=2, precision="float32")
-    few = Shard(parts[2].inputs[:3], parts[2].labels[:3])
+    small = Shard(parts[2].inputs[:3], parts[2].labels[:3])
     votes = []
     for place in (gpu, processor):
         with place():
-            votes.append(teacher.predict_many(teacher.fit_many([few], [0]), queries[:3]))
+            votes.append(teacher.predict_many(teacher.fit_many([small], [0]), queries[:3]))
     np.testing.assert_allclose(*votes, atol=0.1 if REAL else 1e-4)
 
 
 @pytest.mark.parametrize("precision", ["float32", "auto"])
 def test_a_student_is_trained_on_a_gpu_and_asked_anywhere(precision, parts, queries):
     student = CNNStudent(width=8, epochs=2, folds=2, precision=precision)
-    found = []
+    refusals = []
     for place in (gpu, processor):
         with place():
             model = student.learn(
                 TrainingSet(parts[0].inputs, parts[0].labels), pool=queries[:20], seed=1
             )
-            found.append(model.predict_proba(queries))
-        np.testing.assert_array_equal(found[-1], model.predict_proba(queries))
-    np.testing.assert_allclose(*found, atol=0.03)
+            refusals.append(model.predict_proba(queries))
+        np.testing.assert_array_equal(refusals[-1], model.predict_proba(queries))
+    np.testing.assert_allclose(*refusals, atol=0.03)
 
 
 @pretended
 def test_auto_stacks_and_takes_bfloat16_from_the_generation_that_multiplies_in_it():
-    for capability, wanted in (
+    for capability, expected in (
         ((7, 5), torch.float32),
         ((8, 0), torch.bfloat16),
         ((9, 0), torch.bfloat16),
     ):
         with pretended_gpu(capability):
-            assert AdamWRecipe(1, 1, 1.0, 0.0).dtype(torch.device("cuda")) == wanted
+            assert AdamWRecipe(1, 1, 1.0, 0.0).dtype(torch.device("cuda")) == expected
             assert not CNNTeacher().is_isolated
     assert CNNTeacher().is_isolated
 
@@ -117,24 +122,24 @@ def test_auto_stacks_and_takes_bfloat16_from_the_generation_that_multiplies_in_i
 @pretended
 def test_the_pretended_gpu_refuses_what_a_gpu_refuses():
     with pretended_gpu():
-        here = torch.ones(2, 3)
-        there = torch.ones(2, 3, device=torch.device("cuda"))
-        assert isinstance(there, OnGpu)
-        assert isinstance((there * 2)[0], OnGpu)
-        assert (there * torch.tensor(2.0)).cpu().tolist() == [[2.0] * 3] * 2
+        on_cpu = torch.ones(2, 3)
+        on_gpu = torch.ones(2, 3, device=torch.device("cuda"))
+        assert isinstance(on_gpu, OnGpu)
+        assert isinstance((on_gpu * 2)[0], OnGpu)
+        assert (on_gpu * torch.tensor(2.0)).cpu().tolist() == [[2.0] * 3] * 2
         with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
-            there + here
+            on_gpu + on_cpu
         with pytest.raises((TypeError, RuntimeError), match="numpy"):
-            there.numpy()
+            on_gpu.numpy()
         with torch.autocast("cuda", dtype=torch.bfloat16):
-            assert (there @ there.T).dtype == torch.bfloat16
+            assert (on_gpu @ on_gpu.T).dtype == torch.bfloat16
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            assert (there @ there.T).dtype == torch.float32
-        moments = [torch.zeros_like(there) for _ in range(2)]
+            assert (on_gpu @ on_gpu.T).dtype == torch.float32
+        moments = [torch.zeros_like(on_gpu) for _ in range(2)]
         settings = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.0, "eps": 1e-8}
         settings |= {"amsgrad": False, "maximize": False}
-        for gradient, count in ((there.T.contiguous().T, there[0, 0]), (there, torch.zeros(()))):
+        for gradient, count in ((on_gpu.T.contiguous().T, on_gpu[0, 0]), (on_gpu, torch.zeros(()))):
             with pytest.raises(RuntimeError, match=r"same (dtype, )?device"):
                 torch._fused_adamw_(
-                    [there], [gradient], moments[:1], moments[1:], [], [count], **settings
+                    [on_gpu], [gradient], moments[:1], moments[1:], [], [count], **settings
                 )

@@ -39,15 +39,15 @@ def test_equals_torchs_own_optimizer(make_images):
     images, labels = make_images(20)
     tensors, curve = trained(images, labels)
     rng = np.random.default_rng(0)
-    own = {name: tensor.requires_grad_() for name, tensor in network().initial(rng).items()}
-    optimizer = torch.optim.AdamW(own.values(), lr=3e-3, weight_decay=1e-2)
+    copy = {name: tensor.requires_grad_() for name, tensor in network().initial(rng).items()}
+    optimizer = torch.optim.AdamW(copy.values(), lr=3e-3, weight_decay=1e-2)
     step = 0
     for _ in range(3):
         order = rng.permutation(20)
         for first in range(0, 20, 8):
             optimizer.param_groups[0]["lr"] = 3e-3 * (1 - step / 9)
             rows = order[first : first + 8]
-            logits = network().logits(own, torch.from_numpy(images[rows]) * 2 - 1, training=True)
+            logits = network().logits(copy, torch.from_numpy(images[rows]) * 2 - 1, training=True)
             targets = torch.from_numpy(labels[rows].astype(np.float32))
             loss = functional.binary_cross_entropy_with_logits(
                 logits, targets, reduction="sum"
@@ -58,7 +58,7 @@ def test_equals_torchs_own_optimizer(make_images):
             assert curve[step] == pytest.approx(float(loss.detach()), rel=1e-4)
             step += 1
     for name, tensor in tensors.items():
-        np.testing.assert_allclose(tensor, own[name].detach(), atol=2e-4)
+        np.testing.assert_allclose(tensor, copy[name].detach(), atol=2e-4)
 
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
@@ -70,11 +70,11 @@ def test_side_by_side_equals_alone(make_images, norm, precision, sizes):
     tensors, curve = stacked(sets, recipe, sizes, norm=norm)
     tolerance = 2e-3 if precision == "float32" else 0.05
     for row, (images, labels) in enumerate(sets):
-        alone, losses = trained(images, labels, recipe, seed=sizes[row], norm=norm)
+        single, losses = trained(images, labels, recipe, seed=sizes[row], norm=norm)
         np.testing.assert_allclose(curve[row, : len(losses)], losses, atol=tolerance)
         assert np.isnan(curve[row, len(losses) :]).all()
-        for name in alone:
-            np.testing.assert_allclose(tensors[name][row], alone[name], atol=tolerance)
+        for name in single:
+            np.testing.assert_allclose(tensors[name][row], single[name], atol=tolerance)
 
 
 def test_the_overflow_of_one_network_moves_no_bit_of_another(make_images):
@@ -103,7 +103,7 @@ def test_a_step_of_infinite_gradients_is_left_out(make_images, monkeypatch):
     monkeypatch.setattr(
         ConvNet,
         "initial",
-        lambda network, rng: {name: each.clone() for name, each in begin.items()},
+        lambda network, rng: {name: tensor.clone() for name, tensor in begin.items()},
     )
     targets = labels.astype(np.float32)
     rng = np.random.default_rng(0)
@@ -155,21 +155,23 @@ def by_torch(steps, scale=1.0):
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 0.3])
 def test_equals_torchs_own(scale):
-    wanted = by_torch(6, scale)
-    np.testing.assert_allclose(walk(6, scale=scale), wanted, atol=1e-6)
-    each = torch.full((2, 1), scale)
-    np.testing.assert_allclose(walk(6, scale=each), wanted, atol=1e-6)  # with a rate for each part
+    expected = by_torch(6, scale)
+    np.testing.assert_allclose(walk(6, scale=scale), expected, atol=1e-6)
+    scales = torch.full((2, 1), scale)
+    np.testing.assert_allclose(
+        walk(6, scale=scales), expected, atol=1e-6
+    )  # with a rate for each part
 
 
 def test_a_part_that_rests_stays_and_the_other_does_not_notice():
     both = torch.tensor([[True], [True]])
     first = torch.tensor([[True], [False]])
-    found = walk(4, [both, both, first, first])
-    np.testing.assert_allclose(found[0], by_torch(4)[0], atol=1e-6)
-    np.testing.assert_array_equal(found[1], walk(2)[1])
+    moved = walk(4, [both, both, first, first])
+    np.testing.assert_allclose(moved[0], by_torch(4)[0], atol=1e-6)
+    np.testing.assert_array_equal(moved[1], walk(2)[1])
 
 
-def test_auto_takes_the_gpu_where_there_is_one_and_one_that_is_not_is_refused(monkeypatch):
+def test_auto_takes_a_gpu_and_a_missing_gpu_is_refused(monkeypatch):
     assert require_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
     assert require_device("cpu").type == "cpu"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -190,11 +192,14 @@ def test_one_thread_is_undone_also_after_an_error():
         torch.set_num_threads(before)
 
 
-def test_a_full_gpu_is_said_in_one_line_and_other_faults_are_not_touched():
-    said = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 7.79 GiB. See documentation"
+def test_only_a_full_gpu_becomes_an_error_of_one_line():
+    message = (
+        "CUDA out of memory. Tried to allocate 2.00 GiB. "
+        "GPU 0 has a total capacity of 7.79 GiB. See documentation"
+    )
     line = r"^CUDA out of memory\. Tried to allocate 2\.00 GiB \(a smaller chunk takes less\)$"
     with pytest.raises(DeviceFull, match=line), device_memory("a smaller chunk takes less"):
-        raise torch.cuda.OutOfMemoryError(said)
+        raise torch.cuda.OutOfMemoryError(message)
     with (
         pytest.raises(RuntimeError, match="no kernel"),
         device_memory("a smaller chunk takes less"),

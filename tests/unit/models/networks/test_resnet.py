@@ -66,17 +66,17 @@ def test_a_minibatch_may_be_one_image(side):
 def test_features_are_torchvisions_own_and_remembered(backbone, monkeypatch):
     images = np.random.default_rng(0).random((3, 3, 32, 32), np.float32)
     frozen = FrozenBackbone(str(backbone), None, CPU)
-    found = frozen.features(images, remember=True)
+    features = frozen.features(images, remember=True)
     model = torchvision_models().resnet50(weights=None)
     model.load_state_dict(torch.load(backbone, weights_only=True))
     model.fc = torch.nn.Identity()
     mean = torch.tensor(resnet_module._IMAGENET_MEAN)[:, None, None]
     spread = torch.tensor(resnet_module._IMAGENET_SPREAD)[:, None, None]
     with torch.no_grad():
-        wanted = model.eval()((torch.from_numpy(images) - mean) / spread)
-    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+        expected = model.eval()((torch.from_numpy(images) - mean) / spread)
+    np.testing.assert_allclose(features, expected, rtol=1e-3, atol=1e-4)
     monkeypatch.setattr(ResNet50, "logits", None)
-    assert frozen.features(images, remember=True) is found
+    assert frozen.features(images, remember=True) is features
 
 
 def test_files_that_are_no_resnet_are_refused_before_anything_begins(tmp_path, backbone):
@@ -88,12 +88,12 @@ def test_files_that_are_no_resnet_are_refused_before_anything_begins(tmp_path, b
             kind(weights=str(tmp_path / "cut.pth"))
     (tmp_path / "torn.pth").write_bytes(backbone.read_bytes()[:1000])
     save_file({"conv1.weight": torch.zeros(2)}, tmp_path / "other.safetensors")
-    said = {
+    causes = {
         "none.pth": r" \(FileNotFound",
         "torn.pth": r" \(",
         "other.safetensors": r", found no good conv1\.weight in it",
     }
-    for name, line in said.items():
+    for name, line in causes.items():
         with pytest.raises(
             InvalidValue, match=f"weights=.*{name}: expected a file of ResNet-50 weights{line}"
         ):
