@@ -53,7 +53,9 @@ def test_a_line_has_no_line_break_and_is_in_ascii() -> None:
     assert to_json_line("“quoted”\n") == r'"\u201cquoted\u201d\n"'
 
 
-@pytest.mark.parametrize("value", [np.zeros(2), {1, 2}, object(), 1j], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "value", [np.zeros(2), {1, 2}, object(), 1j], ids=lambda value: type(value).__name__
+)
 def test_a_value_without_a_form_in_json_raises(value: object) -> None:
     with pytest.raises(TypeError, match="no JSON form"):
         to_json_line([value])
