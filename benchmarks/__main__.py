@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: every job beside its floor, both measured in this run, on one thread."""
+"""Program `python -m benchmarks`, which times each job next to its floor, in one run and on one thread."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def main() -> None:
     chosen = parser.parse_args()
     console = Console(width=160)
     jobs = {
-        None: lambda: [job for made in _PARTS for job in made()],
+        None: lambda: [job for make_jobs in _PARTS for job in make_jobs()],
         "busy": list[Job],
         "generators": generator_jobs,
         "growth": list[Job],
@@ -72,34 +72,36 @@ def main() -> None:
 
 
 def print_table(console: Console, rows: int) -> None:
-    """A line on a large table: what is held after reading it, and what it took meanwhile."""
+    """Prints the memory that a large table holds after it is read, and the peak and time of the reading."""
     cost = table_cost(rows)
     held, *peaks = (size / 2**30 for size in (cost.held, cost.before, cost.loaded, cost.largest))
-    what = f"data=table, {cost.rows:,} rows of 100 columns: {cost.features} features a row, {held:.2f} GB of float32"
+    subject = f"data=table, {cost.rows:,} rows of 100 columns: {cost.features} features a row, {held:.2f} GB of float32"
     took = f"{cost.seconds:,.0f} s to load, {cost.training:,.0f} s for 400 linear teachers"
-    said = "memory at the most {:.2f} GB before, {:.2f} GB after loading, {:.2f} GB after training".format(
+    memory = "memory at the most {:.2f} GB before, {:.2f} GB after loading, {:.2f} GB after training".format(
         *peaks
     )
-    console.print(f"{what}, {took}, {said}", soft_wrap=True)
+    console.print(f"{subject}, {took}, {memory}", soft_wrap=True)
 
 
 def print_busy(console: Console) -> None:
-    """A line on a run beside a busy core; ends the program where it burns processors or leaves other bytes."""
+    """Prints a run's processor time next to a busy core; exits where the time or the bytes of the run differ."""
     busy = measured()
-    what = f"pate-train experiment=centered_votes, {ROWS:,} rows: {busy.one.seconds:.0f} s of a processor on one thread"
     console.print(
-        f"{what}, {busy.beside.seconds:.0f} s as it comes beside a busy core", soft_wrap=True
+        f"pate-train experiment=centered_votes, {ROWS:,} rows: "
+        f"{busy.one_thread.seconds:.0f} s of a processor on one thread, "
+        f"{busy.next_to_busy_core.seconds:.0f} s by default next to a busy core",
+        soft_wrap=True,
     )
     if busy.ratio > MOST:
         raise SystemExit(
             f"busy: expected at most {MOST} times the processor time, found {busy.ratio:.2f}"
         )
-    if busy.one.digest != busy.beside.digest:
+    if busy.one_thread.digest != busy.next_to_busy_core.digest:
         raise SystemExit("busy: expected the bytes that one thread leaves, found others")
 
 
 def print_growth(console: Console) -> None:
-    """How time and memory grow: an exponent of 1 doubles the time for twice the size."""
+    """Prints how time and memory grow with size: an exponent of 1 doubles the time for twice the size."""
     table = Table(title="growth: seconds of a processor, and MiB beyond the inputs")
     for heading in (
         "what grows",
@@ -110,22 +112,22 @@ def print_growth(console: Console) -> None:
         "ratio to the floor at the largest",
     ):
         table.add_column(heading, no_wrap=True)
-    for each in grown():
-        growth = each.growth
-        ratio = each.seconds[-1] / max(each.floor, 1e-9)
+    for result in grown():
+        growth = result.growth
+        ratio = result.seconds[-1] / max(result.floor, 1e-9)
         table.add_row(
             growth.name,
             ", ".join(f"{size:.0e}".replace("e+0", "e") for size in growth.sizes),
-            ", ".join(f"{seconds:.3g}" for seconds in each.seconds),
-            f"{each.exponent:.2f}",
-            ", ".join(f"{size:.0f}" for size in each.mebibytes),
+            ", ".join(f"{seconds:.3g}" for seconds in result.seconds),
+            f"{result.exponent:.2f}",
+            ", ".join(f"{size:.0f}" for size in result.mebibytes),
             f"{ratio:.1f}, {growth.floor_name}",
         )
     console.print(table)
 
 
 def surroundings() -> dict[str, object]:
-    """What figures of two runs have to share before they are compared."""
+    """Returns the versions and the machine that two runs must share before their figures are compared."""
     return {
         "version": version("pate-multilabel"),
         "python": platform.python_version(),
@@ -137,7 +139,7 @@ def surroundings() -> dict[str, object]:
 
 
 def print_jobs(console: Console, jobs: Iterable[Job]) -> list[dict[str, object]]:
-    """A row for each; returns the figures in seconds."""
+    """Prints a row for each job; returns the figures in seconds."""
     figures: list[dict[str, object]] = []
     title = "Each job beside the least work it needs"
     table = Table(
@@ -157,7 +159,7 @@ def print_jobs(console: Console, jobs: Iterable[Job]) -> list[dict[str, object]]
 
 
 def print_teachers(console: Console) -> None:
-    """The tables about teachers, and how busy the machine was: shares by the clock suffer from other work."""
+    """Prints the tables about teachers and the load average, since shares by the clock suffer from other work."""
     before = os.getloadavg()[0]
     console.print(_teachers())
     console.print(_products())
@@ -167,7 +169,7 @@ def print_teachers(console: Console) -> None:
 
 
 def _teachers() -> Table:
-    """Engines beside loops: more teachers per second are better."""
+    """Returns a table of the engines' teachers per second next to those of the loops; more is better."""
     table = Table(
         "teachers",
         "all cores",
@@ -181,9 +183,9 @@ def _teachers() -> Table:
     for result in results():
         table.add_row(
             result.name,
-            f"{result.ours:,.1f} / s",
+            f"{result.engine:,.1f} / s",
             f"{result.loop:,.2f} / s",
-            f"{result.ours / result.loop:.1f}",
+            f"{result.engine / result.loop:.1f}",
             _share(result.sgemm_share),
             f"{result.core_ratio:.1f}",
             _share(result.core_sgemm_share),
@@ -192,11 +194,12 @@ def _teachers() -> Table:
 
 
 def _share(share: float) -> str:
+    """Returns a share in percent, or a dash where nobody counted the operations."""
     return f"{share:.0%}" if share else "-"
 
 
 def _products() -> Table:
-    """What the shares are of, and what the layers' shapes allow."""
+    """Returns a table of the rates that the shares refer to, and of the rates that the layers' shapes allow."""
     table = Table(
         "product", "operations per second", title="Products of matrices in float32, one core"
     )
@@ -206,7 +209,7 @@ def _products() -> Table:
 
 
 def _alternating_medians(job: Job) -> tuple[float, float]:
-    """Medians in seconds of the processor; job and floor take turns, so that both meet the same disturbances."""
+    """Returns median processor seconds of job and floor, which take turns and so meet the same disturbances."""
     runs = []
     floors = []
     job.run()
@@ -217,20 +220,20 @@ def _alternating_medians(job: Job) -> tuple[float, float]:
 
 
 def _seconds(call: Callable[[], object]) -> float:
-    """Of this process on the processor, which other work on the machine disturbs less than the clock."""
+    """Returns this process's seconds on the processor, which other work disturbs less than the clock."""
     start = _spent()
     call()
     return _spent() - start
 
 
 def _spent() -> float:
-    """Seconds of processor time of this process and of those that it started and that ended, as starts of commands."""
+    """Returns the processor seconds of this process and of its children that ended, such as started commands."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def _peak(call: Callable[[], object]) -> str:
-    """The most memory that the call held at one time, its result included and its inputs not."""
+    """Returns the peak memory of the call, its result included and its inputs left out."""
     tracemalloc.start()
     try:
         call()
@@ -241,6 +244,7 @@ def _peak(call: Callable[[], object]) -> str:
 
 
 def _duration(seconds: float) -> str:
+    """Returns a duration in milliseconds below a second, else in seconds."""
     return f"{seconds * 1e3:,.2f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
 

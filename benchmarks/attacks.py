@@ -1,4 +1,4 @@
-"""`python -m benchmarks.attacks`: every aggregator attacked in a rehearsal; fails where a price is refuted.
+"""Program `python -m benchmarks.attacks`, which attacks every aggregator in a rehearsal and fails on a refuted price.
 
 For each: the price, a lower bound by exact laws where there is one, the attack's, and its seconds; on WordNet-40, and
 once on a table. One in twenty honest attacks exceeds the price: a refuted one is attacked again.
@@ -71,16 +71,16 @@ def main() -> None:
     )
     chosen = parser.parse_args()
     console = Console(width=120)
-    kept = Kept(chosen.keep)
+    earlier = KeptResults(chosen.keep)
     sys.exit(
-        honest(chosen.honest, kept, console)
+        honest(chosen.honest, earlier, console)
         if chosen.honest
-        else table(kept, console, record=chosen.record)
+        else table(earlier, console, record=chosen.record)
     )
 
 
-class Kept:
-    """What was found before, by name: a line of JSON each in a file, or nothing."""
+class KeptResults:
+    """Results of earlier attacks by name, as lines of JSON in a file where there is a path."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -89,130 +89,139 @@ class Kept:
             if path is not None and path.exists()
             else []
         )
-        self._found: dict[str, dict[str, Any]] = {
+        self._results: dict[str, dict[str, Any]] = {
             key: value for line in lines for key, value in json.loads(line).items()
         }
 
     def once(self, name: str, find: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What `find` gave the first time."""
-        if name not in self._found:
-            self._found[name] = find()
+        """Returns the result of `find`, which is called for the first request of a name alone."""
+        if name not in self._results:
+            self._results[name] = find()
             if self._path is not None:
                 with self._path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({name: self._found[name]}) + "\n")
-        return self._found[name]
+                    file.write(json.dumps({name: self._results[name]}) + "\n")
+        return self._results[name]
 
 
-def table(kept: Kept, console: Console, *, record: bool) -> int:
-    """Every aggregator on WordNet-40, and the default one on a table."""
+def table(kept: KeptResults, console: Console, *, record: bool) -> int:
+    """Attacks every aggregator on WordNet-40, and the default aggregator on a table; returns the exit code."""
     dataset = WordNet40().load()
-    found = dict[str, dict[str, Any]]()
+    results = dict[str, dict[str, Any]]()
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        for name in [each for each in members("aggregator") if each not in _NOT_ALONE]:
+        for name in [member for member in members("aggregator") if member not in _NOT_ALONE]:
             node = compose("account", overrides=[f"aggregator={name}"]).aggregator
             aggregator = build_aggregator(node, adjacency="replace_one", allowed_targets=[])
-            found[name] = kept.once(name, lambda made=aggregator: attacked(made, dataset))
-            console.print(f"{name}: {found[name]}", style="dim")
+            results[name] = kept.once(
+                name, lambda attacked=aggregator: attack_release(attacked, dataset)
+            )
+            console.print(f"{name}: {results[name]}", style="dim")
     centered = CenteredVotes(noise_multiplier=5.0)
-    found[TABLE] = kept.once(
-        TABLE, lambda: attacked(centered, digits_of_a_table(), num_canaries=500)
+    results[TABLE] = kept.once(
+        TABLE, lambda: attack_release(centered, digits_of_a_table(), num_canaries=500)
     )
-    rows = [cells(name, each) for name, each in found.items()]
-    shown = TextTable(
+    rows = [cells(name, result) for name, result in results.items()]
+    printed = TextTable(
         title=f"{QUERIES} queries, {TEACHERS} teachers, WordNet-40: epsilon {EPSILON:g} at delta {DELTA:g}"
     )
     for heading in _COLUMNS:
-        shown.add_column(
+        printed.add_column(
             heading, justify="left" if heading == _COLUMNS[0] else "right", no_wrap=True
         )
     for row in rows:
-        shown.add_row(*row)
-    console.print(shown)
+        printed.add_row(*row)
+    console.print(printed)
     if record:
-        recorded(found, rows)
-    refuted = [name for name, each in found.items() if each.get("refuted")]
+        write_results(results, rows)
+    refuted = [name for name, result in results.items() if result.get("refuted")]
     if refuted:
         console.print(f"refuted: {', '.join(refuted)}", style="bold red")
     return 1 if refuted else 0
 
 
-def attacked(aggregator: Aggregator, dataset: Dataset, **settings: Any) -> dict[str, Any]:
-    """What an attack found; a price that it refutes is attacked once more, with twice as many runs."""
+def attack_release(aggregator: Aggregator, dataset: Dataset, **settings: Any) -> dict[str, Any]:
+    """Returns the result of an attack; attacks a price that is refuted again, with twice as many runs."""
     budget = Budget(delta=DELTA, epsilon=EPSILON)
     attack = Attack(
         aggregator=aggregator, budget=budget, num_queries=QUERIES, num_teachers=TEACHERS, **settings
     )
     try:
-        found = attack.run(dataset)
-        if found.refuted:
-            found = replace(attack, num_runs=2 * attack.num_runs).run(dataset)
+        result = attack.run(dataset)
+        if result.refuted:
+            result = replace(attack, num_runs=2 * attack.num_runs).run(dataset)
     except InvalidValue as error:
         return {"error": str(error)}
     shape = VoteShape(num_queries=QUERIES, num_labels=dataset.num_labels, num_teachers=TEACHERS)
     exact = lower_bound_of(plan_release(aggregator, shape, budget).aggregator, shape, DELTA)
-    return found.to_json() | {"exact": None if exact is None else exact.epsilon}
+    return result.to_json() | {"exact": None if exact is None else exact.epsilon}
 
 
-def cells(name: str, found: dict[str, Any]) -> list[str]:
-    """A row of the table."""
-    if "error" in found:
-        return [name, "", "", "", found["error"][:40], ""]
-    shown = f"`{name}`" if name != TABLE else "`centered_votes`, a table"
-    bounds = found["exact"], found["lower_bound"]
-    least = ["-" if bound is None else f"{max(bound - 0.005, 0):.2f}" for bound in bounds]
-    price = f"{found['epsilon'] + 0.004:.2f}"
-    coins = f"{found['num_canaries']:,} {found['unit']}s"
-    return [shown, coins, price, *least, f"{found['seconds']:.0f}"]
+def cells(name: str, result: dict[str, Any]) -> list[str]:
+    """Returns the table's row of an aggregator."""
+    if "error" in result:
+        return [name, "", "", "", result["error"][:40], ""]
+    label = f"`{name}`" if name != TABLE else "`centered_votes`, a table"
+    bounds = result["exact"], result["lower_bound"]
+    shown_bounds = ["-" if bound is None else f"{max(bound - 0.005, 0):.2f}" for bound in bounds]
+    price = f"{result['epsilon'] + 0.004:.2f}"
+    coins = f"{result['num_canaries']:,} {result['unit']}s"
+    return [label, coins, price, *shown_bounds, f"{result['seconds']:.0f}"]
 
 
-def recorded(found: dict[str, dict[str, Any]], rows: list[list[str]]) -> None:
-    """Writes the figures where the page's table and picture come from."""
+def write_results(results: dict[str, dict[str, Any]], rows: list[list[str]]) -> None:
+    """Writes the figures from which the page's table and picture are made."""
     path = DOCS / "results.json"
     sets = json.loads(path.read_text(encoding="utf-8"))
     commit = subprocess.run(
         ["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=True
     )
-    about = f"WordNet-40, {QUERIES} queries, {TEACHERS:,} teachers, epsilon {EPSILON:g}, delta {DELTA:g}, replace-one"
-    sets["attack"] = {"about": about, "command": "make attack", "commit": commit.stdout.strip()}
+    conditions = (
+        f"WordNet-40, {QUERIES} queries, {TEACHERS:,} teachers, "
+        f"epsilon {EPSILON:g}, delta {DELTA:g}, replace-one"
+    )
+    sets["attack"] = {
+        "about": conditions,
+        "command": "make attack",
+        "commit": commit.stdout.strip(),
+    }
     sets["attack"] |= {"columns": list(_COLUMNS), "rows": rows}
     path.write_text(in_lines(sets), encoding="utf-8")
-    draw(DOCS / "images" / "attack.svg", found)
+    draw(DOCS / "images" / "attack.svg", results)
 
 
-def in_lines(sets: dict[str, dict[str, Any]]) -> str:
-    """JSON with a line for each row."""
+def in_lines(figure_sets: dict[str, dict[str, Any]]) -> str:
+    """Returns JSON with a line for each row."""
     texts = []
-    for name, each in sets.items():
-        values = {key: json.dumps(value, ensure_ascii=False) for key, value in each.items()}
-        rows = (json.dumps(row, ensure_ascii=False) for row in each["rows"])
+    for name, figures in figure_sets.items():
+        values = {key: json.dumps(value, ensure_ascii=False) for key, value in figures.items()}
+        rows = (json.dumps(row, ensure_ascii=False) for row in figures["rows"])
         values["rows"] = "[\n      " + ",\n      ".join(rows) + "\n    ]"
         inner = ",\n".join(f'    "{key}": {value}' for key, value in values.items())
         texts.append(f'  "{name}": {{\n{inner}\n  }}')
     return "{\n" + ",\n".join(texts) + "\n}\n"
 
 
-def draw(output: Path, found: dict[str, dict[str, Any]]) -> None:
-    """A row per aggregator: the price as a line, below it what exact laws and the attack refute."""
-    shown = {name: each for name, each in found.items() if "error" not in each}
-    order = sorted(shown, key=lambda name: shown[name]["lower_bound"])
+def draw(output: Path, results: dict[str, dict[str, Any]]) -> None:
+    """Draws a row per aggregator: the price as a line, with the bounds by exact laws and by the attack below."""
+    priced = {name: result for name, result in results.items() if "error" not in result}
+    order = sorted(priced, key=lambda name: priced[name]["lower_bound"])
     figure = Figure(figsize=(4.8, 0.26 * len(order) + 0.9), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     places = range(len(order))
     axes.hlines(
-        places, 0, [shown[name]["lower_bound"] for name in order], color="#b8c4c9", linewidth=1
+        places, 0, [priced[name]["lower_bound"] for name in order], color="#b8c4c9", linewidth=1
     )
     axes.plot(
-        [shown[name]["lower_bound"] for name in order],
+        [priced[name]["lower_bound"] for name in order],
         places,
         "o",
         color="#0072B2",
         label="by attack",
     )
     exact = [
-        (shown[name]["exact"], place)
+        (priced[name]["exact"], place)
         for place, name in enumerate(order)
-        if shown[name]["exact"] is not None
+        if priced[name]["exact"] is not None
     ]
     axes.plot(*zip(*exact, strict=True), "|", color="#b84a00", markersize=9, label="by exact laws")
     axes.axvline(EPSILON, color="#4d5a61", linewidth=1, label="the price")
@@ -224,7 +233,7 @@ def draw(output: Path, found: dict[str, dict[str, Any]]) -> None:
 
 
 def digits_of_a_table() -> Dataset:
-    """Scikit-learn's digits, written to CSV files and read as a table: a column for each pixel and each digit."""
+    """Returns scikit-learn's digits, read as a table of CSV files with a column for each pixel and each digit."""
     digits = load_digits()
     names = [
         *(f"pixel{number}" for number in range(64)),
@@ -247,8 +256,8 @@ def digits_of_a_table() -> Dataset:
         return Table(**{name: str(path) for name, path in files.items()}, labels=names[64:]).load()
 
 
-def honest(count: int, kept: Kept, console: Console) -> int:
-    """Small attacks on releases whose noise and price are right."""
+def honest(count: int, kept: KeptResults, console: Console) -> int:
+    """Attacks releases whose noise and price are right; fails where too many attacks exceed the price."""
     dataset = drawn_dataset()
     beyond = {"lower_bound": 0, "lower_bound_any": 0}
     kinds = {
@@ -259,11 +268,11 @@ def honest(count: int, kept: Kept, console: Console) -> int:
     started = time.process_time()
     for number in track(range(count), "attacking honest releases", console=console):
         name = [*kinds][number % len(kinds)]
-        found = kept.once(
+        result = kept.once(
             f"honest {number}", lambda name=name, number=number: small(kinds[name], dataset, number)
         )
         for bound in beyond:
-            beyond[bound] += found[bound] > found["epsilon"]
+            beyond[bound] += result[bound] > result["epsilon"]
     allowed = int(binom.ppf(_ALLOWED, count, 0.05))
     console.print(
         f"{count} attacks at 95%: {beyond['lower_bound']} exceed the price, {beyond['lower_bound_any']} by any"
@@ -275,7 +284,7 @@ def honest(count: int, kept: Kept, console: Console) -> int:
 
 
 def small(aggregator: Aggregator, dataset: Dataset, seed: int) -> dict[str, Any]:
-    """One whole attack, with few queries, canaries and runs."""
+    """Runs one whole attack with few queries, canaries and runs."""
     budget = Budget(delta=DELTA, epsilon=EPSILON, accountant=ExactAccountant)
     return (
         Attack(
@@ -293,7 +302,7 @@ def small(aggregator: Aggregator, dataset: Dataset, seed: int) -> dict[str, Any]
 
 
 def drawn_dataset() -> Dataset:
-    """A thousand private records of normal features, of which some are labels."""
+    """Returns a thousand private records of normal features, some of which serve as labels."""
     rng = np.random.default_rng(0)
     start = 0
     splits = []

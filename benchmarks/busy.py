@@ -1,4 +1,4 @@
-"""The best method beside a busy core: processor time as it comes, beside that with one thread, and the same bytes."""
+"""Benchmark of the default method next to a busy core: processor time against one thread, and the same bytes."""
 
 from __future__ import annotations
 
@@ -32,29 +32,30 @@ class Ended:
 
 @dataclass(frozen=True)
 class Busy:
-    """The same command with one thread, and as it comes beside a loop that does nothing."""
+    """A command with one thread, and the same command with default threads next to a loop that keeps cores busy."""
 
-    one: Ended
-    beside: Ended
+    one_thread: Ended
+    next_to_busy_core: Ended
 
     @property
     def ratio(self) -> float:
-        return self.beside.seconds / self.one.seconds
+        """Returns the processor time next to a busy core over that with one thread."""
+        return self.next_to_busy_core.seconds / self.one_thread.seconds
 
 
 def measured(rows: int = ROWS) -> Busy:
-    """Runs both, one after the other."""
+    """Runs the command with one thread, then next to busy cores."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_arrays_of(rows, folder)
-        one = train(folder, "one", _ONE)
+        one_thread = train(folder, "one", _ONE)
         with busy_core():
-            beside = train(folder, "beside", {})
-    return Busy(one, beside)
+            next_to_busy_core = train(folder, "beside", {})
+    return Busy(one_thread, next_to_busy_core)
 
 
 def write_arrays_of(rows: int, folder: Path) -> None:
-    """So many private records, 3,000 public samples and 500 for the test."""
+    """Writes `rows` private records, 3,000 public samples and 500 test samples."""
     slopes = np.random.default_rng(1).normal(size=(_INPUTS, _LABELS)) / 8
     for seed, (split, count) in enumerate({"private": rows, "public": 3000, "test": 500}.items()):
         rng = np.random.default_rng(seed)
@@ -117,9 +118,11 @@ def busy_core() -> Iterator[None]:
 
 
 def _cores() -> int:
+    """Returns the cores that this process may use."""
     return os.cpu_count() or 2
 
 
 def _children_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    """Returns the processor seconds of ended children."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

@@ -1,4 +1,4 @@
-"""The processes below another, as /proc tells."""
+"""Processes below another process, read from /proc."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from pathlib import Path
 
 
 def descendants(pid: int) -> list[int]:
-    """Children, theirs, and so on."""
-    found = []
+    """Returns the children of a process, their children, and so on."""
+    descendants = []
     frontier = [pid]
     parents = _parents()
     while frontier:
         frontier = [child for child, parent in parents.items() if parent in frontier]
-        found += frontier
-    return found
+        descendants += frontier
+    return descendants
 
 
 def children(pid: int) -> list[int]:
-    """Those directly below it."""
+    """Returns the direct children of a process."""
     return [child for child, parent in _parents().items() if parent == pid]
 
 
 def command_of(pid: int) -> str:
-    """Its command line; empty once it has ended."""
+    """Returns the command line of a process; empty once the process has ended."""
     try:
         return (
             Path("/proc", str(pid), "cmdline")
@@ -36,6 +36,7 @@ def command_of(pid: int) -> str:
 
 
 def _parents() -> dict[int, int]:
+    """Returns the parent of each process."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -1,4 +1,4 @@
-"""Flower's simulation, as far as tests need it: quiet, and without telemetry."""
+"""Flower's simulation, as tests need it: quiet, and without telemetry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 
 def simulate(server_app: Any, client_app: Any, num_nodes: int, *, cpus: int = 2) -> None:
-    """Runs both apps with so many nodes, at most `cpus` of them at a time."""
+    """Runs both apps with `num_nodes` nodes, at most `cpus` of them at a time."""
     from flwr.simulation import run_simulation
 
     init = {"num_cpus": cpus, "include_dashboard": False}

@@ -1,4 +1,4 @@
-"""Releases with secret noise, ChaCha20, beside the same releases with numpy's PCG64: at most twice the time."""
+"""Releases with secret noise (ChaCha20) next to the same releases with numpy's PCG64, in at most twice the time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NORMALS = 1_000_000
 
 
 def generator_jobs() -> list[Job]:
-    """Jobs of milliseconds; the ratio is what the cipher costs."""
+    """Returns jobs of milliseconds, whose ratio is the cost of the cipher."""
     votes = np.random.default_rng(0).integers(
         0, NUM_TEACHERS + 1, size=(NUM_QUERIES, NUM_LABELS), dtype=np.uint16
     )

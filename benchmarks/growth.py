@@ -1,4 +1,4 @@
-"""How time and memory grow with records, teachers, queries and labels, beside floors of the same sizes."""
+"""Growth of time and memory with records, teachers, queries and labels, next to floors of the same sizes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEAST = 1e-4  # seconds below which a clock says little
 
 @dataclass(frozen=True)
 class Growth:
-    """What is done at each size, the floor, and the sizes."""
+    """The work at each size, its floor, and the sizes."""
 
     name: str
     sizes: tuple[int, ...]
@@ -43,7 +43,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Grown:
-    """Seconds of a processor and MiB at each size, and the floor's seconds at the largest."""
+    """Processor seconds and MiB at each size, and the floor's seconds at the largest size."""
 
     growth: Growth
     seconds: tuple[float, ...]
@@ -52,9 +52,9 @@ class Grown:
 
     @property
     def exponent(self) -> float:
-        """Of time against size, from the middle size to the largest."""
+        """Returns the exponent of time in size, from the middle size to the largest."""
         first, last = self.growth.sizes[-2:]
-        before, after = (max(each, _LEAST) for each in self.seconds[-2:])
+        before, after = (max(duration, _LEAST) for duration in self.seconds[-2:])
         return math.log(after / before) / math.log(last / first)
 
 
@@ -63,26 +63,34 @@ def _rng() -> np.random.Generator:
 
 
 def _records(size: int) -> KernelVotes:
+    """Returns kernel votes of `size` private records, each its own teacher."""
+
     def split(rows: int) -> Split:
         inputs = _rng().normal(size=(rows, _INPUTS)).astype(np.float32)
         return Split(inputs, inputs[:, :_LABELS] > 1, np.arange(rows), np.arange(rows))
 
     private = split(size)
-    of = np.arange(size)
     return KernelVotes(
-        private=private, teacher_of=of, num_teachers=size, public=split(2000), num_queries=_QUERIES
+        private=private,
+        teacher_of=np.arange(size),
+        num_teachers=size,
+        public=split(2000),
+        num_queries=_QUERIES,
     )
 
 
 def _rounds(votes: KernelVotes) -> object:
+    """Releases centered votes in rounds."""
     return CenteredVotes(noise_multiplier=2.0).release(votes, _rng(), MemoryRecord())
 
 
 def _products(votes: KernelVotes) -> object:
+    """Multiplies matrices as often as a release with rounds must."""
     return [votes.private.inputs.T @ votes.private.labels.astype(np.float32) for _ in range(20)]
 
 
 def _price(num_teachers: int) -> object:
+    """Returns the price of Gaussian votes of `num_teachers` teachers."""
     # a price that was asked for is remembered
     aggregator = GaussianVotes(noise_std=100.0 + next(_calls) / 1000)
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=num_teachers)
@@ -90,22 +98,27 @@ def _price(num_teachers: int) -> object:
 
 
 def _bits(num_teachers: int) -> Any:
+    """Returns random votes `[num_teachers, 50, labels]`."""
     return _rng().random((num_teachers, 50, _LABELS), dtype=np.float32) < 0.3
 
 
 def _counts(num_queries: int) -> Any:
+    """Returns random vote counts `[num_queries, labels]`."""
     return _rng().integers(0, 1000, (num_queries, _LABELS))
 
 
 def _wide(num_labels: int) -> Any:
+    """Returns random vote counts `[1000, num_labels]`."""
     return _rng().integers(0, 1000, (1000, num_labels))
 
 
 def _gaussian(counts: Any) -> object:
+    """Releases Gaussian votes."""
     return GaussianVotes(noise_std=100.0).aggregate(counts, num_teachers=1000, rng=_rng())
 
 
 def _stable(counts: Any) -> object:
+    """Releases stable top-k labels."""
     return StableTopK(
         selection_noise="gumbel",
         selection_scale=39.0,
@@ -165,34 +178,34 @@ GROWTHS = (
 
 
 def _measured(growth: Growth, size: int) -> tuple[float, float, float]:
-    """Seconds, MiB beyond what the inputs take, and the floor's seconds; in a process of its own."""
+    """Returns seconds, MiB beyond the inputs, and the floor's seconds; runs in a process of its own."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UselessReleaseWarning)
         tracemalloc.start()
-        made = growth.prepare(size)
+        prepared = growth.prepare(size)
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
-        growth.run(made)
+        growth.run(prepared)
         more = (tracemalloc.get_traced_memory()[1] - before) / _MEBIBYTE
         tracemalloc.stop()
-        made = growth.prepare(size)  # afresh: votes remember what they computed
+        prepared = growth.prepare(size)  # afresh: votes remember what they computed
         started = time.process_time()
-        growth.run(made)
+        growth.run(prepared)
     took = time.process_time() - started
     started = time.process_time()
-    growth.floor(made)
+    growth.floor(prepared)
     return took, more, time.process_time() - started
 
 
 def grown() -> list[Grown]:
-    """All of it; some minutes."""
-    found = []
+    """Measures all growths, in some minutes."""
+    measured = []
     for growth in GROWTHS:
         rows = []
         for size in growth.sizes:
             with get_context("spawn").Pool(1) as pool:
                 rows.append(pool.apply(_measured, (growth, size)))
-        found.append(
+        measured.append(
             Grown(growth, tuple(row[0] for row in rows), tuple(row[1] for row in rows), rows[-1][2])
         )
-    return found
+    return measured

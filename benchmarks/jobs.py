@@ -1,4 +1,4 @@
-"""What is measured, and the floor of each job: the least that any implementation of it has to do."""
+"""Jobs that are timed, each with its floor: the least work that any implementation of the job needs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BLOCK = 16384
 
 @dataclass(frozen=True)
 class Job:
-    """One measurement."""
+    """A timed call and its floor."""
 
     name: str  # for the table
     run: Callable[[], object]  # the job
@@ -49,7 +49,7 @@ class Job:
 
 
 def quick_jobs() -> list[Job]:
-    """Jobs of milliseconds."""
+    """Returns jobs of milliseconds."""
     return [
         *(
             _aggregation(name, aggregator, num_queries=600)
@@ -63,7 +63,7 @@ def quick_jobs() -> list[Job]:
 
 
 def large_jobs() -> list[Job]:
-    """Jobs of seconds: a million queries, and what dp-accounting needs for what the quick jobs compose."""
+    """Returns jobs of seconds: a million queries, and dp-accounting's composition of the quick jobs' events."""
     return [
         *(
             _aggregation(name, aggregator, num_queries=1_000_000, rounds=1)
@@ -74,7 +74,7 @@ def large_jobs() -> list[Job]:
 
 
 def aggregators() -> dict[str, Aggregator]:
-    """Those whose releases are timed."""
+    """Returns the aggregators whose releases are timed."""
     return {
         "StableTopK gumbel": StableTopK(selection_scale=39.0, test_std=60.0),
         "StableTopK gaussian": StableTopK(
@@ -88,6 +88,7 @@ def aggregators() -> dict[str, Aggregator]:
 
 
 def _aggregation(name: str, aggregator: Aggregator, *, num_queries: int, rounds: int = 30) -> Job:
+    """Returns the job of one release."""
     votes = np.random.default_rng(0).integers(
         0, NUM_TEACHERS + 1, size=(num_queries, NUM_LABELS), dtype=np.uint16
     )
@@ -119,7 +120,7 @@ def _noise_multipliers() -> NDArray[np.float64]:
 
 
 def _costs() -> list[Job]:
-    """Data-dependent costs of 6,000 queries at all default orders, on one thread."""
+    """Returns jobs for the data-dependent cost of 6,000 queries at all default orders, on one thread."""
     rng = np.random.default_rng(0)
     chances = rng.dirichlet(np.r_[1.0, np.full(9, 0.15)], 6000)
     classes = np.array([rng.multinomial(250, row) for row in chances])
@@ -146,6 +147,7 @@ def _costs() -> list[Job]:
 
 
 def _cost(name: str, run: Callable[[], object], data: NDArray[np.generic]) -> Job:
+    """Returns the job of one data-dependent cost."""
     exponents = np.full((60, DEFAULT_ORDERS.size), -3.0)
 
     def sort_and_exponentials() -> None:
@@ -159,7 +161,7 @@ def _cost(name: str, run: Callable[[], object], data: NDArray[np.generic]) -> Jo
 
 
 def _compositions() -> list[Job]:
-    """As objects, and as one array."""
+    """Returns jobs that compose many Gaussians, as objects and as one array."""
     multipliers = _noise_multipliers()
     event = ComposedEvent(tuple(GaussianEvent(float(multiplier)) for multiplier in multipliers))
 
@@ -190,7 +192,7 @@ def _compositions() -> list[Job]:
 
 
 def _optimal_compositions() -> list[Job]:
-    """What reports say by default, beside Renyi's figure: nothing is remembered between two rounds."""
+    """Returns jobs for a report's default epsilon, next to Renyi's; no result is cached between two rounds."""
     events = {
         f"{name}, 600 x {NUM_LABELS}": aggregators()[name].event_for(
             num_queries=600, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
@@ -229,7 +231,7 @@ def _array_epsilon(multipliers: NDArray[np.float64]) -> float:
 
 
 def _dp_accounting() -> Job:
-    """The same epsilon by dp-accounting at its own, fewer orders, beside our array in the same run."""
+    """Returns the same epsilon by dp-accounting at its own, fewer orders, next to our array."""
     import dp_accounting
     from dp_accounting.rdp import RdpAccountant as TheirAccountant
 
@@ -248,7 +250,7 @@ def _dp_accounting() -> Job:
 
 
 def _top_k() -> list[Job]:
-    """Top-k selection from many counts with a heavy tail, and from 600 small histograms."""
+    """Returns jobs of top-k selection from many heavy-tailed counts, and from 600 small histograms."""
     large, wide = (_falling_counts(size) for size in (166_000, 100_000))
     small = np.random.default_rng(0).integers(0, NUM_TEACHERS + 1, size=(600, NUM_LABELS))
     sorting = "one sort of the counts"
@@ -301,6 +303,7 @@ def _selection(
     floor: Callable[[NDArray[np.int64]], object],
     floor_name: str,
 ) -> Job:
+    """Returns the job of one selection mechanism."""
     rng = np.random.default_rng(1)
     return Job(
         name=name,
@@ -313,6 +316,7 @@ def _selection(
 
 
 def _falling_counts(size: int) -> NDArray[np.int64]:
+    """Returns counts with a heavy tail, in random order."""
     counts = (1e6 / np.arange(1, size + 1) ** 0.9).astype(np.int64)
     return np.random.default_rng(0).permutation(counts)
 
@@ -322,6 +326,7 @@ def _sort(counts: NDArray[np.int64]) -> object:
 
 
 def _partition(k: int, counts: NDArray[np.int64]) -> object:
+    """Adds noise to counts and finds the top k, unsorted."""
     noise = np.random.default_rng(1).standard_exponential(counts.shape)
     noisy = counts - np.log(noise)
     return np.argpartition(noisy, counts.shape[-1] - k, axis=-1)[..., -k:]

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.kills`: a run killed at random moments, again and again, until it ends like an undisturbed one.
+"""Program `python -m benchmarks.kills`, which kills a run at random moments until it ends like an undisturbed run.
 
 SIGKILL goes to the run itself, to one of its workers or, with `--nodes`, to a whole node of a Ray cluster; then the
 same command follows. Half of the moments are uniform over half the length of a run, half lie just after a file of the
@@ -70,10 +70,10 @@ _SAVED_S = 3.0  # a teacher trained so long before a kill is on the disk
 
 @dataclass
 class Kills:
-    """What happened."""
+    """Kills by their kind, and the faults that followed them."""
 
     # how many kills of a "run", "worker" or "node"
-    of: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
     finished: int = 0  # runs that got to their end
     continued: int = 0  # runs that lost a worker or node and got to their end by themselves
     stopped: int = 0  # runs that lost one and ended with a line that says what to do
@@ -86,12 +86,12 @@ class Kills:
 
     @property
     def total(self) -> int:
-        """Of all kinds."""
-        return sum(self.of.values())
+        """Returns the number of kills of all kinds."""
+        return sum(self.counts.values())
 
 
 def main() -> None:
-    """Prints what happened; exit code 1 where anything is wrong."""
+    """Prints the kills and the faults; exit code 1 where anything is wrong."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -109,18 +109,20 @@ def main() -> None:
         help="all at once, or a session in rounds",
     )
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     os.environ["PYTHONPATH"] = os.getcwd()  # a cluster's workers need the witness
     started = time.monotonic()
     with (
         tempfile.TemporaryDirectory() as folder,
-        RayNodes() if given.nodes else contextlib.nullcontext() as nodes,
+        RayNodes() if arguments.nodes else contextlib.nullcontext() as nodes,
     ):
-        disturbed = Disturbed(Path(folder), given.engine, RELEASES[given.release], nodes)
-        kills = disturbed.kill(given.kills, random.Random(given.seed))
+        disturbed = Disturbed(Path(folder), arguments.engine, RELEASES[arguments.release], nodes)
+        kills = disturbed.kill(arguments.kills, random.Random(arguments.seed))
     say = Console(highlight=False, soft_wrap=True).print
-    counts = ", ".join(f"{number} of a {kind}" for kind, number in kills.of.items())
-    say(f"engine {given.engine}, {time.monotonic() - started:.0f} s: {kills.total} kills: {counts}")
+    counts = ", ".join(f"{number} of a {kind}" for kind, number in kills.counts.items())
+    say(
+        f"engine {arguments.engine}, {time.monotonic() - started:.0f} s: {kills.total} kills: {counts}"
+    )
     say(
         f"{kills.continued} runs went on without what they lost, {kills.stopped} stopped and said so, {kills.hung} hung"
     )
@@ -131,12 +133,12 @@ def main() -> None:
         "\n".join(kills.faults)
         or "same release, votes and teachers; none trained again once saved; ledger complete"
     )
-    sys.exit(1 if kills.faults or (kills.hung and given.engine != "ray") else 0)
+    sys.exit(1 if kills.faults or (kills.hung and arguments.engine != "ray") else 0)
 
 
 @dataclass
 class Disturbed:
-    """A run that is killed and started again, beside one that is not."""
+    """A run that is killed and started again, compared with an undisturbed run."""
 
     folder: Path  # for both
     engine: str  # of both
@@ -154,7 +156,7 @@ class Disturbed:
         self.moments: list[float] = []
 
     def kill(self, num_kills: int, rng: random.Random) -> Kills:
-        """Kills until there were enough and the last run got to its end."""
+        """Kills until enough kills were made and the last run reached its end."""
         start = time.monotonic()
         if self._start(self.calm).wait() != 0:
             raise RuntimeError(self.errors.read_text())
@@ -188,7 +190,7 @@ class Disturbed:
     def _wait_for_a_moment(
         self, run: subprocess.Popen[bytes], length: float, rng: random.Random
     ) -> None:
-        """A uniform moment, or one just after the next of the files that are not there yet."""
+        """Waits for a uniform moment, or until just after the next missing file appears."""
         ahead = [name for name in _MILESTONES if not (self.path / name).exists()]
         if ahead and rng.random() < 0.5:
             awaited = self.path / rng.choice(ahead)
@@ -201,7 +203,7 @@ class Disturbed:
             time.sleep(rng.uniform(0.05, 0.5) * length)
 
     def _kill_one(self, run: subprocess.Popen[bytes], rng: random.Random) -> str:
-        """Kills the run or something of it, and says which."""
+        """Kills the run or a process of it; returns the kind of kill."""
         workers = self.nodes.workers() if self.nodes else descendants(run.pid)
         kind = rng.choice(
             ["run", *(["worker"] if workers else []), *(["node"] if self.nodes else [])]
@@ -214,12 +216,12 @@ class Disturbed:
         else:
             with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
                 os.kill(pid, signal.SIGKILL)
-        self.kills.of[kind] += 1
+        self.kills.counts[kind] += 1
         sys.stderr.write(f"{self.kills.total}: {kind} {name}\n")  # minutes pass
         return kind
 
     def _end(self, run: subprocess.Popen[bytes], last: str) -> None:
-        """Waits for the run and looks at what it left."""
+        """Waits for the run and compares what it left."""
         try:
             code = run.wait(timeout=_PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -239,13 +241,13 @@ class Disturbed:
             self._compare()
 
     def _note(self) -> None:
-        """Remembers files of teachers, one of which written anew was trained again, and what was spent."""
+        """Records the teachers' files and the charges; a file written anew means a teacher that was trained again."""
         for path in sorted((self.path / "teachers").glob("teachers-*.safetensors")):
             status = path.stat()
-            found = status.st_ino, status.st_mtime_ns
-            if self.saved.setdefault(path.name, found) != found:
+            stamp = status.st_ino, status.st_mtime_ns
+            if self.saved.setdefault(path.name, stamp) != stamp:
                 self.kills.faults.append(f"{path.name} was saved again")
-                self.saved[path.name] = found
+                self.saved[path.name] = stamp
         spent = rows_of(self.path.parent)
         if spent[: len(self.spent)] != self.spent:
             self.kills.faults.append("a charge is missing in the ledger")
@@ -254,7 +256,7 @@ class Disturbed:
         self.spent = spent
 
     def _compare(self) -> None:
-        """A run that got to its end with the undisturbed one; then everything begins anew."""
+        """Compares a run that reached its end with the undisturbed run; then begins anew."""
         if _drawn(self.path.parent) != _drawn(self.calm.parent):
             self.kills.faults.append(
                 "the charges, or what they paid for, differ from an undisturbed run's"
@@ -281,7 +283,7 @@ class Disturbed:
         self.moments = []
 
     def _count_trainings(self) -> None:
-        """A teacher may be trained again only where a kill came between its training and its saving."""
+        """Finds teachers that were trained again without a kill between their training and their saving."""
         ends: dict[str, list[float]] = {}
         for line in self.log.read_text().splitlines():
             seed, ended = line.split()
@@ -301,12 +303,12 @@ class Disturbed:
 
 
 def _drawn(folder: Path) -> list[tuple[str, str, bytes]]:
-    """Part, event and release of each line of a run's ledger: all but the run's name."""
+    """Returns part, event and release of each line of a run's ledger: all but the run's name."""
     return [(key.partition(":")[2], event, release) for key, _, event, release in rows_of(folder)]
 
 
 def _teachers(folder: Path) -> dict[str, bytes]:
-    """All teachers of a run, whose files end where it happened to save: their arrays one behind the other."""
+    """Returns the arrays of all teachers of a run in order, since files end where the run happened to save."""
     files = [load_file(path) for path in sorted((folder / "teachers").iterdir())]
     return {name: np.concatenate([file[name] for file in files]).tobytes() for name in files[0]}
 

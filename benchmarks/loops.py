@@ -1,4 +1,4 @@
-"""Teachers one after the other, as a user would write it with torch's or scikit-learn's own parts.
+"""Loops that train teachers one after the other, as a user would with torch's or scikit-learn's own parts.
 
 The networks are those of our teachers, out of `torch.nn`; records are tensors in memory from which minibatches are
 indexed, without a `DataLoader`, which would only add to the time.
@@ -19,13 +19,13 @@ from pate.models.networks.convnet import ConvNet
 
 
 def cnn_loop(teacher: CNNTeacher, parts: Sequence[Shard], device: str = "cpu") -> None:
-    """Small convolutional networks."""
+    """Trains small convolutional networks."""
     for part in parts:
         _fit(_convolutional(teacher, part), part, teacher, device)
 
 
 def mlp_loop(teacher: MLPTeacher, parts: Sequence[Shard]) -> None:
-    """Networks with one hidden layer."""
+    """Trains networks with one hidden layer."""
     for part in parts:
         hidden = nn.Linear(part.inputs.shape[1], teacher.hidden)
         _fit(
@@ -37,14 +37,14 @@ def mlp_loop(teacher: MLPTeacher, parts: Sequence[Shard]) -> None:
 
 
 def logistic_loop(parts: Sequence[Shard]) -> None:
-    """scikit-learn's logistic regression, a label at a time."""
+    """Trains scikit-learn's logistic regression, a label at a time."""
     for part in parts:
         for column in part.labels.T:
             LogisticRegression().fit(part.inputs, column)
 
 
 def network_of(teacher: CNNTeacher, part: Shard) -> ConvNet:
-    """The architecture of a teacher for such records."""
+    """Returns the architecture of a teacher for records of this shape."""
     return ConvNet.from_architecture(teacher, part.inputs.shape[1:], part.labels.shape[1])
 
 

@@ -12,7 +12,7 @@ from benchmarks.descendants import children, command_of, descendants
 
 
 class RayNodes:
-    """The node that runs connect to, and a second one. A context manager, which ends both.
+    """A cluster of the node that runs connect to and a second node. A context manager, which ends both.
 
     Attributes:
         address: what `engine.address` takes.
@@ -41,12 +41,12 @@ class RayNodes:
         self._cluster.shutdown()
 
     def workers(self) -> list[int]:
-        """Processes that train, or wait for teachers to train, on both nodes."""
-        found = [child for raylet in self._raylets() for child in children(raylet)]
-        return [pid for pid in found if "Agent" not in command_of(pid)]
+        """Returns the processes on both nodes that train, or wait for teachers to train."""
+        processes = [child for raylet in self._raylets() for child in children(raylet)]
+        return [pid for pid in processes if "Agent" not in command_of(pid)]
 
     def lose_second(self) -> None:
-        """SIGKILL to all of the second node at once, as if its plug were pulled; another takes its place."""
+        """Kills all of the second node at once, as a pulled plug would; starts another in its place."""
         (raylet,) = self._pids(self._second)
         for pid in [raylet, *descendants(raylet)]:
             with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""The report of a large run: its figures, its intervals and its page."""
+"""Report of a large run: its figures, its intervals and its page."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ LEFT_OUT = "metrics, intervals from 200 resamples, pictures, the page"
 
 
 class _VotesOfGoodTeachers(CountedVotes):
-    """Counts of votes, and an accuracy for each teacher, which counts do not tell."""
+    """Counts of votes, with an accuracy for each teacher, which counts alone do not give."""
 
     def accuracies(self, true: NDArray[np.bool_]) -> NDArray[np.float64]:
         return np.full(self.num_teachers, 0.8)
 
 
 class _LargeRun:
-    """Results of a run that nobody trained."""
+    """Results of a run without training."""
 
     def __init__(self, num_queries: int, num_labels: int, num_test: int) -> None:
         self.num_queries = num_queries
@@ -43,7 +43,7 @@ class _LargeRun:
 
     @cached_property
     def results(self) -> Results:
-        """Random votes, and scores that know something of the labels."""
+        """Returns random votes, and scores that correlate with the labels."""
         rng = np.random.default_rng(0)
         num_labels = self.num_labels
         frequencies = np.geomspace(0.5, 0.002, num_labels)
@@ -62,8 +62,8 @@ class _LargeRun:
         votes = rng.binomial(_NUM_TEACHERS, 0.2 + 0.5 * queries.labels)
         names = tuple(f"label_{index}" for index in range(num_labels))
         aggregator = GaussianVotes(noise_std=100.0)
-        found = aggregator.aggregate(votes, num_teachers=_NUM_TEACHERS, rng=rng)
-        release = found if isinstance(found, Release) else found[0]
+        drawn_releases = aggregator.aggregate(votes, num_teachers=_NUM_TEACHERS, rng=rng)
+        release = drawn_releases if isinstance(drawn_releases, Release) else drawn_releases[0]
         shape = VoteShape(
             num_queries=self.num_queries, num_labels=num_labels, num_teachers=_NUM_TEACHERS
         )
@@ -104,20 +104,20 @@ class _LargeRun:
         )
 
     def write(self) -> str:
-        """All that a run does for its report, but for the files."""
+        """Computes all of a run's report, but writes no files."""
         results = replace(self.results)  # which has computed nothing yet
         report = results.report(duration_s=1.0)
         return render_html(report, results.figures(report))
 
     def sort(self) -> None:
-        """The least: the votes of a query and the scores of a label have an order."""
+        """Sorts the votes of each query and the scores of each label: the least work for a report."""
         np.sort(self.results.votes.counts(), axis=1)
         for model in self.results.models.values():
             np.sort(model.predict_proba(self.results.dataset.test.inputs), axis=0)
 
 
 def report_jobs() -> list[Job]:
-    """A thousand labels and twenty thousand queries; under 15 seconds."""
+    """Returns the job of a report with a thousand labels and twenty thousand queries, under 15 seconds."""
     large = _LargeRun(num_queries=20_000, num_labels=1_000, num_test=10_000)
     name = "a report, 20,000 queries x 1,000 labels, 10,000 test samples"
     return [

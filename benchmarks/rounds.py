@@ -1,8 +1,6 @@
-"""A round of centered votes: what it adds to the matrix products that any gradient on the same records needs."""
+"""Round of centered votes: its work beyond the matrix products that any gradient on the same records needs."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -18,31 +16,41 @@ _TEACHERS = 400
 
 
 def round_jobs() -> list[Job]:
-    """Of as many records, inputs and labels as WordNet-40 has."""
+    """Returns rounds with as many records, inputs and labels as WordNet-40 has."""
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(_RECORDS, _INPUTS)).astype(np.float32)
     groups = np.arange(_RECORDS)
-    given: dict[str, Any] = {
-        "inputs": inputs,
-        "labels": rng.random((_RECORDS, NUM_LABELS)) < 0.1,
-        "teacher_of": groups,
-        "num_teachers": _RECORDS,
-        "directions": PublicPCA.fit(inputs[:10_000], _INPUTS),
-        "public_inputs": inputs[:1000],
-        "records_per_teacher": 1.0,
-    }
+    labels = rng.random((_RECORDS, NUM_LABELS)) < 0.1
+    directions = PublicPCA.fit(inputs[:10_000], _INPUTS)
+    moments = MomentVotes(
+        inputs=inputs,
+        labels=labels,
+        teacher_of=groups,
+        num_teachers=_RECORDS,
+        directions=directions,
+        public_inputs=inputs[:1000],
+        records_per_teacher=1.0,
+    )
     convex = ConvexVotes(
-        learner_of=groups % _TEACHERS, num_learners=_TEACHERS, penalty=10.0, **given
+        inputs=inputs,
+        labels=labels,
+        teacher_of=groups,
+        num_teachers=_RECORDS,
+        directions=directions,
+        public_inputs=inputs[:1000],
+        records_per_teacher=1.0,
+        learner_of=groups % _TEACHERS,
+        num_learners=_TEACHERS,
+        penalty=10.0,
     )
     return [
-        _round(
-            "one kernel teacher per record", MomentVotes(**given), "bits to residuals, clips, grid"
-        ),
+        _round("one kernel teacher per record", moments, "bits to residuals, clips, grid"),
         _round(f"{_TEACHERS} convex teachers", convex, "some ten steps of training, in doubles"),
     ]
 
 
 def _round(name: str, votes: MomentVotes, left_out: str) -> Job:
+    """Returns the job of one round over the given votes."""
     rng = np.random.default_rng(1)
     weights = rng.normal(size=(votes.width, NUM_LABELS)) * 0.05
     scale = np.ones(NUM_LABELS)

@@ -1,4 +1,4 @@
-"""What a session of target charging takes: ten thousand charges, and the price of one with ten thousand hits."""
+"""Sessions of target charging: ten thousand charges, and the price of a session with ten thousand hits."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ NUM_CALLS = 10_000
 
 
 def session_jobs() -> list[Job]:
-    """Jobs of milliseconds."""
+    """Returns jobs of milliseconds."""
     return [_charges(), _batch(), _price(), _noise()]
 
 
 def _session() -> TargetCharging:
+    """Returns a session with one boundary target and 100 hits."""
     return TargetCharging.of_targets([boundary(0.05)], 100, target_delta=1e-6)
 
 
 def _charges() -> Job:
+    """Returns the job of many single charges."""
     hits = [call % 1000 == 0 for call in range(NUM_CALLS)]
     state = _session().state
 
@@ -49,6 +51,7 @@ def _charges() -> Job:
 
 
 def _batch() -> Job:
+    """Returns the job of many charges in one batch."""
     hits = np.arange(NUM_CALLS) % 1000 == 0
     opened = _session()
 
@@ -63,6 +66,7 @@ def _batch() -> Job:
 
 
 def _price() -> Job:
+    """Returns the job of a session's price."""
     target = boundary(0.05)
     price = best_session_price(target, target_hits=NUM_CALLS, target_delta=1e-6)
     return Job(
@@ -78,6 +82,7 @@ def _price() -> Job:
 
 
 def _noise() -> Job:
+    """Returns the job of exact discrete Laplace noise."""
     noise = DiscreteLaplace.at_most(0.05)
     rng = np.random.default_rng(0)
     return Job(

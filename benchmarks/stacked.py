@@ -1,4 +1,4 @@
-"""`python -m benchmarks.stacked`: stacked CNN teachers beside the sequential loop, both on one device.
+"""Program `python -m benchmarks.stacked`, which times stacked CNN teachers next to a sequential loop on one device.
 
 Made for a GPU; `--device cpu --num-teachers 4 --num-looped 1` runs the same code without one. The loop trains a few of
 the teachers, since its time is proportional to their number; records are on the device before either begins a step.
@@ -31,17 +31,17 @@ def main() -> None:
     )
     parts = _parts(settings.num_teachers)
     for precision in ("float32", "auto"):
-        ours, loop = _rates(replace(teacher, precision=precision), parts, settings)
+        stacked_rate, loop = _rates(replace(teacher, precision=precision), parts, settings)
         console.print(
-            f"{len(parts)} CNN teachers, {precision}, {_device(settings.device)}: stacked {ours:,.1f} / s, "
-            f"loop in float32 {loop:,.1f} / s, ratio {ours / loop:.1f}"
+            f"{len(parts)} CNN teachers, {precision}, {_device(settings.device)}: stacked {stacked_rate:,.1f} / s, "
+            f"loop in float32 {loop:,.1f} / s, ratio {stacked_rate / loop:.1f}"
         )
 
 
 def _rates(
     teacher: CNNTeacher, parts: list[Shard], settings: argparse.Namespace
 ) -> tuple[float, float]:
-    """Teachers a second, stacked and in the loop; they take turns."""
+    """Returns teachers per second, stacked and in the loop, which take turns."""
     looped = parts[: settings.num_looped]
     chunk_size = settings.chunk_size
     device = settings.device
@@ -51,11 +51,12 @@ def _rates(
     for _ in range(_ROUNDS):
         stacked = _seconds(lambda: _stacked(teacher, parts, chunk_size), device)
         pairs.append((stacked, _seconds(lambda: cnn_loop(teacher, looped, device), device)))
-    ours, loop = (median(column) for column in zip(*pairs, strict=True))
-    return len(parts) / ours, len(looped) / loop
+    stacked_rate, loop = (median(column) for column in zip(*pairs, strict=True))
+    return len(parts) / stacked_rate, len(looped) / loop
 
 
 def _settings() -> argparse.Namespace:
+    """Returns the settings of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--num-teachers", type=int, default=800)
@@ -66,6 +67,7 @@ def _settings() -> argparse.Namespace:
 
 
 def _stacked(teacher: CNNTeacher, parts: list[Shard], chunk_size: int) -> None:
+    """Trains all teachers, a stack of `chunk_size` at a time."""
     for first in range(0, len(parts), chunk_size):
         chunk = parts[first : first + chunk_size]
         teacher.fit_many(chunk, range(first, first + len(chunk)))

@@ -1,4 +1,4 @@
-"""How long commands take to start, beside an interpreter that loads only what they cannot do without."""
+"""Starts of commands, next to an interpreter that loads only the packages that they cannot do without."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ _STARTS = {
 
 
 def start_jobs() -> Iterator[Job]:
-    """A job for each start."""
+    """Returns a job for each start."""
     for name, (words, least, called) in _STARTS.items():
         left_out = "whatever is done beyond loading these"
         yield Job(name, partial(_start, words), partial(_start, least), called, left_out, rounds=7)
 
 
 def _start(words: tuple[str, ...]) -> None:
-    """Runs an interpreter to its end, whatever it says."""
+    """Runs an interpreter to its end and drops its output."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     subprocess.run([sys.executable, *words], env=environment, capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""How much memory and time a large table takes: a tenth of ten million rows of 100 columns, in a process of its own."""
+"""Memory and time of a large table: a tenth of ten million rows of 100 columns, in a process of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True)
 class TableCost:
-    """What reading a table took."""
+    """The memory and the time of reading a table."""
 
     rows: int  # private ones
     features: int  # numbers a row, once words are categories
@@ -38,7 +38,7 @@ class TableCost:
 
 
 def table_cost(rows: int = NUM_ROWS) -> TableCost:
-    """Writes Parquet files of 90 columns of numbers, ten of words and a label, and reads them in a fresh process."""
+    """Writes Parquet files of 90 columns of numbers, ten of words and a label; reads them in a fresh process."""
     with tempfile.TemporaryDirectory() as folder:
         for name, count in (("private", rows), ("public", 5000), ("test", 1000)):
             _write(Path(folder) / f"{name}.parquet", count)
@@ -47,6 +47,7 @@ def table_cost(rows: int = NUM_ROWS) -> TableCost:
 
 
 def _write(path: Path, rows: int) -> None:
+    """Writes the rows to a Parquet file in blocks."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -59,15 +60,16 @@ def _write(path: Path, rows: int) -> None:
 
 
 def _blocks(rows: int) -> Iterator[dict[str, Any]]:
+    """Yields columns of random numbers, words and labels, a block of rows at a time."""
     rng = np.random.default_rng(0)
     words = np.array(["north", "east", "south", "west"])
     for first in range(0, rows, _BLOCK):
         count = min(_BLOCK, rows - first)
         numbers = {
-            f"x{each}": rng.standard_normal(count).astype(np.float32)
-            for each in range(_COLUMNS - 10)
+            f"x{number}": rng.standard_normal(count).astype(np.float32)
+            for number in range(_COLUMNS - 10)
         }
-        texts = {f"w{each}": rng.choice(words, count) for each in range(10)}
+        texts = {f"w{number}": rng.choice(words, count) for number in range(10)}
         yield numbers | texts | {"flu": rng.integers(0, 2, count)}
 
 
@@ -93,18 +95,18 @@ def _read(folder: Path) -> TableCost:
 
 
 def _train(private: Split) -> None:
-    """Deals the records to teachers and trains those, as many at a time as the default engine takes."""
+    """Partitions the records among teachers and trains as many at a time as the default engine does."""
     partition = Partition.draw(private.group_ids, _TEACHERS, np.random.default_rng(0))
     teacher = LinearTeacher(device="cpu")
     for first in range(0, _TEACHERS, _AT_ONCE):
         parts = [
-            private.take(partition.indices(each))
-            for each in range(first, min(first + _AT_ONCE, _TEACHERS))
+            private.take(partition.indices(number))
+            for number in range(first, min(first + _AT_ONCE, _TEACHERS))
         ]
         teacher.fit_many([Shard(part.inputs, part.labels) for part in parts], [0] * len(parts))
 
 
 def _largest() -> int:
-    """Of this process; `getrusage` would count what it was forked from, too."""
+    """Returns the peak memory of this process; `getrusage` would count the process it was forked from, too."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))

@@ -1,4 +1,4 @@
-"""Teachers per second, ours and those of the loop that a user would write.
+"""Teachers per second, of our engines and of the loop that a user would write.
 
 Loops run on one thread: on machines of a few cores that is faster than torch's default of several. Ours run on all
 cores, as the engine does, by the clock; and on one thread, by the processor's time, which other work on the machine
@@ -40,7 +40,7 @@ _ROUNDS = 5
 
 @dataclass(frozen=True)
 class Race:
-    """One kind of teacher."""
+    """One kind of teacher, trained by our engine and by a loop."""
 
     name: str  # for the table
     teacher: Teacher  # ours
@@ -55,10 +55,10 @@ class Race:
 
 @dataclass(frozen=True)
 class Result:
-    """Teachers per second, and how they compare."""
+    """Teachers per second of a race, and the ratios between engine, loop and matrix products."""
 
     name: str  # of the race
-    ours: float  # of our engine on all cores, checkpoints on disk included
+    engine: float  # of our engine on all cores, checkpoints on disk included
     loop: float  # of the loop
     sgemm_share: float  # of all cores' rate of large matrix products, ours; 0 where nobody counted
     core_ratio: float  # ours over the loop, each on one thread
@@ -66,7 +66,7 @@ class Result:
 
 
 def races() -> list[Race]:
-    """The kinds of teachers."""
+    """Returns a race for each kind of teacher."""
     images = _parts(24, 200, (3, 32, 32))
     features = _parts(256, 155, (128,))
     cnns = {
@@ -98,7 +98,7 @@ def results() -> list[Result]:
 
 
 def product_rates() -> list[tuple[str, float]]:
-    """Floating-point operations a second on one core: of large products, and of the shapes in the CNN's layers."""
+    """Returns operations per second on one core, of large products and of the shapes in the CNN's layers."""
     pixels = 50 * 8 * 8
     shapes = [
         (_SQUARE, _SQUARE, _SQUARE),
@@ -112,6 +112,7 @@ def product_rates() -> list[tuple[str, float]]:
 
 
 def _cnn_race(name: str, teacher: CNNTeacher, parts: list[Shard]) -> Race:
+    """Returns the race of one kind of CNN."""
     flops = _cnn_flops(teacher, parts[0])
     return Race(
         name, teacher, ProcessesEngine(), parts, lambda parts: cnn_loop(teacher, parts), 4, flops
@@ -124,7 +125,7 @@ def _engine() -> ProcessesEngine:
 
 @dataclass(frozen=True)
 class Round:
-    """Seconds for each teacher, and floating-point operations a second, of one round of a race."""
+    """Seconds for each teacher, and floating-point operations per second, in one round of a race."""
 
     engine: float  # by the engine, on all cores
     loop: float  # by the user's loop
@@ -135,6 +136,7 @@ class Round:
 
 
 def _result(race: Race) -> Result:
+    """Runs a race in rounds and takes medians."""
     looped = race.parts[: race.num_looped]
     chunk = race.parts[: 1 if race.teacher.is_isolated else race.engine.chunk_size]
     _train(race.engine, race, race.parts)  # all workers start, and libraries load
@@ -166,7 +168,7 @@ def _result(race: Race) -> Result:
 
 
 def _all_cores_rate() -> float:
-    """Floating-point operations a second in large products, one thread on each core at once."""
+    """Returns floating-point operations per second in large products, with one thread on each core at once."""
     cores = cpu_count()
     # products do not hold the interpreter's lock
     with one_thread(), ThreadPoolExecutor(cores) as pool:
@@ -174,6 +176,7 @@ def _all_cores_rate() -> float:
 
 
 def _core_rate(shape: tuple[int, int, int], clock: Callable[[], float]) -> float:
+    """Returns operations per second of a matrix product of shape `(rows, inner, columns)` on one core."""
     rows, inner, columns = shape
     left = torch.rand(rows, inner)
     right = torch.rand(inner, columns)
@@ -200,7 +203,7 @@ def _parts(count: int, size: int, shape: tuple[int, ...]) -> list[Shard]:
 
 
 def _cnn_flops(teacher: CNNTeacher, part: Shard) -> float:
-    """Forward, and backward twice that, but no gradient of the images.
+    """Returns the operations per image, forward and (twice that) backward, without a gradient of the images.
 
     Products with zeros at the edges are left out, although a library may do them: a share of the rate is a lower bound.
     """
@@ -218,7 +221,7 @@ def _cnn_flops(teacher: CNNTeacher, part: Shard) -> float:
 
 
 def _inside(side: int, kernel_size: int) -> float:
-    """The share of a kernel's products, over all places of a square, whose input is in the square."""
+    """Returns the share of a kernel's products, over all places of a square, whose input is in the square."""
     offsets = np.arange(kernel_size) - kernel_size // 2
     return float((np.maximum(side - np.abs(offsets), 0).sum() / (side * kernel_size)) ** 2)
 
@@ -230,7 +233,7 @@ def _mlp_flops(teacher: MLPTeacher, part: Shard) -> float:
 
 
 def _seconds(call: Callable[[], object]) -> tuple[float, float]:
-    """By the clock, and of this process on the processor."""
+    """Returns seconds by the clock, and those of this process on the processor."""
     start = time.perf_counter()
     start_core = time.process_time()
     call()

@@ -1,4 +1,4 @@
-"""The quick jobs under pytest-benchmark: `pytest benchmarks --benchmark-only` compares them between commits."""
+"""Quick jobs under pytest-benchmark: `pytest benchmarks --benchmark-only` compares them between commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.tightness`: every price beside a lower bound; fails where one is unsound or looser than before.
+"""Program `python -m benchmarks.tightness`: prices next to lower bounds; fails where one is unsound or grew looser.
 
 A price below what a pair of neighbors gives away is refuted. A ratio of price to lower bound above the one recorded in
 `tightness.json` is a step back: in a price, or in the search for pairs. With `--record` the ratios found are recorded,
@@ -89,12 +89,12 @@ def main() -> None:
     )
     for heading in ("release", "at least", *(f"{name}, ratio" for name in ACCOUNTANTS)):
         table.add_column(heading, justify="left" if heading == "release" else "right", no_wrap=True)
-    found = dict[str, dict[str, float]]()
+    bounds = dict[str, dict[str, float]]()
     faults = list[str]()
     rows: list[list[str]] = []
     for name, (aggregator, num_labels) in ROWS.items():
         least, prices = measured(aggregator, num_labels)
-        found[name] = {accountant: round(price / least, 4) for accountant, price in prices.items()}
+        bounds[name] = {accountant: round(price / least, 4) for accountant, price in prices.items()}
         faults += [f"{name}: {fault}" for fault in faults_of(least, prices, recorded.get(name, {}))]
         cells = [f"{format_epsilon(price)}, {price / least:.2f}" for price in prices.values()]
         rows.append([name, rounded_down(least, 3), *cells])
@@ -102,7 +102,7 @@ def main() -> None:
     console = Console(width=120)
     console.print(table)
     if "--record" in sys.argv[1:]:
-        RECORDED.write_text(json.dumps(found, indent=1) + "\n")
+        RECORDED.write_text(json.dumps(bounds, indent=1) + "\n")
         record_rows(rows)
     for fault in faults:
         console.print(fault, style="bold red")
@@ -110,31 +110,31 @@ def main() -> None:
 
 
 def record_rows(rows: list[list[str]]) -> None:
-    """Writes the rows of the figure set `tightness` into docs/results.json, in place of those that are there."""
+    """Writes the rows of the figure set `tightness` into docs/results.json, in place of the rows there."""
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     text = RESULTS.read_text(encoding="utf-8")
     head, name, tail = text.partition('"tightness": {')
     before, key, after = tail.partition('"rows": [\n')
-    _, end, behind = after.partition("\n    ]\n")
+    _, end, rest_of_file = after.partition("\n    ]\n")
     body = ",\n".join(f"      {line}" for line in lines)
-    RESULTS.write_text(f"{head}{name}{before}{key}{body}{end}{behind}", encoding="utf-8")
+    RESULTS.write_text(f"{head}{name}{before}{key}{body}{end}{rest_of_file}", encoding="utf-8")
 
 
 def measured(aggregator: Aggregator, num_labels: int) -> tuple[float, dict[str, float]]:
-    """The lower bound of a release, and its price by each accountant."""
+    """Returns the lower bound of a release, and its price by each accountant."""
     queries = SESSION_QUERIES if isinstance(aggregator, BoundaryMax) else QUERIES
     shape = VoteShape(num_queries=queries, num_labels=num_labels, num_teachers=TEACHERS)
-    shown = lower_bound_of(aggregator, shape, DELTA)
-    if shown is None:
+    lower_bound = lower_bound_of(aggregator, shape, DELTA)
+    if lower_bound is None:
         raise TypeError(f"{type(aggregator).__name__}: no lower bound is known")
     event = aggregator.event(shape)
-    return shown.epsilon, {
+    return lower_bound.epsilon, {
         name: make().compose(event).get_epsilon(DELTA) for name, make in ACCOUNTANTS.items()
     }
 
 
 def faults_of(least: float, prices: dict[str, float], recorded: dict[str, float]) -> list[str]:
-    """What is wrong with prices beside a lower bound and the ratios that were recorded."""
+    """Returns the prices that are below their lower bound, or looser than recorded."""
     faults = [
         f"{name} says {price:.4f}, refuted by {least:.4f}"
         for name, price in prices.items()

@@ -1,4 +1,4 @@
-"""A teacher that notes each training that came to its end: what `benchmarks.kills` counts."""
+"""Teacher that notes each training that came to its end, for the counts of `benchmarks.kills`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pate.models.teacher import State
 
 @dataclass(frozen=True)
 class WitnessedTeacher(CNNTeacher):
-    """Trained as its parent is; then a line with its seed and the time is added to a file, in one write."""
+    """A teacher trained as its parent is, which appends its seed and the time to a file in one write."""
 
     log: str = os.devnull  # the file
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.campaign --tries N`: attacks small real runs, and says what got through.
+"""Program `python -m benchmarks.campaign --tries N`, which attacks small real runs and prints the findings.
 
 With `--kind kills` they meet SIGKILL at random moments. With `faults` the disk fails, or the machine dies, at any
 call of a run to it, those of SQLite included; this takes a C compiler. With `damage` any file in any state is
@@ -31,7 +31,7 @@ KINDS: dict[str, Any] = {"kills": Kills, "faults": Faults, "damage": Damage, "in
 
 
 def main() -> None:
-    """Runs the kinds asked for, one after the other, and prints a line for each."""
+    """Runs the requested kinds, one after the other, and prints a line for each."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -41,9 +41,9 @@ def main() -> None:
     parser.add_argument(
         "--try", dest="only", type=int, default=None, help="only the try of this number"
     )
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded
-    if given.kind in ("faults", "all") and not is_loaded():
+    if arguments.kind in ("faults", "all") and not is_loaded():
         with tempfile.TemporaryDirectory() as folder:
             again = [sys.executable, "-m", "benchmarks.campaign", *sys.argv[1:]]
             sys.exit(
@@ -54,9 +54,9 @@ def main() -> None:
     warm_up()
     say = Console(highlight=False, soft_wrap=True).print
     wrong = False
-    for kind in KINDS if given.kind == "all" else [given.kind]:
-        tries = range(given.tries) if given.only is None else [given.only]
-        tally = campaign(kind, tries, seed=given.seed, console=Console(stderr=True))
+    for kind in KINDS if arguments.kind == "all" else [arguments.kind]:
+        tries = range(arguments.tries) if arguments.only is None else [arguments.only]
+        tally = campaign(kind, tries, seed=arguments.seed, console=Console(stderr=True))
         say(tally.summary())
         wrong = wrong or bool(tally.findings)
     sys.exit(1 if wrong else 0)
@@ -65,8 +65,8 @@ def main() -> None:
 def campaign(
     kind: str, tries: range | list[int], *, seed: int, console: Console | None = None
 ) -> Tally:
-    """Some tries of one kind. Each has a generator of its own, so that one of them can be tried again alone."""
-    bar = Progress(
+    """Runs tries of one kind. Each try has a generator of its own, so that any try can be repeated alone."""
+    progress = Progress(
         TextColumn(kind),
         BarColumn(),
         MofNCompleteColumn(),
@@ -77,17 +77,17 @@ def campaign(
         disable=console is None,
     )  # its thread would not live on in forks
     tally = Tally(kind)
-    with tempfile.TemporaryDirectory(prefix="campaign-") as folder, bar:
+    with tempfile.TemporaryDirectory(prefix="campaign-") as folder, progress:
         attack = KINDS[kind](Path(folder).resolve())
-        task = bar.add_task(kind, total=len(tries), found=0)
+        task = progress.add_task(kind, total=len(tries), found=0)
         for number in tries:
             tally.tries = number
-            found = attack.attempt(random.Random(f"{seed} {kind} {number}"))
-            tally.add(found)
-            for finding in found if console is not None else []:
+            findings = attack.attempt(random.Random(f"{seed} {kind} {number}"))
+            tally.add(findings)
+            for finding in findings if console is not None else []:
                 sys.stdout.write(f"  {kind}, try {number}, {finding.sort}: {finding.text}\n")
                 sys.stdout.flush()
-            bar.update(task, advance=1, found=len(tally.findings), refresh=True)
+            progress.update(task, advance=1, found=len(tally.findings), refresh=True)
     tally.tries = len(tries)
     return tally
 

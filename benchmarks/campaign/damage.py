@@ -1,4 +1,4 @@
-"""Damage: a file of a run that was stopped somewhere, or finished, is damaged; then the same command."""
+"""Damage to a file of a run that was stopped or finished, followed by the same command."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WRITTEN_LAST = (f"{RUN}/report.json", f"{RUN}/release/privacy_card.md")
 
 @dataclass(frozen=True)
 class State:
-    """A run as it was when it was stopped, never damaged itself; and its ledger as it was earlier, if it was there."""
+    """A stopped run, which is never damaged itself, and its ledger at an earlier time where there was a ledger."""
 
     folder: Path
     older: Path | None
@@ -50,7 +50,7 @@ class Damage:
         self._states: dict[Kind, list[State]] = {}
 
     def attempt(self, rng: random.Random) -> list[Finding]:
-        """One damage to one file."""
+        """Damages one file of a run and continues the run."""
         kind = Kind(rng.choice(list(SETTINGS)), rng.choice([1, None]))
         state = self._state(kind, rng)
         folder = self._folder / "damaged"
@@ -64,16 +64,18 @@ class Damage:
             if path not in files or rng.random() > _OF_LEDGER:
                 path = rng.choice(files)
             name = str(path.relative_to(folder))
-            how = rng.choice(DAMAGES)
+            kind_of_damage = rng.choice(DAMAGES)
             if name == _LEDGER and state.older is not None and rng.random() < _OLDER:
-                how = "older"
+                kind_of_damage = "older"
                 shutil.copyfile(state.older, path)
             else:
-                damage(path, how, self._other(kind) / name, rng)
-            found = self._continued(kind, folder, path, release_of(state.folder))
+                damage(path, kind_of_damage, self._other(kind) / name, rng)
+            findings = self._continued(kind, folder, path, release_of(state.folder))
             return [
-                Finding(f.sort, f"{kind.name} of {len(files)} files, {name}, {how}: {f.text}")
-                for f in found
+                Finding(
+                    f.sort, f"{kind.name} of {len(files)} files, {name}, {kind_of_damage}: {f.text}"
+                )
+                for f in findings
             ]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -81,26 +83,26 @@ class Damage:
     def _continued(
         self, kind: Kind, folder: Path, path: Path, shown: bytes | None
     ) -> list[Finding]:
-        """What is wrong with the run after the damage, given what it had published.
+        """Returns the faults of a damaged run that is continued, next to the release it had published.
 
         An older ledger with nothing published beside it is one that nobody can tell from the newest.
         """
         before = {name: _content(folder / name) for name in _WRITTEN_LAST}
-        kept = committed(folder)
+        digests = committed(folder)
         released = release_of(folder)
         ended = kind.start(folder).wait()
         if ended.code == 0:
-            return faults_of(folder, self._truths[kind], kept, shown)
-        found = refusal_faults(ended, named=(path.name, path.parent.name, _LEDGER))
+            return faults_of(folder, self._truths[kind], digests, shown)
+        findings = refusal_faults(ended, named=(path.name, path.parent.name, _LEDGER))
         for name, content in before.items():
             if _content(folder / name) not in (content, None):
-                found.append(Finding(LOW_PRICE, f"{name} was written by a run that was refused"))
+                findings.append(Finding(LOW_PRICE, f"{name} was written by a run that was refused"))
         if release_of(folder) not in (released, shown, None):
-            found.append(Finding(WRONG_RELEASE, "a run that was refused wrote another release"))
-        return found
+            findings.append(Finding(WRONG_RELEASE, "a run that was refused wrote another release"))
+        return findings
 
     def _state(self, kind: Kind, rng: random.Random) -> State:
-        """One of the run's states, made when it is asked for: the finished one, or one that was killed twice."""
+        """Returns a state of the run, made on the first request: finished, or killed twice."""
         states = self._states.setdefault(kind, [])
         number = rng.randrange(_STATES)
         if number < len(states):
@@ -121,37 +123,37 @@ class Damage:
         return states[-1]
 
     def _other(self, kind: Kind) -> Path:
-        """Another run of the same settings, whose files look as if they belonged here."""
+        """Returns another run of the same settings, whose files look as if they belonged to the damaged run."""
         folder = self._folder / f"other-{kind.name}"
         if not folder.exists():
             Kind(kind.name, 2).start(folder).wait()
         return folder
 
 
-def damage(path: Path, how: str, other: Path, rng: random.Random) -> None:
-    """Damages a file in one of the ways of `DAMAGES`; `other` is the file of that name of another run."""
+def damage(path: Path, kind_of_damage: str, other: Path, rng: random.Random) -> None:
+    """Damages a file in a way of `DAMAGES`; `other` is the file of that name of another run."""
     content = path.read_bytes()
-    if how == "delete":
+    if kind_of_damage == "delete":
         path.unlink()
-    elif how == "folder":
+    elif kind_of_damage == "folder":
         path.unlink()
         path.mkdir()
-    elif how == "swap" and other.is_file():
+    elif kind_of_damage == "swap" and other.is_file():
         shutil.copyfile(other, path)
-    elif how == "lines":
+    elif kind_of_damage == "lines":
         _damage_lines(path, content, rng)
     else:
-        path.write_bytes(_damaged(content, how, rng))
+        path.write_bytes(_damaged(content, kind_of_damage, rng))
 
 
-def _damaged(content: bytes, how: str, rng: random.Random) -> bytes:
-    if how == "truncate" and content:
+def _damaged(content: bytes, kind_of_damage: str, rng: random.Random) -> bytes:
+    if kind_of_damage == "truncate" and content:
         return content[: rng.randrange(len(content))]
-    if how == "garbage":
+    if kind_of_damage == "garbage":
         return rng.randbytes(rng.randrange(1, 2000))
-    if how == "no text":
+    if kind_of_damage == "no text":
         return b"\xff\xfe\x00" + content
-    if how == "flip" and content:
+    if kind_of_damage == "flip" and content:
         flipped = bytearray(content)
         for _ in range(rng.choice([1, 1, 8])):
             flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
@@ -162,21 +164,22 @@ def _damaged(content: bytes, how: str, rng: random.Random) -> bytes:
 def _damage_lines(path: Path, content: bytes, rng: random.Random) -> None:
     """Drops, repeats or reorders lines, or changes one digit."""
     lines = content.splitlines(keepends=True)
-    how = rng.choice(["drop", "drop last", "repeat", "reorder", "digit"])
-    if how == "drop last" and lines:
+    change = rng.choice(["drop", "drop last", "repeat", "reorder", "digit"])
+    if change == "drop last" and lines:
         lines.pop()
-    elif how == "drop" and lines:
+    elif change == "drop" and lines:
         lines.pop(rng.randrange(len(lines)))
-    elif how == "repeat" and lines:
+    elif change == "repeat" and lines:
         lines.append(rng.choice(lines))
-    elif how == "reorder":
+    elif change == "reorder":
         rng.shuffle(lines)
-    made = bytearray(b"".join(lines))
-    digits = [place for place, byte in enumerate(made) if chr(byte).isdigit() and byte < 128]
-    if how == "digit" and digits:
-        made[rng.choice(digits)] = ord(rng.choice("0123456789"))
-    path.write_bytes(bytes(made))
+    altered = bytearray(b"".join(lines))
+    digits = [place for place, byte in enumerate(altered) if chr(byte).isdigit() and byte < 128]
+    if change == "digit" and digits:
+        altered[rng.choice(digits)] = ord(rng.choice("0123456789"))
+    path.write_bytes(bytes(altered))
 
 
 def _content(path: Path) -> bytes | None:
+    """Returns the bytes of a file, or None without a file."""
     return path.read_bytes() if path.is_file() and os.access(path, os.R_OK) else None

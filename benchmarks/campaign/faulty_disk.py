@@ -15,22 +15,22 @@ _SOURCE = Path(__file__).with_name("faulty_disk.c")
 
 
 def preload(folder: Path) -> dict[str, str]:
-    """Compiles the disk, and returns what the environment of an interpreter needs to have it."""
-    made = folder / "faulty_disk.so"
+    """Compiles the faulty disk; returns the environment that an interpreter needs to load it."""
+    library = folder / "faulty_disk.so"
     subprocess.run(
-        ["cc", "-shared", "-fPIC", "-O1", "-o", str(made), str(_SOURCE), "-ldl"], check=True
+        ["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(_SOURCE), "-ldl"], check=True
     )
-    return {"LD_PRELOAD": str(made)}
+    return {"LD_PRELOAD": str(library)}
 
 
 def is_loaded() -> bool:
-    """Whether this interpreter was started with it."""
+    """Returns True where this interpreter was started with the faulty disk."""
     return hasattr(ctypes.CDLL(None), "faulty_disk")
 
 
 @dataclass(frozen=True)
 class FaultyDisk:
-    """What `install` puts between a process, SQLite in it included, and the files of one folder.
+    """A disk, put by `install` between a process (its SQLite included) and the files of one folder.
 
     Counted are calls of open to write, write, pwrite, fsync, fdatasync, ftruncate, rename, link and unlink.
     TensorBoard's files are left alone: a thread of its own writes them, whenever it comes to it.
@@ -42,7 +42,7 @@ class FaultyDisk:
     log: Path | None = None  # gets a byte for every call; None for nowhere
 
     def install(self) -> None:
-        """For the rest of this process."""
+        """Makes the disk faulty for the rest of this process."""
         log = -1 if self.log is None else os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         place = ctypes.c_char_p(os.fsencode(self.folder))
         ctypes.CDLL(None).faulty_disk(

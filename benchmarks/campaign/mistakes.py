@@ -1,4 +1,4 @@
-"""Bad input: settings that are none, vote files that are none, and arguments that no constructor expects."""
+"""Bad input: invalid settings, invalid vote files, and arguments that no constructor expects."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ _GROUPS = ("data", "teacher", "engine", "aggregator", "accountant", "student")
 
 
 class Mistakes:
-    """Commands and calls with input that is none; what is accepted is stopped before it works.
+    """Commands and calls with bad input; a command that accepts its input is stopped before it works.
 
     Args:
         folder: for files.
@@ -117,7 +117,7 @@ class Mistakes:
         self._here.mkdir()
 
     def attempt(self, rng: random.Random) -> list[Finding]:
-        """One command or call."""
+        """Runs one command or call with bad input; returns the faults of its refusal."""
         kind = rng.choice(["train", "train", "account", "audit", "library"])
         if kind == "library":
             name, act = strange_call(rng)
@@ -125,12 +125,12 @@ class Mistakes:
         if kind == "audit":
             path = self._folder / f"votes.{rng.choice(['npy', 'npz', 'csv', 'txt', 'pkl', 'json'])}"
             arguments = [f"votes={strange_file(path, rng)}", *_overrides("audit", rng, 0.3)]
-            named = f"{path.suffix} "
+            file_name = f"{path.suffix} "
         else:
             arguments = [*(_SMALL if kind == "train" else ()), *_overrides(kind, rng, 1.0)]
-            named = ""
+            file_name = ""
         child = command(kind, [a for a in arguments if "\0" not in a], self._prepare)
-        return self._faults(child.wait(_PATIENCE_S), named + " ".join(arguments[-2:])[:200])
+        return self._faults(child.wait(_PATIENCE_S), file_name + " ".join(arguments[-2:])[:200])
 
     def _limited(self, act: Callable[[], Any]) -> Child:
         def limited() -> None:
@@ -140,7 +140,7 @@ class Mistakes:
         return Child(limited)
 
     def _prepare(self) -> None:
-        """Works in a folder of its own, within a memory, and stops where a run would begin to work."""
+        """Moves the process to a folder of its own, limits its memory, and stops it where a run would begin to work."""
         os.chdir(self._here)
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         from pate.run.folder import RunFolder
@@ -159,24 +159,24 @@ class Mistakes:
         if ended.code == _KILLED:
             return [Finding(UNCLEAR, f"{name}: no end within {_PATIENCE_S:.0f} s")]
         no_memory = ended.code == 1 and ended.line.startswith("MemoryError")
-        found = refusal_faults(ended, codes=(1, 2) if no_memory else (2,))
-        return [Finding(finding.sort, f"{name}: {finding.text}") for finding in found]
+        findings = refusal_faults(ended, codes=(1, 2) if no_memory else (2,))
+        return [Finding(finding.sort, f"{name}: {finding.text}") for finding in findings]
 
 
 def _overrides(kind: str, rng: random.Random, share: float) -> list[str]:
-    """One or two words of a command line."""
+    """Returns one or two words of a command line."""
     if rng.random() > share:
         return []
     words = []
     for _ in range(rng.choice([1, 1, 2])):
-        how = rng.random()
-        if how < 0.7:
+        draw = rng.random()
+        if draw < 0.7:
             words.append(f"{rng.choice(_keys(kind))}={rng.choice(_VALUES)}")
-        elif how < 0.8:
+        elif draw < 0.8:
             words.append(
                 f"{rng.choice(['', '+', '++', '~'])}{rng.choice(_GROUPS)}._target_={rng.choice(_TARGETS)}"
             )
-        elif how < 0.9:
+        elif draw < 0.9:
             words.append(
                 rng.choice(["", "+", "++", "~", "@"])
                 + rng.choice(_keys(kind))
@@ -190,7 +190,7 @@ def _overrides(kind: str, rng: random.Random, share: float) -> list[str]:
 
 
 def _keys(kind: str) -> list[str]:
-    """Settings of a command, those of its groups' members included, and a few that do not exist."""
+    """Returns the settings of a command, those of its groups' members included, and a few that do not exist."""
     keys = ["", "num_querys", "aggregator.none", "hydra.none"]
     keys += [item.name for item in settings_of(kind) if item.name != "output_dir"]
     groups = {"train": _GROUPS, "account": ("aggregator", "accountant"), "audit": ("aggregator",)}[
@@ -204,6 +204,7 @@ def _keys(kind: str) -> list[str]:
 
 
 def _choices() -> list[str]:
+    """Returns the names of all members of the configuration groups."""
     return sorted(
         {path.stem for group in _GROUPS for path in (CONFIG_FOLDER / group).glob("*.yaml")}
     )
@@ -290,18 +291,18 @@ _STRANGE = 0.4
 
 
 def public_calls() -> list[tuple[str, str]]:
-    """All that can be called by a public name, as pairs of a module and a name."""
+    """Returns all public callables, as pairs of a module and a name."""
     calls = []
     for path in _MODULES:
         module = importlib.import_module(path)
         names = getattr(module, "__all__", None)
         if names is None:  # a module of a package: what it defines itself
-            own = (
+            preamble = (
                 name
                 for name, value in vars(module).items()
                 if getattr(value, "__module__", "") == path
             )
-            names = [name for name in own if not name.startswith("_")]
+            names = [name for name in preamble if not name.startswith("_")]
         calls += [
             (path, name)
             for name in names
@@ -311,7 +312,7 @@ def public_calls() -> list[tuple[str, str]]:
 
 
 def strange_call(rng: random.Random) -> tuple[str, Callable[[], None]]:
-    """A call of something public; see `call_of`."""
+    """Returns a call of a random public name; see `call_of`."""
     of_module: dict[str, list[str]] = {}
     for path, name in public_calls():
         of_module.setdefault(path, []).append(name)
@@ -320,10 +321,10 @@ def strange_call(rng: random.Random) -> tuple[str, Callable[[], None]]:
 
 
 def call_of(path: str, name: str, rng: random.Random) -> tuple[str, Callable[[], None]]:
-    """What is shown of a call of this name, and the call, which exits with 2 and one line, or with 0."""
-    made = getattr(importlib.import_module(path), name)
+    """Returns the text of a call of this name, and the call, which exits with 2 and one line, or with 0."""
+    class_ = getattr(importlib.import_module(path), name)
     try:
-        parameters = list(inspect.signature(made).parameters.values())
+        parameters = list(inspect.signature(class_).parameters.values())
     except ValueError:
         parameters = []
     arguments = {
@@ -339,7 +340,7 @@ def call_of(path: str, name: str, rng: random.Random) -> tuple[str, Callable[[],
 
     def act() -> None:
         try:
-            _use(made(**arguments), votes, teachers)
+            _use(class_(**arguments), votes, teachers)
         except (ValueError, TypeError, MemoryError) as error:
             lines = str(error).splitlines()
             if len(lines) > 1:
@@ -347,12 +348,12 @@ def call_of(path: str, name: str, rng: random.Random) -> tuple[str, Callable[[],
             sys.stderr.write(f"{error or type(error).__name__}\n")
             raise SystemExit(2) from None
 
-    shown = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
-    return f"{path}.{name}({shown})"[:300], act
+    words = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+    return f"{path}.{name}({words})"[:300], act
 
 
 def _argument(parameter: inspect.Parameter, rng: random.Random) -> Any:
-    """A strange value, a plausible one, or none."""
+    """Returns a strange value, a plausible value, or the marker `empty` for no argument."""
     if rng.random() < _STRANGE / 2:
         return rng.choice(_ARGUMENTS)
     if parameter.default is not inspect.Parameter.empty:
@@ -363,7 +364,7 @@ def _argument(parameter: inspect.Parameter, rng: random.Random) -> Any:
 
 
 def _use(made: Any, votes: Any, teachers: Any) -> None:
-    """Prices what has a price, and has aggregators and mechanisms look at votes."""
+    """Prices an object that has a price; aggregators and mechanisms also read votes."""
     from pate.accounting import Event, RdpAccountant
 
     if hasattr(made, "aggregate"):
@@ -382,7 +383,7 @@ def _use(made: Any, votes: Any, teachers: Any) -> None:
 
 
 def strange_array(rng: random.Random) -> Any:
-    """An array of some kind, rank and content, or a list."""
+    """Returns an array of a random kind, rank and content, or a list."""
     shape = tuple(rng.choice([0, 1, 2, 3, 7]) for _ in range(rng.randrange(5)))
     fill = np.random.default_rng(rng.randrange(2**32))
     kinds: list[Any] = [
@@ -407,11 +408,11 @@ def strange_array(rng: random.Random) -> Any:
 
 
 def strange_file(path: Path, rng: random.Random) -> Path:
-    """Writes a file that calls itself a vote file, and returns its path; sometimes there is none."""
+    """Writes a file that calls itself a vote file; returns its path, at which sometimes no file stands."""
     if path.is_dir():
         path.rmdir()
     path.unlink(missing_ok=True)
-    how = rng.choice(
+    kind = rng.choice(
         [
             "array",
             "arrays",
@@ -426,35 +427,35 @@ def strange_file(path: Path, rng: random.Random) -> Path:
             "empty",
         ]
     )
-    if how in ("array", "cut"):
+    if kind in ("array", "cut"):
         _save(path, _as_array(strange_array(rng)))
-        if how == "cut":
+        if kind == "cut":
             path.write_bytes(path.read_bytes()[: rng.randrange(200)])
-    elif how == "arrays":
+    elif kind == "arrays":
         names = ["votes", "labels", "arr_0", "x", "../x", "num_teachers", "header"]
         with path.open("wb") as file:
             np.savez(file, **{name: _as_array(strange_array(rng)) for name in rng.sample(names, 2)})
-    elif how == "garbage":
+    elif kind == "garbage":
         path.write_bytes(rng.randbytes(rng.randrange(3000)))
-    elif how == "text":
+    elif kind == "text":
         path.write_text(
             rng.choice(["a,b\n1,2\n", "1,0\n0\n", "\n\n", "nan,inf\n", "{}", "[[1,0],[1]]", "é\n"])
         )
-    elif how == "header":
+    elif kind == "header":
         shape = rng.choice(["(99999999999, 99999999)", "(-1,)", "(3, 'a')", "()", "(2, 2"])
         text = f"{{'descr': '|b1', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
         path.write_bytes(b"\x93NUMPY\x01\x00\x76\x00" + text.encode() + b"\1\0\1\0")
-    elif how == "pickle":
+    elif kind == "pickle":
         path.write_bytes(pickle.dumps({"votes": [1, 2]}))
-    elif how == "zip":
+    elif kind == "zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(
                 rng.choice(["votes.npy", "a.txt", "../votes.npy"]),
                 b"\0" * rng.choice([0, 10, 10**7]),
             )
-    elif how == "folder":
+    elif kind == "folder":
         path.mkdir()
-    elif how == "empty":
+    elif kind == "empty":
         path.touch()
     return path
 

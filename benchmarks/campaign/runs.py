@@ -1,4 +1,4 @@
-"""The runs that are attacked, how they end when nobody does, and what is wrong with one that ended otherwise."""
+"""Runs that are attacked: their settings, their undisturbed end, and the faults of a run that ended otherwise."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ _LONGEST_LINE = 1500
 
 @dataclass(frozen=True)
 class Kind:
-    """A run by its settings."""
+    """A kind of run: its settings and its seed."""
 
     name: str  # of the settings
     seed: int | None = 1  # None for a run whose noise comes from the operating system
 
     def start(self, folder: Path, prepare: Callable[[], None] | None = None) -> Child:
-        """Starts or continues the run, whose ledger lies in the folder, beside the run's own folder."""
+        """Starts or continues the run, whose ledger lies in the folder, next to the run's own folder."""
         seed = () if self.seed is None else (f"seed={self.seed}",)
         return command(
             "train", (*_SIZE, *SETTINGS[self.name], *seed, f"output_dir={folder / RUN}"), prepare
         )
 
     def kill(self, folder: Path, after: float) -> None:
-        """Starts or continues it and kills it after so many seconds, if it has not ended."""
+        """Starts or continues the run and kills it after `after` seconds, unless it has ended."""
         child = self.start(folder)
         moment = time.monotonic() + after
         while time.monotonic() < moment and not child.ended():
@@ -85,7 +85,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Truth:
-    """What an undisturbed run left."""
+    """The price, the charges and the release that an undisturbed run leaves."""
 
     epsilon: float  # of its report: the price
     charges: list[str]  # the event of each
@@ -94,7 +94,7 @@ class Truth:
 
     @classmethod
     def of(cls, kind: Kind, folder: Path) -> Truth:
-        """Runs it undisturbed."""
+        """Runs a kind of run undisturbed."""
         started = time.monotonic()
         ended = kind.start(folder).wait()
         duration = time.monotonic() - started
@@ -105,7 +105,7 @@ class Truth:
 
 
 def moved(folder: Path) -> None:
-    """Makes a copied run and its copied ledger belong together: the run's folder names the place of its ledger."""
+    """Joins a copied run to its copied ledger: the run's folder names the place of its ledger."""
     path = folder / RUN / "ledger.json"
     if path.is_file():
         place = json.loads(path.read_text(encoding="utf-8"))
@@ -113,13 +113,13 @@ def moved(folder: Path) -> None:
 
 
 def release_of(folder: Path) -> bytes | None:
-    """The bytes of what is published, or None."""
+    """Returns the bytes of the published release, or None without a release."""
     path = folder / RUN / "release" / "release.npz"
     return path.read_bytes() if path.is_file() else None
 
 
 def epsilon_of(folder: Path) -> float | None:
-    """What the report says, None without a report."""
+    """Returns the epsilon of the report, or None without a report."""
     path = folder / RUN / "report.json"
     return (
         float(json.loads(path.read_text(encoding="utf-8"))["privacy"]["epsilon"])
@@ -132,7 +132,7 @@ Row = tuple[str, str, str, bytes]
 
 
 def rows_of(folder: Path) -> list[Row]:
-    """Key, charge, event and release of each line of the run's ledger that SQLite can read; the file stays as it is.
+    """Returns key, charge, event and release of each ledger line that SQLite can read; leaves the file unchanged.
 
     Read from a copy, without the package: a transaction that was cut off is rolled back there.
     """
@@ -142,12 +142,12 @@ def rows_of(folder: Path) -> list[Row]:
                 shutil.copyfile(folder / name, Path(copied) / name)
         db = sqlite3.connect(Path(copied) / "ledger.db")
         try:
-            found = db.execute(
+            lines = db.execute(
                 "SELECT key, under, event, release FROM line ORDER BY number"
             ).fetchall()
             rows: list[Row] = [
-                (key, under, event, drawn if isinstance(drawn, bytes) else b"")
-                for key, under, event, drawn in found
+                (key, under, event, release if isinstance(release, bytes) else b"")
+                for key, under, event, release in lines
             ]
         except (sqlite3.Error, UnicodeDecodeError):
             rows = []
@@ -157,19 +157,19 @@ def rows_of(folder: Path) -> list[Row]:
 
 
 def charges_of(folder: Path) -> list[str]:
-    """The event of each charge."""
+    """Returns the event of each charge in the ledger of the run."""
     return [event for _, under, event, _ in rows_of(folder) if not under]
 
 
 def committed(folder: Path) -> dict[str, str]:
-    """The digest of what was drawn under each key."""
+    """Returns the digest of each committed draw by its key."""
     return {str(key): hashlib.sha256(release).hexdigest() for key, _, _, release in rows_of(folder)}
 
 
 def faults_of(
     folder: Path, truth: Truth, kept: Mapping[str, str], shown: bytes | None = None
 ) -> list[Finding]:
-    """What is wrong with a run that ended with code 0.
+    """Returns the faults of a run that ended with code 0.
 
     Args:
         folder: of the run.
@@ -177,70 +177,77 @@ def faults_of(
         kept: what was committed before it went on, by key.
         shown: the bytes that were published before it went on.
     """
-    found = []
+    findings = []
     release = release_of(folder)
-    for known, whose in (
+    for reference, whose in (
         (truth.release, "an undisturbed run"),
         (shown, "the one that was published before"),
     ):
-        if release is None or (known is not None and release != known):
-            found.append(Finding(WRONG_RELEASE, f"release.npz is not that of {whose}"))
+        if release is None or (reference is not None and release != reference):
+            findings.append(Finding(WRONG_RELEASE, f"release.npz is not that of {whose}"))
     if any(committed(folder).get(key) != digest for key, digest in kept.items()):
-        found.append(Finding(WRONG_RELEASE, "what was committed was drawn again"))
+        findings.append(Finding(WRONG_RELEASE, "what was committed was drawn again"))
     if release is not None and not _is_committed(release, rows_of(folder)):
-        found.append(Finding(WRONG_RELEASE, "release.npz is not what was committed"))
+        findings.append(Finding(WRONG_RELEASE, "release.npz is not what was committed"))
     try:
         epsilon = epsilon_of(folder)
     except (ValueError, KeyError, TypeError):
         epsilon = None
     if epsilon is None or epsilon < truth.epsilon * (1 - _SLACK):
-        found.append(Finding(LOW_PRICE, f"report.json says epsilon {epsilon} for {truth.epsilon}"))
-    found += _card_faults(folder, truth)
+        findings.append(
+            Finding(LOW_PRICE, f"report.json says epsilon {epsilon} for {truth.epsilon}")
+        )
+    findings += _card_faults(folder, truth)
     charges = charges_of(folder)
     if len(charges) < len(truth.charges):
-        found.append(Finding(LOW_PRICE, f"{len(charges)} charges for {len(truth.charges)}"))
+        findings.append(Finding(LOW_PRICE, f"{len(charges)} charges for {len(truth.charges)}"))
     elif charges != truth.charges:
-        found.append(
+        findings.append(
             Finding(UNCLEAR, f"{len(charges)} charges for {len(truth.charges)}, or others")
         )
-    return found
+    return findings
 
 
 def _is_committed(release: bytes, rows: list[Row]) -> bool:
-    """Whether the labels of a file are those that the ledger holds: of the whole release, or of a session's rounds."""
-    parts = {key.partition(":")[2]: drawn for key, _, _, drawn in rows}
+    """Returns True where the labels of a file are those in the ledger: of the release, or of a session's rounds."""
+    parts = {key.partition(":")[2]: part for key, _, _, part in rows}
     names = (
         ["release"]
         if "release" in parts
         else sorted((n for n in parts if n.startswith("round-")), key=_number)
     )
     try:
-        said = _labels(release)
-        known = np.concatenate([_labels(parts[name]) for name in names])
+        published = _labels(release)
+        charged = np.concatenate([_labels(parts[name]) for name in names])
     except (ValueError, KeyError, OSError):
         return False
-    return np.array_equal(said[: len(known)], known) and not said[len(known) :].any()
+    return (
+        np.array_equal(published[: len(charged)], charged) and not published[len(charged) :].any()
+    )
 
 
 def _labels(content: bytes) -> Any:
+    """Returns the labels of a release file."""
     return np.load(io.BytesIO(content), allow_pickle=False)["labels"]
 
 
 def _number(name: str) -> int:
+    """Returns the number of a round."""
     return int(name.removeprefix("round-"))
 
 
 def _card_faults(folder: Path, truth: Truth) -> list[Finding]:
+    """Returns a finding where the privacy card states too low a price."""
     path = folder / RUN / "release" / "privacy_card.md"
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    said = [float(number) for number in re.findall(r"\| epsilon \| (\d+(?:\.\d+)?) \|", text)]
-    if not said or min(said) < truth.epsilon * (1 - _SLACK):
-        return [Finding(LOW_PRICE, f"privacy_card.md says {said} for {truth.epsilon}")]
+    epsilons = [float(number) for number in re.findall(r"\| epsilon \| (\d+(?:\.\d+)?) \|", text)]
+    if not epsilons or min(epsilons) < truth.epsilon * (1 - _SLACK):
+        return [Finding(LOW_PRICE, f"privacy_card.md says {epsilons} for {truth.epsilon}")]
     return []
 
 
 def unpaid(folder: Path, truth: Truth) -> list[Finding]:
-    """What was published before it was paid for, at whatever moment a run was stopped."""
+    """Returns a finding where a run published a release before it was charged, at whatever moment it was stopped."""
     if release_of(folder) is not None and len(charges_of(folder)) < len(truth.charges):
         return [Finding(LOW_PRICE, "released with fewer charges than the release costs")]
     return []
@@ -249,7 +256,7 @@ def unpaid(folder: Path, truth: Truth) -> list[Finding]:
 def refusal_faults(
     ended: Ended, *, codes: tuple[int, ...] = (1, 2), named: tuple[str, ...] = ()
 ) -> list[Finding]:
-    """What is wrong with how a command ended that did not get to its end."""
+    """Returns the faults in the message and exit code of a command that did not reach its end."""
     if (
         "Traceback (most recent call last)" in ended.err
         or "Traceback (most recent call last)" in ended.out

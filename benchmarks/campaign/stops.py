@@ -1,4 +1,4 @@
-"""Kills and faults: a run is stopped at some moment, once or several times; then the same command, to its end."""
+"""Kills and faults: a run is stopped at some moment, once or several times, then continued to its end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KILLED = -9
 
 
 class Stops(ABC):
-    """Runs that are stopped, seeded and not, beside runs that are not.
+    """Runs that are stopped, seeded or not, each compared with an undisturbed run of its kind.
 
     Args:
         folder: for all of them.
@@ -37,45 +37,47 @@ class Stops(ABC):
         self._truths: dict[Kind, Truth] = {}
 
     def attempt(self, rng: random.Random) -> list[Finding]:
-        """One run, stopped and continued: what was committed or shown at any stop is what it ends with."""
+        """Stops and continues one run, which must end with all that was committed or published at any stop."""
         kind = Kind(rng.choice(list(SETTINGS)), rng.choice([1, None]))
         folder = self._folder / "run"
-        found = []
+        findings = []
         if kind not in self._truths:
             self._truths[kind] = Truth.of(kind, self._folder / f"calm-{kind.name}-{kind.seed}")
         truth = self._truths[kind]
-        kept = dict[str, str]()
-        shown = None
+        committed_digests = dict[str, str]()
+        published = None
         stops = list[str]()
         try:
             while True:
-                how, faults = self._stop(kind, truth, folder, rng)
-                stops.append(how)
-                found += faults + unpaid(folder, truth)
+                description, faults = self._stop(kind, truth, folder, rng)
+                stops.append(description)
+                findings += faults + unpaid(folder, truth)
                 # the first counts
-                kept = committed(folder) | kept
-                shown = shown or release_of(folder)
+                committed_digests = committed(folder) | committed_digests
+                published = published or release_of(folder)
                 if rng.random() >= _AGAIN:
                     break
             ended = kind.start(folder).wait()
             ok = ended.code == 0
-            found += (
-                faults_of(folder, truth, kept, shown) if ok else refusal_faults(ended, codes=(0,))
+            findings += (
+                faults_of(folder, truth, committed_digests, published)
+                if ok
+                else refusal_faults(ended, codes=(0,))
             )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         where = f"{kind.name}, seed {kind.seed}, {', '.join(stops)}"
-        return [Finding(each.sort, f"{where}: {each.text}") for each in found]
+        return [Finding(finding.sort, f"{where}: {finding.text}") for finding in findings]
 
     @abstractmethod
     def _stop(
         self, kind: Kind, truth: Truth, folder: Path, rng: random.Random
     ) -> tuple[str, list[Finding]]:
-        """Starts the run and stops it; returns how, and what was wrong with it."""
+        """Starts the run and stops it; returns a description of the stop and the faults seen."""
 
 
 class Kills(Stops):
-    """SIGKILL at random moments."""
+    """Stops by SIGKILL at random moments."""
 
     def _stop(
         self, kind: Kind, truth: Truth, folder: Path, rng: random.Random
@@ -86,7 +88,7 @@ class Kills(Stops):
 
 
 class Faults(Stops):
-    """The disk fails, or the machine dies, at one of the calls that a run makes to it."""
+    """Stops by a disk that fails, or a machine that dies, at one of the calls that a run makes to its disk."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -104,7 +106,7 @@ class Faults(Stops):
 
 
 def num_disk_calls(kind: Kind, folder: Path) -> int:
-    """How many calls to the disk a run makes; the folder is removed."""
+    """Returns the number of disk calls of a run; removes the folder."""
     log = folder.with_suffix(".log")
     kind.start(folder, FaultyDisk(folder, log=log).install).wait()
     shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""What a campaign found: a finding says of which sort it is, a tally counts tries and findings of one kind of try."""
+"""Findings of a campaign, each of one sort, and the tally of tries and findings of one kind of try."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SORTS = (WRONG_RELEASE, LOW_PRICE, TRACEBACK, UNCLEAR)
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that went wrong."""
+    """One fault that a try met."""
 
     sort: str  # one of `SORTS`
     text: str  # what was seen, in a line
@@ -24,7 +24,7 @@ class Finding:
 
 @dataclass
 class Tally:
-    """The tries of one kind."""
+    """The tries of one kind and their findings."""
 
     kind: str  # kills, faults, damage or input
     tries: int = 0  # so far
@@ -33,19 +33,19 @@ class Tally:
     started: float = field(default_factory=time.monotonic)
 
     def add(self, found: list[Finding]) -> None:
-        """Enters a try."""
+        """Enters a try and its findings."""
         self.findings += [(self.tries, finding) for finding in found]
         self.tries += 1
 
     @property
     def counts(self) -> Counter[str]:
-        """Tries with a finding, by its sort."""
+        """Returns the number of tries with a finding, by the sort of finding."""
         return Counter(
             sort for _, sort in {(number, finding.sort) for number, finding in self.findings}
         )
 
     def summary(self) -> str:
-        """The line of this kind."""
+        """Returns the line that is printed for this kind."""
         counted = ", ".join(f"{self.counts[sort]} {sort}" for sort in SORTS)
         return (
             f"{self.kind}: {self.tries} tries, {counted}, {time.monotonic() - self.started:.0f} s"

@@ -1,4 +1,4 @@
-"""Commands in children of a warm parent: what an interpreter loads in seconds is loaded once, then forked."""
+"""Commands in forked children of a warm parent, which loads once what an interpreter loads in seconds."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PATIENCE_S = 120.0
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """The exit code and the output of a command that ended."""
 
     code: int  # its exit code; minus the signal's number where a signal ended it
     out: str  # standard output
@@ -54,13 +54,13 @@ class Ended:
 
     @property
     def line(self) -> str:
-        """The last line of standard error, where a mistake is said."""
+        """Returns the last line of standard error, which names a mistake."""
         lines = [line for line in self.err.splitlines() if line.strip()]
         return lines[-1] if lines else ""
 
 
 class Child:
-    """A command that runs.
+    """A running command in a forked process.
 
     Args:
         act: what it does; raises SystemExit where it exits.
@@ -74,7 +74,7 @@ class Child:
         self._code: int | None = None
 
     def wait(self, patience: float = _PATIENCE_S) -> Ended:
-        """Its end, which is made where it takes too long: then code and text are those of a kill."""
+        """Waits for the end; kills the command after `patience` seconds, and then returns code and text of the kill."""
         deadline = time.monotonic() + patience
         while not self.ended():
             if time.monotonic() > deadline:
@@ -89,7 +89,7 @@ class Child:
         return Ended(self._code or 0, *texts)
 
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """Returns True once the command has ended."""
         if self._code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -97,7 +97,7 @@ class Child:
         return self._code is not None
 
     def kill(self) -> None:
-        """SIGKILL, and waits for the end."""
+        """Sends SIGKILL and waits for the end."""
         if not self.ended():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -105,7 +105,7 @@ class Child:
 
 
 def warm_up() -> None:
-    """Loads what commands load; starts no thread, which a fork would not take along."""
+    """Loads the modules of commands; starts no thread, which a fork would not copy."""
     for name in _LOADED:
         with contextlib.suppress(ImportError):  # an extra that is not installed
             importlib.import_module(name)
@@ -114,7 +114,7 @@ def warm_up() -> None:
 def command(
     module: str, arguments: Sequence[str], prepare: Callable[[], None] | None = None
 ) -> Child:
-    """`python -m pate.cli.MODULE ARGUMENTS`, after `prepare` changed what it is to change in that process."""
+    """Starts `python -m pate.cli.MODULE ARGUMENTS` in a child, where `prepare` is called first."""
 
     def act() -> None:
         sys.argv = [f"pate-{module}", *arguments]
@@ -134,15 +134,15 @@ def command(
 
 
 def _leave_pictures_out() -> None:
-    """The pictures of a report take longer than the rest of so small a run and decide nothing."""
+    """Removes the pictures of reports, which take longer than so small a run and decide nothing."""
     page: Any = importlib.import_module("pate.report.page")
     if hasattr(page, "pictures"):
         page.pictures = lambda *_, **__: {}
 
 
 def _become(act: Callable[[], Any], out: int, err: int) -> None:
-    """What the child does; it never returns."""
-    code: Any = 70
+    """Runs `act` as the child process; never returns."""
+    code: object = 70
     try:
         os.dup2(out, 1)
         os.dup2(err, 2)
