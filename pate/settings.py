@@ -17,6 +17,10 @@ from typing import Any
 from pate.package_commands import package_commands
 from pate.validation import require, require_choice
 
+# A setting that may be one value, a list or a mapping of values. OmegaConf has no type for such a choice and takes
+# anything; the command that reads the setting refuses all that it cannot use.
+OneOrSeveral = Any
+
 _FORMAT = "text, or json, which prints one object on the last line"
 _DATE_ORDER = "the order of ambiguous dates such as 04.03.2024: dmy, mdy or ymd"
 _LIKE_THE_PUBLIC_FILE = "by default as in the public file"
@@ -156,7 +160,7 @@ class BudgetSettings(ReleaseSettings):
         "with noise=given, the epsilon that the run may cost: only as many queries are asked as it pays for",
         published=True,
     )
-    budgets: Any = setting(
+    budgets: OneOrSeveral = setting(
         None,
         "with data.budget=COLUMN, the epsilon of each word in that column, such as {cautious: 1, usual: 4}; by default "
         "the words are numbers, and mean themselves",
@@ -270,7 +274,7 @@ class VotesOfOthers:
 class CollectSettings(VotesOfOthers, NoiseSettings, FolderSettings):
     """The settings of `pate-release`, beside those of its parts."""
 
-    votes: Any = setting(
+    votes: OneOrSeveral = setting(
         MISSING, "the vote files: a pattern in quotes, a file, or a list of files", is_path=True
     )
     name: str = setting(
@@ -291,7 +295,7 @@ class CollectSettings(VotesOfOthers, NoiseSettings, FolderSettings):
 class CompareSettings(AskingSettings, PartSettings):
     """The settings of `pate-compare`, beside those of its parts."""
 
-    aggregators: Any = setting(
+    aggregators: OneOrSeveral = setting(
         [
             "centered_votes",  # one teacher for each private group
             "centered_votes_400",  # 400 convex teachers
@@ -321,11 +325,13 @@ class CompareSettings(AskingSettings, PartSettings):
     fewer_queries: bool = setting(
         True, "false refuses a public pool that has fewer samples than num_queries"
     )
-    epsilons: Any = setting(
+    epsilons: OneOrSeveral = setting(
         [0.1, 0.25, 0.5, 1, 2, 3.6, 8],
         "a list of budgets; the table marks an aggregator that cannot meet one of them",
     )
-    seeds: Any = setting(5, "the number of seeds for noise and student, or a list of seeds")
+    seeds: OneOrSeveral = setting(
+        5, "the number of seeds for noise and student, or a list of seeds"
+    )
     ensemble_seed: int = setting(
         0, "the seed of the partition and the teachers, which are trained once"
     )
@@ -333,7 +339,7 @@ class CompareSettings(AskingSettings, PartSettings):
         "mean_average_precision",
         "the metric of the frontier: accuracy, balanced_accuracy, micro_f1, macro_f1 or mean_average_precision",
     )
-    shares: Any = setting(
+    shares: OneOrSeveral = setting(
         [0.5, 0.8],
         "a list of shares. For each of them a table shows the epsilon from which on a method closes that share of the "
         "gap between a constant and the model of all records",
@@ -358,7 +364,7 @@ class AccountSettings(AskingSettings, PartSettings):
     target_epsilon: float | None = setting(
         None, "an epsilon that the noise is solved for; by default the noise is taken as it is"
     )
-    budgets: Any = setting(
+    budgets: OneOrSeveral = setting(
         None,
         "in place of target_epsilon, the epsilons of classes of groups, {cautious: 1, usual: 4} or [1,4]; the price of "
         "each class is printed",
@@ -367,7 +373,7 @@ class AccountSettings(AskingSettings, PartSettings):
         None,
         "in place of num_queries, an epsilon; as many queries are asked as it pays for",
     )
-    accountants: Any = setting(
+    accountants: OneOrSeveral = setting(
         None, "all, or a list such as '[rdp,exact]', whose prices are printed side by side"
     )
     ledger: str | None = setting(
@@ -550,7 +556,7 @@ class TableSchemaSettings:
         "the columns of free text; the file that turns text into numbers is written beside the schema",
         is_name=True,
     )
-    split: Any = setting(
+    split: OneOrSeveral = setting(
         None,
         "if one file holds all records, its column with the words private, public or test; or two shares, such as "
         ".1,.1, of the groups that are dealt to the public and the test part",

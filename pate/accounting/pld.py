@@ -10,12 +10,14 @@ rising, is the profile of some pair of distributions. That pair dominates the ev
 the distributions of its losses are convolved (Zhu, Dong & Wang 2022; docs/proofs/pld.md).
 """
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -30,6 +32,9 @@ from pate.accounting.sampled_gaussian import sampled_gaussian_profiles
 from pate.accounting.special import Array, log_ndtr, lower_hull, ndtr
 from pate.extras import require_extra
 from pate.validation import require_count
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 # the range of epsilons for which a grid is made
 _SMALLEST_EPSILON = 1e-9
@@ -140,7 +145,7 @@ class LossDistribution:
         # the epsilons that each release, and all of them together, exceed with a negligible probability
         reaches = [RdpAccountant().compose(part).get_epsilon(_NEGLIGIBLE_LEAF) for part, _ in parts]
         reach = RdpAccountant().compose_all(parts).get_epsilon(_NEGLIGIBLE)
-        self._losses: Any = None
+        self._losses: PrivacyLossDistribution | None = None
         self.allowance = 0.0  # added to every delta for the rounding of Fourier transforms
         if not parts or not _SMALLEST_EPSILON < reach < _LARGEST_EPSILON:
             return

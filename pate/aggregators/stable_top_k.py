@@ -22,7 +22,7 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,6 @@ from pate.validation import (
     InvalidValue,
     normalize_field,
     require,
-    require_kind,
     require_probability,
 )
 from pate.votes.shape import VoteShape
@@ -174,9 +173,10 @@ class StableAggregator(Aggregator):
 
     def _take_ready_table(self) -> None:
         """Reads the table, which has an order and a failure probability of its own."""
-        table: Any = CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table
-        kinds = (CertifiedTable, StabilityTable)
-        require_kind("table", table, kinds, "a table of pate.mechanisms")
+        table = CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table
+        rule = "a table of pate.mechanisms"
+        if not isinstance(table, (CertifiedTable, StabilityTable)):
+            raise InvalidValue("table", type(table).__name__, rule=rule)
         require(self.test == "table", "test", self.test, "table, where a ready table is given")
         normalize_field(self, "table", table)
         normalize_field(self, "failure_prob", table.failure_prob)

@@ -473,7 +473,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             require_array("y", y, kinds=None)
         require_labels(y)
         sets = LabelSets.from_labels(y, self.classes)
-        encoded: Any = y if sets is None else sets.encode(y)
+        encoded = y if sets is None else sets.encode(y)
         options = self._validation_options(X)
         if require_frames(X, X_public):
             inputs = validate_data(self, X, **options)

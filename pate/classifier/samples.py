@@ -73,7 +73,7 @@ class Pools:
                 queries=inputs[first_public:],
             )
         is_public = _rows_of_last_groups(group_ids, share)
-        rows: Any = getattr(inputs, "iloc", inputs)
+        rows = getattr(inputs, "iloc", inputs)
         private_rows = np.flatnonzero(~is_public)
         public_rows = np.flatnonzero(is_public)
         return cls(

@@ -1,5 +1,6 @@
 """pate-compare: several aggregators on the same votes, at several epsilons, with the same seeds; and its table."""
 
+from pate.config.plain import plain_values
 from pate.extras import require_extra
 
 require_extra("pate-compare", "train")
@@ -56,7 +57,7 @@ def compare_from_config(config: DictConfig) -> None:
     _require_used(part_words, names)
     pate_methods = [_pate_method(name, config, part_words) for name in names]
     # a plain copy, which workers get without the whole configuration
-    accountant: Any = OmegaConf.create(OmegaConf.to_container(config.accountant, resolve=True))
+    accountant = OmegaConf.create(plain_values(config.accountant, resolve=True))
     check = None if config.fewer_queries else partial(_require_queries, config.num_queries)
     plan = ComparisonPlan(
         load_dataset=watched_load(make("data"), monitor, make("features"), output_dir, check=check),

@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.cli.monitor import ConsoleMonitor as ConsoleMonitor
 from pate.config.command_line import given_settings
+from pate.config.plain import plain_values
 from pate.config.schema import shipped_folders
 from pate.data import Dataset
 from pate.data.dataset import load_dataset
@@ -31,7 +32,7 @@ def plain_settings(config: DictConfig, without: Collection[str]) -> dict[str, An
     Equal runs have equal settings: `features=none` is left out, folders of caches are null, and noise that is given has
     no target.
     """
-    plain: Any = OmegaConf.to_container(config, resolve=True)
+    plain = plain_values(config, resolve=True)
     if plain.get("noise") == "given":
         plain["target_epsilon"] = None
     settings = {str(key): value for key, value in plain.items() if key not in without}
@@ -46,7 +47,7 @@ def plain_settings(config: DictConfig, without: Collection[str]) -> dict[str, An
 
 def settings_from(config: DictConfig, kind: type[S]) -> S:
     """Returns the settings of a class from a composed configuration, lists and mappings as plain values."""
-    plain: Any = OmegaConf.to_container(config, resolve=True)
+    plain = plain_values(config, resolve=True)
     # mypy does not know that S is a dataclass
     return kind(**{item.name: plain[item.name] for item in fields(kind)})  # type: ignore[arg-type]
 

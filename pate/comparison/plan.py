@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pate.accounting import Accountant, AutoAccountant, PureDpEvent
 from pate.comparison.bench import Bench
@@ -46,7 +45,7 @@ class ComparisonPlan:
     allow_useless: bool = False  # whether methods are trained at budgets at which they tell nothing
     # whether a smaller public pool is asked whole: nobody named the number of queries
     fewer_queries: bool = False
-    settings: dict[str, Any] = field(
+    settings: dict[str, object] = field(
         default_factory=dict
     )  # of the folder, plain; aggregators or seeds may change in it
 

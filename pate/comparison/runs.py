@@ -65,7 +65,7 @@ class Run:
 _PLAIN_NAMES = tuple(item.name for item in fields(Run) if item.name != "intervals")
 _ENDS = {metric: (f"{metric}_low", f"{metric}_high") for metric in METRICS}
 _NAMES = (*_PLAIN_NAMES, *(name for names in _ENDS.values() for name in names))
-_HINTS: dict[str, Any] = dict.fromkeys(_NAMES, float | None) | get_type_hints(Run)
+_HINTS = {**dict.fromkeys(_NAMES, float | None), **get_type_hints(Run)}
 
 
 def write_runs(path: Path | str, runs: Iterable[Run]) -> None:

@@ -6,7 +6,6 @@ Hydra reads them, `mistakes` explains those that nobody can read.
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
@@ -15,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import declared
 from pate.config.classes import find_class
+from pate.config.plain import plain_values
 from pate.config.schema import PATHS
 from pate.validation import require
 
@@ -51,9 +51,9 @@ def expand_home(config: DictConfig) -> None:
 
     No shell expands `~` behind `=`, and a folder called `~` would be made.
     """
-    plain: Any = OmegaConf.to_container(config, resolve=False)
+    plain = plain_values(config, resolve=False)
     for name in sorted(PATHS):
-        value = plain
+        value: object = plain
         for key in name.split("."):
             value = value.get(key) if isinstance(value, dict) else None
         if name in _EXPANDED_BY_THEIR_READERS or value is None:

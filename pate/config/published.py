@@ -240,7 +240,7 @@ def _component(node: Mapping[str, Any], *, of_data: bool = False) -> dict[str, A
             for name, value in node.items()
             if name in parameters and not isinstance(value, (str, list))
         }
-    component: dict[str, Any] = {}
+    component: dict[str, object] = {}
     if is_ours:
         component["_target_"] = target
     elif not of_data:

@@ -150,9 +150,7 @@ def settings_page(command: str) -> str:
 @cache
 def command_schema(command: str) -> type:
     """Returns the schema of a command, a dataclass: the parts that its file chooses, then its settings."""
-    content: dict[str, Any] = yaml.load(
-        (folder_of(command) / f"{command}.yaml").read_bytes(), yaml.SafeLoader
-    )
+    content = yaml.load((folder_of(command) / f"{command}.yaml").read_bytes(), yaml.SafeLoader)
     schema: list[Field] = []
     for entry in content["defaults"]:
         for group, choice in entry.items() if isinstance(entry, dict) else ():
@@ -221,7 +219,7 @@ def target_of(group: str, name: str) -> str | None:
     if file is None:
         return installed_parts(group).get(name)
     try:
-        content: Any = yaml.load(file.read_bytes(), yaml.SafeLoader)
+        content = yaml.load(file.read_bytes(), yaml.SafeLoader)
         target = content.get("_target_")
         if target is not None:
             return str(target)

@@ -10,7 +10,6 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,7 +152,7 @@ class Partition:
             InvalidValue: the text was edited, or is the manifest of other records; as `verify`.
         """
         try:
-            content: Any = json.loads(text)
+            content = json.loads(text)
             if not all(type(value) is int for name in _COLUMNS for value in content[name]):
                 raise TypeError("not whole numbers")
             columns = [np.array(content[name], np.int64) for name in _COLUMNS]

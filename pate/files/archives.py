@@ -38,7 +38,7 @@ def write_rows(
         descr: the dtype, as numpy writes it in headers, such as `<f4`.
         blocks: the rows in their order.
     """
-    header: dict[str, Any] = {"descr": descr, "fortran_order": False, "shape": shape}
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
         np.lib.format.write_array_header_1_0(member, header)
         for block in blocks:

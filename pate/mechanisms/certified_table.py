@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -136,7 +136,7 @@ class CertifiedTable(Parameters):
         """Reads what `save` wrote and certifies it anew; raises `InvalidValue` for other files and false claims."""
         try:
             values = json.loads(Path(path).read_text(encoding="utf-8"))
-            fields: dict[str, Any] = {name: values[name] for name in _KEYS}
+            fields = {name: values[name] for name in _KEYS}
             fields["numerators"] = numerators = tuple(fields["numerators"])
             head = values["format"], values["denominator"], values["num_teachers"]
             require(

@@ -46,7 +46,7 @@ class PricedRelease:
     shape: VoteShape
     event: Event
     epsilon: float
-    solved_for: dict[str, Any] = field(default_factory=dict, compare=False)
+    solved_for: dict[str, object] = field(default_factory=dict, compare=False)
     doubts: tuple[Doubt, ...] = field(default=(), compare=False)
     won_by: str | None = field(default=None, compare=False)
     classes: tuple[BudgetClass, ...] = ()

@@ -188,9 +188,9 @@ def _price_with_orders(release: PricedRelease, budget: Budget) -> AccountantPric
     return price
 
 
-def _public_parameters(aggregator: aggregators.Aggregator) -> dict[str, Any]:
+def _public_parameters(aggregator: aggregators.Aggregator) -> dict[str, object]:
     """Returns the class and the plain fields of an aggregator, with the digest of a table that it was given."""
-    parameters: dict[str, Any] = {"name": type(aggregator).__name__}
+    parameters: dict[str, object] = {"name": type(aggregator).__name__}
     for name, value in vars(aggregator).items():
         if isinstance(value, (str, int, float, bool)):
             parameters[name] = value

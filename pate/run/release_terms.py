@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from pate.accounting import Accountant, AutoAccountant, Budget
 from pate.aggregators import Aggregator
@@ -27,7 +26,7 @@ class ReleaseTerms(ReleaseSettings):
     target_epsilon: float | None = None
     accountant: Callable[[], Accountant] = AutoAccountant
     new_account: bool = False
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)
 
     @property
     def budget(self) -> Budget:

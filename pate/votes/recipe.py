@@ -325,7 +325,7 @@ class Recipe:
     def __post_init__(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
-            default: Any = item.default
+            default = item.default
             if isinstance(default, tuple):
                 shares = _require_shares(item, value, count=len(default))
                 normalize_field(self, item.name, shares)

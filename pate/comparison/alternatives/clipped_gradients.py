@@ -25,10 +25,10 @@ def clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, A
     from opacus import GradSampleModule
     from opacus.optimizers import DPOptimizer
 
-    module: Any = GradSampleModule(network, loss_reduction="sum")
+    module = GradSampleModule(network, loss_reduction="sum")
     parameters: list[Any] = list(network.parameters())
     size = sum(parameter.numel() for parameter in parameters)
-    clipping: Any = DPOptimizer(
+    clipping = DPOptimizer(
         torch.optim.SGD(parameters, lr=0.0),
         noise_multiplier=0.0,
         expected_batch_size=None,

@@ -20,6 +20,7 @@ from pate.accounting.target_charging import QTarget
 from pate.mechanisms.noise.lazy_uniforms import Array, Bits, Integers, LazyUniforms
 from pate.mechanisms.noise.weighted_index import Weights, boundary_weights, draw_index
 from pate.validation import (
+    InvalidValue,
     require,
     require_generator,
 )
@@ -120,14 +121,11 @@ class BoundaryWrapper:
 
 def pure_epsilon(mechanism: Any) -> float:
     """Returns the epsilon of a mechanism of pure DP, the sum over its parts; raises `InvalidValue` for another one."""
-    event: Any = getattr(mechanism, "event", None)
+    event = getattr(mechanism, "event", None)
     total = 0.0
-    require(
-        isinstance(event, Event),
-        "mechanism",
-        type(mechanism).__name__,
-        "a mechanism of pure DP, with its event",
-    )
+    if not isinstance(event, Event):
+        rule = "a mechanism of pure DP, with its event"
+        raise InvalidValue("mechanism", type(mechanism).__name__, rule=rule)
     for part, count in leaves(event):
         pure = (
             isinstance(part, (PureDpEvent, accounting.BoundedRangeEvent))
