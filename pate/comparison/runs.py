@@ -74,7 +74,7 @@ def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
     write = row_writer(text, "\n")
     write(_NAMES)
     for run in runs:
-        cells: dict[str, object] = dict(vars(run))
+        cells = dict(vars(run))
         for metric, interval in run.intervals.items():
             low_name, high_name = _ENDS[metric]
             cells[low_name], cells[high_name] = interval
