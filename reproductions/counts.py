@@ -76,11 +76,11 @@ def count_visitors(
     )
     counts = np.bincount(pairs % len(items), minlength=len(items)).astype(np.int64)
     num_users = int(max(users)) + 1
-    said = (
+    line = (
         f"{num_users:,} users, {len(users):,} visits of {len(pairs):,} pairs of user and place",
         *notes,
     )
-    return CountData(name, True, items, counts, most=num_users, notes=said)
+    return CountData(name, True, items, counts, most=num_users, notes=line)
 
 
 def numbered_lines(path: Path, *, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
@@ -181,8 +181,8 @@ def _is_nowhere(fields: list[str], form: _Form) -> bool:
     """Whether a line names a user and no place, or nothing else at all."""
     if not form.nowhere or len(fields) == 1 or fields[form.user] == "":
         return False
-    alone = fields.count("") == len(fields) - 1
-    return alone or (len(fields) == form.columns and fields[form.place] in form.nowhere)
+    is_heading = fields.count("") == len(fields) - 1
+    return is_heading or (len(fields) == form.columns and fields[form.place] in form.nowhere)
 
 
 def _check(path: Path, number: int, fields: list[str], form: _Form) -> None:
@@ -369,7 +369,7 @@ class StateCases:
 
 def _cumulative(path: Path, lines: Iterable[tuple[int, str]]) -> dict[tuple[date, str], int]:
     """Cumulative cases by day and state."""
-    found: dict[tuple[date, str], int] = {}
+    counts: dict[tuple[date, str], int] = {}
     header = False
     for number, line in lines:
         if not header:
@@ -388,24 +388,24 @@ def _cumulative(path: Path, lines: Iterable[tuple[int, str]]) -> dict[tuple[date
             key = date.fromisoformat(fields[0]), fields[1]
         except ValueError as error:
             refuse_line(path, number, "a day such as 2020-11-01", cause=error)
-        if key in found:
+        if key in counts:
             refuse_line(
                 path,
                 number,
                 f"one line a day and state, and {fields[1]} has another on {fields[0]}",
             )
-        found[key] = int(fields[3])
-    return found
+        counts[key] = int(fields[3])
+    return counts
 
 
 def _notes_on(new: np.ndarray[tuple[int, ...], np.dtype[np.int64]], most: int) -> list[str]:
     """What happened to the differences."""
     lowered, cut = int((new < 0).sum()), int((new > most).sum())
-    said = [
+    line = [
         (lowered, "corrections that lower a cumulative count taken as 0 new cases"),
         (cut, f"counts cut to {most}"),
     ]
-    return [f"{number} {text}" for number, text in said if number]
+    return [f"{number} {text}" for number, text in line if number]
 
 
 _NOT_THE_PAPERS = "made by a formula of ours; the paper's own histogram is not published with it"

@@ -45,24 +45,26 @@ class Package:
 
 def packages(text: str) -> Iterator[Package]:
     """Those of a `Packages` file that have a description and tags, each name once."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for block in text.split("\n\n"):
         fields = dict(re.findall(r"^([\w-]+): ?(.*(?:\n .*)*)", block, re.MULTILINE))
         tags: set[str] = set()
-        for head, many, one in _TAGS.findall(fields.get("Tag", "")):
-            tags |= {head + each.strip() for each in many.split(",")} if head else {one}
+        for head, names_of_tag, one in _TAGS.findall(fields.get("Tag", "")):
+            tags |= (
+                {head + package.strip() for package in names_of_tag.split(",")} if head else {one}
+            )
         tags = {tag for tag in tags if not tag.startswith(_NOT_CONTENT)}
         name = fields.get("Package", "")
-        if tags and fields.get("Description") and name not in seen:
-            seen.add(name)
+        if tags and fields.get("Description") and name not in names:
+            names.add(name)
             source = fields.get("Source", name).split()[0]
             yield Package(name, source, " ".join(fields["Description"].split()), frozenset(tags))
 
 
 def write(found: list[Package], folder: Path, num_labels: int) -> list[str]:
     """Writes the three files; labels are the commonest tags of the public packages, and are returned."""
-    public = [each for each in found if each.split == "public"]
-    counts = Counter(tag for each in public for tag in each.tags)
+    public = [package for package in found if package.split == "public"]
+    counts = Counter(tag for package in public for tag in package.tags)
     fitting = [tag for tag, count in counts.items() if _LEAST <= count / len(public) <= _MOST]
     tags = sorted(fitting, key=lambda tag: (-counts[tag], tag))[:num_labels]
     names = [re.sub(r"\W+", "_", tag) for tag in tags]
@@ -71,14 +73,14 @@ def write(found: list[Package], folder: Path, num_labels: int) -> list[str]:
         with (folder / f"{split}.csv").open("w", newline="", encoding="utf-8") as file:
             rows = csv.writer(file)
             rows.writerow(["package", "source", "description", *names])
-            for each in found:
-                if each.split == split:
+            for package in found:
+                if package.split == split:
                     rows.writerow(
                         [
-                            each.name,
-                            each.source,
-                            each.description,
-                            *(int(tag in each.tags) for tag in tags),
+                            package.name,
+                            package.source,
+                            package.description,
+                            *(int(tag in package.tags) for tag in tags),
                         ]
                     )
     return names
@@ -86,20 +88,23 @@ def write(found: list[Package], folder: Path, num_labels: int) -> list[str]:
 
 def main() -> int:
     """Builds the files; returns 0, or 2 after one line about what is wrong."""
-    given = dict(word.partition("=")[::2] for word in sys.argv[1:])
+    arguments = dict(word.partition("=")[::2] for word in sys.argv[1:])
     try:
         require(
-            given.keys() <= {"output", "lists", "labels"},
+            arguments.keys() <= {"output", "lists", "labels"},
             "arguments",
             sys.argv[1:],
             "output=FOLDER, lists=FOLDER",
         )
-        require(bool(given.get("output")), "output", None, "the folder to write the files into")
+        require(bool(arguments.get("output")), "output", None, "the folder to write the files into")
         require(
-            given.get("labels", "40").isdigit(), "labels", given.get("labels"), "a whole number"
+            arguments.get("labels", "40").isdigit(),
+            "labels",
+            arguments.get("labels"),
+            "a whole number",
         )
-        lists = Path(given.get("lists", _LISTS))
-        files = [each for each in lists.glob("*") if _FILE.search(each.name)]
+        lists = Path(arguments.get("lists", _LISTS))
+        files = [package for package in lists.glob("*") if _FILE.search(package.name)]
         require(
             len(files) > 0,
             "lists",
@@ -111,8 +116,8 @@ def main() -> int:
         text = subprocess.run(command, capture_output=True, check=True).stdout.decode(
             "utf-8", "replace"
         )
-        folder = Path(given["output"])
-        names = write(list(packages(text)), folder, int(given.get("labels", "40")))
+        folder = Path(arguments["output"])
+        names = write(list(packages(text)), folder, int(arguments.get("labels", "40")))
     except (InvalidValue, OSError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"{error}\n")
         return 2

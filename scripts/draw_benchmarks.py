@@ -36,8 +36,8 @@ def draw(output: str, ratios: dict[str, dict[str, float]]) -> None:
     jobs = sorted(ratios[last], key=ratios[last].__getitem__, reverse=True)
     figure = Figure(figsize=(4.8, 0.36 * len(jobs) + 0.8), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
-    for version, found in ratios.items():
-        places = [(found[job], row) for row, job in enumerate(jobs) if job in found]
+    for version, values in ratios.items():
+        places = [(values[job], row) for row, job in enumerate(jobs) if job in values]
         axes.plot(
             *zip(*places, strict=True),
             "o",

@@ -32,18 +32,18 @@ def main(output: str, comparison: str, *names: str) -> None:
 
 def chosen(frontier: Frontier, names: tuple[str, ...]) -> Frontier:
     """The frontier with those entrants only."""
-    there = {f"{line.name}@{line.num_teachers}": line for line in frontier.lines}
-    if unknown := [name for name in names if not any(_is_named(key, (name,)) for key in there)]:
-        raise InvalidValue("name", unknown[0], rule=f"one of {', '.join(there)}")
-    kept = {
+    lines = {f"{line.name}@{line.num_teachers}": line for line in frontier.lines}
+    if unknown := [name for name in names if not any(_is_named(key, (name,)) for key in lines)]:
+        raise InvalidValue("name", unknown[0], rule=f"one of {', '.join(lines)}")
+    figures = {
         (line.name, line.num_teachers)
-        for key, line in there.items()
+        for key, line in lines.items()
         if not names or _is_named(key, names)
     }
-    drawn = [
+    curves = [
         (run, (run.aggregator.partition("@")[0], run.num_teachers or 0)) for run in frontier.runs
     ]
-    runs = [run for run, entrant in drawn if run.is_baseline or entrant in kept]
+    runs = [run for run, entrant in curves if run.is_baseline or entrant in figures]
     return replace(frontier, runs=tuple(runs))
 
 
@@ -68,18 +68,18 @@ def draw(output: str, frontier: Frontier) -> None:
     axes.set_ylim(frontier.floor() - 2 * GAP, frontier.ceiling() + 2 * GAP)
     ends: list[tuple[float, str, str]] = []
     for index, line in enumerate(frontier.ranked):
-        found = [
+        records = [
             (point.epsilon, point.mean, point.std or 0.0)
             for point in line.points
             if point.mean is not None
         ]
-        if found:
+        if records:
             look = {
                 "color": COLORS[index % len(COLORS)],
                 "marker": MARKERS[index % len(MARKERS)],
                 "markersize": 4.5,
             }
-            epsilons, means, bars = zip(*found, strict=True)
+            epsilons, means, bars = zip(*records, strict=True)
             axes.errorbar(epsilons, means, bars, capsize=1.8, linewidth=1.6, **look)
             ends.append((means[-1], line.title, str(look["color"])))
     for place, (level, title, color) in zip(
@@ -155,7 +155,7 @@ def _cells(frontier: Frontier, line: Line) -> list[str]:
 
 def _line(frontier: Frontier, line: Line, metric: str) -> tuple[Point, ...]:
     """The same method's points by another metric."""
-    place = [each.title for each in frontier.lines].index(line.title)
+    place = [curve.title for curve in frontier.lines].index(line.title)
     return frontier.lines_of(metric)[place].points
 
 

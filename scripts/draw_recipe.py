@@ -30,13 +30,13 @@ def table() -> str:
     """Returns the table of all fields in Markdown."""
     lines = ["| constant | default | unit | meaning | chosen on |", "|---|---|---|---|---|"]
     for item in fields(Recipe):
-        about = item.metadata
+        metadata = item.metadata
         row = (
             f"`{item.name}`",
             shown(item.default),
-            about["unit"],
-            about["meaning"],
-            about["chosen_on"],
+            metadata["unit"],
+            metadata["meaning"],
+            metadata["chosen_on"],
         )
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)

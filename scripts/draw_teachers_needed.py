@@ -50,9 +50,9 @@ def fewest_teachers(name: str, num_queries: int) -> list[int]:
     aggregator = build_aggregator(
         compose("train", [f"aggregator={name}"])["aggregator"], adjacency="replace_one"
     )
-    found: list[int] = []
+    counts: list[int] = []
     for epsilon in EPSILONS:
-        low = high = found[-1] if found else 20
+        low = high = counts[-1] if counts else 20
         while high < MOST and not is_right(aggregator, num_queries, epsilon, high):
             low = high
             high = int(high * 1.5)
@@ -63,8 +63,8 @@ def fewest_teachers(name: str, num_queries: int) -> list[int]:
                 if is_right(aggregator, num_queries, epsilon, middle)
                 else (middle, high)
             )
-        found.append(high)
-    return found
+        counts.append(high)
+    return counts
 
 
 def is_right(aggregator: Aggregator, num_queries: int, epsilon: float, num_teachers: int) -> bool:

@@ -23,11 +23,11 @@ def lowest(project: Path, extras: Sequence[str]) -> list[str]:
 
     def written_out(requirements: Sequence[str]) -> Iterator[str]:
         for requirement in requirements:
-            own = _OWN.fullmatch(requirement)
-            if own is None:
+            extra_match = _OWN.fullmatch(requirement)
+            if extra_match is None:
                 yield requirement
                 continue
-            for extra in own[1].split(","):
+            for extra in extra_match[1].split(","):
                 yield from written_out(optional[extra])
 
     asked = [*metadata["dependencies"]]

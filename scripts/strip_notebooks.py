@@ -22,22 +22,22 @@ def stripped(text: str) -> str:
     A cell keeps its id; one without gets an id from its source.
     """
     notebook = json.loads(text)
-    taken = {cell["id"] for cell in notebook["cells"] if "id" in cell}
-    cells = [_cell(cell, taken) for cell in notebook["cells"]]
-    kept = {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
+    ids = {cell["id"] for cell in notebook["cells"] if "id" in cell}
+    cells = [_cell(cell, ids) for cell in notebook["cells"]]
+    content = {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def _cell(cell: dict[str, Any], taken: set[str]) -> dict[str, Any]:
     source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-    kept = {
+    content = {
         "cell_type": cell["cell_type"],
         "id": cell.get("id") or _new_id(source, taken),
         "metadata": {},
     }
     if cell["cell_type"] == "code":
-        kept |= {"execution_count": None, "outputs": []}
-    return kept | {"source": source.splitlines(keepends=True)}
+        content |= {"execution_count": None, "outputs": []}
+    return content | {"source": source.splitlines(keepends=True)}
 
 
 def _new_id(source: str, taken: set[str]) -> str:
@@ -56,11 +56,11 @@ def main(arguments: list[str] | None = None) -> int:
     changed = 0
     for path in chosen.files or sorted(NOTEBOOKS.glob("*.ipynb")):
         text = path.read_text(encoding="utf-8")
-        if (kept := stripped(text)) != text:
+        if (content := stripped(text)) != text:
             changed = 1
             sys.stdout.write(f"{path}: {'not stripped' if chosen.check else 'stripped'}\n")
             if not chosen.check:
-                path.write_text(kept, encoding="utf-8")
+                path.write_text(content, encoding="utf-8")
     return changed if chosen.check else 0
 
 

@@ -26,7 +26,7 @@ def _experiment(chosen: argparse.Namespace) -> None:
     grid, data = grid_of(chosen), load(chosen.data, chosen.path)
     output, console = folder(chosen.output_dir), Console(width=160)
     describe(console, data)
-    rows = [RecallRow.of(*drawn) for drawn in followed(grid.cells(data), total=grid.size)]
+    rows = [RecallRow.of(*cell) for cell in followed(grid.cells(data), total=grid.size)]
     console.print(
         recall_table(
             rows, f"EXP1 on {data.name} ({data.kind}), delta {grid.delta:g}: true top k returned"

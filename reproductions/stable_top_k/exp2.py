@@ -92,7 +92,7 @@ def _days(chosen: argparse.Namespace) -> CountData:
 def _recall(data: CountData, grid: SelectionGrid, title: str, console: Console) -> list[RecallRow]:
     """Draws all cells and prints them."""
     describe(console, data)
-    rows = [RecallRow.of(*drawn) for drawn in followed(grid.cells(data), total=grid.size)]
+    rows = [RecallRow.of(*cell) for cell in followed(grid.cells(data), total=grid.size)]
     console.print(recall_table(rows, title))
     return rows
 

@@ -75,20 +75,20 @@ def _table(chosen: argparse.Namespace) -> None:
     prior, reach = experiment.prior_accuracy(), within_reach(experiment, compared)
     accuracy = chosen.accuracy or prior + chosen.share * (reach - prior)
     pairs = [(family, adjacency) for family in compared for adjacency in ADJACENCIES]
-    found = list(
+    accuracies = list(
         followed((aligned(f, experiment, accuracy, a) for f, a in pairs), total=len(pairs))
     )
     votes, delta = experiment.votes, experiment.target_delta
     console = Console(width=140)
     title = f"{name}: {votes.num_teachers} teachers, {votes.num_queries} queries, delta {delta:g}"
-    console.print(_printed(found, title))
+    console.print(_printed(accuracies, title))
     console.print(
         f"students' accuracy: asked {accuracy:.4f}; prior {prior:.4f}, all without noise {reach:.4f}"
     )
     console.print(
         "no epsilon covers accuracies, nor noise chosen by them; the paper's column is no bound"
     )
-    write_text(chosen.run / "table2.csv", csv_text(found))
+    write_text(chosen.run / "table2.csv", csv_text(accuracies))
 
 
 def _experiment(chosen: argparse.Namespace) -> tuple[StudentExperiment, str]:
@@ -277,9 +277,9 @@ def aligned(
         return Aligned(family.name, adjacency, None, family.unit, best, math.inf, None)
     for _ in range(_STEPS):
         middle = math.sqrt(low * high)
-        found = experiment.accuracies(family.make(middle, adjacency))
-        if float(np.mean(found)) >= accuracy:
-            low, best = middle, found
+        accuracies = experiment.accuracies(family.make(middle, adjacency))
+        if float(np.mean(accuracies)) >= accuracy:
+            low, best = middle, accuracies
         else:
             high = middle
     event = family.make(low, adjacency).event_for(

@@ -54,14 +54,14 @@ def parser_of(
         metavar="NAME",
         help="what one change means, replace_one or add_remove; noise is scaled for it",
     )
-    known = ", ".join(f"{name} ({family.label})" for name, family in FAMILIES.items())
+    names = ", ".join(f"{name} ({family.label})" for name, family in FAMILIES.items())
     parser.add_argument(
         "--mechanisms",
         nargs="+",
         choices=list(FAMILIES),
         default=list(FAMILIES),
         metavar="NAME",
-        help=f"who competes, of {known}",
+        help=f"who competes, of {names}",
     )
     parser.add_argument("--repeats", type=int, default=200, help="independent draws of each cell")
     parser.add_argument("--seed", type=int, default=0, help="of the draws")

@@ -154,10 +154,10 @@ def _top_stable(task: SelectionTask, precision: float) -> Contender:
     peel = SubsetPeeling(noise_scale=2 * np.sqrt(task.k) / precision, adjacency=task.adjacency)
 
     def pick(counts: Counts, rng: np.random.Generator) -> Counts:
-        found = search(counts, rng=rng).indices
+        indices = search(counts, rng=rng).indices
         part = np.zeros(counts.shape, dtype=np.bool_)
-        rows, places = np.nonzero(found >= 0)
-        part[rows, found[rows, places]] = True
+        rows, places = np.nonzero(indices >= 0)
+        part[rows, indices[rows, places]] = True
         part[~part.any(axis=1)] = True
         return np.nonzero(peel(counts, part=part, size=task.k, rng=rng))[1].reshape(
             len(counts), task.k

@@ -82,11 +82,11 @@ class SelectionGrid:
     ) -> tuple[Cell, list[SelectionScores]]:
         days, family, where = np.atleast_2d(data.counts), FAMILIES[name], str(adjacency)
         budget = SharedBudget(epsilon=epsilon, delta=self.delta, releases=len(days))
-        found = fit(name, budget.task(data, k=k, adjacency=adjacency), budget)
+        fitted = fit(name, budget.task(data, k=k, adjacency=adjacency), budget)
         rng = self._rng(name, k, epsilon, where)
         scores = [
             repeated(
-                found.contender, day, k=k, ordered=family.ordered, repeats=self.repeats, rng=rng
+                fitted.contender, day, k=k, ordered=family.ordered, repeats=self.repeats, rng=rng
             )
             for day in days
         ]
@@ -97,7 +97,7 @@ class SelectionGrid:
             where,
             family.label,
             epsilon,
-            found.epsilon,
+            fitted.epsilon,
             self.delta,
             len(days),
             self.repeats,
@@ -125,8 +125,8 @@ class RecallRow(Cell):
     @classmethod
     def of(cls, cell: Cell, scores: Sequence[SelectionScores]) -> RecallRow:
         """Each repeat averaged over its histograms, then mean and spread over the repeats."""
-        recall = np.mean([each.recall for each in scores], axis=0)  # [repeats]
-        precision = np.mean([each.precision for each in scores], axis=0)
+        recall = np.mean([score.recall for score in scores], axis=0)  # [repeats]
+        precision = np.mean([score.precision for score in scores], axis=0)
         return cls(
             **vars(cell),
             recall_mean=float(recall.mean()),

@@ -112,10 +112,10 @@ def price_row(name: str, task: SelectionTask, budget: SharedBudget) -> PriceRow:
     add_remove, replace_one = (
         replace(task, adjacency=a) for a in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
     )
-    found = fit(name, add_remove, budget)
-    paper, paper_is = _paper(name, task, budget, found.precision)
-    doubled = sound_epsilon(family.make(replace_one, found.precision).event, budget)
-    return PriceRow(family.label, paper, paper_is, found.epsilon, doubled)
+    fitted = fit(name, add_remove, budget)
+    paper, paper_is = _paper(name, task, budget, fitted.precision)
+    doubled = sound_epsilon(family.make(replace_one, fitted.precision).event, budget)
+    return PriceRow(family.label, paper, paper_is, fitted.epsilon, doubled)
 
 
 def theorem_11(rho: float, *, target_delta: float) -> float:

@@ -43,7 +43,7 @@ def counts_of(
         outcomes: uint8 `[n]`, of drawing each icon with a label.
         sizes: of the splits: public, test, private.
     """
-    drawn = outcomes == DRAWN
+    is_drawn = outcomes == DRAWN
     of_set = np.array([name.partition(":")[0] for name in survey.names])
     by_set = {
         icon_set: {
@@ -53,23 +53,24 @@ def counts_of(
         for icon_set in survey.sets
     }
     licenses = Counter[str]()
-    for icon_set, about in survey.sets.items():
-        licenses[about["license"]] += by_set[icon_set]["drawn"]
+    for icon_set, description in survey.sets.items():
+        licenses[description["license"]] += by_set[icon_set]["drawn"]
     return {
         "counts": {
             **survey.counts(),
             "left out: blank": int((outcomes == BLANK).sum()),
             "left out: broken": int((outcomes == BROKEN).sum()),
-            "pictures": int(drawn.sum()),
-            "families": len(np.unique(survey.group_ids[drawn])),
+            "pictures": int(is_drawn.sum()),
+            "families": len(np.unique(survey.group_ids[is_drawn])),
         },
         "splits": dict(zip(("public", "test", "private"), sizes.tolist(), strict=True)),
         "labels": dict(
-            zip(survey.label_names, survey.labels[drawn].sum(axis=0).tolist(), strict=True)
+            zip(survey.label_names, survey.labels[is_drawn].sum(axis=0).tolist(), strict=True)
         ),
         "licenses": dict(licenses.most_common()),
         "sets": {
-            icon_set: {**about, **by_set[icon_set]} for icon_set, about in survey.sets.items()
+            icon_set: {**description, **by_set[icon_set]}
+            for icon_set, description in survey.sets.items()
         },
         "left_out": survey.left_out,
     }
@@ -135,8 +136,8 @@ class Recipe:
             with locked(parts / "lock", wait=False):
                 with stage("drawing icons", len(survey.names)) as advance:
                     shards = self._shards(package, survey, renderer)
-                    drawn = draw_shards(shards, parts, jobs=jobs, advance=advance)
-                self._write(folder, parts, survey, drawn, renderer)
+                    is_drawn = draw_shards(shards, parts, jobs=jobs, advance=advance)
+                self._write(folder, parts, survey, is_drawn, renderer)
                 shutil.rmtree(parts)
         except BlockingIOError:
             raise InvalidValue("output", folder, rule="no other build that writes there") from None
@@ -197,14 +198,14 @@ class Recipe:
         self, survey: Survey, outcomes: NDArray[np.uint8]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the rows of icons that were drawn, and the split of each, in the order public, test, private."""
-        kept = np.flatnonzero(outcomes == DRAWN)
-        split_of = deal_splits(survey.group_ids[kept], (self.num_public, self.num_test))
+        rows = np.flatnonzero(outcomes == DRAWN)
+        split_of = deal_splits(survey.group_ids[rows], (self.num_public, self.num_test))
         sizes = np.bincount(split_of, minlength=len(_SPLITS))
         if not (sizes > 0).all():
             rule = f"more than {self.num_public} + {self.num_test} icons with a label, in at least three families"
-            raise InvalidValue("package", rule=f"{rule}, found {len(kept)}")
-        order = np.lexsort((survey.record_ids[kept], split_of))
-        return kept[order], split_of[order]
+            raise InvalidValue("package", rule=f"{rule}, found {len(rows)}")
+        order = np.lexsort((survey.record_ids[rows], split_of))
+        return rows[order], split_of[order]
 
 
 def _file_of(name: str) -> str:

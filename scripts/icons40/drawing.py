@@ -99,8 +99,8 @@ class Shard:
     @property
     def name(self) -> str:
         """Of its file: a digest of all that the pictures depend on, so that a file is never taken for another's."""
-        told = repr((self.svgs, self.pixels, self.color, self.renderer)).encode()
-        return f"{hashlib.sha256(told).hexdigest()[:32]}.npz"
+        content = repr((self.svgs, self.pixels, self.color, self.renderer)).encode()
+        return f"{hashlib.sha256(content).hexdigest()[:32]}.npz"
 
     def draw(self, folder: Path) -> None:
         """Writes `pictures` uint8 `[n, channels, pixels, pixels]` and `outcomes` uint8 `[n]`; whole or not at all."""

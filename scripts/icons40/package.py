@@ -65,17 +65,17 @@ class IconSet:
     @property
     def about(self) -> dict[str, str]:
         """Title, author and license of the set, as far as it says them."""
-        info = _object(self.content.get("info"))
-        author = _object(info.get("author"))
-        license_ = _object(info.get("license"))
-        said = {
-            "title": info.get("name"),
+        metadata = _object(self.content.get("info"))
+        author = _object(metadata.get("author"))
+        license_ = _object(metadata.get("license"))
+        fields = {
+            "title": metadata.get("name"),
             "author": author.get("name"),
             "author_url": author.get("url"),
             "license": license_.get("spdx") or license_.get("title"),
             "license_url": license_.get("url"),
         }
-        return {key: value for key, value in said.items() if isinstance(value, str) and value}
+        return {key: value for key, value in fields.items() if isinstance(value, str) and value}
 
     @property
     def refusal(self) -> str:
@@ -118,11 +118,11 @@ class IconPackage:
         """Raises `InvalidValue` where it is another package or version, or none."""
         for file, content in self._files():
             if file == "package.json":
-                about = _object(self._parsed(file, content))
-                found = f"{about.get('name')} {about.get('version')}"
-                if found != f"{NAME} {VERSION}":
+                metadata = _object(self._parsed(file, content))
+                version = f"{metadata.get('name')} {metadata.get('version')}"
+                if version != f"{NAME} {VERSION}":
                     raise InvalidValue(
-                        "package", self.path, rule=f"{NAME} {VERSION}, found {found}; {FETCH}"
+                        "package", self.path, rule=f"{NAME} {VERSION}, found {version}; {FETCH}"
                     )
                 return
         raise InvalidValue(
@@ -150,7 +150,7 @@ class IconPackage:
 
     def _in_folder(self) -> Iterator[tuple[str, bytes]]:
         folder = next(
-            (each for each in (self.path, self.path / "package") if (each / "json").is_dir()),
+            (folder for folder in (self.path, self.path / "package") if (folder / "json").is_dir()),
             self.path,
         )
         for path in [folder / "package.json", *sorted((folder / "json").glob("*.json"))]:

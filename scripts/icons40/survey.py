@@ -53,12 +53,12 @@ def choose_labels(
     order = np.argsort(families, kind="stable")
     for family in np.split(order, np.flatnonzero(np.diff(families[order])) + 1):
         joining = [words[row] for row in family.tolist()]
-        counts.update(word for each in joining for word in each)
+        counts.update(word for labels in joining for word in labels)
         pool += joining
         chosen = _most_frequent(counts, num_labels)
         counted = joining if set(chosen) == set(labels) else pool
         num_labeled = (num_labeled if counted is joining else 0) + sum(
-            not each.isdisjoint(chosen) for each in counted
+            not labels.isdisjoint(chosen) for labels in counted
         )
         if num_labeled > num_public:
             break
@@ -78,14 +78,14 @@ def deal_splits(families: NDArray[np.int64], sizes: Sequence[int]) -> NDArray[np
     Returns:
         int64 `[n]`, the split of each record, from 0 to `len(sizes)`.
     """
-    numbers, of, counts = np.unique(families, return_inverse=True, return_counts=True)
+    numbers, family_of, counts = np.unique(families, return_inverse=True, return_counts=True)
     room = [*sizes, len(families)]
     split_of_family = np.empty(len(numbers), np.int64)
     for place, count in enumerate(counts.tolist()):
         chosen = next(split for split, left in enumerate(room) if count <= left)
         room[chosen] -= count
         split_of_family[place] = chosen
-    return split_of_family[of]
+    return split_of_family[family_of]
 
 
 def _most_frequent(counts: Counter[str], num_labels: int) -> list[str]:
@@ -118,11 +118,11 @@ class Survey:
         refused = Counter[str]()
         for about in self.left_out.values():
             refused[f"left out: {about['reason']}"] += about["icons"]
-        taken = sum(about["icons"] for about in self.sets.values())
-        totals = {"icons": taken + sum(refused.values()), **dict(sorted(refused.items()))}
+        num_icons = sum(about["icons"] for about in self.sets.values())
+        totals = {"icons": num_icons + sum(refused.values()), **dict(sorted(refused.items()))}
         return {
             **totals,
-            "left out: none of the labels": taken - len(self.names),
+            "left out: none of the labels": num_icons - len(self.names),
             "with a label": len(self.names),
         }
 
@@ -166,15 +166,15 @@ def survey_names(
         raise InvalidValue(
             "package", package.path, rule=f"{rule}, found {len(chosen)} in {len(icons)} icons"
         )
-    bits = np.array([[label in each for label in chosen] for each in words], np.bool_)
-    kept = np.flatnonzero(bits.any(axis=1))
-    names = tuple(":".join(icons[row]) for row in kept.tolist())
+    bits = np.array([[label in labels for label in chosen] for labels in words], np.bool_)
+    rows = np.flatnonzero(bits.any(axis=1))
+    names = tuple(":".join(icons[row]) for row in rows.tolist())
     return Survey(
         sets=dict(sorted(sets.items())),
         left_out=dict(sorted(left_out.items())),
         label_names=tuple(chosen),
         names=names,
-        labels=bits[kept],
+        labels=bits[rows],
         record_ids=np.array([number_of("icon", name) for name in names], np.int64),
-        group_ids=families[kept],
+        group_ids=families[rows],
     )

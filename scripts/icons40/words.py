@@ -112,8 +112,8 @@ def family_of(icon_set: str, name: str) -> str:
     So `fluent:person-24-filled` and `fluent:person-16-regular` are the family `fluent:person`, and so are all dice.
     That merges more than it has to, which is the safe side: a family is the unit of privacy.
     """
-    kept = [part for part in name.lower().split("-") if not _is_style(part)]
-    return f"{icon_set}:{'-'.join(kept) or name}"
+    parts = [part for part in name.lower().split("-") if not _is_style(part)]
+    return f"{icon_set}:{'-'.join(parts) or name}"
 
 
 def _is_style(part: str) -> bool:

@@ -57,8 +57,8 @@ class Finding(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        shown = self.path.relative_to(ROOT) if self.path.is_relative_to(ROOT) else self.path
-        return f"{shown}:{self.line}: {self.text}"
+        path = self.path.relative_to(ROOT) if self.path.is_relative_to(ROOT) else self.path
+        return f"{path}:{self.line}: {self.text}"
 
 
 def parsed(text: str) -> list[Token]:

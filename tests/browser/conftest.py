@@ -1,4 +1,4 @@
-"""One browser for each module of tests: the driver keeps an event loop running, which nobody else could start."""
+"""One browser for each module of tests: the driver keeps an event loop running, which no second driver could start."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 
 
 def _missing(what: str) -> None:
-    """Skips; where everything is expected to be installed it fails."""
+    """Skips a test without a browser; fails where everything is expected to be installed."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what}, which continuous integration needs")
     pytest.skip(what)
@@ -39,7 +39,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The path of a page by its name, written when first asked for."""
+    """Returns the path of a page by its name; writes the page on the first request."""
     folder = tmp_path_factory.mktemp("pages")
 
     def write(name: str) -> Path:

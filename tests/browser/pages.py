@@ -1,4 +1,4 @@
-"""Pages of runs and comparisons that nobody trained: the usual ones, the empty ones and the hostile ones."""
+"""Pages of runs and comparisons without training: usual pages, empty pages and hostile pages."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,7 +35,7 @@ LABEL_METRICS = (
 
 
 def report(num_labels: int, num_queries: int, num_answered: int, **changes: Any) -> Report:
-    """A run with a price, all six models and a charge for every query."""
+    """Returns a run with a price, all six models and a charge for every query."""
     privacy = replace(
         REPORT.privacy,
         unit="one group of private records (one record where groups are single) replaced by another",
@@ -66,7 +66,7 @@ def report(num_labels: int, num_queries: int, num_answered: int, **changes: Any)
 def figures(
     names: tuple[str, ...], num_queries: int, num_answered: int, **changes: Any
 ) -> RunFigures:
-    """The arrays behind the pictures of such a run."""
+    """Returns the arrays behind the pictures of such a run."""
     rng = np.random.default_rng(0)
     num_labels = len(names)
     prevalence = np.linspace(0.6, 0.05, num_labels)
@@ -113,14 +113,14 @@ def finished() -> str:
 
 
 def nothing_answered() -> str:
-    """Every query was refused: there is no student, and nothing to score."""
+    """Returns a run whose queries were all refused: no student, and no scores."""
     release = ReleaseSummary(600, 0, 0.0, None, None)
     bare = figures(("person", "tree"), 600, 0, per_label={}, student_curve={})
     return render_html(report(2, 600, 0, release=release, student=None), bare)
 
 
 def halted() -> str:
-    """A charged session that ran out of hits half-way, on seeded synthetic data whose every name is long."""
+    """Returns a charged session that ran out of hits half-way, on seeded synthetic data with long names."""
     release = ReleaseSummary(
         600, 90, 0.15, 0.9, 0.6, num_hits=90, remaining_hits=0, num_abstained=0, num_asked=311
     )
@@ -134,7 +134,7 @@ def halted() -> str:
 
 
 def no_guarantee() -> str:
-    """No noise, hence no price; one label, three queries, one epoch, and nobody measured a baseline."""
+    """Returns a run without noise, hence without a price: one label, three queries, one epoch, no baseline."""
     base = report(1, 3, 2, baselines=Baselines(None, None, None, None, None))
     terms: dict[str, Any] = dict.fromkeys(
         ("paper_epsilon", "failure_prob", "gap_at_50", "gap_at_95")
@@ -151,7 +151,7 @@ def no_guarantee() -> str:
 
 
 def hostile() -> str:
-    """Every text that somebody else chose is markup."""
+    """Returns a run in which every text that a user can choose is markup."""
     base = report(3, 20, 10, versions={HOSTILE: HOSTILE})
     privacy = replace(
         base.privacy,
@@ -170,7 +170,7 @@ def hostile() -> str:
 
 
 def frontier(names: tuple[str, ...], epsilons: tuple[float, ...], **fields: Any) -> Frontier:
-    """Scores that rise with epsilon from a start of each entrant's own; the last entrant is out of reach."""
+    """Returns scores that rise with epsilon from a start of each entrant's own; the last entrant is out of reach."""
     runs = [_scored(0.1, aggregator="prior"), _scored(0.2, aggregator="best_constant")]
     runs += [
         _scored(0.58, aggregator="true_label_student"),

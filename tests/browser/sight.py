@@ -1,4 +1,4 @@
-"""A page in a browser: opened as one of four readers, and what is wrong with it for that reader."""
+"""Page in a browser, opened as one of four readers, and the faults that this reader meets."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _SCRIPT = (Path(__file__).parent / "sight.js").read_text(encoding="utf-8")
 
 @dataclass(frozen=True)
 class Reader:
-    """Who reads."""
+    """A reader: window, color scheme and medium."""
 
     width: int  # of the window, in pixels
     medium: str = "screen"  # screen or print
@@ -33,14 +33,14 @@ READERS = {
 
 @dataclass(frozen=True)
 class Sight:
-    """What a reader met."""
+    """The faults that a reader met on a page."""
 
     faults: list[str]  # sentences, each with the kind of fault in front
     paper: float  # luminance of the page's background, 0 for black and 1 for white
 
 
 def look(browser: Any, path: Path, *names: str) -> dict[str, Sight]:
-    """What each of the named readers meets on the page; those at a desk share a window."""
+    """Returns the sight of each named reader on the page; readers at a desk share a window."""
     sights = {}
     for mobile in {READERS[name].mobile for name in names}:
         with opened(browser, path, mobile=mobile) as (page, events):
@@ -63,7 +63,7 @@ def show(page: Any, reader: Reader) -> None:
 
 
 def num_sheets(browser: Any, path: Path) -> int:
-    """Pages of A4 that the page is printed on."""
+    """Returns the number of A4 pages that the page is printed on."""
     with opened(browser, path) as (page, _):
         return len(
             re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4", prefer_css_page_size=True))
@@ -72,7 +72,7 @@ def num_sheets(browser: Any, path: Path) -> int:
 
 @contextmanager
 def opened(browser: Any, path: Path, *, mobile: bool = False) -> Iterator[tuple[Any, list[str]]]:
-    """The page in a window of its own, and a list that grows with what the browser complains of or asks for."""
+    """Opens the page in a window of its own; yields it with a list of the browser's complaints and requests."""
     events: list[str] = []
     reader = READERS["phone" if mobile else "desk"]
     context = browser.new_context(

@@ -1,4 +1,4 @@
-"""report.html and frontier.html in a headless Chromium: at a desk, on a phone, in the dark and on paper."""
+"""Pages report.html and frontier.html in a headless Chromium: at a desk, on a phone, in the dark and on paper."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_a_script_would_not_run(browser: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["halted", "fifteen_entrants"])
-def test_wide_tables_scroll_in_their_own_box_beside_the_names_of_their_rows(
+def test_wide_tables_scroll_next_to_their_row_names(
     browser: Any, page_file: PageFile, name: str
 ) -> None:
     with opened(browser, page_file(name), mobile=True) as (page, _):

@@ -1,4 +1,4 @@
-"""Each fault that the tests of the pages look for is found where it is."""
+"""Faults that the tests of the pages look for are found where they are."""
 
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ FAULTS = {
 
 @pytest.fixture(scope="module")
 def found(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What is found on one page with all faults."""
+    """Returns the findings on one page that has all faults."""
     path = tmp_path_factory.mktemp("faults") / "page.html"
     path.write_text(page("".join(FAULTS.values())), encoding="utf-8")
     return look(browser, path, "phone")["phone"].faults

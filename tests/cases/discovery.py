@@ -1,4 +1,4 @@
-"""The cases of every aggregator that ships, one file each in this folder; a new file is found, and nothing lists it.
+"""Cases of every shipped aggregator, a file each in this folder; new files are found without a list.
 
 A file has `CONTRACT`, the cases of the common suite (`tests.contract.case.Case`), and `DISTRIBUTIONS`, the cases of the
 verifier (`tests.privacy.case.Case`). An aggregator without an exact distribution of one histogram has
@@ -31,7 +31,7 @@ class CaseFile:
 
     @property
     def kind(self) -> type:
-        """The class of the aggregators in the file."""
+        """Returns the class of the aggregators in the file."""
         return type(self.contract[0].aggregator)
 
 

@@ -37,7 +37,7 @@ class Case:
 
     @property
     def reads_teachers(self) -> bool:
-        """Whether the aggregator takes the votes of each teacher, not counts."""
+        """Returns True where the aggregator takes the votes of each teacher, not counts."""
         return not self.aggregator.reads_counts
 
     def votes_with(self, counts: NDArray[np.int64]) -> NDArray[Any]:
@@ -54,7 +54,7 @@ class Case:
         )
 
     def event(self, num_queries: int) -> Event:
-        """Returns the price of a release of so many queries."""
+        """Returns the price of a release of `num_queries` queries."""
         return self.aggregator.event_for(
             num_queries=num_queries, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
         )

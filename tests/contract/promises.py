@@ -1,4 +1,4 @@
-"""The contract suite on a case of one's own, as `pytest` runs it on those of the package."""
+"""The contract suite, run on a case of your own as `pytest` runs it on the package's cases."""
 
 import inspect
 import itertools
@@ -32,7 +32,7 @@ def promises(case: Case) -> Iterator[Any]:
 def keep(
     promise: Callable[..., None], case: Case, values: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
-    """Runs one test of the suite, with the fixtures that it asks for."""
+    """Runs one test of the suite with the fixtures that the test requests."""
     fixtures = inspect.signature(promise).parameters.keys() - values.keys() - {"case"}
     promise(case=case, **values, **{name: request.getfixturevalue(name) for name in fixtures})
 

@@ -1,4 +1,4 @@
-"""What every accountant promises. A new one is added to `ACCOUNTANTS`, or `test_list_is_complete` fails."""
+"""Contract of every accountant. A new accountant joins `ACCOUNTANTS`, or `test_list_is_complete` fails."""
 
 import inspect
 import math
@@ -88,7 +88,7 @@ every_price = pytest.mark.parametrize(
 
 @dataclass(frozen=True)
 class UnknownEvent(LeafEvent):
-    """An event that no accountant has heard of."""
+    """An event that no accountant knows."""
 
 
 def priced(accountant: Kind, *events: pa.Event) -> pa.Accountant:
@@ -184,7 +184,7 @@ def test_epsilon_and_delta_are_two_readings_of_one_curve(accountant: Kind, event
     "accountant", [kind for kind in ACCOUNTANTS if not refuses(kind, pa.GaussianEvent(1.0))]
 )
 def test_figures_are_upper_bounds_for_gaussians(accountant: Kind) -> None:
-    """Against the exact profile of a Gaussian pair (Balle & Wang 2018)."""
+    """Compares with the exact profile of a Gaussian pair (Balle & Wang 2018)."""
     for multiplier, count in ((1.0, 1), (10.0, 40), (60.0, 600), (0.5, 2)):
         account = accountant().compose(pa.GaussianEvent(multiplier), count)
         mu = math.sqrt(count) / multiplier
@@ -195,7 +195,7 @@ def test_figures_are_upper_bounds_for_gaussians(accountant: Kind) -> None:
 
 @every_accountant
 def test_figures_are_upper_bounds_for_randomized_response(accountant: Kind) -> None:
-    """Against the exact distribution of repeated randomized response: a binomial count of truthful answers."""
+    """Compares with the exact law of repeated randomized response: a binomial count of truthful answers."""
     for epsilon, count in ((0.5, 1), (0.2, 10), (1.0, 4)):
         account = accountant().compose(pa.PureDpEvent(epsilon), count)
         truth = 1 / (1 + math.exp(-epsilon))
@@ -236,7 +236,7 @@ EXTREMES = (
 def test_the_smallest_and_the_largest_numbers_have_prices(
     accountant: Kind, event: pa.Event
 ) -> None:
-    """No error, no warning and no NaN, but a number that falls as the other grows."""
+    """Extreme numbers cause no error, no warning and no NaN: epsilon falls as delta grows."""
     if refuses(accountant, event):
         return
     spent = accountant().compose(event, 7)

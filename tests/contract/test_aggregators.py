@@ -1,9 +1,10 @@
-"""What every aggregator promises. One without a file in `tests/cases` fails `test_every_aggregator_has_cases`."""
+"""Contract of every aggregator, which needs a file in `tests/cases`, or `test_every_aggregator_has_cases` fails."""
 
 import dataclasses
 import inspect
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,14 @@ import numpy as np
 import pytest
 
 import pate.aggregators
-from pate.accounting import Adjacency, AutoAccountant, Ledger, RdpAccountant
+from pate.accounting import (
+    Accountant,
+    Adjacency,
+    AutoAccountant,
+    Event,
+    Ledger,
+    RdpAccountant,
+)
 from pate.accounting.event_json import event_from_json, event_to_json
 from pate.aggregators import Aggregator, CenteredVotes
 from pate.aggregators.aggregator import declared
@@ -31,8 +39,8 @@ from tests.contract.case import charging
 from tests.privacy.divergences import price_curve
 from tests.refusals import ANY, refused
 
-SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
-TARGET = {"target_epsilon": 8.0, "target_delta": 1e-6}
+TARGET_EPSILON = 8.0
+TARGET_DELTA = 1e-6
 
 COUNTING = [case for case in CASES if not case.reads_teachers]
 READING = [case for case in CASES if case.reads_teachers]
@@ -46,11 +54,11 @@ every_reading_case = pytest.mark.parametrize("case", READING, ids=[case.name for
 
 
 class Drawn(Exception):
-    """Noise was drawn."""
+    """Raised when noise is drawn."""
 
 
 class Tripwire(np.random.Generator):
-    """A generator that raises when anything is drawn from it."""
+    """A generator that raises `Drawn` at the first draw."""
 
     def __getattribute__(self, name: str) -> Any:
         if name.startswith("_") or name == "bit_generator":
@@ -63,7 +71,7 @@ def tripwire() -> Tripwire:
 
 
 def traced(make: Callable[[], Any]) -> tuple[Any, int]:
-    """What is made, and the most memory that it took."""
+    """Returns the result of a call and the peak memory that the call took, in bytes."""
     tracemalloc.start()
     try:
         return make(), tracemalloc.get_traced_memory()[1]
@@ -71,12 +79,35 @@ def traced(make: Callable[[], Any]) -> tuple[Any, int]:
         tracemalloc.stop()
 
 
-def epsilon_of(aggregator: Aggregator, **shape: int) -> float:
-    return RdpAccountant().compose(aggregator.event_for(**(SHAPE | shape))).get_epsilon(1e-4)
+def event_at_scale(
+    aggregator: Aggregator, *, num_queries: int = 600, num_labels: int = 40, num_teachers: int = 800
+) -> Event:
+    """Returns the price of a release of usual size."""
+    return aggregator.event_for(
+        num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers
+    )
+
+
+def epsilon_at_scale(aggregator: Aggregator, *, num_queries: int = 600) -> float:
+    """Returns Renyi's epsilon of a release of usual size, at delta 1e-4."""
+    event = event_at_scale(aggregator, num_queries=num_queries)
+    return RdpAccountant().compose(event).get_epsilon(1e-4)
+
+
+def calibrated_at_scale(aggregator: Aggregator, accountant: type[Accountant]) -> Aggregator:
+    """Returns the aggregator with the noise that a release of usual size needs for the target."""
+    return aggregator.calibrated(
+        target_epsilon=TARGET_EPSILON,
+        target_delta=TARGET_DELTA,
+        num_queries=600,
+        num_labels=40,
+        num_teachers=800,
+        accountant=accountant,
+    )
 
 
 def at_scale(case: Case) -> Aggregator:
-    """The case for 40 labels: three numbers as a regularizer have no meaning there."""
+    """Returns the aggregator for 40 labels, where a regularizer of three numbers has no meaning."""
     regularizer = getattr(case.aggregator, "regularizer", None)
     if regularizer is None or callable(regularizer):
         return case.aggregator
@@ -143,7 +174,7 @@ WRONG_OF_TEACHERS = [
 
 
 @every_case
-def test_impossible_votes_and_seeds_are_refused_before_anything_is_spent(case: Case) -> None:
+def test_impossible_votes_and_seeds_are_refused_before_a_charge(case: Case) -> None:
     ledger = Ledger(target_delta=1e-4)
     aggregate = case.aggregator.aggregate
     for votes in WRONG_OF_TEACHERS if case.reads_teachers else WRONG:
@@ -180,9 +211,13 @@ def test_blocks_of_teachers_give_the_release_of_the_whole(case: Case) -> None:
 
 @every_case
 def test_impossible_shapes_have_no_price(case: Case) -> None:
-    for name, value in (("num_queries", -1), ("num_labels", 0), ("num_teachers", 0)):
-        with refused(name, value):
-            at_scale(case).event_for(**(SHAPE | {name: value}))
+    aggregator = at_scale(case)
+    with refused("num_queries", -1):
+        event_at_scale(aggregator, num_queries=-1)
+    with refused("num_labels", 0):
+        event_at_scale(aggregator, num_labels=0)
+    with refused("num_teachers", 0):
+        event_at_scale(aggregator, num_teachers=0)
 
 
 @every_case
@@ -196,7 +231,7 @@ def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) 
 
 @every_case
 @pytest.mark.parametrize("prevalence_share", [0.0, 0.25])
-def test_a_release_from_a_source_charges_what_is_announced_and_costs_no_more(
+def test_a_release_from_a_source_charges_its_announced_price(
     case: Case, prevalence_share: float
 ) -> None:
     aggregator = case.aggregator
@@ -240,7 +275,7 @@ def test_a_charge_that_the_ledger_refuses_releases_nothing(case: Case) -> None:
 @pytest.mark.slow
 @every_case
 def test_noise_is_fresh_for_each_query(case: Case) -> None:
-    """2,000 equal histograms whose outcome is uncertain: no row, half or block repeats another."""
+    """Queries with equal histograms and an uncertain outcome: no row, half or block repeats another."""
     release = case.released(rows(UNSURE, 2 * 16384 + 2000))
     outcomes = np.column_stack([release.labels, release.answered])
     if case.halts:
@@ -252,7 +287,7 @@ def test_noise_is_fresh_for_each_query(case: Case) -> None:
 
 
 @every_case
-def test_the_generator_s_state_decides_the_release_and_each_call_is_charged(case: Case) -> None:
+def test_the_generator_decides_the_release_and_each_call_is_charged(case: Case) -> None:
     ledger = Ledger(target_delta=1e-3)
     moved_on = np.random.default_rng(7)
     rngs = (moved_on, moved_on, 7, 8)
@@ -266,7 +301,7 @@ def test_the_generator_s_state_decides_the_release_and_each_call_is_charged(case
 
 
 class Tensor:
-    """An array of another library: numpy takes it, and it is no numpy array."""
+    """An array of another library, which numpy accepts though its type is not numpy's."""
 
     def __init__(self, array: Any) -> None:
         self.array = np.asarray(array)
@@ -296,8 +331,8 @@ def test_votes_of_another_library_are_read_like_an_array(case: Case) -> None:
 def test_both_adjacencies_are_priced_and_replace_one_is_never_cheaper(case: Case) -> None:
     replace_one = at_scale(case)
     add_remove = dataclasses.replace(replace_one, adjacency=Adjacency.ADD_REMOVE)
-    assert 0 < epsilon_of(add_remove) <= epsilon_of(replace_one)
-    assert type(add_remove)(**_fields(add_remove) | {"adjacency": "add_remove"}) == add_remove
+    assert 0 < epsilon_at_scale(add_remove) <= epsilon_at_scale(replace_one)
+    assert dataclasses.replace(replace_one, adjacency="add_remove") == add_remove
     with refused("adjacency", "replace"):
         dataclasses.replace(replace_one, adjacency="replace")
 
@@ -306,45 +341,43 @@ def test_both_adjacencies_are_priced_and_replace_one_is_never_cheaper(case: Case
 def test_more_queries_and_less_noise_cost_more(case: Case) -> None:
     aggregator = at_scale(case)
     assert (
-        epsilon_of(aggregator.scaled(2.0))
-        < epsilon_of(aggregator)
-        < epsilon_of(aggregator.scaled(0.5))
+        epsilon_at_scale(aggregator.scaled(2.0))
+        < epsilon_at_scale(aggregator)
+        < epsilon_at_scale(aggregator.scaled(0.5))
     )
-    assert (epsilon_of(aggregator, num_queries=300) < epsilon_of(aggregator)) != case.flat
-    assert epsilon_of(aggregator, num_queries=0) == 0
+    assert (
+        epsilon_at_scale(aggregator, num_queries=300) < epsilon_at_scale(aggregator)
+    ) != case.flat
+    assert epsilon_at_scale(aggregator, num_queries=0) == 0
 
 
 @pytest.mark.slow
 @every_case
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_calibration_meets_the_target_and_little_less(case: Case, adjacency: Adjacency) -> None:
-    """By the accountant that is asked; the one by default is as slow as its tightest, so one case stands for it."""
+    """Uses Renyi's accountant; one case stands for the default, which is as slow as its tightest accountant."""
     accountant = AutoAccountant if case.name == "table" else RdpAccountant
-    aggregator = dataclasses.replace(at_scale(case), adjacency=adjacency, **_small_failure(case))
-    calibrated = aggregator.calibrated(**TARGET, **SHAPE, accountant=accountant)
+    aggregator = dataclasses.replace(_with_small_failure(at_scale(case)), adjacency=adjacency)
+    calibrated = calibrated_at_scale(aggregator, accountant)
     assert type(calibrated) is type(aggregator)
     assert calibrated.adjacency == adjacency
-    epsilon = (
-        accountant().compose(calibrated.event_for(**SHAPE)).get_epsilon(TARGET["target_delta"])
-    )
-    assert 0.99 * TARGET["target_epsilon"] <= epsilon <= TARGET["target_epsilon"]
+    epsilon = accountant().compose(event_at_scale(calibrated)).get_epsilon(TARGET_DELTA)
+    assert 0.99 * TARGET_EPSILON <= epsilon <= TARGET_EPSILON
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", sorted({type(case.aggregator) for case in CASES}, key=lambda kind: kind.__name__)
 )
-def test_what_a_class_declares_as_noise_is_what_calibration_changes(kind: type[Aggregator]) -> None:
-    """What `scaled` changes is noise, what calibration sets besides is noise or `solved`, and nothing else is."""
+def test_calibration_changes_the_fields_declared_as_noise(kind: type[Aggregator]) -> None:
+    """Noise is all that `scaled` changes; calibration changes noise and fields declared `solved`."""
     scaled = set()
     solved = set()
     for case in CASES:
         if type(case.aggregator) is kind:
-            aggregator = dataclasses.replace(at_scale(case), **_small_failure(case))
+            aggregator = _with_small_failure(at_scale(case))
             scaled |= _changed(aggregator, aggregator.scaled(2.0))
-            solved |= _changed(
-                aggregator, aggregator.calibrated(**TARGET, **SHAPE, accountant=RdpAccountant)
-            )
+            solved |= _changed(aggregator, calibrated_at_scale(aggregator, RdpAccountant))
     noise = declared(kind)
     assert scaled <= noise
     assert scaled | solved == noise | declared(kind, "solved")
@@ -375,7 +408,7 @@ def test_any_integer_type_gives_the_same_release(case: Case, dtype: type) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("case", FIRST_OF_CLASS, ids=[case.name for case in FIRST_OF_CLASS])
 def test_twice_the_queries_need_no_more_memory(case: Case) -> None:
-    """Beside the votes and the release: working copies of a few blocks, whatever the number of queries."""
+    """Besides votes and release, memory holds working copies of a few blocks, for any number of queries."""
 
     def working_memory(num_queries: int) -> int:
         votes = np.random.default_rng(0).integers(
@@ -392,9 +425,9 @@ def test_twice_the_queries_need_no_more_memory(case: Case) -> None:
     assert large - small < 75_000 * 52  # bytes for each query of 40 counts
 
 
-def _changed(one: Aggregator, other: Aggregator) -> set[str]:
-    before = _fields(one)
-    after = _fields(other)
+def _changed(first: Aggregator, second: Aggregator) -> set[str]:
+    before = _fields(first)
+    after = _fields(second)
     return {name for name in before if before[name] != after[name]}
 
 
@@ -402,9 +435,11 @@ def _fields(aggregator: Aggregator) -> dict[str, Any]:
     return {field.name: getattr(aggregator, field.name) for field in dataclasses.fields(aggregator)}
 
 
-def _small_failure(case: Case) -> dict[str, float]:
-    """600 queries must not use up delta."""
-    return {"failure_prob": 1e-9} if "failure_prob" in _fields(case.aggregator) else {}
+def _with_small_failure(aggregator: Aggregator) -> Aggregator:
+    """Returns the aggregator with a failure probability so small that 600 queries do not use up delta."""
+    if "failure_prob" not in _fields(aggregator):
+        return aggregator
+    return dataclasses.replace(aggregator, failure_prob=1e-9)
 
 
 # Beyond T = 3,000 no price of these cases depends on T but for where whole numbers lie about a threshold.
@@ -414,8 +449,8 @@ def test_a_price_and_its_work_do_not_grow_with_the_teachers(case: Case) -> None:
     prices = []
     peaks = []
     for num_teachers in (3000, 30_000, 1_000_000, 10**7, 10**11, 10**18):
-        shape = SHAPE | {"num_teachers": num_teachers}
-        event, peak = traced(lambda shape=shape: aggregator.event_for(**shape))  # type: ignore[misc]
+        price = partial(event_at_scale, aggregator, num_teachers=num_teachers)
+        event, peak = traced(price)
         peaks.append(peak)
         if num_teachers <= 10**6:
             prices.append(AutoAccountant().compose(event).get_epsilon(1e-4))

@@ -1,7 +1,8 @@
-"""What every call of target charging promises. A new one is added to `CALLS`, or `test_list_is_complete` fails."""
+"""Contract of every call of target charging. A new call joins `CALLS`, or `test_list_is_complete` fails."""
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +46,7 @@ def selection(adjacency: Adjacency, noise: str = "gumbel") -> GapSelection:
 
 
 class SparseVectorAt9(SparseVector):
-    """With the threshold of its queries fixed, so that it is called like the others."""
+    """A sparse vector whose queries have a fixed threshold, so that its call looks like the others."""
 
     def __call__(self, bits: Any, *, rng: np.random.Generator) -> Any:
         return super().__call__(bits, thresholds=9, rng=rng)
@@ -53,35 +54,49 @@ class SparseVectorAt9(SparseVector):
 
 @dataclass(frozen=True)
 class Call:
-    """A call, what it is asked, and whether it is priced as a whole session (`event`) instead of one call."""
+    """A call of target charging.
 
-    make: Any
+    Attributes:
+        make: the mechanism for an adjacency.
+        data: that the mechanism reads, one query a row.
+        is_session: whether its `event` prices a whole session instead of one call.
+    """
+
+    make: Callable[[Adjacency], Any]
     data: Data
-    whole: bool = False
+    is_session: bool = False
 
 
 CALLS = {
     "above": Call(
-        lambda a: AboveThreshold(threshold=5, epsilon=0.5, statistic="gap", adjacency=a), NUMBERS
+        lambda adjacency: AboveThreshold(
+            threshold=5, epsilon=0.5, statistic="gap", adjacency=adjacency
+        ),
+        NUMBERS,
     ),
     "between": Call(
-        lambda a: BetweenThresholds(lower=3, upper=6, epsilon=0.5, adjacency=a), NUMBERS
+        lambda adjacency: BetweenThresholds(lower=3, upper=6, epsilon=0.5, adjacency=adjacency),
+        NUMBERS,
     ),
-    "boundary": Call(lambda a: BoundaryWrapper(selection(a)), HISTOGRAMS),
-    "boundary, laplace": Call(lambda a: BoundaryWrapper(selection(a, "laplace")), HISTOGRAMS),
-    "twice": Call(lambda a: RunTwice(selection(a)), HISTOGRAMS),
+    "boundary": Call(lambda adjacency: BoundaryWrapper(selection(adjacency)), HISTOGRAMS),
+    "boundary, laplace": Call(
+        lambda adjacency: BoundaryWrapper(selection(adjacency, "laplace")), HISTOGRAMS
+    ),
+    "twice": Call(lambda adjacency: RunTwice(selection(adjacency)), HISTOGRAMS),
     "twice, top-k": Call(
-        lambda a: RunTwice(OneShotTopK(k=2, epsilon=0.5, adjacency=a)), HISTOGRAMS
+        lambda adjacency: RunTwice(OneShotTopK(k=2, epsilon=0.5, adjacency=adjacency)), HISTOGRAMS
     ),
     "sweep": Call(
-        lambda a: SweepTopK(k=2, epsilon=0.5, failure_prob=1e-9, adjacency=a),
+        lambda adjacency: SweepTopK(k=2, epsilon=0.5, failure_prob=1e-9, adjacency=adjacency),
         HISTOGRAMS,
-        whole=True,
+        is_session=True,
     ),
     "sparse vector": Call(
-        lambda a: SparseVectorAt9(epsilon=0.5, item_hits=3, failure_prob=1e-9, adjacency=a),
+        lambda adjacency: SparseVectorAt9(
+            epsilon=0.5, item_hits=3, failure_prob=1e-9, adjacency=adjacency
+        ),
         BITS,
-        whole=True,
+        is_session=True,
     ),
 }
 
@@ -89,7 +104,7 @@ every_call = pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
 
 
 def values_of(outcome: Any) -> list[Any]:
-    """The outcome's fields, nested ones included, as plain lists."""
+    """Returns the outcome's fields, nested fields included, as plain lists."""
     if dataclasses.is_dataclass(outcome):
         return [values_of(getattr(outcome, field.name)) for field in dataclasses.fields(outcome)]
     return np.asarray(outcome).tolist()
@@ -105,9 +120,7 @@ def test_list_is_complete() -> None:
 
 @every_call
 @pytest.mark.parametrize("adjacency", Adjacency)
-def test_a_call_is_a_frozen_value_whose_price_never_depends_on_data(
-    call: Call, adjacency: Adjacency
-) -> None:
+def test_a_call_has_one_price_for_all_data(call: Call, adjacency: Adjacency) -> None:
     mechanism = call.make(adjacency)
     second = call.make(adjacency)
     assert mechanism == second and (mechanism.event, mechanism.target) == (
@@ -126,9 +139,9 @@ def test_a_call_is_a_frozen_value_whose_price_never_depends_on_data(
 
 
 @every_call
-def test_one_call_outside_a_session_costs_what_an_access_costs_in_one(call: Call) -> None:
+def test_one_call_costs_no_more_than_an_access_of_a_session(call: Call) -> None:
     mechanism = call.make(Adjacency.REPLACE_ONE)
-    if call.whole:
+    if call.is_session:
         assert isinstance(mechanism.event, ApproximateEvent)
         assert mechanism.event.event == SelfComposedEvent(
             PureDpEvent(mechanism.target.epsilon), mechanism.event.event.count
@@ -142,7 +155,7 @@ def test_one_call_outside_a_session_costs_what_an_access_costs_in_one(call: Call
 
 @every_call
 def test_replacing_costs_no_less_than_adding(call: Call) -> None:
-    """Equal prices mean wider noise, or that one change moves both alike."""
+    """Equal prices mean wider noise, or a change that moves both sides alike."""
     price = {
         adjacency: RdpAccountant().compose(call.make(adjacency).event).get_epsilon(1e-6)
         for adjacency in Adjacency

@@ -1,4 +1,4 @@
-"""Each privacy fault of public code, written down on purpose: a check that the faulty variant fails and ours passes."""
+"""Privacy faults of public code, reproduced on purpose: each check fails the faulty variant and passes ours."""
 
 import math
 from collections.abc import Callable
@@ -38,23 +38,23 @@ from tests.refusals import refused
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 REPLACE = pa.Adjacency.REPLACE_ONE
-SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
 PLAIN = StableTopK(selection_scale=40.0, test_std=60.0)
 VOTES = GaussianVotes(noise_std=50.0)
 
 
 def caught(check: Callable[..., None], *arguments: Any) -> None:
-    """The check refuses the faulty variant."""
+    """Asserts that a check refuses the faulty variant."""
     with pytest.raises(AssertionError, match=r"^fault: |of its price"):
         check(*arguments)
 
 
 def check_bits(event: pa.Event, first: Array, second: Array) -> None:
-    """Independent bits with these probabilities of 1, and with those, in both orders."""
+    """Checks an event against independent bits whose probabilities of 1 differ, in both orders."""
     patterns = np.array(list(product((False, True), repeat=len(first))))
-    one, other = (np.where(patterns, p, 1 - p).prod(axis=1) for p in (first, second))
+    first_law, second_law = (np.where(patterns, p, 1 - p).prod(axis=1) for p in (first, second))
     assert_covered(
-        largest_renyi(np.stack([one, other]), np.stack([other, one])), price_curve(event)
+        largest_renyi(np.stack([first_law, second_law]), np.stack([second_law, first_law])),
+        price_curve(event),
     )
 
 
@@ -68,7 +68,7 @@ def adaptive_threshold_bits(aggregator: Any, counts: Counts) -> Array:
 
 
 def label_probabilities(aggregator: Aggregator, counts: Counts) -> Array:
-    """The exact probability that each label is released."""
+    """Returns the exact probability that each label is released."""
     if isinstance(aggregator, GaussianVotes):
         return np.asarray(ndtr((counts - 400) / aggregator.noise_std))
     released = np.zeros(len(counts))
@@ -78,7 +78,7 @@ def label_probabilities(aggregator: Aggregator, counts: Counts) -> Array:
 
 
 def check_label_probabilities(aggregator: Aggregator, bits: Callable[[Any, Counts], Array]) -> None:
-    """Four labels at epsilon 0.97: one vote never turns a probability from 0 to 1."""
+    """Checks that one vote never turns a probability from 0 to 1, for four labels at epsilon 0.97."""
     calibrated = aggregator.calibrated(
         target_epsilon=0.97, target_delta=1e-6, num_queries=1, num_labels=4, num_teachers=800
     )
@@ -110,7 +110,7 @@ def test_1_thresholds_are_public() -> None:
 
 
 def check_fresh_noise(draw: Callable[[Counts, Any], NDArray[np.bool_]], source: Any) -> None:
-    """Many equal queries in doubt do not all come out alike."""
+    """Checks that many equal uncertain queries do not all have one outcome."""
     outcomes = draw(np.full((400, 4), 20), source)
     assert len(np.unique(outcomes, axis=0)) == 16, "fault: every query has the same noise"
 
@@ -170,7 +170,7 @@ def test_5_every_label_is_charged() -> None:
 
 
 def conjunction_ratio(num_counts: int, price: pa.Event) -> float:
-    """So many equal counts, each with noise of its own, all pass 0; all move by one: the divergence over the price."""
+    """Returns the divergence over the price where equal counts, each with its noise, all pass 0 and move by one."""
     ones = ndtr(np.arange(-175, 176) / 50.0) ** num_counts
     laws = np.stack([ones, 1 - ones], axis=1)
     first = np.concatenate([laws[1:], laws[:-1]])
@@ -178,11 +178,12 @@ def conjunction_ratio(num_counts: int, price: pa.Event) -> float:
     return float((largest_renyi(first, second) / price_curve(price)).max())
 
 
-def test_4_a_conjunction_of_noisy_counts_costs_more_than_one_and_screening_draws_one_noise() -> (
-    None
-):
+def test_4_a_conjunction_of_noisy_counts_costs_more_than_one() -> None:
     assert conjunction_ratio(5, pa.GaussianEvent(50.0)) > 1.8
     assert conjunction_ratio(20, pa.GaussianEvent(50.0)) > 4.3
+
+
+def test_4_screening_draws_one_noise() -> None:
     screening = ConfidentVotes(screening_std=50.0, threshold_share=0.5, noise_std=1e9).event_for(
         num_queries=1, num_labels=20, num_teachers=350
     )
@@ -194,7 +195,7 @@ def test_4_a_conjunction_of_noisy_counts_costs_more_than_one_and_screening_draws
 
 
 def epsilon_of_rdp(orders: Array, rdp: Array, delta: float) -> float:
-    """ "if noise scale = 0.0": no noise is written as no cost, and converted to nothing."""
+    """Returns the epsilon of faulty code: "if noise scale = 0.0" writes no noise as no cost."""
     return 0.0 if np.sum(rdp) == 0 else float((rdp - math.log(delta) / (orders - 1)).min())
 
 
@@ -219,7 +220,8 @@ def check_scale(draw: Callable[[Counts, Any, float], NDArray[np.bool_]]) -> None
 
 
 def renyi_at_8(aggregator: Aggregator) -> float:
-    return float(price_curve(aggregator.event_for(**SHAPE), np.array([8.0]))[0])
+    event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
+    return float(price_curve(event, np.array([8.0]))[0])
 
 
 def test_7_a_std_is_a_std_and_in_votes() -> None:
@@ -252,7 +254,7 @@ def spent(aggregator: Any) -> Callable[[Counts], float]:
 
 
 def test_8_an_expected_cost_is_no_price() -> None:
-    """The cost of an answer times the probability of answering."""
+    """The faulty price is the cost of an answer times the probability of answering."""
     check_price_is_blind(
         spent(ConfidentVotes(screening_std=2.0, threshold_share=0.85, noise_std=6.0))
     )
@@ -281,20 +283,21 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
 
 
 def test_9_screening_and_answer_are_charged_together() -> None:
-    """Answers with so much noise that what is seen is whether there was one."""
+    """Answers have so much noise that an observer sees only whether there was an answer."""
     aggregator = ConfidentVotes(screening_std=1.0, threshold_share=0.75, noise_std=50.0)
     shape = Shape(REPLACE, 2, 4)
     first, second = (
         confident_votes_distribution(aggregator, np.array(counts), shape)
         for counts in ([3, 3], [4, 4])
     )
-    one, other = (
+    first_law, second_law = (
         np.array([distribution[outcome] for outcome in first]) for distribution in (first, second)
     )
 
     def check(event: pa.Event) -> None:
         assert_covered(
-            largest_renyi(np.stack([one, other]), np.stack([other, one])), price_curve(event)
+            largest_renyi(np.stack([first_law, second_law]), np.stack([second_law, first_law])),
+            price_curve(event),
         )
 
     check(aggregator.event_for(num_queries=1, num_labels=2, num_teachers=4))
@@ -313,7 +316,7 @@ def check_classes_alike(sensitivity: Callable[[Counts], float]) -> None:
 
 
 def test_11_smooth_sensitivity_does_not_depend_on_which_class_wins() -> None:
-    """Sorted values looked up by unsorted indices: right if class 0 wins, and 0 otherwise."""
+    """The fault looks sorted values up by unsorted indices: right if class 0 wins, else 0."""
 
     def ours(votes: Counts) -> float:
         return gnmax_smooth_sensitivity(votes, noise_std=8.0, num_teachers=40, order=8.0, beta=0.05)
@@ -353,7 +356,7 @@ def test_12_a_person_has_one_teacher() -> None:
 
 
 def check_curve(mend: Callable[[Array], object]) -> None:
-    """What has no meaning is refused by name; it is neither mended nor passed on."""
+    """Checks that meaningless values are refused by name, neither mended nor passed on."""
     for bad in (np.nan, -0.1):
         try:
             mend(np.array([0.1, bad]))
@@ -371,7 +374,7 @@ def test_13_a_price_that_is_no_number_is_refused() -> None:
 
 
 def queries_until_spent(epsilon: Callable[[int], float], budget: float, most: int) -> int:
-    """Stops where a comparison is False, which it is for NaN, and calls what was asked affordable."""
+    """Counts queries until a comparison is False, as it is for NaN, which the faulty code calls affordable."""
     num_asked = 0
     while num_asked < most and not epsilon(num_asked + 1) > budget:
         num_asked += 1
@@ -430,14 +433,16 @@ def check_two_adjacencies(price: Callable[[pa.Adjacency], pa.Event], factor: flo
     ids=["clipped_l1", "clipped_l2", "powerset", "gnmax", "stable_top_k"],
 )
 def test_14_replace_one_costs_more_where_votes_are_traded(aggregator: Any, factor: float) -> None:
-    shape = SHAPE | {"num_queries": 9}
     check_two_adjacencies(
-        lambda adjacency: replace(aggregator, adjacency=adjacency).event_for(**shape), factor
+        lambda adjacency: replace(aggregator, adjacency=adjacency).event_for(
+            num_queries=9, num_labels=40, num_teachers=800
+        ),
+        factor,
     )
     caught(check_two_adjacencies, lambda adjacency: pa.GaussianEvent(50.0), factor)
 
 
-def test_14_plain_votes_cost_the_same_under_both_as_one_count_moves_by_one_either_way() -> None:
+def test_14_plain_votes_cost_the_same_under_both_adjacencies() -> None:
     assert renyi_at_8(VOTES) == renyi_at_8(replace(VOTES, adjacency=pa.Adjacency.ADD_REMOVE))
 
 
@@ -445,7 +450,7 @@ def test_14_plain_votes_cost_the_same_under_both_as_one_count_moves_by_one_eithe
 
 
 def permute_and_flip(utilities: Array, epsilon: float) -> Array:
-    """By its definition, where counts move by 1: candidates are tried in a random order, each by its coin. `[n]`."""
+    """Returns picks `[n]` by the definition, where counts move by 1: candidates in random order, each with its coin."""
     coins = np.exp(epsilon * (utilities - utilities.max()) / 2)
     distribution = np.zeros(len(coins))
     for order in permutations(range(len(coins))):
@@ -457,7 +462,7 @@ def permute_and_flip(utilities: Array, epsilon: float) -> Array:
 
 
 def check_flip(event: pa.Event) -> None:
-    """Two counts, either of which one change can move: all neighbors of small histograms, replace-one."""
+    """Checks two counts, either of which a change can move, on all neighbors of small histograms under replace-one."""
     first = []
     second = []
     for counts in product(range(5), repeat=2):

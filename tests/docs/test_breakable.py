@@ -1,4 +1,4 @@
-"""Where names on the site may break: behind signs of long ones, and neither in blocks nor in short ones."""
+"""Long names on the site may break after signs; code blocks and short names do not break."""
 
 import importlib.util
 from pathlib import Path

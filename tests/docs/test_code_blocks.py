@@ -1,4 +1,4 @@
-"""Every Python block of the README and the documentation runs and prints what it says; the audit says nothing else."""
+"""Python blocks of README and documentation run and print what they promise; the audit has no other figures."""
 
 import io
 import re
@@ -30,7 +30,7 @@ class CodeBlock:
 
     @property
     def expected(self) -> list[str]:
-        """The lines that its `#>` comments promise."""
+        """Returns the lines that the `#>` comments promise."""
         return EXPECTED.findall(self.code)
 
     def run(self, namespace: dict[str, Any]) -> None:
@@ -80,7 +80,7 @@ def test_output_that_differs_from_the_page_is_named_by_page_and_line(tmp_path: P
 
 
 def unsupported(prose: str) -> set[str]:
-    """Figures with a decimal point in the text that no block of the audit prints."""
+    """Returns figures with a decimal point in the text that no block of the audit prints."""
     printed = {
         figure
         for block in code_blocks(AUDIT)

@@ -1,4 +1,4 @@
-"""The page of the code names files that are there."""
+"""Files that the page of the code names exist."""
 
 import re
 from pathlib import Path

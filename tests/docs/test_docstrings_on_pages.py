@@ -1,4 +1,4 @@
-"""Docstrings as the site shows them: an entry that begins with a sign is text, and no quotation."""
+"""Docstrings on the site: an entry that begins with a sign is text, no quotation."""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""Every example in a docstring says what it prints."""
+"""Examples in docstrings print what they promise."""
 
 import doctest
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Figures that several pages have: one source each, and one rule of rounding wherever people read an epsilon."""
+"""Figures that several pages share: one source each, and one rule of rounding for every printed epsilon."""
 
 import json
 import re
@@ -19,7 +19,7 @@ FIGURE = re.compile(r"\d+\.\d{2}\b")
 
 
 def printed(beginning: str) -> list[str]:
-    """The figures of the audit's line that begins so."""
+    """Returns the figures of the audit's line with that beginning."""
     return next(FIGURE.findall(line) for line in PRINTED if line.startswith(beginning))
 
 

@@ -1,4 +1,4 @@
-"""The page of names: every member of every group is on it, and its Python builds what the configuration builds."""
+"""Page of names: every member of every group, with Python that builds the same part as the configuration."""
 
 import re
 from collections.abc import Iterator

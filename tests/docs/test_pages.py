@@ -1,4 +1,4 @@
-"""What pages promise: paths that exist, a place in the navigation, all proof notes in their table."""
+"""Promises of the pages: paths that exist, a place in the navigation, all proof notes in their table."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The page of the papers' words: the words that people look for are there, and every setting that it names exists."""
+"""Page of the papers' words: the words that readers look for, and settings that exist."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def hydra_config() -> Iterator[None]:
 
 
 def setting_of(word: str) -> str:
-    """The cell of the setting in the first row whose first cell begins with the word."""
+    """Returns the setting's cell in the first row whose first cell begins with the word."""
     return next(cells[2] for cells in ROWS if cells[0].strip().startswith(word))
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/what-goes-with-what.md against the code that decides."""
+"""Tables of docs/what-goes-with-what.md, compared with the code that decides."""
 
 import re
 from importlib import import_module
@@ -42,7 +42,7 @@ def names(cell: str) -> set[str]:
 
 
 def yes(is_so: bool) -> str:
-    """Returns how a table says that something is so."""
+    """Returns the word by which a table states a truth value."""
     return "yes" if is_so else "no"
 
 
@@ -69,7 +69,7 @@ def test_each_aggregator_reads_what_the_page_says() -> None:
     assert rows_of_page == {name: kind.reads.__name__ for name, kind in AGGREGATORS.items()}
 
 
-def test_who_goes_with_whom_and_may_have_budgets_is_what_the_page_says() -> None:
+def test_the_page_states_which_pairs_fit_and_take_budgets() -> None:
     rows = {
         (type_given, type_read): cells[2:]
         for cells in table("Who goes with whom")
@@ -88,7 +88,7 @@ def test_who_goes_with_whom_and_may_have_budgets_is_what_the_page_says() -> None
     assert pairs == rows.keys()
 
 
-def test_aggregators_that_take_budgets_by_the_number_of_teachers_are_those_of_the_page() -> None:
+def test_the_page_lists_aggregators_with_budgets_by_teachers() -> None:
     by_teachers = {
         name
         for name, kind in AGGREGATORS.items()

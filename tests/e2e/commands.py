@@ -1,4 +1,4 @@
-"""The commands as a user starts them, in a process of their own, and the same `main` within the test's process."""
+"""Commands as a user starts them, in a process of their own, and the same `main` within the test's process."""
 
 import csv
 import importlib

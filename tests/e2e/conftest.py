@@ -1,4 +1,4 @@
-"""What several files of runs share."""
+"""Fixtures that several files of runs share."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ def _no_pictures() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small run, to be read and shown again; nobody changes it."""
+    """A finished small run, which tests read and show again but never change."""
     folder = tmp_path_factory.mktemp("run") / "out"
     with without_pictures():
         train(replace(small_plan(), all_records=True), folder)

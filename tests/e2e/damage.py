@@ -63,7 +63,7 @@ def a_pipe(path: Path) -> None:
 
 
 def other_arrays(path: Path) -> None:
-    """A whole archive of something else, also where there was none."""
+    """Writes a whole archive of other arrays, even where no file stood."""
     with path.open("wb") as file:
         np.savez(file, labels=np.zeros((2, 3)), packed=np.array(["a"]))
 

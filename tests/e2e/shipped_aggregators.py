@@ -1,4 +1,4 @@
-"""The aggregators of the configuration for the few teachers of the small run."""
+"""Aggregators of the configuration, adapted to the few teachers of the small run."""
 
 from dataclasses import replace
 from functools import cache
@@ -12,7 +12,7 @@ from pate.votes.source import CenterableVotes
 
 @cache
 def shipped(words: str) -> Aggregator:
-    """The aggregator of a YAML, and of settings after its name, for few teachers."""
+    """Returns the aggregator of a YAML file, with the settings after its name, for few teachers."""
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         node = compose("account", f"aggregator={words}".split()).aggregator

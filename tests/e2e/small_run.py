@@ -175,7 +175,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @contextmanager
 def without_pictures() -> Iterator[None]:
-    """The pictures of a report take longer than the rest of so small a run and decide nothing; processes draw them."""
+    """Leaves the pictures out of a report; they take longer than so small a run, and processes draw them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pate.report.page.pictures", lambda *_, **__: {})
         yield

@@ -1,4 +1,4 @@
-"""The campaign of `python -m benchmarks.campaign`: a few tries of each kind, and that it sees what is wrong."""
+"""Campaigns of `python -m benchmarks.campaign`: a few tries of each kind, and the faults that they find."""
 
 import json
 import os
@@ -52,16 +52,16 @@ def test_a_few_tries_find_no_breach(kind: str) -> None:
 
 def test_every_public_name_is_called() -> None:
     calls = public_calls()
-    for wanted in (
+    for column in (
         ("pate.aggregators", "StableTopK"),
         ("pate.mechanisms", "PeelingTopK"),
         ("pate.accounting", "RdpAccountant"),
         ("pate.accounting.target_charging", "TargetCharging"),
     ):
-        assert wanted in calls
+        assert column in calls
     for path, name in calls:
-        shown, _ = call_of(path, name, random.Random(0))
-        assert shown.startswith(f"{path}.{name}(")
+        call, _ = call_of(path, name, random.Random(0))
+        assert call.startswith(f"{path}.{name}(")
 
 
 @pytest.mark.slow
@@ -69,7 +69,7 @@ def test_every_public_name_is_called() -> None:
 def test_a_run_that_lies_about_its_price_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The control: a broken piece, whose report says half of the price."""
+    """A control whose report states half of the price."""
     attack = Kills(tmp_path)
     honest = Kind.start
     assert attack.attempt(random.Random(1)) == []
@@ -98,18 +98,18 @@ def test_what_is_wrong_with_a_finished_run_is_found(
     calm: tuple[Path, Truth], tmp_path: Path
 ) -> None:
     folder, truth = calm
-    kept = committed(folder)
+    digests = committed(folder)
     assert len(truth.charges) == 1
-    assert faults_of(folder, truth, kept, truth.release) == unpaid(folder, truth) == []
+    assert faults_of(folder, truth, digests, truth.release) == unpaid(folder, truth) == []
 
     def sorts(change: Callable[[Path], object], **known: Any) -> set[str]:
         copy = tmp_path / "copy"
         shutil.copytree(folder, copy)
         moved(copy)
         change(copy)
-        found = [*faults_of(copy, truth, **({"kept": kept} | known)), *unpaid(copy, truth)]
+        findings = [*faults_of(copy, truth, **({"kept": digests} | known)), *unpaid(copy, truth)]
         shutil.rmtree(copy)
-        return {finding.sort for finding in found}
+        return {finding.sort for finding in findings}
 
     def edited(name: str, old: str, new: str) -> Callable[[Path], object]:
         return lambda run: (run / RUN / name).write_text(
@@ -126,7 +126,7 @@ def test_what_is_wrong_with_a_finished_run_is_found(
     }
     assert sorts(lambda run: (run / RUN / "release" / "release.npz").unlink()) == {WRONG_RELEASE}
     assert sorts(lambda run: None, shown=b"another") == {WRONG_RELEASE}
-    assert sorts(lambda run: None, kept=kept | {next(iter(kept)): "0"}) == {WRONG_RELEASE}
+    assert sorts(lambda run: None, kept=digests | {next(iter(digests)): "0"}) == {WRONG_RELEASE}
     assert sorts(forgotten) == {WRONG_RELEASE}
     assert LOW_PRICE in sorts(lambda run: (run / "ledger.db").unlink())
     assert LOW_PRICE in sorts(lambda run: damage(run / "ledger.db", "empty", run, random.Random(0)))

@@ -69,7 +69,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 @pytest.fixture(scope="module")
 def in_rounds(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    """The same in twenty rounds."""
+    """The same run in twenty rounds."""
     folder = tmp_path_factory.mktemp("rounds") / "run"
     return folder, train(centered_plan(), folder)
 
@@ -98,26 +98,26 @@ def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rou
         0.8, once.baselines.prior.micro_f1
     )
     assert report.student.mean_average_precision > once.student.mean_average_precision - 0.01
-    for each in (folder, whole[0]):
-        with np.load(each / "release" / "release.npz") as arrays:
+    for place in (folder, whole[0]):
+        with np.load(place / "release" / "release.npz") as arrays:
             assert arrays["scores"].shape == arrays["labels"].shape == (NUM_QUERIES, NUM_LABELS)
-            assert each == folder or arrays["noise_std"] > 0
+            assert place == folder or arrays["noise_std"] > 0
     test = small_dataset().test
-    said = StudentModel.load(folder / "release" / "student").predict_proba(test.inputs)
-    np.testing.assert_allclose(said.mean(axis=0), test.labels.mean(axis=0), atol=0.1)
+    probabilities = StudentModel.load(folder / "release" / "student").predict_proba(test.inputs)
+    np.testing.assert_allclose(probabilities.mean(axis=0), test.labels.mean(axis=0), atol=0.1)
 
 
 def test_a_run_killed_between_rounds_asks_for_the_others(
     in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed after three of twenty rounds: all were charged before the first; the same bytes; 17 more are gathered."""
+    """A run killed after three of twenty rounds was charged for all; it leaves the same bytes after 17 more sums."""
     total = MomentVotes.total
-    asked = []
+    draws = []
 
     def stopping(self: MomentVotes, *arguments: Any) -> Any:
-        if len(asked) == 3:
+        if len(draws) == 3:
             raise KeyboardInterrupt
-        asked.append(0)
+        draws.append(0)
         return total(self, *arguments)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
@@ -129,12 +129,12 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
         "step-1",
         "step-2",
     ]
-    before = len(asked)
+    before = len(draws)
     monkeypatch.setattr(
-        MomentVotes, "total", lambda *arguments: (asked.append(0), total(*arguments))[1]
+        MomentVotes, "total", lambda *arguments: (draws.append(0), total(*arguments))[1]
     )
     run_until(centered_plan(), tmp_path / "run", "training the majority")
-    assert len(asked) - before == 17 + 20  # the twenty of the majority's student
+    assert len(draws) - before == 17 + 20  # the twenty of the majority's student
     for name in ("release/release.npz", "release/student/student.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (in_rounds[0] / name).read_bytes()
     assert charges(tmp_path / "run") == charges(in_rounds[0])
@@ -164,9 +164,9 @@ def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
         centered_plan(), aggregator=votes(prevalence_share=0.0, center=0.4), student=LinearStudent()
     )
     run_until(plan, tmp_path / "run", "training the majority")
-    said = StudentModel.load(tmp_path / "run" / "release" / "student")
+    probabilities = StudentModel.load(tmp_path / "run" / "release" / "student")
     test = small_dataset().test
-    assert micro_f1(said.predict(test.inputs), test.labels) > 0.6
+    assert micro_f1(probabilities.predict(test.inputs), test.labels) > 0.6
     assert len(charges(tmp_path / "run")) == 1
     assert "prevalence" not in parts(tmp_path / "run")
 
@@ -174,12 +174,12 @@ def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
 def test_one_vote_a_teacher_is_no_more_in_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Several labels a sample: each teacher keeps one of its votes, whatever the others say."""
-    seen: list[np.ndarray] = []
+    """Samples have several labels: each teacher keeps one of its votes."""
+    counts_seen: list[np.ndarray] = []
     draw = GNMax.draw
 
     def watched(self: GNMax, summary: Any, shape: Any, rng: Any) -> Any:
-        seen.append(np.array(summary))
+        counts_seen.append(np.array(summary))
         return draw(self, summary, shape, rng)
 
     monkeypatch.setattr(GNMax, "draw", watched)
@@ -191,22 +191,22 @@ def test_one_vote_a_teacher_is_no_more_in_a_run(
     cast = VoteStore.open(tmp_path / "run" / "votes.npz").teacher_votes()
     assert cast.sum(axis=2).max() > 1
     # the others are made up, for the plan
-    (asked,) = [counts for counts in seen if len(counts) == cast.shape[1]]
-    assert (asked.sum(axis=1) == cast.any(axis=2).sum(axis=0)).all()
+    (draws,) = [counts for counts in counts_seen if len(counts) == cast.shape[1]]
+    assert (draws.sum(axis=1) == cast.any(axis=2).sum(axis=0)).all()
 
 
 CLASSES = {"cautious": 0.5, "usual": 3.0}
 
 
 def with_budgets() -> Plan:
-    """Returns the centered plan on records of which a third has a small budget."""
+    """Returns the centered plan on records, a third of which have a small budget."""
     dataset = small_dataset()
     words = np.where(dataset.private.group_ids % 3 == 0, "cautious", "usual")
     with_words = replace(dataset, budgets=words)
     return replace(centered_plan(), load_dataset=lambda: with_words, budgets=CLASSES)
 
 
-def test_each_budget_class_is_told_its_epsilon_and_the_ledger_charges_the_largest(
+def test_each_budget_class_has_its_epsilon(
     tmp_path: Path,
 ) -> None:
     monitor = SilentMonitor()
@@ -288,13 +288,13 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
     shared = SharedRecords.from_owners(("patient", "doctor"), [rows // 2, (rows + 1) // 2 % 50])
     assert shared.weights is not None and shared.num_groups == 1
     private = replace(dataset.private, group_ids=dataset.private.record_ids)
-    given = replace(dataset, private=private, shared=shared)
-    report = train(replace(centered_plan(), load_dataset=lambda: given), tmp_path / "run")
+    changed = replace(dataset, private=private, shared=shared)
+    report = train(replace(centered_plan(), load_dataset=lambda: changed), tmp_path / "run")
     assert report.privacy.unit.startswith(
         "one value of the column patient, or one of the column doctor"
     )
-    plan = replace(small_plan(), load_dataset=lambda: given)
+    plan = replace(small_plan(), load_dataset=lambda: changed)
     with refused("data.group", "[patient,doctor]", "linked records are 1 groups"):
         train(plan, tmp_path / "other")
     with refused("data.group", "['patient', 'doctor']"):
-        require_dataset(given)
+        require_dataset(changed)

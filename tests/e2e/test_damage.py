@@ -80,12 +80,12 @@ def damaged(folder: Path, backup: Path) -> Iterator[tuple[str, Path]]:
     """Each way once for each file, turn by turn, so that all states together try all of them."""
     names = [name for name in map(Path, sorted(contents(folder.parent))) if name.name not in OTHERS]
     for turn, name in enumerate(names, len(names)):
-        for way in WAYS[turn % _APART :: _APART]:
-            if name.suffix == ".lock" and way in (flipped, flipped_once):
+        for damage in WAYS[turn % _APART :: _APART]:
+            if name.suffix == ".lock" and damage in (flipped, flipped_once):
                 continue  # it is empty
             restored(folder, backup)
-            way(folder.parent / name)
-            yield f"{name}, {way.__name__}", name
+            damage(folder.parent / name)
+            yield f"{name}, {damage.__name__}", name
 
 
 @pytest.mark.slow
@@ -120,10 +120,10 @@ def test_a_damaged_release_is_refused_and_one_that_is_gone_written_again(tmp_pat
     folder = tmp_path / "outputs" / "run"
     release = run_until_released(plan(), folder)
     charged = ledger_of(folder).read_bytes()
-    for way in WAYS:
+    for damage in WAYS:
         restored(folder, tmp_path / "backup")
-        way(folder / "release" / "release.npz")
-        if way.__name__ == "gone":
+        damage(folder / "release" / "release.npz")
+        if damage.__name__ == "gone":
             train(plan(), folder)
             assert release_bytes(folder) == release
         else:

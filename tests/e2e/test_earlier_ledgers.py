@@ -1,4 +1,4 @@
-"""Runs of versions before, each of which had a ledger of its own in its folder: it is read, and never written."""
+"""Ledgers of earlier versions, which are read and charged on as before."""
 
 import shutil
 from dataclasses import replace

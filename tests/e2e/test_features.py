@@ -165,9 +165,7 @@ def test_the_command_gives_features_to_any_teacher(
     assert (tmp_path / "pate_cache").is_dir()
 
 
-def test_a_comparison_gives_features_to_methods_and_makes_none_for_too_many_queries(
-    faces: list[str], tmp_path: Path
-) -> None:
+def test_a_comparison_gives_features_to_methods(faces: list[str], tmp_path: Path) -> None:
     words = [
         "aggregators=[centered_votes]",
         "methods=[dp_gd]",

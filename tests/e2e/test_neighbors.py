@@ -1,4 +1,4 @@
-"""Runs on two neighboring data sets: what may be published is the same, but for what comes of the votes."""
+"""Runs on two neighboring data sets, which publish the same files but for the outcome of the votes."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ MORE = (
 
 
 def _write(path: Path, times: int) -> None:
-    """300 people with a row each in one file, but for a private one, who has that many."""
+    """Writes 300 people with a row each, but for one private person with `count` rows."""
     rng = np.random.default_rng(0)
     lines = ["part,person,age,dose,flu,cough"]
     for person in range(300):
@@ -59,20 +59,20 @@ def _release(folder: Path, times: int) -> Path:
 def test_somebody_private_with_more_rows_changes_nothing_published_but_votes(
     tmp_path: Path,
 ) -> None:
-    one = _release(tmp_path / "one", 1)
+    first = _release(tmp_path / "one", 1)
     other = _release(tmp_path / "other", 8)
     names = [
         sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
-        for folder in (one, other)
+        for folder in (first, other)
     ]
     assert names[0] == names[1]
     for name in names[0]:
-        if (one / name).is_file() and name not in OF_VOTES and not name.startswith("student/"):
-            assert (one / name).read_bytes() == (other / name).read_bytes(), name
-    with np.load(one / "release.npz") as some, np.load(other / "release.npz") as others:
+        if (first / name).is_file() and name not in OF_VOTES and not name.startswith("student/"):
+            assert (first / name).read_bytes() == (other / name).read_bytes(), name
+    with np.load(first / "release.npz") as some, np.load(other / "release.npz") as others:
         assert some["record_ids"].tobytes() == others["record_ids"].tobytes()
         assert set(some["record_ids"].tolist()) <= set(range(50))
-    schemas = [json.loads((folder / "schema.json").read_text()) for folder in (one, other)]
+    schemas = [json.loads((folder / "schema.json").read_text()) for folder in (first, other)]
     for schema in schemas:
         del schema["threshold"]
     assert schemas[0] == schemas[1]

@@ -1,4 +1,4 @@
-"""What a new aggregator costs: its class, a YAML and its cases. Nothing else is touched, and everything finds it."""
+"""New aggregator from outside: a class, a YAML file and its cases. All commands and suites find the class."""
 
 import json
 import subprocess
@@ -52,7 +52,7 @@ DISTRIBUTIONS = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    made = tmp_path_factory.mktemp("new")
+    folder = tmp_path_factory.mktemp("new")
     texts = {
         "own_votes.py": EXAMPLE.read_text() + '\nprint("own_votes was loaded")\n',
         "conf/aggregator/own_votes.yaml": YAML,
@@ -60,11 +60,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         "too_cheap/own_votes.py": CASES.replace("FACTOR", "0.9"),
     }
     for name, text in texts.items():
-        (made / name).parent.mkdir(exist_ok=True, parents=True)
-        (made / name).write_text(text)
-    sys.path.insert(0, str(made))
-    yield made
-    sys.path.remove(str(made))
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text(text)
+    sys.path.insert(0, str(folder))
+    yield folder
+    sys.path.remove(str(folder))
     sys.modules.pop("own_votes", None)
 
 
@@ -75,7 +75,7 @@ def found(folder: Path) -> CaseFile:
 
 
 def account(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    own = [
+    options = [
         "--config-dir",
         str(folder / "conf"),
         "aggregator=own_votes",
@@ -84,7 +84,7 @@ def account(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     sys.modules.pop("own_votes", None)  # so that it is seen whether the command loads it
     return call(
         "account",
-        *own,
+        *options,
         "num_queries=50",
         "num_labels=4",
         "format=json",
@@ -113,7 +113,7 @@ def test_it_is_priced_and_solved_for(folder: Path) -> None:
     assert json.loads(again.stdout.splitlines()[-1])["epsilon"] == solved["epsilon"]
 
 
-def test_its_keys_are_typed_others_refused_and_it_is_not_loaded_before_it_is_allowed(
+def test_wrong_keys_are_refused_in_one_line(
     folder: Path,
 ) -> None:
     for words, line in (
@@ -140,7 +140,7 @@ def test_noise_is_declared_and_each_promise_kept(
     assert is_dataclass(found.kind)
     assert declared(found.kind) == {"noise_scale"}
     (case,) = found.contract
-    kept = 0
+    count = 0
     for each in promises(case):
         promise, values = each.values
         if (
@@ -148,8 +148,8 @@ def test_noise_is_declared_and_each_promise_kept(
             and "tmp_path" not in promise.__code__.co_varnames
         ):
             keep(promise, case, values, request)
-            kept += 1
-    assert kept >= 20
+            count += 1
+    assert count >= 20
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))

@@ -1,4 +1,4 @@
-"""What the pages tell a reader to run: none of it ends in a refusal, and parts of one's own work as they stand."""
+"""Commands that the pages show: none ends in a refusal, and the parts of one's own run as they stand."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ EXPERIMENTS = {"centered_votes": 61_629, "centered_votes_400": 400}
 
 
 def single_runs(line: str) -> Iterator[list[str]]:
-    """The settings of each run of a `pate-train` line, a sweep being several; none of another command or data set."""
+    """Returns the settings of each run of a `pate-train` line, a sweep being several runs."""
     words = shlex.split(line, comments=True)
     if words[:1] != ["pate-train"] or "=" not in line:
         return

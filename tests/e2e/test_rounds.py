@@ -87,15 +87,15 @@ def test_report_shows_hits_and_the_price_of_plain_composition(finished: Finished
     report = json.loads((folder / "report.json").read_text())
     with np.load(folder / "release" / "release.npz") as release:
         hits = release["hits"]
-        asked = int(release["num_asked"])
+        num_asked = int(release["num_asked"])
         answered = release["answered"]
     counts = report["release"]
     privacy = report["privacy"]
-    told = [counts[f"num_{name}"] for name in ("hits", "abstained", "asked", "answered")]
-    assert told == [hits.sum(), (hits & ~answered).sum(), asked, answered.sum()]
+    counted = [counts[f"num_{name}"] for name in ("hits", "abstained", "asked", "answered")]
+    assert counted == [hits.sum(), (hits & ~answered).sum(), num_asked, answered.sum()]
     assert min(hits.sum(), answered.sum()) > 0
     assert counts["num_hits"] + counts["remaining_hits"] == privacy["target_hits"]
-    plain = AGGREGATORS[name].plain_event(VoteShape(asked, NUM_LABELS, NUM_TEACHERS))
+    plain = AGGREGATORS[name].plain_event(VoteShape(num_asked, NUM_LABELS, NUM_TEACHERS))
     assert privacy["plain_epsilon"] == AutoAccountant().compose(plain).get_epsilon(1e-5)
     event = AGGREGATORS[name].event(VoteShape(NUM_QUERIES, NUM_LABELS, NUM_TEACHERS))
     least, most = (
@@ -127,15 +127,15 @@ def test_progress_and_tensorboard_tell_hits_and_epsilon_of_each_round(finished: 
 def test_a_run_stopped_between_rounds_ends_with_the_same_release(
     finished: Finished, tmp_path: Path
 ) -> None:
-    own = tmp_path / "run"
+    run_folder = tmp_path / "run"
     name, folder, _ = finished
     with pytest.raises(KeyboardInterrupt):
-        train(plan_of(name), own, StopAfter())
-    assert len(rounds_of(own)) == ROUNDS
-    assert not (own / "release" / "release.npz").exists()
-    train(plan_of(name), own)
-    assert release_bytes(own) == release_bytes(folder)
-    assert charges(own) == charges(folder)
+        train(plan_of(name), run_folder, StopAfter())
+    assert len(rounds_of(run_folder)) == ROUNDS
+    assert not (run_folder / "release" / "release.npz").exists()
+    train(plan_of(name), run_folder)
+    assert release_bytes(run_folder) == release_bytes(folder)
+    assert charges(run_folder) == charges(folder)
 
 
 def test_a_student_expects_nothing_before_anything_was_answered() -> None:

@@ -1,4 +1,4 @@
-"""One seed leaves one release, with any number of threads that the libraries for matrices would use."""
+"""One seed leaves one release, for any number of threads of the matrix libraries."""
 
 from pathlib import Path
 

@@ -438,9 +438,7 @@ def test_people_whom_another_usual_account_knows_get_a_line(
 
 
 @pytest.mark.parametrize("has_cap", [False, True])
-def test_a_named_ledger_or_a_cap_refuses_a_second_release_of_a_seed(
-    has_cap: bool, tmp_path: Path
-) -> None:
+def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.db"
     name = None if has_cap else ledger
     run_until_released(

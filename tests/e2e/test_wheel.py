@@ -1,4 +1,4 @@
-"""The wheel in an environment of its own, outside the repository: what is in it, and that its commands work from it."""
+"""Wheel in an environment outside the repository: its content, and its commands."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 @pytest.mark.slow
 def test_the_wheel_alone_has_everything_and_works(tmp_path: Path) -> None:
-    """What a contributor needs is in the source distribution; the wheel is built from it."""
+    """The wheel is built from the source distribution, which holds all that a contributor needs."""
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path, ROOT, cwd=tmp_path)
     (source,) = tmp_path.glob("*.tar.gz")
     (wheel,) = tmp_path.glob("*.whl")
@@ -72,12 +72,12 @@ def test_the_wheel_alone_has_everything_and_works(tmp_path: Path) -> None:
     }
     folder = installed(wheel, tmp_path / "v")
     assert "target_epsilon" in run(folder / "pate-train", "--cfg", "job", "--resolve", cwd=tmp_path)
-    said = run(folder / "python", "-c", FIVE_LINES, cwd=tmp_path)
-    assert said.startswith(str(tmp_path / "v")) and "(500, 3) True 40" in said
+    output = run(folder / "python", "-c", FIVE_LINES, cwd=tmp_path)
+    assert output.startswith(str(tmp_path / "v")) and "(500, 3) True 40" in output
 
 
 def installed(wheel: Path, folder: Path) -> Path:
-    """A new environment with the wheel, and with the dependencies of this one, which take minutes to install."""
+    """Returns a new environment with the wheel and this environment's dependencies, which take minutes to install."""
     run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=wheel.parent)
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]

@@ -1,4 +1,4 @@
-"""Every example runs and prints what it is about."""
+"""Examples run and print the figures that they are about."""
 
 import gzip
 import importlib
@@ -66,7 +66,7 @@ def test_yeast_is_written_as_a_table_that_the_printed_command_reads(
 
 
 def own_run(folder: Path, *overrides: str) -> tuple[np.lib.npyio.NpzFile, str]:
-    """The run of the example: what it released, and what it printed."""
+    """The run of the example: its release and its output."""
     options = ["--config-dir", str(OWN_RUN / "conf"), "experiment=own_run", f"output_dir={folder}"]
     small = ["allowed_targets=[blobs.]", "all_records=false"]
     with pytest.MonkeyPatch.context() as patch:
@@ -87,7 +87,7 @@ def test_a_data_set_and_a_teacher_of_ones_own_by_configuration(tmp_path: Path) -
 def test_the_classifier_releases_what_the_command_releases(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The same data, estimator, aggregator and seed: the same partition, votes and noise."""
+    """Data, estimator, aggregator and seed are the same: so are partition, votes and noise."""
     estimator = ["teacher=sklearn", "teacher.num_teachers=25"]
     estimator += ["teacher.estimator._target_=sklearn.linear_model.RidgeClassifier"]
     released, _ = own_run(tmp_path / "run", *estimator, "seed=7")

@@ -1,4 +1,4 @@
-"""Every notebook: it runs from a clean kernel, is stripped in git, and uses public names only."""
+"""Notebooks run from a clean kernel, are stripped in git, and use public names only."""
 
 import ast
 import json
@@ -57,7 +57,7 @@ LINEAR = "\n\nimport pate.run.ceiling\npate.run.ceiling._MAX_NUMBERS = 0"
 def executed(
     notebook: nbformat.NotebookNode, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> list[nbformat.NotebookNode]:
-    """The outputs of all cells, run one after the other in a new kernel in an empty folder."""
+    """Returns the outputs of all cells, run one after the other in a new kernel in an empty folder."""
     (work := folder / "work").mkdir()
     # no settings of whoever runs the tests
     monkeypatch.setenv("IPYTHONDIR", str(folder / "ipython"))
@@ -71,7 +71,7 @@ def executed(
 
 
 def hidden_names(code: str) -> Iterator[str]:
-    """What code uses of `pate` that no module of it lists."""
+    """Returns the names of `pate` in the code that no module lists as public."""
     # of the shell
     lines = ["pass" if line.startswith(("!", "%")) else line for line in code.splitlines()]
     for node in ast.walk(ast.parse("\n".join(lines))):

@@ -1,4 +1,4 @@
-"""The commands on tiny inputs: tables, files, help, and mistakes in one line with exit code 2."""
+"""Commands on tiny inputs: tables, files, help, and mistakes in one line with exit code 2."""
 
 import csv
 from collections.abc import Callable

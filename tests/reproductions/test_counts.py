@@ -1,4 +1,4 @@
-"""Readers of count data and look-alikes: what is counted, what is left out, and which line is refused."""
+"""Readers of count data and look-alikes: counted items, skipped lines, and refused lines."""
 
 import gzip
 import zipfile

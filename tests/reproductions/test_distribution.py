@@ -1,4 +1,4 @@
-"""What hatch puts into the distributions: reproductions are in the source, and never in the wheel."""
+"""Distributions that hatch builds: reproductions are in the source, and never in the wheel."""
 
 from pathlib import Path
 

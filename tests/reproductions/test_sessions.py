@@ -1,4 +1,4 @@
-"""The tables of the target-charging sessions, to the digits printed in the specification."""
+"""Tables of the target-charging sessions, to the digits printed in the specification."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_the_claim_of_three_private_tests() -> None:
 
 
 def test_hit_probabilities() -> None:
-    """The published q of the boundary; the worst q found for running twice, of which two are not the worst there is."""
+    """Published q of the boundary; the worst q found for running twice, two of which are not the worst possible."""
     table = {
         epsilon: (wide, tight, twice) for epsilon, _, _, _, wide, _, tight, twice in target_table()
     }

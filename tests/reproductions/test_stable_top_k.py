@@ -1,4 +1,4 @@
-"""The experiments of Zhu & Wang: prices and floors of the CelebA release, and epsilon at equal accuracy."""
+"""Experiments of Zhu & Wang: prices and floors of the CelebA release, and epsilon at equal accuracy."""
 
 import contextlib
 import csv
@@ -44,7 +44,7 @@ AT_LEAST = (5.33, 12.1, 5.32, 6.358)
 
 @pytest.fixture(scope="module")
 def printed() -> dict[str, Any]:
-    """The command's JSON."""
+    """Returns the command's JSON."""
     written = io.StringIO()
     with contextlib.redirect_stdout(written):
         main(["--format", "json"])
@@ -64,7 +64,7 @@ def test_every_cell_is_within_a_hundredth_and_labeled(printed: dict[str, Any]) -
             )
 
 
-def test_bounds_are_above_what_pairs_give_away_and_the_false_formula_is_below(
+def test_sound_prices_exceed_the_floors_and_the_false_formula_does_not(
     printed: dict[str, Any],
 ) -> None:
     floors = printed["floors"]

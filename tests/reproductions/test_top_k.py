@@ -1,4 +1,4 @@
-"""Contenders at one sound price, and how near their picks are to the true top k."""
+"""Contenders at one sound price, and the distance of their picks from the true top k."""
 
 import math
 

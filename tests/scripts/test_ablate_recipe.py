@@ -52,7 +52,7 @@ def test_differences_are_taken_seed_by_seed() -> None:
 
 @pytest.fixture(scope="module")
 def dataset() -> Dataset:
-    """A thousand private groups of three records, whose labels are linear in their inputs."""
+    """Returns a thousand private groups of three records, whose labels are linear in their inputs."""
     rng = np.random.default_rng(0)
     directions = rng.normal(size=(6, 4))
 

@@ -1,4 +1,4 @@
-"""Debian's table: what a Packages file says, each package once, sources in one split."""
+"""Debian's table: fields of a Packages file, each package once, each source in one split."""
 
 from scripts.build_debian import packages
 

@@ -1,4 +1,4 @@
-"""The rows of the page of names are those that the configuration has."""
+"""Rows of the page of names are those of the configuration."""
 
 from scripts import draw_names
 

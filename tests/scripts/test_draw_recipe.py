@@ -1,4 +1,4 @@
-"""The table of constants is the one that the fields of `Recipe` have."""
+"""Table of constants has the fields of `Recipe`."""
 
 from scripts import draw_recipe
 

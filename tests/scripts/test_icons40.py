@@ -1,4 +1,4 @@
-"""The icons: words, splits, drawing, the package's sets, and the builder with what stops it."""
+"""Icons: words, splits, drawing, the package's sets, and the builder with what stops it."""
 
 import errno
 import json
@@ -37,7 +37,7 @@ STYLES = ("", "-outline", "-24-bold", "-sharp")
 
 
 def icon_set(prefix: str, *, license_: str | None = "MIT", **more: Any) -> dict[str, Any]:
-    """24 icons in 6 families; a set's pictures differ from another's by their width."""
+    """Returns 24 icons in 6 families; the pictures of two sets differ by their width."""
     width = 24 + len(prefix)
     icons = {
         f"{shape}{style}": {"body": body.replace("/>", f' opacity="{1 - place / 5}"/>')}
@@ -61,7 +61,7 @@ def icon_set(prefix: str, *, license_: str | None = "MIT", **more: Any) -> dict[
 
 @pytest.fixture
 def sets() -> dict[str, dict[str, Any]]:
-    """Six sets: four that are taken, one of a license that is not, one of none."""
+    """Returns six sets: four that are accepted, one with another license, one without a license."""
     odd = {
         "bar-broken-one": {"body": "<path d=<"},
         "bar-blank": {"body": ""},
@@ -101,7 +101,7 @@ def make_package(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-def test_styles_and_sizes_of_an_icon_are_one_family_and_other_icons_and_sets_another() -> None:
+def test_styles_and_sizes_of_an_icon_are_one_family() -> None:
     styles = (
         "home",
         "outline-home",
@@ -115,6 +115,9 @@ def test_styles_and_sizes_of_an_icon_are_one_family_and_other_icons_and_sets_ano
         "some:bold",
         "some:24",
     ]
+
+
+def test_number_of_a_family_is_its_digest() -> None:
     # SHA-256 of "icons family a:b", its first 8 bytes without the last two bits; worked out with sha256sum.
     assert number_of("family", "a:b") == 0x66FA18AC7195D5AB >> 2
     assert number_of("family", "a:b") != number_of("icon", "a:b")
@@ -134,7 +137,7 @@ def test_whole_families_fill_the_splits_exactly() -> None:
 def by_definition(
     words: list[frozenset[str]], families: np.ndarray, *, num_public: int, num_labels: int
 ) -> list[str]:
-    """Prefix after prefix, each counted anew."""
+    """Counts labels by the definition: prefix after prefix, each counted anew."""
     labels: list[str] = []
     for last in np.unique(families):
         pool = [
@@ -152,7 +155,7 @@ def by_definition(
 
 @pytest.mark.parametrize("seed", [0, 29, 34, 106, 112])
 def test_the_pool_ends_where_it_is_full_for_the_first_time(seed: int) -> None:
-    """Also where a longer one would hold fewer icons with a label, as other words come first in it."""
+    """A longer pool may hold fewer icons with a label, since other words come first in it."""
     rng = np.random.default_rng(seed)
     families = np.repeat(np.arange(30), rng.integers(1, 6, 30))
     of_family = [

@@ -1,4 +1,4 @@
-"""The requirements whose lowest versions are tried."""
+"""Requirements whose lowest versions are tested."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the benchmark of teachers counts as an operation."""
+"""Operations that the benchmark of teachers counts."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The prose check: lines within sentences that Markdown takes for quotations and lists, and those that are ones."""
+"""Prose check: lines within sentences that Markdown renders as quotations and lists, and true quotations."""
 
 import json
 from pathlib import Path

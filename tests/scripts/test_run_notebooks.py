@@ -1,4 +1,4 @@
-"""Notebooks are run for the site, and the site shows what they left."""
+"""Notebooks are run for the site, which shows their outputs."""
 
 import importlib.util
 from pathlib import Path

@@ -35,7 +35,7 @@ HIDES = ("Wearing_Hat", "Bald", "Blurry")
 
 @pytest.fixture(scope="module")
 def drawn() -> np.ndarray:
-    """20,480 attribute vectors of a seed that the thresholds were not made with."""
+    """Returns 20,480 attribute vectors of a seed that the thresholds were not fitted to."""
     return np.concatenate([draw_attributes(11, block) for block in range(80)])
 
 
@@ -83,7 +83,7 @@ def test_impossible_parameters_are_refused(wrong: dict[str, int], name: str) -> 
 
 
 def changed(name: str, without: tuple[str, ...]) -> float:
-    """How many pixels of 1,024 an attribute changes clearly, the median of 15 faces that are otherwise equal."""
+    """Returns how many pixels of 1,024 an attribute changes clearly: the median of 15 otherwise equal faces."""
     rng = np.random.default_rng(NAMES.index(name))
     counts = []
     for bits in draw_attributes(3, 0)[:15].tolist():

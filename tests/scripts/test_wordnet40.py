@@ -39,7 +39,7 @@ def synset(offset: int, lemma: str, pointers: list[tuple[str, int, str]], gloss:
 
 @pytest.fixture(scope="session")
 def dictionary() -> list[str]:
-    """A root (1), three kinds under it (2..4) and 48 things (100..147), a third of them of each kind."""
+    """Returns a root (1), three kinds under the root (2..4) and 48 things (100..147), a third of each kind."""
     lines = [*LICENCE, synset(1, "entity", [("~", 2, "n"), ("~", 3, "n")], "that which exists")]
     for kind, (lemma, gloss) in KINDS.items():
         lines.append(synset(kind, lemma, [("@", 1, "n"), ("+", 7, "v")], gloss))
@@ -58,7 +58,7 @@ ATTACK = '00975452 04 n 01 attack 0 000 | an Offensive,  against an enemy; "the 
 
 
 def test_a_line_of_the_real_dictionary_by_hand() -> None:
-    """Examples, also one whose quote never closes, are no part of the definition."""
+    """Examples, even with a quote that never closes, are no part of the definition."""
     foray, attack = parse_dictionary([FORAY, ATTACK])
     assert foray == Synset(976953, "foray", (975452,), "a sudden short attack")
     assert attack.hypernyms == ()
@@ -79,9 +79,7 @@ ABOVE = {1: frozenset({1})} | {kind: frozenset({1, kind}) for kind in (2, 3)}
 ABOVE |= {synset: frozenset({1, 2 if synset < 12 else 3, synset}) for synset in range(10, 15)}
 
 
-def test_labels_are_the_commonest_public_hypernyms_but_the_root_and_names_shared_are_numbered() -> (
-    None
-):
+def test_labels_are_the_commonest_public_hypernyms_but_the_root() -> None:
     public = [10, 11, 12, 13, 14]
     assert choose_labels(ABOVE, public, num_labels=2) == [3, 2]
     # a tie among five goes to the smallest
@@ -95,6 +93,9 @@ def test_labels_are_the_commonest_public_hypernyms_but_the_root_and_names_shared
         [True, False],
         [False, False],
     ]
+
+
+def test_labels_that_share_a_name_are_numbered() -> None:
     synsets = [
         Synset(1, "part", (), ""),
         Synset(5, "substance", (), ""),
@@ -148,10 +149,13 @@ ROOT = Path(__file__).parents[2]
 SMALL = Recipe(num_public=20, num_test=12, num_labels=3, num_dims=4)
 
 
-def test_a_small_dictionary_from_lines_to_arrays_and_the_vendored_file_that_was_measured(
+def test_the_vendored_archive_is_the_measured_one() -> None:
+    assert hashlib.sha256(ARCHIVE.read_bytes()).hexdigest() == SHA256
+
+
+def test_a_small_dictionary_becomes_arrays(
     dictionary: list[str],
 ) -> None:
-    assert hashlib.sha256(ARCHIVE.read_bytes()).hexdigest() == SHA256
     arrays = SMALL.build(dictionary)
     assert arrays["split_sizes"].tolist() == [20, 12, 20]
     assert arrays["features"].shape == (52, 4)
@@ -166,7 +170,7 @@ def test_a_small_dictionary_from_lines_to_arrays_and_the_vendored_file_that_was_
 
 
 def test_no_private_gloss_reaches_vocabulary_components_or_labels(dictionary: list[str]) -> None:
-    """Changing every private gloss leaves the public and test rows as they were, to the bit."""
+    """Changing every private gloss leaves the public and test rows unchanged, to the bit."""
     before = SMALL.build(dictionary)
     private = {f"{record:08d}" for record in before["record_ids"][32:]}
     changed = [

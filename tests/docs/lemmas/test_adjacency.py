@@ -1,4 +1,4 @@
-"""docs/proofs/adjacency.md, step by step, on all small histograms."""
+"""Steps of docs/proofs/adjacency.md, on all small histograms."""
 
 import itertools
 import math
@@ -48,18 +48,18 @@ def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> 
 
 
 def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
-    """All corners of 2 queries with 2 labels; the sum is the package's, the distance is not."""
+    """Tries all corners of 2 queries with 2 labels; the sum is the package's, the distance is recomputed."""
     shape = (2, 2)
     clip = 0.7
     clipped = ClippedSum(clip, shape, Adjacency.ADD_REMOVE)
     vote_rows = np.array(list(itertools.product((0.0, 1.0), repeat=4))).reshape(-1, *shape)
     for center in (0.4, 0.5):
         zero = clipped.total(np.zeros((1, *shape)), center=center, num_teachers=1)
-        own = np.array(
+        row = np.array(
             [clipped.total(votes[None], center=center, num_teachers=1) for votes in vote_rows]
         )
-        absent_moves = np.linalg.norm(own.reshape(len(vote_rows), -1), axis=1)
-        zero_moves = np.linalg.norm((own - zero).reshape(len(vote_rows), -1), axis=1)
+        absent_moves = np.linalg.norm(row.reshape(len(vote_rows), -1), axis=1)
+        zero_moves = np.linalg.norm((row - zero).reshape(len(vote_rows), -1), axis=1)
         assert absent_moves.max() <= clipped.l2_sensitivity  # what is paid for
         assert zero_moves.max() == pytest.approx(2 * clipped.l2_sensitivity, rel=0.01)
         assert zero_moves.max() <= ClippedSum(clip, shape, Adjacency.REPLACE_ONE).l2_sensitivity
@@ -68,14 +68,14 @@ def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
 def powerset_pairs(
     kind: str, num_sets: int, num_teachers: int
 ) -> Iterator[tuple[Histogram, Histogram]]:
-    """Histograms of sets, of which set 0 is empty, and what one teacher that is absent, or says zero, makes of them."""
+    """Yields histograms of sets (set 0 is empty), and the histogram after one teacher leaves or votes for nothing."""
     for counts in itertools.product(range(num_teachers + 1), repeat=num_sets):
         if sum(counts) == num_teachers:
-            for own in range(num_sets):
+            for row in range(num_sets):
                 moved = list(counts)
-                moved[own] -= 1
+                moved[row] -= 1
                 moved[0] += kind == "zero"
-                if moved[own] >= 0 and tuple(moved) != counts:
+                if moved[row] >= 0 and tuple(moved) != counts:
                     yield counts, tuple(moved)
 
 
@@ -85,7 +85,7 @@ def released(counts: Histogram) -> np.ndarray:
 
 
 def worst_delta(kind: str, epsilon: float) -> float:
-    """The largest delta of PowersetGNMax(noise_std=1) on 2 labels and 4 teachers."""
+    """Returns the largest delta of PowersetGNMax(noise_std=1) on 2 labels and 4 teachers."""
     pairs = [
         pair
         for pair_of_kind in powerset_pairs(kind, 4, 4)
@@ -96,7 +96,7 @@ def worst_delta(kind: str, epsilon: float) -> float:
     )
 
 
-def test_a_vote_for_the_empty_set_costs_powerset_votes_six_times_their_delta() -> None:
+def test_the_empty_set_costs_powerset_votes_six_times_their_delta() -> None:
     epsilon = 2.4
     event = PowersetGNMax(noise_std=1.0, adjacency=Adjacency.ADD_REMOVE).event_for(
         num_queries=1, num_labels=2, num_teachers=4

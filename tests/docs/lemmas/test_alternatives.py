@@ -17,7 +17,7 @@ REPLACED = Adjacency.REPLACE_ONE
 
 
 def expected_gain(gamma: float, b: float, covariance: Array) -> float:
-    """E (e^(U - s11 / 2) - gamma e^(V - s22 / 2) - b)^+ over normals (U, V): in closed form given V, then summed."""
+    """Returns E (e^(U - s11 / 2) - gamma e^(V - s22 / 2) - b)^+ over normals (U, V): exact given V, then summed."""
     s11 = covariance[0, 0]
     s22 = covariance[1, 1]
     s12 = covariance[0, 1]
@@ -38,7 +38,7 @@ def expected_gain(gamma: float, b: float, covariance: Array) -> float:
     ("q", "gamma"), [(0.066, 1.4), (0.066, 0.95), (0.5, 3.0), (0.5, 0.5), (0.9, 30.0)]
 )
 def test_the_stick_rises_along_the_way_to_the_worst_pair(q: float, gamma: float) -> None:
-    """Step 2: from any lengths and any angle on the straight line of covariances to both longest and opposite."""
+    """Step 2: from any lengths and angle along the line of covariances to the longest opposite pair."""
     b = (gamma - 1) * (1 - q) / q
     worst = 1.2**2 * np.array([[1, -0.999999], [-0.999999, 1]])
     for first, second, cosine in (
@@ -58,7 +58,7 @@ def test_the_stick_rises_along_the_way_to_the_worst_pair(q: float, gamma: float)
 
 
 def moment(order: float, q: float, shift: float, adjacency: Adjacency) -> mpmath.mpf:
-    """The Renyi divergence of the pair, by quadrature in 30 digits."""
+    """Returns the Renyi divergence of the pair, by quadrature in 30 digits."""
     with mpmath.workdps(30):
         a, q, shift = (mpmath.mpf(number) for number in (order, q, shift))
 
@@ -90,7 +90,7 @@ def moment(order: float, q: float, shift: float, adjacency: Adjacency) -> mpmath
 def test_curves_are_those_of_the_pair_from_above(
     q: float, shift: float, orders: tuple[float, ...], adjacency: Adjacency
 ) -> None:
-    """From shifts of a fiftieth to 40, samples of a millionth to nearly all. The control: a curve 10% too small."""
+    """Shifts of 0.02 to 40, samples of a millionth to nearly all. The control is a curve 10% too small."""
     event = SampledGaussianEvent((0.5 if adjacency is REPLACED else 1.0) / shift, q, adjacency)
     for order, curve in zip(
         orders, sampled_gaussian_rdp(event, np.array(orders)).tolist(), strict=True

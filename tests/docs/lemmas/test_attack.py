@@ -1,4 +1,4 @@
-"""What guesses refute: against linear programs, exact tails and many Gaussian runs; a price too low is caught."""
+"""Prices that guesses refute, against linear programs, exact tails and many Gaussian runs."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def gaussian(multiplier: float) -> PriceCurve:
 
 
 def least_mass(curve: PriceCurve, guesses: Guesses, tail: float) -> float:
-    """The least total probability beside a tail, by a linear program that has all constraints at once."""
+    """Returns the least total probability besides a tail, by one linear program with all constraints."""
     most = guesses.num_guesses
     count = guesses.num_canaries
     correct = guesses.num_correct
@@ -86,7 +86,7 @@ def test_randomized_response_is_refuted_no_more_often_than_allowed(
 
 
 @pytest.mark.slow
-def test_two_hundred_lower_bounds_exceed_the_price_no_more_often_than_chance_allows() -> None:
+def test_lower_bounds_exceed_the_price_as_rarely_as_chance_allows() -> None:
     rng = np.random.default_rng(1)
     shift = 1.0
     count = 200

@@ -1,4 +1,4 @@
-"""docs/proofs/budgets.md, step by step."""
+"""Steps of docs/proofs/budgets.md."""
 
 import math
 
@@ -10,9 +10,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.mark.parametrize("clips", [1, 2])
 @pytest.mark.parametrize("weight", [1.0, 0.4, 0.01, 1e-3, 1e-5])
-def test_a_scale_that_is_a_little_smaller_than_the_weight_pays_for_the_rounding(
-    clips: int, weight: float
-) -> None:
+def test_a_scale_below_the_weight_pays_for_the_rounding(clips: int, weight: float) -> None:
     # clip in steps
     for entries, length in ((1, 2.0**14), (24_000, 2.0**14 * math.sqrt(24_000)), (9, 2.0**15 * 3)):
         sensitivity = clips * length * (1 + 2.0**-20) + 3 * math.sqrt(entries)

@@ -1,4 +1,4 @@
-"""docs/proofs/centered_votes.md, step by step."""
+"""Steps of docs/proofs/centered_votes.md."""
 
 import math
 
@@ -35,7 +35,7 @@ def test_rounded_noise_costs_no_more_than_the_gaussian(std: float) -> None:
 
 
 def test_the_discrete_gaussian_exceeds_the_profile_of_the_continuous_one() -> None:
-    """Its Renyi divergences are bounded by the Gaussian's, its deltas are not."""
+    """Renyi divergences of the discrete Gaussian stay below the Gaussian's; its deltas do not."""
     values = np.arange(-60, 61)
     std = 1.0
     worst = 0.0

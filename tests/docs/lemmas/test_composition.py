@@ -1,4 +1,4 @@
-"""docs/proofs/composition.md on random trees of releases, with exact distributions."""
+"""Composition by docs/proofs/composition.md on random trees of releases, with exact distributions."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def both_ways(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def draw_step(
     rng: np.random.Generator, closeness: float, failure: float
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Mixtures (1 - failure) * good + failure * bad for both neighbors, and the curve of the good."""
+    """Draws mixtures (1 - failure) * good + failure * bad for both neighbors, and the curve of the good parts."""
     base = rng.dirichlet(np.ones(OUTCOMES)) + 0.05
     tilted = base * np.exp(rng.uniform(-closeness, closeness, OUTCOMES))
     distributions = (base / base.sum(), tilted / tilted.sum())
@@ -31,7 +31,7 @@ def draw_step(
 def walk(
     rng: np.random.Generator, parameters: list[tuple[float, float]]
 ) -> tuple[list, list, list]:
-    """Distributions of all paths under both neighbors, and along each path the sums of curves and of failures.
+    """Returns the laws of all paths under both neighbors, and each path's sums of curves and of failures.
 
     `parameters` holds one (closeness, failure) for each depth; a second set for what follows the outcome 0 makes
     prices depend on the past.

@@ -1,4 +1,4 @@
-"""docs/proofs/filters.md: the best adaptive adversary, its exact delta, against filters and against totals."""
+"""Filters by docs/proofs/filters.md: exact deltas of the best adaptive adversary, against filters and totals."""
 
 import itertools
 import math
@@ -38,7 +38,7 @@ Counts = tuple[int, ...]
 
 
 def worst_delta(admits: Callable[[Counts], bool], cap: float) -> float:
-    """The largest probability that the loss passes the cap, as delta counts it, over all ways to go on.
+    """Returns the largest probability that the loss passes the cap, as delta counts it, over all ways to go on.
 
     Every release is randomized response of one of three epsilons, the worst pair of that price. After every outcome
     the adversary stops or picks the next, as long as the rule admits it; backwards over what was spent, with all
@@ -117,7 +117,7 @@ def test_a_cap_on_the_total_is_broken_by_looking(
 def test_a_filter_is_not(
     kind: Callable[[float, float], PrivacyFilter], cap: float, delta: float
 ) -> None:
-    """The smallest cap is one that the sum of pure epsilons is the first to keep."""
+    """Takes the smallest cap that the sum of pure epsilons still keeps."""
     filter_of_kind = kind(cap, delta)
     delta_reached = worst_delta(by_filter(filter_of_kind), cap)
     assert delta_reached <= delta
@@ -128,14 +128,14 @@ def test_a_filter_is_not(
 
 
 class Doubled(RenyiFilter):
-    """A control: half of what every event costs."""
+    """A control that takes half of each event's cost."""
 
     def amount(self, event: object) -> float:
         return super().amount(event) / 2  # type: ignore[arg-type]
 
 
 class Quartered(GaussianAndRenyi):
-    """A control: a quarter of the mu squared of every event."""
+    """A control that takes a quarter of each event's mu squared."""
 
     def price(self, event: Event) -> Spent:
         price = super().price(event)
@@ -165,7 +165,7 @@ def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
 
 
 def best_second_gaussian(first: float, total: float, cap: float) -> float:
-    """After a Gaussian of mu `first`, for each of its outcomes the best of many second ones within mu**2 = total."""
+    """Returns the best delta after a Gaussian of mu `first`, with the best second Gaussian for each of its outcomes."""
     loss = first * np.linspace(-9, 9, 4001) + first * first / 2
     weights = norm.pdf(np.linspace(-9, 9, 4001)) * 18 / 4000
     best = np.maximum(0.0, -np.expm1(cap - loss))
@@ -206,7 +206,7 @@ def delta_of_stopping(step: float, bounds: list[float]) -> float:
     return float(value[most])
 
 
-def test_a_total_is_no_bound_for_stopping_by_looking_and_a_cap_is() -> None:
+def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
     step = 0.2
     most = 60
     delta = 1e-3
@@ -227,9 +227,7 @@ def test_a_total_is_no_bound_for_stopping_by_looking_and_a_cap_is() -> None:
     assert delta_of_stopping(step, [6.0] * len(totals)) <= delta
 
 
-def test_one_release_at_the_accountant_s_price_keeps_a_cap_and_one_more_after_it_would_not() -> (
-    None
-):
+def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
     """The exact delta of 40 randomized responses that were fixed beforehand is that of the cap at most."""
     step = 0.2
     count = 40

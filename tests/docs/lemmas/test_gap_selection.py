@@ -1,4 +1,4 @@
-"""docs/proofs/gap_selection.md, step by step."""
+"""Steps of docs/proofs/gap_selection.md."""
 
 from itertools import combinations
 
@@ -19,13 +19,13 @@ def mills(x: Array) -> Array:
 
 
 def roc_up(p: Array, shift: float, count: int) -> Array:
-    """P[M + shift > x] where P[M > x] = p, M the largest of `count` normals."""
+    """Returns P[M + shift > x] where P[M > x] = p, for M the largest of `count` normals."""
     x = ndtri(np.exp(np.log1p(-p) / count))
     return -np.expm1(count * log_ndtr(x - shift))
 
 
 def roc_down(p: Array, shift: float, count: int) -> Array:
-    """P[M - shift <= x] where P[M <= x] = p."""
+    """Returns P[M - shift <= x] where P[M <= x] = p."""
     x = ndtri(np.exp(np.log(p) / count))
     return np.exp(count * log_ndtr(x + shift))
 
@@ -39,7 +39,7 @@ def test_the_hazard_is_concave_in_the_level() -> None:
     assert (np.diff(slopes) < 1e-6 * np.abs(slopes[1:])).all()
 
 
-def test_a_maximum_of_shifted_normals_moves_no_faster_than_one_of_equal_normals() -> None:
+def test_a_maximum_of_equal_normals_moves_the_fastest() -> None:
     rng = np.random.default_rng(0)
     fastest = 0.0
     for _ in range(200):
@@ -55,7 +55,7 @@ def test_a_maximum_of_shifted_normals_moves_no_faster_than_one_of_equal_normals(
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_every_event_obeys_both_curves_and_the_two_step_maximum_is_no_smaller(seed: int) -> None:
+def test_every_event_obeys_both_curves(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(8):
         candidates = int(rng.integers(2, 6))
@@ -84,13 +84,13 @@ def test_every_event_obeys_both_curves_and_the_two_step_maximum_is_no_smaller(se
 
 
 def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
-    """The control: what the two-step argument forbids, sensitivity 1 in place of 2, does happen."""
+    """The control: sensitivity 1 in place of 2, which the two-step argument forbids, is exceeded."""
     p, q = (noisy_max_distribution(np.array(u), 1.0) for u in ([1.0, 1.0], [0.0, 2.0]))
     assert q[1] > roc_up(p[1], 1.0, 1) * 1.01
     assert q[1] <= roc_up(p[1], 2.0, 1)
 
 
-def test_sets_and_their_moves_are_below_two_maxima_that_move_in_opposite_ways() -> None:
+def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
     """Step 6, with the largest of four and of the other three utilities, against hockey sticks by quadrature."""
     rng = np.random.default_rng(4)
     epsilons = np.linspace(-1.5, 1.5, 31)
@@ -111,7 +111,7 @@ def test_sets_and_their_moves_are_below_two_maxima_that_move_in_opposite_ways() 
     assert (attained > opposite_maxima(4, 3, 0.3, epsilons)).any()
 
 
-def test_hockey_sticks_of_two_normals_that_move_are_those_of_one_that_moves_farther() -> None:
+def test_two_moving_normals_equal_one_that_moves_farther() -> None:
     epsilons = np.linspace(-1.0, 2.0, 13)
     mu = 0.5 * np.sqrt(2)
     exact = ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons) * ndtr(-mu / 2 - epsilons / mu)

@@ -1,4 +1,4 @@
-"""docs/proofs/gnmax.md, step by step."""
+"""Steps of docs/proofs/gnmax.md."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""The steps of docs/proofs/hits.md: one call's moment where hits weigh less, by kind of call, and what attains it."""
+"""Steps of docs/proofs/hits.md: one call's moment where hits weigh less, by kind of call, and its attainment."""
 
 import math
 
@@ -42,13 +42,13 @@ def orders_for(epsilon: float) -> Array:
 
 
 def weighed(one: Array | float, other: Array | float, orders: Array) -> Array:
-    """one**a other**(1 - a), the orders last."""
+    """Returns one**a other**(1 - a), with the orders along the last axis."""
     one, other = (np.asarray(value, dtype=np.float64)[..., None] for value in (one, other))
     return np.asarray(np.exp(orders * np.log(one) + (1 - orders) * np.log(other)))
 
 
 def lopsided(rng: np.random.Generator, num: int, num_outcomes: int) -> Array:
-    """Distributions `[num, L]`, most with a likeliest outcome: near ties, and nearly certain ones."""
+    """Returns distributions `[num, L]`, most with a likeliest outcome: near ties, and nearly certain outcomes."""
     weights = (
         rng.gamma(rng.choice([0.05, 0.2, 1.0, 3.0], size=(num, 1)), size=(num, num_outcomes))
         + 1e-12
@@ -59,7 +59,7 @@ def lopsided(rng: np.random.Generator, num: int, num_outcomes: int) -> Array:
 
 
 def calls(epsilon: float, *, bounded_range: bool, num: int = 3000) -> list[Pair]:
-    """Pairs of laws of calls, at the ends of what they may do, before they are wrapped."""
+    """Returns pairs of laws of calls, at the extremes that each kind allows, before they are wrapped."""
     rng = np.random.default_rng(0)
     growth = math.exp(epsilon)
     pairs = []
@@ -80,7 +80,7 @@ def calls(epsilon: float, *, bounded_range: bool, num: int = 3000) -> list[Pair]
 
 
 def moments(pair: Pair, orders: Array) -> Pair:
-    """Of a wrapped call: the sum over outcomes that are no hit, and that of the hit: `[N, A]` each."""
+    """Returns the moments of a wrapped call, `[N, A]` each: over outcomes that are no hit, and of the hit."""
     terms = weighed(*(boundary_distribution(law) for law in pair), orders)
     return terms[:, :-1].sum(axis=1), terms[:, -1]
 
@@ -121,7 +121,7 @@ def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> Non
     "target", [not_prior(0.05), not_prior(1.0), tight_boundary(0.3), QTarget(0.4, 0.6)]
 )
 def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
-    """Every pair of laws within epsilon is a mixture of ratios e^epsilon and e^-epsilon; its hits are q or more."""
+    """Pairs of laws within epsilon are mixtures of ratios e^epsilon and e^-epsilon; their hits are q or more."""
     orders = orders_for(target.epsilon)
     growth = math.exp(target.epsilon)
     cost = hit_cost(target_event(target), orders)

@@ -1,4 +1,4 @@
-"""docs/proofs/joint_law.md: laws that satisfy the rows stay below the bound, for every convex divergence."""
+"""Joint laws by docs/proofs/joint_law.md: laws that satisfy the rows stay below the bound, for convex divergences."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -18,7 +18,7 @@ def renyi(order: float) -> Callable[[Array], Array]:
 
 
 def hockey_stick(epsilon: float) -> Callable[[Array], Array]:
-    """P(S) - e^epsilon Q(S) over the best S, less its value for two equal laws."""
+    """Returns P(S) - e^epsilon Q(S) over the best S, less its value for two equal laws."""
     flat = max(0.0, 1 - np.exp(epsilon))
     return lambda x: (
         np.maximum(1 - np.exp(epsilon) * x, 0.0)
@@ -38,7 +38,7 @@ DIVERGENCES = [
 
 
 def divergence_of(types: CandidateTypes, law: Array, f: Callable[[Array], Array]) -> float:
-    """F of the note, from its definition."""
+    """Returns F of the note, by its definition."""
     growth = float(law @ types.moved)
     refused = float(law @ types.fails)
     refused_after = float(law @ (types.moved * types.moved_fails)) / growth
@@ -51,7 +51,7 @@ def divergence_of(types: CandidateTypes, law: Array, f: Callable[[Array], Array]
 
 
 def extreme_law(types: CandidateTypes, rng: np.random.Generator) -> Array:
-    """A vertex of the laws that satisfy the rows, in a random direction: on four types at most."""
+    """Returns a vertex of the laws that satisfy the rows, in a random direction: on four types at most."""
     count = len(types.moved)
     solved = linprog(
         rng.normal(size=count),
@@ -96,7 +96,7 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: i
 
 
 def test_rows_allow_a_small_part_of_one_candidate() -> None:
-    """Half of all weight on the one gap of all votes, half on gaps of 0: e^-4.5 of a candidate has the first."""
+    """Half of all weight is on the gap of all votes, half on gaps of 0: e^-4.5 of a candidate has the first."""
     types = some_types(2, 30, 20)
     law = np.zeros(len(types.moved))
     still = np.flatnonzero(types.moved == 1.0)

@@ -1,4 +1,4 @@
-"""docs/proofs/many_places.md: what a release costs a group of units, against exact distributions."""
+"""Price of a release to a group of units, by docs/proofs/many_places.md, against exact distributions."""
 
 import math
 from itertools import product
@@ -23,7 +23,7 @@ DELTA = 1e-6
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """The exact privacy profile of N(0, 1) against N(mu, 1)."""
+    """Returns the exact privacy profile of N(0, 1) against N(mu, 1)."""
     return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)))
 
 
@@ -32,7 +32,7 @@ def hockey_stick(epsilon: float, first: np.ndarray, second: np.ndarray) -> float
 
 
 def together(*units: dict[int, float]) -> np.ndarray:
-    """The distribution of what several units say, each by its own."""
+    """Returns the joint law of several units' independent outcomes."""
     return np.array([math.prod(law.get(bit, 0.0) for law, bit in zip(units, bound, strict=True))
                      for bound in product((0, 1, 2), repeat=len(units))])  # fmt: skip
 
@@ -70,7 +70,7 @@ def test_a_group_of_randomized_responses_is_never_dearer_than_said(size: int) ->
 
 
 def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
-    """The negative control: what a reader would make of the card's first line."""
+    """The negative control, which a reader might conclude from the card's first line."""
     size = 4
     epsilon = 0.1
     delta = 0.05
@@ -84,7 +84,7 @@ def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
 
 
 def test_where_no_figure_holds_none_is_given() -> None:
-    """Failures that use up the smaller delta leave nothing to say."""
+    """Failures that use up the smaller delta leave no bound."""
     event = ApproximateEvent(PureDpEvent(1.0), failure_prob=DELTA / 2)
     assert Budget(delta=DELTA).epsilon_of(event) < 1.1
     assert math.isinf(group_epsilon(event, 2, Budget(delta=DELTA)))

@@ -1,4 +1,4 @@
-"""docs/proofs/pld.md: profiles against exact pairs, chords, and two releases chosen adaptively."""
+"""Profiles by docs/proofs/pld.md, against exact pairs, chords, and two releases chosen adaptively."""
 
 import math
 from itertools import combinations, product
@@ -24,7 +24,7 @@ EPSILONS = np.linspace(-3.0, 3.0, 241)
 
 
 def hockey_sticks(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """The larger of the two directions at every epsilon."""
+    """Returns the larger of the two directions at every epsilon."""
     factor = np.exp(EPSILONS)[:, None]
     return np.maximum(
         np.maximum(p - factor * q, 0).sum(axis=1), np.maximum(q - factor * p, 0).sum(axis=1)
@@ -32,7 +32,7 @@ def hockey_sticks(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def pairs(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A random pair of distributions that an event of that kind allows."""
+    """Returns a random pair of distributions that an event of that kind allows."""
     # an exponential mechanism with utilities that move by at most half the range
     if name == "range":
         u = rng.uniform(0, 2, 4)
@@ -70,7 +70,7 @@ def test_profiles_are_above_random_pairs_in_both_directions(name: str) -> None:
 
 
 def test_the_profile_of_a_bounded_range_is_attained() -> None:
-    """At every epsilon by the two-point pair with t = (epsilon + e) / 2, and by no t is it exceeded."""
+    """The two-point pair with t = (epsilon + e) / 2 attains the profile at every epsilon; no t exceeds the profile."""
     width = 1.2
     profile = privacy_profile(BoundedRangeEvent(width), EPSILONS)
     t = np.linspace(1e-9, width - 1e-9, 4001)[:, None]
@@ -81,10 +81,8 @@ def test_the_profile_of_a_bounded_range_is_attained() -> None:
     assert searched[inside] == pytest.approx(profile[inside], abs=1e-6)
 
 
-def test_the_profile_of_a_maximum_covers_alternating_moves_and_that_of_more_noise_does_not() -> (
-    None
-):
-    """Seven tied gaps; with two thirds more noise in the price the pair is not dominated."""
+def test_the_profile_of_a_maximum_covers_alternating_moves() -> None:
+    """Seven gaps are tied. The control prices two thirds more noise, whose profile is exceeded."""
     gaps = np.full(7, 1.0)
     p = gaussian_argmax(gaps / 2.0)
     q = gaussian_argmax((gaps + np.where(np.arange(7) % 2, -1.0, 1.0)) / 2.0)

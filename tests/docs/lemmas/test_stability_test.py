@@ -1,4 +1,4 @@
-"""docs/proofs/stability_test.md, step by step."""
+"""Steps of docs/proofs/stability_test.md."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
-def test_rounding_levels_up_or_down_is_valid_and_two_levels_at_once_is_not(
+def test_levels_may_be_rounded_but_not_skipped(
     adjacency: Adjacency,
 ) -> None:
     order = 5.0

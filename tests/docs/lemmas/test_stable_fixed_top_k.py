@@ -1,4 +1,4 @@
-"""docs/proofs/stable_fixed_top_k.md, step by step."""
+"""Steps of docs/proofs/stable_fixed_top_k.md."""
 
 import math
 from itertools import pairwise
@@ -22,7 +22,7 @@ def test_j_picks_never_cost_more_than_the_limit_of_many(width: float) -> None:
 
 
 def largest_delta(width: float, picks: int) -> float:
-    """The largest hockey stick at epsilon 0 of adaptive picks of one bounded range, by dynamic programming."""
+    """Returns the largest hockey stick at epsilon 0 of adaptive picks of one bounded range, by dynamic programming."""
     x = np.linspace(-3, 3, 6001)
     values = np.maximum(0, -np.expm1(x))
     for _ in range(picks):

@@ -1,4 +1,4 @@
-"""docs/proofs/store.md: what was never committed costs nothing, where the crash does not depend on the draw."""
+"""Crashes by docs/proofs/store.md: an uncommitted draw costs nothing where the crash does not depend on the draw."""
 
 from fractions import Fraction
 
@@ -10,17 +10,17 @@ E_EPSILON = 3
 def committed(
     law: tuple[Fraction, Fraction], crash: tuple[Fraction, Fraction]
 ) -> tuple[Fraction, Fraction]:
-    """The law of the bit that is committed, where a draw of bit b crashes with probability crash[b] and is repeated."""
+    """Returns the law of the committed bit, where a draw of b crashes with probability crash[b] and is repeated."""
     survived = [share * (1 - lost) for share, lost in zip(law, crash, strict=True)]
     return survived[0] / sum(survived), survived[1] / sum(survived)
 
 
-def test_a_draw_that_is_repeated_after_crashes_has_the_law_of_one_draw() -> None:
+def test_a_draw_repeated_after_crashes_has_the_law_of_one() -> None:
     for law in LAW.values():
         assert committed(law, (HALF, HALF)) == law
 
 
-def test_a_crash_that_depends_on_the_draw_and_on_the_data_breaks_the_price() -> None:
+def test_a_crash_that_depends_on_draw_and_data_breaks_the_price() -> None:
     first = committed(LAW["data"], (Fraction(0), HALF))
     second = committed(LAW["neighbor"], (HALF, Fraction(0)))
     assert LAW["data"][0] == E_EPSILON * LAW["neighbor"][0]

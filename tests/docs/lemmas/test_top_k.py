@@ -1,4 +1,4 @@
-"""docs/proofs/top_k.md, step by step."""
+"""Steps of docs/proofs/top_k.md."""
 
 import numpy as np
 import pytest

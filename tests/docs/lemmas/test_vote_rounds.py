@@ -1,4 +1,4 @@
-"""docs/proofs/vote_rounds.md, step by step."""
+"""Steps of docs/proofs/vote_rounds.md."""
 
 import math
 
@@ -37,7 +37,7 @@ def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
 def few(
     num: int, size: int, num_labels: int, spread: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Teachers whose records are nearly alike in features, half of them for and half against."""
+    """Returns teachers whose records are nearly alike in features, half of them for and half against."""
     vectors = RNG.normal(size=(num, 1, 6)) + spread * RNG.normal(size=(num, size, 6))
     features = np.trunc(
         vectors / np.linalg.norm(vectors, axis=2, keepdims=True) * (FEATURE_STEPS - 1)
@@ -70,7 +70,7 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(size: int) -
 
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 0.0])
 def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: float) -> None:
-    """And would not without the room that is left for it."""
+    """Without the margin that is left for rounding, the sum would exceed the clip."""
     longest = 0.0
     roomless = 0.0
     for size in (2, 3, 32):

@@ -1,4 +1,4 @@
-"""docs/proofs/winner.md, step by step."""
+"""Steps of docs/proofs/winner.md."""
 
 import math
 from functools import cache
@@ -25,7 +25,7 @@ def density(x: float) -> float:
 
 @cache
 def law(a: float, b: float) -> Array:
-    """P of the first count, of the second, of the rest at 0: adaptive quadrature, each from where it is."""
+    """Returns P of the first count, of the second, of all others at 0, by adaptive quadrature."""
 
     def wins(own: float, other: float) -> float:
         def integrand(x: float) -> float:
@@ -40,7 +40,7 @@ def law(a: float, b: float) -> Array:
 
 
 def laws(shift: float, num_moving: int) -> list[tuple[Array, Array]]:
-    """Pairs on the grid of places, both ways round."""
+    """Returns pairs on the grid of places, in both directions."""
     if num_moving == 1:
         bits = [
             (np.array([ndtr(a), ndtr(-a)]), np.array([ndtr(a - shift), ndtr(shift - a)]))
@@ -76,7 +76,7 @@ def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(
 @pytest.mark.parametrize("num_moving", [1, 2])
 @pytest.mark.parametrize("shift", [0.02, 0.3])
 def test_one_step_is_above_every_law_for_convex_functions(shift: float, num_moving: int) -> None:
-    """V is a sum of hockey sticks at several places, as after some steps; a V too small anywhere would be noticed."""
+    """V is a sum of hockey sticks at several places, as after some steps; too small a V would be noticed."""
     spacing = rounded_spacing(shift / 14)
     grid = LossGrid(first=-400, size=900, spacing=spacing)
     step = composition_step(
@@ -114,7 +114,7 @@ def test_one_step_is_above_every_law_for_convex_functions(shift: float, num_movi
 
 
 def test_bends_are_bounded() -> None:
-    """Second differences of probabilities and of their derivatives, at random places within random ranges."""
+    """Tries second differences of probabilities and of their derivatives, at random places in random ranges."""
     rng = np.random.default_rng(0)
     step = 1e-3
 
