@@ -1,4 +1,7 @@
-"""A run: its plan, its folder, its random numbers and its stages; `pate.run.train` is the page to begin with."""
+"""The code of a run of `pate-train`: its plan, its folder, its random numbers and its stages.
+
+Begin to read with `pate.run.train`, which shows all stages of a run on one page.
+"""
 
 from pate.extras import require_extra
 

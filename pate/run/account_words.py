@@ -1,4 +1,7 @@
-"""The account of a run's records in words: the cost of earlier releases, and what a cap leaves for later ones."""
+"""Sentences about the ledger account of a run's private records, which the command shows.
+
+The sentences state what earlier releases of the records have cost, and how many later releases a cap leaves room for.
+"""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -15,10 +18,16 @@ from pate.validation import rounded_up
 def other_ledger_lines(
     account: Ledger, path: Path, terms: CountedTerms, others: Iterable[OtherLedger]
 ) -> Iterator[str]:
-    """Yields a line for each ledger beside that of the run whose prices cannot be added to it.
+    """Yields a warning for each ledger in the same folder that counts for another adjacency or another delta.
 
-    A ledger of other terms without a charge for these records is left out, unless the run is charged to a ledger that
-    is named by its terms.
+    Prices in such a ledger cannot be added to those in the run's ledger. If the run's ledger is the usual `ledger.db`,
+    a ledger without a charge for these records gets no warning.
+
+    Args:
+        account: the account of the run's private records in the run's ledger.
+        path: the file of the run's ledger.
+        terms: the adjacency and the delta of the run.
+        others: the ledgers in the same folder that count for other terms.
     """
     for other in others:
         if other.num_charges or path.name != LEDGER_NAME:
@@ -31,13 +40,15 @@ def other_ledger_lines(
 def account_lines(
     account: Ledger, event: Event, *, run: str, counting_accountant: str
 ) -> Iterator[str]:
-    """Yields the total of earlier releases of the records, and how many releases like this one a cap has room for.
+    """Yields sentences on the total cost of earlier releases of the records, and on the room that a cap leaves.
 
     Args:
-        account: the records' account.
-        event: the price of the release that comes next.
-        run: what keys of the run's own charges begin with; the total counts as that of earlier releases without them.
-        counting_accountant: a remark on the accountant that the total is by; it may be empty.
+        account: the account of the private records in the ledger.
+        event: the price of the next release. The last sentence counts how many releases of this price fit under the
+            cap.
+        run: the prefix of the keys of this run's own charges. Charges with this prefix are not counted as earlier
+            releases.
+        counting_accountant: a remark that names the accountant of the total; an empty text adds nothing.
     """
     statement = account.statement()
     num_earlier = statement.num_charges - len(account.charges_of(run))
@@ -51,7 +62,11 @@ def account_lines(
 
 
 def fitting_in_words(count: float) -> str:
-    """Returns in words how many releases of one price still fit under a cap, the present one included."""
+    """Returns a sentence that states how many more releases of one price fit under a cap.
+
+    Args:
+        count: the number of releases that fit, the present release included; infinity if there is no limit.
+    """
     room = "what is left for these records"
     if count < 1:
         return f"this release does not fit into {room}"
@@ -62,9 +77,14 @@ def fitting_in_words(count: float) -> str:
 
 
 def total_in_words(account: Ledger, statement: AccountStatement) -> str:
-    """Returns the total of an account in words.
+    """Returns the total epsilon of an account as a phrase.
 
-    A sum of several prices holds if all of them were fixed beforehand. A cap holds however they were chosen.
+    A sum of several prices is a guarantee only if all prices were fixed before the first release. A cap is a guarantee
+    even if later prices were chosen after earlier releases were seen.
+
+    Args:
+        account: the account in the ledger.
+        statement: the total of the account, as its accountant computes it.
     """
     is_one_price = statement.num_charges < 2
     # One release costs what its privacy card states.

@@ -1,4 +1,8 @@
-"""The models that a student is compared with: of noiseless votes, of true labels, of all private records."""
+"""The models that a report compares the student with.
+
+One model learns from the majority of the teachers' votes without noise, one from the true labels of the queries, and
+one from all private records.
+"""
 
 import math
 from collections.abc import Mapping
@@ -18,11 +22,11 @@ _MAX_NUMBERS_UNASKED = {"features": 2 * 10**8, "images": 2 * 10**7}
 
 @dataclass(frozen=True)
 class BaselineModels:
-    """Models beside the student, by their names in report.json. No epsilon covers them: they are the owner's alone.
+    """The trained models that a report compares the student with. No epsilon covers them: only the owner may have them.
 
     Attributes:
-        models: the trained models, by name.
-        left_out: the reason why a model was not trained, by name.
+        models: the trained models, by their names in report.json.
+        left_out: for each model that was not trained, the reason, by the model's name in report.json.
     """
 
     models: Mapping[str, StudentModel]
@@ -38,15 +42,16 @@ def train_baselines(
     all_records: bool | None,
     all_records_folder: Path,
 ) -> BaselineModels:
-    """Trains or reads back the models that the student is compared with.
+    """Trains the models that the student is compared with; a model that was trained before is read from its file.
 
     Args:
-        students: trains each model as it trains the student.
-        dataset: the data; the model of all records learns from its private records.
-        queries: the public samples that teachers voted on, with their true labels where they have any.
-        majority: the queries with the majority of the noiseless votes.
-        all_records: whether a model of all private records is trained; None trains it where that is quick.
-        all_records_folder: where the model of all private records is kept.
+        students: the training of the student, which also trains these models with the same recipe.
+        dataset: the data set, whose private records one of the models learns from.
+        queries: the public samples that teachers voted on, with their true labels if these are known.
+        majority: the queries, labeled by the majority of the votes without noise.
+        all_records: true trains a model of all private records, and false does not; None trains the model if it is
+            quick.
+        all_records_folder: the folder in which the model of all private records is kept.
     """
     models = {"majority_vote_student": students.train("majority_vote_student", majority).model}
     left_out: dict[str, str] = {}
@@ -64,9 +69,11 @@ def train_baselines(
 
 
 def reason_without_all_records(all_records: bool | None, dataset: Dataset) -> str | None:
-    """Returns the reason to leave out the model of all private records; None where it is trained.
+    """Returns the reason why no model of all private records is trained, or None if the model is trained.
 
-    Without a setting (`all_records` None) the model is trained where the private inputs are few enough numbers.
+    Args:
+        all_records: the setting; None trains the model only if the private inputs hold few enough numbers.
+        dataset: the data set with the private records.
     """
     if all_records is not None:
         return None if all_records else "all_records=false"
@@ -77,12 +84,12 @@ def reason_without_all_records(all_records: bool | None, dataset: Dataset) -> st
 
 
 def has_all_records_model(folder: Path) -> bool:
-    """Returns whether the model of all private records was trained before."""
+    """Returns true if `folder` holds a trained model of all private records."""
     return (folder / "student.json").exists()
 
 
 def _all_records_model(students: StudentTraining, dataset: Dataset, folder: Path) -> StudentModel:
-    """Trains the model of all private records, or reads it back."""
+    """Returns the model of all private records: reads it from `folder`, or trains it and writes it there."""
     if has_all_records_model(folder):
         return StudentModel.load(folder)
     with students.monitor.stage("training the all-records model"):

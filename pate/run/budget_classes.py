@@ -1,7 +1,7 @@
-"""Private records whose groups have budgets or weights of their own, and the part that each record takes in a run.
+"""Budget classes: private groups that allow different epsilons, and how much each of their records counts.
 
-A group with a smaller budget counts less: by a weight in the sums of its teacher, or by being with fewer teachers
-(docs/proofs/budgets.md).
+A group that allows less epsilon has less influence on the votes. Either its records have a smaller weight in the sums
+of their teacher, or fewer teachers learn from them (docs/proofs/budgets.md).
 """
 
 import math
@@ -17,7 +17,7 @@ from pate.pricing import PricedRelease
 
 
 def record_weights(dataset: Dataset, priced: PricedRelease) -> NDArray[np.float64] | None:
-    """Returns the weight of each private record's group, `[num_private]`; None where every group counts once."""
+    """Returns the weight of each private record, `[num_private]`; None if every group has weight 1."""
     if dataset.budgets is None or priced.aggregator.budgets_by == "teachers":
         return dataset.weights
     weights = {budget_class.name: budget_class.weight for budget_class in priced.classes}
@@ -27,14 +27,21 @@ def record_weights(dataset: Dataset, priced: PricedRelease) -> NDArray[np.float6
 def num_whole_groups(dataset: Dataset, weights: NDArray[np.float64]) -> int:
     """Returns the sum of the weights of all private groups, rounded down; at least 1.
 
-    A sum of 100 protects as well as 100 groups that count once each. `weights` are by record, `[num_private]`.
+    Groups whose weights sum to 100 hide a single group as well as 100 groups of weight 1 do.
+
+    Args:
+        dataset: the data set with the private records and their groups.
+        weights: the weight of each private record's group, `[num_private]`.
     """
     first_records = np.unique(dataset.private.group_ids, return_index=True)[1]
     return max(1, math.floor(float(weights[first_records].sum())))
 
 
 def repeat_records(dataset: Dataset, priced: PricedRelease) -> Dataset:
-    """Returns the data set that teachers learn from, in which a group is repeated for each teacher that it pays for."""
+    """Returns the data set that the teachers learn from, in which some private groups appear several times.
+
+    A group appears once for each teacher that may learn from it under the epsilon of the group's budget class.
+    """
     if all(budget_class.teachers == 1 for budget_class in priced.classes):
         return dataset
     counts = {budget_class.name: budget_class.teachers for budget_class in priced.classes}
@@ -42,7 +49,10 @@ def repeat_records(dataset: Dataset, priced: PricedRelease) -> Dataset:
 
 
 def budget_class_remarks(dataset: Dataset, priced: PricedRelease) -> Iterator[str]:
-    """Yields a line on each budget class, with its groups and their price, and a line on what no epsilon protects."""
+    """Yields a sentence for each budget class, with the number of its groups and their price.
+
+    A last sentence states that the assignment of groups to classes is public, so no epsilon protects it.
+    """
     if dataset.budgets is None:
         return
     first_records = np.unique(dataset.private.group_ids, return_index=True)[1]
@@ -59,7 +69,10 @@ def budget_class_remarks(dataset: Dataset, priced: PricedRelease) -> Iterator[st
 
 
 def _for_each_record(dataset: Dataset, value_of_class: Mapping[str, float]) -> NDArray[Any]:
-    """Returns the value of each private record's budget class, `[num_private]`."""
+    """Returns, for each private record, the value of its budget class, as an array `[num_private]`.
+
+    `value_of_class` maps the name of each class to its value, such as a weight.
+    """
     names, positions = np.unique(np.asarray(dataset.budgets), return_inverse=True)
     values = np.array([value_of_class[name] for name in names.tolist()])
     return np.asarray(values[positions])

@@ -1,6 +1,7 @@
-"""The ceiling of a student: the best model of all private records and their true labels.
+"""The ceiling: the best model that learns from all private records and their true labels, without privacy.
 
-The distance from the student to its ceiling is what privacy and PATE cost together. No epsilon covers the ceiling.
+The difference between the student's score and the ceiling's score is the total loss that privacy and PATE cause. No
+epsilon covers the ceiling.
 """
 
 import numpy as np
@@ -20,16 +21,25 @@ _HELD_OUT_EVERY = 5
 
 
 def ceilings(student: Student) -> tuple[Student, ...]:
-    """Returns the recipes of which the best is the ceiling; a network is tried beside a linear model."""
+    """Returns the recipes of the models that compete to be the ceiling.
+
+    If the student is a network, a linear model competes with it.
+    """
     recipe = student.ceiling
     return (recipe, _NETWORK) if isinstance(recipe, LogisticStudent) else (recipe,)
 
 
 def train_on_all_records(student: Student, dataset: Dataset, *, seed: int) -> StudentModel:
-    """Trains the ceiling: the best recipe of `ceilings`, on every private record and its true labels.
+    """Trains the best of the recipes that `ceilings` returns on all private records and their true labels.
 
-    The recipes are compared by mean average precision on a fifth of the private groups, among 12,000 records at most.
-    No test label takes part. Inputs of over 16 million numbers are left to the first recipe.
+    The best recipe has the greatest mean average precision on a fifth of the private groups, which the recipes do not
+    learn from. At most 12,000 records take part in this comparison, and no test record does. If the inputs hold over 16
+    million numbers, the first recipe is taken without a comparison.
+
+    Args:
+        student: the recipe of the run's student, from which the competing recipes derive.
+        dataset: the data set with the private records.
+        seed: the seed of the training and of the choice of records.
     """
     recipes = ceilings(student)
     private = dataset.private
@@ -43,7 +53,7 @@ def train_on_all_records(student: Student, dataset: Dataset, *, seed: int) -> St
 def _best_recipe(recipes: tuple[Student, ...], private: Split, *, seed: int) -> Student:
     """Returns the recipe with the greatest mean average precision on held-out private groups.
 
-    The first recipe comes back where no held-out record has a label, as no precision is defined then.
+    If no held-out record has a label, average precision is undefined and the first recipe is returned.
     """
     num_compared = min(len(private), _MAX_COMPARED)
     rows = np.linspace(0, len(private) - 1, num_compared).astype(np.int64)
@@ -52,7 +62,7 @@ def _best_recipe(recipes: tuple[Student, ...], private: Split, *, seed: int) -> 
     true_labels = sample.labels[is_held_out]
 
     def precision(recipe: Student) -> float:
-        """Returns the mean average precision of a recipe over the labels."""
+        """Trains a recipe and returns its mean average precision over the labels, on the held-out records."""
         model = recipe.fit(sample.inputs[~is_held_out], sample.labels[~is_held_out], seed=seed)
         probabilities = model.predict_proba(sample.inputs[is_held_out])
         return float(np.nanmean(average_precisions(probabilities, true_labels)))

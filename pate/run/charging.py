@@ -1,11 +1,12 @@
-"""The charge of a run: its account in a ledger, the keys of its draws, and the price of all draws together.
+"""The charge of a run: its account in a ledger, the keys of its draws, and the total price of the draws.
 
-A run calls `RunCharge.open`, `begin`, `record`, `publish` and `require_paid`, in this order. The charge is made by
-`LedgerRecord.commit`, which hands the first drawn part and its price to the ledger in one transaction.
+A draw is one sample of the release's noise. A run calls `RunCharge.open`, `begin`, `record`, `publish` and
+`require_paid`, in this order. `LedgerRecord.commit` makes the charge: it stores the first drawn part and its price in
+the ledger, in one transaction.
 
-The order of writes makes a kill harmless at any moment. The place of the ledger is written before the keys, so a folder
-that has keys and finds no ledger knows that the ledger was lost. The digest of the release's file is committed before
-the file is written, so a file without a committed digest means that the ledger is an older copy.
+The order of writes makes a kill harmless at any moment. The place of the ledger is written before the keys. So a folder
+that has keys but finds no ledger proves that the ledger was lost. The digest of the release's file is committed to the
+ledger before the file is written. So a file without a committed digest proves that the ledger is an older copy.
 """
 
 from __future__ import annotations
@@ -58,12 +59,12 @@ class RunCharge:
     """The charge of one run in a ledger, from the check that it fits to the proof that it was made.
 
     Attributes:
-        priced: the release, with the price of one draw.
-        budget: what the release may cost, and by which accountant.
-        folder: the run's.
+        priced: the release, with the price of one draw of its noise.
+        budget: the epsilon and delta that the release may cost, and the accountant that computes the price.
+        folder: the folder of the run.
         account: the account of the private records in the ledger.
-        unit: what one change replaces, which the price protects.
-        seed: the seed of the run; None for noise that nothing repeats.
+        unit: the unit of privacy: what two neighboring data sets differ in, such as one group of records.
+        seed: the seed of the run; None for noise from the operating system, which nobody can repeat.
     """
 
     def __init__(
@@ -109,19 +110,21 @@ class RunCharge:
         unit: PrivacyUnit,
         owners: Owners | None = None,
     ) -> Self:
-        """Opens the account of a run, and checks that the release fits. Nothing is spent, and no file is made.
+        """Opens the account of a run and checks that the release fits. Nothing is spent, and no file is made.
 
         Args:
-            terms: which ledger, and what all releases of the records may cost together.
-            priced: the release.
-            folder: the run's; it may be new.
-            data: `Dataset.private_digest`, which names the account.
-            unit: what the price is for.
-            owners: the people whose records these are, as `pate.run.owners` describes them.
+            terms: the terms of the release: which ledger is charged, and the cap on all releases of the records
+                together.
+            priced: the release and its price.
+            folder: the folder of the run; it may not exist yet.
+            data: the digest of the private records (`Dataset.private_digest`), which is the name of their account.
+            unit: the unit of privacy that the price protects.
+            owners: the people whose records these are, as `pate.run.owners` describes them; None if nobody knows them.
 
         Raises:
-            InvalidValue: the ledger has no room for the release, or is no ledger. It counts for another adjacency,
-                delta or unit of privacy. Another release drew from the seed. The run's own ledger is gone.
+            InvalidValue: the ledger has no room for the release, or the file is no ledger. The ledger counts for
+                another adjacency, delta or unit of privacy. Another release drew its noise from the same seed. The
+                ledger that this run has charged is gone.
         """
         path = ledger_path(terms.ledger, folder, terms)
         is_there = os.path.lexists(path)
@@ -151,36 +154,36 @@ class RunCharge:
 
     @property
     def keys(self) -> DrawKeys:
-        """Returns the keys of the run's draws, which `begin` has made or read."""
+        """Returns the keys under which the ledger stores the run's draws. `begin` must have been called before."""
         assert self._keys is not None
         return self._keys
 
     @property
     def num_draws(self) -> int:
-        """Returns how often the release is drawn with fresh noise, the present draw included."""
+        """Returns how often the release was drawn with fresh noise, the present draw included."""
         return len(self.keys.all)
 
     @property
     def epsilon(self) -> float:
-        """Returns the price of all draws together; infinity where their failure probabilities use up delta."""
+        """Returns the price of all draws together; infinity if their failure probabilities exceed delta."""
         return self._price(self.num_draws)
 
     def record(self) -> LedgerRecord:
-        """Returns the record of the present draw, which is charged together with its first part."""
+        """Returns the record of the present draw, which commits its first part and its charge together."""
         return LedgerRecord(self.account, self.priced, key=self.keys.last, note=self._note)
 
     def begin(self, monitor: Monitor, *, redraw: bool) -> None:
-        """Makes or opens the ledger, enters the owners of the records, and says what the records have cost so far.
+        """Makes or opens the ledger, enters the owners of the records, and shows what the records have cost so far.
 
-        The folder has been claimed by then. Still nothing is charged.
+        The run must have claimed its folder before. The method charges nothing.
 
         Args:
-            monitor: is told the total of the account.
-            redraw: draws a lost release again, with fresh noise and for its price. The release counts as lost where
-                it was written once and its file is gone.
+            monitor: receives the lines about the account.
+            redraw: true draws a lost release once more, with fresh noise and for a second charge. A release is lost if
+                its file was written and is gone.
 
         Raises:
-            InvalidValue: the ledger does not hold what the run drew, or its cap has no room for another draw.
+            InvalidValue: the ledger lacks what the run has drawn, or its cap has no room for another draw.
         """
         if self.account.path is None:
             make_folder(self._path.parent)
@@ -207,11 +210,18 @@ class RunCharge:
             monitor.say(line)
 
     def publish(self, release: Release, names: PublicNames, monitor: Monitor) -> None:
-        """Commits the digest of the release's file, writes the file unless it is there, and says the total.
+        """Commits the digest of the release's file to the ledger, and writes the file if it is missing.
+
+        The total cost of all releases of the records is shown at the end.
+
+        Args:
+            release: the drawn release.
+            names: the names of the queries and labels, which are written with the release.
+            monitor: receives the line about the total.
 
         Raises:
-            InvalidValue: no part of the release was committed, so nothing was paid; its price is not the one that was
-                charged; or the file that is there is not that of the draw.
+            InvalidValue: no part of the release was committed, so nothing was paid; or the price differs from the
+                charged price; or the existing file is not the file of this draw.
         """
         key = self.keys.last
         parts = self.account.parts(key)
@@ -237,9 +247,9 @@ class RunCharge:
         monitor.say(f"ledger={self.account.path}: {cost} {total}{self._counting_accountant}")
 
     def require_paid(self) -> None:
-        """Raises unless the ledger holds the charge at its price, and the release is as it was when it was drawn.
+        """Raises `InvalidValue` unless the ledger holds the charge at its price and the release's file is unchanged.
 
-        The ledger's file is read anew, so a change since `begin` is noticed.
+        The method reads the ledger's file again, so it notices a change that was made after `begin`.
         """
         self._ledger = _open_ledger(self._terms, self.priced, self._path)
         self.account = self._ledger.account(self.account.data, unit=self.unit)
@@ -250,12 +260,12 @@ class RunCharge:
 
     @property
     def _key_prefix(self) -> str:
-        """Returns what all keys of this run begin with; a run without keys has a word that no key begins with."""
+        """Returns the prefix of all keys of this run; for a run without keys, a text that no key begins with."""
         return "new" if self._keys is None else self._keys.run
 
     @property
     def _note(self) -> ChargeNote:
-        """Returns the note of a charge of this run, for whoever reads the ledger."""
+        """Returns the note that the ledger stores with a charge of this run, for people who read the ledger."""
         class_prices = [
             f"{budget_class.name} {format_epsilon(budget_class.epsilon)}"
             for budget_class in self.priced.classes
@@ -271,14 +281,14 @@ class RunCharge:
 
     @property
     def _counting_accountant(self) -> str:
-        """Returns a remark on the accountant of the total; empty where the run is priced by the same one."""
+        """Returns a remark that names the ledger's accountant, or an empty text if it is the run's own accountant."""
         name = self.account.accountant_name
         if name == self.budget.accountant().name or self.account.noise_is_shared:
             return ""
         return f", by accountant={name}"
 
     def _price(self, num_draws: int) -> float:
-        """Returns the price of several draws; infinity where their failure probabilities use up delta."""
+        """Returns the epsilon of `num_draws` draws; infinity if their failure probabilities exceed delta."""
         if num_draws == 1:
             return self.priced.epsilon
         try:
@@ -287,7 +297,7 @@ class RunCharge:
             return math.inf
 
     def _make_ledger(self) -> None:
-        """Makes the ledger, or opens the one that another run has made since `open`."""
+        """Makes the ledger; if another run has made it since `open`, opens that ledger."""
         try:
             self._ledger = _open_ledger(self._terms, self.priced, self._path)
         except InvalidValue:
@@ -302,13 +312,13 @@ class RunCharge:
             self._require_one_sum()
 
     def _write_place(self) -> None:
-        """Writes the place of the ledger into the run's folder, unless the folder names the same place already."""
+        """Writes the place of the ledger into the run's folder, unless that place is written there already."""
         place = LedgerPlace(self._path, self._ledger.identity)
         if place != self._place:
             place.write(self.folder)
 
     def _transfer_charges(self) -> None:
-        """Enters in the present ledger what this run drew and was charged for in an earlier one."""
+        """Copies this run's draws and charges from an earlier ledger into the present ledger."""
         for path in earlier_ledgers(self.folder, self._ledger.identity):
             transfer = ChargeTransfer(
                 account=self.account,
@@ -320,7 +330,7 @@ class RunCharge:
             self._keys = transfer.transfer(path, self.keys)
 
     def _add_draw(self) -> None:
-        """Adds the key of another draw; raises where the cap of the ledger has no room for its charge."""
+        """Adds a key for another draw; raises `InvalidValue` if the ledger's cap has no room for its charge."""
         price = self._price(self.num_draws + 1)
         rule = f"a price that stays finite; another draw costs epsilon {format_epsilon(price)} with those before"
         require(math.isfinite(price), "redraw", "true", rule)
@@ -330,7 +340,7 @@ class RunCharge:
         self._keys.write(self.folder)
 
     def _require_ledger_of_run(self) -> None:
-        """Raises where the run has begun, and neither its ledger nor an earlier one is there."""
+        """Raises `InvalidValue` if the run has begun but neither its ledger nor an earlier ledger of the run exists."""
         is_same = self._place is not None and self._place.identity == self._ledger.identity
         if self._keys is None or is_same or earlier_ledgers(self.folder, self._ledger.identity):
             return
@@ -339,7 +349,10 @@ class RunCharge:
         require(bool(self.account.charges_of(self._keys.run)), "ledger", shown_path, rule)
 
     def _require_one_sum(self) -> None:
-        """Raises where a cap would not count releases of the records that a ledger beside has charged."""
+        """Raises `InvalidValue` if there is a cap, and another ledger of the folder has charges for the records.
+
+        The cap would not count those charges, as prices in ledgers of different terms cannot be added up.
+        """
         if self.account.max_epsilon is None:
             return
         for other in self._others:
@@ -357,9 +370,12 @@ class RunCharge:
             )
 
     def _require_parts(self, parts: Mapping[str, str]) -> None:
-        """Raises unless every draw is charged, and the release's file, where it is there, is that of the last draw.
+        """Raises `InvalidValue` unless the ledger holds a charge for every draw and the digest of the release's file.
 
-        `parts` are the digests of the last draw's parts by name. Without parts that draw has not been charged yet.
+        The release's file may be missing. If it exists, it must be the file of the last draw.
+
+        Args:
+            parts: the digests of the parts of the last draw, by name; empty if the last draw has not been charged yet.
         """
         keys = self.keys.all
         for key in keys if parts else keys[:-1]:
@@ -374,15 +390,15 @@ class RunCharge:
         require(is_same, "release", self._release_file, rule)
 
     def _shares_noise(self) -> bool:
-        """Returns whether another release is known, before the draw, to have drawn from the run's seed.
+        """Returns true if another release in the ledgers is known to have drawn its noise from the run's seed.
 
-        A release of the same records at the same price is left out: it may be the very same release.
+        A release of the same records at the same price does not count: it may be this very release.
         """
         noise = seed_name(self.seed)
         return self.account.has_noise(noise, but=self._key_prefix, unlike=self.priced.event)
 
     def _lines(self) -> Iterator[str]:
-        """Yields the lines about earlier releases of the records: what they cost, and what is left for this one."""
+        """Yields sentences about earlier releases of the records: their total cost, and the room that is left."""
         terms = CountedTerms.of_run(self._terms)
         yield from other_ledger_lines(self.account, self._path, terms, self._others)
         yield from self._noise_lines()
@@ -394,7 +410,7 @@ class RunCharge:
         )
 
     def _noise_lines(self) -> Iterator[str]:
-        """Yields a line for each ledger where an earlier release has, or may have, the noise of this run."""
+        """Yields a warning for each ledger in which an earlier release has, or may have, the same noise as this run."""
         noise = seed_name(self.seed)
         if not noise:
             return
@@ -414,13 +430,13 @@ class RunCharge:
 
 
 def require_entered(ledger: Path | str | None, folder: RunFolder) -> None:
-    """Raises unless a finished run is charged to its ledger.
+    """Raises `InvalidValue` unless the ledger of a finished run holds the run's charge.
 
-    A run of an earlier version has a ledger of its own, which the manifest of the run vouches for.
+    A run of an earlier version of pate has a ledger in its own folder, whose digest the run's manifest lists.
 
     Args:
         ledger: the setting `ledger=`; None for the ledger that the run began with.
-        folder: the run's.
+        folder: the folder of the run.
     """
     if ledger is None and LedgerPlace.read(folder) is None and folder.own_ledger.exists():
         return
@@ -442,10 +458,15 @@ def require_entered(ledger: Path | str | None, folder: RunFolder) -> None:
 
 
 def _open_ledger(terms: ReleaseTerms, priced: PricedRelease, path: Path | None) -> SharedLedger:
-    """Opens the ledger at a path with a run's terms, or makes it; None is a ledger in memory.
+    """Returns the ledger at `path`, opened or made with a run's terms.
 
-    A ledger that is there counts by its own accountant, whichever the run is priced by. A new ledger counts by the
-    run's accountant where `ledger=` names it, and by `AutoAccountant` where it is the usual one of a folder.
+    An existing ledger keeps its own accountant, even if the run is priced by another accountant. A new ledger that
+    `ledger=` names gets the run's accountant. A new usual ledger of a folder gets `AutoAccountant`.
+
+    Args:
+        terms: the terms of the run: the cap, the adjacency and the accountant.
+        priced: the release and its price.
+        path: the file of the ledger; None makes a ledger in memory, which is not written to a file.
     """
     file: Store | Path | None = path
     accountant = None if terms.ledger is None else terms.accountant

@@ -1,4 +1,4 @@
-"""The cohort of a release: those whose teachers cast the votes."""
+"""The cohort of a release: the holders of records whose teachers cast the votes."""
 
 import hashlib
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ ONE_TEACHER = PrivacyUnit.of_teacher()
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cohort:
-    """A cohort whose votes are released together, with all that is published about them beside the labels."""
+    """A group of holders whose teachers' votes are released together, with the facts that are published about them."""
 
     dataset: str  # the public name of the data; one ledger counts for one name
     real: bool = True  # False for synthetic records
@@ -46,7 +46,12 @@ class Cohort:
 
     @classmethod
     def of_others(cls, votes: ForeignVotes, name: str) -> Self:
-        """Returns the cohort of vote files of another project; the name of its data is published."""
+        """Returns the cohort of votes that another project computed and stored in files.
+
+        Args:
+            votes: the votes with the names of queries and labels.
+            name: the name of the data, which is published.
+        """
         return cls(
             dataset=name,
             record_ids=votes.record_ids,
@@ -56,5 +61,5 @@ class Cohort:
 
     @property
     def account(self) -> str:
-        """The account of the cohort's releases in a ledger, by the name of the data."""
+        """The name of the cohort's account in a ledger: a digest of the name of the data."""
         return hashlib.sha256(f"holders of {self.dataset}".encode()).hexdigest()

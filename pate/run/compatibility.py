@@ -1,4 +1,7 @@
-"""The rules by which the parts of a run go together; docs/what-goes-with-what.md shows the same as tables."""
+"""The rules that state which teachers, aggregators, students and data sets can be used together in one run.
+
+docs/what-goes-with-what.md shows the same rules as tables.
+"""
 
 from __future__ import annotations
 
@@ -15,31 +18,43 @@ if TYPE_CHECKING:
 
 
 def can_read(aggregator: Aggregator, teacher: Voter) -> bool:
-    """Returns whether an aggregator can read the votes that such teachers give."""
+    """Returns true if an aggregator accepts the kind of votes that these teachers cast."""
     return issubclass(teacher.gives, aggregator.reads)
 
 
 def protects_teachers(teacher: Voter) -> bool:
-    """Returns whether the price covers all records of a teacher together, and not one group of records alone."""
+    """Returns true if the price protects all records of a teacher together.
+
+    It returns false if the price protects a single group of records.
+    """
     return not issubclass(teacher.gives, GroupVotes)
 
 
 def can_weigh_groups(aggregator: Aggregator, teacher: Voter) -> bool:
-    """Returns whether groups can count less than once: teachers weigh them, and the aggregator is priced by weights."""
+    """Returns true if groups may have weights below 1.
+
+    That is so if the teachers apply weights and the aggregator's price takes weights into account.
+    """
     return issubclass(teacher.gives, FunctionVotes) and aggregator.budgets_by == "weights"
 
 
 def can_budget_groups(aggregator: Aggregator, teacher: Voter) -> bool:
-    """Returns whether groups can have budgets of their own, by weights or by the number of their teachers."""
+    """Returns true if groups may have different epsilons.
+
+    Groups differ by their weights, or by the number of teachers that learn from them.
+    """
     return can_weigh_groups(aggregator, teacher) or aggregator.budgets_by == "teachers"
 
 
 def require_compatible(
     teacher: Voter, aggregator: Aggregator, *, holders: int | None = None
 ) -> None:
-    """Raises `InvalidValue` where parts never go together, whatever the data are; no data have been read.
+    """Raises `InvalidValue` if the parts of a run can never be used together; the check reads no data.
 
-    `holders` is the number of holders that the teachers are spread over; None where there is one.
+    Args:
+        teacher: the recipe of the teachers.
+        aggregator: the aggregator that turns votes into labels.
+        holders: the number of holders that the teachers are spread over; None for a run without holders.
     """
     require(
         can_read(aggregator, teacher),
@@ -64,7 +79,16 @@ def require_suitable(
     num_teachers: int,
     num_queries: int,
 ) -> None:
-    """Raises `InvalidValue` where parts do not suit a data set; nothing has been trained or spent."""
+    """Raises `InvalidValue` if the parts of a run do not suit a data set; nothing has been trained or spent yet.
+
+    Args:
+        dataset: the data set.
+        teacher: the recipe of the teachers.
+        aggregator: the aggregator that turns votes into labels.
+        student: the recipe of the student.
+        num_teachers: the number of teachers; at most the number of private groups.
+        num_queries: the number of public samples that teachers vote on; at most the size of the public pool.
+    """
     aggregator.check_run()
     num_groups = dataset.private.num_groups
     pool = len(dataset.public)
@@ -78,7 +102,7 @@ def require_suitable(
 def require_weighted_groups(
     dataset: Dataset, teacher: Voter, aggregator: Aggregator, *, num_teachers: int
 ) -> None:
-    """Raises `InvalidValue` where groups differ in budget or weight, and these parts would treat them alike."""
+    """Raises `InvalidValue` if the groups have different epsilons or weights, which these parts would ignore."""
     shared = dataset.shared
     is_weighted = shared is not None and shared.weights is not None
     if dataset.budgets is None and not is_weighted:

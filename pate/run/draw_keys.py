@@ -1,4 +1,4 @@
-"""The keys under which a ledger has the draws of a run."""
+"""The keys under which a ledger stores the draws of a run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _KEYS_RULE = "the names of the run and of its draws, 32 hexadecimal digits a lin
 
 @dataclass(frozen=True)
 class DrawKeys:
-    """The keys of a run's draws in a ledger, one for each time that its release was drawn with fresh noise.
+    """The keys of a run's draws in a ledger: one key for each time that its release was drawn with fresh noise.
 
-    Keys are random and lie in the run's folder. A copy of the folder has the same keys, and so the same release.
+    The keys are random and stored in the run's folder. A copy of the folder has the same keys, and so the same release.
     """
 
     run: str  # 32 hexadecimal digits; the key of the first draw
@@ -27,31 +27,35 @@ class DrawKeys:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Returns the keys of all draws in their order."""
+        """Returns the keys of all draws, the first draw first."""
         return (self.run, *(f"{self.run}-{name}" for name in self.redraws))
 
     @property
     def last(self) -> str:
-        """Returns the key of the draw that the run's release comes from."""
+        """Returns the key of the last draw, which is the run's present release."""
         return self.all[-1]
 
     def with_redraw(self) -> DrawKeys:
-        """Returns the keys with one more draw."""
+        """Returns these keys and a new random key for one more draw."""
         return DrawKeys(self.run, (*self.redraws, secrets.token_hex(16)))
 
     def of_copy(self, content: bytes) -> DrawKeys:
-        """Returns the keys of a copy of the run that drew `content` instead; equal contents give equal keys."""
+        """Returns new keys for a copy of the run that drew another release under the same keys.
+
+        Args:
+            content: the bytes that the copy drew; equal bytes give equal keys.
+        """
         run = hashlib.sha256(self.run.encode() + content).hexdigest()[: len(self.run)]
         return DrawKeys(run, self.redraws)
 
     @classmethod
     def new(cls) -> Self:
-        """Returns the keys of a run that has not drawn yet."""
+        """Returns a random key for a run that has not drawn yet."""
         return cls(secrets.token_hex(16))
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:
-        """Returns the keys that a run's folder holds; raises `DamagedFile` where the file is gone or holds no keys."""
+        """Reads the keys from a run's folder; raises `DamagedFile` if the file is missing or holds no keys."""
         path = folder.run_id
         text = read_text(path, rule=_KEYS_RULE, remedy=FROM_BACKUP)
         if _KEY.fullmatch(text) is None:

@@ -1,8 +1,9 @@
-"""The ledgers that a run was charged to before its present one, and the transfer of its charges.
+"""The ledgers that a run was charged to before its present ledger, and the transfer of its charges.
 
-A run has an earlier ledger where `ledger=` names another file than the run began with. A run that began with an earlier
-version of pate has one, too: that version made a ledger for each run in its folder. What was drawn and charged in the
-earlier file is entered in the present ledger. The earlier file stays as it is, since a charge is never taken back.
+A run has an earlier ledger if `ledger=` now names another file than at the beginning of the run. A run that began with
+an earlier version of pate has one too, as that version made a ledger in the folder of each run. The draws and charges
+in the earlier ledger are copied into the present ledger. The earlier file does not change, since a charge is never
+taken back.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ CHARGES_STAY = (
 
 
 def earlier_ledgers(folder: RunFolder, identity: str) -> list[Path]:
-    """Returns the ledgers that a run was charged to before the one of this identity, as far as the files are there."""
+    """Returns the existing files of ledgers that a run was charged to before its present ledger.
+
+    Args:
+        folder: the folder of the run.
+        identity: the identity of the present ledger, which is left out.
+    """
     place = LedgerPlace.read(folder)
     if place is None:
         return [folder.own_ledger] if os.path.lexists(folder.own_ledger) else []
@@ -41,14 +47,14 @@ def earlier_ledgers(folder: RunFolder, identity: str) -> list[Path]:
 
 @dataclass(frozen=True, kw_only=True)
 class ChargeTransfer:
-    """The transfer of a run's charges from an earlier ledger into its account in the present one.
+    """The transfer of a run's charges from an earlier ledger into the account of its records in the present ledger.
 
     Attributes:
-        account: the account of the records in the present ledger.
-        priced: the run's release, which each of the charges is for.
-        folder: the run's.
+        account: the account of the private records in the present ledger.
+        priced: the release of the run; each charge is for one draw of this release.
+        folder: the folder of the run.
         terms: the adjacency, the delta and the accountant of the run.
-        note: what the present ledger notes of the charge.
+        note: the note that the present ledger stores with each charge.
     """
 
     account: Ledger
@@ -58,10 +64,18 @@ class ChargeTransfer:
     note: ChargeNote
 
     def transfer(self, path: Path, keys: DrawKeys) -> DrawKeys:
-        """Enters the charges and parts of a run's draws that the ledger at `path` has; returns the keys of the draws.
+        """Copies the run's draws and charges from the ledger at `path`, and returns the keys of the draws.
 
-        Two copies of a run's folder may have drawn in two ledgers. Their keys are equal and their draws differ, so the
-        copy that comes second gets new keys. Raises `InvalidValue` where both drew with one seed: no price covers that.
+        Two copies of a run's folder may have drawn in two ledgers. Their keys are equal but their draws differ, so the
+        second copy that is transferred gets new keys.
+
+        Args:
+            path: the file of the earlier ledger.
+            keys: the keys of the run's draws.
+
+        Raises:
+            InvalidValue: the earlier ledger is incomplete or has other prices; or two copies drew from one seed, which
+                no price covers.
         """
         earlier = self._open(path)
         charges = earlier.charges_of(keys.run)
@@ -84,7 +98,10 @@ class ChargeTransfer:
         return keys
 
     def _open(self, path: Path) -> Ledger:
-        """Opens the account of the records in an earlier ledger; a ledger of the run alone counts as the run does."""
+        """Opens the account of the records in the earlier ledger at `path`.
+
+        A ledger in the folder of the run itself counts by the run's own terms.
+        """
         is_own = path == self.folder.own_ledger
         ledger = SharedLedger(
             path,
@@ -95,7 +112,12 @@ class ChargeTransfer:
         return ledger.account(self.account.data)
 
     def _has_other_parts(self, keys: DrawKeys, parts_of_draws: list[dict[str, bytes]]) -> bool:
-        """Returns whether the present ledger has other content under the same keys: a copy of the run drew that."""
+        """Returns true if the present ledger holds other content under these keys, which a copy of the run drew.
+
+        Args:
+            keys: the keys of the run's draws.
+            parts_of_draws: for each draw in the earlier ledger, the content of its parts by name.
+        """
         for key, parts in zip(keys.all, parts_of_draws, strict=True):
             digests = self.account.parts(key)
             for name, content in parts.items():
@@ -104,7 +126,13 @@ class ChargeTransfer:
         return False
 
     def _enter(self, parts: Mapping[str, bytes], key: str, note: ChargeNote) -> None:
-        """Commits the parts of a draw that the present ledger lacks."""
+        """Commits those parts of a draw that the present ledger lacks.
+
+        Args:
+            parts: the content of each part of the draw, by name.
+            key: the key of the draw.
+            note: the note that is stored with the charge.
+        """
         record = LedgerRecord(self.account, self.priced, key=key, note=note)
         digests = self.account.parts(key)
         for name, content in parts.items():
@@ -113,5 +141,5 @@ class ChargeTransfer:
 
 
 def _parts_in(ledger: Ledger, key: str) -> dict[str, bytes]:
-    """Returns the contents of a draw's parts in a ledger, by name, the first committed part first."""
+    """Returns the contents of a draw's parts in a ledger, by name, in the order in which they were committed."""
     return {name: ledger.read(f"{key}:{name}") or b"" for name in ledger.parts(key)}

@@ -35,19 +35,21 @@ OnLosses = Callable[[NDArray[np.float64]], None]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ensemble:
-    """Teachers of disjoint shards of the private records. No epsilon covers them: do not publish them.
+    """Teachers that learn from disjoint shards of the private records. No epsilon covers them: do not publish them.
 
-    `Ensemble.train` returns an ensemble whose teachers are trained, and `vote` collects their votes.
+    `Ensemble.train` returns an ensemble whose teachers are trained, and `vote` collects their votes. N is the number of
+    teachers, Q the number of queries and L the number of labels.
 
     Attributes:
         teacher: the recipe of the teachers.
         dataset: the private records that teachers learn from, and the public samples that they vote on.
-        partition: which teacher has which record.
-        num_queries: the number of public samples that are voted on, the first ones.
-        folder: where checkpoints and votes are kept.
-        monitor: is told of training and voting.
-        weights: the weight of the teacher of each record, `[num_private]`, public, in (0, 1]; None where every teacher
-            counts once. With weights each teacher has one group.
+        partition: the assignment of private records to teachers.
+        num_queries: the number of queries: the teachers vote on this many public samples from the beginning of the
+            pool.
+        folder: the folder in which checkpoints and votes are kept.
+        monitor: receives the progress of training and voting.
+        weights: the weight in (0, 1] of the teacher that each private record belongs to, `[num_private]`; the weights
+            are public. With weights each teacher has one group. None gives every teacher weight 1.
     """
 
     teacher: Voter
@@ -73,10 +75,22 @@ class Ensemble:
         on_losses: OnLosses | None = None,
         weights: Array | None = None,
     ) -> "Ensemble":
-        """Trains the teachers that the folder lacks, each with its own seed and on its own records.
+        """Trains the teachers whose checkpoints are missing in `folder`, and returns the ensemble.
 
-        Nothing is trained where the folder has all votes, or where the teachers are of a kind that is not trained. The
-        same call continues a call that was killed, and ends with the same teachers.
+        Nothing is trained if the folder has all votes, or if teachers of this kind need no training. After a kill, the
+        same call continues the training and ends with the same teachers.
+
+        Args:
+            teacher: the recipe of the teachers.
+            dataset: the private records that teachers learn from, and the public samples that they vote on.
+            partition: the assignment of private records to teachers.
+            num_queries: the number of public samples that teachers vote on.
+            seeds: the seed of each teacher's training.
+            engine: trains the teachers, in one process or in several.
+            folder: the folder in which checkpoints and votes are kept.
+            monitor: receives the progress of training and voting.
+            on_losses: is called after the training of each teacher, with its losses; None if nobody needs them.
+            weights: the weight of the teacher that each private record belongs to, `[num_private]`; None for weight 1.
         """
         if isinstance(teacher, Teacher):
             teacher = teacher.for_data(dataset, num_queries)
@@ -96,7 +110,7 @@ class Ensemble:
     def _train(
         self, teacher: Teacher, seeds: list[int], engine: Engine, on_losses: OnLosses | None
     ) -> None:
-        """Trains the teachers whose checkpoints the folder lacks."""
+        """Trains the teachers whose checkpoints are missing in the folder."""
         private = self.dataset.private
         store = self._checkpoints
         num_missing = len(store.missing(self.num_teachers))
@@ -132,13 +146,13 @@ class Ensemble:
 
     @property
     def public_names(self) -> PublicNames:
-        """The names of queries and labels where the release is published."""
+        """The names of queries and labels that are published with the release."""
         return PublicNames(self.dataset.published_ids[: self.num_queries], self.dataset.label_names)
 
     def vote(self) -> VoteSource:
-        """Collects the votes of every teacher on the queries, and keeps them in the folder; kept votes are read back.
+        """Returns the votes of all teachers on the queries, and keeps them in the folder; votes kept before are read.
 
-        Teachers that are not trained have votes of their own kind (`Voter.votes_of`), computed whenever they are read.
+        Teachers that need no training compute their votes from the data each time (`Voter.votes_of`).
         """
         if not isinstance(self.teacher, Teacher):
             votes = self.teacher.votes_of(self.dataset, self.partition, self.num_queries)
@@ -176,7 +190,10 @@ class Ensemble:
         return TrainedVotes(self, store)
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
-        """Yields the confidences of trained teachers 0, 1, … in the queries, blocks of `[num_block_teachers, Q, L]`."""
+        """Yields the confidences of trained teachers in each label of each query, a block of teachers at a time.
+
+        A block is an array `[num_block_teachers, Q, L]`. Teachers come in the order of their numbers.
+        """
         teacher = self._trained_teacher()
         # Teachers that are stacked answer faster than a scratch file is written.
         scratch = self.folder.confidences if teacher.is_isolated else None
@@ -189,9 +206,13 @@ class Ensemble:
         rmtree(self.folder.confidences, ignore_errors=True)
 
     def pool_answers(self, directions: PublicPCA, rows: NDArray[np.float32]) -> PoolAnswers:
-        """Returns the answers of trained teachers to public rows, beyond what their own records account for.
+        """Returns how the answers of trained teachers to public samples differ from their answers to their own records.
 
-        Each teacher also answers its own records. `directions` are those along which the votes are released.
+        The result is published only with noise. It lets students learn from the teachers' answers on the public pool.
+
+        Args:
+            directions: the directions of the input space along which the votes are released.
+            rows: the inputs of the public samples, `[num_rows, num_features]`.
         """
         teacher = self._trained_teacher()
         store = self._checkpoints
@@ -222,13 +243,13 @@ class Ensemble:
         records_per_teacher: float,
         ask: Callable[[], PoolAnswers] | None = None,
     ) -> MomentVotes:
-        """Returns the votes of the teachers in rounds, along directions of the inputs.
+        """Returns the votes of the teachers as moments: sums along directions of the input space, released in rounds.
 
         Args:
-            directions: the directions that votes are released along.
-            rows: the public inputs, of which students learn.
-            records_per_teacher: how many private groups a teacher has on average.
-            ask: returns the answers of trained teachers to the pool; None where teachers are not trained.
+            directions: the directions of the input space along which the votes are released.
+            rows: the inputs of the public samples that students learn from, `[num_rows, num_features]`.
+            records_per_teacher: the mean number of private groups of a teacher.
+            ask: computes the answers of trained teachers to the public samples; None for teachers that are not trained.
         """
         private = self.dataset.private
         return MomentVotes(
@@ -243,17 +264,21 @@ class Ensemble:
         )
 
     def label_shares(self) -> Array:
-        """Returns each teacher's share of its own records with each label, `[num_teachers, L]`."""
+        """Returns, for each teacher and label, the share of the teacher's own records that have the label, `[N, L]`."""
         labels = self.dataset.private.labels
         return mean_labels(labels, self.partition.teacher_of, self.num_teachers)
 
     @property
     def _checkpoints(self) -> CheckpointStore:
-        """Returns the checkpoints of teachers of this very partition."""
+        """Returns the store of checkpoints for the teachers of this partition."""
         return CheckpointStore(self.folder.teachers, records=self.partition.digest)
 
     def _trained_teacher(self) -> Teacher:
-        """Returns the recipe of trained teachers; raises where votes are there and the checkpoints are gone."""
+        """Returns the recipe of the trained teachers.
+
+        Raises:
+            InvalidValue: the folder has votes, but the checkpoints of the teachers are gone.
+        """
         teacher = self.teacher
         if not isinstance(teacher, Teacher):
             rule = "one that is trained, and asked about samples"
@@ -267,7 +292,7 @@ class Ensemble:
 
 @dataclass(eq=False)
 class _Progress:
-    """The progress of training: the engine calls it for each teacher once its checkpoint is on the disk."""
+    """A callback that the engine calls with the number and the losses of a teacher, after its checkpoint is written."""
 
     advance: Advance
     done: int
@@ -282,7 +307,7 @@ class _Progress:
 
 
 def training_progress(teacher: Voter, partition: Partition, folder: EnsembleFolder) -> str:
-    """Returns in words which trained teachers or votes an earlier call left in a folder; empty where there are none."""
+    """Returns a phrase that states how many trained teachers or votes `folder` holds from an earlier call, or ""."""
     num_teachers = partition.num_teachers
     if not isinstance(teacher, Teacher):
         return ""
@@ -294,6 +319,13 @@ def training_progress(teacher: Voter, partition: Partition, folder: EnsembleFold
 
 
 def mean_by_epoch(losses: NDArray[Any], num_epochs: int) -> NDArray[np.float64]:
-    """Averages the losses of a teacher's steps over each epoch; fewer steps than epochs give fewer averages."""
+    """Returns the mean loss of each epoch of a teacher's training, `[num_epochs]`.
+
+    The array is shorter if the training had fewer steps than epochs.
+
+    Args:
+        losses: the loss of each training step, `[num_steps]`.
+        num_epochs: the number of epochs that the steps are divided into.
+    """
     parts = np.array_split(np.asarray(losses, dtype=np.float64), min(num_epochs, len(losses)))
     return np.array([part.mean() for part in parts])

@@ -33,7 +33,7 @@ _REMEDY_OF_FILE = {
 
 
 class EnsembleFolder(OwnedFolder):
-    """The folder of an ensemble. All its files are functions of private records without noise: the owner's alone."""
+    """The folder of an ensemble, which only its owner may see: no noise protects the private records in it."""
 
     training_secret = OwnFile("training.secret")  # all random numbers but the noise come from it
     partition = OwnFile("partition.json")  # which teacher has which record
@@ -44,7 +44,7 @@ class EnsembleFolder(OwnedFolder):
 
 
 class RunFolder(EnsembleFolder):
-    """The folder of a run. Only `release/` may leave the house; the folder itself has mode 0700."""
+    """The folder of a run. Only its subfolder `release/` may be given to others; the folder itself has mode 0700."""
 
     lock = OwnFile("run.lock")
     settings_file = OwnFile("run.json")
@@ -91,22 +91,22 @@ class RunFolder(EnsembleFolder):
 
     @property
     def is_claimed(self) -> bool:
-        """Returns whether a run has claimed the folder, which a finished run has, too."""
+        """Returns true if a run has claimed the folder, whether that run is finished or not."""
         return os.path.lexists(self.settings_file)
 
     @contextmanager
     def opened(self, settings: dict[str, Any]) -> Iterator[None]:
-        """Holds the folder's lock in the block, for a folder that is new or is of a run with these settings.
+        """Locks the folder while a `with` block runs, if the folder is new or belongs to a run with these settings.
 
-        What a killed run half-wrote is removed first. A folder that the block does not claim is left as it was; a
-        folder that was made for the block is removed again.
+        Half-written files of a killed run are removed before the block begins. If the block does not call `claim`, an
+        existing folder is left as it was, and a folder that was made for the block is removed.
 
         Args:
-            settings: plain values, as `claim` writes them.
+            settings: the settings of the run as plain values, as `claim` writes them.
 
         Raises:
-            InvalidValue: another process works on the folder, it is of a run with other settings, or it holds anything
-                that no run has written, such as a link.
+            InvalidValue: another process works on the folder; or the folder belongs to a run with other settings; or it
+                holds something that no run has written, such as a link.
         """
         existing_parent = next(
             parent for parent in (self.path, *self.path.parents) if parent.exists()
@@ -155,7 +155,10 @@ class RunFolder(EnsembleFolder):
 
     @property
     def has_begun(self) -> bool:
-        """Returns whether a run here has trained or drawn anything; then the folder also has the keys of its draws."""
+        """Returns true if a run in this folder has trained or drawn anything.
+
+        A folder for which this is true also has the keys of the run's draws.
+        """
         paths = (
             self.training_secret,
             self.partition,
@@ -165,15 +168,17 @@ class RunFolder(EnsembleFolder):
         return any(map(os.path.lexists, paths))
 
     def claim(self, settings: dict[str, Any], **digests: str) -> None:
-        """Makes the folder this run's and its owner's alone, once it is clear that the run can work.
+        """Marks the folder as the folder of this run, and makes it readable by its owner alone.
+
+        A run calls this method when all checks have shown that it can work.
 
         Args:
-            settings: plain values, which a later call has to repeat.
-            **digests: SHA-256, in hexadecimal, of what the run depends on beside its settings, by name: `data`,
-                `release`, `private`. They are the owner's alone.
+            settings: the settings as plain values, which a later call for this folder has to repeat.
+            **digests: the SHA-256 digests, in hexadecimal, of data that the run depends on. They have the names
+                `data`, `release` and `private`. Nobody but the owner may see them.
 
         Raises:
-            InvalidValue: the run began with other digests, or a digest that it began with is gone.
+            InvalidValue: the run began with other digests, or the file of such a digest is gone.
         """
         os.chmod(self.path, disk.OWNERS_FOLDER)
         if not self.is_claimed:
@@ -202,16 +207,23 @@ class RunFolder(EnsembleFolder):
             require(digest_at_begin == digest, name, "another", rule)
 
     def digest_of_data(self) -> str:
-        """Returns the digest of the data that the run began with; raises `DamagedFile` where the digest is gone."""
+        """Returns the digest of the data that the run began with.
+
+        Raises:
+            DamagedFile: the file of the digest is missing or holds no digest.
+        """
         return disk.read_text(
             self.data_digest, rule="the digest of the data", remedy=_BEGIN_ANEW
         ).strip()
 
     def write_manifests(self, report: str) -> None:
-        """Writes the public manifest of `release/`, and then the manifest of the run, which lists the former.
+        """Writes the public manifest of `release/`, then the manifest of the run, and at last `report.json`.
 
-        All other files are there by then. `report` is the text of `report.json`, which is written last: its presence
-        means that the run is complete.
+        All other files must have been written before. As `report.json` is written last, its presence proves that the
+        run is complete. The manifest of the run also lists the digest of the public manifest.
+
+        Args:
+            report: the text of `report.json`.
         """
         published_names = _file_names(self.release)
         Manifest.from_files(self.release, published_names, remedy=_OR_ANEW).write(self.release)
@@ -221,7 +233,7 @@ class RunFolder(EnsembleFolder):
         Manifest(1, digests).write(self.path)
 
     def require_manifest(self) -> None:
-        """Raises `InvalidValue` unless a finished run's files are as the run left them, no more and no fewer."""
+        """Raises `InvalidValue` if a file of a finished run was changed, removed or added after the run."""
         path = self.manifest
         if not os.path.lexists(path):
             rule = "the digests of a finished run; remove report.json and run again"
@@ -251,7 +263,7 @@ class RunFolder(EnsembleFolder):
         return [f"{self.release.name}/{name}" for name in (*_file_names(self.release), MANIFEST)]
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
-        """Raises unless the run of this folder began with these settings; shows those that differ."""
+        """Raises `InvalidValue`, which shows the differing settings, if this folder's run began with other settings."""
         path = self.settings_file
         stored = disk.read_json(path, rule="the settings of the run", remedy=_BEGIN_ANEW)
         if not isinstance(stored, dict):
@@ -272,22 +284,23 @@ class RunFolder(EnsembleFolder):
 
 
 def _file_names(folder: Path) -> list[str]:
-    """Returns the names of all files below a folder but its manifest, relative to the folder."""
+    """Returns the names of all files below a folder, relative to the folder, without its manifest."""
     paths = [path for path in folder.rglob("*") if not path.is_dir()]
     names = {path.relative_to(folder).as_posix() for path in paths}
     return sorted(names - {MANIFEST})
 
 
 def _settings_by_name(settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings that are not null, by the names that a command line gives them.
+    """Returns the settings that are not null, by their names on a command line, such as `teacher.epochs`.
 
-    A setting that a version of pate adds is null where it changes nothing, so a run of an earlier version goes on.
+    A new version of pate may add a setting. Such a setting is null by default, so runs of earlier versions can
+    continue.
     """
     return {name: value for name, value in _named_settings(settings) if value is not None}
 
 
 def _named_settings(settings: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields each setting with its dotted name."""
+    """Yields each setting with its dotted name, such as `teacher.epochs`; `prefix` begins each name."""
     for key, value in settings.items():
         if isinstance(value, dict):
             yield from _named_settings(value, f"{prefix}{key}.")

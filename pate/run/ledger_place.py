@@ -1,10 +1,10 @@
-"""The place of a run's ledger, and the ledgers of other terms that lie beside it.
+"""The place of a run's ledger, and the ledgers in the same folder that count for another adjacency or delta.
 
-`ledger=` names the file. Without that setting a run keeps the file that it began with. A new run takes `ledger.db` in
-the folder that its own folder lies in, so that all runs of a folder of outputs add up by themselves.
+The setting `ledger=` names the file of the ledger. Without that setting a run keeps the file that it began with. A new
+run uses `ledger.db` in the parent of its own folder. So all runs in one folder of outputs share a ledger.
 
-A ledger counts for one adjacency and one delta. A run under other terms is charged to a second file beside the usual
-one, such as `ledger-add_remove-1e-05.db`. Prices in the two files cannot be added up.
+A ledger counts for one adjacency and one delta, its terms. A run under other terms is charged to a second file in the
+same folder, such as `ledger-add_remove-1e-05.db`. Prices in the two files cannot be added up.
 """
 
 from __future__ import annotations
@@ -49,25 +49,31 @@ class CountedTerms:
 
     @property
     def ledger_name(self) -> str:
-        """Returns the file name of a ledger of these terms beside the usual ledger, which has other terms."""
+        """Returns the name of the file for these terms, for a folder whose `ledger.db` counts for other terms."""
         return f"ledger-{self.adjacency}-{self.target_delta}.db"
 
     @property
     def words(self) -> str:
-        """Returns the terms as settings of a command line."""
+        """Returns the terms in the form of settings on a command line."""
         return f"adjacency={self.adjacency} at target_delta={self.target_delta}"
 
 
 @dataclass(frozen=True)
 class LedgerPlace:
-    """The place of the ledger that a run was charged to last. Its identity tells a moved ledger from another."""
+    """The file of the ledger that a run was last charged to, and the identity of that ledger.
+
+    A ledger keeps its identity when its file is moved or copied.
+    """
 
     path: Path
     identity: str  # `SharedLedger.identity`
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self | None:
-        """Reads the place from a run's folder; None for a new run, or a run of a version that wrote no place."""
+        """Reads the place from a run's folder.
+
+        The result is None for a new run, and for a run of an earlier version of pate that wrote no place.
+        """
         path = folder.ledger_place
         if not os.path.lexists(path):
             return None
@@ -86,17 +92,20 @@ class LedgerPlace:
 
     @property
     def is_there(self) -> bool:
-        """Returns whether the ledger still lies at its path."""
+        """Returns true if the ledger is still the file at its path."""
         return self.is_of(self.path)
 
     def is_of(self, path: Path) -> bool:
-        """Returns whether the file at another path is this ledger, as after a move."""
+        """Returns true if the file at another path is this ledger, for example after the file was moved."""
         return path.exists() and Store(path, None).identity == self.identity
 
 
 @dataclass(frozen=True)
 class OtherLedger:
-    """A ledger of other terms beside that of a run; prices in the two cannot be added up."""
+    """A ledger in the same folder as the run's ledger that counts for another adjacency or delta.
+
+    Prices in the two ledgers cannot be added up.
+    """
 
     path: Path
     terms: CountedTerms
@@ -105,7 +114,12 @@ class OtherLedger:
 
     @classmethod
     def read(cls, path: Path, *, data: str) -> Self:
-        """Reads a ledger from its file; `data` is the digest of the run's records, which names their account."""
+        """Reads a ledger from its file.
+
+        Args:
+            path: the file of the ledger.
+            data: the digest of the run's private records, which is the name of their account.
+        """
         store = Store(path, None)
         charges = [line for line in store.lines if not line.under]
         num_charges = sum(line.data in ("", data) for line in charges)
@@ -120,24 +134,30 @@ class OtherLedger:
     def accounts_that_know(
         self, owners: Mapping[str, frozenset[bytes]], *, but: str
     ) -> dict[str, int]:
-        """Returns how many of these owners each account of the ledger knows, without the account `but`."""
+        """Returns, for each account of the ledger, how many of these owners it has records of.
+
+        Args:
+            owners: the ids and groups of private records, by kind.
+            but: the name of the account that is left out.
+        """
         return Store(self.path, None).accounts_that_know(owners, but=but)
 
 
 def ledger_path(
     ledger: Path | str | None, folder: RunFolder, terms: ReleaseTerms | None = None
 ) -> Path:
-    """Returns the file that a run is charged to, as the head of this file describes it; it may not exist yet.
+    """Returns the file of the ledger that a run is charged to; the file may not exist yet.
 
-    A ledger that was moved together with its run is found beside the run's folder.
+    The docstring of this module states the rule. A ledger that was moved together with its run is found in the parent
+    of the run's folder.
 
     Args:
-        ledger: the setting `ledger=`; None where it is unset.
-        folder: the run's.
-        terms: of a run that may be new; a run that has begun needs none.
+        ledger: the setting `ledger=`; None if it is not set.
+        folder: the folder of the run.
+        terms: the adjacency and delta of the run. They are needed for a new run only; None for a run that has begun.
 
     Raises:
-        InvalidValue: the file would lie in a run's folder.
+        InvalidValue: the file would be in the folder of a run.
     """
     path = _usual_path(folder, terms) if ledger is None else _named_path(ledger)
     parent = RunFolder(Path(os.path.realpath(path)).parent)
@@ -147,13 +167,23 @@ def ledger_path(
 
 
 def is_usual(ledger: Path | str | None, path: Path) -> bool:
-    """Returns whether nobody has named the file that a run is charged to, neither now nor when the run began."""
+    """Returns true if no user has chosen the file of the ledger, neither in this call nor when the run began.
+
+    Args:
+        ledger: the setting `ledger=`; None if it is not set.
+        path: the file that the run is charged to.
+    """
     has_usual_name = path.name == LEDGER_NAME or _NAME_OF_TERMS.fullmatch(path.name) is not None
     return ledger is None and has_usual_name
 
 
 def other_ledgers(path: Path, *, data: str) -> list[OtherLedger]:
-    """Returns the ledgers of other terms in the folder of the usual ledger at `path`."""
+    """Returns the ledgers that are in the folder of the usual ledger at `path` and count for other terms.
+
+    Args:
+        path: the file of the usual ledger.
+        data: the digest of the run's private records, which is the name of their account.
+    """
     other_paths = [other for other in _ledgers_in(path.parent) if other != path]
     return [OtherLedger.read(other, data=data) for other in other_paths]
 
@@ -163,7 +193,7 @@ def _named_path(ledger: Path | str) -> Path:
 
 
 def _usual_path(folder: RunFolder, terms: ReleaseTerms | None) -> Path:
-    """Returns the file that a run without `ledger=` is charged to."""
+    """Returns the file of the ledger that a run is charged to if `ledger=` is not set."""
     parent = Path(os.path.realpath(folder.path)).parent
     place = LedgerPlace.read(folder)
     if place is not None:
@@ -187,7 +217,7 @@ def _usual_path(folder: RunFolder, terms: ReleaseTerms | None) -> Path:
 
 
 def _ledgers_in(folder: Path) -> list[Path]:
-    """Returns the ledgers of a folder that runs without `ledger=` are charged to, the usual one first."""
+    """Returns the usual ledgers in a folder: `ledger.db`, and the files whose names state their terms."""
     usual = [path for path in (folder / LEDGER_NAME,) if path.is_file()]
     of_terms = [path for path in folder.glob("ledger-*.db") if _NAME_OF_TERMS.fullmatch(path.name)]
     return usual + sorted(of_terms)

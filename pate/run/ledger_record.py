@@ -1,8 +1,9 @@
-"""The record of one release in a ledger, and the refusal of a release that the ledger's cap has no room for.
+"""The record of one release in a ledger, and the error for a release that exceeds the ledger's cap.
 
-`LedgerRecord.commit` hands what was drawn and its price to the ledger, which writes both in one SQLite transaction. The
-`COMMIT` of that transaction, in `pate/store.py`, is the charge. A kill before it has shown and charged nothing. After a
-kill behind it, the same call reads back what was drawn (docs/proofs/store.md).
+`LedgerRecord.commit` passes the drawn content and its price to the ledger, which writes both in one SQLite transaction.
+The `COMMIT` of that transaction, in `pate/accounting/store.py`, is the charge. If the process is killed before the
+`COMMIT`, nothing has been shown and nothing charged. If it is killed after the `COMMIT`, the same call reads the drawn
+content back (docs/proofs/store.md).
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ _SHARE_OF_FAILURES = 0.5
 
 
 class LedgerRecord:
-    """A record of one release that outlives the process: its first part and its charge are one transaction.
+    """A record of one release that survives a kill: its first part and its charge are written in one transaction.
 
-    A part that was committed is read back by the same run after a kill, or by a copy of its folder. A part that was
-    drawn and not committed was shown to nobody, and is drawn afresh.
+    A committed part is read back if the same run, or a copy of its folder, continues after a kill. A part that was
+    drawn but not committed was shown to nobody, so it is drawn again.
 
     Attributes:
-        account: the account that is charged.
-        priced: the release, whose price is the charge.
-        key: the name of the draw; the keys of its parts in the ledger begin with it.
-        note: what the ledger notes of the charge.
+        account: the account of the private records, which is charged.
+        priced: the release with its price.
+        key: the key of the draw; the keys of its parts in the ledger begin with it.
+        note: the note that the ledger stores with the charge.
     """
 
     def __init__(
@@ -47,9 +48,14 @@ class LedgerRecord:
         self._parts: dict[str, Arrays] = {}
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
-        """Returns the arrays of a part, which are on disk together with the charge; draws them unless they were before.
+        """Returns the arrays of a part of the release; the part and the charge are on disk when the method returns.
 
-        Raises `InvalidValue` where the ledger's cap has no room for the release. Nothing is charged then.
+        Args:
+            name: the name of the part.
+            draw: draws the arrays. It is called only if the part was not committed before.
+
+        Raises:
+            InvalidValue: the release exceeds the ledger's cap. Nothing is charged then.
         """
         arrays = self.committed(name)
         if arrays is None:
@@ -60,7 +66,7 @@ class LedgerRecord:
         return arrays
 
     def committed(self, name: str) -> Arrays | None:
-        """Returns the arrays of a part that was committed before, or None."""
+        """Returns the arrays of a part that was committed before; None if no such part was."""
         if name not in self._parts:
             content = self.account.read(f"{self.key}:{name}")
             if content is None:
@@ -69,7 +75,17 @@ class LedgerRecord:
         return self._parts[name]
 
     def commit(self, name: str, content: bytes) -> bytes:
-        """Commits the bytes of a part, and returns the bytes that the ledger has; raises as `part`."""
+        """Commits the bytes of a part, and returns the bytes that the ledger holds for it.
+
+        An earlier call may have committed other bytes for the part; these are returned then.
+
+        Args:
+            name: the name of the part.
+            content: the bytes to commit.
+
+        Raises:
+            InvalidValue: the release exceeds the ledger's cap. Nothing is charged then.
+        """
         try:
             return self.account.commit(
                 f"{self.key}:{name}",
@@ -84,13 +100,16 @@ class LedgerRecord:
 
 
 def require_room(account: Ledger, priced: PricedRelease) -> None:
-    """Raises `InvalidValue` where the cap of a ledger has no room for a release; nothing is charged."""
+    """Raises `InvalidValue` if a release exceeds the cap of its ledger; nothing is charged."""
     if account.affords(priced.event) < 1:
         raise refusal(account, priced)
 
 
 def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
-    """Returns the error for a release that an account cannot pay: its failures, shared noise, or the cap."""
+    """Returns the error for a release that an account cannot pay for.
+
+    The reason is one of three: failure probabilities that exceed delta, noise shared with another release, or the cap.
+    """
     if failure_probability(priced.event) > account.failures_left:
         return _refusal_of_failures(account, priced)
     if account.noise_is_shared:
@@ -109,7 +128,10 @@ def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
 
 
 def _refusal_of_failures(account: Ledger, priced: PricedRelease) -> InvalidValue:
-    """Returns the error for failures of stability tests that take more of delta than the ledger has left."""
+    """Returns the error for a release whose stability tests may fail with too great a probability.
+
+    The ledger's delta has to cover the failure probabilities of all releases of the records.
+    """
     failures_left = account.failures_left
     rule = (
         f"failures of at most {rounded_down(failures_left, 3)} of delta in all, which ledger={account.path} has left "

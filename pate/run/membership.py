@@ -1,6 +1,6 @@
-"""The membership attack on a student, which measures how well its answers give away who is among the private records.
+"""A membership inference attack on the student: how well can its predictions distinguish private from test records?
 
-The figures are computed from private records without noise, so they are for the owner alone.
+The results are computed from private records without noise, so only the owner may see them.
 """
 
 import numpy as np
@@ -25,16 +25,17 @@ _MAX_REFERENCE_WEIGHTS = 2**15
 def membership(
     model: StudentModel, training: TrainingSet, dataset: Dataset, *, seed: int
 ) -> Membership | None:
-    """Measures how well a student's answers give away who is private, on 10,000 records of each split at most.
+    """Attacks a student with membership inference, and returns the attack's success; None if it cannot be measured.
 
-    An attacker compares the student's losses on private records with those on test records, one record of each group.
-    Where that is cheap, the attacker also has reference models, which anybody could train on public records.
+    The attacker compares the student's losses on private records with its losses on test records. One record of each
+    group takes part, and at most 10,000 records of each split. If the inputs are few numbers, the attacker also
+    compares the student with reference models, which anybody could train on public records.
 
     Args:
         model: the student.
-        training: the release that the student learned from.
+        training: the queries and released labels that the student learned from.
         dataset: the private, public and test records.
-        seed: of the reference models.
+        seed: the seed of the reference models.
     """
     splits = [_one_of_each_group(split) for split in (dataset.private, dataset.test)]
     predictions = [model.predict_proba(split.inputs) for split in splits]
@@ -72,7 +73,10 @@ def membership(
 
 
 def _one_of_each_group(split: Split) -> Split:
-    """Returns the first record of each group, evenly chosen where there are many: records of a group are dependent."""
+    """Returns the first record of each group, as records of one group are not independent.
+
+    If there are more groups than the attack uses, groups at equal distances in the split are taken.
+    """
     first_rows = np.sort(np.unique(split.group_ids, return_index=True)[1])
     count = min(len(first_rows), _MAX_TRIED)
     return split.take(first_rows[np.arange(count) * len(first_rows) // max(count, 1)])
@@ -81,7 +85,13 @@ def _one_of_each_group(split: Split) -> Split:
 def _reference_models(
     inputs: NDArray[np.float32], labels: NDArray[np.bool_], *, seed: int
 ) -> list[StudentModel]:
-    """Trains the reference models, each on a random half of the first public records."""
+    """Trains several models, each on a random half of the first public records.
+
+    Args:
+        inputs: the inputs of public records, `[num_records, num_features]`.
+        labels: the labels of these records, `[num_records, num_labels]`.
+        seed: the seed of the halves and of the training.
+    """
     count = min(len(inputs), _MAX_REFERENCE_RECORDS)
     rng = np.random.default_rng(seed)
     halves = [rng.permutation(count)[: count // 2] for _ in range(_NUM_REFERENCES)]

@@ -1,7 +1,7 @@
-"""A folder whose files are declared as attributes of its class.
+"""A base class for folders whose files are declared as attributes of a class.
 
-Code that writes a file asks the folder for its path, so each name stands in one place. A killed process leaves
-half-written files under names that are derived from the declared ones: these can be removed, and nothing else is.
+Code that writes a file takes the path from the folder's attribute, so each file name stands in one place. The names of
+half-written files derive from the declared names. So a later process can remove exactly these files after a kill.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from pate.files import disk
 
 
 class OwnFile:
-    """A declared file of a folder; read as an attribute of the folder, it is the file's path."""
+    """A file of a folder, declared as an attribute of the folder's class.
+
+    The attribute of an instance is the path of the file in that folder.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -22,19 +25,19 @@ class OwnFile:
         return Path(self.name) if folder is None else folder.path / self.name
 
     def remove_partials(self, folder: Path) -> None:
-        """Removes what a killed process half-wrote of the file."""
+        """Removes the half-written copies of this file that a killed process has left in `folder`."""
         disk.remove_partials(folder, [re.escape(self.name)])
 
 
 class OwnFiles(OwnFile):
-    """A declared folder within a folder, with shell patterns for the names of all files in it."""
+    """A subfolder of a folder, declared as an attribute, with shell patterns for the names of all files in it."""
 
     def __init__(self, name: str, *patterns: str) -> None:
         super().__init__(name)
         self.patterns = patterns
 
     def remove_partials(self, folder: Path) -> None:
-        """Removes what a killed process half-wrote of the folder's files."""
+        """Removes the half-written files that a killed process has left in the subfolder of `folder`."""
         for pattern in self.patterns:
             parent_pattern, _, name = pattern.rpartition("/")
             parents = [folder / self.name]
@@ -46,13 +49,13 @@ class OwnFiles(OwnFile):
 
 
 class OwnedFolder:
-    """A folder whose files are declared as attributes. Any other file in it is neither overwritten nor removed."""
+    """A folder whose files are declared as attributes. Files that are not declared are never overwritten or removed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser()
 
     def remove_partials(self) -> None:
-        """Removes what a killed process half-wrote of the declared files."""
+        """Removes the half-written copies of the declared files that a killed process has left."""
         for kind in type(self).__mro__:
             for declared in vars(kind).values():
                 if isinstance(declared, OwnFile):

@@ -1,8 +1,9 @@
-"""The owners of private records, as a ledger knows them, so that the same people are noticed in a second table.
+"""The owners of private records, whom a ledger remembers to recognize the same people in another table of records.
 
-A ledger has an account for each table of private records, and adds up prices within an account alone. A person whose
-records are in two tables pays in both accounts, and no total shows the sum. So each account lists its owners, and a new
-account whose owners another account knows is refused, or remarked on where the ledger was not chosen by the user.
+A ledger has an account for each table of private records, and adds up prices within one account only. A person with
+records in two tables loses privacy in both accounts, but no total shows the sum. Therefore each account lists its
+owners. If a new table has owners that another account lists, the run is refused. A warning replaces the refusal if the
+user has not chosen the ledger and has set no cap.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ Owners = Mapping[str, frozenset[bytes]]
 
 @dataclass(frozen=True, kw_only=True)
 class OwnersOfRun:
-    """The owners of a run's records, and what happens where another account knows some of them.
+    """The owners of a run's private records, and the reaction if another account of the ledger lists some of them.
 
     Attributes:
-        owners: their names; empty where the records have neither ids nor groups.
-        is_allowed: whether the user has said that the records get an account of their own all the same.
-        is_usual_ledger: whether nobody has named the ledger. All runs of a folder of outputs share the usual one, and
-            two unrelated tables may both number their rows from 1: a line is said then, unless there is a cap.
+        owners: the ids and groups of the records, by kind; empty if the records have neither ids nor groups.
+        is_allowed: true if the user has set `new_account`, which gives the records an account of their own in any case.
+        is_usual_ledger: true if the user has not chosen the ledger. All runs in a folder of outputs share the usual
+            ledger, and two unrelated tables may both number their rows from 1. So a shared owner only leads to a
+            warning, unless there is a cap.
     """
 
     owners: Owners
@@ -39,9 +41,16 @@ class OwnersOfRun:
     def introduce(
         self, ledger: SharedLedger, account: Ledger, others: list[OtherLedger], monitor: Monitor
     ) -> None:
-        """Enters the owners in an account, once; `others` are ledgers beside, which are asked for them too.
+        """Writes the owners into the account of the run's records, unless they are listed there already.
 
-        Raises `InvalidValue` where another account knows an owner, and neither is that allowed nor a line enough.
+        Args:
+            ledger: the ledger of the run.
+            account: the account of the run's private records.
+            others: ledgers in the same folder, whose accounts are searched for the owners, too.
+            monitor: receives the warnings.
+
+        Raises:
+            InvalidValue: another account lists an owner, `new_account` is not set, and a warning is not enough.
         """
         if not self.owners:
             return
@@ -57,7 +66,14 @@ class OwnersOfRun:
     def _report(
         self, num_known: Mapping[str, int], path: Path | None, account: Ledger, monitor: Monitor
     ) -> None:
-        """Says or raises how many owners each account of the ledger at `path` knows, by the account's digest."""
+        """Shows a warning, or raises `InvalidValue`, for each account of a ledger that lists some of the owners.
+
+        Args:
+            num_known: the number of listed owners, by the digest that names the account.
+            path: the file of the ledger; None for a ledger in memory.
+            account: the account of the run's own records.
+            monitor: receives the warnings.
+        """
         total = sum(map(len, self.owners.values()))
         for digest, count in num_known.items():
             knows = f"which knows {count} of these {total} ids and groups"

@@ -1,4 +1,4 @@
-"""The manifest of a run's partition: the file that says which teacher has which private record."""
+"""The file that stores a run's partition: the teacher of each private record."""
 
 import os
 from pathlib import Path
@@ -15,10 +15,18 @@ _DEAL_AGAIN = "remove it, and the same command deals the same partition again"
 
 
 def deal(private: Split, num_teachers: int, manifest: Path, rng: np.random.Generator) -> Partition:
-    """Deals the private records to teachers, and keeps the partition as a manifest or compares it with the kept one.
+    """Assigns private records to teachers at random, and writes the assignment to a file or compares it with the file.
 
-    Equal generators deal equal partitions. Raises `DamagedFile` for a manifest that is damaged, of another run, or of
-    another number of teachers.
+    Generators in equal states give equal partitions.
+
+    Args:
+        private: the private records with their groups.
+        num_teachers: the number of teachers.
+        manifest: the file of the partition. If it exists, the new partition must equal the stored partition.
+        rng: the generator of random numbers.
+
+    Raises:
+        DamagedFile: the file is damaged, or holds the partition of another run or of another number of teachers.
     """
     partition = Partition.draw(private.group_ids, num_teachers, rng)
     expected = partition.to_json(private)

@@ -1,4 +1,7 @@
-"""Whom a price covers where holders of records are teachers, and what a release costs a group."""
+"""Prices of a release for several teachers together, and whom a price protects if holders have the teachers.
+
+A holder is somebody who holds private records, such as a hospital, and trains one teacher or several with them.
+"""
 
 from __future__ import annotations
 
@@ -23,25 +26,30 @@ from pate.validation import InvalidValue, require, require_count
 
 _SMALLEST_DELTA = 1e-60
 _POINTS = 48
-_BOTH = 2  # holders of one person, the case that a card prices
+# the card prices a person whose records are at two holders
+_NUM_HOLDERS_OF_PERSON = 2
 
 
 def group_epsilon(event: Event, size: int, budget: Budget) -> float:
-    """A bound on epsilon at the budget's delta for outcomes of data that differ in up to `size` units.
+    """Returns an upper bound on epsilon, at the budget's delta, for data sets that differ in up to `size` units.
 
-    Rule: Gaussian events of noise multiplier s, composed, cost a group what those of s / size cost one unit. Any event
-    that is (e, d)-private for one unit is (k e, d (exp(k e) - 1) / (exp(e) - 1))-private for k: d is chosen so that
-    this is the budget's delta.
+    There are two rules. First, a composition of Gaussian events with noise multiplier s costs a group as much as events
+    with noise multiplier s / size cost one unit. Second, an event that is (e, d)-private for one unit is (k e, d (exp(k
+    e) - 1) / (exp(e) - 1))-private for k units; d is chosen so that the second term is the budget's delta. The result
+    is infinity if neither rule gives a bound. Source: docs/proofs/many_places.md.
 
-    `event` is the release for one unit. Infinity where neither rule gives a bound. Source: docs/proofs/many_places.md.
+    Args:
+        event: the price of the release for one unit, such as one teacher.
+        size: the number of units in the group.
+        budget: the budget of the release, with its delta and its accountant.
     """
     if require_count("size", size) == 1:
         return budget.epsilon_of(event)
-    if (wider := _shared_by(event, size)) is not None:
-        return budget.epsilon_of(wider)
+    if (group_event := _group_event(event, size)) is not None:
+        return budget.epsilon_of(group_event)
     # any accountant's bound will do, and this one is quick
     spent = RdpAccountant().compose(event)
-    found = math.inf
+    least_epsilon = math.inf
     for delta in np.geomspace(budget.delta, _SMALLEST_DELTA, _POINTS).tolist():
         try:
             epsilon = spent.get_epsilon(delta)
@@ -49,19 +57,22 @@ def group_epsilon(event: Event, size: int, budget: Budget) -> float:
             continue
         log_growth = (size - 1) * epsilon + math.log(size)  # at least the log of the geometric sum
         if math.isfinite(epsilon) and math.log(delta) + log_growth <= math.log(budget.delta):
-            found = min(found, size * epsilon)
-    return found
+            least_epsilon = min(least_epsilon, size * epsilon)
+    return least_epsilon
 
 
-def _shared_by(event: Event, size: int) -> Event | None:
-    """The event of a group, where all that is in it is Gaussian."""
+def _group_event(event: Event, size: int) -> Event | None:
+    """Returns the event that prices an event of Gaussian noise for a group of `size` units.
+
+    The result is None if the event has a part that is not Gaussian.
+    """
     if type(event) is GaussianEvent:
         return GaussianEvent(event.noise_multiplier / size)
     if type(event) is SelfComposedEvent:
-        inner = _shared_by(event.event, size)
-        return None if inner is None else SelfComposedEvent(inner, event.count)
+        event_of_one = _group_event(event.event, size)
+        return None if event_of_one is None else SelfComposedEvent(event_of_one, event.count)
     if type(event) is ComposedEvent:
-        parts = [_shared_by(part, size) for part in event.events]
+        parts = [_group_event(part, size) for part in event.events]
         return (
             None
             if None in parts
@@ -72,31 +83,42 @@ def _shared_by(event: Event, size: int) -> Event | None:
 
 @dataclass(frozen=True)
 class Places:
-    """How teachers are spread over holders; public."""
+    """The distribution of teachers over holders of records; both numbers are public."""
 
     num_holders: int  # H
     teachers_each: int  # the most teachers that one holder has
 
     @classmethod
-    def of(cls, holders: Mapping[str, int]) -> Places:
-        """Makes the places of a roll's holders, the largest of which has the most teachers."""
+    def from_holders(cls, holders: Mapping[str, int]) -> Places:
+        """Returns the places for a number of teachers at each holder, by the holder's name."""
         return cls(len(holders), max(holders.values()))
 
     @classmethod
-    def evenly(cls, num_teachers: int, num_holders: int) -> Places:
-        """Of teachers that are dealt to holders, as many to each."""
+    def with_equal_holders(cls, num_teachers: int, num_holders: int) -> Places:
+        """Returns the places of teachers of whom each holder has the same number.
+
+        Raises:
+            InvalidValue: the number of holders does not divide the number of teachers.
+        """
         require_count("holders", num_holders)
         rule = f"a number that divides the {num_teachers} teachers"
         require(num_teachers % num_holders == 0, "holders", num_holders, rule)
         return cls(num_holders, num_teachers // num_holders)
 
-    def said(self, release: Release, budget: Budget, *, num_draws: int = 1) -> tuple[str, ...]:
-        """A sentence or two for each question that a holder asks; no line says more than its proof.
+    def promises(self, release: Release, budget: Budget, *, num_draws: int = 1) -> tuple[str, ...]:
+        """Returns sentences for the privacy card that state whose data the price protects.
 
-        The release, drawn `num_draws` times with fresh noise, has its event, as one unit is charged for it.
+        They treat one record, a group of records, a whole holder, and a person with records at two holders. No sentence
+        claims more than docs/proofs/many_places.md proves.
+
+        Args:
+            release: the drawn release, with its event and adjacency for one unit.
+            budget: the budget of the release, with its delta and its accountant.
+            num_draws: how often the release was drawn with fresh noise.
         """
 
-        def priced(size: int) -> str:
+        def price_of_group(size: int) -> str:
+            """Returns the price of a group of `size` units as a phrase, such as "epsilon 3.2"."""
             epsilon = group_epsilon(event, size, budget)
             return (
                 f"epsilon {format_epsilon(epsilon)}"
@@ -105,7 +127,8 @@ class Places:
             )
 
         event = release.event if num_draws == 1 else SelfComposedEvent(release.event, num_draws)
-        some = self.teachers_each
+        num_at_holder = self.teachers_each
+        price_of_holder = price_of_group(num_at_holder)
         replace = release.adjacency is Adjacency.REPLACE_ONE
         unit = (
             "one teacher's votes replaced by any others"
@@ -114,32 +137,33 @@ class Places:
         )
         spread = (
             "each of which is one teacher"
-            if some == 1
-            else f"each of which has up to {some} teachers"
+            if num_at_holder == 1
+            else f"each of which has up to {num_at_holder} teachers"
         )
         lines = [
             f"The votes come from {self.num_holders} holders of records, {spread}. The epsilon is for {unit}."
         ]
-        if some == 1 and replace:
+        if num_at_holder == 1 and replace:
             lines.append(
                 "A record of a holder, any number of its records, and the holder itself are covered by it."
             )
-        elif some == 1:
+        elif num_at_holder == 1:
             lines.append(
                 "A holder that comes or goes is covered by it; a record of a holder is at group size 2."
             )
         elif replace:
             lines.append(
                 "One record of a holder, or one group of records that the holder keeps together, is covered by it. "
-                f"The holder itself, all of its records, is covered at group size {some}: {priced(some)}."
+                f"The holder itself, all of its records, is covered at group size {num_at_holder}: {price_of_holder}."
             )
         else:
             lines.append(
-                f"A holder that comes or goes is covered at group size {some}: {priced(some)}."
+                f"A holder that comes or goes is covered at group size {num_at_holder}: {price_of_holder}."
             )
-        both = _BOTH if replace else 2 * _BOTH
+        num_changed = _NUM_HOLDERS_OF_PERSON if replace else 2 * _NUM_HOLDERS_OF_PERSON
         lines.append(
             "Whoever has records at m holders changes a teacher at each of them. For m = 2 that is "
-            f"group size {both}: {priced(both)}. No holder can know of the others' records, so this cannot be excluded."
+            f"group size {num_changed}: {price_of_group(num_changed)}. "
+            "No holder can know of the others' records, so this cannot be excluded."
         )
         return tuple(lines)

@@ -1,4 +1,4 @@
-"""The plan of a run, and the price of its release on a data set."""
+"""The plan of a run with all its settings, and the price of the plan's release on a data set."""
 
 from __future__ import annotations
 
@@ -41,7 +41,11 @@ from pate.votes.shape import VoteShape
 
 
 class EpsilonOnVotes(Protocol):
-    """Computes the cost of a release on its own votes; `pate.auditing.aggregator_cost.epsilon_on` is one."""
+    """The type of a function that computes the privacy cost of a release on its own votes.
+
+    `pate.auditing.aggregator_cost.epsilon_on` is such a function. Its result depends on private votes, so it is no
+    guarantee.
+    """
 
     def __call__(
         self,
@@ -51,27 +55,39 @@ class EpsilonOnVotes(Protocol):
         target_delta: float,
         answered: NDArray[np.bool_] | None = None,
     ) -> DataDependentEpsilon:
-        """Returns the cost of a release of the counts `[Q, L]`; raises `UnknownCost` where no theorem bounds it."""
+        """Returns the privacy cost of a release on the votes that it was drawn from.
+
+        Args:
+            aggregator: the aggregator of the release.
+            counts: the number of votes for each label of each query, `[num_queries, num_labels]`.
+            shape: the numbers of queries, labels and teachers.
+            target_delta: the delta of the cost.
+            answered: true for each answered query, `[num_queries]`; None if all queries were answered.
+
+        Raises:
+            UnknownCost: no theorem bounds the cost of this aggregator.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(ReleaseTerms, RunSettings):
     """The plan of a run: everything that the run depends on.
 
-    The fields are the settings of `RunSettings`, under their names in `pate/settings.py`, and the objects below.
+    The fields are the settings of `RunSettings`, under their names in `pate/settings.py`, and the following objects.
 
     Attributes:
         load_dataset: reads the data set.
         teacher: the recipe of the teachers.
-        num_teachers: the number of teachers; None makes one for each private group, with teachers that are not trained.
-        engine: trains the teachers.
+        num_teachers: the number of teachers. None makes one teacher for each private group, of a kind that needs no
+            training.
+        engine: trains the teachers, in one process or in several.
         student: the recipe of the student.
-        public_settings: returns the text of `release/config.yaml`, from the aggregator as it was used and, by name, the
-            settings that turned out otherwise.
-        epsilon_on_votes: computes the cost of the release on its own votes, for the report; None leaves it out.
-        tensorboard: whether curves are kept in the run's folder.
+        public_settings: returns the text of `release/config.yaml`. It is called with the aggregator after its noise was
+            solved for, and with the changed settings by name.
+        epsilon_on_votes: computes the cost of the release on its own votes, which the report shows; None leaves it out.
+        tensorboard: true writes curves into the run's folder.
         heading: the name of the run in its report.
-        classes: the epsilon of each budget class; `for_dataset` sets them.
+        classes: the epsilon of each budget class; `for_dataset` sets this field. None if all groups have one epsilon.
     """
 
     load_dataset: Callable[[], Dataset]
@@ -100,7 +116,7 @@ class Plan(ReleaseTerms, RunSettings):
 
     @property
     def budget(self) -> Budget:
-        """Returns the budget of the release: one epsilon for all groups, or one for each budget class."""
+        """Returns the budget of the release, with one epsilon for all groups or an epsilon for each budget class."""
         if self.classes is not None:
             return PersonBudgets.from_classes(
                 self.classes, delta=self.target_delta, accountant=self.accountant
@@ -113,10 +129,18 @@ class Plan(ReleaseTerms, RunSettings):
         )
 
     def for_dataset(self, dataset: Dataset, monitor: Monitor) -> Plan:
-        """Returns the plan with the data set's budget classes, and with no more queries than its public pool has.
+        """Returns this plan with the budget classes of a data set, and with no more queries than it has public samples.
 
-        Without `fewer_queries` the number of queries stays, and `price` refuses it. A monitor is told where queries are
-        left out. Raises `InvalidValue` for settings that budget classes exclude, or that only budget classes have.
+        If `fewer_queries` is false, the number of queries does not change, and `price` refuses a number that is too
+        large.
+
+        Args:
+            dataset: the data set.
+            monitor: receives a line if the number of queries is reduced.
+
+        Raises:
+            InvalidValue: a setting cannot be combined with budget classes, or needs budget classes that the data set
+                lacks.
         """
         plan = self
         pool = len(dataset.public)
@@ -153,27 +177,32 @@ class Plan(ReleaseTerms, RunSettings):
         return plan
 
     def unit(self, dataset: Dataset) -> PrivacyUnit:
-        """Returns the unit that the price protects: a group of records, at one holder where there are several."""
+        """Returns the unit of privacy, which is a group of records.
+
+        If there are several holders, the unit is the part of a group that one holder has.
+        """
         unit = dataset.privacy_unit
         return unit if self.holders is None else unit.at_one_holder
 
     def places(self, num_teachers: int) -> Places | None:
-        """Returns how the teachers are spread over holders; None where there is one holder."""
-        return None if self.holders is None else Places.evenly(num_teachers, self.holders)
+        """Returns the distribution of `num_teachers` teachers over the holders; None for a run without holders."""
+        return (
+            None if self.holders is None else Places.with_equal_holders(num_teachers, self.holders)
+        )
 
 
 def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
-    """Checks that a plan works on a data set, solves for what its budget leaves open, and prices the release.
+    """Checks a plan on a data set, solves for its noise or its number of queries, and returns the priced release.
 
-    Of the private records only the number of groups is used.
+    The only property of the private records that is used is the number of their groups.
 
     Args:
         plan: the plan for this data set, as `Plan.for_dataset` returns it.
-        dataset: the data.
-        monitor: is told of the search for settings that work, where the plan is refused.
+        dataset: the data set.
+        monitor: receives the progress, such as that of the search for better settings if the plan is refused.
 
     Raises:
-        InvalidValue: the plan cannot work, or its release would tell nothing.
+        InvalidValue: the plan cannot work, or its release would be useless because of too much noise.
     """
     num_groups = dataset.private.num_groups
     num_teachers = plan.num_teachers or num_groups
@@ -208,6 +237,12 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
 
 
 def _require_part(name: str, part: object, kind: type) -> None:
-    """Raises `InvalidValue` unless a part of a plan is of its kind."""
+    """Raises `InvalidValue` unless a field of a plan is an instance of a class.
+
+    Args:
+        name: the name of the field, for the error.
+        part: the value of the field.
+        kind: the class.
+    """
     value = part if isinstance(part, str) else type(part).__name__
     require(isinstance(part, kind), name, value, f"an object of a subclass of {name.title()}")

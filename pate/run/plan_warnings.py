@@ -1,6 +1,6 @@
-"""The warnings of a run: a line for each property of its plan or data that is allowed and rarely intended.
+"""The warnings of a run: sentences on properties of its plan or its data that are allowed but rarely intended.
 
-Most of them are computed from true labels, so they are for the data owner alone.
+Most warnings are computed from the true labels of private records, so only the owner may see them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,15 @@ _PURPOSE = {"private": "learn it from", "test": "measure it by"}
 def plan_warnings(
     dataset: Dataset, aggregator: Aggregator, teacher: Voter, student: Student, *, num_teachers: int
 ) -> Iterator[str]:
-    """Yields the warnings that are known before anything is trained or spent, each as one line."""
+    """Yields the warnings that are possible before anything is trained or spent, one line each.
+
+    Args:
+        dataset: the data set.
+        aggregator: the aggregator that turns votes into labels.
+        teacher: the recipe of the teachers.
+        student: the recipe of the student.
+        num_teachers: the number of teachers.
+    """
     if teacher.is_trained:
         remedy = "fewer teachers, or experiment=centered_votes, whose teachers need one each"
         doubts = few_records_doubts(len(dataset.private), num_teachers, remedy)
@@ -56,9 +64,9 @@ def plan_warnings(
 
 
 def remedies_of(aggregator: Aggregator, teacher: Voter, dataset: Dataset) -> Mapping[str, str]:
-    """Returns what helps against each loss of the verdict, in words, by the loss.
+    """Returns advice for each cause of a bad student, by the cause, such as "the teachers" or "noise".
 
-    The aggregator has remedies of its own. Those against weak teachers depend on the teachers and the inputs.
+    The aggregator has its own advice. The advice against weak teachers depends on the kind of teachers and inputs.
     """
     remedies = dict(aggregator.remedies)
     if not teacher.is_trained or "the teachers" not in remedies:
@@ -75,7 +83,13 @@ def remedies_of(aggregator: Aggregator, teacher: Voter, dataset: Dataset) -> Map
 
 
 def few_records_doubts(num_records: int, num_teachers: int, remedy: str) -> Iterator[Doubt]:
-    """Yields a doubt about an ensemble whose teachers have few records, or that has a single teacher."""
+    """Yields a doubt if each teacher has few records, or if there is only one teacher.
+
+    Args:
+        num_records: the number of private records.
+        num_teachers: the number of teachers.
+        remedy: advice that the doubt ends with.
+    """
     records = num_records / num_teachers
     if num_teachers == 1:
         text = "one teacher is no ensemble: one record can change its whole vote; take 50 or more"
@@ -86,7 +100,11 @@ def few_records_doubts(num_records: int, num_teachers: int, remedy: str) -> Iter
 
 
 def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
-    """Yields lines on labels that no record or every record has, and on a group with a fifth of the records."""
+    """Yields warnings on uneven data.
+
+    One kind names the labels that no record or every record of a split has. The other kind is for a group that has a
+    fifth of the private records or more.
+    """
     for split, labels in (("private", dataset.private.labels), ("test", dataset.test.labels)):
         for share, whose, effect in ((0.0, "no", "no positive"), (1.0, "every", "nothing else")):
             columns = np.flatnonzero(labels.mean(axis=0) == share)
@@ -103,9 +121,13 @@ def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
 
 
 def uneven_inputs_doubts(parts: str, public_inputs: ArrayLike) -> Iterator[Doubt]:
-    """Yields a doubt about linear models of columns with very different widths, judged by public inputs alone.
+    """Yields a doubt if linear models learn from columns whose ranges of values differ greatly.
 
-    `parts` names the linear parts, such as `teacher and student`.
+    Only public inputs are examined.
+
+    Args:
+        parts: the parts of the run that are linear, such as `teacher and student`.
+        public_inputs: the inputs of public samples, `[num_samples, num_features]`.
     """
     rows = np.asarray(public_inputs, dtype=np.float64)
     if rows.ndim != 2 or len(rows) < 2:
@@ -125,13 +147,19 @@ def constant_student_warnings(
     *,
     remedy: str = "less noise in the release",
 ) -> Iterator[str]:
-    """Yields a line where a student predicts the same for every public sample, as the release taught it nothing."""
+    """Yields a warning if a student predicts the same labels for all public samples: it has learned nothing.
+
+    Args:
+        model: the student.
+        public_inputs: the inputs of the public samples, one entry for each sample.
+        remedy: advice that the warning ends with.
+    """
     rows = public_inputs[:_MAX_ROWS]
     if len(rows) > 1 and len(np.unique(model.predict(rows), axis=0)) == 1:
         yield f"student: it predicts the same labels for every public sample, as the prior does; what helps: {remedy}"
 
 
 def one_label_warning(aggregator: Aggregator) -> str:
-    """Returns a line on an aggregator that names one label per sample, where samples have several labels."""
+    """Returns the warning for an aggregator that releases a single label per sample, if samples have several labels."""
     name = type(aggregator).__name__
     return f"aggregator={name}: names one label per query; any others that it has count as absent"

@@ -1,4 +1,4 @@
-"""The price that is published with a release: the privacy card for people, and `privacy.json` for programs."""
+"""The price of a release as it is published: a privacy card for people, and `privacy.json` for programs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,12 @@ from pate.run.places import Places
 
 
 def privacy_of(release: Release, charge: RunCharge) -> Privacy:
-    """Returns the price of a release together with the parameters that it was made with; all of it may be published."""
+    """Returns the price of a release and the parameters of its mechanism; all of them may be published.
+
+    Args:
+        release: the drawn release.
+        charge: the charge of the release in its ledger.
+    """
     priced = charge.priced
     budget = charge.budget
     session = release if isinstance(release, ChargedRelease) else None
@@ -62,7 +67,12 @@ def privacy_of(release: Release, charge: RunCharge) -> Privacy:
 
 
 def summary_of(release: Release, true: NDArray[np.bool_] | None = None) -> ReleaseSummary:
-    """Returns the number of answered queries and, with true labels `[num_queries, num_labels]`, their accuracy."""
+    """Returns the number of answered queries and the accuracy of the released labels.
+
+    Args:
+        release: the drawn release.
+        true: the true labels, `[num_queries, num_labels]`; None if they are not known, and then there is no accuracy.
+    """
     labels = release.labels[release.answered]
     label_accuracy = None
     answer_f1 = None
@@ -99,24 +109,25 @@ def write_price(
     name: str | None,
     features: Mapping[str, Scalar] | None,
 ) -> None:
-    """Writes the privacy card of a release for people, and `privacy.json`, the same price for programs.
+    """Writes the privacy card of a release for people, and `privacy.json`, which states the same price for programs.
 
     Args:
-        release: the drawn labels.
+        release: the drawn release.
         charge: the charge of the release in its ledger.
-        privacy: the price, with the parameters that the release was made with.
-        places: how teachers are spread over holders, for the promises to each holder; None where there is one holder.
+        privacy: the price, with the parameters of the mechanism.
+        places: the distribution of teachers over holders, for sentences on what each holder's data cost; None for a run
+            without holders.
         data: the public name of the data.
-        real: whether the records are real, as opposed to synthetic.
-        name: the aggregator's name in the configuration, where it may be published.
-        features: the origin of the features that stand for pictures or texts; None for plain inputs.
+        real: true for records of real people, false for synthetic records.
+        name: the name of the aggregator in the configuration; None if the name may not be published.
+        features: the settings of the features that replace pictures or texts; None if the inputs are plain numbers.
     """
     shape = charge.priced.shape
     folder = charge.folder.release
     data = data if real else f"{data} (synthetic)"
     promises: Sequence[str] = ()
     if places is not None:
-        promises = places.said(release, charge.budget, num_draws=charge.num_draws)
+        promises = places.promises(release, charge.budget, num_draws=charge.num_draws)
     card = privacy_card(
         privacy,
         name=name,

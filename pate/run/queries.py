@@ -1,4 +1,4 @@
-"""The public samples that teachers vote on, read from a file."""
+"""Public samples that teachers vote on, as they are read from a file."""
 
 import hashlib
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _MOST_SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Public samples in a fixed order: teachers vote on the first, and the student may learn from all."""
+    """Public samples in a fixed order. Teachers vote on samples from the beginning; the student may learn from all."""
 
     inputs: NDArray[np.float32]  # the samples as models read them, float32 `[P, …]`
     record_ids: NDArray[Any]  # the public names of the samples, `[P]`
@@ -49,11 +49,18 @@ class Queries:
 
     @classmethod
     def read(cls, path: Path, *, schema: Path | str | None = None) -> Self:
-        """Reads an .npz file of arrays, or a table, of whose columns a schema that `pate-schema` wrote makes inputs.
+        """Reads public samples from an .npz file of arrays, or from a table.
 
-        The arrays are `inputs` (numbers `[P, d]`, or images `[P, channels, height, width]` as bytes or in [0, 1]), and
-        where there are any `ids` and `label_names`. Raises `InvalidValue` for no such file, a damaged one, and a table
-        without a schema.
+        An .npz file has the array `inputs`: numbers `[num_samples, num_features]`, or images `[num_samples, channels,
+        height, width]` as bytes or numbers in [0, 1]. It may have the arrays `ids` and `label_names`.
+
+        Args:
+            path: the file.
+            schema: the file that `pate-schema` wrote, which states how columns of a table become inputs; None for an
+                .npz file.
+
+        Raises:
+            InvalidValue: the file does not exist or is damaged, or the file is a table and there is no schema.
         """
         if path.suffix == ".npz":
             return cls._from_arrays(path)
@@ -105,7 +112,12 @@ class Queries:
 
 
 def queries_digest(inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> str:
-    """Returns the SHA-256 digest of public samples `[Q, …]` and of their names `[Q]`, in hexadecimal."""
+    """Returns the SHA-256 digest of public samples in hexadecimal.
+
+    Args:
+        inputs: the inputs of the samples, one entry for each sample.
+        record_ids: the names of the samples, `[num_queries]`.
+    """
     digest = hashlib.sha256(
         repr(("queries", inputs.shape, [str(name) for name in record_ids.tolist()])).encode()
     )
@@ -114,13 +126,14 @@ def queries_digest(inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> str
 
 
 def require_queries(queries: Queries, count: int, digest: str, *, rule: str) -> None:
-    """Raises `InvalidValue` for too few samples, and for other samples than teachers voted on.
+    """Raises `InvalidValue` if there are too few samples, or if teachers voted on other samples.
 
     Args:
         queries: the samples.
         count: the number of samples that teachers voted on.
-        digest: `queries_digest` of these samples; empty where it is not known, and then nothing is compared.
-        rule: the rule for too few samples.
+        digest: the digest of the samples that teachers voted on, by `queries_digest`; an empty text if it is not known,
+            and then the samples are not compared.
+        rule: the rule that the error for too few samples states.
     """
     pool = len(queries.inputs)
     require(pool >= count, "queries", pool, rule)

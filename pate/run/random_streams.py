@@ -1,7 +1,8 @@
-"""The random streams of a run, from a seed that anyone may repeat, or from secrets of the operating system.
+"""The random numbers of a run, computed from a seed or from a secret of the operating system.
 
-Partition, teachers, noise and student have streams of their own, so that a change of one part leaves the others as they
-are. docs/proofs/noise_source.md says why the noise of a run without a seed lies nowhere.
+The partition, the teachers, the noise and the student each have a stream of random numbers of their own. So a change of
+one part does not change the random numbers of another. docs/proofs/noise_source.md explains why the noise of a run
+without a seed is stored nowhere.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ _FORM = re.compile(rf"[0-9a-f]{{{2 * _BYTES}}}\n")
 
 @dataclass(frozen=True)
 class RandomStreams:
-    """Independent streams of random numbers, a stream for each purpose, all from one seed or from one secret.
+    """Independent streams of random numbers, one stream for each purpose, all computed from one seed or one secret.
 
-    The streams of a seed are numpy's PCG64 and protect nobody: whoever has the seed, or enough numbers of a stream, can
-    compute all of them. The streams of a secret are ChaCha20, each under a key that HMAC-SHA256 makes of the secret and
-    the purpose's name. Numpy's `SeedSequence` would not do for a secret: it keeps 128 bits, in words that can be
-    computed back, and the seed of the published student is the first of these words.
+    The streams of a seed are numpy's PCG64 and give no privacy: whoever knows the seed, or enough numbers of a stream,
+    can compute all streams. The streams of a secret are ChaCha20. Each has its own key, which HMAC-SHA256 computes from
+    the secret and the name of the purpose. Numpy's `SeedSequence` would not protect a secret. It keeps only 128 bits,
+    in words that can be inverted, and the seed of the published student is the first of these words.
 
     Attributes:
-        entropy: the seed, or the secret of 32 bytes; every stream can be drawn again from it.
-        noise_is_fresh: whether the noise comes from the operating system instead, with new numbers at each call.
+        entropy: the seed (a whole number) or the secret (32 bytes), from which every stream can be computed again.
+        noise_is_fresh: true if the operating system draws the noise instead, with new numbers at each call.
     """
 
     entropy: int | bytes = field(repr=False)
@@ -43,20 +44,22 @@ class RandomStreams:
 
     @classmethod
     def from_secret(cls) -> RandomStreams:
-        """Returns streams from 256 bits that the operating system draws, and that are kept nowhere."""
+        """Returns streams from 256 random bits of the operating system, which are stored nowhere."""
         return cls(secrets.token_bytes(_BYTES))
 
     @classmethod
     def of_run(cls, secret_file: Path, seed: int | None) -> RandomStreams:
-        """Returns a run's streams. A run that is continued has the same streams, except for noise without a seed.
+        """Returns the streams of a run. A continued run has the same streams, except for noise without a seed.
 
         Args:
-            secret_file: holds the secret of a run without a seed: 256 bits, which only the owner can read. The file is
-                made where it is missing. The noise does not derive from it: a release is read back, not drawn again.
-            seed: all streams derive from the seed, and the noise protects nobody who knows it; None draws a secret.
+            secret_file: the file of the secret of a run without a seed: 256 bits, which only the owner can read. The
+                file is made if it does not exist. The noise is not computed from this secret, since a release is read
+                back and not drawn again.
+            seed: the number that all streams are computed from; the noise gives no privacy against people who know it.
+                None draws a secret.
 
         Raises:
-            InvalidValue: another user can read the file, or it holds something else.
+            InvalidValue: another user can read the secret's file, or the file holds something else.
         """
         if seed is not None:
             return cls(require_count("seed", seed, minimum=0))
@@ -70,7 +73,10 @@ class RandomStreams:
         return cls(bytes.fromhex(text.strip()), noise_is_fresh=True)
 
     def generator(self, purpose: str) -> np.random.Generator:
-        """Returns a generator at the start of a stream; `purpose` is partition, teachers, noise or student."""
+        """Returns a new generator at the beginning of the stream for a purpose.
+
+        The purposes are "partition", "teachers", "noise" and "student".
+        """
         if self.noise_is_fresh and purpose == "noise":
             return RandomStreams.from_secret().generator(purpose)
         if isinstance(self.entropy, bytes):
@@ -78,7 +84,10 @@ class RandomStreams:
         return np.random.default_rng(self._sequence(purpose, self.entropy))
 
     def seeds(self, purpose: str, count: int) -> list[int]:
-        """Returns `count` seeds of 32 bits from the purpose's stream; a larger count begins with the same seeds."""
+        """Returns `count` seeds of 32 bits from the stream of a purpose.
+
+        The first seeds do not depend on `count`.
+        """
         if isinstance(self.entropy, bytes):
             words = self.generator(purpose).integers(2**32, size=count, dtype=np.uint32)
             return [int(word) for word in words]
@@ -86,7 +95,7 @@ class RandomStreams:
         return [int(word) for word in sequence.generate_state(count, np.uint32)]
 
     def seed(self, purpose: str) -> int:
-        """Returns the first of the purpose's seeds."""
+        """Returns the first seed of 32 bits from the stream of a purpose."""
         return self.seeds(purpose, 1)[0]
 
     @staticmethod
@@ -95,5 +104,5 @@ class RandomStreams:
 
 
 def seed_name(seed: int | None) -> str:
-    """Returns the name of a seed in a ledger, where no two releases may have the same; empty without a seed."""
+    """Returns the name of a seed for a ledger, which reveals two releases with one seed; "" if `seed` is None."""
     return "" if seed is None else f"seed {seed}"

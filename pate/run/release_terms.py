@@ -10,16 +10,17 @@ from pate.settings import ReleaseSettings
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseTerms(ReleaseSettings):
-    """The terms of a release, wherever its votes come from.
+    """The terms of a release: its aggregator, its budget and its ledger. They do not depend on the source of the votes.
 
-    The fields are the settings of `ReleaseSettings`, under their names in `pate/settings.py`, and the objects below.
+    The fields are the settings of `ReleaseSettings`, under their names in `pate/settings.py`, and the following
+    objects.
 
     Attributes:
         aggregator: turns votes into labels.
-        target_epsilon: the epsilon that noise is solved for; None takes the noise as it is.
-        accountant: makes an empty accountant.
-        new_account: whether records get an account of their own although another account knows some of their owners.
-        settings: plain values; a folder of a run with other values is refused.
+        target_epsilon: the epsilon that noise is solved for; None leaves the noise of the aggregator as it is.
+        accountant: makes a new accountant, which computes prices.
+        new_account: true gives the records an account of their own, even if another account lists some of their owners.
+        settings: the settings as plain values; a folder of a run with other values is refused.
     """
 
     aggregator: Aggregator
@@ -30,7 +31,7 @@ class ReleaseTerms(ReleaseSettings):
 
     @property
     def budget(self) -> Budget:
-        """Returns the budget of the release: its epsilon and delta, as the accountant bounds them."""
+        """Returns the budget of the release: its epsilon, its delta and the accountant that computes the price."""
         return Budget(
             delta=self.target_delta,
             epsilon=self.target_epsilon,

@@ -1,4 +1,4 @@
-"""The files that a finished run leaves: what is published in `release/`, and the report for the owner."""
+"""The files of a finished run: the published files in `release/`, and the report for the owner."""
 
 import time
 
@@ -45,26 +45,26 @@ def write_report(
 ) -> Report:
     """Writes the files of a finished run, and returns its report.
 
-    `report.json` is written last: its presence means that the run is complete.
+    `report.json` is written last, so its presence proves that the run is complete.
 
     Args:
-        folder: the run's.
-        dataset: the data; the report has figures of its private records.
+        folder: the folder of the run.
+        dataset: the data set; the report has figures of its private records.
         queries: the public samples that teachers voted on.
-        priced: the release with the aggregator as it was used.
+        priced: the release with its price and its aggregator, whose noise was solved for.
         charge: the charge of the release in its ledger.
         votes: the votes of the teachers.
         release: the labels that were released from the votes.
         student: the student that learned from the release.
         baselines: the models that the student is compared with.
-        membership: the outcome of the membership attack on the student.
+        membership: the result of the membership inference attack on the student; None if it could not be measured.
         teacher: the recipe of the teachers.
         heading: the name of the run, and the names of its parts.
         public_settings: the text of `release/config.yaml`.
-        places: how teachers are spread over holders; None where there is one.
-        epsilon_on_votes: computes the cost of the release on the votes at hand; None leaves it out of the report.
-        events: gets the curves of the report, and is closed.
-        started: the time when the run began, by `time.monotonic`.
+        places: the distribution of teachers over holders; None for a run without holders.
+        epsilon_on_votes: computes the cost of the release on its own votes; None leaves it out of the report.
+        events: writes the curves of the report, and is closed at the end.
+        started: the time when the run began, by `time.monotonic`, in seconds.
     """
     from pate.report.page import render_html
 

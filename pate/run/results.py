@@ -1,6 +1,6 @@
-"""The results of a finished run: its report, and the figures of the report's page.
+"""The results of a finished run, which become its report and the figures of the report's page.
 
-All of it may depend on private records, so it is for the owner alone. `report_files.py` writes what may be published.
+All results may depend on private records, so only the owner may see them. `report_files.py` writes the published files.
 """
 
 import math
@@ -52,9 +52,10 @@ class Prediction:
     """The predictions of a model for the test split.
 
     Attributes:
-        labels: the predicted bits, `[num_test, num_labels]`.
-        probabilities: the probability of each label, of the same shape.
-        threshold: from which probability on a label is predicted, one for all labels or for each; None for a constant.
+        labels: true for each predicted label, `[num_test, num_labels]`.
+        probabilities: the predicted probability of each label, `[num_test, num_labels]`.
+        threshold: the least probability for which a label is predicted: one number for all labels, or one for each
+            label. None for a constant prediction.
     """
 
     labels: NDArray[np.bool_]
@@ -70,16 +71,16 @@ class Results:
         dataset: the private, public and test records.
         queries: the public samples that teachers voted on.
         charge: the charge of the release in its ledger.
-        priced: the release with the aggregator as it was used.
+        priced: the release with its price and its aggregator, whose noise was solved for.
         votes: the votes of the teachers.
         release: the labels that were released from the votes.
-        curve: the student's values by their names, for each epoch.
+        curve: the values of the student's training after each epoch, such as its loss, by name.
         models: the student and its baselines, by their names in report.json.
-        membership: the outcome of the membership attack on the student; None where it was not possible.
+        membership: the result of the membership inference attack on the student; None if it could not be measured.
         teacher: the recipe of the teachers.
         heading: the name of the run.
-        epsilon_on_votes: computes the cost of the release on the votes at hand; None leaves it out of the report.
-        left_out: the reason why a baseline was not trained, by its name.
+        epsilon_on_votes: computes the cost of the release on its own votes; None leaves it out of the report.
+        left_out: for each baseline that was not trained, the reason, by the baseline's name.
     """
 
     dataset: Dataset
@@ -97,7 +98,7 @@ class Results:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def report(self, *, duration_s: float) -> Report:
-        """Returns the report of the run, which took `duration_s` seconds."""
+        """Returns the report of the run; `duration_s` is the time that the run took, in seconds."""
         data = self.dataset
         shape = self.priced.shape
         true_labels = self.dataset.test.labels
@@ -158,7 +159,7 @@ class Results:
         )
 
     def _data_dependent_epsilon(self, epsilon_on_votes: EpsilonOnVotes) -> DataDependentEpsilon:
-        """Returns the cost of the release on the votes at hand; raises `UnknownCost` where no theorem bounds it."""
+        """Returns the cost of the release on its own votes; raises `UnknownCost` if no theorem bounds the cost."""
         if not isinstance(self.votes, CountableVotes):
             raise UnknownCost(
                 "votes",
@@ -173,7 +174,7 @@ class Results:
         )
 
     def figures(self, report: Report) -> RunFigures:
-        """Returns the numbers that the page of a report draws."""
+        """Returns the numbers that are drawn on the page of `report`."""
         num_teachers = self.priced.shape.num_teachers
         student = self._predictions["student"]
         data = self.dataset
@@ -210,7 +211,7 @@ class Results:
     def accuracies(self) -> NDArray[np.float64]:
         """Returns the accuracy of each teacher on the queries, `[num_teachers]`.
 
-        The array is empty where votes are not bits, or the queries have no true labels.
+        The array is empty if the votes are not yes or no for each label, or if the queries have no true labels.
         """
         if not self.dataset.public_labeled:
             return np.empty(0)
@@ -218,7 +219,7 @@ class Results:
 
     @cached_property
     def _predictions(self) -> dict[str, Prediction]:
-        """Returns the predictions of the constants and of all trained models for the test split, by name."""
+        """Returns the predictions for the test split of all trained models and all constant models, by name."""
         frequencies = self.dataset.private.labels.mean(axis=0)
         inputs = self.dataset.test.inputs
         predictions = {}
@@ -233,7 +234,7 @@ class Results:
 
     @cached_property
     def _metrics_by_label(self) -> dict[str, dict[str, NDArray[np.float64]]]:
-        """Returns each model's metrics by their names, an array of `[num_labels]` for each."""
+        """Returns the metrics of each model: by the model's name and the metric's name, an array `[num_labels]`."""
         true_labels = self.dataset.test.labels
         return {
             name: per_label_metrics(prediction.labels, prediction.probabilities, true_labels)
@@ -241,7 +242,10 @@ class Results:
         }
 
     def _better_method(self) -> str:
-        """Returns a sentence on a method that public numbers put far ahead on these data; empty without one."""
+        """Returns a sentence that recommends another method, or "".
+
+        A method is recommended if public numbers show that it is far better on data of this size.
+        """
         groups = self.dataset.private.num_groups
         if self.dataset.kind != "features" or self.priced.aggregator.single_label:
             return ""
@@ -253,10 +257,14 @@ class Results:
         return f"experiment=centered_votes would do far better at this price: {reason}."
 
     def _epsilon_after_query(self, total: float) -> NDArray[np.float64]:
-        """Returns upper bounds on the price of the first queries, `[num_queries]`: entry q is for queries 0 to q.
+        """Returns upper bounds on the price of the first q queries for each q, `[num_queries]`.
 
-        Prices are computed at 24 queries, and an entry between two of them has the later price. Where the budget's
-        accountant takes the least of several figures, only the accountant of the total is used: a bound, and fast.
+        The price is computed after 24 of the queries. Between two of these, the bound is the price after the later one.
+        If the budget's accountant is the least of several accountants, only the accountant that gave the total price is
+        used. The result is still an upper bound, and is computed faster.
+
+        Args:
+            total: the price of all queries.
         """
         aggregator = self.priced.aggregator
         num_queries = self.release.num_queries
@@ -274,10 +282,14 @@ class Results:
 
 
 def _largest_gaps(histogram: NDArray[np.integer], num_teachers: int) -> NDArray[np.int64]:
-    """Returns the largest gap between neighbors in each query's sorted counts, `[num_queries]`.
+    """Returns, for each query, the largest difference between two neighbors in the sorted vote counts, `[num_queries]`.
 
-    The counts `[num_queries, num_labels]` are taken together with 0 and the number of teachers, so that the gaps below
-    the least and above the greatest label count, too: "all labels" and "no label" are answers.
+    The numbers 0 and `num_teachers` are added to the counts before they are sorted. So the gap below the least count
+    and the gap above the greatest count are included: "all labels" and "no label" are possible answers.
+
+    Args:
+        histogram: the number of votes for each label of each query, `[num_queries, num_labels]`.
+        num_teachers: the number of teachers.
     """
     # Sorting is several times as fast in the smallest type that holds the counts.
     counts = np.sort(histogram.astype(np.min_scalar_type(num_teachers)), axis=1).astype(np.int32)

@@ -1,4 +1,7 @@
-"""The progress of a session, as a monitor and the curves of a run show it."""
+"""The progress of a session on the screen and in the curves of a run.
+
+A session is a release that asks queries in rounds until a fixed number of queries are hits.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,9 +16,10 @@ from pate.report.tensorboard import RunWriter
 
 
 class WatchedSession:
-    """A record of a session that reports its progress after each round.
+    """A release record that wraps another record and reports the progress of a session after each round.
 
-    `watch` is called with the number of queries so far, the number of hits among them, and the hits that are left.
+    After a round `watch` is called with three numbers: the queries asked, the hits among them, and the hits still to
+    come.
     """
 
     def __init__(
@@ -28,7 +32,10 @@ class WatchedSession:
         self._num_hits = 0
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
-        """Returns the arrays of a part, as the record does, and reports the progress where the part is a round."""
+        """Returns the arrays of a part from the wrapped record.
+
+        If the part is a round of the session, the progress is reported.
+        """
         arrays = self._record.part(name, draw)
         if "hits" in arrays:
             self._num_asked += len(arrays["hits"])
@@ -38,20 +45,26 @@ class WatchedSession:
         return arrays
 
     def committed(self, name: str) -> Arrays | None:
-        """Returns the arrays of a part that was committed before, or None."""
+        """Returns the arrays of a part that was committed before; None if no such part was."""
         return self._record.committed(name)
 
 
 @dataclass(frozen=True, eq=False)
 class SessionProgress:
-    """The progress of a session, passed on to the monitor and the curves of its run."""
+    """A callback of `WatchedSession` that shows the progress on the screen and adds it to the curves of the run."""
 
     advance: Advance
     events: RunWriter
     epsilon: float  # what the whole session costs
 
     def __call__(self, num_asked: int, num_hits: int, hits_left: int) -> None:
-        """Passes on the progress after a round, as `WatchedSession` reports it."""
+        """Shows the progress after a round.
+
+        Args:
+            num_asked: the number of queries that were asked.
+            num_hits: the number of hits among these queries.
+            hits_left: the number of hits until the session ends.
+        """
         self.events.hits(num_asked, hits=num_hits, remaining_hits=hits_left, epsilon=self.epsilon)
         cost = f"epsilon {format_epsilon(self.epsilon)}"
         self.advance(num_asked, f"{num_hits} hits, {hits_left} remaining, {cost}")
@@ -60,13 +73,13 @@ class SessionProgress:
 def watched(
     record: ReleaseRecord, priced: PricedRelease, advance: Advance, events: RunWriter
 ) -> ReleaseRecord:
-    """Returns the record of a release with its progress reported, where the aggregator has a session; else the record.
+    """Returns the record of a release, wrapped to report progress if the aggregator releases in a session.
 
     Args:
-        record: the release's.
-        priced: the release with its aggregator.
-        advance: a monitor's stage, which is told of every round.
-        events: gets the curve of hits.
+        record: the record of the release.
+        priced: the release with its price and its aggregator.
+        advance: the progress bar of the monitor, which is moved after each round.
+        events: writes the curve of hits.
     """
     if not isinstance(priced.aggregator, TargetChargedAggregator):
         return record

@@ -1,6 +1,6 @@
-"""The files that a data set is read from, compared with those of a finished run by their sizes and times.
+"""The files that a run has read its data from, with their sizes and times.
 
-A finished run that is called again reads no data where no file has changed.
+If a finished run is called again and no file has changed, the data are not read again.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _RULE = "the sizes and times of the files that a run read"
 
 @dataclass(frozen=True)
 class Sources:
-    """The sizes and times of the files and folders that settings name, as one digest for each setting.
+    """The files and folders that a run's settings name, and for each setting a digest of their sizes and times.
 
-    A digest changes whenever a file does. A digest may also change where no record did, as after a file was copied.
+    The digest changes whenever a file changes. It may also change without a change of data, for example after a copy.
 
     Attributes:
-        paths: the path that each setting names, of paths that exist.
-        stamps: the digest of the sizes and times below the path, in hexadecimal, by the same settings.
+        paths: the path that each setting names, by the name of the setting; only paths that exist.
+        stamps: the digest of the sizes and times of all files of the path, in hexadecimal, by the name of the setting.
     """
 
     paths: Mapping[str, str]
@@ -42,9 +42,11 @@ class Sources:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], output_dir: Path) -> Sources:
-        """Returns the sources of a run: every setting whose value names a file or folder.
+        """Returns the sources of a run: all settings whose value is the path of a file or folder.
 
-        `output_dir`, the run's own folder, is left out where it lies in a source.
+        Args:
+            settings: the settings of the run as plain values.
+            output_dir: the folder of the run itself, whose files are not counted if it is in a folder of data.
         """
         paths = {}
         for part in _PARTS:
@@ -59,9 +61,9 @@ class Sources:
         disk.write_text(folder.sources, json.dumps(dict(self.stamps), indent=2) + "\n")
 
     def changed_since(self, folder: RunFolder) -> list[str] | None:
-        """Returns the settings whose files have changed since `write`, by the digests in a run's folder.
+        """Returns the names of the settings whose files have changed since `write` was called for the run's folder.
 
-        None means that nobody can tell: a file is gone, or an earlier version of pate wrote no digests.
+        The result is None if the change is unknown: a file is gone, or an earlier version of pate wrote no digests.
         """
         path = folder.sources
         if not os.path.lexists(path):
@@ -77,15 +79,15 @@ class Sources:
 def require_same_data(
     folder: RunFolder, settings: Mapping[str, Any], load: Callable[[], Dataset], monitor: Monitor
 ) -> None:
-    """Raises `InvalidValue` where the data are not those that a finished run has read.
+    """Raises `InvalidValue` if the data differ from the data that a finished run has read.
 
-    Data are loaded and compared only where a file has changed. A monitor is told where a file is gone.
+    The data are loaded and compared only if a file has changed.
 
     Args:
-        folder: the run's.
+        folder: the folder of the run.
         settings: the settings of the run, with its paths.
         load: loads the data set.
-        monitor: is told of the comparison.
+        monitor: receives a line if a file is gone, and the progress of the comparison.
     """
     sources = Sources.from_settings(settings, folder.path)
     changed = sources.changed_since(folder)
@@ -112,7 +114,12 @@ def require_same_data(
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Yields each setting that is a text, with the name that a command line gives it."""
+    """Yields each setting whose value is a text, as pairs of its dotted name and its value.
+
+    Args:
+        value: a setting, or a mapping of settings.
+        name: the dotted name of the setting or mapping.
+    """
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _leaves(inner, f"{name}.{key}")
@@ -121,7 +128,7 @@ def _leaves(value: Any, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _stamp(path: Path, output_dir: Path) -> str:
-    """Returns the digest of the sizes and times of a file, or of all files of a folder."""
+    """Returns the digest of the sizes and times of a file or, for a folder, of all its files outside `output_dir`."""
     digest = hashlib.sha256()
     for name, status in sorted(_files_below(path, output_dir), key=lambda file: file[0]):
         digest.update(repr((name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)).encode())
@@ -129,7 +136,7 @@ def _stamp(path: Path, output_dir: Path) -> str:
 
 
 def _files_below(path: Path, output_dir: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Yields the name and the `os.stat` of a file, or of all files of a folder except those that runs write."""
+    """Yields the name and the `os.stat` of a file or, for a folder, of all its files except files that runs write."""
     if not path.is_dir():
         yield "", path.stat()
         return

@@ -1,4 +1,7 @@
-"""The prior of a release that hits where the votes differ from a student's expectation (`NotPriorTopK`)."""
+"""A prior by a student: before each round of a release, a student predicts the labels of the next queries.
+
+The aggregator `NotPriorTopK` counts a query as a hit if the votes differ from this prediction.
+"""
 
 from dataclasses import dataclass
 
@@ -12,15 +15,16 @@ from pate.votes.counts import Bits
 
 @dataclass(frozen=True, eq=False)
 class StudentPrior:
-    """A prior that trains a student on all answers so far, and takes its predictions for the next queries.
+    """A function that trains a student on all answers so far, and returns its predictions for the next queries.
 
-    The prior is computed from the release and public samples alone.
+    The predictions are computed from released labels and public samples, so they cost no privacy.
 
     Attributes:
         student: the recipe of the student.
-        inputs: float32 `[num_queries, …]`, the inputs of all queries.
-        seed: of the training.
-        never_empty: whether every answer has a label; a student that predicts no label then names its likeliest.
+        inputs: the inputs of all queries, float32; the first axis has one entry for each query.
+        seed: the seed of the training.
+        never_empty: true if every answer has a label. If the student predicts no label, its most probable label is
+            taken.
     """
 
     student: Learner
@@ -29,15 +33,14 @@ class StudentPrior:
     never_empty: bool
 
     def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """Returns the expected labels of the next round, all of them absent while no query has been answered.
+        """Returns the predicted labels of the next queries, `[num_queries, num_labels]`.
+
+        Before any query has been answered, no label is predicted.
 
         Args:
             labels: the released labels of all earlier queries, `[num_earlier, num_labels]`.
-            answered: which of the earlier queries were answered, `[num_earlier]`.
+            answered: true for each earlier query that was answered, `[num_earlier]`.
             num_queries: the number of queries in the next round.
-
-        Returns:
-            The expected labels, `[num_queries, num_labels]`.
         """
         start = len(labels)
         expected = np.zeros((num_queries, labels.shape[1]), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""The students of a run: trained under a name, watched, and kept until the run is finished."""
+"""The training of a run's students, which are kept in files until the run is finished."""
 
 import hashlib
 import math
@@ -32,7 +32,7 @@ Curve = Sequence[Mapping[str, float]]
 
 @dataclass(frozen=True, eq=False)
 class TrainedStudent:
-    """A student that was trained, and its values of each epoch."""
+    """A trained student, and values such as its loss after each epoch of its training."""
 
     model: StudentModel
     curve: Curve
@@ -40,17 +40,17 @@ class TrainedStudent:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StudentTraining:
-    """The training of a run's students, which share a recipe and differ in their training sets.
+    """The training of a run's students. They have the same recipe and seed, and different training sets.
 
-    Every trained student is kept until the run is finished, so a run that is continued trains none again.
+    Each trained student is kept in a file until the run is finished. So a continued run trains no student twice.
 
     Attributes:
         student: the recipe of the students.
-        pool: float32 `[num_public, …]`, the public samples that are not queries.
-        seed: of the training.
-        models: where students are kept.
-        events: gets the values of each epoch.
-        monitor: is told of the training.
+        pool: the inputs of the public samples that are not queries, float32, one entry for each sample.
+        seed: the seed of the training.
+        models: the folder in which trained students are kept.
+        events: writes the values of each epoch.
+        monitor: receives the progress of the training.
     """
 
     student: Student
@@ -61,7 +61,12 @@ class StudentTraining:
     monitor: Monitor
 
     def train(self, name: str, training_set: TrainingSet) -> TrainedStudent:
-        """Returns the student of a name in report.json: reads it back, or trains it on a training set and keeps it."""
+        """Returns the student for a training set: reads it from its file, or trains it and keeps it.
+
+        Args:
+            name: the name of the student in report.json.
+            training_set: the inputs and labels that the student learns from.
+        """
         trained = self.models.read(name, training_set, seed=self.seed)
         if trained is not None:
             for epoch, values in enumerate(trained.curve):
@@ -78,7 +83,7 @@ class StudentTraining:
 
 
 class _Epochs:
-    """A function that is called after each epoch of a student's training, and keeps the values of all epochs."""
+    """A callback that is called after each epoch of a student's training, and keeps the values of all epochs."""
 
     def __init__(self, name: str, events: RunWriter, advance: Advance) -> None:
         self.name = name
@@ -94,26 +99,27 @@ class _Epochs:
 
 @dataclass(frozen=True)
 class KeptModels:
-    """The folder of the students that a run has trained. An epsilon covers the student of the release alone.
+    """The folder of the students that a run has trained. Only the student of the release is covered by an epsilon.
 
-    A kept model is used where its files are as they were written, and its training set and seed are those of the call.
-    Any other model is trained again. Settings and data of a folder never change, but a release that is redrawn does.
+    A kept model is used if its files are unchanged, and if it was trained on the same training set with the same seed.
+    Otherwise the model is trained again, as after a second draw of the release. The settings and data of a run's folder
+    never change.
     """
 
     folder: Path
 
     @property
     def names(self) -> list[str]:
-        """Returns the names of the models that are kept."""
+        """Returns the names of the kept models."""
         paths = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
         return [path.name for path in paths if os.path.lexists(path / _CARD)]
 
     def remove(self) -> None:
-        """Removes the folder, as the report of a finished run has all that is needed of the models."""
+        """Removes the folder when the run is finished, as the report contains all results of the models."""
         rmtree(self.folder, ignore_errors=True)
 
     def read(self, name: str, training_set: TrainingSet, *, seed: int) -> TrainedStudent | None:
-        """Returns the kept student of a name; None where no student of this training set and seed is kept."""
+        """Returns the kept student `name`; None if no such student was trained on this training set with this seed."""
         folder = self.folder / name
         if not os.path.lexists(folder / _CARD):
             return None
@@ -135,7 +141,14 @@ class KeptModels:
     def write(
         self, name: str, training_set: TrainingSet, trained: TrainedStudent, *, seed: int
     ) -> None:
-        """Keeps a student under a name, unless its training diverged: JSON has no infinite numbers."""
+        """Writes a trained student to its file, unless its training diverged, as JSON has no infinite numbers.
+
+        Args:
+            name: the name of the student in report.json.
+            training_set: the training set that the student learned from.
+            trained: the student and its values of each epoch.
+            seed: the seed of the training.
+        """
         curve = trained.curve
         if not all(math.isfinite(value) for values in curve for value in values.values()):
             return
@@ -149,12 +162,15 @@ class KeptModels:
 
 
 def _file_digests(folder: Path) -> dict[str, str]:
-    """Returns the digests of a model's files, by their names."""
+    """Returns the digests of all files of a model, by file name."""
     return {file: file_digest(folder / file, rule=_RULE, remedy=_AGAIN) for file in _FILES}
 
 
 def _digest_of(training: TrainingSet, seed: int) -> str:
-    """Returns the digest of a training set and a seed; a model depends on no more, except the settings of its run."""
+    """Returns the digest of a training set and a seed.
+
+    Within one run, a trained model depends on nothing else.
+    """
     digest = hashlib.sha256(f"{seed}".encode())
     for start in range(0, len(training.inputs), _BLOCK_ROWS):
         digest.update(np.ascontiguousarray(training.inputs[start : start + _BLOCK_ROWS]).tobytes())

@@ -1,6 +1,7 @@
-"""The totals of the releases of several runs, such as a sweep: one for each data set, adjacency and unit.
+"""Total prices of the releases of several runs, such as a sweep.
 
-No total covers two releases that share their noise, as the difference of two sums with the same noise has none.
+There is one total for each data set, adjacency and unit of privacy. Two releases that drew the same noise have no
+total: the difference of their results has no noise at all.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,7 +24,7 @@ _NUM_NAME_DIGITS = 32
 
 @dataclass(frozen=True)
 class PaidRelease:
-    """A release that a run's ledger holds: it was drawn and paid for, whether the run finished or not.
+    """A release that was drawn and charged to a ledger, by a run that may or may not be finished.
 
     Attributes:
         key: the key of the charge in the ledger.
@@ -32,10 +33,10 @@ class PaidRelease:
         event: the price of the release.
         adjacency: the adjacency that the ledger counts for.
         target_delta: the delta that the ledger counts for.
-        unit: the unit of privacy; None where the ledger names none, as ledgers of earlier versions.
-        noise: the name of the seed of the noise; empty for noise that nothing repeats.
-        shares_noise_in_ledger: whether another release in the same ledger drew from the same seed.
-        accountant: makes the accountant of the ledger.
+        unit: the unit of privacy; None if the ledger is of an earlier version of pate, which stored no unit.
+        noise: the name of the seed of the noise; "" for noise from the operating system, which nobody can repeat.
+        shares_noise_in_ledger: true if another release in the same ledger was drawn from the same seed.
+        accountant: makes an accountant of the ledger's kind.
     """
 
     key: str
@@ -50,16 +51,16 @@ class PaidRelease:
     accountant: Callable[[], Accountant]
 
     def shares_noise_with(self, other: "PaidRelease") -> bool:
-        """Returns whether two releases drew their noise from one seed, for the same records or for others.
+        """Returns true if this release and `other` drew their noise from one seed, whatever their records.
 
-        A copy of a run's folder holds the same release, so runs of one name share no noise with each other.
+        Two runs of one name are copies that hold one and the same release, so they do not count as sharing noise.
         """
         return self.noise != "" and self.noise == other.noise and self.run != other.run
 
 
 @dataclass(frozen=True)
 class Total:
-    """The price of several releases of the same records, under one adjacency and for one unit of privacy."""
+    """The total price of several releases of the same records, under one adjacency and for one unit of privacy."""
 
     count: int
     adjacency: Adjacency
@@ -76,9 +77,11 @@ class Total:
 
 
 def releases_of(folder: Path) -> list[PaidRelease]:
-    """Returns the releases that a run paid for in its ledger; an empty list without a run or a ledger.
+    """Returns the releases that the run in `folder` has paid for; an empty list if there is no run or no ledger.
 
-    Raises `InvalidValue` or `OSError` for files that cannot be read.
+    Raises:
+        InvalidValue: a file is damaged.
+        OSError: a file cannot be read.
     """
     run = RunFolder(folder)
     place = LedgerPlace.read(run)
@@ -107,21 +110,21 @@ def releases_of(folder: Path) -> list[PaidRelease]:
 
 
 def share_noise(releases: Iterable[PaidRelease]) -> bool:
-    """Returns whether any two releases drew their noise from one seed, so that no sum of prices covers both."""
+    """Returns true if any two of the releases drew their noise from one seed, so that they have no total price."""
     return any(first.shares_noise_with(second) for first, second in combinations(releases, 2))
 
 
 def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
-    """Returns the totals of several releases, one for each data set, adjacency and unit of privacy.
+    """Returns the total prices of several releases: one for each data set, adjacency and unit of privacy.
 
-    A total holds if the prices were fixed beforehand and no two releases share noise. Prices under two adjacencies, or
-    for two units, have no sum. Releases of earlier versions name no unit and are in no total. Each total is at the
-    largest delta. Where the failure probabilities use up that delta, the total is the sum of the prices, at the sum of
-    the deltas (basic composition).
+    A total is a guarantee if all prices were fixed beforehand and no two releases share noise. Prices under two
+    adjacencies, or for two units, cannot be added. Releases of earlier versions of pate name no unit and are in no
+    total. The delta of a total is the largest delta of its releases. If the failure probabilities exceed that delta,
+    the total epsilon is the sum of the epsilons, and the total delta is the sum of the deltas (basic composition).
     """
 
     def terms(release: PaidRelease) -> tuple[str, str, str]:
-        """Returns the texts that releases of one total have in common."""
+        """Returns the data, adjacency and unit of a release; releases with equal terms belong to one total."""
         return (
             release.data,
             str(release.adjacency),

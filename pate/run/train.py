@@ -1,6 +1,6 @@
-"""A run on one page: price, private training and votes, the paid release, the student and its report.
+"""A run on one page: the price, private training and votes, the paid release, the student, and the report.
 
-Each step leaves a file, and is skipped where its file is there. So the same call continues a run that was stopped.
+Each step writes a file, and is skipped if its file exists. So the same call continues a run that was stopped.
 """
 
 from pate.extras import require_extra
@@ -40,21 +40,22 @@ from pate.threads import all_cores
 @all_cores()
 @shown_as(TRAIN)
 def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None = None) -> Report:
-    """Runs a plan in a folder, or continues the run that is there, and returns its report.
+    """Runs a plan in a folder, or continues the run in that folder, and returns the report.
 
-    A finished run is not repeated: its report is returned as it is, and nothing more is spent.
+    A finished run is not repeated: its report is read and returned, and nothing more is spent.
 
-    The comments below list after "Private:" every object that holds private records, or results that no epsilon
-    covers. `students` holds `models` and `events`; `record` holds only what is in `release`. None of these objects
-    outlives this function, except the report (tests/e2e/test_private_objects.py).
+    The comments in the body list, after "Private:", each object that holds private records or results that no epsilon
+    covers. `students` holds `models` and `events`; `record` holds only the content of `release`. All these objects are
+    gone when the function returns, except the report (tests/e2e/test_private_objects.py).
 
     Args:
         plan: everything that the run depends on.
-        output_dir: the folder of the run; it may be new.
-        monitor: is told of each stage; None shows nothing.
+        output_dir: the folder of the run; it may not exist yet.
+        monitor: shows the progress; None shows nothing.
 
     Raises:
-        InvalidValue: the plan cannot work, or the folder is of another run or of other data. Nothing is spent then.
+        InvalidValue: the plan cannot work, or the folder belongs to another run or to other data. Nothing is spent
+            then.
     """
     started = time.monotonic()
     monitor = monitor or Monitor()
@@ -212,7 +213,11 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
 
 
 def _finished_report(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
-    """Reads the report of a finished run; raises `InvalidValue` where files, data or charge have changed since."""
+    """Returns the report of a finished run, as it is in the run's folder.
+
+    Raises:
+        InvalidValue: files, data or the charge have changed since the run was finished.
+    """
     folder.require_manifest()
     require_entered(plan.ledger, folder)
     require_same_data(folder, plan.settings, plan.load_dataset, monitor)
@@ -225,7 +230,14 @@ def _finished_report(plan: Plan, folder: RunFolder, monitor: Monitor) -> Report:
 def _say_what_is_there(
     folder: RunFolder, training: str, models: KeptModels, monitor: Monitor
 ) -> None:
-    """Tells a monitor which steps of a stopped run are done; none of them is done again."""
+    """Shows which steps of a stopped run are done and will not be repeated.
+
+    Args:
+        folder: the folder of the run.
+        training: a phrase on the teachers that are trained, or "".
+        models: the trained students of the run.
+        monitor: receives the line.
+    """
     done = [training] if training else []
     if os.path.lexists(folder.release / "release.npz"):
         done.append("the release is drawn and paid for")

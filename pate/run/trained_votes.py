@@ -1,4 +1,4 @@
-"""The votes of trained teachers: bits in a file, and whatever is finer from the teachers themselves."""
+"""The votes of trained teachers: bits from a file, and confidences that the teachers compute when they are needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NUM_ASKED = 2048
 
 
 class TrainedVotes(TeacherVotes):
-    """The votes of trained teachers. Their bits are read from a file; confidences are computed by the teachers anew."""
+    """The votes of trained teachers: bits are read from a file, confidences are computed by the teachers each time."""
 
     def __init__(self, ensemble: Ensemble, store: VoteStore) -> None:
         self.ensemble = ensemble
@@ -41,19 +41,23 @@ class TrainedVotes(TeacherVotes):
         return self.store.blocks()
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
-        """Yields the confidences behind the votes, in blocks of the same shape."""
+        """Yields the confidences that votes come from, in blocks `[num_block_teachers, num_queries, num_labels]`."""
         return self.ensemble.confidences()
 
     def label_shares(self) -> Array:
-        """Returns each teacher's share of its own records with each label, `[num_teachers, num_labels]`."""
+        """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`."""
         return self.ensemble.label_shares()
 
     def in_rounds(
         self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> MomentVotes | None:
-        """Returns votes of the same teachers in rounds, with as many directions as the noise leaves room for.
+        """Returns the votes of these teachers as moments, which can be released in rounds; None if that is impossible.
 
-        None where the teachers cannot vote in rounds, or the inputs are images.
+        It is impossible if the teachers are not of such a kind, or if the inputs are images.
+
+        Args:
+            noise_multiplier: the noise of a round. More noise leaves fewer directions of the input space to release.
+            recipe: the constants of releases in rounds.
         """
         ensemble = self.ensemble
         public = ensemble.dataset.public.inputs

@@ -1,4 +1,4 @@
-"""The release of votes that others cast (`pate-release`), by steps 1 and 3 of `pate.run.train.train`."""
+"""The release of votes that other processes have cast (`pate-release`): steps 1 and 3 of `pate.run.train.train`."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -54,9 +54,10 @@ _RULE = "a file of this finished release"
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a drawn release that `pate-release` leaves for `pate-student`, which needs them for its cards.
+    """The price and the public facts of a drawn release, as `pate-student` needs them for its cards.
 
-    `ReleaseTerms` are the settings of a release before it is drawn.
+    `pate-release` writes the terms to a file. They are not `ReleaseTerms`, the settings of a release before it is
+    drawn.
     """
 
     privacy: Privacy  # the price
@@ -71,13 +72,13 @@ class Terms:
 
     @classmethod
     def read(cls, folder: Path | str) -> Self:
-        """Reads the terms in a folder; raises `DamagedFile` where there are none, or they were changed."""
+        """Reads the terms from a folder; raises `DamagedFile` if the file is missing or was changed."""
         return read_value(cls, Path(folder, TERMS), name="terms", rule=_TERMS_RULE, remedy=ANEW)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasePlan(ReleaseTerms):
-    """Settings and parts of a release: all that it depends on beside the votes."""
+    """The settings and parts of a release: everything that it depends on, except the votes."""
 
     aggregator_name: str | None = None  # that it was configured by, where that may be published
     # whose predictions are the prior, for an aggregator that goes by one
@@ -96,13 +97,22 @@ def release_votes(
     output_dir: Path | str,
     monitor: Monitor | None = None,
 ) -> Terms:
-    """Prices, charges, draws and writes a release of votes that others cast, or continues one that was killed.
+    """Prices, charges, draws and writes a release of given votes, or continues a release that was killed.
 
-    The steps are those of `pate.run.train.train`; holders have done the second, and `pate-student` does the fourth. A
-    finished release is read back at no cost. Of `output_dir`, of mode 0700, `release/` may be published.
+    The steps are those of `pate.run.train.train`. The holders of the records have done step 2, and `pate-student` does
+    step 4. A finished release is read back at no cost.
 
-    Raises `InvalidValue` for an aggregator that needs other votes, a target that no noise reaches, a release that tells
-    nothing, a prior without queries; a folder or a ledger of others, other votes than those that were begun with.
+    Args:
+        plan: the settings and parts of the release.
+        votes: the votes of the holders' teachers.
+        cohort: the public facts about the holders, the queries and the labels.
+        output_dir: the folder of the release, with mode 0700. Only its subfolder `release/` may be published.
+        monitor: shows the progress; None shows nothing.
+
+    Raises:
+        InvalidValue: the aggregator needs other votes or public samples. No noise reaches the target epsilon. The
+            release would be useless. The folder or the ledger belongs to other data. The folder's release began with
+            other votes.
     """
     folder = RunFolder(Path(output_dir))
     monitor = monitor or Monitor()
@@ -143,7 +153,7 @@ def release_votes(
 
 
 def price(plan: ReleasePlan, votes: VoteSource, cohort: Cohort, monitor: Monitor) -> PricedRelease:
-    """Checks that a plan can read these votes, solves for its noise, and prices the release; nothing is spent."""
+    """Checks that a plan can use these votes, solves for its noise, and returns the priced release."""
     aggregator = plan.aggregator
     budget = plan.budget
     aggregator.check_run()
@@ -167,7 +177,11 @@ def price(plan: ReleasePlan, votes: VoteSource, cohort: Cohort, monitor: Monitor
 def _prior(
     plan: ReleasePlan, cohort: Cohort, priced: PricedRelease, streams: RandomStreams
 ) -> StudentPrior:
-    """Returns the prior of an aggregator that expects one; raises where the queries are not those that were asked."""
+    """Returns the prior of an aggregator that compares votes with predictions of a student.
+
+    Raises:
+        InvalidValue: the plan's samples are not those that the teachers voted on.
+    """
     assert plan.queries is not None and plan.student is not None  # as `price` requires
     queries = plan.queries()
     count = priced.shape.num_queries
@@ -181,7 +195,7 @@ def _prior(
 
 
 def _finished_terms(folder: RunFolder, charge: RunCharge, monitor: Monitor) -> Terms:
-    """Reads the terms of a finished release; raises where its files are not as it left them."""
+    """Returns the terms of a finished release; raises `DamagedFile` if a file of the release was changed."""
     rule = "the digests of a finished release"
     listed = Manifest.read(folder.path, rule=rule, remedy=FROM_BACKUP).sha256
     # the files of a student may be there, too
@@ -197,7 +211,10 @@ def _finished_terms(folder: RunFolder, charge: RunCharge, monitor: Monitor) -> T
 
 
 def _require_ledger(plan: ReleasePlan, cohort: Cohort) -> None:
-    """Raises for a named ledger that counts for other data: it would say nothing of what these holders have spent."""
+    """Raises `InvalidValue` if `ledger=` names a ledger that counts for other data than the cohort's.
+
+    Such a ledger does not know what these holders have spent.
+    """
     if plan.ledger is not None and os.path.exists(plan.ledger):
         Ledger.stored(plan.ledger, data=cohort.account)
         others = [data for data in SharedLedger.stored(plan.ledger).data if data != cohort.account]
@@ -208,7 +225,15 @@ def _require_ledger(plan: ReleasePlan, cohort: Cohort) -> None:
 def _write(
     plan: ReleasePlan, release: Release, cohort: Cohort, charge: RunCharge, config: str | None
 ) -> Terms:
-    """Writes the files of `release/` but the student's, and the terms; returns these."""
+    """Writes the files of `release/`, except the student's, and the terms; returns the terms.
+
+    Args:
+        plan: the settings and parts of the release.
+        release: the drawn release.
+        cohort: the public facts about the holders.
+        charge: the charge of the release in its ledger.
+        config: the text of `release/config.yaml`; None writes no such file.
+    """
     folder = charge.folder
     shape = charge.priced.shape
     features = dict(cohort.features)

@@ -256,7 +256,7 @@ class FederatedRelease:
             monitor.say(line)
         source = collection.source(self.plan.aggregator)
         cohort = replace(
-            cohort_of_votes(collection.gathered()), places=Places.of(self.roll.holders)
+            cohort_of_votes(collection.gathered()), places=Places.from_holders(self.roll.holders)
         )
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
 

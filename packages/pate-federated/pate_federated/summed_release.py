@@ -397,7 +397,7 @@ class SummedRelease:
         _ = self.terms
         make_folder(self.inbox)
         request = self.request
-        places = Places.of(self.roll.holders)
+        places = Places.from_holders(self.roll.holders)
         source: VoteSource
 
         def total() -> Total:
@@ -626,7 +626,7 @@ class RoundsOfHolders:
             queries=queries_digest(
                 np.asarray(self.pool[: self.num_queries], dtype=np.float32), ids
             ),
-            places=Places.of(self.roll.holders),
+            places=Places.from_holders(self.roll.holders),
             num_groups=sum(head.num_groups for head in source.heads),
         )
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)

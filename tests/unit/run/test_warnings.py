@@ -33,7 +33,7 @@ BUDGET = Budget(delta=1e-6)
 
 def said(places: Places, adjacency: Adjacency = Adjacency.REPLACE_ONE, **changes: int) -> str:
     release = Release(np.zeros((1, 1), bool), np.ones(1, bool), EVENT, adjacency)
-    return "\n".join(places.said(release, BUDGET, **changes))
+    return "\n".join(places.promises(release, BUDGET, **changes))
 
 
 def price(size: int) -> str:
@@ -69,9 +69,9 @@ def test_whom_a_price_covers_and_what_it_is_for_groups() -> None:
 
 
 def test_teachers_are_spread_evenly_or_not_at_all() -> None:
-    assert Places.evenly(400, 40) == Places(40, 10)
+    assert Places.with_equal_holders(400, 40) == Places(40, 10)
     with refused("holders", 7, "a number that divides the 400"):
-        Places.evenly(400, 7)
+        Places.with_equal_holders(400, 7)
 
 
 PLAIN = GaussianVotes(noise_std=1.0)
