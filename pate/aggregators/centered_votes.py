@@ -126,8 +126,8 @@ class CenteredVotes(base.Aggregator):
     clip: float | None = field(default=None, metadata=POSITIVE)
     clip_factor: float = field(default=1.0, metadata=POSITIVE)
     rounds: int | None = field(default=None, metadata=COUNT)
-    span: Any = field(default=None, repr=False)
-    weights: Any = field(default=None, repr=False)
+    span: NDArray[np.float64] | None = field(default=None, repr=False)
+    weights: NDArray[np.float64] | None = field(default=None, repr=False)
     recipe: Recipe = field(default=DEFAULT_RECIPE, repr=False)
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, cast
 
 from pate.features.extractor import Extractor
@@ -23,7 +24,7 @@ class Features(ABC):
     """
 
     # folder of extractors and features, as private as the pictures; None for `pate_cache` beside the run's folder
-    cache: Any = None
+    cache: Path | str | None = None
     most_pictures: int = 10_000  # public pictures that a fit reads, the first ones
 
     @abstractmethod
