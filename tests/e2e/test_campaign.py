@@ -52,13 +52,13 @@ def test_a_few_tries_find_no_breach(kind: str) -> None:
 
 def test_every_public_name_is_called() -> None:
     calls = public_calls()
-    for column in (
+    for public_name in (
         ("pate.aggregators", "StableTopK"),
         ("pate.mechanisms", "PeelingTopK"),
         ("pate.accounting", "RdpAccountant"),
         ("pate.accounting.target_charging", "TargetCharging"),
     ):
-        assert column in calls
+        assert public_name in calls
     for path, name in calls:
         call, _ = call_of(path, name, random.Random(0))
         assert call.startswith(f"{path}.{name}(")
@@ -71,13 +71,15 @@ def test_a_run_that_lies_about_its_price_is_counted(
 ) -> None:
     """A control whose report states half of the price."""
     attack = Kills(tmp_path)
-    honest = Kind.start
+    start = Kind.start
     assert attack.attempt(random.Random(1)) == []
 
-    def lying(self: Kind, folder: Path, prepare: Callable[[], None] | None = None) -> Child:
-        return honest(self, folder, _halve_the_report)
+    def start_with_half_the_price(
+        self: Kind, folder: Path, prepare: Callable[[], None] | None = None
+    ) -> Child:
+        return start(self, folder, _halve_the_report)
 
-    monkeypatch.setattr(Kind, "start", lying)
+    monkeypatch.setattr(Kind, "start", start_with_half_the_price)
     assert LOW_PRICE in {finding.sort for finding in attack.attempt(random.Random(1))}
 
 
@@ -102,12 +104,21 @@ def test_what_is_wrong_with_a_finished_run_is_found(
     assert len(truth.charges) == 1
     assert faults_of(folder, truth, digests, truth.release) == unpaid(folder, truth) == []
 
-    def sorts(change: Callable[[Path], object], **known: Any) -> set[str]:
+    def sorts(
+        change: Callable[[Path], object],
+        *,
+        committed_digests: dict[str, str] = digests,
+        published: bytes | None = None,
+    ) -> set[str]:
+        """Returns the sorts of findings on a copy of the run that is changed."""
         copy = tmp_path / "copy"
         shutil.copytree(folder, copy)
         moved(copy)
         change(copy)
-        findings = [*faults_of(copy, truth, **({"kept": digests} | known)), *unpaid(copy, truth)]
+        findings = [
+            *faults_of(copy, truth, kept=committed_digests, shown=published),
+            *unpaid(copy, truth),
+        ]
         shutil.rmtree(copy)
         return {finding.sort for finding in findings}
 
@@ -116,7 +127,7 @@ def test_what_is_wrong_with_a_finished_run_is_found(
             (run / RUN / name).read_text(encoding="utf-8").replace(old, new)
         )
 
-    def forgotten(run: Path) -> None:
+    def without_charges(run: Path) -> None:
         db = sqlite3.connect(run / "ledger.db")
         db.executescript("DROP TRIGGER charges_stay; DELETE FROM line WHERE under != ''")
         db.close()
@@ -125,9 +136,11 @@ def test_what_is_wrong_with_a_finished_run_is_found(
         WRONG_RELEASE
     }
     assert sorts(lambda run: (run / RUN / "release" / "release.npz").unlink()) == {WRONG_RELEASE}
-    assert sorts(lambda run: None, shown=b"another") == {WRONG_RELEASE}
-    assert sorts(lambda run: None, kept=digests | {next(iter(digests)): "0"}) == {WRONG_RELEASE}
-    assert sorts(forgotten) == {WRONG_RELEASE}
+    assert sorts(lambda run: None, published=b"another") == {WRONG_RELEASE}
+    assert sorts(lambda run: None, committed_digests=digests | {next(iter(digests)): "0"}) == {
+        WRONG_RELEASE
+    }
+    assert sorts(without_charges) == {WRONG_RELEASE}
     assert LOW_PRICE in sorts(lambda run: (run / "ledger.db").unlink())
     assert LOW_PRICE in sorts(lambda run: damage(run / "ledger.db", "empty", run, random.Random(0)))
     assert sorts(lambda run: (run / RUN / "report.json").unlink()) == {LOW_PRICE}

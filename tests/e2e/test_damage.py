@@ -1,4 +1,4 @@
-"""Files of a run's folder that are damaged, changed or planted: it goes on to the same release, or says so."""
+"""Files of a run's folder that are damaged, changed or planted: the run ends with its release, or names the file."""
 
 import hashlib
 import json
@@ -37,14 +37,14 @@ from tests.e2e.small_run import (
 from tests.refusals import refused as refusal_of
 
 STATES = ("casting", "releasing", "writing", None)
-OTHERS = ("training.secret", "teachers.key")  # of the randomness's own tests
-_APART = 5  # of so many ways one is tried on a file in a state
+OTHERS = ("training.secret", "teachers.key")  # have tests of their own, of the randomness
+_APART = 5  # one of this many damages is tried on a file in a state
 SHOWN_AGAIN = (
     "report.json",
     "run.json",
     "run.lock",
     "sources.json",
-)  # all that a finished run reads of what is its own here
+)  # all files that a finished run reads
 
 
 def plan() -> Plan:
@@ -59,7 +59,7 @@ def plan() -> Plan:
 
 @pytest.fixture(scope="module", params=STATES, ids=str)
 def state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run in a state; its ledger lies beside it, and nothing else does."""
+    """The folder of a run in a state; only its ledger lies next to the folder."""
     folder = tmp_path_factory.mktemp("state") / "outputs" / "run"
     if request.param is None:
         train(plan(), folder)
@@ -69,7 +69,7 @@ def state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def restored(folder: Path, backup: Path) -> None:
-    """Puts a run and the ledger beside it back as they were; the first call takes the backup."""
+    """Restores a run and its ledger; the first call makes the backup."""
     if not backup.exists():
         shutil.copytree(folder.parent, backup)
     shutil.rmtree(folder.parent)
@@ -77,12 +77,12 @@ def restored(folder: Path, backup: Path) -> None:
 
 
 def damaged(folder: Path, backup: Path) -> Iterator[tuple[str, Path]]:
-    """Each way once for each file, turn by turn, so that all states together try all of them."""
+    """Yields a description and the file of each damage; all states together try all damages."""
     names = [name for name in map(Path, sorted(contents(folder.parent))) if name.name not in OTHERS]
     for turn, name in enumerate(names, len(names)):
         for damage in WAYS[turn % _APART :: _APART]:
             if name.suffix == ".lock" and damage in (flipped, flipped_once):
-                continue  # it is empty
+                continue  # a lock is empty
             restored(folder, backup)
             damage(folder.parent / name)
             yield f"{name}, {damage.__name__}", name
@@ -96,9 +96,9 @@ def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
     release = release_bytes(state) if (state / "release" / "release.npz").exists() else None
     for case, name in damaged(state, tmp_path / "backup"):
         if finished and name.name not in SHOWN_AGAIN:
-            continue  # read by whoever checks a finished run as a whole
+            continue  # the checks of a whole finished run read these files
         if release is not None and name.name == "release.npz":
-            continue  # below
+            continue  # has a test of its own, below
         tried += 1
         try:
             train(plan(), state)
@@ -106,7 +106,7 @@ def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
             turned_down = turned_down + 1
             message = str(error)
             assert "\n" not in message and len(message) < 600 and "pickle" not in message, case
-            # what the ledger does not know may be its fault as well as that of the key or the place
+            # an unknown key may be the fault of the ledger, of the key or of the place
             is_of_ledger = name.name in ("run.id", "ledger.json") and "ledger.db" in message
             assert name.name in message or is_of_ledger, f"{case}: {message}"
             continue
@@ -116,7 +116,7 @@ def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_damaged_release_is_refused_and_one_that_is_gone_written_again(tmp_path: Path) -> None:
+def test_a_damaged_release_is_refused_and_a_lost_one_rewritten(tmp_path: Path) -> None:
     folder = tmp_path / "outputs" / "run"
     release = run_until_released(plan(), folder)
     charged = ledger_of(folder).read_bytes()
@@ -142,7 +142,7 @@ def test_a_run_without_its_keys_never_draws_again(
     folder = tmp_path / "run"
     seeded = replace(plan(), seed=seed)
     run_until(seeded, folder, stage)
-    # as a kill between the charge and the file of the release leaves it
+    # a kill between the charge and the file of the release leaves this state
     (folder / "release" / "release.npz").unlink(missing_ok=True)
     num_charges = len(charges(folder))
     id_of_run = (folder / "run.id").read_bytes()
@@ -152,7 +152,7 @@ def test_a_run_without_its_keys_never_draws_again(
         with refusal_of("file", folder / "run.id", "the names of the run"):
             train(seeded, folder)
         assert len(charges(folder)) == num_charges
-    # the ledger that lies there has the charge, or this run has none in it
+    # the ledger next to the run holds its charge, or no charge was made
     (folder / "run.id").write_bytes(id_of_run)
     if num_charges:
         train(seeded, folder)
@@ -176,7 +176,7 @@ def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
 def test_a_folder_that_vanishes_is_not_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # its thread would fail in a later test
+    # the thread of TensorBoard would fail in a later test
     monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter", MagicMock())
 
     class Vanishing(SilentMonitor):
@@ -268,7 +268,7 @@ def test_a_run_without_its_report_is_not_finished(
     monitor = SilentMonitor()
     train(small_plan(), folder, monitor)
     assert "writing the report" in monitor.stages
-    assert "training the student" not in monitor.stages, "it is there"
+    assert "training the student" not in monitor.stages, "the student is on disk"
     train(small_plan(), folder)
 
 
@@ -303,7 +303,7 @@ def test_a_planted_teacher_is_refused_in_one_line(tmp_path: Path) -> None:
     content = np.frombuffer(pickle.dumps(Payload(mark)), np.uint8)
     save_file({"pickle": content, "loss_curve": np.zeros(1, np.float32)}, planted)
     line = f"file={planted}: expected teachers that this run signed"
-    # after what it says of reading the data
+    # after the lines on reading the data
     assert refused("train", *words).splitlines()[-1].startswith(line)
     assert not mark.exists()
     planted.write_bytes(own_content)

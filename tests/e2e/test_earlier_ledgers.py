@@ -30,7 +30,7 @@ DIGEST = small_dataset().private_digest()
 UNIT = small_dataset().privacy_unit
 
 
-def plan_of() -> Plan:
+def gaussian_plan() -> Plan:
     """Returns the small plan with Gaussian votes and fresh noise."""
     return replace(small_plan(), aggregator=GaussianVotes(noise_std=40.0), seed=None)
 
@@ -46,8 +46,8 @@ def own_ledger(folder: Path) -> Ledger:
     )
 
 
-def as_of_a_version_before(folder: Path) -> Path:
-    """Changes the folder of a run into that of an earlier version, and removes the ledger beside it."""
+def make_earlier_run(folder: Path) -> Path:
+    """Changes the folder of a run into that of an earlier version, and removes the ledger next to it."""
     run = RunFolder(folder)
     account = Ledger.stored(ledger_of(folder), data=DIGEST)
     own_account = own_ledger(folder)
@@ -80,34 +80,35 @@ def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "run"
-    report = train(plan_of(), folder)
-    as_of_a_version_before(folder)
+    report = train(gaussian_plan(), folder)
+    make_earlier_run(folder)
     before = RunFolder(folder).own_ledger.read_bytes()
     monitor = SilentMonitor()
-    assert train(plan_of(), folder, monitor) == report
+    assert train(gaussian_plan(), folder, monitor) == report
     assert "this run is finished" in monitor.lines[-1] and not ledger_of(folder).exists()
     with refused("ledger", tmp_path / "all.db", "the ledger that this finished run is charged to"):
-        train(replace(plan_of(), ledger=tmp_path / "all.db"), folder)
+        train(replace(gaussian_plan(), ledger=tmp_path / "all.db"), folder)
     (folder / "report.json").unlink()
-    assert train(plan_of(), folder).privacy == report.privacy
+    assert train(gaussian_plan(), folder).privacy == report.privacy
     assert len(entries(ledger_of(folder))) == 1
     assert RunFolder(folder).own_ledger.read_bytes() == before
-    (folder / "ledger.db").unlink()  # which the finished run needs no more
-    train(plan_of(), folder)
+    (folder / "ledger.db").unlink()  # a finished run needs no earlier ledger
+    train(gaussian_plan(), folder)
 
 
 @pytest.mark.parametrize("stage", ["training teachers", "training the student"])
 @pytest.mark.parametrize("named", [False, True])
 def test_a_run_that_goes_on_draws_and_pays_once(stage: str, named: bool, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run_until(plan_of(), folder, stage)
+    run_until(gaussian_plan(), folder, stage)
     release = release_bytes(folder) if stage == "training the student" else None
-    as_of_a_version_before(folder)
+    make_earlier_run(folder)
     before = RunFolder(folder).own_ledger.read_bytes()
     path = tmp_path / "all.db" if named else ledger_of(folder)
-    run_until_released(plan_of(), tmp_path / "another") if not named else None
+    if not named:
+        run_until_released(gaussian_plan(), tmp_path / "another")
     earlier = entries(path) if path.exists() else []
-    plan = replace(plan_of(), ledger=path if named else None)
+    plan = replace(gaussian_plan(), ledger=path if named else None)
     report = train(plan, folder)
     assert release in (None, release_bytes(folder))
     run = DrawKeys.read(RunFolder(folder)).run
@@ -116,57 +117,57 @@ def test_a_run_that_goes_on_draws_and_pays_once(stage: str, named: bool, tmp_pat
     assert RunFolder(folder).own_ledger.read_bytes() == before
 
 
-def test_a_redraw_after_it_costs_both_draws(tmp_path: Path) -> None:
+def test_a_redraw_after_an_earlier_ledger_costs_both_draws(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    first_price = train(plan_of(), folder).privacy.epsilon
-    as_of_a_version_before(folder)
+    first_price = train(gaussian_plan(), folder).privacy.epsilon
+    make_earlier_run(folder)
     release = release_bytes(folder)
     for name in ("report.json", "release/release.npz"):
         (folder / name).unlink()
-    report = train(replace(plan_of(), redraw=True), folder)
+    report = train(replace(gaussian_plan(), redraw=True), folder)
     assert release_bytes(folder) != release
     assert first_price < report.privacy.epsilon < 2.001 * first_price
     assert [entry.draw for entry in SharedLedger.stored(ledger_of(folder)).entries] == [1, 2]
 
 
-def test_copies_that_drew_in_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> None:
-    """And a second call charges neither again."""
-    run_until(plan_of(), tmp_path / "a" / "run", "releasing labels")
+def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> None:
+    """A second call charges neither run again."""
+    run_until(gaussian_plan(), tmp_path / "a" / "run", "releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     folders = [tmp_path / name / "run" for name in "ab"]
     for folder in folders:
-        run_until_released(replace(plan_of(), ledger=ledger_of(folder)), folder)
-        as_of_a_version_before(folder)
+        run_until_released(replace(gaussian_plan(), ledger=ledger_of(folder)), folder)
+        make_earlier_run(folder)
     releases = [release_bytes(folder) for folder in folders]
     assert releases[0] != releases[1]
     outputs = tmp_path / "outputs"
     outputs.mkdir()
     moved = [folder.rename(outputs / folder.parent.name) for folder in folders]
     for folder in (*moved, *moved):
-        train(plan_of(), folder)
+        train(gaussian_plan(), folder)
         (folder / "report.json").unlink()
     assert len(entries(outputs / "ledger.db")) == 2
     assert [release_bytes(folder) for folder in moved] == releases
 
 
-def test_a_cap_counts_what_is_taken_over(tmp_path: Path) -> None:
+def test_a_cap_counts_the_charges_of_an_earlier_ledger(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run_until_released(plan_of(), folder)
-    as_of_a_version_before(folder)
-    price = replace(plan_of(), accountant=RdpAccountant)
+    run_until_released(gaussian_plan(), folder)
+    make_earlier_run(folder)
+    price = replace(gaussian_plan(), accountant=RdpAccountant)
     with refused("max_epsilon", 0.1, "room for this release of epsilon"):
         train(replace(price, max_total_epsilon=0.1), folder)
     assert not ledger_of(folder).exists()
 
 
-def charged_more(folder: Path) -> None:
+def charge_more(folder: Path) -> None:
     own_ledger(folder).charge(GaussianEvent(50.0), adjacency="replace_one", key="foreign")
 
 
-def of_another_run(folder: Path) -> None:
+def replace_by_another(folder: Path) -> None:
     other = folder.parent / "other" / "run"
-    run_until_released(plan_of(), other)
-    as_of_a_version_before(other)
+    run_until_released(gaussian_plan(), other)
+    make_earlier_run(other)
     shutil.copy(other / "ledger.db", folder / "ledger.db")
 
 
@@ -174,20 +175,20 @@ DAMAGES = {
     "gone": lambda folder: (folder / "ledger.db").unlink(),
     "emptied": lambda folder: (folder / "ledger.db").write_bytes(b""),
     "of text": lambda folder: (folder / "ledger.db").write_text("charges\n" * 1000),
-    "charged for something else": charged_more,
-    "of another run": of_another_run,
+    "charged for something else": charge_more,
+    "of another run": replace_by_another,
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_ledger_that_is_not_that_of_the_run_is_refused(damage: str, tmp_path: Path) -> None:
+def test_a_foreign_ledger_is_refused(damage: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run_until_released(plan_of(), folder)
-    as_of_a_version_before(folder)
+    run_until_released(gaussian_plan(), folder)
+    make_earlier_run(folder)
     DAMAGES[damage](folder)
     release = release_bytes(folder)
     with pytest.raises(InvalidValue) as caught:
-        train(plan_of(), folder)
+        train(gaussian_plan(), folder)
     assert caught.value.name == "ledger"
     assert Path(str(caught.value.value)).name == "ledger.db"
     assert release_bytes(folder) == release and not (folder / "report.json").exists()

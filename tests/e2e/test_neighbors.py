@@ -7,8 +7,8 @@ import numpy as np
 
 from tests.e2e.commands import call
 
-# the last two name threshold and answer rate
-OF_VOTES = {"manifest.json", "release.npz", "schema.json", "README.md"}
+# the files that depend on the votes; the last two name threshold and answer rate
+VOTE_FILES = {"manifest.json", "release.npz", "schema.json", "README.md"}
 WORDS = (
     "teacher=linear",
     "student=linear",
@@ -27,7 +27,7 @@ MORE = (
 
 
 def _write(path: Path, times: int) -> None:
-    """Writes 300 people with a row each, but for one private person with `count` rows."""
+    """Writes 300 people with a row each, but for one private person with `times` rows."""
     rng = np.random.default_rng(0)
     lines = ["part,person,age,dose,flu,cough"]
     for person in range(300):
@@ -56,23 +56,23 @@ def _release(folder: Path, times: int) -> Path:
     return folder / "run" / "release"
 
 
-def test_somebody_private_with_more_rows_changes_nothing_published_but_votes(
+def test_a_private_person_with_more_rows_changes_only_votes(
     tmp_path: Path,
 ) -> None:
     first = _release(tmp_path / "one", 1)
-    other = _release(tmp_path / "other", 8)
+    second = _release(tmp_path / "other", 8)
     names = [
         sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
-        for folder in (first, other)
+        for folder in (first, second)
     ]
     assert names[0] == names[1]
     for name in names[0]:
-        if (first / name).is_file() and name not in OF_VOTES and not name.startswith("student/"):
-            assert (first / name).read_bytes() == (other / name).read_bytes(), name
-    with np.load(first / "release.npz") as some, np.load(other / "release.npz") as others:
-        assert some["record_ids"].tobytes() == others["record_ids"].tobytes()
-        assert set(some["record_ids"].tolist()) <= set(range(50))
-    schemas = [json.loads((folder / "schema.json").read_text()) for folder in (first, other)]
+        if (first / name).is_file() and name not in VOTE_FILES and not name.startswith("student/"):
+            assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    with np.load(first / "release.npz") as arrays, np.load(second / "release.npz") as neighbor:
+        assert arrays["record_ids"].tobytes() == neighbor["record_ids"].tobytes()
+        assert set(arrays["record_ids"].tolist()) <= set(range(50))
+    schemas = [json.loads((folder / "schema.json").read_text()) for folder in (first, second)]
     for schema in schemas:
         del schema["threshold"]
     assert schemas[0] == schemas[1]

@@ -81,7 +81,7 @@ def account(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         "aggregator=own_votes",
         "allowed_targets=[own_votes.]",
     ]
-    sys.modules.pop("own_votes", None)  # so that it is seen whether the command loads it
+    sys.modules.pop("own_votes", None)  # the test sees whether the command loads the module
     return call(
         "account",
         *options,
@@ -93,7 +93,7 @@ def account(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_it_is_priced_and_solved_for(folder: Path) -> None:
+def test_the_aggregator_is_priced_and_calibrated(folder: Path) -> None:
     done = account(folder, "aggregator.noise_scale=400", "accountant=pure_dp")
     answer = json.loads(done.stdout.splitlines()[-1])
     assert (answer["aggregator"]["name"], answer["aggregator"]["noise_scale"]) == (
@@ -104,7 +104,7 @@ def test_it_is_priced_and_solved_for(folder: Path) -> None:
     assert answer["epsilon"] == pytest.approx(
         PureDpAccountant().compose(bits).get_epsilon(1e-6), rel=1e-12
     )
-    # as the test of a class that is not allowed relies on
+    # the test of a class that is not allowed relies on this line
     assert "own_votes was loaded" in done.stdout
     solved = json.loads(account(folder, "target_epsilon=2").stdout.splitlines()[-1])
     assert list(solved["solved_for"]) == ["noise_scale"]
@@ -140,16 +140,16 @@ def test_noise_is_declared_and_each_promise_kept(
     assert is_dataclass(found.kind)
     assert declared(found.kind) == {"noise_scale"}
     (case,) = found.contract
-    count = 0
-    for each in promises(case):
-        promise, values = each.values
+    num_promises = 0
+    for parameters in promises(case):
+        promise, values = parameters.values
         if (
             "monkeypatch" not in promise.__code__.co_varnames
             and "tmp_path" not in promise.__code__.co_varnames
         ):
             keep(promise, case, values, request)
-            count += 1
-    assert count >= 20
+            num_promises += 1
+    assert num_promises >= 20
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))

@@ -19,16 +19,19 @@ EXPERIMENTS = {"centered_votes": 61_629, "centered_votes_400": 400}
 
 
 def single_runs(line: str) -> Iterator[list[str]]:
-    """Returns the settings of each run of a `pate-train` line, a sweep being several runs."""
+    """Yields the settings of each run of a `pate-train` line, a sweep being several runs."""
     words = shlex.split(line, comments=True)
     if words[:1] != ["pate-train"] or "=" not in line:
+        return
+    if "$(" in line:  # settings in a file that the page has written before
         return
     settings = dict(word.split("=", 1) for word in words[1:] if "=" in word)
     if {"data", "teacher", "features"} & set(settings) or any(
         word.startswith("--") for word in words
     ):
         return
-    if (experiment := settings.pop("experiment", None)) not in {None, *EXPERIMENTS}:
+    experiment = settings.pop("experiment", None)
+    if experiment not in {None, *EXPERIMENTS}:
         return
     priced = {key: value for key, value in settings.items() if key.split(".")[0] in PRICED}
     if experiment is not None:

@@ -4,7 +4,6 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,32 +26,39 @@ from tests.e2e.small_run import (
     small_plan,
 )
 
-Finished = tuple[str, Path, list[str]]  # name, folder, what was told
+Finished = tuple[str, Path, list[str]]  # name of the aggregator, folder, notes of the progress
 NUM_QUERIES = 100
 ROUNDS = 2
-SESSION: dict[str, Any] = {"round_size": 20, "session_delta": 1e-5}
-PRIOR: dict[str, Any] = {
-    "prior_scale": 1.5,
-    "table_order": 3.0,
-    "table_budget": 4.0,
-    "first_queries": 20,
-}
 AGGREGATORS: dict[str, Aggregator] = {
     "boundary": BoundaryTopK(
-        selection_scale=1.0, test_std=0.3, failure_prob=1e-9, target_hits=9, **SESSION
+        selection_scale=1.0,
+        test_std=0.3,
+        failure_prob=1e-9,
+        target_hits=9,
+        round_size=20,
+        session_delta=1e-5,
     ),
-    "not_prior": NotPriorTopK(selection_scale=1.0, target_hits=30, **PRIOR, **SESSION),
+    "not_prior": NotPriorTopK(
+        selection_scale=1.0,
+        target_hits=30,
+        prior_scale=1.5,
+        table_order=3.0,
+        table_budget=4.0,
+        first_queries=20,
+        round_size=20,
+        session_delta=1e-5,
+    ),
 }
 
 
-def plan_of(name: str, **changes: Any) -> Plan:
+def plan_of(name: str) -> Plan:
+    """Returns the small plan with a charged aggregator and 100 queries."""
     return replace(
         small_plan(),
         settings={"name": name},
         aggregator=AGGREGATORS[name],
         num_queries=NUM_QUERIES,
         accountant=AutoAccountant,
-        **changes,
     )
 
 
@@ -65,8 +71,8 @@ def rounds_of(folder: Path) -> list[Round]:
     ]
 
 
-class StopAfter(SilentMonitor):
-    """A monitor that interrupts a release after some rounds, as Ctrl-C would while it shows the progress."""
+class StopAfterRounds(SilentMonitor):
+    """A monitor that interrupts a release after `ROUNDS` rounds, as Ctrl-C would."""
 
     def record_note(self, done: int, note: str = "") -> None:
         super().record_note(done, note)
@@ -110,7 +116,7 @@ def test_report_shows_hits_and_the_price_of_plain_composition(finished: Finished
     assert "abstentions" in (folder / "report.html").read_text()
 
 
-def test_progress_and_tensorboard_tell_hits_and_epsilon_of_each_round(finished: Finished) -> None:
+def test_progress_and_tensorboard_show_hits_and_epsilon_of_each_round(finished: Finished) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     _, folder, notes = finished
@@ -130,7 +136,7 @@ def test_a_run_stopped_between_rounds_ends_with_the_same_release(
     run_folder = tmp_path / "run"
     name, folder, _ = finished
     with pytest.raises(KeyboardInterrupt):
-        train(plan_of(name), run_folder, StopAfter())
+        train(plan_of(name), run_folder, StopAfterRounds())
     assert len(rounds_of(run_folder)) == ROUNDS
     assert not (run_folder / "release" / "release.npz").exists()
     train(plan_of(name), run_folder)
