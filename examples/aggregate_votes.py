@@ -1,4 +1,4 @@
-"""The aggregator alone, on votes that another PATE project has: arrays, torch tensors, or batches of confidences."""
+"""Aggregates votes of another PATE project: arrays, torch tensors, or batches of confidences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TARGET = {"target_epsilon": 8.0, "target_delta": 1e-6}
 
 
 def batches_of_votes() -> Iterator[np.ndarray]:
-    """Stands for teachers that are asked ten at a time: bool `[10, Q, L]`."""
+    """Yields votes bool `[10, Q, L]`, as teachers that are queried ten at a time would give."""
     rng = np.random.default_rng(0)
     true = rng.random((NUM_QUERIES, NUM_LABELS)) < 0.3
     for _ in range(NUM_TEACHERS // 10):

@@ -1,4 +1,4 @@
-"""A private classifier from scikit-learn estimators: a student, its epsilon, and what a search costs."""
+"""Fits a private classifier from scikit-learn estimators: a student, its epsilon, and the price of a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An aggregator of your own: labels that a public share of the teachers votes for, by Laplace noise."""
+"""Defines an aggregator of your own: labels that a public share of the teachers votes for, by Laplace noise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pate.votes import VoteShape
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceQuorum(Aggregator):
-    """Releases the labels whose count and discrete Laplace noise together exceed quorum * num_teachers.
+    """An aggregator of labels whose count and discrete Laplace noise together exceed quorum * num_teachers.
 
     Answers every query. One change moves each count by at most 1 under either adjacency: (1 / noise_scale)-DP a label.
     """
@@ -36,7 +36,7 @@ class LaplaceQuorum(Aggregator):
     def draw(
         self, summary: NDArray[np.int64], shape: VoteShape, rng: np.random.Generator
     ) -> Answers:
-        """Draws, for each label, whether its noisy count exceeds the quorum."""
+        """Draws a bit for each label: its noisy count exceeds the quorum."""
         noise = DiscreteLaplace.at_most(
             1 / self.noise_scale
         )  # whole numbers are exact, doubles are no proof

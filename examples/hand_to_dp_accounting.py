@@ -1,4 +1,4 @@
-"""The price as an event of Google's dp-accounting, beside its other events and under its accountants."""
+"""Hands the price to Google's dp-accounting as an event, next to other events and under its accountants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The accountant alone: what a release costs, the noise for a budget, two releases from the same data."""
+"""Prices a release by the accountant alone, solves the noise for a budget, and adds two releases of the same data."""
 
 from __future__ import annotations
 

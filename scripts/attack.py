@@ -1,4 +1,4 @@
-"""The same as the command pate-attack."""
+"""Command pate-attack, as a file of the repository."""
 
 from pate.cli.attack import main
 

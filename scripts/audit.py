@@ -1,4 +1,4 @@
-"""The same as the command pate-audit."""
+"""Command pate-audit, as a file of the repository."""
 
 from pate.cli.audit import main
 

@@ -38,21 +38,19 @@ class Package:
 
     @property
     def split(self) -> str:
-        """By the source package alone: 15% are public, 10% test."""
+        """Returns the split, which depends on the source package alone: 15% are public, 10% test."""
         place = zlib.crc32(self.source.encode()) % 100
         return "public" if place < 15 else "test" if place < 25 else "private"
 
 
 def packages(text: str) -> Iterator[Package]:
-    """Those of a `Packages` file that have a description and tags, each name once."""
+    """Yields the packages of a `Packages` file that have a description and tags, each name once."""
     names: set[str] = set()
     for block in text.split("\n\n"):
         fields = dict(re.findall(r"^([\w-]+): ?(.*(?:\n .*)*)", block, re.MULTILINE))
         tags: set[str] = set()
-        for head, names_of_tag, one in _TAGS.findall(fields.get("Tag", "")):
-            tags |= (
-                {head + package.strip() for package in names_of_tag.split(",")} if head else {one}
-            )
+        for facet, values, single in _TAGS.findall(fields.get("Tag", "")):
+            tags |= {facet + value.strip() for value in values.split(",")} if facet else {single}
         tags = {tag for tag in tags if not tag.startswith(_NOT_CONTENT)}
         name = fields.get("Package", "")
         if tags and fields.get("Description") and name not in names:
@@ -61,9 +59,9 @@ def packages(text: str) -> Iterator[Package]:
             yield Package(name, source, " ".join(fields["Description"].split()), frozenset(tags))
 
 
-def write(found: list[Package], folder: Path, num_labels: int) -> list[str]:
-    """Writes the three files; labels are the commonest tags of the public packages, and are returned."""
-    public = [package for package in found if package.split == "public"]
+def write(tagged: list[Package], folder: Path, num_labels: int) -> list[str]:
+    """Writes the three files and returns the labels, the commonest tags of the public packages."""
+    public = [package for package in tagged if package.split == "public"]
     counts = Counter(tag for package in public for tag in package.tags)
     fitting = [tag for tag, count in counts.items() if _LEAST <= count / len(public) <= _MOST]
     tags = sorted(fitting, key=lambda tag: (-counts[tag], tag))[:num_labels]
@@ -73,7 +71,7 @@ def write(found: list[Package], folder: Path, num_labels: int) -> list[str]:
         with (folder / f"{split}.csv").open("w", newline="", encoding="utf-8") as file:
             rows = csv.writer(file)
             rows.writerow(["package", "source", "description", *names])
-            for package in found:
+            for package in tagged:
                 if package.split == split:
                     rows.writerow(
                         [
@@ -87,7 +85,7 @@ def write(found: list[Package], folder: Path, num_labels: int) -> list[str]:
 
 
 def main() -> int:
-    """Builds the files; returns 0, or 2 after one line about what is wrong."""
+    """Builds the files; returns 0, or 2 after one line about the mistake."""
     arguments = dict(word.partition("=")[::2] for word in sys.argv[1:])
     try:
         require(
@@ -104,14 +102,14 @@ def main() -> int:
             "a whole number",
         )
         lists = Path(arguments.get("lists", _LISTS))
-        files = [package for package in lists.glob("*") if _FILE.search(package.name)]
+        files = [file for file in lists.glob("*") if _FILE.search(file.name)]
         require(
             len(files) > 0,
             "lists",
             lists,
             "a folder with a Packages file, as apt-get update leaves it",
         )
-        largest = max(files, key=lambda each: each.stat().st_size)
+        largest = max(files, key=lambda file: file.stat().st_size)
         command = ["/usr/lib/apt/apt-helper", "cat-file", str(largest)]
         text = subprocess.run(command, capture_output=True, check=True).stdout.decode(
             "utf-8", "replace"

@@ -21,7 +21,7 @@ from scripts.icons40.package import IconPackage
 
 
 def main() -> int:
-    """Builds the folder; returns 0, or 2 after one line about a wrong argument, or 1 after one about the machine."""
+    """Builds the folder; returns 0, 2 after a line about a wrong argument, or 1 after a line about the machine."""
     arguments = _parser().parse_args()
     try:
         with ended_by_signals():

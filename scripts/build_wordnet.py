@@ -21,7 +21,7 @@ def _path(text: str) -> Path:
 
 
 def main() -> int:
-    """Builds the archive; returns 0, or 2 after one line about what is wrong with the dictionary."""
+    """Builds the archive; returns 0, or 2 after one line about a fault of the dictionary."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""The same as the command pate-compare."""
+"""Command pate-compare, as a file of the repository."""
 
 from pate.cli.compare import main
 

@@ -41,7 +41,7 @@ EPSILONS = np.linspace(0, 9, 181)
 def true_deltas(
     neighbors: tuple[NDArray[np.int64], ...], adjacency: Adjacency
 ) -> NDArray[np.float64]:
-    """The delta of all releases at each epsilon, the larger of both directions; merging outcomes only lowers it."""
+    """Returns the delta of all releases at each epsilon in the worse direction; merging outcomes only lowers it."""
     aggregator = celeba_aggregator(adjacency, noise="gaussian", scale=SELECTION_STD)
     teachers = max(NUM_TEACHERS, *(int(counts[0]) for counts in neighbors))
     laws = tuple(aggregator.distribution(counts, num_teachers=teachers) for counts in neighbors)

@@ -19,7 +19,7 @@ EARLIER = "#b8c4c9"
 
 
 def main(output: str) -> None:
-    """Draws all versions that are there."""
+    """Draws all versions in the history."""
     files = sorted(
         HISTORY.glob("*.json"), key=lambda path: [int(part) for part in path.stem.split(".")]
     )
@@ -31,7 +31,7 @@ def main(output: str) -> None:
 
 
 def draw(output: str, ratios: dict[str, dict[str, float]]) -> None:
-    """A row per job of the last version, its name above its dots."""
+    """Draws a row per job of the last version, with the job's name above its dots."""
     last = list(ratios)[-1]
     jobs = sorted(ratios[last], key=ratios[last].__getitem__, reverse=True)
     figure = Figure(figsize=(4.8, 0.36 * len(jobs) + 0.8), layout="constrained", facecolor="white")

@@ -37,7 +37,7 @@ def name_of(target: str) -> str:
 
 
 def is_reference(value: Any) -> bool:
-    """Says whether a value is taken from another setting, as in `${seed}`."""
+    """Returns True where a value refers to another setting, as in `${seed}`."""
     return isinstance(value, str) and value.startswith("${")
 
 
@@ -85,7 +85,7 @@ def table_of(group: str) -> str:
 
 
 def page_with_names(text: str) -> str:
-    """Returns the page with the tables that the configuration has now."""
+    """Returns the page with the tables of the current configuration."""
     return BLOCK.sub(lambda block: f"{block['group']} -->\n\n{table_of(block['group'])}\n\n", text)
 
 

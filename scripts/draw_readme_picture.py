@@ -1,4 +1,4 @@
-"""The README's picture and table of a comparison. The table goes to standard output."""
+"""Draws the README's picture of a comparison; the table goes to standard output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pate.validation import InvalidValue
 
 METRICS = ("mean_average_precision", "micro_f1")
 COLORS = ("#0072B2", "#D55E00", "#007a5a", "#a0508a", "#946a00", "#4d5a61", "#000000", "#3a8fc4")
-"""Those of Okabe and Ito, which color-blind readers tell apart; the light ones darker, so that names can be read."""
+"""Colors of Okabe and Ito, which color-blind readers tell apart; light colors are darkened for legible names."""
 GAP = 0.034  # between two names, of average precision
 TEXT = 9.5  # points, of a picture 5.4 inches wide: 8 pixels on a phone
 NONE = "\N{EN DASH}"
@@ -25,30 +25,31 @@ MARKERS = "osDv^PX*<>"
 
 def main(output: str, comparison: str, *names: str) -> None:
     """Draws mean average precision over epsilon, and prints the table."""
-    frontier = chosen(Frontier(runs=tuple(read_runs(Path(comparison)))), names)
+    frontier = select_entrants(Frontier(runs=tuple(read_runs(Path(comparison)))), names)
     draw(output, frontier)
     sys.stdout.write(table(frontier))
 
 
-def chosen(frontier: Frontier, names: tuple[str, ...]) -> Frontier:
-    """The frontier with those entrants only."""
+def select_entrants(frontier: Frontier, names: tuple[str, ...]) -> Frontier:
+    """Returns the frontier with the named entrants only."""
     lines = {f"{line.name}@{line.num_teachers}": line for line in frontier.lines}
-    if unknown := [name for name in names if not any(_is_named(key, (name,)) for key in lines)]:
+    unknown = [name for name in names if not any(_is_named(key, (name,)) for key in lines)]
+    if unknown:
         raise InvalidValue("name", unknown[0], rule=f"one of {', '.join(lines)}")
-    figures = {
+    entrants = {
         (line.name, line.num_teachers)
         for key, line in lines.items()
         if not names or _is_named(key, names)
     }
-    curves = [
+    runs_by_entrant = [
         (run, (run.aggregator.partition("@")[0], run.num_teachers or 0)) for run in frontier.runs
     ]
-    runs = [run for run, entrant in curves if run.is_baseline or entrant in figures]
+    runs = [run for run, entrant in runs_by_entrant if run.is_baseline or entrant in entrants]
     return replace(frontier, runs=tuple(runs))
 
 
 def draw(output: str, frontier: Frontier) -> None:
-    """A line per method, named at its end, with bars of one standard deviation, between both ends without privacy."""
+    """Draws a line per method with bars of one standard deviation, between both ends without privacy."""
     figure = Figure(figsize=(5.4, 4.6), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     ceiling = frontier.ceiling_name.replace("_", " ")
@@ -68,22 +69,22 @@ def draw(output: str, frontier: Frontier) -> None:
     axes.set_ylim(frontier.floor() - 2 * GAP, frontier.ceiling() + 2 * GAP)
     ends: list[tuple[float, str, str]] = []
     for index, line in enumerate(frontier.ranked):
-        records = [
+        plotted = [
             (point.epsilon, point.mean, point.std or 0.0)
             for point in line.points
             if point.mean is not None
         ]
-        if records:
+        if plotted:
             look = {
                 "color": COLORS[index % len(COLORS)],
                 "marker": MARKERS[index % len(MARKERS)],
                 "markersize": 4.5,
             }
-            epsilons, means, bars = zip(*records, strict=True)
+            epsilons, means, bars = zip(*plotted, strict=True)
             axes.errorbar(epsilons, means, bars, capsize=1.8, linewidth=1.6, **look)
             ends.append((means[-1], line.title, str(look["color"])))
     for place, (level, title, color) in zip(
-        apart([end[0] for end in sorted(ends)]), sorted(ends), strict=True
+        spread_levels([end[0] for end in sorted(ends)]), sorted(ends), strict=True
     ):
         axes.annotate(
             title,
@@ -105,8 +106,8 @@ def draw(output: str, frontier: Frontier) -> None:
     FigureCanvasSVG(figure).print_svg(output, metadata={"Date": None})
 
 
-def apart(levels: list[float]) -> list[float]:
-    """Rising levels, moved as little as texts beside them take: those too close are centered on their mean."""
+def spread_levels(levels: list[float]) -> list[float]:
+    """Returns rising levels moved apart as little as texts need: a crowded group is centered on its mean."""
     groups: list[list[float]] = []
     for level in levels:
         groups.append([level])
@@ -117,13 +118,13 @@ def apart(levels: list[float]) -> list[float]:
 
 
 def _placed(group: list[float]) -> list[float]:
-    """Texts of one group, a gap from one to the next."""
+    """Returns the places of a group of texts, a gap apart."""
     middle = sum(group) / len(group)
     return [middle + (index - (len(group) - 1) / 2) * GAP for index in range(len(group))]
 
 
 def table(frontier: Frontier) -> str:
-    """Markdown: mean average precision / micro-F1 by epsilon between the two ends without privacy, the best first."""
+    """Returns Markdown: mean average precision / micro-F1 by epsilon between the ends without privacy, best first."""
     empty = [""] * len(frontier.epsilons)
     ends = [
         [
@@ -154,9 +155,9 @@ def _cells(frontier: Frontier, line: Line) -> list[str]:
 
 
 def _line(frontier: Frontier, line: Line, metric: str) -> tuple[Point, ...]:
-    """The same method's points by another metric."""
-    place = [curve.title for curve in frontier.lines].index(line.title)
-    return frontier.lines_of(metric)[place].points
+    """Returns the same method's points by another metric."""
+    index = [curve.title for curve in frontier.lines].index(line.title)
+    return frontier.lines_of(metric)[index].points
 
 
 def _both(scores: list[float | None]) -> str:
@@ -164,7 +165,7 @@ def _both(scores: list[float | None]) -> str:
 
 
 def _is_named(key: str, names: tuple[str, ...]) -> bool:
-    """Whether NAME or NAME@T is among the names."""
+    """Returns True where NAME or NAME@T is among the names."""
     return key in names or key.partition("@")[0] in names
 
 

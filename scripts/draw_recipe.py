@@ -43,7 +43,7 @@ def table() -> str:
 
 
 def page_with_table(text: str) -> str:
-    """Returns the page with the table that the fields have now."""
+    """Returns the page with the table of the current fields."""
     return BLOCK.sub(lambda block: f"\n{table()}\n\n", text)
 
 

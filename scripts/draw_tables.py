@@ -19,12 +19,12 @@ BLOCK = re.compile(r"(?<=<!-- results: )(?P<name>[\w-]+) -->\n.*?(?=<!-- end -->
 
 
 def pages() -> list[Path]:
-    """Every page that may hold a table."""
+    """Returns every page that may hold a table."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def resolved(sets: dict[str, Any], name: str) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of a figure set, which may be part of another."""
+    """Returns columns and rows of a figure set, which may be part of another set."""
     chosen = sets[name]
     if "from" not in chosen:
         return chosen["columns"], chosen["rows"]
@@ -35,7 +35,7 @@ def resolved(sets: dict[str, Any], name: str) -> tuple[list[str], list[list[str]
 
 
 def table(sets: dict[str, Any], name: str) -> str:
-    """A figure set in Markdown."""
+    """Returns a figure set in Markdown."""
     columns, rows = resolved(sets, name)
     lines = [columns, ["---"] * len(columns), *rows]
     return "".join(
@@ -43,21 +43,30 @@ def table(sets: dict[str, Any], name: str) -> str:
     )
 
 
-def drawn(text: str, sets: dict[str, Any]) -> str:
-    """A page with its tables as the file has them."""
-    return BLOCK.sub(lambda found: f"{found['name']} -->\n\n{table(sets, found['name'])}\n", text)
+def page_with_tables(text: str, sets: dict[str, Any]) -> str:
+    """Returns a page with the tables of the current file."""
+
+    def replace_block(match: re.Match[str]) -> str:
+        return f"{match['name']} -->\n\n{table(sets, match['name'])}\n"
+
+    return BLOCK.sub(replace_block, text)
 
 
 def main(arguments: list[str]) -> int:
     """Writes the pages, or names those that are stale; returns the exit code."""
     sets = json.loads(RESULTS.read_text(encoding="utf-8"))
     stale = [
-        page for page in pages() if drawn(text := page.read_text(encoding="utf-8"), sets) != text
+        page
+        for page in pages()
+        if page_with_tables(page.read_text(encoding="utf-8"), sets)
+        != page.read_text(encoding="utf-8")
     ]
     for page in stale:
         sys.stdout.write(f"{page.relative_to(ROOT)}\n")
         if "--check" not in arguments:
-            page.write_text(drawn(page.read_text(encoding="utf-8"), sets), encoding="utf-8")
+            page.write_text(
+                page_with_tables(page.read_text(encoding="utf-8"), sets), encoding="utf-8"
+            )
     return int(bool(stale) and "--check" in arguments)
 
 

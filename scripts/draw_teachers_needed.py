@@ -46,7 +46,7 @@ def main(output: str) -> None:
 
 
 def fewest_teachers(name: str, num_queries: int) -> list[int]:
-    """The numbers at each epsilon, which grow as epsilon falls."""
+    """Returns the fewest teachers at each epsilon, which grow as epsilon falls."""
     aggregator = build_aggregator(
         compose("train", [f"aggregator={name}"])["aggregator"], adjacency="replace_one"
     )
@@ -68,14 +68,14 @@ def fewest_teachers(name: str, num_queries: int) -> list[int]:
 
 
 def is_right(aggregator: Aggregator, num_queries: int, epsilon: float, num_teachers: int) -> bool:
-    """Whether a release of that many teachers tells what they agree on."""
+    """Returns True where a release of this many teachers recovers the labels that they agree on."""
     shape = VoteShape(num_queries=num_queries, num_labels=NUM_LABELS, num_teachers=num_teachers)
     plan = plan_release(aggregator, shape, Budget(delta=1e-6, epsilon=epsilon))
     return expected_release(plan.aggregator, shape, agreement=0.9).success >= 0.9
 
 
 def draw(output: str, needed: dict[tuple[str, int], list[int]]) -> None:
-    """One panel below another for each number of queries, its lines named at their ends: narrow enough for a phone."""
+    """Draws a panel for each number of queries, one below another: narrow enough for a phone."""
     figure = Figure(figsize=(4.8, 3.4 * len(QUERIES)), layout="constrained", facecolor="white")
     panels = figure.subplots(len(QUERIES), 1, sharex=True, sharey=True)
     for axes, count in zip(panels, QUERIES, strict=True):
@@ -86,7 +86,7 @@ def draw(output: str, needed: dict[tuple[str, int], list[int]]) -> None:
 
 
 def panel(axes: Axes, num_queries: int, needed: dict[str, list[int]]) -> None:
-    """The lines of one number of queries."""
+    """Draws the lines of one number of queries."""
     for name, counts in needed.items():
         color, marker, up = LOOKS[name]
         axes.plot(EPSILONS, counts, color=color, marker=marker, markersize=4.5, linewidth=1.6)
@@ -108,7 +108,7 @@ def panel(axes: Axes, num_queries: int, needed: dict[str, list[int]]) -> None:
 
 
 def table(needed: dict[tuple[str, int], list[int]]) -> str:
-    """Markdown: a row for each line."""
+    """Returns Markdown with a row for each line."""
     head = ["aggregator", "queries", *(f"epsilon {epsilon:g}" for epsilon in reversed(EPSILONS))]
     rows = [
         [f"`{name}`", str(q), *(f"{n:,}" for n in reversed(counts))]

@@ -1,4 +1,4 @@
-"""Prints the requirements of the core and of some extras, those that an extra brings written out, one a line.
+"""Prints the requirements of the core and of some extras, nested extras written out, one a line.
 
 With `--resolution lowest-direct` uv takes the lowest version of what is written. What an extra of this project brings
 has to be written, too. `make lowest` installs what this prints, and runs tests with it. For example:
@@ -17,7 +17,7 @@ _OWN = re.compile(r"pate-multilabel\[([\w,-]+)\]")
 
 
 def lowest(project: Path, extras: Sequence[str]) -> list[str]:
-    """The requirements of a project's core and of these extras, each once; raises KeyError for no such extra."""
+    """Returns the requirements of a project's core and of these extras, each once; KeyError for an unknown extra."""
     metadata = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
     optional: dict[str, list[str]] = metadata["optional-dependencies"]
 
@@ -30,10 +30,10 @@ def lowest(project: Path, extras: Sequence[str]) -> list[str]:
             for extra in extra_match[1].split(","):
                 yield from written_out(optional[extra])
 
-    asked = [*metadata["dependencies"]]
+    listed = [*metadata["dependencies"]]
     for extra in extras:
-        asked += optional[extra]
-    return list(dict.fromkeys(written_out(asked)))
+        listed += optional[extra]
+    return list(dict.fromkeys(written_out(listed)))
 
 
 if __name__ == "__main__":

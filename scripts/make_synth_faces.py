@@ -16,7 +16,7 @@ from scripts.synth_faces.face_copy import FaceCopy
 
 
 def main() -> int:
-    """Writes the folder; returns 0, or 2 after one line about a wrong argument, or 1 after one about the disk."""
+    """Writes the folder; returns 0, 2 after a line about a wrong argument, or 1 after a line about the disk."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

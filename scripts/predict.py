@@ -1,4 +1,4 @@
-"""The same as the command pate-predict."""
+"""Command pate-predict, as a file of the repository."""
 
 from pate.cli.predict import main
 

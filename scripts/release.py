@@ -1,4 +1,4 @@
-"""The same as the command pate-release."""
+"""Command pate-release, as a file of the repository."""
 
 from pate.cli.release import main
 

@@ -1,4 +1,4 @@
-"""The same as python -m reproductions.stable_top_k.exp1."""
+"""Command `python -m reproductions.stable_top_k.exp1`, as a file of the repository."""
 
 import sys
 from pathlib import Path

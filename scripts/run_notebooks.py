@@ -33,7 +33,7 @@ def run(notebook: Path, output: Path) -> None:
 
 
 def main(names: list[str]) -> int:
-    """Runs the notebooks of these names, or all; returns the exit code."""
+    """Runs the named notebooks, or all; returns the exit code."""
     notebooks = {path.stem: path for path in sorted(NOTEBOOKS.glob("*.ipynb"))}
     for name in names:
         if name not in notebooks:

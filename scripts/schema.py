@@ -1,4 +1,4 @@
-"""The same as the command pate-schema."""
+"""Command pate-schema, as a file of the repository."""
 
 from pate.cli.schema import main
 

@@ -17,7 +17,7 @@ METADATA = {
 
 
 def stripped(text: str) -> str:
-    """The notebook as it is kept: sources and ids, and nothing that running it changes.
+    """Returns the notebook as git stores it: sources and ids, without anything that running changes.
 
     A cell keeps its id; one without gets an id from its source.
     """
@@ -28,11 +28,11 @@ def stripped(text: str) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
-def _cell(cell: dict[str, Any], taken: set[str]) -> dict[str, Any]:
+def _cell(cell: dict[str, Any], ids: set[str]) -> dict[str, Any]:
     source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
     content = {
         "cell_type": cell["cell_type"],
-        "id": cell.get("id") or _new_id(source, taken),
+        "id": cell.get("id") or _new_id(source, ids),
         "metadata": {},
     }
     if cell["cell_type"] == "code":
@@ -40,15 +40,17 @@ def _cell(cell: dict[str, Any], taken: set[str]) -> dict[str, Any]:
     return content | {"source": source.splitlines(keepends=True)}
 
 
-def _new_id(source: str, taken: set[str]) -> str:
+def _new_id(source: str, ids: set[str]) -> str:
+    """Returns eight digits of the source's digest that are not among the ids, and adds them."""
     digest = hashlib.sha256(source.encode()).hexdigest()
-    name = next(name for start in range(56) if (name := digest[start : start + 8]) not in taken)
-    taken.add(name)
-    return name
+    candidates = (digest[start : start + 8] for start in range(56))
+    new_id = next(candidate for candidate in candidates if candidate not in ids)
+    ids.add(new_id)
+    return new_id
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Strips the files in place; with --check names those that are not stripped, and returns 1 if there are any."""
+    """Strips the files in place; with --check names unstripped files and returns 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("files", nargs="*", type=Path)
@@ -56,7 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
     changed = 0
     for path in chosen.files or sorted(NOTEBOOKS.glob("*.ipynb")):
         text = path.read_text(encoding="utf-8")
-        if (content := stripped(text)) != text:
+        content = stripped(text)
+        if content != text:
             changed = 1
             sys.stdout.write(f"{path}: {'not stripped' if chosen.check else 'stripped'}\n")
             if not chosen.check:

@@ -1,4 +1,4 @@
-"""The same as the command pate-student."""
+"""Command pate-student, as a file of the repository."""
 
 from pate_federated.cli.student import main
 

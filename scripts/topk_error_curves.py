@@ -1,4 +1,4 @@
-"""The same as python -m reproductions.top_k.error_curves."""
+"""Command `python -m reproductions.top_k.error_curves`, as a file of the repository."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The same as the command pate-train."""
+"""Command pate-train, as a file of the repository."""
 
 from pate.cli.train import main
 

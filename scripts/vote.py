@@ -1,4 +1,4 @@
-"""The same as the command pate-vote."""
+"""Command pate-vote, as a file of the repository."""
 
 from pate_federated.cli.vote import main
 

@@ -27,7 +27,7 @@ _IS_A = ("@", "@i")  # hypernym, and the class of which the synset is an instanc
 
 @dataclass(frozen=True)
 class Synset:
-    """One meaning: a set of synonyms with its place in the hierarchy and its explanation."""
+    """A meaning: a set of synonyms with its place in the hierarchy and its definition."""
 
     offset: int  # the synset's byte offset in its file, which WordNet uses as its identifier
     lemma: str  # its first word, blanks written as underscores
@@ -37,7 +37,7 @@ class Synset:
 
     @property
     def normalized(self) -> str:
-        """The definition in lower case with each run of punctuation and blanks made one blank."""
+        """Returns the definition in lower case with each run of punctuation and blanks made one blank."""
         return _NOT_WORD.sub(" ", self.definition.lower()).strip()
 
 
@@ -53,10 +53,10 @@ def parse_dictionary(lines: Iterable[str]) -> tuple[Synset, ...]:
     synsets = tuple(_parse(number, line) for number, line in numbered if not line.startswith(" "))
     if not synsets:
         raise InvalidValue("dictionary", "empty", rule="the lines of WordNet's data.noun")
-    known = {synset.offset for synset in synsets}
+    offsets = {synset.offset for synset in synsets}
     for synset in synsets:
         for hypernym in synset.hypernyms:
-            if hypernym not in known:
+            if hypernym not in offsets:
                 raise InvalidValue(
                     "hypernym", f"{hypernym:08d}", rule="a synset of the same dictionary"
                 )
@@ -64,20 +64,20 @@ def parse_dictionary(lines: Iterable[str]) -> tuple[Synset, ...]:
 
 
 def ancestors(synsets: Iterable[Synset]) -> dict[int, frozenset[int]]:
-    """Returns, for each offset, the offsets of everything that the synset is: itself and all above it."""
+    """Returns, for each offset, the offsets of the synset itself and of all above it."""
     above = {synset.offset: synset.hypernyms for synset in synsets}
     return {offset: _reachable(offset, above) for offset in above}
 
 
 def _reachable(offset: int, above: dict[int, tuple[int, ...]]) -> frozenset[int]:
-    found: set[int] = set()
+    reached: set[int] = set()
     ahead = [offset]
     while ahead:
         current = ahead.pop()
-        if current not in found:
-            found.add(current)
+        if current not in reached:
+            reached.add(current)
             ahead.extend(above[current])
-    return frozenset(found)
+    return frozenset(reached)
 
 
 def _parse(number: int, line: str) -> Synset:
@@ -123,7 +123,7 @@ def choose_labels(
 def label_matrix(
     ancestors: dict[int, frozenset[int]], records: Sequence[int], labels: Sequence[int]
 ) -> NDArray[np.bool_]:
-    """Returns bool `[n, num_labels]`: whether each record is, or lies below, each label."""
+    """Returns bool `[n, num_labels]`: True where a record is, or lies below, a label."""
     return np.array(
         [[label in ancestors[record] for label in labels] for record in records], dtype=np.bool_
     )
@@ -157,7 +157,7 @@ def gloss_families(synsets: Sequence[Synset]) -> dict[int, int]:
 
 
 def deal_splits(families: dict[int, int], sizes: Sequence[int]) -> list[list[int]]:
-    """Deals whole families into splits of exactly the given sizes; what is left over is the last split.
+    """Assigns whole families to splits of exactly the given sizes; the last split takes all others.
 
     Families come in the order of the SHA-256 of their number: a fixed order that looks random, is
     unrelated to content and does not depend on the version of a random generator. A split takes the next
@@ -210,7 +210,7 @@ class Representation:
 
     @classmethod
     def fit(cls, texts: Sequence[str], *, num_dims: int) -> Representation:
-        """Learns the vocabulary and the leading `num_dims` singular vectors of the tf-idf matrix."""
+        """Fits the vocabulary and the leading `num_dims` singular vectors of the tf-idf matrix."""
         vectorizer = TfidfVectorizer(min_df=2, sublinear_tf=True)
         matrix = vectorizer.fit_transform(texts)
         _, _, rows = svds(matrix, k=num_dims, v0=np.ones(min(matrix.shape)), tol=0)
@@ -234,13 +234,13 @@ _UNIX = 3
 
 
 def glosses(lines: Iterable[str]) -> bytes:
-    """The definitions of all synsets by offset, a line each, as bzip2: `data=wordnet features=text` reads them."""
-    known = sorted(parse_dictionary(lines), key=lambda synset: synset.offset)
-    return bz2.compress("\n".join(synset.definition for synset in known).encode())
+    """Returns the definitions of all synsets by offset, a line each, as bzip2, for `data=wordnet features=text`."""
+    ordered = sorted(parse_dictionary(lines), key=lambda synset: synset.offset)
+    return bz2.compress("\n".join(synset.definition for synset in ordered).encode())
 
 
 def write_archive(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Writes named arrays for `numpy.load`: no clock, no platform and no compressor in the bytes."""
+    """Writes named arrays for `numpy.load`, whose bytes depend on no clock, platform or compressor."""
     with zipfile.ZipFile(path, "w", compression=zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             content = io.BytesIO()

@@ -1,4 +1,4 @@
-"""A data set and a teacher of your own. Only `load`, `fit_many` and `predict_many` are asked for."""
+"""Data set and teacher of your own. Only `load`, `fit_many` and `predict_many` are required."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pate.models import Shard, State, Teacher
 
 @dataclass(frozen=True)
 class Blobs:
-    """Points around 0; label l holds where coordinate l is positive.
+    """Points around 0, whose label l holds where coordinate l is positive.
 
     Of a data set nothing is published but fields that say so.
 
@@ -56,7 +56,7 @@ class Blobs:
 
 @dataclass(frozen=True)
 class Centroids(Teacher):
-    """For each label, which of two means is nearer: that of the records with it or that of those without.
+    """A teacher that predicts, for each label, the nearer of two means: of the records with it and without it.
 
     Attributes:
         sharpness: how fast confidence grows with the difference of the distances, > 0.

@@ -1,1 +1,1 @@
-"""The experiments of Zhu & Wang (2022), Adaptive Private-K-Selection with Adaptive K and Application to PATE."""
+"""Experiments of Zhu & Wang (2022), Adaptive Private-K-Selection with Adaptive K and Application to PATE."""

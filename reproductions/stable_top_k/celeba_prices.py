@@ -1,4 +1,4 @@
-"""What the CelebA experiment of Zhu & Wang (2022) costs, by every accounting."""
+"""Price of the CelebA experiment of Zhu & Wang (2022), by every accounting."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BOUND = "bound"
 
 @dataclass(frozen=True)
 class PricedAccounting:
-    """One accounting of the experiment; None where it does not apply."""
+    """An accounting of the experiment and its prices; None where it does not apply."""
 
     accounting: str  # what is charged
     holds: str  # whether the figures bound what was spent
@@ -45,7 +45,7 @@ class PricedAccounting:
 
 
 def prices() -> list[PricedAccounting]:
-    """The whole table, the false formulas included."""
+    """Returns the whole table, the false formulas included."""
     same_std = partial(_query, noise="gumbel", scale=SAME_STD)
     same_scale = partial(_query, noise="gumbel", scale=SELECTION_STD)
     gaussian = partial(_query, noise="gaussian", scale=SELECTION_STD)
@@ -79,7 +79,7 @@ def prices() -> list[PricedAccounting]:
 
 
 def celeba_aggregator(adjacency: Adjacency, *, noise: str, scale: float) -> StableTopK:
-    """The experiment's aggregator with that noise in the selection."""
+    """Returns the experiment's aggregator with the given noise in the selection."""
     return StableTopK(
         selection_noise=noise,
         selection_scale=scale,
@@ -92,7 +92,7 @@ def celeba_aggregator(adjacency: Adjacency, *, noise: str, scale: float) -> Stab
 def _by_curve(
     accounting: str, holds: str, curve_for: Callable[[Adjacency], Curve | None]
 ) -> PricedAccounting:
-    """Both conversions, under both adjacencies."""
+    """Returns the row of a Renyi curve by both conversions, under both adjacencies."""
     left = TARGET_DELTA - NUM_QUERIES * FAILURE_PROB
     curves = [curve_for(adjacency) for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)]
     cells = [
@@ -108,7 +108,7 @@ def _by_curve(
 def _by_accountant(
     accounting: str, kind: Callable[[], Accountant], event_for: Callable[[Adjacency], Event]
 ) -> PricedAccounting:
-    """An accountant's epsilon, under both adjacencies."""
+    """Returns the row of an accountant's epsilon, under both adjacencies."""
     add_remove, replace_one = (
         kind().compose(event_for(adjacency), NUM_QUERIES).get_epsilon(TARGET_DELTA)
         for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
@@ -117,13 +117,13 @@ def _by_accountant(
 
 
 def _query(adjacency: Adjacency, *, noise: str, scale: float) -> Event:
-    """One query, refused or not."""
+    """Returns the event of one query, refused or not."""
     aggregator = celeba_aggregator(adjacency, noise=noise, scale=scale)
     return aggregator.event_for(num_queries=1, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
 
 
 def _test(adjacency: Adjacency) -> GaussianEvent:
-    """The stability test priced as the Gaussian release that its bit is computed from."""
+    """Returns the stability test, priced as the Gaussian release that its bit is computed from."""
     return GaussianEvent(TEST_STD / adjacency.gap_sensitivity)
 
 
@@ -142,7 +142,7 @@ def _corollary_9(adjacency: Adjacency) -> Curve:
 
 
 def _stand_in(adjacency: Adjacency) -> Curve:
-    """Selection and test as papers price them, both Gaussian. For the selection that is false, for any adjacency."""
+    """Returns selection and test as papers price them, both Gaussian, which is false for the selection."""
     return curve_of(
         ComposedEvent((GaussianEvent(SELECTION_STD / adjacency.gap_sensitivity), _test(adjacency)))
     )

@@ -1,4 +1,4 @@
-"""Selects a fixed k from check-in counts by every mechanism at one sound price, and prints how many were right."""
+"""Selects a fixed k from check-in counts by every mechanism at one sound price, and prints each recall."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selects the states with most new cases on each of ten days, and up to 1,500 of 15,000 items of which 700 have counts.
+"""Selects the states with most new cases on ten days, and up to 1,500 of 15,000 items, 700 of which have counts.
 
 The ten days share epsilon; the 15,000 items are synthetic, and so are the days unless --path names a file.
 """
@@ -66,18 +66,18 @@ def _experiment(chosen: argparse.Namespace) -> None:
     _prices(days, grid, output / "exp2_prices.csv", console)
     if chosen.sparse_k:
         title = "EXP2 on the {0.name} ({0.kind}), 700 counts, delta {1:g}"
-        found = [
+        sparse_rows = [
             row
             for data in shapes
             for row in _recall(data, sparse_grid, title.format(data, grid.delta), console)
         ]
-        _save(found, output / "exp2_sparse", over="k", panels="data")
+        _save(sparse_rows, output / "exp2_sparse", over="k", panels="data")
     console.print(WARNING)
     console.print(f"saved in {output}", soft_wrap=True)
 
 
 def _days(chosen: argparse.Namespace) -> CountData:
-    """The user's file, or a look-alike."""
+    """Returns the user's file, or a look-alike."""
     if chosen.path is not None:
         return StateCases(chosen.path, num_days=chosen.num_days, first_day=chosen.first_day).load()
     require(
@@ -98,13 +98,13 @@ def _recall(data: CountData, grid: SelectionGrid, title: str, console: Console) 
 
 
 def _save(rows: list[RecallRow], path: Path, *, over: str, panels: str) -> None:
-    """As CSV and as a picture."""
+    """Saves rows as CSV and as a picture."""
     write_text(path.with_suffix(".csv"), csv_text(rows))
     recall_picture(rows, path.with_suffix(".svg"), over=over, panels=panels)
 
 
 def _prices(days: CountData, grid: SelectionGrid, path: Path, console: Console) -> None:
-    """What each mechanism's noise costs on all days together, by its paper and soundly."""
+    """Prices each mechanism's noise on all days together, by its paper and soundly."""
     budgets = [
         SharedBudget(epsilon=epsilon, delta=grid.delta, releases=len(days.counts))
         for epsilon in grid.epsilons

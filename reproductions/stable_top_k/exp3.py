@@ -1,4 +1,4 @@
-"""Prices the CelebA experiment of Zhu & Wang (2022) by every accounting, and prints what its noise gives away."""
+"""Prices the CelebA experiment of Zhu & Wang (2022) by every accounting, and prints lower bounds of its noise."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def _rendered(table: list[PricedAccounting]) -> Table:
         f"Epsilon at delta {TARGET_DELTA:g}: {NUM_QUERIES} queries, {NUM_LABELS} labels, failure probability "
         f"{FAILURE_PROB:g} a query, selection std {SELECTION_STD:g}, test std {TEST_STD:g}"
     )
-    shown = Table("accounting", "is a", title=title)
+    rendered = Table("accounting", "is a", title=title)
     for adjacency in Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE:
         for conversion in ("classic", "tight"):
-            shown.add_column(f"{adjacency}\n{conversion}", justify="right")
+            rendered.add_column(f"{adjacency}\n{conversion}", justify="right")
     for row in table:
         cells = (
             row.add_remove_classic,
@@ -65,27 +65,27 @@ def _rendered(table: list[PricedAccounting]) -> Table:
             row.replace_one_tight,
         )
         style = "red" if row.holds == FALSE else None
-        shown.add_row(
+        rendered.add_row(
             row.accounting,
             row.holds,
             *("-" if x is None else format_epsilon(x) for x in cells),
             style=style,
         )
-    return shown
+    return rendered
 
 
 def _rendered_floors(table: list[Floor]) -> Table:
-    shown = Table(
+    rendered = Table(
         "pair of neighbors",
         "adjacency",
         "epsilon at least",
         title="What the paper's noise gives away",
     )
     for floor in table:
-        shown.add_row(
+        rendered.add_row(
             floor.pair, floor.adjacency, f"{math.floor(floor.epsilon_at_least * 1000) / 1000:.3f}"
         )
-    return shown
+    return rendered
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the noise of the CelebA experiment gives away at least, from the exact laws of single pairs of neighbors."""
+"""Lower bounds of the CelebA experiment's price, from the exact laws of single pairs of neighbors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Law = Mapping[Any, float]
 
 @dataclass(frozen=True)
 class Floor:
-    """What one pair of neighbors alone gives away: no sound epsilon is below it."""
+    """A lower bound from one pair of neighbors: no sound epsilon is below it."""
 
     pair: str  # the neighbors
     adjacency: Adjacency  # under which they are
@@ -37,12 +37,13 @@ class Floor:
 
 
 def floors() -> list[Floor]:
-    """Pairs that refute the paper's 3.6, for its own noise."""
+    """Returns pairs that refute the paper's 3.6, for its own noise."""
     tied = np.full(NUM_LABELS - 1, 10.0)
     alternating = np.where(np.arange(NUM_LABELS - 1) % 2 == 0, -1.0, 1.0)
     falling = [760 * (NUM_LABELS - 1 - rank) for rank in range(NUM_LABELS)]
     raised = [count + rank % 2 for rank, count in enumerate(falling)]
-    one, other = [799, 401] + [1] * 38, [800, 400] + [2] * 38
+    counts = [799, 401] + [1] * 38
+    neighbor = [800, 400] + [2] * 38
     return [
         *(
             Floor(
@@ -62,25 +63,25 @@ def floors() -> list[Floor]:
         Floor(
             "800 teachers: (799, 401, 1, …, 1) and (800, 400, 2, …, 2)",
             Adjacency.REPLACE_ONE,
-            _at_least(*(_released(counts, Adjacency.REPLACE_ONE) for counts in (one, other))),
+            _at_least(*(_released(counts, Adjacency.REPLACE_ONE) for counts in (counts, neighbor))),
         ),
     ]
 
 
 def _choice(gaps: NDArray[np.float64]) -> Law:
-    """The law of the noisy maximum."""
+    """Returns the law of the noisy maximum."""
     return dict(enumerate(gaussian_argmax(gaps / SELECTION_STD).tolist()))
 
 
 def _released(counts: list[int], adjacency: Adjacency) -> Law:
-    """The law of one query, k hidden where it is refused; the first label has all the votes."""
+    """Returns the law of one query, with k hidden where it is refused; the first label has all the votes."""
     aggregator = celeba_aggregator(adjacency, noise="gaussian", scale=SELECTION_STD)
     return aggregator.distribution(np.array(counts), num_teachers=max(counts[0], NUM_TEACHERS))
 
 
-def _at_least(one: Law, two: Law) -> float:
-    """The larger epsilon of the two directions; merging outcomes only lowers it."""
-    first, second = distribution_table((one, two), ("one", "two"))
+def _at_least(first_law: Law, second_law: Law) -> float:
+    """Returns the larger epsilon of the two directions, which merging outcomes only lowers."""
+    first, second = distribution_table((first_law, second_law), ("one", "two"))
 
     def epsilon(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
         p, q = compose(p, q, NUM_QUERIES, num_cells=512)

@@ -1,4 +1,4 @@
-"""Table 2 of Zhu and Wang (2022) on the votes of a finished or half-finished run: epsilon at equal student accuracy.
+"""Table 2 of Zhu & Wang (2022) on the votes of a run, finished or not: epsilon at equal student accuracy.
 
 For each aggregator the command finds the most noise whose students, one per seed, are on average as accurate as asked.
 Then it prices that release: as the aggregator's paper accounts (not a bound), sound for add/remove, and sound for
@@ -92,7 +92,7 @@ def _table(chosen: argparse.Namespace) -> None:
 
 
 def _experiment(chosen: argparse.Namespace) -> tuple[StudentExperiment, str]:
-    """The run's votes and data, and what to call them."""
+    """Returns the run's votes and data, with their names."""
     settings = chosen.run / "run.json"
     if not settings.is_file():
         raise InvalidValue(
@@ -122,7 +122,7 @@ def _experiment(chosen: argparse.Namespace) -> tuple[StudentExperiment, str]:
 
 
 def _printed(found: list[Aligned], title: str) -> Table:
-    """One row a family: its accuracy under add/remove, its noise and its three prices."""
+    """Prints a row a family: its accuracy under add/remove, its noise and its three prices."""
     table = Table(
         "aggregator",
         "student accuracy",
@@ -148,7 +148,7 @@ def _printed(found: list[Aligned], title: str) -> Table:
 
 @dataclass(frozen=True, eq=False)
 class StudentExperiment:
-    """One vote file and the students that learn from releases of it."""
+    """A vote file and the students that learn from releases of it."""
 
     votes: VoteStore  # of all teachers, on disk
     queries: NDArray[np.float32]  # float32 `[Q, d]`
@@ -158,16 +158,16 @@ class StudentExperiment:
     target_delta: float  # in (0, 1)
 
     def accuracies(self, aggregator: Aggregator) -> tuple[float, ...]:
-        """The accuracy of a student of one release for each seed."""
+        """Returns the accuracy of a student of one release for each seed."""
         return tuple(self._accuracy(aggregator, seed) for seed in self.seeds)
 
     def prior_accuracy(self) -> float:
-        """That of each label's majority."""
+        """Returns the accuracy of each label's majority."""
         share = self.test.labels.mean(axis=0)
         return float(np.maximum(share, 1 - share).mean())
 
     def _accuracy(self, aggregator: Aggregator, seed: int) -> float:
-        """Students see no public sample beside the queries."""
+        """Returns the accuracy of a student, which sees no public sample besides the queries."""
         release = aggregator.release(self._source, np.random.default_rng(seed), MemoryRecord())
         model = self.student.learn(
             release.training_set(self.queries), pool=self.queries[:0], seed=seed
@@ -202,7 +202,7 @@ class AggregatorFamily:
     def paper_epsilon(
         self, noise: float, *, num_queries: int, num_labels: int, target_delta: float
     ) -> float | None:
-        """What the paper prints, which is no bound; None where it prints nothing."""
+        """Returns the paper's figure, which is no bound; None where the paper prints none."""
         if self.l2_squared is None:
             aggregator = self.make(noise, Adjacency.ADD_REMOVE)
             return aggregator.paper_epsilon(num_queries=num_queries, target_delta=target_delta)
@@ -211,7 +211,7 @@ class AggregatorFamily:
 
 
 def families() -> list[AggregatorFamily]:
-    """The rows of Table 2 of Zhu and Wang (2022), and the best of ours on the same votes."""
+    """Returns the rows of Table 2 of Zhu & Wang (2022), and our best aggregator on the same votes."""
     return [
         AggregatorFamily(
             "PATE", lambda noise, a: GaussianVotes(noise_std=noise, adjacency=a), float
@@ -234,7 +234,7 @@ def families() -> list[AggregatorFamily]:
 
 
 def _stable(kind: str) -> Callable[[float, Adjacency], Aggregator]:
-    """Stable top-k with that noise in the selection."""
+    """Returns stable top-k with the given noise in the selection."""
     return lambda noise, adjacency: StableTopK(
         selection_noise=kind,
         selection_scale=noise,
@@ -245,14 +245,14 @@ def _stable(kind: str) -> Callable[[float, Adjacency], Aggregator]:
 
 
 def within_reach(experiment: StudentExperiment, compared: Sequence[AggregatorFamily]) -> float:
-    """What the students of all families reach with hardly any noise."""
+    """Returns the accuracy that the students of all families reach with hardly any noise."""
     quiet = [family.make(family.least, Adjacency.REPLACE_ONE) for family in compared]
     return min(float(np.mean(experiment.accuracies(aggregator))) for aggregator in quiet)
 
 
 @dataclass(frozen=True)
 class Aligned:
-    """An aggregator with as much noise as its student bears."""
+    """An aggregator with as much noise as its student tolerates."""
 
     name: str  # of the family
     adjacency: Adjacency  # for which thresholds were set and the price is
@@ -267,7 +267,7 @@ class Aligned:
 def aligned(
     family: AggregatorFamily, experiment: StudentExperiment, accuracy: float, adjacency: Adjacency
 ) -> Aligned:
-    """The most noise whose students' mean accuracy is at least the given one, found by halving, to a few percent."""
+    """Returns the most noise at which the students' mean accuracy reaches the target, by halving, to a few percent."""
     low, high = (
         family.least,
         family.most * (experiment.votes.num_teachers if family.unit == "votes" else 1),

@@ -1,4 +1,4 @@
-"""Prints what sessions of target charging cost, and how many hits are to be expected in one."""
+"""Prints the prices of target-charging sessions, and the number of hits to expect in a session."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ COARSE_SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
 def chernoff_accesses(target_hits: int, *, hit_prob: float, overrun_prob: float) -> int:
-    """The accesses that exp(-x^2 tau / (2 (1 + x))) allows, n = (1 + x) tau / q: what the exact tail replaces."""
+    """Returns n = (1 + x) tau / q, the accesses that exp(-x^2 tau / (2 (1 + x))) allows; the exact tail replaces it."""
     exponent = -2 * math.log(overrun_prob) / target_hits
     excess = (exponent + math.sqrt(exponent**2 + 4 * exponent)) / 2
     return math.ceil((1 + excess) * target_hits / hit_prob)
 
 
 def access_table() -> list[tuple[int, int, int]]:
-    """(hits, exact accesses, Chernoff's) for q = 0.2786 and an overrun probability of 5e-7."""
+    """Returns (hits, exact accesses, Chernoff's) for q = 0.2786 and an overrun probability of 5e-7."""
     hit_prob, overrun_prob = 0.2786, 5e-7
     return [
         (
@@ -50,7 +50,7 @@ def access_table() -> list[tuple[int, int, int]]:
 def coarse_epsilon(
     target: QTarget, target_hits: int, *, target_delta: float = TARGET_DELTA
 ) -> float:
-    """The best of five splits of delta; what an overrun does not use of its share is lost."""
+    """Returns the best of five splits of delta; the unused share of an overrun is lost."""
     return min(
         pure_dp_composition_epsilon(
             target.epsilon,
@@ -64,7 +64,7 @@ def coarse_epsilon(
 
 
 def epsilon_table(target: QTarget) -> list[tuple[int, float, float]]:
-    """(hits, epsilon of the coarse split, epsilon of the best split) at delta 1e-6."""
+    """Returns (hits, epsilon of the coarse split, epsilon of the best split) at delta 1e-6."""
     return [
         (
             hits,
@@ -78,7 +78,7 @@ def epsilon_table(target: QTarget) -> list[tuple[int, float, float]]:
 
 
 def plain_table(epsilon: float = 0.05) -> list[tuple[int, float]]:
-    """(queries, epsilon) of exponential mechanisms that pay for every query, at delta 1e-6."""
+    """Returns (queries, epsilon) of exponential mechanisms that pay for every query, at delta 1e-6."""
     event = BoundedRangeEvent(epsilon)
     return [
         (queries, RdpAccountant().compose(event, queries).get_epsilon(TARGET_DELTA))
@@ -87,7 +87,7 @@ def plain_table(epsilon: float = 0.05) -> list[tuple[int, float]]:
 
 
 def boundary_hits(top_gap: int, *, num_queries: int = 600) -> float:
-    """How many of the queries are to be expected on the boundary, for exponential mechanisms of scale 39 over 39 gaps.
+    """Returns the expected queries on the boundary, for exponential mechanisms of scale 39 over 39 gaps.
 
     Eight hundred teachers and forty labels, the rarest with ten votes and the commonest with at most 790: one gap is
     `top_gap` votes, and the 38 others share the rest equally, in whole votes.
@@ -100,7 +100,7 @@ def boundary_hits(top_gap: int, *, num_queries: int = 600) -> float:
 
 
 def target_table() -> list[tuple[float, ...]]:
-    """(epsilon, q of not prior, of revise, t and q of the boundary, tight t and q, q of running twice)."""
+    """Returns (epsilon, q of not prior, of revise, t and q of the boundary, tight t and q, q of running twice)."""
     rows: list[tuple[float, ...]] = []
     for epsilon in (0.05, 0.1, 0.2, 0.5, 1.0):
         wide, tight = boundary(epsilon), tight_boundary(epsilon)
@@ -111,7 +111,7 @@ def target_table() -> list[tuple[float, ...]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """All tables, as text."""
+    """Prints all tables as text."""
     argparse.ArgumentParser(description=__doc__).parse_args(arguments)
     lines = ["epsilon  not prior  revise  boundary t      q  tight t      q  run twice"]
     lines += [

@@ -1,1 +1,1 @@
-"""Top-k mechanisms compared at one sound price: who competes, what a noise costs, and how many items were right."""
+"""Top-k mechanisms compared at one sound price: the contenders, the price of a noise, and the recall."""

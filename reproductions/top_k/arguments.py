@@ -1,4 +1,4 @@
-"""The arguments of the commands that compare top-k mechanisms, and the counts that they name."""
+"""Arguments of the commands that compare top-k mechanisms, and the counts that they name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DATA = ("flights", *_CHECK_INS, "look_alike", "sparse")
 def parser_of(
     description: str, *, output_dir: str, ks: tuple[int, ...], epsilons: tuple[float, ...]
 ) -> argparse.ArgumentParser:
-    """The arguments that all experiments take."""
+    """Returns a parser with the arguments of all experiments."""
     parser = argparse.ArgumentParser(
         description=description,
         epilog=WARNING,
@@ -72,7 +72,7 @@ def parser_of(
 
 
 def grid_of(chosen: argparse.Namespace) -> SelectionGrid:
-    """The comparison that the arguments ask for."""
+    """Returns the comparison that the arguments describe."""
     return SelectionGrid(
         names=chosen.mechanisms,
         ks=chosen.k,
@@ -85,7 +85,7 @@ def grid_of(chosen: argparse.Namespace) -> SelectionGrid:
 
 
 def add_data(parser: argparse.ArgumentParser, *, default: str) -> None:
-    """The arguments that choose one histogram."""
+    """Adds the arguments that choose one histogram."""
     parser.add_argument(
         "--data",
         choices=DATA,
@@ -97,7 +97,7 @@ def add_data(parser: argparse.ArgumentParser, *, default: str) -> None:
 
 
 def load(data: str, path: Path | None) -> CountData:
-    """The counts that the arguments name.
+    """Returns the counts that the arguments name.
 
     Raises:
         InvalidValue: check-ins without a path, or a file that does not fit.
@@ -114,7 +114,7 @@ def load(data: str, path: Path | None) -> CountData:
 
 
 def describe(console: Console, data: CountData) -> None:
-    """What the counts are, and what was done to them."""
+    """Prints the source of the counts and their corrections."""
     console.print(
         f"{data.name} ({data.kind}): {len(data.items):,} items; {'; '.join(data.notes)}",
         soft_wrap=True,

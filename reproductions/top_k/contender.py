@@ -1,4 +1,4 @@
-"""What competes: a top-k mechanism as a function of how precise it is, and its price."""
+"""Contenders of a comparison: a top-k mechanism as a function of its precision, and its price."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SCALES_OFF_BY_K = 10
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionTask:
-    """What is asked of every contender, all of it public."""
+    """The task of every contender, all of it public."""
 
     k: int  # how many items, below the number of items
     num_items: int  # d
@@ -57,13 +57,13 @@ class SelectionTask:
 
     @property
     def domain_size(self) -> int:
-        """How many of the best items the mechanisms of an unknown domain look at."""
+        """Returns how many of the best items the mechanisms of an unknown domain look at."""
         return min(DOMAIN_FACTOR * self.k, self.num_items - 1)
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A mechanism made ready for a task."""
+    """A mechanism configured for a task."""
 
     event: Event  # the price of one histogram
     # draws from counts `[Q, d]` the items of each, `[Q, n]`; places that were not filled hold -1
@@ -72,7 +72,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class MechanismFamily:
-    """A contender for every precision."""
+    """A family with a contender for every precision."""
 
     label: str  # for tables
     # from a task and a precision > 0, one over the scale of the noise in counts up to a constant; at one precision the
@@ -82,14 +82,14 @@ class MechanismFamily:
 
 
 def of_mechanism(mechanism: TopKMechanism) -> Contender:
-    """A mechanism as it is."""
+    """Returns the contender that runs a mechanism unchanged."""
     return Contender(mechanism.event, lambda counts, rng: mechanism(counts, rng=rng).indices)
 
 
 def _pure(
     kind: Callable[..., TopKMechanism], **options: object
 ) -> Callable[[SelectionTask, float], Contender]:
-    """A mechanism whose epsilon is the precision times the sensitivity of a difference."""
+    """Returns a mechanism whose epsilon is the precision times the sensitivity of a difference."""
 
     def make(task: SelectionTask, precision: float) -> Contender:
         epsilon = require_positive("precision", precision) * task.adjacency.gap_sensitivity
@@ -99,14 +99,14 @@ def _pure(
 
 
 def _limited_domain(task: SelectionTask, precision: float) -> Contender:
-    """The whole failure probability goes to the bottom."""
+    """Returns the limited-domain mechanism, whose bottom threshold takes the whole failure probability."""
     return _pure(LimitedDomainTopK, domain_size=task.domain_size, failure_prob=task.failure_prob)(
         task, precision
     )
 
 
 def _stable(*, near: bool) -> Callable[[SelectionTask, float], Contender]:
-    """Zhu & Wang's Algorithm 3, split as there: a quarter of rho each for selection and test, a half for the peel.
+    """Returns Zhu & Wang's Algorithm 3, split as there: a quarter of rho for selection and test each, half for peel.
 
     Its regularizer is not fixed there. Near: a size that is wrong by k loses the largest count, so that no gap far
     from k wins. Otherwise it loses ten noise scales, and a large gap wins wherever it is.
@@ -133,7 +133,7 @@ def _stable(*, near: bool) -> Callable[[SelectionTask, float], Contender]:
 
 
 def _picks_of(aggregator: StableFixedTopK, task: SelectionTask) -> Pick:
-    """The k labels of each row as indices, in rising order."""
+    """Returns the k labels of each row as indices, in rising order."""
 
     def pick(counts: Counts, rng: np.random.Generator) -> Counts:
         labels = aggregator.aggregate(counts, num_teachers=task.most, rng=rng).labels
@@ -143,7 +143,7 @@ def _picks_of(aggregator: StableFixedTopK, task: SelectionTask) -> Pick:
 
 
 def _top_stable(task: SelectionTask, precision: float) -> Contender:
-    """Half the precision for the search of a stable set; then a peel, inside the set or, if there is none, of all."""
+    """Spends half the precision on the search of a stable set, then peels inside the set, or among all items."""
     search = TopStableTopK(
         k=task.k,
         domain_size=task.domain_size,

@@ -18,7 +18,7 @@ from reproductions.top_k.price import PriceRow
 
 
 def recall_table(rows: Sequence[RecallRow], title: str) -> Table:
-    """Recall of each mechanism: a line for each adjacency, k and mechanism, a column for each epsilon."""
+    """Returns recalls: a line for each adjacency, k and mechanism, a column for each epsilon."""
     epsilons = list(dict.fromkeys(row.epsilon for row in rows))
     table = Table("adjacency", "k", Column("mechanism", no_wrap=True), title=title)
     for epsilon in epsilons:
@@ -27,14 +27,14 @@ def recall_table(rows: Sequence[RecallRow], title: str) -> Table:
     table.add_column("sound epsilon\nat the last", justify="right")
     cells = {(row.adjacency, row.k, row.mechanism, row.epsilon): row for row in rows}
     for line in _lines(table, rows):
-        found = [cells[(*line, epsilon)] for epsilon in epsilons]
-        last = found[-1]
-        shown = [f"{row.recall_mean:.3f} ± {row.recall_std:.3f}" for row in found]
+        rows_of_line = [cells[(*line, epsilon)] for epsilon in epsilons]
+        last = rows_of_line[-1]
+        recalls = [f"{row.recall_mean:.3f} ± {row.recall_std:.3f}" for row in rows_of_line]
         table.add_row(
             line[0],
             str(line[1]),
             line[2],
-            *shown,
+            *recalls,
             f"{last.precision_mean:.3f}",
             format_epsilon(last.sound_epsilon),
         )
@@ -42,7 +42,7 @@ def recall_table(rows: Sequence[RecallRow], title: str) -> Table:
 
 
 def price_table(rows: Sequence[PriceRow], title: str) -> Table:
-    """The paper's price of a noise beside the sound ones; a false one in red."""
+    """Returns the paper's price of a noise next to the sound prices; a false price is red."""
     table = Table("mechanism", title=title)
     for name in (
         "paper's formula,\nadd/remove",
@@ -66,7 +66,7 @@ def price_table(rows: Sequence[PriceRow], title: str) -> Table:
 
 
 def error_table(rows: Sequence[ErrorRow]) -> Table:
-    """Medians with quartiles: a line for each adjacency, k and mechanism, a column for each measure."""
+    """Returns medians with quartiles: a line for each adjacency, k and mechanism, a column for each measure."""
     first = rows[0]
     measures = list(dict.fromkeys(row.measure for row in rows))
     title = (
@@ -78,14 +78,16 @@ def error_table(rows: Sequence[ErrorRow]) -> Table:
         table.add_column(measure.replace("_", "-"), justify="right")
     cells = {(row.adjacency, row.k, row.mechanism, row.measure): row for row in rows}
     for line in _lines(table, rows):
-        found = [cells[(*line, measure)] for measure in measures]
-        shown = [f"{row.median:,.0f} ({row.lower:,.0f} to {row.upper:,.0f})" for row in found]
-        table.add_row(line[0], str(line[1]), line[2], *shown)
+        rows_of_line = [cells[(*line, measure)] for measure in measures]
+        medians = [
+            f"{row.median:,.0f} ({row.lower:,.0f} to {row.upper:,.0f})" for row in rows_of_line
+        ]
+        table.add_row(line[0], str(line[1]), line[2], *medians)
     return table
 
 
 def _lines(table: Table, rows: Sequence[RecallRow | ErrorRow]) -> Iterator[tuple[str, int, str]]:
-    """Adjacency, k and mechanism of each line, with a rule where the first two change."""
+    """Yields adjacency, k and mechanism of each line, with a rule where the first two change."""
     before = None
     for line in dict.fromkeys((row.adjacency, row.k, row.mechanism) for row in rows):
         if before not in (None, line[:2]):
@@ -97,7 +99,7 @@ def _lines(table: Table, rows: Sequence[RecallRow | ErrorRow]) -> Iterator[tuple
 _COLORS = "#0072B2 #56B4E9 #000000 #D55E00 #E69F00 #009E73 #8bc34a #a0508a #CC79A7 #8d6e63 #d81b60 #607d8b #9e9d24"
 _MARKERS = "oHsv^DdPX<>*h"
 _DASHES = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)))
-_LOOKS: dict[str, dict[str, Any]] = {  # told apart by marker and dashes too
+_LOOKS: dict[str, dict[str, Any]] = {  # marker and dashes distinguish the lines, too
     family.label: {"color": color, "marker": marker, "linestyle": _DASHES[index % len(_DASHES)]}
     for index, (family, color, marker) in enumerate(
         zip(FAMILIES.values(), _COLORS.split(), _MARKERS, strict=True)
@@ -117,27 +119,27 @@ _STYLE: dict[Any, Any] = {
 
 
 def recall_picture(rows: Sequence[RecallRow], path: Path, *, over: str, panels: str) -> None:
-    """Mean recall over a field of the rows: a column of panels for each value of another, a row for each adjacency."""
+    """Draws mean recall over a field of the rows: a column of panels for each value of another, a row per adjacency."""
     columns = list(dict.fromkeys(getattr(row, panels) for row in rows))
     adjacencies = list(dict.fromkeys(row.adjacency for row in rows))
 
     def paint(axes: Axes, adjacency: str, column: Any) -> None:
-        shown = [
+        panel_rows = [
             row for row in rows if row.adjacency == adjacency and getattr(row, panels) == column
         ]
-        for label in dict.fromkeys(row.mechanism for row in shown):
-            line = [row for row in shown if row.mechanism == label]
+        for label in dict.fromkeys(row.mechanism for row in panel_rows):
+            line = [row for row in panel_rows if row.mechanism == label]
             axes.plot(
                 [getattr(row, over) for row in line],
                 [row.recall_mean for row in line],
                 label=label,
                 **_LOOKS[label],
             )
-        name = shown[0].data if panels == "data" else f"{panels} {column:g}"
+        name = panel_rows[0].data if panels == "data" else f"{panels} {column:g}"
         axes.set(
             title=f"{name},\n{_words(adjacency)}", xlabel=over, ylabel="recall", ylim=(-0.03, 1.03)
         )
-        values = sorted({getattr(row, over) for row in shown})
+        values = sorted({getattr(row, over) for row in panel_rows})
         if over == "k":
             axes.set_xscale("log")
         axes.set_xticks(values, [f"{value:g}" for value in values])
@@ -147,14 +149,14 @@ def recall_picture(rows: Sequence[RecallRow], path: Path, *, over: str, panels: 
 
 
 def error_picture(rows: Sequence[ErrorRow], path: Path) -> None:
-    """Medians over k with the quartiles as bands: a column of panels for each measure, a row for each adjacency."""
+    """Draws medians over k with the quartiles as bands: a column of panels for each measure, a row per adjacency."""
     adjacencies = list(dict.fromkeys(row.adjacency for row in rows))
     measures = list(dict.fromkeys(row.measure for row in rows))
 
     def paint(axes: Axes, adjacency: str, measure: str) -> None:
-        shown = [row for row in rows if row.adjacency == adjacency and row.measure == measure]
-        for label in dict.fromkeys(row.mechanism for row in shown):
-            line = [row for row in shown if row.mechanism == label]
+        panel_rows = [row for row in rows if row.adjacency == adjacency and row.measure == measure]
+        for label in dict.fromkeys(row.mechanism for row in panel_rows):
+            line = [row for row in panel_rows if row.mechanism == label]
             ks, look = [row.k for row in line], _LOOKS[label]
             axes.plot(ks, [1 + row.median for row in line], label=label, **look)
             low, high = [1 + row.lower for row in line], [1 + row.upper for row in line]

@@ -1,4 +1,4 @@
-"""Every mechanism at every k, every price and both adjacencies: what is compared, its draws, and their rows."""
+"""Grid of a comparison: every mechanism at every k, every price and both adjacencies, its draws and its rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reproductions.top_k.score import SelectionScores, repeated
 
 @dataclass(frozen=True)
 class Cell:
-    """One mechanism at one k and one price; the order of the fields is that of the columns."""
+    """A mechanism at one k and one price; the order of the fields is that of the columns."""
 
     data: str  # name of the counts
     kind: str  # "real" or "synthetic"
@@ -34,7 +34,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionGrid:
-    """What is compared."""
+    """The mechanisms, k, prices and adjacencies of a comparison."""
 
     names: Sequence[str] = tuple(FAMILIES)  # contenders, by their names in `FAMILIES`
     ks: Sequence[int]  # how many items are asked for, one comparison each
@@ -58,11 +58,11 @@ class SelectionGrid:
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """Returns the number of cells."""
         return len(self.names) * len(self.ks) * len(self.epsilons) * len(self.adjacencies)
 
     def cells(self, data: CountData) -> Iterator[tuple[Cell, list[SelectionScores]]]:
-        """All cells with the scores of their draws; a day of `data` is a histogram of its own, all days share epsilon.
+        """Yields all cells with the scores of their draws; the days of `data` are histograms that share epsilon.
 
         Raises:
             InvalidValue: before any draw, where k does not fit the data.
@@ -104,7 +104,7 @@ class SelectionGrid:
         ), scores
 
     def _rng(self, *cell: object) -> np.random.Generator:
-        """The generator of one cell."""
+        """Returns the generator of one cell."""
         return np.random.default_rng([self.seed, zlib.crc32(repr(cell).encode())])
 
 
@@ -114,7 +114,7 @@ QUARTILES = (25, 50, 75)
 
 @dataclass(frozen=True)
 class RecallRow(Cell):
-    """How many of a cell's picks are right."""
+    """The recall and precision of a cell's picks."""
 
     # mean of the part of the true top k that was returned, over repeats and histograms
     recall_mean: float
@@ -124,7 +124,7 @@ class RecallRow(Cell):
 
     @classmethod
     def of(cls, cell: Cell, scores: Sequence[SelectionScores]) -> RecallRow:
-        """Each repeat averaged over its histograms, then mean and spread over the repeats."""
+        """Averages each repeat over its histograms, then takes mean and spread over the repeats."""
         recall = np.mean([score.recall for score in scores], axis=0)  # [repeats]
         precision = np.mean([score.precision for score in scores], axis=0)
         return cls(
@@ -138,7 +138,7 @@ class RecallRow(Cell):
 
 @dataclass(frozen=True)
 class ErrorRow(Cell):
-    """How far a cell's picks fall short by one measure."""
+    """The error of a cell's picks by one measure."""
 
     measure: str  # "l_inf", "l_1" or "k_relative"
     lower: float  # its 25th percentile over the repeats
@@ -147,7 +147,7 @@ class ErrorRow(Cell):
 
     @classmethod
     def of(cls, cell: Cell, scores: SelectionScores) -> list[ErrorRow]:
-        """A row for each measure, of one histogram."""
+        """Returns a row for each measure, of one histogram."""
         rows = []
         for measure in MEASURES:
             lower, median, upper = np.percentile(getattr(scores, measure), QUARTILES).tolist()

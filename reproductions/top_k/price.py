@@ -1,4 +1,4 @@
-"""Prices of contenders: the most precise contender for a budget, and sound prices beside those that papers print."""
+"""Prices of contenders: the most precise contender for a budget, and sound prices next to the papers' prices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SLACK = 1 + 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class SharedBudget:
-    """What all releases together may cost."""
+    """The budget of all releases together."""
 
     epsilon: float  # > 0
     delta: float = 1e-6  # in (0, 1)
@@ -40,13 +40,13 @@ class SharedBudget:
 
     @property
     def failure_prob(self) -> float:
-        """What one histogram may take from delta: all of them together half of it."""
+        """Returns the share of delta that one histogram may take: all of them together half of it."""
         return self.delta / (2 * self.releases)
 
     def task(
         self, data: CountData, *, k: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> SelectionTask:
-        """The k largest counts of each histogram, its failure probability taken from the delta."""
+        """Returns the task of the k largest counts of each histogram, its failure probability taken from the delta."""
         return SelectionTask(
             k=k,
             num_items=len(data.items),
@@ -67,7 +67,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class PriceRow:
-    """One noise and what it costs."""
+    """A noise and its prices."""
 
     mechanism: str  # the contender's label
     # the epsilon that the paper's formula gives for add/remove, or None where we know of none
@@ -79,7 +79,7 @@ class PriceRow:
 
 
 def sound_epsilon(event: Event, budget: SharedBudget) -> float:
-    """What all releases cost: the smaller of two upper bounds, by Renyi divergences, and as pure DP where it is."""
+    """Returns the price of all releases: the smaller of two upper bounds, by Renyi divergences and by pure DP."""
     return min(
         kind().compose(event, budget.releases).get_epsilon(budget.delta)
         for kind in _accountants(event)
@@ -87,7 +87,7 @@ def sound_epsilon(event: Event, budget: SharedBudget) -> float:
 
 
 def fit(name: str, task: SelectionTask, budget: SharedBudget) -> Fit:
-    """The most precise contender of a family that costs at most the budget.
+    """Returns the most precise contender of a family that costs at most the budget.
 
     Raises:
         InvalidValue: no noise reaches the budget.
@@ -107,7 +107,7 @@ def fit(name: str, task: SelectionTask, budget: SharedBudget) -> Fit:
 
 
 def price_row(name: str, task: SelectionTask, budget: SharedBudget) -> PriceRow:
-    """The noise that add/remove needs for the budget, priced by the paper and soundly under both adjacencies."""
+    """Returns the noise that add/remove needs for the budget, with its price by the paper and two sound prices."""
     family = FAMILIES[name]
     add_remove, replace_one = (
         replace(task, adjacency=a) for a in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
@@ -119,14 +119,14 @@ def price_row(name: str, task: SelectionTask, budget: SharedBudget) -> PriceRow:
 
 
 def theorem_11(rho: float, *, target_delta: float) -> float:
-    """Theorem 11 of Zhu & Wang (2022) as printed, rho + sqrt(2 rho log(1 / delta)): false for any adjacency."""
+    """Returns Theorem 11 of Zhu & Wang (2022) as printed, rho + sqrt(2 rho log(1 / delta)): false for any adjacency."""
     return rho + math.sqrt(2 * rho * math.log(1 / target_delta))
 
 
 def _paper(
     name: str, task: SelectionTask, budget: SharedBudget, precision: float
 ) -> tuple[float | None, str]:
-    """The paper's formula for add/remove and what it is; the precision is one over a scale of noise."""
+    """Returns the paper's price for add/remove and its formula; the precision is one over a scale of noise."""
     if name in ("stable", "stable_loose"):
         left = budget.delta - budget.releases * task.failure_prob
         return theorem_11(2 * precision**2 * budget.releases, target_delta=left), "false"
@@ -137,7 +137,7 @@ def _paper(
 
 
 def _largest_precision(event_for: Callable[[float], Event], budget: SharedBudget) -> float:
-    """The largest precision by the better of the accountants."""
+    """Returns the largest precision by the better of the accountants."""
 
     def by(accountant: type[RdpAccountant] | type[PureDpAccountant]) -> float:
         return 1 / calibrate(
@@ -151,7 +151,7 @@ def _largest_precision(event_for: Callable[[float], Event], budget: SharedBudget
 
 
 def _accountants(event: Event) -> tuple[type[RdpAccountant] | type[PureDpAccountant], ...]:
-    """Those that know the event: the second wants pure DP outside the failures."""
+    """Returns the accountants that know the event: the second needs pure DP outside the failures."""
     try:
         PureDpAccountant().compose(event)
     except InvalidValue:

@@ -1,4 +1,4 @@
-"""How near the picked items are to the true top k."""
+"""Scores of picked items against the true top k."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBERS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class SelectionScores:
-    """One number a draw for each measure: `[Q]`.
+    """The scores of draws by each measure, `[Q]` each.
 
     An unfilled place counts as a pick of count 0 in the errors.
     """
@@ -67,7 +67,7 @@ def repeated(
     repeats: int,
     rng: np.random.Generator,
 ) -> SelectionScores:
-    """Scores of `repeats` independent draws from counts `[d]`: `[repeats]` each."""
+    """Returns scores of `repeats` independent draws from counts `[d]`: `[repeats]` each."""
     rows = max(1, _NUMBERS_AT_ONCE // len(counts))
     parts = []
     for start in range(0, repeats, rows):

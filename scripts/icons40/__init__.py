@@ -1,1 +1,1 @@
-"""From the package @iconify/json to a folder of pictures and a table of their labels, for `data=image_folder`."""
+"""Builder that makes a folder of pictures and a table of labels from @iconify/json, for `data=image_folder`."""

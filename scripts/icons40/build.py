@@ -1,4 +1,4 @@
-"""A build: pictures, the table of their labels, and a manifest of what was left out and why."""
+"""Build of the icons: pictures, the table of their labels, and a manifest of the icons left out, with reasons."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OUTCOMES = {DRAWN: "drawn", BLANK: "blank", BROKEN: "broken"}
 def counts_of(
     survey: Survey, outcomes: NDArray[np.uint8], sizes: NDArray[np.int64]
 ) -> dict[str, Any]:
-    """Returns for JSON: labels with their counts, splits, what was left out, and all sets with author and license.
+    """Returns counts as JSON values: labels, splits, icons left out, and all sets with author and license.
 
     Args:
         survey: the names.
@@ -102,13 +102,13 @@ class Recipe:
 
     @property
     def channels(self) -> int:
-        """1 for grey, 3 for color."""
+        """Returns 1 for grey, 3 for color."""
         return len(MODES[self.color])
 
     def build(
         self, package: IconPackage, folder: Path, stage: StageOpener, *, jobs: int
     ) -> list[str]:
-        """Writes pictures, labels.csv and manifest.json into the folder; a build that was killed goes on.
+        """Writes pictures, labels.csv and manifest.json into the folder; a killed build continues.
 
         Formal guarantees:
             * The labels are chosen from names of the public pool alone.

@@ -1,4 +1,4 @@
-"""Icons into pixels."""
+"""Rendering of icons into pixels, a shard at a time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BROKEN = 2
 
 
 def draw_icon(svg: str | None, *, pixels: int, color: str) -> tuple[NDArray[np.uint8], int]:
-    """One icon on white.
+    """Returns the pixels of one icon on white.
 
     No font of the machine is used and nothing is fetched, so that all machines with the same resvg draw the same.
 
@@ -63,7 +63,7 @@ def draw_icon(svg: str | None, *, pixels: int, color: str) -> tuple[NDArray[np.u
 
 
 def renderer_version() -> str:
-    """Of resvg-py, or one line on how to install it."""
+    """Returns the version of resvg-py; without resvg-py, raises one line on its installation."""
     from importlib.metadata import version
 
     _renderer()
@@ -88,7 +88,7 @@ _AHEAD = 3  # shards that wait for a process, each
 
 @dataclass(frozen=True)
 class Shard:
-    """Some icons of a set that are drawn together."""
+    """Icons of a set that are drawn together."""
 
     first: int  # the row of the first of them among all icons that are drawn
     svgs: tuple[str | None, ...]  # the icons; None for an entry that is none
@@ -98,23 +98,23 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """Of its file: a digest of all that the pictures depend on, so that a file is never taken for another's."""
+        """Returns the file's name: a digest of all that the pictures depend on, so that shards never exchange files."""
         content = repr((self.svgs, self.pixels, self.color, self.renderer)).encode()
         return f"{hashlib.sha256(content).hexdigest()[:32]}.npz"
 
     def draw(self, folder: Path) -> None:
-        """Writes `pictures` uint8 `[n, channels, pixels, pixels]` and `outcomes` uint8 `[n]`; whole or not at all."""
-        drawn = [draw_icon(svg, pixels=self.pixels, color=self.color) for svg in self.svgs]
-        outcomes = np.array([outcome for _, outcome in drawn], np.uint8)
+        """Writes `pictures` uint8 `[n, channels, pixels, pixels]` and `outcomes` uint8 `[n]`, atomically."""
+        pictures = [draw_icon(svg, pixels=self.pixels, color=self.color) for svg in self.svgs]
+        outcomes = np.array([outcome for _, outcome in pictures], np.uint8)
         write_arrays(
             folder / self.name,
-            pictures=np.stack([levels for levels, _ in drawn]),
+            pictures=np.stack([levels for levels, _ in pictures]),
             outcomes=outcomes,
         )
 
 
 def read_shard(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Pictures and outcomes of a shard; raises `DamagedFile` where its file is not what was written."""
+    """Returns pictures and outcomes of a shard; raises `DamagedFile` where its file was changed."""
     arrays = read_arrays(path, _FORMS, remedy="the same command draws it again")
     return arrays["pictures"], arrays["outcomes"]
 
@@ -122,7 +122,7 @@ def read_shard(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 def draw_shards(
     shards: Iterable[Shard], folder: Path, *, jobs: int, advance: Callable[[int], None]
 ) -> list[tuple[int, str]]:
-    """Draws those that are not in the folder yet.
+    """Draws the shards that are not in the folder yet.
 
     Args:
         shards: a few of them are in memory at a time.
@@ -137,13 +137,13 @@ def draw_shards(
         OSError: the disk is full; what was drawn before is kept.
         BrokenProcessPool: a process was killed, as for want of memory.
     """
-    drawn = list[tuple[int, str]]()
+    shard_files = list[tuple[int, str]]()
     done = 0
 
     def missing() -> Iterator[Shard]:
         nonlocal done
         for shard in shards:
-            drawn.append((shard.first, shard.name))
+            shard_files.append((shard.first, shard.name))
             if _is_drawn(folder / shard.name):
                 advance(done := done + len(shard.svgs))
             else:
@@ -151,7 +151,7 @@ def draw_shards(
 
     for count in _drawn(missing(), folder, jobs):
         advance(done := done + count)
-    return drawn
+    return shard_files
 
 
 def _is_drawn(path: Path) -> bool:
@@ -163,7 +163,7 @@ def _is_drawn(path: Path) -> bool:
 
 
 def _drawn(shards: Iterator[Shard], folder: Path, jobs: int) -> Iterator[int]:
-    """Draws and tells how many icons were, shard by shard in the order in which they get done."""
+    """Draws shards; yields the number of icons of each shard, in the order in which they finish."""
     if jobs == 1:
         for shard in shards:
             shard.draw(folder)
@@ -191,5 +191,5 @@ def _finished(running: dict[Future[None], int]) -> Iterator[int]:
 
 
 def _leave_interrupts() -> None:
-    """Ctrl-C is the business of the process that waits for this one."""
+    """Ignores Ctrl-C, which the waiting parent process handles."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

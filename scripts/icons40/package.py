@@ -14,7 +14,7 @@ from pate.validation import InvalidValue
 
 NAME = "@iconify/json"
 VERSION = "2.2.535"
-"""What the splits, the labels and all figures are of."""
+"""The version of which the splits, the labels and all figures are."""
 
 FETCH = f"npm pack {NAME}@{VERSION}, or make icons"
 
@@ -52,19 +52,19 @@ _SIDE = 16  # of an icon that says no other, by the format's definition
 
 @dataclass(frozen=True)
 class IconSet:
-    """A set of icons as its JSON says."""
+    """A set of icons, read from its JSON."""
 
     prefix: str  # its name in the package
     content: dict[str, Any]  # the JSON object
 
     @property
     def names(self) -> list[str]:
-        """Of its icons, sorted."""
+        """Returns the names of the icons, sorted."""
         return sorted(self._icons)
 
     @property
     def about(self) -> dict[str, str]:
-        """Title, author and license of the set, as far as it says them."""
+        """Returns title, author and license of the set, where the set states them."""
         metadata = _object(self.content.get("info"))
         author = _object(metadata.get("author"))
         license_ = _object(metadata.get("license"))
@@ -79,13 +79,13 @@ class IconSet:
 
     @property
     def refusal(self) -> str:
-        """Why the set is left out, in words; empty where it is taken."""
+        """Returns the reason why the set is left out; empty for an accepted set."""
         if "license" not in self.about:
             return "no license"
         return "" if self.about["license"] in ALLOWED else f"license {self.about['license']}"
 
     def svg(self, name: str) -> str | None:
-        """An icon as a square picture in SVG, itself in the middle; None where its entry is no icon."""
+        """Returns an icon centered in a square SVG picture; None where its entry is no icon."""
         icon = self._icons[name]
         if not isinstance(icon, dict) or not isinstance(icon.get("body"), str):
             return None
@@ -115,7 +115,7 @@ class IconPackage:
     path: Path  # the .tgz file, or the folder with `package.json` and `json/`, or the one above it
 
     def require_version(self) -> None:
-        """Raises `InvalidValue` where it is another package or version, or none."""
+        """Raises `InvalidValue` unless the package has the expected name and version."""
         for file, content in self._files():
             if file == "package.json":
                 metadata = _object(self._parsed(file, content))
@@ -130,7 +130,7 @@ class IconPackage:
         )
 
     def sets(self) -> Iterator[IconSet]:
-        """All sets, in the order of the files; one is in memory at a time.
+        """Yields all sets in the order of the files; one set is in memory at a time.
 
         Raises:
             InvalidValue: no file and no folder of that name, or one that cannot be read to its end.
@@ -141,7 +141,7 @@ class IconPackage:
                 yield IconSet(prefix, _object(self._parsed(file, content)))
 
     def _files(self) -> Iterator[tuple[str, bytes]]:
-        """Path below the package and bytes, of package.json and of the files in json/."""
+        """Yields path and bytes of package.json and of the files in json/, paths relative to the package."""
         try:
             yield from self._in_folder() if self.path.is_dir() else self._in_archive()
         except _BROKEN as error:
@@ -150,7 +150,11 @@ class IconPackage:
 
     def _in_folder(self) -> Iterator[tuple[str, bytes]]:
         folder = next(
-            (folder for folder in (self.path, self.path / "package") if (folder / "json").is_dir()),
+            (
+                candidate
+                for candidate in (self.path, self.path / "package")
+                if (candidate / "json").is_dir()
+            ),
             self.path,
         )
         for path in [folder / "package.json", *sorted((folder / "json").glob("*.json"))]:

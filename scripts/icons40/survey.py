@@ -1,4 +1,4 @@
-"""The splits of the icons by families, and the labels, which the public pool's names alone decide."""
+"""Splits of the icons by families, and the labels, which depend on the public pool's names alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SAFE_NAME = re.compile(r"[\w-]+", re.ASCII)
 
 
 def number_of(unit: str, name: str) -> int:
-    """A fixed number of 62 bits for an icon or a family: it looks random and depends on its name alone."""
+    """Returns a fixed number of 62 bits for an icon or a family, by a hash of its name alone."""
     digest = hashlib.sha256(f"icons {unit} {name}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 2
 
@@ -34,7 +34,7 @@ def choose_labels(
     num_public: int,
     num_labels: int,
 ) -> list[str]:
-    """The words that are most frequent in the public pool, the most frequent first; ties by the alphabet.
+    """Returns the most frequent words of the public pool, the most frequent first; ties by the alphabet.
 
     The pool grows family by family, in the order of their numbers, for as long as at most `num_public` of its icons
     have one of the labels that are chosen from it. No name beyond it counts, but for those of the family that is too
@@ -53,12 +53,12 @@ def choose_labels(
     order = np.argsort(families, kind="stable")
     for family in np.split(order, np.flatnonzero(np.diff(families[order])) + 1):
         joining = [words[row] for row in family.tolist()]
-        counts.update(word for labels in joining for word in labels)
+        counts.update(word for icon_words in joining for word in icon_words)
         pool += joining
         chosen = _most_frequent(counts, num_labels)
         counted = joining if set(chosen) == set(labels) else pool
         num_labeled = (num_labeled if counted is joining else 0) + sum(
-            not labels.isdisjoint(chosen) for labels in counted
+            not icon_words.isdisjoint(chosen) for icon_words in counted
         )
         if num_labeled > num_public:
             break
@@ -67,7 +67,7 @@ def choose_labels(
 
 
 def deal_splits(families: NDArray[np.int64], sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Deals whole families into splits of exactly the given sizes where that is possible; what is left is the last.
+    """Assigns whole families to splits of exactly the given sizes where possible; the last split takes all others.
 
     Families come in the order of their numbers, and each goes to the first split into which it still fits.
 
@@ -96,7 +96,7 @@ def _most_frequent(counts: Counter[str], num_labels: int) -> list[str]:
 class Survey:
     """The icons that have a label, sorted by set and name."""
 
-    # of each set that is taken, what it says of itself and how many icons it has
+    # of each accepted set, its own description and its number of icons
     sets: dict[str, dict[str, Any]]
     left_out: dict[str, dict[str, Any]]  # of each other set, the same and the reason
     label_names: tuple[str, ...]  # the labels, the most frequent first
@@ -106,7 +106,7 @@ class Survey:
     group_ids: NDArray[np.int64]  # int64 `[n]`, the numbers of families
 
     def rows_by_set(self) -> dict[str, range]:
-        """Rows of each set that has any; a set's icons stand together."""
+        """Returns the rows of each set with icons; a set's icons stand together."""
         first = 0
         rows = dict[str, range]()
         for icon_set, count in Counter(name.partition(":")[0] for name in self.names).items():
@@ -114,11 +114,11 @@ class Survey:
         return rows
 
     def counts(self) -> dict[str, int]:
-        """How many icons the package has, and why how many of them have no place."""
+        """Returns the number of icons in the package, and the number left out by each reason."""
         refused = Counter[str]()
-        for about in self.left_out.values():
-            refused[f"left out: {about['reason']}"] += about["icons"]
-        num_icons = sum(about["icons"] for about in self.sets.values())
+        for description in self.left_out.values():
+            refused[f"left out: {description['reason']}"] += description["icons"]
+        num_icons = sum(description["icons"] for description in self.sets.values())
         totals = {"icons": num_icons + sum(refused.values()), **dict(sorted(refused.items()))}
         return {
             **totals,
@@ -140,11 +140,11 @@ def survey_names(
     icons = list[tuple[str, str]]()
     with stage("reading names", 0) as advance:
         for icon_set in package.sets():
-            about: dict[str, Any] = {**icon_set.about, "icons": len(icon_set.names)}
+            description: dict[str, Any] = {**icon_set.about, "icons": len(icon_set.names)}
             if icon_set.refusal:
-                left_out[icon_set.prefix] = {**about, "reason": icon_set.refusal}
+                left_out[icon_set.prefix] = {**description, "reason": icon_set.refusal}
             else:
-                sets[icon_set.prefix] = about
+                sets[icon_set.prefix] = description
                 icons += [(icon_set.prefix, name) for name in icon_set.names]
             advance(len(icons))
     icons.sort()
@@ -166,7 +166,7 @@ def survey_names(
         raise InvalidValue(
             "package", package.path, rule=f"{rule}, found {len(chosen)} in {len(icons)} icons"
         )
-    bits = np.array([[label in labels for label in chosen] for labels in words], np.bool_)
+    bits = np.array([[label in icon_words for label in chosen] for icon_words in words], np.bool_)
     rows = np.flatnonzero(bits.any(axis=1))
     names = tuple(":".join(icons[row]) for row in rows.tolist())
     return Survey(

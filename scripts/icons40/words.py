@@ -1,4 +1,4 @@
-"""What an icon's name says: the words that may be labels, and the family that the icon belongs to."""
+"""Words in an icon's name: the candidates for labels, and the family of the icon."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ _WORD_OF = {synonym: word for word, synonyms in _SYNONYMS.items() for synonym in
 
 
 def label_words(name: str, *, styles: bool = True) -> frozenset[str]:
-    """The words of a name that may be labels, synonyms merged: person, circle and fill of `user-circle-24-filled`.
+    """Returns a name's candidate labels, synonyms merged: person, circle, fill of `user-circle-24-filled`.
 
     Args:
         name: of an icon in its set.
@@ -107,7 +107,7 @@ def label_words(name: str, *, styles: bool = True) -> frozenset[str]:
 
 
 def family_of(icon_set: str, name: str) -> str:
-    """What one set's icon is called in all its styles and sizes; names that differ in numbers alone count as sizes.
+    """Returns the family: the name of an icon in all styles and sizes; names that differ in numbers are sizes.
 
     So `fluent:person-24-filled` and `fluent:person-16-regular` are the family `fluent:person`, and so are all dice.
     That merges more than it has to, which is the safe side: a family is the unit of privacy.

@@ -1,4 +1,4 @@
-"""The prose check of `make check`: long sentences, phrases, long lines, marks at the beginning of lines, dead links.
+"""Prose check of `make check`: long sentences, phrases, long lines, marks that begin lines, dead links.
 
 `python scripts/prose/check.py [FILE ...]` prints one line per finding and exits with 1 if there are any. Without a file
 it reads every page, every docstring and error of the sources, and the comments that commands show as help.
@@ -50,7 +50,7 @@ SPOKEN = {"code_inline": "Code", "softbreak": " ", "hardbreak": " "}  # code cou
 
 
 class Finding(NamedTuple):
-    """What is to be mended, and where."""
+    """A fault of the prose and its place."""
 
     path: Path
     line: int
@@ -62,12 +62,12 @@ class Finding(NamedTuple):
 
 
 def parsed(text: str) -> list[Token]:
-    """The tokens of a page."""
+    """Returns the tokens of a page."""
     return MarkdownIt().enable("table").parse(text)
 
 
 def long_sentences(path: Path, tokens: list[Token]) -> Iterator[Finding]:
-    """Sentences of more words than the page may have, outside tables."""
+    """Yields sentences of more words than the page may have, outside tables."""
     limit = MAX_WORDS.get(path, MAX_WORDS_ELSEWHERE)
     in_table = False
     for token in tokens:
@@ -82,7 +82,7 @@ def long_sentences(path: Path, tokens: list[Token]) -> Iterator[Finding]:
 
 
 def too_long(path: Path, line: int, paragraph: str, limit: int) -> Iterator[Finding]:
-    """The sentences of a paragraph that have more words than the limit."""
+    """Yields the sentences of a paragraph that have more words than the limit."""
     for sentence in SENTENCE_END.split(" ".join(paragraph.split())):
         count = sum(bool(WORD.search(word)) for word in sentence.split())
         if count > limit:
@@ -92,7 +92,7 @@ def too_long(path: Path, line: int, paragraph: str, limit: int) -> Iterator[Find
 
 
 def long_docstrings(path: Path, tree: ast.AST) -> Iterator[Finding]:
-    """Sentences of docstrings that have too many words, examples left out."""
+    """Yields sentences of docstrings that have too many words, examples left out."""
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Expr)
@@ -104,7 +104,7 @@ def long_docstrings(path: Path, tree: ast.AST) -> Iterator[Finding]:
 
 
 def long_errors(path: Path, tree: ast.AST) -> Iterator[Finding]:
-    """Texts of errors, raised or handed to `require`, that have too many words."""
+    """Yields texts of errors, raised or passed to `require`, that have too many words."""
     for node in ast.walk(tree):
         raised = node.exc if isinstance(node, ast.Raise) else node
         if isinstance(raised, ast.Call) and (
@@ -119,17 +119,17 @@ def long_errors(path: Path, tree: ast.AST) -> Iterator[Finding]:
 
 
 def phrases(path: Path, text: str) -> Iterator[Finding]:
-    """Phrases that the style guide replaces."""
+    """Yields phrases that the style guide replaces."""
     for number, line in enumerate(text.splitlines(), start=1):
         for rule, remedy in RULES:
             yield from (
-                Finding(path, number, f"{found[0]!r}: write {remedy}")
-                for found in rule.finditer(line)
+                Finding(path, number, f"{match[0]!r}: write {remedy}")
+                for match in rule.finditer(line)
             )
 
 
 def long_lines(path: Path, text: str) -> Iterator[Finding]:
-    """Lines that a terminal does not show whole, outside tables and code."""
+    """Yields lines that are wider than a terminal, outside tables and code."""
     fenced = False
     for number, line in enumerate(text.splitlines(), start=1):
         fenced ^= line.lstrip().startswith("```")
@@ -138,7 +138,7 @@ def long_lines(path: Path, text: str) -> Iterator[Finding]:
 
 
 def marks(path: Path, text: str, first_line: int = 1) -> Iterator[Finding]:
-    """Lines within a sentence that begin with a sign which makes a quotation or a list of them.
+    """Yields lines within a sentence whose first sign Markdown takes for a quotation or a list.
 
     Code between fences and examples (`>>>`) are left out, as are the items of a list, which begin behind an empty line,
     behind the end of a sentence, or like another item of the same paragraph.
@@ -170,7 +170,7 @@ def marks(path: Path, text: str, first_line: int = 1) -> Iterator[Finding]:
 
 
 def marks_of_docstrings(path: Path, tree: ast.AST) -> Iterator[Finding]:
-    """The same of docstrings, which the site shows as Markdown."""
+    """Yields such lines of docstrings, which the site renders as Markdown."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -180,8 +180,8 @@ def marks_of_docstrings(path: Path, tree: ast.AST) -> Iterator[Finding]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings."""
-    found = set()
+    """Returns the anchors of a page's headings."""
+    names = set()
     for before, token in itertools.pairwise(parsed(page.read_text(encoding="utf-8"))):
         if before.type == "heading_open":
             text = "".join(
@@ -189,12 +189,12 @@ def anchors(page: Path) -> set[str]:
                 for part in token.children or []
                 if part.type in ("text", "code_inline")
             )
-            found.add(re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower()))
-    return found
+            names.add(re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower()))
+    return names
 
 
 def dead_links(path: Path, tokens: list[Token]) -> Iterator[Finding]:
-    """Links and pictures within the repository that lead nowhere. The web is not asked."""
+    """Yields links and pictures within the repository that lead nowhere; makes no request to the web."""
     for token in tokens:
         for part in token.children or []:
             link = str(part.attrGet("href") or part.attrGet("src") or "")
@@ -210,7 +210,7 @@ def dead_links(path: Path, tokens: list[Token]) -> Iterator[Finding]:
 
 
 def cell_findings(path: Path, cell: dict[str, Any]) -> Iterator[Finding]:
-    """What to mend in the prose of a notebook's cell; lines are counted in the cell."""
+    """Yields the findings in the prose of a notebook's cell, with lines counted in the cell."""
     if cell["cell_type"] == "markdown":
         text = "".join(cell["source"])
         yield from phrases(path, text)
@@ -219,7 +219,7 @@ def cell_findings(path: Path, cell: dict[str, Any]) -> Iterator[Finding]:
 
 
 def findings(path: Path) -> Iterator[Finding]:
-    """Everything to mend in one file."""
+    """Yields all findings in one file."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
         yield from (
@@ -249,16 +249,16 @@ def findings(path: Path) -> Iterator[Finding]:
 
 
 def main(arguments: list[str]) -> int:
-    """Prints what is to be mended; returns the exit code."""
+    """Prints the findings; returns the exit code."""
     paths = [Path(name).resolve() for name in arguments] or [*PAGES, *SOURCES]
-    found = [
+    faults = [
         item
         for path in paths
         if path.suffix in {".md", ".py", ".yaml", ".ipynb"}
         for item in findings(path)
     ]
-    sys.stdout.writelines(f"{item}\n" for item in found)
-    return int(bool(found))
+    sys.stdout.writelines(f"{item}\n" for item in faults)
+    return int(bool(faults))
 
 
 if __name__ == "__main__":

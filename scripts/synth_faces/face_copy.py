@@ -26,7 +26,7 @@ _FILE = "{:06d}.jpg"
 
 
 def split_sizes(count: int) -> tuple[int, int, int]:
-    """Returns how many of `count` faces are for training, validation and test: CelebA's shares, none of them empty."""
+    """Returns the numbers of faces for training, validation and test: CelebA's shares, none of them empty."""
     rule = "at least 3, one for each split"
     require(require_count("count", count) >= 3, "count", count, rule)
     validation, test = (max(1, count * size // NUM_PHOTOGRAPHS) for size in _OFFICIAL_SIZES[1:])
@@ -63,7 +63,7 @@ class FaceCopy:
         require_choice("format", self.form, ("text", "csv"))
 
     def write(self, folder: Path | str, stage: StageOpener = unwatched) -> None:
-        """Writes what is missing in the folder, pictures first: the same call goes on after a full disk."""
+        """Writes the missing files in the folder, pictures first: the same call continues after a full disk."""
         folder = Path(folder)
         images = folder / IMAGES if self.form == "text" else folder / IMAGES / IMAGES
         num_blocks_written = self._claim(folder)
@@ -85,7 +85,7 @@ class FaceCopy:
             picture.save(path, format="JPEG", quality=95, subsampling=0)
 
     def _claim(self, folder: Path) -> int:
-        """Marks the folder as this copy's and returns how many blocks are in it."""
+        """Marks the folder as this copy's and returns the number of its blocks."""
         rule = "a new folder or a part of this copy"
         if not (folder / MARKER).exists():
             entries = os.listdir(folder) if folder.is_dir() else []
@@ -114,7 +114,7 @@ class FaceCopy:
         write_text(folder / MARKER, json.dumps(content) + "\n")
 
     def _lists(self) -> Iterator[List]:
-        """Yields the lists of the copy; the attributes come last, as the folder is a copy once they are there."""
+        """Yields the lists of the copy; the attributes come last, since they complete the copy."""
         blocks = range(-(-self.count // BLOCK))
         sizes = split_sizes(self.count)
         yield List(SPLITS, ("partition",), np.repeat([0, 1, 2], sizes)[:, None])
@@ -154,7 +154,7 @@ class FaceCopy:
 
 
 def _identities(sizes: tuple[int, int, int]) -> NDArray[np.int64]:
-    """Returns the number of each face's person, `[count]` from 1; nobody is in two splits."""
+    """Returns the number of each face's person, `[count]` from 1; no person is in two splits."""
     person_in_split = np.concatenate([np.arange(size) // _FACES_A_PERSON for size in sizes])
     people = [-(-size // _FACES_A_PERSON) for size in sizes]
     people_before = np.cumsum([0, *people[:-1]])

@@ -38,6 +38,6 @@ def test_part_of_a_set_has_its_rows_and_columns() -> None:
 @pytest.mark.parametrize("name", ["yeast", "readme"])
 def test_another_figure_is_noticed(name: str) -> None:
     page = f"before\n<!-- results: {name} -->\n<!-- end -->\nafter\n"
-    once = draw_tables.drawn(page, SETS)
-    assert draw_tables.drawn(once, SETS) == once
-    assert draw_tables.drawn(once.replace(".4", ".5", 1), SETS) == once
+    once = draw_tables.page_with_tables(page, SETS)
+    assert draw_tables.page_with_tables(once, SETS) == once
+    assert draw_tables.page_with_tables(once.replace(".4", ".5", 1), SETS) == once
