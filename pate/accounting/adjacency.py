@@ -1,4 +1,4 @@
-"""Adjacency: which change of the private data a price is about."""
+"""Adjacency: the definition of neighboring data sets for which a price holds."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from pate import validation
 
 
 class Adjacency(StrEnum):
-    """The change of the private data that a guarantee is about.
+    """The definition of neighboring data sets: the difference between two data sets that a guarantee hides.
 
-    REPLACE_ONE: one private record changes. The partition is fixed and disjoint, so one teacher is trained anew and its
-    whole vote vector may change: every count moves by -1, 0 or +1. The number of teachers is public. This adjacency is
-    record-level privacy, and the default.
+    REPLACE_ONE: one private record is replaced. The partition of records among teachers is fixed and disjoint, so one
+    teacher is trained on other data and its whole vote vector may differ. Every vote count differs by -1, 0 or +1. The
+    number of teachers is public. This adjacency gives record-level privacy, and is the default.
 
-    ADD_REMOVE: one teacher is added or removed, and its votes are absent from every sum: all counts move in one
+    ADD_REMOVE: one teacher is added or removed. A removed teacher contributes to no sum, so all counts move in one
     direction, each by 0 or 1. An absent vote differs from a zero, because a zero is a vote to `CenteredVotes` and
-    `PowersetGNMax` (docs/proofs/adjacency.md). This adjacency is the papers' convention, and no record-level privacy.
+    `PowersetGNMax` (docs/proofs/adjacency.md). This adjacency is the papers' convention. It does not give record-level
+    privacy.
     """
 
     REPLACE_ONE = "replace_one"
@@ -24,20 +25,23 @@ class Adjacency(StrEnum):
 
     @classmethod
     def parse(cls, value: str) -> Adjacency:
-        """Returns the member of that name; raises `InvalidValue` with the nearest names."""
+        """Returns the adjacency with this name, such as `replace_one`; raises `InvalidValue` for an unknown name."""
         return cls(validation.require_choice("adjacency", str(value), tuple(cls)))
 
     @property
     def num_moved(self) -> int:
-        """The number of teachers' contributions that one change moves: 2 or 1."""
+        """The number of vote vectors by which neighbors differ: 2 (one out, another in) under `REPLACE_ONE`, or 1."""
         return 2 if self is Adjacency.REPLACE_ONE else 1
 
     @property
     def gap_sensitivity(self) -> int:
-        """The largest move of one gap between neighboring sorted counts: 2 or 1 votes."""
+        """The largest difference, between neighbors, of one gap of the sorted counts: 2 or 1 votes."""
         return self.num_moved
 
     @property
     def gap_range(self) -> int:
-        """The largest move of the difference of two gaps, which may move in opposite ways: 4 or 2 votes."""
+        """The largest difference, between neighbors, of gap i less gap j: 4 or 2 votes.
+
+        One gap may grow while the other shrinks, so the range is twice the sensitivity of one gap.
+        """
         return 2 * self.gap_sensitivity

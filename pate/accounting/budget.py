@@ -1,4 +1,4 @@
-"""A budget: the delta of a release, the epsilon that it may cost, and the accountant that bounds it."""
+"""A budget: the largest epsilon of a release, its delta, and the accountant that computes the epsilon."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pate.validation import InvalidValue, require_positive, require_probability
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The cost that a release may have: an epsilon at a delta, as an accountant bounds it.
+    """The largest price that a release may have: an epsilon at a delta, computed by an accountant.
 
     >>> from pate.aggregators import GaussianVotes
     >>> from pate.votes import VoteShape
@@ -40,13 +40,16 @@ class Budget:
         require_maker(self.accountant)
 
     def epsilon_of(self, event: Event) -> float:
-        """Returns the epsilon of an event at this delta; infinity where failure probabilities alone use up delta."""
+        """Returns the epsilon of an event at the budget's delta.
+
+        Returns infinity where the failure probabilities in the event sum to delta or more.
+        """
         if failure_probability(event) >= self.delta:
             return math.inf
         return self.accountant().compose(event).get_epsilon(self.delta)
 
     def required_epsilon(self) -> float:
-        """Returns the epsilon that noise is solved for; raises `InvalidValue` where there is none."""
+        """Returns the epsilon of the budget; raises `InvalidValue` where `epsilon` is None."""
         if self.epsilon is None:
             raise InvalidValue(self._setting_of_epsilon, None, rule="a number > 0")
         return self.epsilon

@@ -1,9 +1,9 @@
-"""Calibration: the smallest noise whose price is at most a target epsilon.
+"""Calibration: a search for the smallest noise whose epsilon is at most a target.
 
-Let excess(noise) = log(epsilon(noise) / target), which falls as the noise grows. The answer is the noise where the
-excess is 0. It is searched in a *bracket*: an unsafe end, whose excess is above 0, and a safe end, whose excess is at
-most 0. Only a safe end is ever returned, so the noise is never too small (dp_accounting's `mechanism_calibration` has
-the same concepts).
+Let excess(noise) = log(epsilon(noise) / target), which falls as the noise grows. The smallest sufficient noise has an
+excess of 0. The search narrows a *bracket* around that noise. The unsafe end of a bracket has an excess above 0, so its
+noise is too small. The safe end has an excess of at most 0. The search returns a safe end, so the returned noise is
+never too small. The module `mechanism_calibration` of dp_accounting has the same concepts.
 """
 
 import math
@@ -27,7 +27,7 @@ _SECANTS = 4
 
 @dataclass(frozen=True)
 class PricedNoise:
-    """A noise > 0, and the excess of its epsilon over the target."""
+    """A noise level > 0, with the logarithm of epsilon(noise) / target epsilon."""
 
     noise: float
     log_excess: float  # the logarithm of epsilon / target; at most 0 where the noise is enough
@@ -40,16 +40,20 @@ class PricedNoise:
 
 @dataclass(frozen=True)
 class Bracket:
-    """Two noises with the answer between them; both ends are the same noise where any noise is enough."""
+    """Two noise levels between which the smallest sufficient noise lies.
+
+    Both ends are equal where even the smallest noise that the search tried was sufficient.
+    """
 
     unsafe_end: PricedNoise  # too little noise
     safe_end: PricedNoise  # enough noise
 
 
 class NoisePrices:
-    """The prices of noises, relative to a target; each noise is priced once.
+    """A cache of the excess of epsilon over the target, by noise level.
 
-    `tolerance` is relative, and at least what the accountant that priced the last noise can tell apart.
+    The attribute `tolerance` is the relative error up to which the noise is searched for: 1e-4, or the numerical error
+    of the accountant's last epsilon where that is larger. `calibrate` explains the arguments.
     """
 
     def __init__(
@@ -68,13 +72,13 @@ class NoisePrices:
         self.tolerance = _TOLERANCE
 
     def priced(self, noise: float) -> PricedNoise:
-        """Returns the noise with its price."""
+        """Returns a noise level with the excess of its epsilon, which is computed at most once for each noise level."""
         if noise not in self._by_noise:
             self._by_noise[noise] = PricedNoise(noise, self._log_excess(noise))
         return self._by_noise[noise]
 
     def _log_excess(self, noise: float) -> float:
-        """Returns the logarithm of epsilon / target of a noise."""
+        """Returns the logarithm of epsilon(noise) / target epsilon."""
         accountant = self._accountant().compose(self._event_for(noise))
         epsilon = accountant.get_epsilon(self._target_delta)
         self.tolerance = max(_TOLERANCE, accountant.resolution(self._target_delta))
@@ -89,21 +93,23 @@ def calibrate(
     accountant: Callable[[], Accountant] = AutoAccountant,
     start: float = 1.0,
 ) -> float:
-    """Returns the smallest noise whose price is at most `target_epsilon`, to a relative 1e-4 and never too small.
+    """Returns the smallest noise whose epsilon is at most `target_epsilon`, with a relative error of at most 1e-4.
 
-    Where the joint law of a selection and its test decides, the tolerance is a relative 0.003. Renyi's accountant is
-    quick, so the search begins with it, and goes on with `accountant` from the noise that it leads to.
+    The error is only upwards: the returned noise is never too small. It is up to 0.003 where the joint law of a
+    selection and its test determines the price. The search first uses `RdpAccountant`, which is quick, and then
+    continues with `accountant` from the noise that was found.
 
     Args:
-        event_for: the price as a function of the noise > 0; more noise must not cost more. The noise may be a factor of
-            all noises of an aggregator.
+        event_for: a function from the noise, > 0, to the event whose price is computed. The epsilon must not rise as
+            the noise grows. The noise may be a common factor of several noise scales.
         target_epsilon: the largest epsilon, > 0.
-        target_delta: the delta of the epsilon.
-        accountant: makes the accountant whose epsilon is meant.
-        start: the noise where the search begins.
+        target_delta: the delta at which the epsilon is computed, in (0, 1).
+        accountant: makes the empty accountant that computes the epsilon.
+        start: the noise where the search begins, > 0.
 
     Raises:
-        InvalidValue: no noise reaches the epsilon, or failures use up delta.
+        InvalidValue: no noise has an epsilon of at most `target_epsilon`, or the failure probabilities of the event sum
+            to `target_delta` or more.
     """
     require_positive("target_epsilon", target_epsilon)
     require_maker(accountant)
@@ -145,7 +151,19 @@ def calibrate(
 
 
 def _bracket(prices: NoisePrices, start: float, target_epsilon: float) -> Bracket:
-    """Returns a bracket, by steps from `start` that grow up to doublings; one tiny noise where any noise is enough."""
+    """Returns a bracket around the smallest sufficient noise.
+
+    The noise is multiplied or divided by growing factors, at most 2, until its epsilon crosses the target. Both ends
+    are one tiny noise where even that is sufficient.
+
+    Args:
+        prices: the epsilons by noise level.
+        start: the noise of the first step.
+        target_epsilon: the target, for the error message.
+
+    Raises:
+        InvalidValue: the epsilon is above the target after all steps.
+    """
     last = prices.priced(start)
     grows = not last.is_enough
     # Epsilon falls about as 1 / noise or faster: a change of log(noise) by the excess, and a little more, crosses the
@@ -165,15 +183,17 @@ def _bracket(prices: NoisePrices, start: float, target_epsilon: float) -> Bracke
 
 
 def _narrowed(prices: NoisePrices, bracket: Bracket, tolerance: float) -> float:
-    """Returns the safe end of a bracket once the bracket is as narrow as the tolerance, in the logarithm of the noise.
+    """Returns the safe end of a bracket after narrowing the bracket to a width of `tolerance`.
 
-    With shares of the width from the unsafe end, the line through both ends crosses the target at
+    Widths are differences of log(noise). A step prices a noise within the bracket, which then replaces one end. The
+    position of that noise is a share of the width, counted from the unsafe end. The straight line through the excess at
+    both ends crosses 0 at
 
         share = excess of the unsafe end / (excess of the unsafe end - excess of the safe end).
 
-    Such secant steps alone would leave one end where it is. So each step aims a quarter of the tolerance past the
-    crossing, towards the end that did not move last. Every third step halves the bracket. No step comes within an
-    eighth of the tolerance of an end.
+    Such secant steps alone would never move one of the ends. So each step aims a quarter of the tolerance beyond that
+    crossing, towards the end that was not replaced last. Every third step halves the bracket instead. No step comes
+    within an eighth of the tolerance of an end.
     """
     unsafe_end = bracket.unsafe_end
     safe_end = bracket.safe_end

@@ -1,4 +1,4 @@
-"""A cap on the charges of one data set: a privacy filter, and the spending that it has counted."""
+"""A cap on the charges of one data set: a privacy filter, with the sum of the charges that it has counted."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SIX_DIGIT_CAPS = range(18 * 900_000)
 
 
 class BudgetExceeded(InvalidValue):
-    """A charge that would take the ledger above its budget. Nothing was charged, and nothing is shown."""
+    """The error for a charge that would take the ledger above its cap; nothing was charged and nothing is released."""
 
 
 class _CountedCharges(NamedTuple):
-    """The spending of the first charges, in the unit of the filter that the first charge fixed."""
+    """The sum of the first `num_charges` charges, in the unit of the filter that the first charge determined."""
 
     fixed_filter: PrivacyFilter | None  # None before the first charge
     spent: Spent
@@ -30,21 +30,24 @@ class _CountedCharges(NamedTuple):
 
 
 class Cap:
-    """A cap on the charges of one data set, whose list of entries grows while the cap is in use.
+    """A limit on the sum of the charges of one data set, which a privacy filter enforces.
 
-    The first charge fixes the filter. The filter may depend on the first charge, because nothing was released before
-    (docs/proofs/filters.md). The first charge also fits where an accountant puts its price under the cap, because the
-    price was fixed before any release. The methods take this price as `first_epsilon`; for later charges it is
-    infinity.
+    The first charge determines the filter. The filter may depend on the first charge, because nothing was released
+    before (docs/proofs/filters.md). The first charge also fits where an accountant computes an epsilon of at most the
+    cap, because that price was fixed before any release.
+
+    Args:
+        rule: the filter before the first charge, with the cap as its `max_epsilon`.
+        entries: the charges of the data set. The caller appends later charges to this list, and the cap counts them.
     """
 
     def __init__(self, rule: PrivacyFilter, entries: list[LedgerEntry]) -> None:
         self.rule = rule
         self._entries = entries
-        self._counted = _CountedCharges(None, Spent(), 0)
+        self._counted = _CountedCharges(fixed_filter=None, spent=Spent(), num_charges=0)
 
     def filter_and_spent(self) -> tuple[PrivacyFilter | None, Spent]:
-        """Returns the filter, None before the first charge, and the spending that it has counted."""
+        """Returns the filter, which is None before the first charge, and the sums that the filter has counted."""
         fixed_filter, spent, num_counted = self._counted
         uncounted = self._entries[num_counted:]
         if uncounted:
@@ -52,25 +55,39 @@ class Cap:
             for event, count in event_rows((entry.event, 1) for entry in uncounted):
                 spent = spent.plus(fixed_filter.price(event), count)
             # One assignment, so that an interrupt leaves either the former state or the new state.
-            self._counted = _CountedCharges(fixed_filter, spent, num_counted + len(uncounted))
+            self._counted = _CountedCharges(
+                fixed_filter=fixed_filter,
+                spent=spent,
+                num_charges=num_counted + len(uncounted),
+            )
         return fixed_filter, spent
 
     def affords(self, event: Event, *, first_epsilon: float) -> float:
-        """Returns how many times the event still fits; infinity where nothing stops it."""
+        """Returns the number of times that an event can still be charged under the cap; infinity without a limit.
+
+        Args:
+            event: the price of one charge.
+            first_epsilon: the accountant's epsilon of the event; infinity where the data set has a charge already.
+        """
         fixed_filter, spent = self.filter_and_spent()
         count = (fixed_filter or self.rule.fixed_by(event)).affords(spent, event)
         return count or int(first_epsilon <= self.rule.max_epsilon)
 
     @property
     def failures_left(self) -> float | None:
-        """The failure probability that all later charges may have together; None before the first charge."""
+        """The largest sum of the failure probabilities of all later charges; None before the first charge."""
         fixed_filter, spent = self.filter_and_spent()
         if fixed_filter is None:
             return None
         return max(0.0, fixed_filter.failures_allowed - float(spent.failure_prob))
 
     def require_room(self, event: Event, *, first_epsilon: float) -> None:
-        """Raises `BudgetExceeded` where the event does not fit."""
+        """Raises `BudgetExceeded` where a charge of the event would exceed the cap.
+
+        Args:
+            event: the price of the charge.
+            first_epsilon: the accountant's epsilon of the event; infinity where the data set has a charge already.
+        """
         fixed_filter, spent = self.filter_and_spent()
         deciding_filter = fixed_filter or self.rule.fixed_by(event)
         if deciding_filter.admits(spent, event) or first_epsilon <= deciding_filter.max_epsilon:
@@ -95,10 +112,14 @@ class Cap:
         raise BudgetExceeded("max_epsilon", deciding_filter.max_epsilon, rule=rule, owner="ledger")
 
     def _smallest_sufficient_cap(self, event: Event, first_epsilon: float) -> str:
-        """Returns the smallest cap of six digits under which all charges and this event fit, in words.
+        """Returns, as text, the smallest cap of six digits under which all charges and this event fit.
 
         The epsilon of the summed prices need not be such a cap, because a filter for another cap may count at another
-        Renyi order. So caps are tried by bisection.
+        Renyi order. So the cap is found by bisection. Returns `inf` where no cap up to a million is large enough.
+
+        Args:
+            event: the price of the charge that did not fit.
+            first_epsilon: the accountant's epsilon of the event; infinity where the data set has a charge already.
         """
         counts = Counter(entry.event for entry in self._entries)
 
@@ -118,7 +139,7 @@ class Cap:
 
 
 def _six_digit_cap(position: int) -> float:
-    """Returns the number of six digits at a position of `_SIX_DIGIT_CAPS`."""
+    """Returns the number at a position of `_SIX_DIGIT_CAPS`, the rising list of numbers with six digits."""
     digits = 100_000 + position % 900_000
     exponent = position // 900_000 - 17
     return float(f"{digits}e{exponent}")

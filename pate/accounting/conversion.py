@@ -13,7 +13,7 @@ from pate.accounting.special import Array, few_erfcx, few_ndtr, gauss_legendre
 from pate.validation import require_choice, require_non_negative, require_probability
 
 Curve = Callable[[Array], Array]
-"""Renyi divergences as a function of the orders, `[A]` each."""
+"""A Renyi curve: a function from orders, `[num_orders]`, to the Renyi divergences of these orders, `[num_orders]`."""
 
 _ORDERS_OF_PAPERS: Array = 1 + np.geomspace(1e-3, 1e4, 4001)  # 0.4% apart
 _LARGEST_EXPONENT = 700.0
@@ -30,14 +30,26 @@ _ROUNDING = 2.0**-49  # relative, of the final products
 
 
 def rdp_to_epsilons(orders: Array, rdp: Array, *, target_delta: float) -> Array:
-    """Returns the epsilon that each order alone gives, `[len(orders)]`; the smallest of them is a valid bound."""
+    """Converts the Renyi divergence at each order into an epsilon, and returns the epsilons, `[num_orders]`.
+
+    Each epsilon is a valid bound at `target_delta`, so the smallest is too.
+
+    Args:
+        orders: the orders, each > 1, `[num_orders]`.
+        rdp: the Renyi divergence at each order, `[num_orders]`.
+        target_delta: the delta of the epsilons, in (0, 1).
+    """
     return np.maximum(rdp + conversion_penalty(orders, target_delta=target_delta), 0.0)
 
 
 def conversion_penalty(orders: Array, *, target_delta: float) -> Array:
-    """Returns the amount that turns the Renyi divergence of each order into an epsilon, `[len(orders)]`.
+    """Returns, for each order, the difference between epsilon and the Renyi divergence, `[num_orders]`.
 
-    The penalty falls in the order, and is never above the classic log(1/delta) / (a - 1) of Mironov (2017).
+    The penalty falls as the order a rises, and is at most the classic log(1/delta) / (a - 1) of Mironov (2017).
+
+    Args:
+        orders: the orders, each > 1, `[num_orders]`.
+        target_delta: the delta of the epsilon, in (0, 1).
     """
     # Canonne, Kamath & Steinke 2020, Proposition 12; Balle et al. 2020
     require_probability("target_delta", target_delta)
@@ -45,7 +57,15 @@ def conversion_penalty(orders: Array, *, target_delta: float) -> Array:
 
 
 def rdp_to_deltas(orders: Array, rdp: Array, *, target_epsilon: float) -> Array:
-    """Returns the delta that each order alone gives at an epsilon, `[len(orders)]`, at most 1."""
+    """Converts the Renyi divergence at each order into a delta, and returns the deltas, at most 1, `[num_orders]`.
+
+    Each delta is a valid bound at `target_epsilon`, so the smallest is too.
+
+    Args:
+        orders: the orders, each > 1, `[num_orders]`.
+        rdp: the Renyi divergence at each order, `[num_orders]`.
+        target_epsilon: the epsilon of the deltas, >= 0.
+    """
     require_non_negative("target_epsilon", target_epsilon)
     with np.errstate(over="ignore"):
         log_delta = (orders - 1) * (rdp - target_epsilon + np.log1p(-1 / orders)) - np.log(orders)
@@ -53,9 +73,16 @@ def rdp_to_deltas(orders: Array, rdp: Array, *, target_epsilon: float) -> Array:
 
 
 def converted(curve: Curve, *, count: int, target_delta: float, conversion: str) -> float:
-    """Returns the smallest epsilon of `count` releases with a Renyi curve, as papers print it; no guarantee.
+    """Returns the smallest epsilon of `count` equal releases over a grid of orders, to reproduce numbers of papers.
 
-    The conversion is `tight`, or `classic`: rdp + log(1/delta) / (a - 1) of Mironov (2017), valid and looser.
+    The number is not meant as a guarantee.
+
+    Args:
+        curve: the Renyi curve of one release.
+        count: the number of releases, >= 0.
+        target_delta: the delta of the epsilon, in (0, 1).
+        conversion: `tight` (`rdp_to_epsilons`), or `classic`, the looser rdp + log(1/delta) / (a - 1) of Mironov
+            (2017).
     """
     require_choice("conversion", conversion, ("classic", "tight"))
     require_probability("target_delta", target_delta)
@@ -67,7 +94,7 @@ def converted(curve: Curve, *, count: int, target_delta: float, conversion: str)
 
 
 def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
-    """Returns the smallest epsilon of a rho-zCDP release, rho >= 0, over all real orders."""
+    """Returns the epsilon of a rho-zCDP release, rho >= 0, at `target_delta`: the smallest over all real orders."""
     require_non_negative("rho", rho)
     require_probability("target_delta", target_delta)
     if rho == 0:
@@ -86,7 +113,10 @@ def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
 
 
 def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
-    """Returns the smallest delta of a rho-zCDP release over all real orders, the inverse of `zcdp_to_epsilon`."""
+    """Returns the delta of a rho-zCDP release, rho >= 0, at `target_epsilon`: the smallest over all real orders.
+
+    The function is the inverse of `zcdp_to_epsilon`.
+    """
     require_non_negative("rho", rho)
     require_non_negative("target_epsilon", target_epsilon)
     if rho == 0 or rho > _LARGEST_RHO:
@@ -105,7 +135,7 @@ def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
 
 
 def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
-    """Returns the smallest value of a function with one minimum between two ends."""
+    """Returns the smallest value of a function between `low` and `high`, where the function has one local minimum."""
     from scipy.optimize import minimize_scalar  # loads slowly
 
     result = minimize_scalar(
@@ -115,14 +145,21 @@ def _minimum(function: Callable[[float], float], low: float, high: float) -> flo
 
 
 def zcdp_to_epsilon_classic(rho: float, *, target_delta: float) -> float:
-    """Returns rho + 2 sqrt(rho log(1/delta)), the simple bound of Bun & Steinke (2016): valid, and looser."""
+    """Returns the epsilon of a rho-zCDP release by the simple, looser bound rho + 2 sqrt(rho log(1/delta)).
+
+    Source: Bun & Steinke 2016.
+    """
     require_non_negative("rho", rho)
     require_probability("target_delta", target_delta)
     return rho + 2 * math.sqrt(rho * math.log(1 / target_delta))
 
 
 def gaussian_delta(mu: float, *, epsilon: float) -> float:
-    """Returns the exact delta of a Gaussian release with mu = l2 sensitivity / noise std, rounded up.
+    """Returns the exact delta of a release with Gaussian noise at an epsilon, rounded up.
+
+    Args:
+        mu: the l2 sensitivity / noise std, >= 0.
+        epsilon: the epsilon, >= 0.
 
     Source: Balle & Wang 2018, Theorem 8.
     """
@@ -139,9 +176,14 @@ def gaussian_delta(mu: float, *, epsilon: float) -> float:
 
 
 def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
-    """Returns the exact epsilon of a Gaussian release with mu = l2 sensitivity / noise std >= 0, rounded up.
+    """Returns the exact epsilon of a release with Gaussian noise at a delta, rounded up.
 
-    Q releases of mu are one release of mu sqrt(Q). With epsilon = mu (place + mu / 2), the place is found by bisection.
+    Q releases with the same mu cost as much as one release with mu sqrt(Q). The function finds the number a in
+    epsilon = mu (a + mu / 2) by bisection.
+
+    Args:
+        mu: the l2 sensitivity / noise std, >= 0.
+        target_delta: the delta, in (0, 1).
     """
     require_non_negative("mu", mu)
     require_probability("target_delta", target_delta)
@@ -161,14 +203,18 @@ def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
 
 
 def _log_delta(mu: float, place: float) -> float:
-    """Returns an upper bound for log delta at epsilon = mu (place + mu / 2), mu > 0, above it by rounding errors alone.
+    """Returns log delta of a Gaussian release at epsilon = mu (place + mu / 2), rounded up.
 
-    At a = place, with R(x) = Phi(-x) / phi(x), the Mills ratio, and R' = x R - 1,
+    With a = place, the Mills ratio R(x) = Phi(-x) / phi(x), and R' = x R - 1,
 
         delta = Phi(-a) - e^epsilon Phi(-a - mu) = phi(a) (R(a) - R(a + mu)).
 
-    The usual difference of two normal probabilities loses all its digits where the noise is enormous. The difference of
-    Mills ratios is, for small mu, an integral of positive terms.
+    The first form, a difference of two normal probabilities, loses all its digits where the noise is enormous. The
+    difference of Mills ratios is, for small mu, computed as an integral of positive terms.
+
+    Args:
+        mu: the l2 sensitivity / noise std, > 0.
+        place: the number a = epsilon / mu - mu / 2, which stands for the epsilon.
     """
     log_density = -place * place / 2 - math.log(2 * math.pi) / 2
     if place < _LEFT:
@@ -191,5 +237,5 @@ def _log_delta(mu: float, place: float) -> float:
 
 
 def _mills_ratio(x: float | np.ndarray) -> np.ndarray:
-    """Returns R(x) = Phi(-x) / phi(x), for x not far below 0."""
+    """Returns the Mills ratio Phi(-x) / phi(x) of each entry of x; it overflows where x is far below 0."""
     return np.asarray(math.sqrt(math.pi / 2) * few_erfcx(x / math.sqrt(2)))

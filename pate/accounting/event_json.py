@@ -41,16 +41,16 @@ EVENT_KINDS: dict[str, type[Event]] = {
         events.ZCdpEvent,
     )
 }
-"""Every kind of event that a ledger may hold, by its class name."""
+"""The classes of events that a ledger may hold, by class name."""
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
-    """Returns an event as plain values, with the name of its class under `kind`.
+    """Returns an event as a dictionary for JSON: its class name under `kind`, and its fields by name.
 
-    A field that has its default is left out, because earlier versions, which lacked the field, wrote the event so. An
-    infinity becomes the string `inf` or `-inf`, because JSON has no number for an infinity.
+    A field that has its default value is left out. Earlier versions did not have every field, so an equal event gets
+    equal JSON in all versions. An infinity becomes the string `inf` or `-inf`, because JSON has no number for infinity.
     """
-    validation.require_kind("event", event, Event, events.EVENT_RULE)
+    validation.require_kind("event", value=event, kind=Event, rule=events.EVENT_RULE)
     written_fields = [
         item for item in fields(cast(Any, event)) if getattr(event, item.name) != item.default
     ]
@@ -59,7 +59,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
 
 
 def event_from_json(data: dict[str, Any]) -> Event:
-    """Returns the event that `event_to_json` wrote; raises `InvalidValue` for a kind that does not exist."""
+    """Returns the event that `event_to_json` wrote; raises `InvalidValue` where `kind` names no class of events."""
     values = dict(data)
     kind = values.pop("kind", None)
     require(kind in EVENT_KINDS, "kind", kind, f"one of {', '.join(sorted(EVENT_KINDS))}")
@@ -67,7 +67,7 @@ def event_from_json(data: dict[str, Any]) -> Event:
 
 
 def _to_json(value: Any) -> Any:
-    """Returns the value of a field as plain values."""
+    """Returns the value of an event's field in types that JSON has: an event as a dictionary, a tuple as a list."""
     if isinstance(value, Event):
         return event_to_json(value)
     if isinstance(value, tuple):
@@ -77,7 +77,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _from_json(value: Any) -> Any:
-    """Returns the value of a field that `_to_json` wrote."""
+    """Returns the value of an event's field, given the JSON that `_to_json` returned."""
     if isinstance(value, list):
         return tuple(map(_from_json, value))
     if isinstance(value, dict):

@@ -1,8 +1,9 @@
-"""The tree of an event: its nodes and leaves with their counts, its accesses, its failures.
+"""The tree of an event: functions that walk through the events within an event.
 
-An event is a leaf, such as one Gaussian release, or has parts: a composition, a repetition, an event that may fail. A
-node happens as often as the product of the repetitions above it. A release of 100,000 queries is one composition of as
-many leaves, so the walks look at the classes of the leaves before they look at each leaf.
+An event is a leaf, such as one Gaussian release, or contains other events: a composition, a repetition, an event that
+may fail. The count of a node is the number of times that the node is released: the product of all repetitions above the
+node. A release of 100,000 queries is one composition of 100,000 leaves. So the functions look at the classes of the
+leaves before they look at each leaf.
 """
 
 from __future__ import annotations
@@ -25,41 +26,57 @@ from pate.accounting.events import (
 )
 
 LeafCounts = dict[type[LeafEvent], tuple[list[LeafEvent], list[int]]]
-"""The leaves of an event by their class: a list of them, and a list of how often each happens."""
+"""The leaves of an event by their class: a list of leaves, and a list with the count of each of these leaves."""
 
 
 def nodes(event: Event, *, count: int = 1) -> Iterator[tuple[Event, int]]:
-    """Yields an event and all its parts, each with how often it happens where the event happens `count` times.
+    """Yields an event and every event within it, as pairs of an event and its count.
 
-    Raises `InvalidValue` for a part that is no event.
+    Raises `InvalidValue` where a node of the tree is not an event.
+
+    Args:
+        event: the root of the tree.
+        count: the number of times that the root is released, >= 0.
     """
     pending = [(event, count)]
     while pending:
-        node, times = pending.pop()
-        yield node, times
+        node, node_count = pending.pop()
+        yield node, node_count
         if isinstance(node, ComposedEvent):
             for part in node.events:
                 if isinstance(part, LeafEvent):
-                    yield part, times
+                    yield part, node_count
                 else:
-                    pending.append((part, times))
+                    pending.append((part, node_count))
         elif isinstance(node, SelfComposedEvent):
-            pending.append((node.event, times * node.count))
+            pending.append((node.event, node_count * node.count))
         elif isinstance(node, ApproximateEvent):
-            pending.append((node.event, times))
+            pending.append((node.event, node_count))
         else:
-            validation.require_kind("event", node, LeafEvent, EVENT_RULE)
+            validation.require_kind("event", value=node, kind=LeafEvent, rule=EVENT_RULE)
 
 
 def leaves(event: Event, *, count: int = 1) -> Iterator[tuple[LeafEvent, int]]:
-    """Yields the nodes that have no parts, each with how often it happens."""
+    """Yields the leaves of an event, as pairs of a leaf and its count.
+
+    Args:
+        event: the root of the tree.
+        count: the number of times that the root is released, >= 0.
+    """
     return (
-        (node, times) for node, times in nodes(event, count=count) if isinstance(node, LeafEvent)
+        (node, node_count)
+        for node, node_count in nodes(event, count=count)
+        if isinstance(node, LeafEvent)
     )
 
 
 def count_leaves(event: Event, *, count: int = 1) -> LeafCounts:
-    """Returns the leaves of an event by their class, without those that never happen."""
+    """Returns the leaves of an event with their counts, grouped by class; leaves with a count of 0 are left out.
+
+    Args:
+        event: the root of the tree.
+        count: the number of times that the root is released, >= 0.
+    """
     if isinstance(event, ComposedEvent) and count > 0:
         kinds = set(map(type, event.events))
         if len(kinds) == 1:
@@ -69,18 +86,19 @@ def count_leaves(event: Event, *, count: int = 1) -> LeafCounts:
                 all_leaves = cast(list[LeafEvent], list(event.events))
                 return {kind: (all_leaves, [count] * len(all_leaves))}
     counts: LeafCounts = {}
-    for leaf, times in leaves(event, count=count):
-        if times > 0:
-            leaves_of_kind, times_of_kind = counts.setdefault(type(leaf), ([], []))
+    for leaf, leaf_count in leaves(event, count=count):
+        if leaf_count > 0:
+            leaves_of_kind, counts_of_kind = counts.setdefault(type(leaf), ([], []))
             leaves_of_kind.append(leaf)
-            times_of_kind.append(times)
+            counts_of_kind.append(leaf_count)
     return counts
 
 
 def by_accesses(event: Event) -> Event:
-    """Returns the event with every session replaced by its accesses, for accountants that do not price hits.
+    """Returns the event with every `SessionEvent` in it replaced by the event in its field `accesses`.
 
-    An event without sessions is returned as the same object.
+    That field prices a session by the number of accesses to the private data. So an accountant that cannot price hits
+    can price the returned event. An event without sessions is returned as the same object.
     """
     if isinstance(event, SessionEvent):
         return event.accesses
@@ -97,7 +115,10 @@ def by_accesses(event: Event) -> Event:
 
 
 def failure_probability(event: Event) -> float:
-    """Returns the sum of the failure probabilities in an event: the part of delta that no noise can buy back."""
+    """Returns the sum of all failure probabilities in an event, a repeated event counted with each repetition.
+
+    The sum is the part of delta that more noise cannot reduce.
+    """
     if isinstance(event, ApproximateEvent):
         return event.failure_prob + failure_probability(event.event)
     if isinstance(event, SelfComposedEvent):

@@ -34,11 +34,14 @@ from pate.validation import (
 )
 
 EVENT_RULE = "an event of pate.accounting"
-"""The rule that a value which is no event breaks."""
+"""The rule of the error for a value that is not an event."""
 
 
 class Event:
-    """The price of a release, an abstract value; no ABC, whose instance check is slow over 100,000 events."""
+    """The base class of all events: an event is the price of one release or of several, as an immutable value.
+
+    The class does not inherit from `ABC`, because the instance check of an ABC is slow over 100,000 events.
+    """
 
     __slots__ = ()
     __match_args__: ClassVar[tuple[str, ...]] = ()  # the names of the fields of a dataclass
@@ -48,9 +51,9 @@ class Event:
             check(name, getattr(self, name))
 
     def to_dp_event(self) -> Any:
-        """Returns the matching event of Google's dp-accounting (the extra `pld`).
+        """Returns this event as an event of Google's library dp-accounting, which the extra `pld` installs.
 
-        Raises `InvalidValue` where dp-accounting has no such event.
+        Raises `InvalidValue` where dp-accounting has no event for such a release.
         """
         require_extra("to_dp_event", "pld")
         import dp_accounting as dp  # loads slowly, and is optional
@@ -82,7 +85,7 @@ class Event:
 
 
 class LeafEvent(Event):
-    """An event without parts."""
+    """The base class of events that contain no other event, such as one Gaussian release."""
 
     __slots__ = ()
 
@@ -134,19 +137,23 @@ def _require_failure_probability(name: str, value: float) -> None:
 
 @lru_cache
 def _checks_of(kind: Hashable) -> tuple[tuple[str, Callable[[str, Any], object]], ...]:
-    """Returns the names of the checked fields of a class of events, each with its check."""
+    """Returns the fields of a class of events that have a check, as pairs of a field's name and its check.
+
+    Args:
+        kind: the class, a dataclass.
+    """
     items = fields(cast(Any, kind))
     return tuple((item.name, item.metadata["check"]) for item in items if "check" in item.metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class NoOpEvent(LeafEvent):
-    """The release of nothing, whose price is zero."""
+    """The price of releasing nothing, which is zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class NonPrivateEvent(LeafEvent):
-    """A release without noise, whose price is infinite."""
+    """The price of a release without noise, which is infinite."""
 
 
 _SUMMATION = 2.0**-46  # relative: above the rounding error of any sum that numpy can make
@@ -154,7 +161,7 @@ _SUMMATION = 2.0**-46  # relative: above the rounding error of any sum that nump
 
 @dataclass(frozen=True, slots=True)
 class GaussianEvent(LeafEvent):
-    """A vector released with Gaussian noise."""
+    """The price of a vector that is released with Gaussian noise, given noise std / l2 sensitivity."""
 
     noise_multiplier: float = field(
         metadata=_NON_NEGATIVE
@@ -162,10 +169,14 @@ class GaussianEvent(LeafEvent):
 
     @classmethod
     def composed(cls, noise_multipliers: ArrayLike) -> GaussianEvent:
-        """Returns one event that costs what N >= 1 Gaussian releases cost together, given their multipliers `[N]`.
+        """Returns one Gaussian event that costs as much as several Gaussian releases together.
 
-        Its 1 / noise_multiplier**2 is the sum of theirs, rounded up. The bound holds where each multiplier was chosen
-        after seeing the earlier releases. A single multiplier of 0 makes the event cost infinity.
+        The 1 / noise_multiplier**2 of the event is the sum of 1 / noise_multiplier**2 over the releases, rounded up.
+        The bound holds even if each multiplier was chosen after seeing the earlier releases.
+
+        Args:
+            noise_multipliers: the noise std / l2 sensitivity of each release, finite and >= 0, `[num_releases]`, at
+                least one. If any multiplier is 0, the event costs infinity.
 
         >>> GaussianEvent.composed([2.0, 2.0, 2.0, 2.0])
         GaussianEvent(noise_multiplier=0.9999999999999858)
@@ -181,35 +192,40 @@ class GaussianEvent(LeafEvent):
         validation.require_each(
             "noise_multipliers", multipliers, np.isfinite(multipliers) & (multipliers >= 0), rule
         )
-        least = float(multipliers.min())
-        if least == 0:
-            return cls(0.0)
-        # in 1..N: neither overflows nor vanishes
-        total = float(np.square(least / multipliers).sum())
-        return cls(least / math.sqrt(total) * (1 - _SUMMATION))
+        smallest = float(multipliers.min())
+        if smallest == 0:
+            return cls(noise_multiplier=0.0)
+        # between 1 and the number of releases: neither overflows nor vanishes
+        total = float(np.square(smallest / multipliers).sum())
+        return cls(noise_multiplier=smallest / math.sqrt(total) * (1 - _SUMMATION))
 
 
 @dataclass(frozen=True, slots=True)
 class ZCdpEvent(LeafEvent):
-    """A rho-zCDP release: its Renyi divergence of order a is at most rho * a, for all a > 1 (Bun & Steinke 2016)."""
+    """The price of a release that is rho-zCDP (zero-concentrated differential privacy).
+
+    The Renyi divergence of order a between the outputs of two neighbors is at most rho * a, for all a > 1 (Bun &
+    Steinke 2016).
+    """
 
     rho: float = field(metadata={"check": _require_price})  # >= 0; infinity is allowed
 
 
 @dataclass(frozen=True, slots=True)
 class PureDpEvent(LeafEvent):
-    """An epsilon-DP release (Laplace or exponential noise, permute-and-flip)."""
+    """The price of a release that is epsilon-DP with delta = 0, such as a sum with Laplace noise."""
 
     epsilon: float = field(metadata={"check": _require_price})  # >= 0; infinity is allowed
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedRangeEvent(LeafEvent):
-    """A release whose log-likelihood ratios between neighbors span at most `epsilon`.
+    """The price of a release with a bounded range, such as the exponential mechanism.
 
-    The exponential mechanism (Gumbel noise, argmax) with utility range w and scale beta has epsilon = w / beta. A
-    bounded range of epsilon implies epsilon-DP and epsilon**2 / 8 zCDP (Durfee & Rogers 2019; Dong, Durfee & Rogers
-    2020).
+    Take two neighboring data sets, and the log-likelihood ratio of each output between both. The largest ratio less the
+    smallest is the range, which is at most `epsilon`. The exponential mechanism (argmax after Gumbel noise) with
+    utility range w and scale beta has epsilon = w / beta. A range of epsilon implies epsilon-DP and epsilon**2 / 8 zCDP
+    (Durfee & Rogers 2019; Dong, Durfee & Rogers 2020).
     """
 
     epsilon: float = field(
@@ -219,7 +235,7 @@ class BoundedRangeEvent(LeafEvent):
 
 @dataclass(frozen=True, slots=True)
 class NoisyMaxGaussianEvent(LeafEvent):
-    """The index of the largest of several values with Gaussian noise (report noisy max)."""
+    """The price of report noisy max: releasing the index of the largest value after Gaussian noise on each value."""
 
     # noise std / the most by which one value moves, >= 0; values may move in opposite ways
     noise_multiplier: float = field(metadata=_NON_NEGATIVE)
@@ -228,17 +244,19 @@ class NoisyMaxGaussianEvent(LeafEvent):
 
 @dataclass(frozen=True, slots=True)
 class OpposedMaximaEvent(NoisyMaxGaussianEvent):
-    """A noisy maximum, as of gap selection, that two maxima which move in opposite ways dominate too.
+    """The price of report noisy max with Gaussian noise where a second bound on the Renyi divergence holds too.
 
-    Its price is at most that of a `NoisyMaxGaussianEvent` with the same fields (docs/proofs/gap_selection.md).
+    The second bound is the divergence between two noisy maxima that move in opposite directions. Gap selection
+    satisfies that bound (docs/proofs/gap_selection.md). So the price is at most that of a `NoisyMaxGaussianEvent` with
+    the same fields.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class WinnerEvent(LeafEvent):
-    """The index of the largest of several counts with Gaussian noise, where one or two counts move between neighbors.
+    """The price of releasing the index of the largest noisy count, where one or two counts differ between neighbors.
 
-    No noisy count is released (docs/proofs/winner.md).
+    The noise is Gaussian, and the noisy counts themselves stay secret (docs/proofs/winner.md).
     """
 
     noise_multiplier: float = field(
@@ -249,24 +267,28 @@ class WinnerEvent(LeafEvent):
 
 
 class BitEvent(LeafEvent):
-    """A released bit whose probability never falls in an integer statistic; abstract."""
+    """The base class of prices of one released bit.
+
+    The probability that the bit is 1 depends on an integer statistic of the private data, and never falls as that
+    statistic rises.
+    """
 
     __slots__ = ()
 
     @property
     def reach(self) -> int:
-        """The largest move of the statistic between neighbors, >= 1."""
+        """The largest difference of the statistic between two neighbors, >= 1."""
         return 1
 
     @property
     @abstractmethod
     def log_odds(self) -> NDArray[np.float64]:
-        """The log odds of a 1 at the statistic's least value, the next value, and so on."""
+        """The log odds that the bit is 1, one entry for each value of the statistic, from the smallest value on."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneBitEvent(BitEvent):
-    """A released bit whose log odds stand in a table, such as that of a stability test."""
+    """The price of one released bit, such as the result of a stability test, from a table of the bit's log odds."""
 
     # log odds of the bit being 1 at statistic 0, 1, 2, …, never decreasing
     logits: tuple[float, ...] = field(metadata={"check": _require_logits})
@@ -275,13 +297,16 @@ class OneBitEvent(BitEvent):
 
     @property
     def log_odds(self) -> NDArray[np.float64]:
-        """The log odds of a 1 at each value of the statistic."""
+        """The log odds that the bit is 1, one entry for each value 0, 1, 2, … of the statistic."""
         return np.array(self.logits)
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdEvent(BitEvent):
-    """A bit: 1 where a whole number that moves by at most 1, with Gaussian noise, reaches a threshold."""
+    """The price of releasing whether an integer plus Gaussian noise reaches a threshold.
+
+    The integer differs by at most 1 between neighbors.
+    """
 
     noise_std: float = field(metadata=_POSITIVE)  # > 0, in the units of the number
     # the least value of the number less the threshold
@@ -290,20 +315,25 @@ class ThresholdEvent(BitEvent):
 
     @property
     def log_odds(self) -> NDArray[np.float64]:
-        """The log odds of passing the threshold at each value, from the lowest on."""
+        """The log odds that the noisy number reaches the threshold, `[num_values]`, from the lowest value on."""
         return self.log_odds_at(np.arange(self.num_values))
 
-    def log_odds_at(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Returns the log odds of passing the threshold at values, counted from the lowest."""
-        z = (self.lowest + places) / self.noise_std
+    def log_odds_at(self, steps: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Returns the log odds that the noisy number reaches the threshold, one entry for each entry of `steps`.
+
+        Args:
+            steps: the values of the number without noise, as differences from its lowest value.
+        """
+        z = (self.lowest + steps) / self.noise_std
         return np.asarray(few_log_ndtr(z) - few_log_ndtr(-z))
 
 
 @dataclass(frozen=True, slots=True)
 class SmoothSensitivityEvent(LeafEvent):
-    """A number with Gaussian noise that is scaled to a smooth bound on the number's local sensitivity.
+    """The price of releasing a number with Gaussian noise in proportion to the number's smooth sensitivity.
 
-    The Renyi divergence is infinite at high orders.
+    The smooth sensitivity is an upper bound on the local sensitivity that differs by at most a factor exp(beta) between
+    neighbors. The Renyi divergence is infinite at high orders.
     """
 
     # noise std / smooth sensitivity, >= 0; 0 costs infinity
@@ -314,9 +344,9 @@ class SmoothSensitivityEvent(LeafEvent):
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianEvent(LeafEvent):
-    """A sum with Gaussian noise over a secret Poisson sample of the units.
+    """The price of releasing a sum with Gaussian noise over a secret random sample of the privacy units.
 
-    Each unit takes part with the same probability, independently of all others.
+    Each unit is in the sample with the same probability, independently of all other units (Poisson sampling).
     """
 
     # noise std over the l2 sensitivity of the sum over all units, >= 0; 0 costs infinity. With contributions no longer
@@ -331,18 +361,21 @@ class SampledGaussianEvent(LeafEvent):
 
     @property
     def is_replaced(self) -> bool:
-        """True where a neighbor has another unit in place of one, and not one unit more or less."""
+        """True where a neighbor replaces one unit by another; False where a neighbor adds or removes one unit."""
         return self.adjacency is Adjacency.REPLACE_ONE
 
     @property
     def shift(self) -> float:
-        """C / noise std, where C is the longest contribution of a unit."""
+        """C / noise std, where C is the largest l2 norm of a unit's contribution to the sum."""
         return (0.5 if self.is_replaced else 1.0) / self.noise_multiplier
 
 
 @dataclass(frozen=True, slots=True)
 class ApproximateEvent(Event):
-    """An event whose price holds except with a small probability, which is added to delta."""
+    """The price of a release that exceeds the price of another event only with a small failure probability.
+
+    Accountants add the failure probability to delta.
+    """
 
     event: Event = field(metadata={"check": _require_event})  # the price outside the failure
     # in [0, 1); the outputs of neighbors are conditioned on events of exactly this probability
@@ -351,7 +384,7 @@ class ApproximateEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class ComposedEvent(Event):
-    """Several releases, each possibly chosen after seeing the releases before."""
+    """The price of several releases together; each release may have been chosen after seeing the earlier releases."""
 
     events: tuple[Event, ...]  # in any order; an empty tuple costs nothing
 
@@ -363,7 +396,7 @@ class ComposedEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class SelfComposedEvent(Event):
-    """Several releases with the same price, each with fresh noise."""
+    """The price of `count` releases together that have the same price, each with fresh noise."""
 
     event: Event = field(metadata={"check": _require_event})  # the price of each release
     count: int = field(metadata=_NATURAL)  # the number of releases, >= 0
@@ -371,11 +404,13 @@ class SelfComposedEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class SelectThenTestEvent(ComposedEvent):
-    """A gap that was chosen with Gumbel noise and released where the test of this gap passes.
+    """The price of selecting a gap between sorted vote counts, and of testing whether that gap is stable.
 
-    The first of its events is the selection, a `BoundedRangeEvent`. The second is the test, an `ApproximateEvent` of a
-    `OneBitEvent` whose statistic is the gap, from 0 on. The price is at most that of both events; where votes are few,
-    the joint law of selection and test makes it smaller (docs/proofs/joint_law.md).
+    The gap is selected with Gumbel noise, and its position is released only if the test passes. The first of the two
+    `events` is the price of the selection, a `BoundedRangeEvent`. The second is the price of the test, an
+    `ApproximateEvent` of a `OneBitEvent` whose statistic is the gap, from 0 on. The price is at most that of both
+    events together. For few votes the joint law of selection and test makes the price smaller
+    (docs/proofs/joint_law.md).
     """
 
     # The number of gaps that compete without a regularizer, >= 2. The sum of the gaps is at most T. The sum and each
@@ -401,23 +436,26 @@ class SelectThenTestEvent(ComposedEvent):
 
     @property
     def selection(self) -> BoundedRangeEvent:
-        """The event of the selection."""
+        """The price of the selection."""
         return cast(BoundedRangeEvent, self.events[0])
 
     @property
     def bit(self) -> OneBitEvent:
-        """The event of the test, given that the test does not fail."""
+        """The price of the test's bit, without the probability that this price does not hold."""
         return cast(OneBitEvent, cast(ApproximateEvent, self.events[1]).event)
 
     @property
     def num_teachers(self) -> int:
-        """T, the number of votes that all gaps share."""
+        """T, the number of teachers, which the sum of all gaps never exceeds."""
         return max(self.num_votes, len(self.bit.logits) - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionEvent(LeafEvent):
-    """A session of calls under target charging, which ends with a given number of hits and is priced by its hits.
+    """The price of a whole session under target charging, computed from the number of its hits.
+
+    A session runs epsilon-DP calls on the private data. A call whose output lies in its target set is a hit. The
+    session ends after a given number of hits, however many calls that takes.
 
     Source: Cohen & Lyu 2023; docs/proofs/hits.md.
     """
@@ -440,7 +478,11 @@ class SessionEvent(LeafEvent):
 
 @dataclass(frozen=True, slots=True)
 class BoundarySessionEvent(SessionEvent):
-    """A session of calls in the boundary wrapper, at most as dear as a `SessionEvent` with the same fields."""
+    """The price of a session whose calls pass through the boundary wrapper, at most that of an equal `SessionEvent`.
+
+    The boundary wrapper sometimes replaces the output of a call by a fixed symbol, which is the hit
+    (`pate.accounting.q_targets.boundary`).
+    """
 
     # the pure DP of one call before it is wrapped, > 0; `epsilon` and `hit_prob` are those of the wrapped call
     call_epsilon: float = field(metadata=_POSITIVE)

@@ -1,4 +1,4 @@
-"""Privacy filters: caps that hold even if prices are chosen after seeing earlier releases.
+"""Privacy filters: rules that keep a cap on epsilon even if prices are chosen after seeing earlier releases.
 
 A filter adds up the prices of events in one unit, such as the Renyi divergence at one order a. Let B be the largest sum
 of which the conversion at delta is an epsilon of at most `max_epsilon`. The filter admits an event while the sum stays
@@ -52,12 +52,12 @@ __all__ = [
 ]
 
 FilterMaker = Callable[[float, float], "PrivacyFilter"]
-"""A maker of a filter from (max_epsilon, target_delta): a class, or a partial of one."""
+"""A function that makes a filter from (max_epsilon, target_delta): a class of filters, or a partial of a class."""
 
 # shares of delta that are set apart for failures
 _FEW_FAILURES = 0.01
 _MANY_FAILURES = 0.5
-_MOST_TIMES = 2**60  # an event that fits so often fits without a limit
+_LARGEST_COUNT = 2**60  # an event that fits this number of times fits without a limit
 _POSITIVE_FLOATS = range(1, int(np.float64(1e300).view(np.int64)))
 """The bits of floats > 0 as integers, which have the order of the floats."""
 # Ten times the float .1 are more than 1.0 by 2^-54, though the decimals that the caller wrote sum to 1. So a cap, and a
@@ -69,7 +69,10 @@ _ROUNDING = 1e-9  # relative: above the error of the functions of scipy that a p
 
 @dataclass(frozen=True)
 class Spent:
-    """The sums that a filter has counted; of one event, its price."""
+    """The sums that a filter keeps: an amount in the filter's unit, failure probabilities, and epsilons of pure DP.
+
+    The same class holds the price of a single event.
+    """
 
     amount: float = 0.0  # in the filter's unit, rounded up
     failure_prob: Fraction = Fraction(0)  # the sum of the failure probabilities, exact
@@ -79,17 +82,17 @@ class Spent:
     second: float = 0.0
 
     def plus(self, price: Spent, count: int = 1) -> Spent:
-        """Returns the sums after a price is charged `count` >= 1 times."""
+        """Returns the sums after a price is added `count` >= 1 times."""
         return Spent(
-            _sum_rounded_up(self.amount, price.amount, count),
-            self.failure_prob + price.failure_prob * count,
-            self.pure + price.pure * count,
-            _sum_rounded_up(self.second, price.second, count),
+            amount=_sum_rounded_up(self.amount, price.amount, count=count),
+            failure_prob=self.failure_prob + price.failure_prob * count,
+            pure=self.pure + price.pure * count,
+            second=_sum_rounded_up(self.second, price.second, count=count),
         )
 
 
-def _sum_rounded_up(amount: float, price: float, count: int) -> float:
-    """Returns amount + count * price, never below the true sum, and exact where nothing is rounded."""
+def _sum_rounded_up(amount: float, price: float, *, count: int) -> float:
+    """Returns amount + count * price in floating point, rounded up where the sum is not exact."""
     product = price * count
     if price != 0 and count != 1:
         product = math.nextafter(product, math.inf)
@@ -99,13 +102,13 @@ def _sum_rounded_up(amount: float, price: float, count: int) -> float:
 
 @dataclass(frozen=True)
 class PrivacyFilter(ABC):
-    """A rule that adds up prices in one unit, and refuses an event that would take their sum above the cap.
+    """The base class of filters: a filter sums prices in one unit, and refuses an event that would exceed the cap.
 
     Formal guarantees, for the adjacency that the events were made for:
-        * All admitted events together are (max_epsilon, target_delta)-DP, each chosen after seeing those before it.
-        * Events whose epsilons of pure DP add up to the cap at most are admitted too: all events are within one of both
-          bounds.
-        * Cap, delta, unit and the share of failures are fixed before the first release.
+        * All admitted events together are (max_epsilon, target_delta)-DP, even if each event was chosen after seeing
+          the earlier releases.
+        * An event is also admitted where all events are pure DP and their epsilons sum to at most the cap.
+        * The cap, delta, the unit and the part of delta for failures are fixed before the first release.
 
     Source: docs/proofs/filters.md.
     """
@@ -134,61 +137,74 @@ class PrivacyFilter(ABC):
             require(failures < self.target_delta, "max_failure_prob", failures, rule)
 
     def for_cap(self, max_epsilon: float) -> Self:
-        """Returns the same rule for another cap."""
+        """Returns a filter of the same class and with the same parameters for another cap."""
         return replace(self, max_epsilon=max_epsilon)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the name and the parameters, without cap and delta, as `filter_from_json` reads them."""
+        """Returns the name and the parameters, without cap and delta, as a dictionary that `filter_from_json` reads."""
         parameters = {item.name: getattr(self, item.name) for item in fields(self)[2:]}
         return {"name": self.name} | parameters
 
     @property
     def unit(self) -> str:
-        """The unit of the amounts, in words."""
+        """The name of the unit in which the filter sums prices, such as `Renyi divergence at order 8`."""
         return self._unit.format(self)
 
     @abstractmethod
     def amount(self, event: Event) -> float:
-        """Returns the price of an event in the filter's unit, without failures; raises where it has no such price."""
+        """Returns the price of an event in the filter's unit, without its failure probability.
+
+        Raises `InvalidValue` where the filter cannot price the event in this unit.
+        """
 
     @abstractmethod
     def epsilon(self, amount: float) -> float:
-        """Returns the epsilon of an amount at `conversion_delta`; it never falls as the amount rises."""
+        """Returns the epsilon at `conversion_delta` of an amount in the filter's unit.
+
+        The epsilon never falls as the amount rises.
+        """
 
     @property
     def failures_allowed(self) -> float:
-        """The share of delta that failures may use up, as a number."""
+        """The largest sum of failure probabilities that the filter admits, a part of `target_delta`."""
         if self.max_failure_prob is None:
             return _FEW_FAILURES * self.target_delta
         return self.max_failure_prob
 
     @property
     def conversion_delta(self) -> float:
-        """The delta at which amounts are converted."""
+        """The delta at which amounts are converted into epsilons: `target_delta` less the part for failures."""
         return self.target_delta - self.failures_allowed - self._slack * (1 + self.max_epsilon)
 
     @property
     def _slack(self) -> float:
-        """The part by which cap and share of failures may be passed; 0 where delta is too small to pay for it."""
+        """The relative excess by which the cap and the part of delta for failures may be exceeded.
+
+        The excess admits sums of decimals that floating point rounds up. It is taken from delta, and is 0 where delta
+        is too small.
+        """
         left = self.target_delta - self.failures_allowed
         is_small = _DECIMAL_SLACK * (1 + self.max_epsilon) < left / 1000
         return _DECIMAL_SLACK if is_small else 0.0
 
     @cached_property
     def budget(self) -> float:
-        """The largest amount that the cap allows, rounded down."""
+        """The largest amount, in the filter's unit, whose epsilon is at most the cap, rounded down."""
 
         def is_above_cap(bits: int) -> bool:
             return self.epsilon(_float_of(bits)) > self.max_epsilon
 
         return _float_of(bisect_left(_POSITIVE_FLOATS, True, key=is_above_cap))
 
-    def fixed_by(self, first: Event) -> PrivacyFilter:
-        """Returns the filter of a data set with this first event, which decides the share of failures."""
+    def fixed_by(self, first_event: Event) -> PrivacyFilter:
+        """Returns the filter for a data set whose first charged event is `first_event`.
+
+        The first event determines the part of delta for failures where `max_failure_prob` is None.
+        """
         if self.max_failure_prob is not None:
             return self
         delta = self.target_delta
-        failure = failure_probability(first if self.prices_hits else by_accesses(first))
+        failure = failure_probability(first_event if self.prices_hits else by_accesses(first_event))
         if failure == 0:
             return replace(self, max_failure_prob=_FEW_FAILURES * delta)
         share_of_earlier_versions = max(_MANY_FAILURES * delta, failure)
@@ -196,7 +212,10 @@ class PrivacyFilter(ABC):
         return replace(self, max_failure_prob=min(share, math.nextafter(delta, 0)))
 
     def price(self, event: Event) -> Spent:
-        """Returns the price that an event adds; raises `InvalidValue` where it has no price in the filter's unit."""
+        """Returns the price of an event: its amount in the filter's unit, failure probability and pure epsilon.
+
+        Raises `InvalidValue` where the filter cannot price the event in its unit.
+        """
         event = event if self.prices_hits else by_accesses(event)
         try:
             pure_epsilons = [(pure_epsilon(leaf), times) for leaf, times in leaves(event) if times]
@@ -205,32 +224,43 @@ class PrivacyFilter(ABC):
             )
         except (InvalidValue, OverflowError):  # no pure DP; an infinite epsilon
             pure = math.inf
-        return Spent(self.amount(event), Fraction(failure_probability(event)), pure)
+        return Spent(
+            amount=self.amount(event),
+            failure_prob=Fraction(failure_probability(event)),
+            pure=pure,
+        )
 
     def allows_failures(self, spent: Spent) -> bool:
-        """Returns True where failure probabilities stay within their share of delta."""
+        """Returns True where the sum of the failure probabilities is within the part of delta for failures."""
         return spent.failure_prob <= Fraction(self.failures_allowed) * (1 + Fraction(self._slack))
 
     def admits(self, spent: Spent, event: Event) -> bool:
-        """Returns True where an event still fits under the cap."""
+        """Returns True where an event fits under the cap after `spent` has been charged."""
         return self._holds(spent.plus(self.price(event)))
 
     def left(self, spent: Spent) -> float:
-        """Returns the amount that the cap leaves, in the filter's unit."""
+        """Returns the amount, in the filter's unit, that fits under the cap after `spent` has been charged."""
         return max(0.0, self.budget - spent.amount)
 
     def affords(self, spent: Spent, event: Event) -> float:
-        """Returns how many times an event still fits under the cap; infinity for an event that costs nothing."""
+        """Returns the number of times that an event fits under the cap after `spent` has been charged.
+
+        Returns infinity for an event that costs nothing.
+        """
         price = self.price(event)
 
         def is_affordable(count: int) -> bool:
-            return self._holds(spent.plus(price, count))
+            return self._holds(spent.plus(price, count=count))
 
-        count = largest_count(is_affordable, maximum=_MOST_TIMES)
-        return math.inf if count == _MOST_TIMES else count
+        count = largest_count(is_affordable, maximum=_LARGEST_COUNT)
+        return math.inf if count == _LARGEST_COUNT else count
 
     def _holds(self, spent: Spent) -> bool:
-        """Returns True where all that was spent is within one bound, never a part within each of two bounds."""
+        """Returns True where all charges together satisfy one of the filter's bounds.
+
+        The bounds are that of the filter's unit and the sum of pure epsilons. Charges that satisfy only one bound are
+        never split between both.
+        """
         is_pure = spent.pure <= Fraction(self.max_epsilon) * (1 + Fraction(self._slack))
         return self.allows_failures(spent) and (
             is_pure or self.epsilon(spent.amount) <= self.max_epsilon
@@ -238,18 +268,18 @@ class PrivacyFilter(ABC):
 
 
 def _float_of(bits: int) -> float:
-    """Returns the float of these bits."""
+    """Returns the float whose 64 bits, read as an integer, are `bits`."""
     return float(np.int64(bits).view(np.float64))
 
 
 @dataclass(frozen=True)
 class RenyiFilter(PrivacyFilter):
-    """A filter that adds Renyi divergences at one order; the default.
+    """A filter that sums Renyi divergences at one order; the default filter of a ledger.
 
     Source: Rogers et al. 2016; Feldman & Zrnic 2021; Lecuyer 2021; docs/proofs/filters.md.
 
-    >>> made = RenyiFilter(4.0, 1e-6)
-    >>> made.order, made.affords(Spent(), events.GaussianEvent(30.0))
+    >>> renyi_filter = RenyiFilter(max_epsilon=4.0, target_delta=1e-6)
+    >>> renyi_filter.order, renyi_filter.affords(Spent(), events.GaussianEvent(noise_multiplier=30.0))
     (7.171, 559)
     """
 
@@ -260,7 +290,10 @@ class RenyiFilter(PrivacyFilter):
     prices_hits: ClassVar[bool] = True
 
     def for_cap(self, max_epsilon: float) -> Self:
-        """Returns the same rule for another cap; an order that was the default for this cap is chosen anew."""
+        """Returns a Renyi filter with the same parameters for another cap.
+
+        If the order of this filter is the default for its cap, the new filter has the default order for the new cap.
+        """
         is_default = self.order == best_order(self.max_epsilon, self.target_delta)
         order = None if is_default else self.order
         return replace(self, max_epsilon=max_epsilon, order=order)
@@ -280,7 +313,7 @@ class RenyiFilter(PrivacyFilter):
         return float(rdp_curve(count_leaves(event), self._orders)[0])
 
     def epsilon(self, amount: float) -> float:
-        """Returns the epsilon of a Renyi divergence at the filter's order and delta."""
+        """Returns the epsilon, at `conversion_delta`, of a Renyi divergence at the filter's order."""
         divergences = np.array([amount])
         epsilons = rdp_to_epsilons(self._orders, divergences, target_delta=self.conversion_delta)
         return float(epsilons[0]) if amount else 0.0
@@ -292,10 +325,11 @@ class RenyiFilter(PrivacyFilter):
 
 @lru_cache(maxsize=64)
 def best_order(max_epsilon: float, target_delta: float) -> float:
-    """Returns the order at which a cap leaves the most room for Gaussian releases, to four digits.
+    """Returns the order, to four digits, at which the most Gaussian releases fit under a cap.
 
-    A Gaussian release costs in proportion to the order a, and the cap leaves `max_epsilon` less the penalty of the
-    conversion. So the best order has the largest (max_epsilon - penalty(a)) / a.
+    The Renyi divergence of a Gaussian release is proportional to the order a. The largest sum of divergences under the
+    cap is `max_epsilon` less the penalty of the conversion. So the best order has the largest
+    (max_epsilon - penalty(a)) / a.
     """
 
     def index_of_best(orders: np.ndarray) -> int:
@@ -311,14 +345,15 @@ def best_order(max_epsilon: float, target_delta: float) -> float:
 
 @dataclass(frozen=True)
 class GaussianFilter(PrivacyFilter):
-    """A filter that adds mu^2 = 1 / noise_multiplier^2 of Gaussian events, and the mu^2 that a pure event is worth.
+    """A filter that sums mu^2 = 1 / noise_multiplier^2 of Gaussian events; it refuses other events than pure DP.
 
-    Other events are refused. Without failures the filter admits as much as one Gaussian release under the cap could
-    cost: nothing is lost.
+    An event of pure DP is converted into the mu^2 of a Gaussian event that costs at least as much. Without failures the
+    bound is tight: the admitted Gaussian events may cost as much together as one Gaussian release at the cap.
 
     Source: Smith & Thakurta 2022; docs/proofs/filters.md.
 
-    >>> GaussianFilter(4.0, 1e-6).affords(Spent(), events.GaussianEvent(30.0))
+    >>> gaussian_filter = GaussianFilter(max_epsilon=4.0, target_delta=1e-6)
+    >>> gaussian_filter.affords(Spent(), events.GaussianEvent(noise_multiplier=30.0))
     631
     """
 
@@ -328,11 +363,11 @@ class GaussianFilter(PrivacyFilter):
     _unit: ClassVar[str] = "mu squared of Gaussian DP"
 
     def amount(self, event: Event) -> float:
-        """Returns the sum of the squared mu of an event's leaves."""
+        """Returns the sum of mu^2 over the leaves of an event; raises `InvalidValue` for a leaf without a mu."""
         return math.fsum(times * _mu_squared(leaf) for leaf, times in leaves(event) if times)
 
     def epsilon(self, amount: float) -> float:
-        """Returns the epsilon of a squared mu at the filter's delta, rounded up."""
+        """Returns the epsilon, at `conversion_delta`, of a Gaussian release with mu^2 = `amount`, rounded up."""
         if math.isinf(amount):
             return math.inf
         epsilon = gaussian_epsilon(math.sqrt(amount), target_delta=self.conversion_delta)
@@ -340,7 +375,10 @@ class GaussianFilter(PrivacyFilter):
 
 
 def _mu_squared(leaf: LeafEvent) -> float:
-    """Returns mu^2 of a Gaussian, or of a release of pure DP; raises `InvalidValue` for any other leaf."""
+    """Returns mu^2 of a leaf, where the release satisfies mu-Gaussian DP.
+
+    Raises `InvalidValue` unless the leaf is Gaussian or pure DP.
+    """
     if isinstance(leaf, (events.GaussianEvent, events.WinnerEvent)):
         num_moving = getattr(leaf, "num_moving", 1)
         noise = leaf.noise_multiplier
@@ -370,14 +408,16 @@ def _is_gaussian(event: Event) -> bool:
 
 @dataclass(frozen=True)
 class GaussianAndRenyi(RenyiFilter):
-    """A filter with two units, each at half of delta: mu squared of Gaussians, and Renyi divergences of everything.
+    """A filter that sums two prices of every event: mu^2 as `GaussianFilter`, and the divergence as `RenyiFilter`.
 
-    All releases together are within the bound of one unit, or all are within that of the other. So Gaussians that come
-    first lose little, and other kinds may follow.
+    Each sum is converted at half of delta. An event is admitted where all events together stay below the cap by one of
+    both sums. So a data set with Gaussian releases only gets almost the cap of the Gaussian filter, and may still
+    charge other kinds of events later.
 
     Source: docs/proofs/filters.md.
 
-    >>> GaussianAndRenyi(4.0, 1e-6).affords(Spent(), events.GaussianEvent(30.0))
+    >>> two_unit_filter = GaussianAndRenyi(max_epsilon=4.0, target_delta=1e-6)
+    >>> two_unit_filter.affords(Spent(), events.GaussianEvent(noise_multiplier=30.0))
     598
     """
 
@@ -386,13 +426,15 @@ class GaussianAndRenyi(RenyiFilter):
 
     @property
     def conversion_delta(self) -> float:
-        """Half of the delta of a filter with one unit."""
+        """The delta at which each of both sums is converted: half of the conversion delta of `RenyiFilter`."""
         return super().conversion_delta / 2
 
     def price(self, event: Event) -> Spent:
-        """Returns the price in both units; the second is infinite for a session whose accesses may overrun.
+        """Returns the price of an event: the Renyi divergence as `amount`, and mu^2 as `second`.
 
-        The failures of such a session are counted as those of its hits, which have no overrun.
+        mu^2 is infinite where the event has no mu. It is also infinite for a session whose number of accesses has a
+        failure probability, because `failure_prob` counts the failures of the session priced by its hits, which does
+        not have that failure.
         """
         price = super().price(event)
         if failure_probability(by_accesses(event)) > failure_probability(event):
@@ -406,19 +448,23 @@ class GaussianAndRenyi(RenyiFilter):
         return replace(price, second=mu_squared)
 
     def left(self, spent: Spent) -> float:
-        """Returns the Renyi divergence that the cap leaves; where that is 0, the mu squared."""
+        """Returns the Renyi divergence that fits under the cap after `spent`; where that is 0, the mu^2 that fits."""
         renyi_left = super().left(spent)
         return renyi_left or max(0.0, self.gaussian_budget - spent.second)
 
     @cached_property
     def gaussian_budget(self) -> float:
-        """The largest mu squared that the cap allows at half of delta, rounded down."""
+        """The largest sum of mu^2 whose epsilon at half of delta is at most the cap, rounded down."""
         return self._gaussian_filter.budget
 
     @cached_property
     def _gaussian_filter(self) -> GaussianFilter:
-        """The filter that counts in mu squared, at half of delta."""
-        return GaussianFilter(self.max_epsilon, self.conversion_delta, 0.0)
+        """The filter that sums mu^2, at half of delta."""
+        return GaussianFilter(
+            max_epsilon=self.max_epsilon,
+            target_delta=self.conversion_delta,
+            max_failure_prob=0.0,
+        )
 
     def _holds(self, spent: Spent) -> bool:
         # One conversion of the spent amount: `gaussian_budget`, which takes some sixty, is for `left` alone.
@@ -431,65 +477,70 @@ class GaussianAndRenyi(RenyiFilter):
 
 @dataclass(frozen=True)
 class GaussianFirst(RenyiFilter):
-    """A rule that becomes `GaussianAndRenyi` if a data set's first event is Gaussian, and else the Renyi filter."""
+    """A filter that turns into `GaussianAndRenyi` if the first charged event is Gaussian, and else into `RenyiFilter`."""
 
     name: ClassVar[str] = "gaussian_first"
 
-    def fixed_by(self, first: Event) -> PrivacyFilter:
-        """Returns the filter that the first event decides on."""
-        kind = GaussianAndRenyi if _is_gaussian(first) else RenyiFilter
+    def fixed_by(self, first_event: Event) -> PrivacyFilter:
+        """Returns the filter for a data set whose first charged event is `first_event`."""
+        kind = GaussianAndRenyi if _is_gaussian(first_event) else RenyiFilter
         chosen_filter = kind(
-            self.max_epsilon,
-            self.target_delta,
-            self.max_failure_prob,
-            self.order,
+            max_epsilon=self.max_epsilon,
+            target_delta=self.target_delta,
+            max_failure_prob=self.max_failure_prob,
+            order=self.order,
             plans_failures=self.plans_failures,
         )
-        return chosen_filter.fixed_by(first)
+        return chosen_filter.fixed_by(first_event)
 
 
 @dataclass(frozen=True)
 class GaussianOrRenyi(RenyiFilter):
-    """A rule of ledgers of earlier versions: the Gaussian filter if a data set's first event is Gaussian, else Renyi's.
+    """A filter that turns into `GaussianFilter` if the first charged event is Gaussian, and else into `RenyiFilter`.
 
-    After a first event that is Gaussian, the rule admits nothing but Gaussians and pure DP.
+    After a Gaussian first event, only Gaussian and pure DP events are admitted. The file of a ledger that an earlier
+    version wrote may name this filter.
     """
 
     name: ClassVar[str] = "gaussian_or_renyi"
 
-    def fixed_by(self, first: Event) -> PrivacyFilter:
-        """Returns the filter that the first event decides on."""
-        failures = self.max_failure_prob
-        if not _is_gaussian(first):
+    def fixed_by(self, first_event: Event) -> PrivacyFilter:
+        """Returns the filter for a data set whose first charged event is `first_event`."""
+        max_failure_prob = self.max_failure_prob
+        if not _is_gaussian(first_event):
             renyi_filter = RenyiFilter(
-                self.max_epsilon,
-                self.target_delta,
-                failures,
-                self.order,
+                max_epsilon=self.max_epsilon,
+                target_delta=self.target_delta,
+                max_failure_prob=max_failure_prob,
+                order=self.order,
                 plans_failures=self.plans_failures,
             )
-            return renyi_filter.fixed_by(first)
-        if failures is None and failure_probability(first) == 0:
-            failures = 0.0
+            return renyi_filter.fixed_by(first_event)
+        if max_failure_prob is None and failure_probability(first_event) == 0:
+            max_failure_prob = 0.0
         gaussian_filter = GaussianFilter(
-            self.max_epsilon, self.target_delta, failures, plans_failures=self.plans_failures
+            max_epsilon=self.max_epsilon,
+            target_delta=self.target_delta,
+            max_failure_prob=max_failure_prob,
+            plans_failures=self.plans_failures,
         )
-        return gaussian_filter.fixed_by(first)
+        return gaussian_filter.fixed_by(first_event)
 
 
 @dataclass(frozen=True)
 class FormerZCdpFilter(PrivacyFilter):
-    """The filter of ledgers of version 0.1 that added rho of zCDP: they are read, and admit pure DP alone.
+    """The filter of ledgers of version 0.1 that summed the rho of zCDP; it now admits events of pure DP only.
 
-    A filter is fixed before the first release, so no other filter may take its place. Every amount is infinite. Earlier
-    releases and those to come therefore fit only where their epsilons of pure DP together stay within the cap.
+    A filter is fixed before the first release, so such a ledger may not switch to another filter. Every amount here is
+    infinite. So an event is admitted only if all events, earlier ones included, are pure DP and their epsilons sum to
+    at most the cap.
     """
 
     name: ClassVar[str] = "zcdp"
     _unit: ClassVar[str] = "rho of zCDP"
 
     def amount(self, event: Event) -> float:
-        """Returns infinity, or 0 for the release of nothing."""
+        """Returns infinity, or 0 for an event that releases nothing."""
         return 0.0 if count_leaves(event).keys() <= {events.NoOpEvent} else math.inf
 
     def epsilon(self, amount: float) -> float:
@@ -501,14 +552,14 @@ FILTERS = {
     kind.name: kind
     for kind in (RenyiFilter, GaussianFilter, GaussianFirst, GaussianOrRenyi, FormerZCdpFilter)
 }
-"""The filters that a ledger may name."""
+"""The classes of filters that the file of a ledger may name, by name."""
 
 
 def default_filter(accountant: Accountant) -> FilterMaker:
-    """Returns the filter whose cap costs the least compared with an accountant's totals, and admits every kind.
+    """Returns the class of filters that suits the totals of an accountant, and that can price every event.
 
-    The exact, PLD and auto accountants get the filter that counts Gaussians by themselves too, where a data set's first
-    event is Gaussian. All others get Renyi's.
+    For the exact, PLD and auto accountants that is `GaussianFirst`, which counts Gaussian events almost without loss.
+    For other accountants that is `RenyiFilter`.
     """
     return GaussianFirst if accountant.name in ("exact", "pld", "auto") else RenyiFilter
 
@@ -516,31 +567,47 @@ def default_filter(accountant: Accountant) -> FilterMaker:
 def filter_from_json(
     data: Mapping[str, Any], *, max_epsilon: float, target_delta: float
 ) -> PrivacyFilter:
-    """Returns the filter that `PrivacyFilter.to_json` wrote; raises `InvalidValue` for an unknown name or parameter."""
+    """Returns the filter that `PrivacyFilter.to_json` wrote.
+
+    Args:
+        data: the name and the parameters of the filter.
+        max_epsilon: the cap.
+        target_delta: the delta.
+
+    Raises:
+        InvalidValue: the name or a parameter is unknown to this version.
+    """
     values = {"plans_failures": False} | dict(data)  # earlier versions wrote no `plans_failures`
     kind = FILTERS[require_choice("filter", str(values.pop("name", None)), tuple(FILTERS))]
     try:
-        return kind(max_epsilon, target_delta, **values)
+        return kind(max_epsilon=max_epsilon, target_delta=target_delta, **values)
     except TypeError as error:
         parameters = ", ".join(name for name in data if name != "name")
         rule = f"parameters of this version, found {parameters}"
         raise InvalidValue("filter", kind.name, rule=rule) from error
 
 
-def largest_count(affordable: Callable[[int], bool], *, maximum: int, guess: int = 1) -> int:
-    """Returns the largest count in 0..maximum that is affordable, where all counts below an affordable one are too.
+def largest_count(is_affordable: Callable[[int], bool], *, maximum: int, guess: int = 1) -> int:
+    """Returns the largest number from 0 to `maximum` for which a condition holds; 0 if it holds for none.
 
-    The count is bracketed in growing steps from a guess, and then found by bisection.
+    The search starts at a guess, moves in growing steps until the condition changes, and ends with a bisection.
+
+    Args:
+        is_affordable: the condition; if it holds for a number, it must hold for all smaller numbers too.
+        maximum: the largest number that is tried.
+        guess: the number where the search starts, >= 0.
     """
     guess, step = min(guess, maximum), max(guess // 32, 1)
-    grows = guess == 0 or affordable(guess)
+    grows = guess == 0 or is_affordable(guess)
     low, high = (guess, guess + step) if grows else (max(guess - step, 0), guess)
-    while (high <= maximum if grows else low > 0) and affordable(high if grows else low) == grows:
+    while (high <= maximum if grows else low > 0) and (
+        is_affordable(high if grows else low) == grows
+    ):
         step *= 2
         low, high = (high, high + step) if grows else (max(low - step, 0), low)
 
     def is_too_many(count: int) -> bool:
-        return not affordable(count)
+        return not is_affordable(count)
 
     candidates = range(low + 1, min(high, maximum + 1))
     return low + bisect_left(candidates, True, key=is_too_many)

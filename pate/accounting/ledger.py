@@ -1,7 +1,8 @@
-"""The ledger: the charges on private data and the releases that they paid for, on disk before anybody sees a release.
+"""The ledger: a record of the charges on private data, each written to disk before its release is shown.
 
-A charge and its release are one transaction of the store (`pate.accounting.store`). The total of the charges is a
-`RunningTotal`, and each cap on them a `Cap`, whose privacy filter decides (docs/proofs/budgets.md).
+The ledger writes a charge and the bytes of its release in one transaction of the store (`pate.accounting.store`). A
+`RunningTotal` computes the total of all charges. A `Cap` limits the charges with a privacy filter
+(docs/proofs/budgets.md).
 """
 
 from __future__ import annotations
@@ -44,42 +45,42 @@ _NO_TOTAL = "a ledger without a cap: releases in it share their noise, and no ep
 
 
 class Ledger:
-    """An append-only record of charges and of the releases that they paid for, in memory or in a file.
+    """An append-only record of the charges on one data set and of the releases that were charged.
 
-    `commit` writes a draw and its charge in one transaction, so a crash at any moment leaves both or neither. `charge`
-    serves a release whose bytes the ledger does not get. The file is SQLite with chained digests, so a file that was
-    edited, shortened or exchanged raises `DamagedLedger`.
+    A ledger is kept in a file or in memory. `commit` writes the bytes of a release and its charge in one transaction,
+    so a crash at any moment leaves both or neither. `charge` writes the charge alone. The file is an SQLite database
+    whose lines are chained by digests, so a file that was edited, shortened or exchanged raises `DamagedLedger`.
 
-    The bounds that the figures are:
-        * Where all prices were fixed before the first release, `epsilon` bounds all releases, in whatever order they
-          were shown.
-        * Where prices were chosen on the way, only the cap, `max_epsilon`, is a bound. A privacy filter decides for it
-          (docs/proofs/filters.md).
-        * Releases that share their noise have no bound: `epsilon` and `spent_epsilon` are infinite, and a cap has no
-          room.
+    Formal guarantees:
+        * If all prices were fixed before the first release, `epsilon` bounds all releases together, in whatever order
+          they were shown.
+        * If prices were chosen after seeing earlier releases, only the cap `max_epsilon` is a bound. A privacy filter
+          enforces the cap (docs/proofs/filters.md).
+        * Releases with the same noise have no bound: `epsilon` and `spent_epsilon` are infinite, and a ledger with a
+          cap refuses further charges.
 
     Args:
-        path: the file, which is made where it is missing; None keeps the ledger in the memory of this process. A
+        path: the file, which is created if it does not exist; None keeps the ledger in the memory of this process. A
             `LedgerFile`, such as a `SharedLedger`, brings its own settings.
         adjacency: the adjacency of all prices.
-        target_delta: the delta of every total.
-        accountant: makes the accountant of all totals. None takes that of the file, and in a new file `AutoAccountant`,
-            by which noise is calibrated too.
-        max_epsilon: the cap, beyond which charges are refused; None is no cap but that of the file. A new file stores
-            the cap. A tighter cap than that of the file is this object's alone, and a guarantee only if it was fixed
-            before the first release. One release that an accountant puts under the cap fits into an empty ledger.
-        filter: makes the filter that decides for later releases, from (max_epsilon, target_delta): `RenyiFilter`,
-            `GaussianFilter` or a partial of one. None takes the filter of the file. A new file takes the filter that
-            goes with `accountant`; without an accountant that is `RenyiFilter`, which counts every event.
-        data: the digest of the private data, for a file that counts for several data sets.
-        unit: the unit of privacy of all prices; None takes that of the earlier charges. Prices of two units have no
-            sum, so another unit than that of the earlier charges is refused. That holds, too, where one price bounds
-            the other: with the price of a visit, the account of patients would become one of visits. Charges without a
-            unit, as in earlier versions, are taken to be for the unit of the account; `num_without_unit` counts them.
+        target_delta: the delta of every total, in (0, 1).
+        accountant: makes the empty accountant that computes all totals. None takes the accountant of the file, and for
+            a new file `AutoAccountant`, which is also the default for the calibration of noise.
+        max_epsilon: the cap: the largest total epsilon, above which charges are refused. None takes the cap of the
+            file, if the file has a cap. A new file stores the cap. A smaller cap than that of the file holds for this
+            object only, and is a guarantee only if it was fixed before the first release. The first release also fits
+            where an accountant computes an epsilon of at most the cap.
+        filter: makes the privacy filter that enforces the cap, from (max_epsilon, target_delta), such as `RenyiFilter`.
+            None takes the filter of the file. For a new file, None takes the filter that suits `accountant`, or
+            `RenyiFilter`, which can price every event, where `accountant` is None too.
+        data: the digest of the private data, where the file holds the accounts of several data sets.
+        unit: the unit of privacy of all prices; None takes the unit of the earlier charges. Prices of two units have no
+            sum, so a unit that differs from that of the earlier charges is refused. Charges without a unit, written by
+            earlier versions, count as charges for the unit of the account; `num_without_unit` is their number.
 
     Raises:
-        InvalidValue: the file was written for another adjacency, delta, accountant or filter, or has a tighter cap.
-        DamagedLedger: the file was changed, or is no ledger.
+        InvalidValue: the file has another adjacency, delta, accountant, filter or unit, or a smaller cap.
+        DamagedLedger: the file was changed, or is not a ledger.
 
     >>> from pate.aggregators import GaussianVotes
     >>> shape = {"num_queries": 100, "num_labels": 5, "num_teachers": 200}
@@ -142,12 +143,20 @@ class Ledger:
 
     @classmethod
     def stored(cls, path: str | os.PathLike[str], *, data: str = "") -> Ledger:
-        """Opens the ledger of a file that exists, under its own settings."""
+        """Opens the ledger in an existing file, with the settings that are stored in the file.
+
+        Args:
+            path: the file.
+            data: the digest of the private data, where the file holds the accounts of several data sets.
+        """
         file = LedgerFile.stored(path)
         return cls(file, target_delta=file.target_delta, data=data)
 
     def __repr__(self) -> str:
-        """Returns the settings and the number of charges of the last reading; their total may take seconds."""
+        """Returns the settings and the number of charges when the file was last read.
+
+        The total epsilon is left out, because it may take seconds to compute.
+        """
         settings = {
             "path": self.path,
             "adjacency": self.adjacency,
@@ -159,88 +168,96 @@ class Ledger:
 
     @property
     def entries(self) -> list[LedgerEntry]:
-        """The charges on this data set, in the order of their commits, those of other processes included."""
+        """All charges on this data set, by this process and by others, in the order of their commits."""
         return self._read().copy()
 
     @property
     def unit(self) -> PrivacyUnit | None:
-        """The unit of privacy of the account's prices; None where neither a charge nor the caller named a unit."""
+        """The unit of privacy of all prices in this ledger; None where neither a charge nor the caller named a unit."""
         return self._unit_of(self._read())
 
     @property
     def accountant_name(self) -> str:
-        """The name of the accountant of all totals."""
+        """The name of the accountant that computes all totals, such as `rdp`."""
         return self._accountant().name
 
     @property
     def num_without_unit(self) -> int:
-        """The number of charges that name no unit, and are taken to be for that of the account."""
+        """The number of charges without a unit, which count as charges for the unit of the account."""
         return sum(entry.unit is None for entry in self._read())
 
     @property
     def accountant(self) -> Callable[[], Accountant]:
-        """The maker of an empty accountant of the account's totals."""
+        """A function that makes an empty accountant of the kind that computes all totals."""
         return self._accountant
 
     @property
     def noise_is_shared(self) -> bool:
-        """True where a charge of the account drew its noise from the seed of another charge of the file.
+        """True where two releases drew their noise from the same seed, at least one of them of this data set.
 
-        Such charges have no total: the difference of two sums with the same noise has no noise, also where the other
-        sum is of another data set.
+        Such releases have no finite total: the difference of two sums with the same noise has no noise. That holds also
+        if the other sum is over another data set.
         """
         self._read()
         return self._shares_noise()
 
     @property
     def epsilon(self) -> float:
-        """The accountant's total at `target_delta`, in whatever order the releases were shown.
+        """The total epsilon of all charges at `target_delta`, computed by the ledger's accountant.
 
-        The total is a bound if all prices were fixed before the first release, and infinite where releases share their
-        noise.
+        If all prices were fixed before the first release, the total bounds all releases, in whatever order they were
+        shown. The total is infinite where releases share their noise.
         """
         self._read()
         return self._total()
 
     @property
     def spent_epsilon(self) -> float:
-        """The smaller of `epsilon` and the cap of the file: a bound if all prices were fixed beforehand.
+        """The smaller of `epsilon` and the cap that is stored in the file; `epsilon` where the file has no cap.
 
-        Where the next price was chosen by looking, or somebody stopped by looking, the cap is the guarantee. The figure
-        is infinite where releases share their noise.
+        The figure is a bound if all prices were fixed before the first release. If somebody chose the next price, or
+        stopped, after seeing a release, only the cap is a bound. The figure is infinite where releases share their
+        noise.
         """
         return self.statement().spent_epsilon
 
     @property
     def guaranteed_epsilon(self) -> float | None:
-        """The cap that the file was made with, which bounds all releases however their prices were chosen.
+        """The cap that is stored in the file, which bounds all releases in whatever way their prices were chosen.
 
-        None where the file has no cap, or releases share their noise.
+        None where the file has no cap, or where releases share their noise.
         """
         return None if self.noise_is_shared else self._stored_cap
 
     @property
     def filter(self) -> PrivacyFilter | None:
-        """The filter that decides for the cap; None without a cap, and before the first charge."""
+        """The privacy filter that enforces the cap; None without a cap, and before the first charge."""
         return self._filter_and_spent()[0]
 
     @property
     def left(self) -> float | None:
-        """The amount that the cap leaves, in `filter.unit`; None without a cap, and before the first charge."""
+        """The amount that can still be charged under the cap, in the unit that `filter.unit` names.
+
+        None without a cap, and before the first charge.
+        """
         deciding_filter, spent = self._filter_and_spent()
         if deciding_filter is None:
             return None
         return 0.0 if self._shares_noise() else deciding_filter.left(spent)
 
     def _filter_and_spent(self) -> tuple[PrivacyFilter | None, Spent]:
-        """Returns the filter of the tightest cap and its spending."""
+        """Reads the file and returns the filter of the smallest cap with the sums that the filter has counted.
+
+        The filter is None without a cap, and before the first charge.
+        """
         self._read()
         return self._caps[0].filter_and_spent() if self._caps else (None, Spent())
 
     def affords(self, event: Event) -> float:
-        """Returns how many times an event still fits under the cap; infinity where nothing stops the event.
+        """Returns the number of times that an event can still be charged; infinity where no cap limits the charges.
 
-        Nothing fits under a cap where releases share their noise. Raises `InvalidValue` for an event without a price.
+        Returns 0 under a cap where releases share their noise. Raises `InvalidValue` where the filter cannot price the
+        event.
         """
         self._read()
         if self._caps and self._shares_noise():
@@ -252,12 +269,15 @@ class Ledger:
         )
 
     def require_room(self, event: Event) -> None:
-        """Raises `BudgetExceeded`, which names a sufficient cap, where an event does not fit; charges nothing."""
+        """Raises `BudgetExceeded` where an event does not fit under the cap; charges nothing.
+
+        The error names a cap that would be large enough.
+        """
         self._read()
         self._require_room(event)
 
     def _require_room(self, event: Event) -> None:
-        """Raises where no cap has room for an event, as of the last reading."""
+        """Raises `BudgetExceeded` where a cap does not admit an event, without reading the file again."""
         if self._caps and self._shares_noise():
             raise BudgetExceeded("max_epsilon", self.max_epsilon, rule=_NO_TOTAL, owner="ledger")
         first_epsilon = self._first_epsilon(event)
@@ -266,7 +286,10 @@ class Ledger:
 
     @property
     def failures_left(self) -> float:
-        """The failure probability that all later charges may have together: the least that delta or a cap leaves."""
+        """The largest sum of the failure probabilities of all later charges.
+
+        The sum is limited by the part of `target_delta` that earlier failure probabilities leave, and by each cap.
+        """
         self._read()
         if not self._entries:
             return self.target_delta
@@ -275,10 +298,10 @@ class Ledger:
         return max(0.0, min([self.target_delta - charged, *left_by_caps]))
 
     def _first_epsilon(self, event: Event) -> float:
-        """Returns the epsilon of an event that is the first charge of the account; infinity for later charges.
+        """Returns the epsilon of an event as the first charge of the account; infinity if the account has a charge.
 
-        Any bound of a price that was fixed before the first release will do (docs/proofs/filters.md). So the default
-        accountant serves where the account's own accountant puts the price above the cap.
+        Any valid bound on a price that was fixed before the first release may be used (docs/proofs/filters.md). So the
+        default accountant is tried where the account's own accountant computes an epsilon above the cap.
         """
         if self._entries or not self._caps:
             return math.inf
@@ -289,9 +312,10 @@ class Ledger:
         return min(epsilon, AutoAccountant().compose(event).get_epsilon(self.target_delta))
 
     def price(self, event: Event) -> float:
-        """Returns the epsilon of an event alone, by the account's accountant.
+        """Returns the epsilon of one event, without the earlier charges, computed by the ledger's accountant.
 
-        Infinity where the accountant does not know the event, or failures use up delta.
+        Returns infinity where the accountant cannot price the event, or where the failure probabilities of the event
+        sum to `target_delta` or more.
         """
         try:
             return self._accountant().compose(event).get_epsilon(self.target_delta)
@@ -299,7 +323,7 @@ class Ledger:
             return math.inf
 
     def statement(self) -> AccountStatement:
-        """Returns the total of the account, as of one reading of the file."""
+        """Reads the file once and returns the total of the account, with the figures that explain the total."""
         entries = self._read()
         epsilon = self._total()
         noise_is_shared = self._shares_noise()
@@ -318,14 +342,24 @@ class Ledger:
     def charge(
         self, event: Event, *, adjacency: Adjacency, key: str = "", description: str = ""
     ) -> LedgerEntry:
-        """Writes the charge of a release whose bytes the ledger does not get; only then may anything be drawn.
+        """Writes a charge for a release whose bytes are not stored in the ledger, and returns the charge.
 
-        A second charge of the same key and event costs nothing, so a key has to stand for one release. An empty key
-        makes this a new release. Arguments and errors are those of `commit`.
+        The caller may draw the noise of the release only after this method has returned. A second charge with the same
+        key and event costs nothing, so a key has to identify one release.
+
+        Args:
+            event: the price of the release.
+            adjacency: the adjacency of the price, which must be that of the ledger.
+            key: the identifier of the release; empty for a new release with a random key.
+            description: a note for people.
+
+        Raises:
+            BudgetExceeded: the event does not fit under the cap. Nothing is charged.
+            InvalidValue: the key was charged at another price, or the adjacency is not that of the ledger.
         """
         key = key or uuid.uuid4().hex
         note = ChargeNote(description=description)
-        self.commit(key, event, b"", note, adjacency=adjacency)
+        self.commit(key, event, content=b"", note=note, adjacency=adjacency)
         return next(entry for entry in reversed(self._entries) if entry.key == key)
 
     def commit(
@@ -338,23 +372,31 @@ class Ledger:
         adjacency: Adjacency,
         release: str = "",
     ) -> bytes:
-        """Commits a draw, in one transaction with its charge; returns the bytes that the ledger has under the key.
+        """Stores the bytes of a release with its charge in one transaction, and returns the bytes stored under the key.
 
-        These are `content`, or the bytes that a copy of the run or another process committed under the same key before:
-        a key returns the same bytes for ever. Nobody may be shown the draw before this method returns. The key names
-        everything that the content is a function of.
+        The returned bytes are `content`, unless another process has already committed bytes under the same key: a key
+        returns the same bytes for ever. The release may be shown only after this method has returned.
 
-        Parts of one release have keys that begin with `release` and a colon. The first part is charged with the price
-        of all parts, `event`. The other parts are entered under that charge.
+        A release may have several parts. The first committed part is charged with the price of all parts. Later parts
+        are stored under that charge, and cost nothing.
 
-        Where another run drew from the same seed, at the same price and with the same content, both runs made the same
-        release: this release is entered under the charge of the other run. Where the seed drew something else and
-        `note.may_share_noise` allows it, the release is a charge of its own, and the account has no finite total from
-        then on. A cap never allows it.
+        Two runs with the same seed, the same price and the same content made the same release. So the second run is
+        stored under the charge of the first run. A seed must not serve for two different releases. Only
+        `note.may_share_noise`, in a ledger without a cap, allows that; the total is infinite from then on.
+
+        Args:
+            key: the identifier of the release, or of the part: a text that names everything on which the content
+                depends.
+            event: the price of the whole release.
+            content: the bytes of the release, or of the part.
+            note: the information that is stored with the charge, such as the name of the seed.
+            adjacency: the adjacency of the price, which must be that of the ledger.
+            release: the identifier of a release with parts, whose keys all begin with this text and a colon; empty for
+                a release without parts.
 
         Raises:
-            BudgetExceeded: the cap has no room for the event. Nothing is charged.
-            InvalidValue: a release of something else drew from the seed that `note.noise` names; or the key stands for
+            BudgetExceeded: the event does not fit under the cap. Nothing is charged.
+            InvalidValue: a different release drew from the seed that `note.noise` names; or the key was charged at
                 another price; or the adjacency is not that of the ledger.
         """
         rule = f"{self.adjacency}, as this ledger counts"
@@ -365,6 +407,7 @@ class Ledger:
 
         @cache
         def total_with_event(num_charges: int) -> float:
+            """Returns the total with this charge; the cached value holds while the number of charges is the same."""
             self._require_room(event)
             try:
                 return self._total(event)
@@ -379,7 +422,7 @@ class Ledger:
                 raise InvalidValue("failure_prob", error.value, rule=rule) from error
 
         def describe() -> LineText:
-            """Returns the text of the line, given the charges of other processes up to now."""
+            """Reads the charges that other processes have added, and returns the text of the new line."""
             num_charges = len(self._add_read_lines())
             paid_by = self._charge_covering(key, event, content, note, release)
             if paid_by:
@@ -414,19 +457,23 @@ class Ledger:
         return committed
 
     def read(self, key: str) -> bytes | None:
-        """Returns the bytes that were committed under a key; None where there are none."""
+        """Returns the bytes that were committed under a key; None for a key without a commit."""
         self._read()
         line = self._line_of(key)
         return None if line is None else self._store.release(line)
 
     @property
     def keys(self) -> list[str]:
-        """The keys of all that was released, charges and parts under them, in the order of their commits."""
+        """The keys of all charges and of all parts of releases, in the order of their commits."""
         self._read()
         return [line.key for line in self._lines]
 
     def parts(self, release: str) -> dict[str, str]:
-        """Returns the SHA-256 of each committed part of a release by the part's name, in the order of commits."""
+        """Returns the SHA-256 of each committed part of a release, by the name of the part, in the order of commits.
+
+        Args:
+            release: the identifier of the release, with which the keys of its parts begin.
+        """
         self._read()
         prefix = f"{release}:"
         return {
@@ -436,12 +483,22 @@ class Ledger:
         }
 
     def charges_of(self, run: str) -> list[LedgerEntry]:
-        """Returns the charges, as of the last reading, of all releases whose keys begin with the name of a run."""
+        """Returns the charges of all releases of a run, without reading the file again.
+
+        Args:
+            run: the identifier of the run, with which the keys of its releases begin.
+        """
         paid_by = {line.under or line.key for line in self._lines if line.key.startswith(run)}
         return [entry for entry in self._entries if entry.key in paid_by]
 
     def require_charged(self, event: Event, release: str, *, remedy: str) -> None:
-        """Raises `InvalidValue`, with the remedy, unless a release is charged at exactly this price."""
+        """Raises `InvalidValue` unless a release is charged at exactly this price.
+
+        Args:
+            event: the price.
+            release: the identifier of the release, with which the keys of its parts begin.
+            remedy: the advice at the end of the error message.
+        """
         self._read()
         charge = self._charge_of(release)
         rule = f"the charge of this release at its price; {remedy}"
@@ -450,17 +507,25 @@ class Ledger:
     def introduce(
         self, owners: Mapping[str, frozenset[bytes]], *, anyway: bool = False
     ) -> dict[str, int]:
-        """Enters the owners of this data set; see `Store.introduce`."""
+        """Stores keyed digests of the names of this data set's owners in the file, unless other accounts have them.
+
+        Args:
+            owners: the names of the owners as bytes, by the kind of owner.
+            anyway: True stores them even if other accounts have some of the same owners.
+
+        Returns:
+            The number of these owners in each other account, by account; empty where the owners were stored.
+        """
         return self._store.introduce(self._account, owners, anyway=anyway)
 
     def has_noise(self, noise: str, *, but: str = "", unlike: Event | None = None) -> bool:
-        """Returns True where another release of the file, of whichever data set, drew from the seed of that name.
+        """Returns True where the file holds another release, of any data set, whose noise was drawn from a seed.
 
         Args:
             noise: the name of the seed.
-            but: the beginning of the keys of the release in question, which are left out.
-            unlike: the price of the release in question. A release of the same records at this price is left out, as
-                both may be the same release.
+            but: the text with which the keys of the caller's own release begin, which is left out.
+            unlike: the price of the caller's own release. A release of this data set at the same price is left out too,
+                because both may be the same release; None leaves out no release for its price.
         """
         return any(
             unlike is None or line.data != self._account or self._price_of(line.key) != unlike
@@ -469,11 +534,15 @@ class Ledger:
 
     @property
     def _lines(self) -> list[LedgerLine]:
-        """The lines of this account, as of the last reading; lines that name no data count for every account."""
+        """The lines of this account when the file was last read; a line without a data set belongs to every account."""
         return [line for line in self._store.lines if line.data in ("", self._account)]
 
     def _charge_of(self, release: str) -> str:
-        """Returns the key of the charge that has paid for a release; empty where no charge has."""
+        """Returns the key of the charge for a release; an empty string for a release without a charge.
+
+        Args:
+            release: the identifier of the release, with which the keys of its parts begin.
+        """
         if not release:
             return ""
         for line in self._lines:
@@ -482,14 +551,23 @@ class Ledger:
         return ""
 
     def _price_of(self, key: str) -> Event | None:
-        """Returns the price of a charge, or of the charge that a part is under; None for a key without a line."""
+        """Returns the price charged for a release or for the release of a part; None for a key without a commit.
+
+        Args:
+            key: the key of a charge, or of a part.
+        """
         line = self._line_of(key)
         if line is None:
             return None
         return self._entries[self._index_of_charge[line.under or line.key]].event
 
     def _charges_with_noise(self, noise: str, *, except_release: str) -> list[LedgerLine]:
-        """Returns all charges of the file that drew from a seed, without the keys that begin with `except_release`."""
+        """Returns all charges of the file, on any data set, whose noise was drawn from a seed.
+
+        Args:
+            noise: the name of the seed; empty for noise without a seed, which no two charges share.
+            except_release: keys that begin with this text are left out; empty leaves out none.
+        """
         if not noise:
             return []
         return [
@@ -503,10 +581,13 @@ class Ledger:
     def _charge_covering(
         self, key: str, event: Event, content: bytes, note: ChargeNote, release: str
     ) -> str:
-        """Returns the key of the charge that has paid for a part; empty where the part is to be charged.
+        """Returns the key of an earlier charge that covers this commit; an empty string where it must be charged.
 
-        The charge is that of the release, or that of the same release by a twin: another run with the same seed.
-        Raises `InvalidValue` where the seed drew something else, unless the noise may be shared.
+        The earlier charge is that of the same release, or that of a twin: the same release, made by another run with
+        the same seed. `commit` explains the arguments.
+
+        Raises:
+            InvalidValue: a different release drew from the seed, and `note.may_share_noise` is False or a cap exists.
         """
         charge = self._charge_of(release)
         if charge:  # before the part is entered, or a draw at another price would be read back at this price
@@ -529,21 +610,37 @@ class Ledger:
         return next(iter(twins), "")
 
     def _part_under(self, charge: str, key: str) -> LedgerLine | None:
-        """Returns the line under a charge whose part has the same name as the part of a key, or None."""
+        """Returns the line of the part with the same name as the part that `key` names; None if there is no such part.
+
+        Args:
+            charge: the key of the charge under which the line is searched for.
+            key: the key of a part, of this or another release.
+        """
         for line in self._lines_under(charge):
             if _part_name(line.key) == _part_name(key):
                 return line
         return None
 
     def _lines_under(self, charge: str) -> list[LedgerLine]:
-        """Returns the line of a charge and the lines of all parts that it has paid for."""
+        """Returns the line of a charge and the lines of all parts that are stored under this charge.
+
+        Args:
+            charge: the key of the charge.
+        """
         return [line for line in self._lines if charge in (line.key, line.under)]
 
     def _agrees_with(self, charge: str, key: str, content: bytes, release: str) -> bool:
-        """Returns True where a part of a release can be that of the release under a charge.
+        """Returns True where a part of a release agrees with the release that was charged under the key `charge`.
 
-        One seed draws one thing, so a part of the same name has the same content. A new part comes after all parts that
-        another run has entered: a run that leaves a part out draws something else, from the same noise.
+        Two runs with the same seed make the same release only if all parts agree. A part with the same name must have
+        the same content. A part with a new name must come after all parts that the other run has committed, because a
+        run that skips a part draws something else from the same noise.
+
+        Args:
+            charge: the key of the earlier charge.
+            key: the key of the part.
+            content: the bytes of the part.
+            release: the identifier of the release to which the part belongs.
         """
         part = self._part_under(charge, key)
         if part is not None:
@@ -556,31 +653,46 @@ class Ledger:
         return names == names_of_release
 
     def _shares_noise(self) -> bool:
-        """Returns True where a charge of this account shares its seed with another of the file, as last read."""
+        """Returns True where a charge of this account and another charge of the file drew from the same seed.
+
+        The file is not read again.
+        """
         return any(len(self._charges_by_noise[noise]) > 1 for noise in self._noises)
 
     def _require_price(self, charge: str, event: Event, key: str) -> None:
-        """Raises an error that names `key` unless the price of a charge is that of an event."""
+        """Raises `InvalidValue` unless a charge has the price `event`.
+
+        Args:
+            charge: the key of the charge.
+            event: the price that the charge must have.
+            key: the key that the error message shows.
+        """
         rule = "a new key, this one stands for another price"
         require(self._price_of(charge) == event, "key", key, rule)
 
     def _total(self, *following: Event) -> float:
-        """Returns the total of the charges and of events that would follow, as of the last reading.
+        """Returns the total epsilon of all charges and of further events, without reading the file again.
 
-        The total is infinite where two charges share their noise: the difference of two sums with one noise has no
+        The total is infinite where two charges share their noise: the difference of two sums with the same noise has no
         noise.
+
+        Args:
+            following: events that are not charged yet.
         """
         if self._shares_noise():
             return math.inf
         return self._running_total.epsilon(following, interleaved=self._interleaved)
 
     def _unit_of(self, entries: list[LedgerEntry]) -> PrivacyUnit | None:
-        """Returns the unit that the caller named, or else that of the first charge that names a unit."""
+        """Returns the unit that the caller named, or else the unit of the first of these charges that has a unit."""
         charged_units = (entry.unit for entry in entries if entry.unit is not None)
         return self._unit or next(charged_units, None)
 
     def _require_one_unit(self) -> PrivacyUnit | None:
-        """Returns the unit of this account and of its charges, as last read; raises where there are two."""
+        """Returns the unit of privacy of this account; None where neither the caller nor a charge named a unit.
+
+        Raises `InvalidValue` where the caller and the charges name different units. The file is not read again.
+        """
         units = [] if self._unit is None else [self._unit]
         units += [entry.unit for entry in self._entries if entry.unit is not None]
         for unit in units:
@@ -597,7 +709,10 @@ class Ledger:
         return next(iter(units), None)
 
     def _require_same_adjacency(self, event: Event) -> None:
-        """Raises for a sampled Gaussian, whose price depends on the adjacency, that was made for another adjacency."""
+        """Raises `InvalidValue` where an event contains a sampled Gaussian with another adjacency than this ledger's.
+
+        The price of a sampled Gaussian depends on the adjacency.
+        """
         sampled, _ = count_leaves(event).get(SampledGaussianEvent, ([], []))
         rule = f"{self.adjacency}, as this ledger counts"
         for leaf in sampled:
@@ -605,7 +720,7 @@ class Ledger:
             require(adjacency == self.adjacency, "event.adjacency", adjacency, rule)
 
     def _line_of(self, key: str) -> LedgerLine | None:
-        """Returns the line of a key; a charge that names no data counts for every data set."""
+        """Returns the line with a key in this account, or None; a line without a data set belongs to every account."""
         line_of = self._store.line_of
         return line_of.get(("", key)) or line_of.get((self._account, key))
 
@@ -615,9 +730,9 @@ class Ledger:
         return self._add_read_lines()
 
     def _add_read_lines(self) -> list[LedgerEntry]:
-        """Adds the charges on this data set among the lines that the store has read, and returns all of them.
+        """Adds the lines that the store has read since the last call, and returns all charges on this data set.
 
-        Raises `InvalidValue` where the caller named no data set and the file counts for several.
+        Raises `InvalidValue` where the caller named no data set and the file holds charges on several data sets.
         """
         with self._store.lock:
             num_lines, num_entries = self._num_read
@@ -634,7 +749,10 @@ class Ledger:
             return self._entries
 
     def _add_line(self, line: LedgerLine) -> None:
-        """Adds a line to the entries and indices of this account, or to the noises of the file alone."""
+        """Adds one line of the file to the entries and indices of this object.
+
+        Of a line of another data set only the name of its seed is kept, to find noise that is shared.
+        """
         is_charge = not line.under
         is_own = line.data in ("", self._account)
         noise = noise_of_line(line, self.path) if is_charge else ""
@@ -657,7 +775,7 @@ class Ledger:
 
 
 def require_ledger(ledger: Any) -> Ledger:
-    """Returns the ledger; raises `InvalidValue` for anything else, such as a path, which names no delta."""
+    """Returns `ledger` if it is a `Ledger`; raises `InvalidValue` for another value, such as a path without a delta."""
     if isinstance(ledger, Ledger):
         return ledger
     rule = "a pate.accounting.Ledger, such as Ledger(PATH, target_delta=…)"
@@ -665,5 +783,5 @@ def require_ledger(ledger: Any) -> Ledger:
 
 
 def _part_name(key: str) -> str:
-    """Returns the name of a part of a release, which follows the last colon of its key."""
+    """Returns the name of a part of a release: the text after the last colon of the part's key."""
     return key.rpartition(":")[2]

@@ -1,4 +1,4 @@
-"""The entries of a ledger: charges, as they are read from the lines of its file."""
+"""The entries of a ledger: the charges that are read from the lines of the ledger's file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_COMMAND = 1000  # characters
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One charge of a ledger: the price of a release, and where, when and for what it was charged."""
+    """One charge of a ledger: the price of a release, with the time, user, machine and command of the charge."""
 
     # The key names the release within its account. A second charge with this key costs nothing and returns the same
     # bytes.
@@ -44,12 +44,20 @@ class LedgerEntry:
 
     @classmethod
     def from_line(cls, line: LedgerLine, path: Path | None) -> LedgerEntry:
-        """Reads the charge of a line; raises `DamagedLedger`, which names the ledger's `path`, for any other line."""
+        """Returns the charge on a line of the ledger's file.
+
+        Args:
+            line: the line.
+            path: the ledger's file, for the error message; None for a ledger in memory.
+
+        Raises:
+            DamagedLedger: the line does not hold a charge.
+        """
         try:
             about = json.loads(line.about)
             return cls(
-                line.key,
-                event_from_json(json.loads(line.event)),
+                key=line.key,
+                event=event_from_json(json.loads(line.event)),
                 description=str(about["description"]),
                 epsilon=read_number(about["epsilon"]),
                 data=line.data,
@@ -67,7 +75,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class ChargeNote:
-    """The notes that a charge keeps beside its price."""
+    """The information that is stored with a charge in addition to its price."""
 
     description: str = ""  # for people
     run: str = ""  # the beginning of all keys of one run, whose draws are numbered
@@ -78,7 +86,7 @@ class ChargeNote:
 
 @dataclass(frozen=True, kw_only=True)
 class AccountStatement:
-    """The total of one account, as of one reading of the file."""
+    """The total of one account at the moment when its file was read, with the figures that explain the total."""
 
     num_charges: int
     epsilon: float  # `Ledger.epsilon`
@@ -89,9 +97,16 @@ class AccountStatement:
 
 
 def noise_of_line(line: LedgerLine, path: Path | None) -> str:
-    """Returns the name of the seed that a charge drew its noise from; empty for noise that nothing can repeat.
+    """Returns the name of the seed that the noise of a charged release was drawn from.
 
-    Raises `DamagedLedger`, which names the ledger's `path`, for a line that is no charge.
+    Returns an empty string where the noise had no seed, so that nobody can draw the same noise again.
+
+    Args:
+        line: the line of the charge.
+        path: the ledger's file, for the error message; None for a ledger in memory.
+
+    Raises:
+        DamagedLedger: the line does not hold a charge.
     """
     try:
         return str(json.loads(line.about)["noise"])
@@ -101,9 +116,11 @@ def noise_of_line(line: LedgerLine, path: Path | None) -> str:
 
 @lru_cache(maxsize=4)
 def charging_process(process_id: int) -> dict[str, str]:
-    """Returns user, host and command of this process.
+    """Returns the user, the host and the command line of this process, under the keys `user`, `host` and `command`.
 
-    The process id is an argument so that a fork does not get the answer of its parent from the cache.
+    Args:
+        process_id: the id of this process. The id is the key of the cache, so that a forked process does not get the
+            cached values of its parent.
     """
     try:
         import pwd  # POSIX alone has it

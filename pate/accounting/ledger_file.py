@@ -44,10 +44,14 @@ _FORMER_ACCOUNTANTS: dict[str, type[Accountant]] = {"zcdp": RdpAccountant}
 
 
 class LedgerFile:
-    """The file of a ledger, or its place in memory, under settings that were fixed when the file was made.
+    """The storage of a ledger, in a file or in memory, with the settings that were fixed when the file was made.
 
-    Raises `InvalidValue` where the file has another adjacency, delta, accountant or filter than the arguments, or a
-    tighter cap. Arguments are those of `Ledger`.
+    The settings are adjacency, delta, accountant, cap and filter. `Ledger` explains the arguments, which have the same
+    names there. Here `path` may also be a `Store` that is already open.
+
+    Raises:
+        InvalidValue: an existing file has another adjacency, delta, accountant or filter than the arguments, or a
+            smaller cap.
     """
 
     def __init__(
@@ -95,17 +99,25 @@ class LedgerFile:
         self.store = path if isinstance(path, Store) else Store(path, requested)
         self.path = self.store.path
         self.stored_cap: float | None = self.store.settings.get("max_epsilon")
-        """The cap of the file, which was fixed before the first release."""
+        """The cap that is stored in the file and was fixed before the first release; None where the file has no cap."""
         self._require_stored_settings(requested, takes_stored_accountant=takes_stored_accountant)
         self.rules: list[PrivacyFilter] = self._deciding_filters(
             requested_filter, filter_is_default=filter is None
         )
-        """The filters that decide, the tightest first: this object may have a tighter cap beside that of the file."""
+        """The filters that must all admit a charge, the smallest cap first.
+
+        Empty without a cap; two filters where `max_epsilon` is smaller than the cap of the file.
+        """
 
     def _require_stored_settings(
         self, requested: dict[str, Any], *, takes_stored_accountant: bool
     ) -> None:
-        """Raises unless the file has the requested version, adjacency, delta and accountant."""
+        """Raises `InvalidValue` unless the file was written with the requested settings.
+
+        Args:
+            requested: the settings, by their names in the file.
+            takes_stored_accountant: True where the caller named no accountant, so any accountant of the file is fine.
+        """
         settings = self.store.settings
         require(settings.get("ledger") == _VERSION, "ledger", self.path, "a ledger of this version")
         for name in ("adjacency", "target_delta", "accountant"):
@@ -118,7 +130,16 @@ class LedgerFile:
     def _deciding_filters(
         self, requested_filter: PrivacyFilter | None, *, filter_is_default: bool
     ) -> list[PrivacyFilter]:
-        """Returns the filters that decide, the tightest first; raises for a cap above that of the file."""
+        """Returns the filters that must all admit a charge, the smallest cap first.
+
+        Args:
+            requested_filter: the filter for the caller's cap; None where the caller named no cap.
+            filter_is_default: True where the caller named a cap and no filter.
+
+        Raises:
+            InvalidValue: the caller's cap is above the cap of the file, or the caller's filter differs from the filter
+                of the file at the same cap.
+        """
         stored_cap = self.stored_cap
         filter_values = self.store.settings.get("filter")
         if stored_cap is None or filter_values is None:
@@ -143,9 +164,9 @@ class LedgerFile:
 
     @classmethod
     def stored(cls, path: str | os.PathLike[str]) -> Self:
-        """Opens a file that exists, under its own settings.
+        """Opens an existing file with the settings that are stored in the file.
 
-        Raises `InvalidValue` for a file whose accountant is no accountant of `pate`.
+        Raises `InvalidValue` where this version of `pate` does not have the accountant that the file names.
         """
         store = Store(path, None)
         # The settings as they were written, because the chain of digests begins with them.
@@ -156,12 +177,16 @@ class LedgerFile:
 
     @property
     def identity(self) -> str:
-        """The name of this file wherever it is moved; a copy of the file has the same name."""
+        """The identifier of this ledger; a moved or copied file keeps its identifier."""
         return self.store.identity
 
 
 def _stored_accountant(path: str | os.PathLike[str] | Store | None) -> Callable[[], Accountant]:
-    """Returns the maker of the accountant that a file names; `AutoAccountant` for a new ledger."""
+    """Returns a function that makes the accountant named in a ledger's file; `AutoAccountant` for a new ledger.
+
+    Args:
+        path: the ledger's file, or its open store; None for a new ledger in memory.
+    """
     if not isinstance(path, Store):
         if path is None or not os.path.lexists(path):
             return AutoAccountant
@@ -177,7 +202,7 @@ def _stored_accountant(path: str | os.PathLike[str] | Store | None) -> Callable[
 
 
 def _described(value: Any) -> str:
-    """Returns a setting in words, such as `renyi(order=8.0)` for a dictionary with a name and parameters."""
+    """Returns a setting as text for an error, such as `renyi(order=8.0)` for a dictionary of name and parameters."""
     if not isinstance(value, dict):
         return str(value)
     parameters = ", ".join(

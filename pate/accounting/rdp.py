@@ -32,7 +32,7 @@ from pate.accounting.winner import winner_rdp
 from pate.validation import require, require_count, require_each
 
 DEFAULT_ORDERS: Array = 1 + np.geomspace(1e-3, 1e6, 461)
-"""Orders from 1.001 to a million, 4.6% apart in a - 1."""
+"""461 orders a from 1.001 to a million; each a - 1 is 4.6% above that of the order before."""
 
 _REFINEMENT = 24  # orders between two neighboring orders of the grid, near the best order
 _MOST_COUNTED = (
@@ -41,7 +41,7 @@ _MOST_COUNTED = (
 
 
 class _BestOrder(NamedTuple):
-    """The smallest value of a conversion over orders, an epsilon or a delta."""
+    """The smallest epsilon or delta over a grid of orders, with the order that gives it."""
 
     value: float
     order: float
@@ -49,12 +49,17 @@ class _BestOrder(NamedTuple):
 
 
 class RdpAccountant(Accountant):
-    """Adds Renyi curves; the quickest accountant that knows every event.
+    """An accountant that adds Renyi curves; the quickest accountant that can price every event.
 
-    Epsilon and delta are the smallest over a grid of orders `[A]`, each > 1. `rdp` is the sum of the curves at these
-    orders. On the default grid the neighborhood of the best order is searched once more, 24 times as densely, because a
-    stability table is cheap at its own order alone. Failure probabilities of approximate events are taken from delta
-    first. Source: Mironov 2017; Canonne, Kamath & Steinke 2020; docs/proofs/composition.md.
+    `rdp` is the sum of the Renyi curves of all events at the orders `orders`, both `[num_orders]`. Epsilon and delta
+    are the smallest that any of these orders gives. On the default grid the search is repeated near the best order on a
+    grid that is 24 times as dense, because the divergence of a stability table is small in the neighborhood of one
+    order only. The failure probabilities of approximate events are subtracted from delta first.
+
+    Source: Mironov 2017; Canonne, Kamath & Steinke 2020; docs/proofs/composition.md.
+
+    Args:
+        orders: the grid of orders, each finite and > 1; None for `DEFAULT_ORDERS`.
     """
 
     name = "rdp"
@@ -71,7 +76,7 @@ class RdpAccountant(Accountant):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The orders, where the caller chose them."""
+        """The grid of orders under the key `orders`; empty for the default grid."""
         return {} if self._refines else {"orders": self.orders.tolist()}
 
     @property
@@ -80,7 +85,10 @@ class RdpAccountant(Accountant):
         return {"num_events": f"{num_events:g}", **super()._counts_in_words}
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        """Adds an event `count` times, by its Renyi curve."""
+        """Adds the Renyi curve of an event to the total, `count` times, and returns this accountant.
+
+        Raises `InvalidValue`, and adds nothing, where an event within `event` has no known Renyi curve.
+        """
         counts = count_leaves(event, count=require_count("count", count, minimum=0))
         self.rdp = self.rdp + rdp_curve(counts, self.orders)
         self.failure_prob += count * failure_probability(event)
@@ -101,7 +109,7 @@ class RdpAccountant(Accountant):
         return self
 
     def copy(self) -> Self:
-        """Returns an independent accountant to which the same events were added."""
+        """Returns an independent accountant with the same events; adding events to the copy leaves this one as is."""
         duplicate = copy.copy(self)
         duplicate._spent = {
             kind: (parts.copy(), times.copy()) for kind, (parts, times) in self._spent.items()
@@ -110,20 +118,23 @@ class RdpAccountant(Accountant):
         return duplicate
 
     def get_epsilon(self, target_delta: float) -> float:
-        """Returns the epsilon at the order that makes epsilon the smallest."""
+        """Returns the smallest epsilon that any order gives at `target_delta`.
+
+        Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more.
+        """
         return self._epsilon_at_best_order(target_delta).value
 
     def get_delta(self, target_epsilon: float) -> float:
-        """Returns the delta at the order that makes delta the smallest."""
+        """Returns the smallest delta that any order gives at `target_epsilon`, failure probabilities included."""
         delta = self._at_best_order(partial(rdp_to_deltas, target_epsilon=target_epsilon)).value
         return min(1.0, delta + self.failure_prob)
 
     def curve(self, orders: Array) -> Array:
-        """Returns the sum of the curves at other orders > 1, `[len(orders)]`."""
+        """Returns the sum of the Renyi curves of all events at any orders > 1, one entry for each of `orders`."""
         return rdp_curve(self._spent, orders)
 
     def best_order(self, target_delta: float) -> float:
-        """Returns the order at which `get_epsilon` attains its value."""
+        """Returns the order that gives the epsilon of `get_epsilon(target_delta)`."""
         return self._epsilon_at_best_order(target_delta).order
 
     def _epsilon_at_best_order(self, target_delta: float) -> _BestOrder:
@@ -131,7 +142,11 @@ class RdpAccountant(Accountant):
         return self._at_best_order(partial(rdp_to_epsilons, target_delta=left))
 
     def _at_best_order(self, convert: Callable[[Array, Array], Array]) -> _BestOrder:
-        """Returns the smallest value that a conversion has at any order; 0 while nothing was spent."""
+        """Returns the smallest epsilon or delta over the orders; the value is 0 before the first event.
+
+        Args:
+            convert: a function from orders and Renyi divergences, both `[num_orders]`, to the epsilon or delta of each.
+        """
         if self._spent.keys() <= {events.NoOpEvent}:
             last = len(self.orders) - 1
             return _BestOrder(value=0.0, order=float(self.orders[last]), position=last)
@@ -146,13 +161,16 @@ class RdpAccountant(Accountant):
 
 
 def _smallest(values: Array, orders: Array) -> _BestOrder:
-    """Returns the smallest of the values `[A]` at orders `[A]`."""
+    """Returns the smallest value, with its order; `values` has one entry for each of the orders."""
     index = int(np.argmin(values))
     return _BestOrder(value=float(values[index]), order=float(orders[index]), position=index)
 
 
 def order_array(orders: object) -> Array:
-    """Returns orders as an array `[A]`; raises `InvalidValue` unless there is one and all are finite and > 1."""
+    """Returns orders as an array `[num_orders]`.
+
+    Raises `InvalidValue` where there is no order, or an order is not a finite number > 1.
+    """
     array = np.atleast_1d(np.asarray(orders, dtype=np.float64))
     is_list = array.ndim == 1 and array.size > 0
     require(is_list, "orders.shape", array.shape, "[num_orders], at least one order")
@@ -161,9 +179,14 @@ def order_array(orders: object) -> Array:
 
 
 def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
-    """Returns the Renyi curve of counted events at orders > 1, `[len(orders)]`.
+    """Returns the sum of the Renyi curves of counted events at some orders, `[num_orders]`.
 
-    Raises `InvalidValue` for an event without a known curve, such as a subclass by somebody else.
+    Args:
+        counts: the leaves of an event with their counts (`count_leaves`).
+        orders: the orders, each > 1, `[num_orders]`.
+
+    Raises:
+        InvalidValue: a leaf has no known Renyi curve, because its class is not one of `pate`.
     """
     total = np.zeros_like(orders)
     key = orders.tobytes()
@@ -227,15 +250,24 @@ _CURVES: dict[type[Event], Callable[[Any, Array], Array]] = {
     events.OneBitEvent: bit_rdp,
     events.ThresholdEvent: bit_rdp,
 }
-"""The Renyi curve of each kind of leaf, but Gaussians and zCDP, whose parameters are summed first."""
+"""The function that computes the Renyi curve, by class of the leaf.
+
+Gaussian and zCDP events are missing, because `rdp_curve` sums their parameters first.
+"""
 
 
 @lru_cache(maxsize=2048)
 def _curve(leaf: LeafEvent, orders_as_bytes: bytes) -> Array:
-    """Returns the curve of one leaf, kept because releases repeat; an array is no key of a cache, bytes are."""
-    return _CURVES[type(leaf)](leaf, np.frombuffer(orders_as_bytes))
+    """Returns the Renyi curve of one leaf, `[num_orders]`, from a cache, because releases often have equal leaves.
+
+    Args:
+        leaf: the leaf.
+        orders_as_bytes: the bytes of the array of orders; unlike an array, bytes can be the key of a cache.
+    """
+    orders = np.frombuffer(orders_as_bytes)
+    return _CURVES[type(leaf)](leaf, orders)
 
 
 def curve_of(event: Event) -> Curve:
-    """Returns the Renyi curve of an event, a function of the orders `[A]`."""
+    """Returns the Renyi curve of an event, a function from orders to divergences, both `[num_orders]`."""
     return partial(rdp_curve, count_leaves(event))

@@ -1,4 +1,4 @@
-"""The total of an account's charges, kept while charges are added, for whatever order the releases were shown in."""
+"""The running total of an account's charges: an epsilon that holds in whatever order the releases were shown."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from pate.accounting.total import have_one_order, in_any_order, is_session
 
 
 class _CountedEvents(NamedTuple):
-    """The different prices of the first charges, with how often each was charged."""
+    """The distinct prices of the first `num_charges` charges, with the number of charges at each price."""
 
     counts: Counter[Event]
     num_charges: int
 
 
 class _ComposedRows(NamedTuple):
-    """The first charges as rows of equal prices: all rows but the last are composed."""
+    """The first `num_charges` charges, grouped into rows of consecutive equal prices.
+
+    All rows but the last are composed in one accountant.
+    """
 
     ended_rows: Accountant | None  # None before the first charge
     last_row: list[tuple[Event, int]]  # at most one row, which the next charge may lengthen
@@ -30,11 +33,16 @@ class _ComposedRows(NamedTuple):
 
 
 class RunningTotal:
-    """The total of the charges in a list of entries that grows, without composing all of them at each reading.
+    """The total epsilon of the charges in a growing list, computed without composing all charges again.
 
-    Optimal composition holds for one order of its steps. An account does not know in which order its releases were
-    shown, so the account's accountant serves where all orders are alike. Elsewhere an accountant serves whose figures
-    hold for every order (docs/proofs/composition.md, "Any order").
+    Optimal composition gives a bound for one order of the releases. An account does not know the order in which its
+    releases were shown. So the account's accountant is used only where the order of the charges does not change the
+    bound. Otherwise an accountant is used whose bounds hold for every order (docs/proofs/composition.md, "Any order").
+
+    Args:
+        accountant: makes the empty accountant of the account.
+        entries: the charges, in the order of their commits. The caller appends later charges to this list.
+        target_delta: the delta of the total.
     """
 
     def __init__(
@@ -44,28 +52,29 @@ class RunningTotal:
         self._any_order_accountant = in_any_order(accountant)
         self._entries = entries
         self._target_delta = target_delta
-        self._counted = _CountedEvents(Counter(), 0)
-        self._composed = _ComposedRows(None, [], 0)
+        self._counted = _CountedEvents(counts=Counter(), num_charges=0)
+        self._composed = _ComposedRows(ended_rows=None, last_row=[], num_charges=0)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns the state without the composed rows: an accountant need not be one that can be pickled."""
-        return vars(self) | {"_composed": _ComposedRows(None, [], 0)}
+        """Returns the state for pickling, without the composed rows, because some accountants cannot be pickled."""
+        no_rows = _ComposedRows(ended_rows=None, last_row=[], num_charges=0)
+        return vars(self) | {"_composed": no_rows}
 
     def epsilon(self, following: tuple[Event, ...], *, interleaved: set[Event]) -> float:
-        """Returns the epsilon of all charges and of the events that would follow.
+        """Returns the total epsilon of all charges and of further events that are not charged yet.
 
         Args:
-            following: events that are not charged yet.
-            interleaved: prices of charges of which parts were drawn after a later charge.
+            following: the further events.
+            interleaved: the prices of releases of which a part was drawn after a later release was charged.
 
         Raises:
-            InvalidValue: an accountant does not know an event, or failures use up delta.
+            InvalidValue: an accountant cannot price an event, or the failure probabilities sum to delta or more.
         """
         uncounted = self._entries[self._counted.num_charges :]
         if uncounted:
             counts = self._counted.counts + Counter(entry.event for entry in uncounted)
             num_charges = self._counted.num_charges + len(uncounted)
-            self._counted = _CountedEvents(counts, num_charges)
+            self._counted = _CountedEvents(counts=counts, num_charges=num_charges)
         if self._any_order_accountant is not self._accountant:
             for event in following:
                 # raises for an event that the ledger's accountant does not know
@@ -82,10 +91,13 @@ class RunningTotal:
         return self._epsilon_in_any_order(following)
 
     def _epsilon_in_any_order(self, following: tuple[Event, ...]) -> float:
-        """Returns an epsilon that holds for every order, from rows of equal events.
+        """Returns a total epsilon of all charges and further events that holds for every order of the releases.
 
-        Equal events in a row are composed as one event with its count. A row that has ended is composed once. The last
-        row may still grow, so it is composed in a copy.
+        Consecutive equal events are composed as one event with a count. All rows but the last are composed once, and
+        the accountant is kept. The last row may still grow, so it is composed in a copy of that accountant.
+
+        Args:
+            following: the further events, which are not charged yet.
         """
         ended_rows, last_row, num_composed = self._composed
         uncomposed = self._entries[num_composed:]
@@ -94,16 +106,24 @@ class RunningTotal:
         if len(rows) > 1:
             ended_rows = ended_rows.copy().compose_all(rows[:-1])
         # One assignment, so that an interrupt leaves either the former state or the new state.
-        self._composed = _ComposedRows(ended_rows, rows[-1:], num_composed + len(uncomposed))
+        self._composed = _ComposedRows(
+            ended_rows=ended_rows,
+            last_row=rows[-1:],
+            num_charges=num_composed + len(uncomposed),
+        )
         open_rows = event_rows([*rows[-1:], *((event, 1) for event in following)])
         if not open_rows:
             return 0.0
         return ended_rows.copy().compose_all(open_rows).get_epsilon(self._target_delta)
 
 
-def event_rows(counted: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
-    """Returns events that are equal and follow each other as one event, with the sum of their counts."""
+def event_rows(counted_events: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
+    """Returns the events with consecutive equal events merged into one pair of an event and the sum of their counts.
+
+    Args:
+        counted_events: pairs of an event and its count, in order.
+    """
     return [
         (event, sum(count for _, count in row))
-        for event, row in groupby(counted, key=itemgetter(0))
+        for event, row in groupby(counted_events, key=itemgetter(0))
     ]

@@ -1,4 +1,4 @@
-"""A ledger file that counts for several data sets."""
+"""A ledger file that holds one account for each of several data sets."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pate.validation import require
 
 
 class SharedLedger(LedgerFile):
-    """A ledger file that counts for several data sets, safe for processes that use it at the same time.
+    """A ledger file that holds one account for each of several data sets.
 
-    The cap holds for each data set by itself. A person in two of the data sets is protected at the cost of both
-    together.
+    Several processes may use the file at the same time. The cap holds for each data set separately. The guarantee for a
+    person in two of the data sets is the sum of the totals of both accounts.
 
-    Arguments, errors and `path` are those of `Ledger`. Delta is that of every total, and the cap that of each data set.
+    `Ledger` explains the arguments and the errors, which have the same names there.
 
     >>> from pate.accounting import GaussianEvent
     >>> shared = SharedLedger(None, target_delta=1e-6, max_epsilon=4.0)  # in memory, without a file
@@ -36,15 +36,16 @@ class SharedLedger(LedgerFile):
 
     @property
     def data(self) -> list[str]:
-        """The digests of all data sets that were charged, in the order of their first charges."""
+        """The digests of all data sets with a charge, in the order of the first charge of each data set."""
         return list(dict.fromkeys(entry.data for entry in self.entries if entry.data))
 
     def account(self, data: str, *, unit: PrivacyUnit | None = None) -> Ledger:
-        """Returns the ledger of one data set.
+        """Returns the ledger of one data set, which reads and writes this file.
 
         Args:
-            data: a digest of the private records, the same in every run; not a digest of computed features.
-            unit: the unit of privacy of all prices of the account; None takes that of the earlier charges.
+            data: a digest of the private records, which must be the same in every run. A digest of computed features
+                is not.
+            unit: the unit of privacy of all prices of the account; None takes the unit of the earlier charges.
         """
         is_digest = isinstance(data, str) and data != ""
         require(is_digest, "data", type(data).__name__, "a digest that is not empty")

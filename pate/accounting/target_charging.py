@@ -1,9 +1,10 @@
-"""Sessions that pay for the outcomes that matter, and not for every call: target charging.
+"""Target charging: sessions of calls that are charged for hits, and not for every call.
 
-A set of outcomes is a q-target of an epsilon-DP call if an access to the data hits the set with probability q at least
-(`q_targets`). A payment per hit then covers 1 / q accesses on average. So calls are free until they hit, a session ends
-after a number of hits, and its price is known before the first call (`session_price`; Cohen & Lyu 2023;
-docs/proofs/target_charging.md).
+A call runs an epsilon-DP algorithm on the private data and returns an outcome. A *hit* is a call whose outcome lies in
+a given set, the target. A call can be seen as first deciding whether to *access* the private data at all. The set is a
+q-target if an access gives a hit with probability at least q (`q_targets`). So there are at most about 1 / q accesses
+for each hit. A session ends after a fixed number of hits, however many calls that takes. Its price depends on that
+number only, so it is known before the first call (`session_price`; Cohen & Lyu 2023; docs/proofs/target_charging.md).
 """
 
 from __future__ import annotations
@@ -67,7 +68,11 @@ _BITS = frozenset((bool, np.bool_))
 
 
 class HeldBudget:
-    """A budget that falls with each answer, and that refuses copies: a copy would spend the same budget again."""
+    """The base class of objects that hold a privacy budget in memory.
+
+    Such an object cannot be copied, pickled or used in a forked process, because the copy would spend the same budget
+    again.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -78,9 +83,9 @@ class HeldBudget:
         raise InvalidValue("session", type(self).__name__, rule=f"{rule}; ask the one there is")
 
     def _turn(self) -> AbstractContextManager[bool]:
-        """Returns the turn of one thread, from a look at the rest of the budget up to the new count.
+        """Returns the lock that a thread holds while it checks and reduces the budget.
 
-        A thread that has the turn may take it again.
+        The lock is reentrant. Raises `InvalidValue` in a forked process.
         """
         # before the lock, which another thread of the parent may have held at the fork
         self._require_own_process()
@@ -93,23 +98,26 @@ class HeldBudget:
 
 
 class TargetCharging(HeldBudget):
-    """A session that counts hits, refuses calls after the last hit, and has its price before the first call.
+    """A session that counts the hits of its calls, and refuses calls after a fixed number of hits.
 
-    Formal guarantee: the whole session is (price.epsilon, price.delta)-DP for the adjacency under which its calls are
-    epsilon-DP. The guarantee holds whatever calls are chosen on the way, and however early the session ends (Cohen &
-    Lyu 2023, Theorem B.4 and its version for several targets). It needs two things: every call is a q-target call that
-    the session's `target` covers, and the caller obeys `require_open`.
+    The module docstring explains calls, hits and accesses.
 
-    Edge cases: threads may share a session. An outcome whose charge raised must not be released. A session refuses
-    copies, pickles, and charges in a forked process. Of the sessions that resume from one `state`, only one may go on.
+    Formal guarantee: the whole session is (price.epsilon, price.delta)-DP, for the adjacency under which its calls are
+    epsilon-DP. The guarantee holds for any choice of each call after seeing earlier outcomes, and for any earlier end
+    (Cohen & Lyu 2023, Theorem B.4 and its version for several targets). It has two conditions: the session's `target`
+    covers the q-target of every call, and the caller makes no call for which `require_open` raises.
+
+    Edge cases: threads may share a session. An outcome whose charge raised an error must not be released. A session
+    cannot be copied, pickled or charged in a forked process. If several sessions resume from one `state`, only one of
+    them may continue.
 
     Args:
-        epsilon: the pure DP of one access to the data, the largest of all calls.
-        target_hits: tau, the number of hits of every counter that ends the session.
-        hit_prob: q, the smallest probability of a hit given an access, of all calls.
+        epsilon: the epsilon of pure DP of one access to the private data, the largest over all calls.
+        target_hits: tau, the number of hits that ends the session; with several counters, each must reach this number.
+        hit_prob: q, the smallest probability that an access gives a hit, over all calls.
         target_delta: the delta of the whole session.
-        num_counters: the number of q-targets of every call that are counted apart, in `hits`.
-        failure_prob: the largest sum of the deltas of the calls.
+        num_counters: the number of targets of each call. `hits` counts the hits of each target separately.
+        failure_prob: the largest sum of the deltas of all calls, where calls are (epsilon, delta)-DP.
 
     >>> session = TargetCharging(0.1, 2, hit_prob=0.47, target_delta=1e-6)
     >>> [session.charge(hit) for hit in (False, True, False, True)]
@@ -158,7 +166,14 @@ class TargetCharging(HeldBudget):
     def of_targets(
         cls, targets: Iterable[QTarget], target_hits: int, *, target_delta: float, **options: Any
     ) -> Self:
-        """Returns a session for calls of several targets: the largest epsilon and the smallest q."""
+        """Returns a session for calls with different q-targets, priced by the largest epsilon and the smallest q.
+
+        Args:
+            targets: the q-targets of all calls.
+            target_hits: the number of hits that ends the session.
+            target_delta: the delta of the whole session.
+            options: further arguments of the class, such as `num_counters`.
+        """
         common = common_target(targets)
         return cls(
             common.epsilon,
@@ -170,19 +185,21 @@ class TargetCharging(HeldBudget):
 
     @property
     def halted(self) -> bool:
-        """True where no further call is allowed, because every counter has reached `target_hits`."""
+        """True where the session has ended, because every counter has reached `target_hits`."""
         return min(self.hits) >= self.target_hits
 
     @property
     def remaining_hits(self) -> int:
-        """The number of hits that the least-hit counter still has."""
+        """The number of hits until the end of the session, counted at the counter with the fewest hits."""
         return max(0, self.target_hits - min(self.hits))
 
     @property
     def event(self) -> Event:
-        """The whole session for an accountant: the composed accesses, which fail where they overrun.
+        """The price of the whole session as an event that accountants can compose with other events.
 
-        With k counters, the accesses up to k times `target_hits` hits, or `price.event` where that is cheaper in zCDP.
+        The event is the composition of `num_accesses` accesses to the private data. Its failure probability includes
+        the probability that the session needs more accesses. With k counters the number of accesses is that of
+        k * `target_hits` hits, unless `price.event` is cheaper by its zCDP bound.
         """
         count = self.price.num_accesses
         overrun = self.price.overrun_prob
@@ -200,7 +217,12 @@ class TargetCharging(HeldBudget):
         )
 
     def require_open(self, target: QTarget | None = None, *, failure_prob: float = 0.0) -> None:
-        """Raises `InvalidValue` unless a call with this target and delta may be made now and by this process."""
+        """Raises `InvalidValue` unless this process may make a call in this session now.
+
+        Args:
+            target: the q-target of the call, which the session's target must cover; None for the session's target.
+            failure_prob: the delta of the call, which must fit into the session's `failure_prob`.
+        """
         self._require_own_process()
         rule = f"fewer than target_hits={self.target_hits} for a call"
         require(not self.halted, "hits", min(self.hits), rule)
@@ -220,14 +242,17 @@ class TargetCharging(HeldBudget):
         target: QTarget | None = None,
         failure_prob: float = 0.0,
     ) -> bool:
-        """Counts one call and returns True where the session halted with the call.
-
-        Raises as `require_open`, and counts nothing then.
+        """Counts one call and its hits, and returns True where the session ended with this call.
 
         Args:
-            outcome_in_target: True where the outcome was in the call's target; with several counters, one for each.
-            target: the target of this call; None for that of the session.
+            outcome_in_target: True where the call was a hit; with several counters, a list with one bool for each
+                counter.
+            target: the q-target of this call; None for the session's target.
             failure_prob: the delta of this call.
+
+        Raises:
+            InvalidValue: the call is not allowed (`require_open`), or `outcome_in_target` has another form. Nothing is
+                counted.
         """
         outcomes = (
             outcome_in_target
@@ -246,14 +271,14 @@ class TargetCharging(HeldBudget):
             return self.halted
 
     def charge_batch(self, outcomes_in_target: ArrayLike, *, target: QTarget | None = None) -> int:
-        """Counts calls that were drawn at once, in their order, and returns the number of calls up to the halt.
+        """Counts a batch of calls in their order, and returns the number of calls up to the end of the session.
 
-        The outcomes of later calls are to be thrown away, because nothing has paid for them.
+        The caller must discard the outcomes of all later calls of the batch, because they are not charged.
 
         Args:
-            outcomes_in_target: True where an outcome was in its call's target, bool `[Q]`, or `[Q, num_counters]` with
-                several counters.
-            target: the target of each call; None for that of the session.
+            outcomes_in_target: True where a call was a hit, bool `[num_calls]`; with several counters,
+                `[num_calls, num_counters]`.
+            target: the q-target of each call; None for the session's target.
         """
         outcomes = np.asarray(outcomes_in_target)
         counters = len(self.hits)
@@ -273,7 +298,7 @@ class TargetCharging(HeldBudget):
 
     @property
     def state(self) -> dict[str, Any]:
-        """The parameters and counts as plain values for JSON, from which `resume` continues."""
+        """The parameters and the counts as a dictionary for JSON, from which `resume` continues the session."""
         with self._turn():
             counts = {
                 "hits": [*self.hits],
@@ -283,9 +308,14 @@ class TargetCharging(HeldBudget):
             return {"target_charging": 1, "parameters": self._parameters} | counts
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Continues from the state of a session with equal parameters.
+        """Continues a saved session: sets the counts of this session to the counts in `state`.
 
-        Raises `InvalidValue` where this session has been charged, or the state is that of no such session.
+        Args:
+            state: the `state` of a session with the same parameters.
+
+        Raises:
+            InvalidValue: this session has counted a call already, or `state` is not the state of a session with the
+                same parameters.
         """
         parameters = state.get("parameters")
         require(
@@ -325,11 +355,17 @@ class TargetCharging(HeldBudget):
             self._spent_failure_prob = spent
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the state to a file, which is whole at any moment; to be called before an outcome is released."""
+        """Writes the state to a file; the caller must do so before each release of an outcome.
+
+        The file is replaced in one step, so that a crash never leaves half a file.
+        """
         write_text(Path(path), to_json_line(self.state) + "\n")
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Continues from a file that `save` wrote; raises as `resume`, and where the file holds no state."""
+        """Continues the session whose state `save` wrote to a file.
+
+        Raises `InvalidValue` where `resume` does, and where the file does not hold the state of a session.
+        """
         rule = "the state of a session as JSON"
         state = read_json(
             Path(path), rule=rule, remedy="restore it from a backup, or charge for a new session"

@@ -1,8 +1,8 @@
-"""The total of several releases: one bound for whatever order they were made and shown in.
+"""The total of several releases: an epsilon that holds in whatever order the releases were made and shown.
 
-Optimal composition holds for the order of its steps: the adversary sees the earlier losses. So it serves where all
-orders are alike, such as equal events. Elsewhere an accountant serves whose figures add up in any order
-(docs/proofs/composition.md, "Any order").
+Optimal composition gives a bound for one order of the events, in which each release may depend on the earlier ones. So
+it is used where the order does not change the bound, such as for equal events. Otherwise an accountant is used whose
+bounds hold for every order (docs/proofs/composition.md, "Any order").
 """
 
 from __future__ import annotations
@@ -24,10 +24,18 @@ _ANYWHERE = (GaussianEvent, NoOpEvent)  # kinds whose place among the others cha
 def total_epsilon(
     events: Iterable[Event], target_delta: float, *, accountant: AccountantMaker = AutoAccountant
 ) -> float:
-    """Returns an epsilon of all events together that holds for whatever order they were released in.
+    """Returns an epsilon of all events together that holds in whatever order the events were released.
 
-    The prices must have been fixed before the first release. Raises `InvalidValue` where failures use up delta.
-    Source: docs/proofs/composition.md, "Any order".
+    The prices must have been fixed before the first release. Source: docs/proofs/composition.md, "Any order".
+
+    Args:
+        events: the prices of the releases.
+        target_delta: the delta of the total, in (0, 1).
+        accountant: makes an empty accountant. Where the order matters to this accountant, the function uses a version
+            of the accountant whose bounds hold for every order, or else `RdpAccountant`.
+
+    Raises:
+        InvalidValue: the failure probabilities of the events sum to `target_delta` or more.
 
     >>> from pate.accounting import BoundedRangeEvent, PureDpEvent, SelfComposedEvent
     >>> pure, ranges = SelfComposedEvent(PureDpEvent(0.1), 60), SelfComposedEvent(BoundedRangeEvent(0.2), 60)
@@ -43,13 +51,14 @@ def total_epsilon(
 
 
 def have_one_order(counts: Counter[Event], *, interleaved: frozenset[Event] = frozenset()) -> bool:
-    """Returns True where all orders of these events are alike to optimal composition.
+    """Returns True where optimal composition gives the same bound for every order of the events.
 
-    Gaussians count as its first steps wherever they were, and events that are all equal have one order.
+    That is so if all events are equal, Gaussian events aside: the bound of a Gaussian does not depend on its position.
 
     Args:
-        counts: the events, and how often each was released.
-        interleaved: events whose steps may lie between the steps of other events. All steps must be equal then.
+        counts: the distinct events, with the number of times that each was released.
+        interleaved: events of which single steps (leaves) may have been released between other events. For these
+            events the steps have to be equal, and not only the events.
     """
     if counts.total() <= 1:
         return True
@@ -69,12 +78,22 @@ def have_one_order(counts: Counter[Event], *, interleaved: frozenset[Event] = fr
 
 
 def is_session(event: Event) -> bool:
-    """Returns True where an event pays for answers that are shown one after another, between other releases."""
+    """Returns True where an event contains the price of a session.
+
+    A session shows its answers one after another, so other releases may lie between its answers.
+    """
     return any(isinstance(part, SessionEvent) for part, _ in nodes(event))
 
 
 def in_any_order(accountant: AccountantMaker) -> AccountantMaker:
-    """Returns a maker of accountants whose figures hold for every order: the same maker where it can be, or Renyi's."""
+    """Returns a function that makes an empty accountant whose bounds hold for every order of the events.
+
+    Returns `accountant` itself where its bounds already do, its variant for every order where it has one, and else
+    `RdpAccountant`.
+
+    Args:
+        accountant: makes an empty accountant.
+    """
     empty = accountant()
     if empty.any_order:
         return accountant

@@ -1,4 +1,4 @@
-"""The unit of privacy: which private records one change replaces together."""
+"""The unit of privacy: the private records that are replaced together between two neighboring data sets."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ __all__ = ["PrivacyUnit"]
 class PrivacyUnit:
     """A unit of privacy: the private records that a guarantee protects together.
 
-    A price is for one unit. Prices of different units have no sum: epsilon 3 for one visit and epsilon 3 for one
-    patient bound nothing for a patient with several visits. So a ledger adds up equal units alone.
+    A price holds for one unit. Prices of different units have no sum: epsilon 3 for one visit and epsilon 3 for one
+    patient bound nothing for a patient with several visits. So a ledger only adds prices of equal units.
 
     Attributes:
-        words: the unit as a noun, such as `one row`.
-        columns: the columns whose values make a unit; empty where no column does.
+        words: the unit as a noun phrase in English, such as `one row`.
+        columns: the names of the columns that define the unit, where rows with equal values belong together; empty
+            where no column defines the unit.
 
     >>> PrivacyUnit.of_column("mrn").words
     'one value of the column mrn, with all its rows'
@@ -32,41 +33,54 @@ class PrivacyUnit:
 
     @classmethod
     def of_column(cls, column: str, *, records: str = "rows") -> Self:
-        """Returns the unit of records that have one value in a column, such as all rows of one person."""
-        return cls(
-            f"one value of the column {printable(column)}, with all its {records}", (column,)
-        )
+        """Returns the unit of all records with the same value in one column, such as all rows of one person.
+
+        Args:
+            column: the name of the column.
+            records: the plural noun for records in the unit's words.
+        """
+        words = f"one value of the column {printable(column)}, with all its {records}"
+        return cls(words=words, columns=(column,))
 
     @classmethod
     def of_owners(cls, columns: tuple[str, ...]) -> Self:
-        """Returns the unit of rows that have several owners each, such as a patient and a doctor."""
+        """Returns the unit of all rows of one owner, where a row has several owners, such as a patient and a doctor.
+
+        Args:
+            columns: the names of the columns with the owners, one column for each kind of owner.
+        """
         owners = ", or one of the column ".join(map(printable, columns))
         words = (
             f"one value of the column {owners}, with all its rows (who belongs with whom is public)"
         )
-        return cls(words, columns)
+        return cls(words=words, columns=columns)
 
     @classmethod
     def of_teacher(cls) -> Self:
-        """Returns the unit of votes about whose records nothing is known."""
-        return cls("one teacher, with all its records")
+        """Returns the unit of one teacher with all its records, for votes whose private records are unknown."""
+        return cls(words="one teacher, with all its records")
 
     @property
     def within_class(self) -> Self:
-        """The unit where a neighbor may replace it only by another unit that agreed to the same budget."""
+        """This unit, where a neighbor may replace a unit only by another unit of the same budget class."""
         return replace(self, words=f"{self.words}, within its budget class")
 
     @property
     def at_one_holder(self) -> Self:
-        """The unit within one holder's records, where holders cannot know of each other's records."""
+        """This unit, restricted to the records of one data holder; holders do not see each other's records."""
         return replace(self, words=f"{self.words}, at one holder")
 
     def protected_under(self, adjacency: Adjacency, *, num_releases: int = 1) -> str:
-        """Returns in words the unit that the price of a release protects, or the total of several releases.
+        """Returns a noun phrase for the unit that a price under this adjacency protects.
 
-        To add or remove a teacher is no change of one record, because the teacher of a removed record stays. To replace
-        a record is to remove a teacher and to add another (docs/proofs/many_places.md). Another release deals records
-        to other teachers, so a total of several releases is for one teacher of each release.
+        Under `REPLACE_ONE` that is this unit. Under `ADD_REMOVE` it is one teacher, because removing a record does not
+        remove a teacher. Replacing a record is the removal of one teacher and the addition of another
+        (docs/proofs/many_places.md).
+
+        Args:
+            adjacency: the adjacency of the price.
+            num_releases: the number of releases whose total the price is, >= 1. Each release divides the records anew
+                among its teachers, so the total protects one teacher of each release.
         """
         teacher = self.of_teacher()
         if adjacency is Adjacency.REPLACE_ONE and self != teacher:
@@ -81,10 +95,13 @@ class PrivacyUnit:
         return f"{words}; to replace {self.words}, counts as two such changes{each_time}"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns plain values, which `from_json` reads."""
+        """Returns the unit as a dictionary for JSON, which `from_json` reads."""
         return {"words": self.words, "columns": list(self.columns)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Reads what `to_json` wrote; raises `KeyError`, `TypeError` or `ValueError` for anything else."""
-        return cls(str(values["words"]), tuple(map(str, values["columns"])))
+        """Returns the unit that `to_json` wrote.
+
+        Raises `KeyError`, `TypeError` or `ValueError` where the values were not written by `to_json`.
+        """
+        return cls(words=str(values["words"]), columns=tuple(map(str, values["columns"])))
