@@ -477,7 +477,7 @@ class GaussianAndRenyi(RenyiFilter):
 
 @dataclass(frozen=True)
 class GaussianFirst(RenyiFilter):
-    """A filter that turns into `GaussianAndRenyi` if the first charged event is Gaussian, and else into `RenyiFilter`."""
+    """A filter that becomes `GaussianAndRenyi` if the first charged event is Gaussian, and else `RenyiFilter`."""
 
     name: ClassVar[str] = "gaussian_first"
 
@@ -496,7 +496,7 @@ class GaussianFirst(RenyiFilter):
 
 @dataclass(frozen=True)
 class GaussianOrRenyi(RenyiFilter):
-    """A filter that turns into `GaussianFilter` if the first charged event is Gaussian, and else into `RenyiFilter`.
+    """A filter that becomes `GaussianFilter` if the first charged event is Gaussian, and else `RenyiFilter`.
 
     After a Gaussian first event, only Gaussian and pure DP events are admitted. The file of a ledger that an earlier
     version wrote may name this filter.

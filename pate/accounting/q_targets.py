@@ -1,12 +1,14 @@
-"""The targets of calls in a session: sets of outcomes that an access to the data hits with a probability of at least q.
+"""The q-targets of epsilon-DP calls: sets of outcomes that are charged as hits in a session with target charging.
 
-A call is epsilon-DP, and accesses the data or does not. For every pair of neighbors its two distributions are mixtures
+A call runs an epsilon-DP algorithm on the private data. For every pair of neighbors the two distributions of its
+outcome can be written as mixtures
 
     p C + (1 - p) B_0   and   p C + (1 - p) B_1
 
-with a common part C, which needs no data, and parts B_0 and B_1 within e^epsilon of each other. A set of outcomes is a
-q-target of the call if B_b(set) >= q for both b: an access hits the set with probability q at least. A function here
-returns epsilon and q for each kind of call (Cohen & Lyu 2023; docs/proofs/target_charging.md).
+with a distribution C, which is the same for both neighbors, and distributions B_0 and B_1 within a factor e^epsilon of
+each other. So the call accesses the private data only with probability 1 - p. A set of outcomes is a q-target of the
+call if B_0(set) >= q and B_1(set) >= q: an access hits the set with probability at least q. The functions here return
+epsilon and q for several kinds of calls (Cohen & Lyu 2023; docs/proofs/target_charging.md).
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ _SUM_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class QTarget:
-    """The price of a call in a session, and the probability with which an access hits the call's target."""
+    """The epsilon of one access to the private data by a call, and a lower bound q on the probability of a hit.
+
+    The module docstring explains calls, accesses and hits.
+    """
 
     epsilon: float  # pure DP of one access to the data, > 0
     hit_prob: float  # q, the least probability of the target given an access, in (0, 1)
@@ -38,101 +43,134 @@ class QTarget:
         require_probability("hit_prob", self.hit_prob)
 
     def covers(self, other: QTarget) -> bool:
-        """Returns True where every call of the other target is also a call of this one.
+        """Returns True where the other target has an epsilon of at most, and a `hit_prob` of at least, this target's.
 
-        The other target then has an epsilon that is no larger, and a `hit_prob` that is no smaller.
+        A session for this target may then make calls with the other target.
         """
         return other.epsilon <= self.epsilon and other.hit_prob >= self.hit_prob
 
 
 def not_prior(epsilon: float) -> QTarget:
-    """Returns the target "every outcome but one chosen in advance" of an epsilon-DP call: q = 1 / (e^epsilon + 1).
+    """Returns the q-target "every outcome except a predicted one" of an epsilon-DP call: q = 1 / (e^epsilon + 1).
 
-    The value of q is tight. The prior outcome may be anything that is known before the call. The target also serves a
-    conditional release, which publishes an outcome if it lies in a set.
+    The caller may predict any outcome before the call. A hit is a call whose outcome differs from the prediction. The
+    same q holds for a conditional release, which publishes an outcome only if it lies in a given set. The value of q is
+    tight.
+
+    Args:
+        epsilon: the epsilon of the call, > 0.
     """
     shrink = math.exp(-require_positive("epsilon", epsilon))
-    return QTarget(epsilon, shrink / (1 + shrink))
+    return QTarget(epsilon=epsilon, hit_prob=shrink / (1 + shrink))
 
 
 def revise(epsilon: float) -> QTarget:
-    """Returns the target of another look at a stored outcome of an epsilon-DP call.
+    """Returns the q-target of a further test of a stored outcome of an epsilon-DP call.
 
-    The outcome is released if it lies in a set that was not asked before. The look is charged as a not-prior call of
-    2 epsilon. One stored outcome gives at most one hit in its whole life.
+    The test releases the stored outcome if it lies in a given set, which no earlier test of this outcome has used. A
+    release is a hit. The test is priced as `not_prior(2 * epsilon)`. Each stored outcome gives at most one hit.
+
+    Args:
+        epsilon: the epsilon of the call whose outcome is stored, > 0.
     """
-    return not_prior(2 * require_positive("epsilon", epsilon))
+    doubled_epsilon = 2 * require_positive("epsilon", epsilon)
+    return not_prior(doubled_epsilon)
 
 
 def boundary(epsilon: float) -> QTarget:
-    """Returns the boundary outcome of a wrapped epsilon-DP call (`boundary_distribution`) with the paper's constants.
+    """Returns the q-target "boundary" of an epsilon-DP call in the boundary wrapper, with the paper's constants.
 
-    An access is t-DP with t = 4/3 epsilon, and q = (e^t - 1) / (2 (e^(epsilon + t) - 1)), which rises to 2/7 as epsilon
-    falls. `tight_boundary` costs less.
+    The wrapper returns the extra outcome "boundary" with some probability, and otherwise runs the call
+    (`boundary_distribution`). A hit is the outcome "boundary". An access is t-DP with t = 4/3 epsilon, and
+    q = (e^t - 1) / (2 (e^(epsilon + t) - 1)), which rises to 2/7 as epsilon falls to 0. `tight_boundary` costs less.
+
+    Args:
+        epsilon: the epsilon of the call before it is wrapped, > 0.
     """
     wrapped = 4 * require_positive("epsilon", epsilon) / 3
     hit_prob = math.exp(-epsilon) * math.expm1(-wrapped) / (2 * math.expm1(-epsilon - wrapped))
-    return QTarget(wrapped, hit_prob)
+    return QTarget(epsilon=wrapped, hit_prob=hit_prob)
 
 
 def tight_boundary(epsilon: float) -> QTarget:
-    """Returns the boundary outcome with the smallest epsilon of an access and the largest q that hold, both attained.
+    """Returns the q-target "boundary" of an epsilon-DP call in the boundary wrapper, with tight constants.
 
-    An access is t-DP with t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)), below 4/3 epsilon, and
-    q = (e^t - 1) / (e^epsilon (2 e^t + 1) - e^t - 2), which rises to 4/13 as epsilon falls.
+    `boundary` explains the wrapper. An access is t-DP with t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)), which is
+    below 4/3 epsilon, and q = (e^t - 1) / (e^epsilon (2 e^t + 1) - e^t - 2), which rises to 4/13 as epsilon falls to 0.
+    No smaller t and no larger q hold for all epsilon-DP calls.
+
+    Args:
+        epsilon: the epsilon of the call before it is wrapped, > 0.
     """
     lost = -math.expm1(-require_positive("epsilon", epsilon))  # 1 - e^-epsilon
     wrapped = epsilon - math.log1p(-lost / 3)
     lost_wrapped = -math.expm1(-wrapped)  # 1 - e^-t
     denominator = 3 * lost + lost_wrapped - 2 * lost * lost_wrapped
-    return QTarget(wrapped, math.exp(-epsilon) * lost_wrapped / denominator)
+    hit_prob = math.exp(-epsilon) * lost_wrapped / denominator
+    return QTarget(epsilon=wrapped, hit_prob=hit_prob)
 
 
 def between_thresholds(epsilon: float, *, width: float) -> QTarget:
-    """Returns the target "between two thresholds" of a value of sensitivity 1 with Laplace noise of scale 1 / epsilon.
+    """Returns the q-target "between" of a call that compares a noisy value with two thresholds.
 
-    The outcomes are below, between and above the thresholds, which are `width` apart, and
-    q = (1 - e^(-width epsilon)) / (e^epsilon + 1), tight. The value of q also holds for whole numbers with discrete
-    Laplace noise and whole thresholds. For a sensitivity of s, divide the width by s.
+    The call adds Laplace noise of scale 1 / epsilon to a value of sensitivity 1, and returns "below", "between" or
+    "above" the two thresholds. A hit is the outcome "between", with q = (1 - e^(-width epsilon)) / (e^epsilon + 1),
+    which is tight. The same q holds for integer values and thresholds with discrete Laplace noise.
+
+    Args:
+        epsilon: the epsilon of the call, > 0.
+        width: the distance of the two thresholds, > 0; for a value of sensitivity s, the distance divided by s.
     """
     scaled_width = require_positive("width", width) * require_positive("epsilon", epsilon)
-    return QTarget(epsilon, -math.expm1(-scaled_width) * not_prior(epsilon).hit_prob)
+    hit_prob = -math.expm1(-scaled_width) * not_prior(epsilon).hit_prob
+    return QTarget(epsilon=epsilon, hit_prob=hit_prob)
 
 
 def run_twice(epsilon: float) -> QTarget:
-    """Returns the target "both outcomes differ" of two runs of an epsilon-DP call, both released.
+    """Returns the q-target "the two outcomes differ" of a call that runs an epsilon-DP algorithm twice.
 
-    An access is 2 epsilon DP. The value of q is the smaller of (e^epsilon + 1) / (e^(2 epsilon) + e^epsilon + 1) and
-    2 e^epsilon / (e^epsilon + 1)^2, both attained, and rises to 1/2 as epsilon falls.
+    The call releases both outcomes, so an access is (2 epsilon)-DP. The value of q is the smaller of
+    (e^epsilon + 1) / (e^(2 epsilon) + e^epsilon + 1) and 2 e^epsilon / (e^epsilon + 1)^2. It is tight, and rises to 1/2
+    as epsilon falls to 0.
+
+    Args:
+        epsilon: the epsilon of one run, > 0.
     """
     shrink = math.exp(-require_positive("epsilon", epsilon))
-    rare = shrink * (1 + shrink) / (1 + shrink + shrink * shrink)
-    return QTarget(2 * epsilon, min(rare, 2 * shrink / (1 + shrink) ** 2))
+    first_bound = shrink * (1 + shrink) / (1 + shrink + shrink * shrink)
+    second_bound = 2 * shrink / (1 + shrink) ** 2
+    return QTarget(epsilon=2 * epsilon, hit_prob=min(first_bound, second_bound))
 
 
 def common_target(targets: Iterable[QTarget]) -> QTarget:
-    """Returns the cheapest target that covers one or more targets: the largest epsilon and the smallest hit_prob."""
+    """Returns the cheapest target that covers all given targets: their largest epsilon and smallest `hit_prob`.
+
+    Raises `InvalidValue` where no target is given.
+    """
     all_targets = list(targets)
     require(len(all_targets) > 0, "targets", all_targets, "at least one target")
     for target in all_targets:
         validation.require_kind("targets", target, QTarget, "QTargets")
     largest_epsilon = max(target.epsilon for target in all_targets)
-    return QTarget(largest_epsilon, min(target.hit_prob for target in all_targets))
+    smallest_hit_prob = min(target.hit_prob for target in all_targets)
+    return QTarget(epsilon=largest_epsilon, hit_prob=smallest_hit_prob)
 
 
 def exact_hit_prob(
     first: ArrayLike, second: ArrayLike, *, in_target: ArrayLike, epsilon: float
 ) -> float:
-    """Returns the largest q for which a set is a q-target of one pair of distributions; 1 where they are equal.
+    """Returns the largest q for which a set of outcomes is a q-target of a call, for one pair of neighbors.
+
+    Returns 1 where both distributions are equal.
 
     Args:
-        first: the distribution of the outcomes on one data set, `[Y]`.
-        second: the distribution on its neighbor, `[Y]`.
-        in_target: True for the outcomes of the set, bool `[Y]`.
-        epsilon: the pure DP of the call, > 0.
+        first: the probability of each outcome on one data set, `[num_outcomes]`.
+        second: the probability of each outcome on the neighbor of that data set, `[num_outcomes]`.
+        in_target: True for each outcome in the set, bool `[num_outcomes]`.
+        epsilon: the epsilon of the call, > 0.
 
     Raises:
-        InvalidValue: the distributions are not within e^epsilon of each other.
+        InvalidValue: two probabilities of one outcome differ by more than a factor e^epsilon.
     """
     distributions = np.stack(
         [_distributions("first", first, rank=1), _distributions("second", second, rank=1)]
@@ -155,10 +193,17 @@ def exact_hit_prob(
 
 
 def boundary_distribution(probabilities: ArrayLike) -> Array:
-    """Returns the distribution of a call `[..., Y]` in the boundary wrapper, `[..., Y + 1]`, with "boundary" last.
+    """Returns the distribution of the outcomes of a call after it is put into the boundary wrapper.
 
-    With pi = min(1 - largest probability, 1/2) the wrapper, which knows the distribution on the data, answers
-    "boundary" with probability pi / (1 + pi), at most 1/3, and otherwise runs the call.
+    Let pi = min(1 - largest probability of an outcome, 1/2). The wrapper returns the extra outcome "boundary" with
+    probability pi / (1 + pi), which is at most 1/3, and otherwise runs the call. The wrapper knows the distribution on
+    the private data.
+
+    Args:
+        probabilities: the probability of each outcome of the call, `[..., num_outcomes]`.
+
+    Returns:
+        The probability of each outcome of the wrapped call, `[..., num_outcomes + 1]`, with "boundary" last.
     """
     distribution = _distributions("probabilities", probabilities)
     without_largest = (
@@ -170,7 +215,16 @@ def boundary_distribution(probabilities: ArrayLike) -> Array:
 
 
 def _distributions(name: str, values: Any, *, rank: int | None = None) -> Array:
-    """Returns distributions over the last axis as an array; raises unless each sums to 1 and the rank is the given."""
+    """Returns `values` as an array of distributions over the last axis.
+
+    Args:
+        name: the name of the argument, for the error message.
+        values: the probabilities, `[..., num_outcomes]`.
+        rank: the number of axes that the array must have; None allows any number.
+
+    Raises:
+        InvalidValue: a distribution does not sum to 1, or the array has another number of axes.
+    """
     array: Array = validation.require_array(name, values).astype(np.float64)
     require(rank in (None, array.ndim), f"{name}.shape", array.shape, "[num_outcomes]")
     has_outcomes = array.ndim > 0 and array.shape[-1] > 0

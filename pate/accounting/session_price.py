@@ -1,12 +1,14 @@
-"""The price of a whole session of calls, which ends with its last hit, known before the first call.
+"""The price of a whole session with target charging, known before the first call of the session.
 
-An access to the data hits with probability q at least. So a session of tau hits accesses the data more than n times
-with a probability of at most P[Bin(n, q) < tau], its *overrun* (Cohen & Lyu 2023, Theorem B.4). Two prices follow:
+`pate.accounting.q_targets` explains calls, accesses and hits. An access to the private data is a hit with probability
+at least q. So a session that ends with hit number tau has more than n accesses with a probability of at most
+P[Bin(n, q) < tau], its *overrun* (Cohen & Lyu 2023, Theorem B.4). The price is the smaller of two bounds:
 
-    by accesses   n accesses of pure DP composed at delta - overrun, for the best n,
-    by play       the best play of an adversary in a session of n accesses, by dynamic programming over the hits that
-                  are left and the loss so far. It is within a relative 1e-3 of the truth for q-target calls, and takes
-                  long where hits are many (docs/proofs/target_charging.md).
+    by accesses    The composition of n accesses, each epsilon-DP, at delta - overrun, for the best n.
+
+    by play        The delta that the strongest adversary reaches in a session of n accesses. A dynamic program over
+                   the number of hits left and the privacy loss so far computes that delta. The bound is within a
+                   relative 1e-3 of the truth, and takes long for many hits (docs/proofs/target_charging.md).
 """
 
 from __future__ import annotations
@@ -44,9 +46,14 @@ _LARGEST_SHARE = 0.999
 
 
 def overrun_probability(num_accesses: int, *, target_hits: int, hit_prob: float) -> float:
-    """Returns the largest probability that a session of `target_hits` hits has more than `num_accesses` accesses.
+    """Returns an upper bound on the probability that a session has more than `num_accesses` accesses.
 
-    It is P[Bin(num_accesses, hit_prob) < target_hits], exact (Cohen & Lyu 2023, Theorem B.4).
+    The bound is P[Bin(num_accesses, hit_prob) < target_hits] (Cohen & Lyu 2023, Theorem B.4).
+
+    Args:
+        num_accesses: the number of accesses to the private data, >= 0.
+        target_hits: the number of hits that ends the session, >= 1.
+        hit_prob: q, the smallest probability that an access is a hit, in (0, 1).
     """
     n = require_count("num_accesses", num_accesses, minimum=0)
     hits = require_count("target_hits", target_hits)
@@ -56,9 +63,15 @@ def overrun_probability(num_accesses: int, *, target_hits: int, hit_prob: float)
 
 
 def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> int:
-    """Returns the smallest number of accesses that is exceeded with probability at most `overrun_prob`.
+    """Returns the smallest number of accesses that a session exceeds with probability at most `overrun_prob`.
 
-    Raises `InvalidValue` where that number is above 2**53.
+    Args:
+        target_hits: the number of hits that ends the session, >= 1.
+        hit_prob: q, the smallest probability that an access is a hit, in (0, 1).
+        overrun_prob: the probability of more accesses, in (0, 1).
+
+    Raises:
+        InvalidValue: the number of accesses is above 2**53.
     """
     require_probability("overrun_prob", overrun_prob)
 
@@ -74,7 +87,10 @@ def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> i
 
 
 class _Move(NamedTuple):
-    """The probabilities of the outcomes of a call on the first neighbor: hit or miss, and loss +-epsilon."""
+    """A call that the adversary may make, as the probabilities of its four outcomes on the first of two neighbors.
+
+    An outcome is a hit or a miss, and has a privacy loss of epsilon (`up`) or of -epsilon (`down`).
+    """
 
     hit_up: float
     hit_down: float
@@ -83,44 +99,61 @@ class _Move(NamedTuple):
 
 
 def _moves(target: QTarget) -> list[_Move]:
-    """Returns the calls among which the adversary's best call is.
+    """Returns the few calls of which one is always the strongest adversary's best call.
 
-    Every call is a mixture of outcomes with likelihood ratios e^epsilon and e^-epsilon. The probability of a hit on the
-    first neighbor, and its surplus on the second, lie in a polygon. The value of a call is linear in both, so the
-    corners of the polygon are enough.
+    Every outcome can be split into outcomes with the likelihood ratios e^epsilon and e^-epsilon. A call is described by
+    the probability of a hit on the first neighbor, and by the surplus: the probability of a hit on the second neighbor
+    less that on the first. All allowed pairs of both numbers form a polygon. The value of a call to the adversary is
+    linear in the pair, so the calls at the corners of the polygon suffice.
     """
     rise = math.expm1(target.epsilon)
-    least = target.hit_prob
-    rare = 1 / (rise + 2)  # q of "not prior"
+    smallest_hit_prob = target.hit_prob
+    not_prior_hit_prob = 1 / (rise + 2)  # q of "not prior"
     both = math.expm1(2 * target.epsilon)
-    largest_surplus = min(rise * least, -math.expm1(-target.epsilon) * (1 - least))
-    corners = [(1.0, 0.0), (least, 0.0), (least, largest_surplus)]
-    corners.append((least + largest_surplus, -largest_surplus))
-    if least < rare:
-        corners += [(rare, rise * rare), ((rise + 1) * rare, -rise * rare)]
+    largest_surplus = min(
+        rise * smallest_hit_prob, -math.expm1(-target.epsilon) * (1 - smallest_hit_prob)
+    )
+    corners = [(1.0, 0.0), (smallest_hit_prob, 0.0), (smallest_hit_prob, largest_surplus)]
+    corners.append((smallest_hit_prob + largest_surplus, -largest_surplus))
+    if smallest_hit_prob < not_prior_hit_prob:
+        corners += [
+            (not_prior_hit_prob, rise * not_prior_hit_prob),
+            ((rise + 1) * not_prior_hit_prob, -rise * not_prior_hit_prob),
+        ]
 
     def split(probability: float, surplus: float) -> tuple[float, float]:
-        """Returns the probabilities of the outcomes with ratios e^epsilon and e^-epsilon that make up one outcome."""
+        """Splits one outcome into two, with the likelihood ratios e^epsilon and e^-epsilon.
+
+        Returns the probabilities of both on the first neighbor. The outcome has `probability` there, and `surplus` more
+        on the second neighbor.
+        """
         up = (rise + 1) * (rise * probability - surplus)
         down = rise * probability + (rise + 1) * surplus
         return max(up, 0.0) / both, max(down, 0.0) / both
 
     moves = []
     for probability, surplus in corners:
-        hit_up, hit_down = split(probability, surplus)
-        miss_up, miss_down = split(1 - probability, -surplus)
-        moves.append(_Move(hit_up, hit_down, miss_up, miss_down))
+        hit_up, hit_down = split(probability=probability, surplus=surplus)
+        miss_up, miss_down = split(probability=1 - probability, surplus=-surplus)
+        moves.append(_Move(hit_up=hit_up, hit_down=hit_down, miss_up=miss_up, miss_down=miss_down))
     return list(dict.fromkeys(moves))
 
 
 def best_play_delta(
     target: QTarget, *, target_hits: int, num_accesses: int, target_epsilon: float
 ) -> float:
-    """Returns the largest hockey stick at `target_epsilon` of any play of at most `num_accesses` accesses, rounded up.
+    """Returns the largest delta at `target_epsilon` that an adversary can reach in a session, rounded up.
 
-    Let V(h, i) be the delta that the rest of a session with h hits left can reach at a loss of i epsilon. After the
-    last access, and after the last hit, V is max(0, 1 - e^(target_epsilon - i epsilon)). Before an access V is the
-    largest expectation over all calls.
+    The adversary chooses each call after seeing the earlier outcomes. Let V(h, i) be the largest delta that the rest of
+    the session can reach, given h hits left and a privacy loss of i * epsilon so far. After the last access, and after
+    the last hit, V = max(0, 1 - e^(target_epsilon - i epsilon)). Before an access, V is the largest expectation of the
+    next V over all calls.
+
+    Args:
+        target: the epsilon and q that cover every call; its epsilon is at most 30.
+        target_hits: the number of hits that ends the session, >= 1.
+        num_accesses: the largest number of accesses to the private data, >= 0.
+        target_epsilon: the epsilon of the returned delta, >= 0.
     """
     validation.require_kind("target", target, QTarget, "a QTarget")
     target_hits = require_count("target_hits", target_hits)
@@ -150,7 +183,7 @@ def best_play_delta(
 
 @dataclass(frozen=True, slots=True)
 class SessionPrice:
-    """An upper bound on the price of a whole session."""
+    """An upper bound on the price of a whole session: its epsilon at a delta, and the number of its accesses."""
 
     epsilon: float  # at `delta`
     delta: float  # of the whole session
@@ -161,9 +194,10 @@ class SessionPrice:
     def event(self) -> Event:
         """The price as an event: epsilon-DP, except with probability delta (Kairouz, Oh & Viswanath 2015, Theorem 3.1).
 
-        Composed with other events, `TargetCharging.event` is mostly cheaper, as it lists the accesses one by one.
+        In a composition with other events `TargetCharging.event` is mostly cheaper, because it keeps the single
+        accesses.
         """
-        return ApproximateEvent(PureDpEvent(self.epsilon), self.delta)
+        return ApproximateEvent(event=PureDpEvent(self.epsilon), failure_prob=self.delta)
 
 
 def best_session_price(
@@ -175,33 +209,50 @@ def best_session_price(
     failure_prob: float = 0.0,
     by_play: bool = True,
 ) -> SessionPrice:
-    """Returns the smallest price of a session over up to 64 splits of delta, and by the best play.
+    """Returns the smallest price of a session that the two bounds of the module docstring give.
 
-    Every split of delta into overrun and composition gives a valid bound. The best play is computed where hits are few,
-    below some dozens.
+    The bound by accesses splits delta into an overrun and the delta of the composition. Up to 64 splits are tried, each
+    of which gives a valid bound. The bound by play is computed only for less than some dozens of hits.
 
     Args:
-        target: covers every call.
-        target_hits: the hit of this number, >= 1, ends the session.
-        target_delta: the delta of the whole session.
-        num_counters: the number of counters, which share delta equally; the least-hit counter ends the session.
-        failure_prob: the sum of the deltas of the calls; raises `InvalidValue` where it leaves nothing of delta.
-        by_play: False where the accesses are composed in any case.
+        target: the epsilon and q that cover every call.
+        target_hits: the number of hits that ends the session, >= 1.
+        target_delta: the delta of the whole session, in (0, 1).
+        num_counters: the number of targets whose hits are counted separately. Counters share delta equally, and the
+            session ends when each counter has `target_hits` hits.
+        failure_prob: the sum of the deltas of all calls.
+        by_play: False omits the bound by play.
+
+    Raises:
+        InvalidValue: `failure_prob` is at least `target_delta / num_counters`.
     """
     validation.require_kind("target", target, QTarget, "a QTarget")
     hits = require_count("target_hits", target_hits)
-    left = require_probability("target_delta", target_delta) / require_count(
+    delta_of_counter = require_probability("target_delta", target_delta) / require_count(
         "num_counters", num_counters
     )
-    left -= validation.require_non_negative("failure_prob", failure_prob)
-    require(left > 0, "failure_prob", failure_prob, "less than target_delta / num_counters")
-    split = _best_split(target, hits, left)
-    epsilon = _best_play(target, hits, left, split.epsilon) if by_play else split.epsilon
-    return SessionPrice(epsilon, target_delta, split.num_accesses, split.overrun_prob)
+    delta_of_counter -= validation.require_non_negative("failure_prob", failure_prob)
+    rule = "less than target_delta / num_counters"
+    require(delta_of_counter > 0, "failure_prob", failure_prob, rule)
+    split = _best_split(target, target_hits=hits, target_delta=delta_of_counter)
+    epsilon = split.epsilon
+    if by_play:
+        epsilon = _best_play(
+            target,
+            target_hits=hits,
+            target_delta=delta_of_counter,
+            sufficient_epsilon=split.epsilon,
+        )
+    return SessionPrice(
+        epsilon=epsilon,
+        delta=target_delta,
+        num_accesses=split.num_accesses,
+        overrun_prob=split.overrun_prob,
+    )
 
 
 class _Split(NamedTuple):
-    """A split of delta, and the epsilon that it gives."""
+    """A split of delta into overrun and composition, and the epsilon of a session by this split."""
 
     epsilon: float
     num_accesses: int
@@ -210,7 +261,10 @@ class _Split(NamedTuple):
 
 @lru_cache(maxsize=256)  # the same session is priced again and again
 def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Split:
-    """Returns the split of delta with the least epsilon."""
+    """Returns the split of delta into overrun and composition with the smallest epsilon; `best_session_price` explains.
+
+    The results are cached.
+    """
 
     def accesses_with_overrun(share: float) -> int:
         return min_accesses(
@@ -227,15 +281,15 @@ def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Spli
         overrun = overrun_probability(
             num_accesses, target_hits=target_hits, hit_prob=target.hit_prob
         )
-        left = target_delta - overrun
+        composition_delta = target_delta - overrun
         if num_accesses <= _MOST_COMPOSED:
             epsilon = pure_dp_composition_epsilon(
-                target.epsilon, count=num_accesses, target_delta=left
+                target.epsilon, count=num_accesses, target_delta=composition_delta
             )
         else:  # optimal composition takes too long
             accountant = RdpAccountant().compose(PureDpEvent(target.epsilon), num_accesses)
-            epsilon = min(num_accesses * target.epsilon, accountant.get_epsilon(left))
-        splits.append(_Split(epsilon, num_accesses, overrun))
+            epsilon = min(num_accesses * target.epsilon, accountant.get_epsilon(composition_delta))
+        splits.append(_Split(epsilon=epsilon, num_accesses=num_accesses, overrun_prob=overrun))
     return min(splits)
 
 
@@ -243,9 +297,15 @@ def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Spli
 def _best_play(
     target: QTarget, target_hits: int, target_delta: float, sufficient_epsilon: float
 ) -> float:
-    """Returns the epsilon of the best play, never above an epsilon that suffices.
+    """Returns the epsilon of a session by the bound "by play", and never more than `sufficient_epsilon`.
 
-    Returns that epsilon where the play would take too long.
+    The epsilon is found by bisection. Returns `sufficient_epsilon` where the computation would take too long.
+
+    Args:
+        target: the epsilon and q that cover every call.
+        target_hits: the number of hits that ends the session.
+        target_delta: the delta of the session.
+        sufficient_epsilon: an epsilon that is known to bound the session.
     """
     accesses = min_accesses(
         target_hits=target_hits,
@@ -255,7 +315,7 @@ def _best_play(
     takes_long = accesses * accesses * target_hits > _LARGEST_WORK_OF_PLAY
     if takes_long or target.epsilon > _LARGEST_EPSILON:
         return sufficient_epsilon
-    left = target_delta - overrun_probability(
+    delta_of_play = target_delta - overrun_probability(
         accesses, target_hits=target_hits, hit_prob=target.hit_prob
     )
     low = 0.0
@@ -265,5 +325,5 @@ def _best_play(
         delta = best_play_delta(
             target, target_hits=target_hits, num_accesses=accesses, target_epsilon=middle
         )
-        low, high = (low, middle) if delta <= left else (middle, high)
+        low, high = (low, middle) if delta <= delta_of_play else (middle, high)
     return high

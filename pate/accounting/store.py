@@ -1,10 +1,11 @@
-"""The store of a ledger: one SQLite file of charges, each with the bytes of the release that it paid for.
+"""The store of a ledger: an SQLite file of charges, each with the bytes of the charged release.
 
-A charge and its release are one transaction, so a crash leaves both or neither. A draw that was not committed was never
-shown. The next call draws afresh, and no secret of the noise has to be kept (docs/proofs/store.md).
+A charge and its release are written in one transaction, so a crash leaves both or neither. A release that was not
+committed was never shown. The next attempt draws fresh noise, so the seed of the noise need not be stored
+(docs/proofs/store.md).
 
-Each line of the file has a digest of its columns and of the digest of the line before. The head has the number of lines
-and the last digest. So an edited, shortened or exchanged file is noticed at the next reading.
+Each line of the file has a digest of its columns and of the digest of the line before. The table `head` has the number
+of lines and the last digest. So an edited, shortened or exchanged file is detected when the file is read next.
 
 Decided here, and tested:
 
@@ -66,12 +67,12 @@ _BUSY = 5
 
 
 class DamagedLedger(InvalidValue):
-    """A ledger that was edited, shortened or exchanged, or that the disk damaged; nothing is released under it."""
+    """The error for a ledger whose file was edited, shortened, exchanged or damaged; nothing is released."""
 
 
 @dataclass(frozen=True)
 class LedgerLine:
-    """One line of the file: a charge, or another part of a release that an earlier charge has paid for."""
+    """One line of the file: a charge, or a later part of a release that is already charged."""
 
     number: int  # 1, 2, …
     # the account, a digest of the private data; empty where the file counts for one data set
@@ -86,7 +87,7 @@ class LedgerLine:
 
 @dataclass(frozen=True)
 class LineText:
-    """The text of a line beside its key and the digest of its release."""
+    """The text of a new line, without its key and the digest of its release."""
 
     event: str = ""  # the price of a charge as JSON; empty for a part
     under: str = ""  # the key of the charge that paid for a part; empty for a charge
@@ -95,15 +96,18 @@ class LineText:
 
 
 class Store:
-    """The lines of a file, of all accounts; safe for processes and threads at the same time, and for kills.
+    """The lines of a ledger's file, which may hold several accounts, one for each data set.
+
+    Several processes and threads may use one file at the same time, and a process may be killed at any moment.
 
     Args:
         path: the file; None keeps all lines in the memory of this process.
-        settings: plain values, with which a file that is missing is made; None opens only a file that exists.
+        settings: the settings that are stored in a new file, in types that JSON has, if the file does not exist. None
+            opens an existing file only.
 
     Raises:
-        InvalidValue: the path is a link that leads nowhere, a folder or a pipe.
-        DamagedLedger: the file was changed, or is no ledger.
+        InvalidValue: the path is a symbolic link to a missing file, a folder or a pipe.
+        DamagedLedger: the file was changed, or is not a ledger.
     """
 
     def __init__(
@@ -140,25 +144,25 @@ class Store:
         self.read()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Returns the file, which a copy in another process opens anew."""
+        """Returns the class and its arguments for pickling: a copy in another process opens the same file."""
         if self.path is None:
             raise InvalidValue("ledger.path", None, rule=_IN_MEMORY)
         return type(self), (self.path, None)
 
     @property
     def identity(self) -> str:
-        """The name of this file wherever it is moved; a copy of the file has the same name."""
+        """The identifier of this ledger; a moved or copied file keeps its identifier."""
         return hashlib.sha256(self.settings["name"].encode()).hexdigest()
 
     def read(self) -> None:
-        """Checks and adds the lines that the file has grown by."""
+        """Reads the lines that were added to the file since the last reading, checks them and adds them to `lines`."""
         with self._transaction("BEGIN"):
             pass
 
     def release(self, line: LedgerLine) -> bytes:
-        """Returns the bytes that were committed with a line.
+        """Returns the bytes of the release that was committed with a line.
 
-        Raises `DamagedLedger` where the bytes differ from those that were committed, or their file is gone.
+        Raises `DamagedLedger` where the stored bytes were changed, or the separate file of a large release is missing.
         """
         with self._opened() as db:
             (content,) = db.execute(
@@ -176,17 +180,18 @@ class Store:
     def commit(
         self, data: str, key: str, content: bytes, describe: Callable[[], LineText]
     ) -> bytes:
-        """Commits a draw under a key, with its charge; returns the bytes that the file has under the key.
+        """Stores the bytes of a release with its charge in one transaction, and returns the bytes stored under the key.
 
-        These are `content`, or the bytes that another process committed under the same key before: the first to commit
-        wins. Nobody may be shown the draw before this method returns.
+        The returned bytes are `content`, unless another process has already committed bytes under the same key. The
+        release may be shown only after this method has returned.
 
         Args:
-            data: the account.
-            key: names, within the account, everything that the content is a function of.
-            content: the bytes of the release, or of a part of it.
-            describe: returns the text of the line. It is called under the lock, with all lines read. It raises where
-                the charge is not allowed, and nothing is written then.
+            data: the account: the digest of the data set.
+            key: the identifier of the release, or of a part, within the account; it names everything on which the
+                content depends.
+            content: the bytes of the release, or of the part.
+            describe: returns the text of the new line. The function is called while the file is locked and all lines
+                are read. If it raises an error, because the charge is not allowed, nothing is written.
         """
         digest = hashlib.sha256(content).hexdigest()
         lies_outside = self.path is not None and len(content) >= LARGEST_INSIDE
@@ -215,18 +220,19 @@ class Store:
     def introduce(
         self, data: str, owners: Mapping[str, frozenset[bytes]], *, anyway: bool
     ) -> dict[str, int]:
-        """Enters the owners of a new account, unless another account knows some of them.
+        """Stores the owners of a new account, unless another account has some of the same owners.
 
-        An account that was introduced before stays as it is. The file keeps the HMAC of a name under a key of the file,
-        and so lists no ids (docs/proofs/store.md).
+        The owners of an account are stored once; a later call changes nothing. The file does not contain names, but
+        keyed digests of the names (docs/proofs/store.md).
 
         Args:
-            data: the account.
-            owners: the names of people or records as bytes, by kind; two kinds are never compared.
-            anyway: True enters the owners although other accounts know some of them.
+            data: the account: the digest of the data set.
+            owners: the names of people or records as bytes, by the kind of owner. Names of different kinds are never
+                compared.
+            anyway: True stores the owners even if other accounts have some of the same owners.
 
         Returns:
-            The number of these owners that each other account has; empty where the owners were entered.
+            The number of these owners in each other account, by account; empty where the owners were stored.
         """
         keyed = self._keyed(owners)
         with self._transaction("BEGIN IMMEDIATE") as db:
@@ -241,20 +247,29 @@ class Store:
         return counts
 
     def is_introduced(self, data: str) -> bool:
-        """Returns True where the owners of an account have been entered."""
+        """Returns True where the owners of an account are stored in the file.
+
+        Args:
+            data: the account: the digest of the data set.
+        """
         with self._transaction("BEGIN") as db:
             return _has_owners(db, data)
 
     def accounts_that_know(
         self, owners: Mapping[str, frozenset[bytes]], *, but: str
     ) -> dict[str, int]:
-        """Returns the number of these owners that each account has, without the account `but`; enters nobody."""
+        """Returns the number of these owners in each account that has some of them, by account; stores nothing.
+
+        Args:
+            owners: the names of people or records as bytes, by the kind of owner.
+            but: an account that is left out.
+        """
         with self._transaction("BEGIN") as db:
             counts = _counts_of_known(db, self._keyed(owners))
         return {data: count for data, count in counts.items() if data != but}
 
     def _keyed(self, owners: Mapping[str, frozenset[bytes]]) -> list[tuple[str, bytes]]:
-        """Returns kinds and names of owners as the file keeps them: names as keyed digests."""
+        """Returns owners as the file stores them: pairs of a kind and the keyed digest of a name."""
         secret = self.settings["name"].encode()
         return [
             (
@@ -268,7 +283,14 @@ class Store:
     def _insert(
         self, db: sqlite3.Connection, values: tuple[str, ...], sha256: str, inside: bytes | None
     ) -> LedgerLine:
-        """Inserts a line of these columns, with its digest, and the release where it lies inside the file."""
+        """Writes a new line with its digests to the database and returns the line; does not commit the transaction.
+
+        Args:
+            db: the connection, in a transaction.
+            values: the columns `data`, `key`, `under`, `event` and `about`.
+            sha256: the digest of the release.
+            inside: the bytes of the release; None where the release is stored in a separate file.
+        """
         number, previous = self._state
         line = LedgerLine(
             number + 1, *values, sha256, _chained(previous, number + 1, *values, sha256)
@@ -280,13 +302,19 @@ class Store:
         return line
 
     def _file(self, digest: str) -> Path:
-        """Returns the file of a large release."""
+        """Returns the path of the separate file in which a large release is stored, given its SHA-256."""
         assert self.path is not None
         return self.path.with_name(f"{self.path.name}.releases") / digest
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        """Opens a transaction with the lines read and checked; rolls it back unless the block commits it."""
+        """Opens a transaction, reads and checks all new lines, and yields the connection.
+
+        The transaction is rolled back at the end of the block, unless the block has committed it.
+
+        Args:
+            begin: the SQL statement that begins the transaction; `BEGIN IMMEDIATE` also locks the file for writing.
+        """
         with self.lock, self._opened() as db:
             db.execute(begin)
             try:
@@ -298,7 +326,10 @@ class Store:
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        """Opens a connection for one transaction, because no connection may be carried into a forked process."""
+        """Opens a connection to the database, and closes it after the block.
+
+        Each transaction has its own connection, because a forked process must not use a connection of its parent.
+        """
         if self.path is None:
             if self._memory is None or os.getpid() != self._memory[0]:
                 raise InvalidValue("ledger.path", None, rule=_IN_MEMORY)
@@ -324,7 +355,10 @@ class Store:
             yield db
 
     def _read(self, db: sqlite3.Connection) -> None:
-        """Reads the head and the new lines; raises `DamagedLedger` unless their digests are as they were written."""
+        """Reads the settings and all new lines from the database, checks their digests, and adds the lines.
+
+        Raises `DamagedLedger` where a digest differs or earlier lines are missing.
+        """
         names = {
             name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         }
@@ -375,7 +409,7 @@ class Store:
         self._add(fresh)
 
     def _add(self, fresh: list[LedgerLine]) -> None:
-        """Adds lines that were read or committed."""
+        """Adds lines that were just read or committed to the attributes of this object."""
         del self.lines[self._state[0] :]  # an interrupted call may have left lines there
         self.lines += fresh
         self.line_of |= {(line.data, line.key): line for line in fresh}
@@ -384,38 +418,53 @@ class Store:
 
 
 def _has_owners(db: sqlite3.Connection, data: str) -> bool:
-    """Returns True where the owners of an account have been entered."""
+    """Returns True where the owners of an account are stored; `data` is the digest of its data set."""
     row = db.execute("SELECT 1 FROM owner WHERE data = ? LIMIT 1", (data,)).fetchone()
     return row is not None
 
 
 def _counts_of_known(db: sqlite3.Connection, keyed: list[tuple[str, bytes]]) -> Counter[str]:
-    """Returns the number of these owners that each account has."""
+    """Returns the number of these owners in each account; `keyed` has pairs of a kind and a keyed digest."""
     query = "SELECT data FROM owner WHERE kind = ? AND name = ?"
     return Counter(account for row in keyed for (account,) in db.execute(query, row))
 
 
 def damaged_ledger(path: Path | None, rule: str) -> DamagedLedger:
-    """Returns the error of a file that differs from what was written."""
+    """Returns the error for a damaged ledger.
+
+    Args:
+        path: the ledger's file; None for a ledger in memory.
+        rule: a noun phrase for what was expected at the damaged place.
+    """
     return DamagedLedger("ledger", path, rule=f"{rule}: {REMEDY}")
 
 
 def _chained(previous: str, *values: Any) -> str:
-    """Returns the digest of a line's columns and of the digest before; damaged columns may be of any type."""
+    """Returns the digest of a line, which chains the line to the line before.
+
+    Args:
+        previous: the digest of the line before.
+        values: the columns of the line; in a damaged file they may be of any type.
+    """
     return hashlib.sha256(json.dumps([previous, *values], default=repr).encode()).hexdigest()
 
 
 def _fill(db: sqlite3.Connection, settings: str) -> None:
-    """Makes the tables and the head of a new store."""
+    """Creates the tables of a new store, and writes its settings, a JSON text, into the table `head`."""
     db.executescript(f"PRAGMA journal_mode=DELETE; BEGIN; {_SCHEMA}")
     db.execute("INSERT INTO head VALUES (0, ?, ?)", (_chained("", settings), settings))
     db.execute("COMMIT")
 
 
 def _make(path: Path, settings: str) -> None:
-    """Makes a new file, whole from its first moment, that its owner alone may read.
+    """Creates the file of a new store, which only its owner may read.
 
-    Where another process was first, the file of that process stays.
+    The file is written under a temporary name and then linked to `path`, so other processes never see half a file. If
+    another process has created the file first, that file stays.
+
+    Args:
+        path: the file.
+        settings: the settings as JSON text.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
     try:
@@ -439,7 +488,11 @@ def _make(path: Path, settings: str) -> None:
 
 @contextmanager
 def _by_its_path(path: Path) -> Iterator[None]:
-    """Raises errors of SQLite in the words of a ledger: a full disk as `OSError`, damage with its remedy."""
+    """Replaces errors of SQLite in the block by errors that name the ledger's file.
+
+    A full or unreadable disk becomes an `OSError`, a lock that was not obtained in time an `InvalidValue`, and damage a
+    `DamagedLedger`.
+    """
     try:
         yield
     except UnicodeDecodeError:  # SQLite quotes the damaged text
