@@ -1,4 +1,4 @@
-"""Mechanisms: one histogram of votes, or a batch of them, to one outcome each, with the price beside it."""
+"""Mechanisms. Each draws an outcome from a histogram of votes, or from each of a batch, and has a price (`event`)."""
 
 from pate.mechanisms.calls.boundary import BoundaryWrapper
 from pate.mechanisms.calls.conditional import ConditionalRelease

@@ -1,4 +1,4 @@
-"""Certified tables: the pass probabilities of a stability test as integers, with a price that is recomputed."""
+"""Certified tables: the pass probabilities of a stability test as integers, and a price that is verified on loading."""
 
 import hashlib
 import json
@@ -35,17 +35,18 @@ class CertifiedTable(Parameters):
     """The pass probabilities of a stability test for T teachers, as multiples of 2**-53, and the price of one test.
 
     Formal guarantees:
-        * A draw passes with probability numerator / 2**53 exactly, at most `failure_prob` up to the sensitivity.
-        * The Renyi divergence of one test at `order` is at most `rdp`, recomputed from the integers with 60 digits
-          whenever a table is made or read; a table that costs more than it claims is refused. Other orders are priced
-          by the accountant, from the same probabilities.
+        * At a gap g the test passes with probability numerators[g] / 2**53 exactly. For gaps up to the sensitivity this
+          is at most `failure_prob`.
+        * The Renyi divergence of one test at `order` is at most `rdp`. It is recomputed from the integers, with 60
+          digits, whenever a table is constructed or loaded. A table that costs more than `rdp` is refused. The
+          accountant prices all other orders from the same probabilities.
 
     Attributes:
-        numerators: of 2**53, at gap 0, 1, …, T: never decreasing, at most 2**53 - 2**13.
-        order: the Renyi order a > 1 of the claim.
-        rdp: a bound on the price of one test at that order.
-        failure_prob: in [2**-53, 1).
-        adjacency: what one change means; the table serves no other.
+        numerators: pass probabilities times 2**53, at gap 0, 1, …, T; never decreasing, at most 2**53 - 2**13.
+        order: the Renyi order a > 1 at which `rdp` holds.
+        rdp: a bound on the Renyi divergence of one test at `order`.
+        failure_prob: the largest pass probability up to the sensitivity, in [2**-53, 1).
+        adjacency: the adjacency for which the table holds.
 
     Source: docs/proofs/stability_test.md.
 
@@ -83,7 +84,7 @@ class CertifiedTable(Parameters):
 
     @classmethod
     def of(cls, test: StabilityTest, *, order: float) -> Self:
-        """Returns the table of a test, with the smallest claim that holds at an order."""
+        """Returns the table of a stability test, with the smallest valid `rdp` at a Renyi order > 1."""
         require(1 < order < math.inf, "order", order, "a finite number > 1")
         probs = test.pass_probabilities(np.arange(test.num_teachers + 1)).tolist()
         numerators = tuple(int(prob * GRID) for prob in probs)
@@ -92,7 +93,7 @@ class CertifiedTable(Parameters):
 
     @property
     def num_teachers(self) -> int:
-        """The number of teachers that the table is for."""
+        """The number of teachers T, which is the largest gap of the table."""
         return len(self.numerators) - 1
 
     @cached_property
@@ -105,13 +106,16 @@ class CertifiedTable(Parameters):
 
     @property
     def digest(self) -> str:
-        """A digest that no two different tables share."""
+        """The SHA-256 digest of all fields, which identifies the table."""
         return hashlib.sha256(
             repr(tuple(getattr(self, name) for name in _KEYS)).encode()
         ).hexdigest()
 
     def test_for(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
-        """Returns the test; raises `InvalidValue` for another T or adjacency than that of the table."""
+        """Returns the stability test, after a check that the table is for this number of teachers and this adjacency.
+
+        Raises `InvalidValue` if the number of teachers or the adjacency differs from that of the table.
+        """
         for name, value in (("num_teachers", num_teachers), ("adjacency", adjacency)):
             made_for = getattr(self, name)
             require(value == made_for, name, value, f"{made_for}, as in the table")
@@ -122,7 +126,7 @@ class CertifiedTable(Parameters):
         return f"CertifiedTable({head}, sha256={self.digest})"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the table as JSON, exactly."""
+        """Writes the table to a file as JSON, without rounding."""
         values = {name: getattr(self, name) for name in _KEYS[:-1]}
         values |= {
             "num_teachers": self.num_teachers,
@@ -133,7 +137,10 @@ class CertifiedTable(Parameters):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Reads what `save` wrote and certifies it anew; raises `InvalidValue` for other files and false claims."""
+        """Returns the table of a file that `save` wrote, after its price is computed again.
+
+        Raises `InvalidValue` for a file that cannot be read, that is no stability table, or whose `rdp` is too small.
+        """
         try:
             values = json.loads(Path(path).read_text(encoding="utf-8"))
             fields = {name: values[name] for name in _KEYS}
@@ -160,9 +167,14 @@ class CertifiedTable(Parameters):
 
 @lru_cache(maxsize=64)
 def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> float:
-    """Returns the largest Renyi divergence between tests whose gaps differ by at most `reach`, rounded up.
+    """Returns the largest Renyi divergence of one test between gaps that differ by at most `reach`, rounded up.
 
-    Numerators are of 2**53, and the computation has 60 digits.
+    Args:
+        numerators: pass probabilities times 2**53, at gap 0, 1, …; never decreasing.
+        order: the Renyi order > 1.
+        reach: the sensitivity of the gap.
+
+    The computation has 60 digits.
     """
     # pairs exactly `reach` apart are the worst, in one direction or the other, as the numerators never decrease
     beyond = (*numerators[reach:], *numerators[-1:] * reach)
@@ -172,15 +184,15 @@ def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> f
         moments = [
             moment
             for low, high in pairs
-            for moment in (_log_moment(low, high, a), _log_moment(high, low, a))
+            for moment in (_log_moment(p=low, q=high, a=a), _log_moment(p=high, q=low, a=a))
         ]
         worst = max(moments, default=Decimal(0))
         cost = float((worst + a * _SLACK) / (a - 1)) if worst > 0 else 0.0
     return math.nextafter(cost, math.inf) if cost else 0.0
 
 
-def _log_moment(p: int, q: int, a: Decimal) -> Decimal:
-    """Returns (a - 1) D_a between two bits with probabilities p / 2**53 and q / 2**53."""
+def _log_moment(*, p: int, q: int, a: Decimal) -> Decimal:
+    """Returns (a - 1) D_a(P || Q) for a bit that is 1 with probability p / 2**53 under P and q / 2**53 under Q."""
     if q == 0:
         return Decimal("inf")
     total = Decimal(0)

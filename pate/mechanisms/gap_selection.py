@@ -59,9 +59,9 @@ _BITS = 52  # differences of two sums take one bit more
 
 @dataclass(frozen=True, kw_only=True)
 class FixedKRegularizer(Parameters):
-    """A regularizer that takes `penalty` votes from a candidate for each label that it is away from k.
+    """A regularizer that lowers the score of a candidate by `penalty` * |candidate - k| votes.
 
-    Both numbers are >= 0 and public. Source: Zhu & Wang 2022, Algorithm 3.
+    k and `penalty` are >= 0 and public. Source: Zhu & Wang 2022, Algorithm 3.
 
     >>> [FixedKRegularizer(k=2, penalty=5.0)(candidate) for candidate in (1, 2, 4)]
     [-5.0, 0.0, -10.0]
@@ -71,14 +71,14 @@ class FixedKRegularizer(Parameters):
     penalty: float = field(metadata=NON_NEGATIVE)
 
     def __call__(self, candidate: int) -> float:
-        """Returns the votes, 0 or fewer, that are added to a candidate."""
+        """Returns the number of votes, <= 0, that is added to the gap of a candidate."""
         return 0.0 if candidate == self.k else -self.penalty * abs(candidate - self.k)
 
 
 def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
-    """Returns a regularizer that hashes by value: a function unchanged, finite numbers as a tuple of floats.
+    """Returns a regularizer in a form that can be hashed: None and functions unchanged, numbers as a tuple of floats.
 
-    Raises `InvalidValue` for anything else.
+    Raises `InvalidValue` for a value that is neither None, nor a function, nor a list of finite numbers.
     """
     if regularizer is None or callable(regularizer):
         return regularizer
@@ -89,7 +89,7 @@ def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
 
 
 def _finite(value: Any) -> float:
-    """Returns a finite number as a float; raises `InvalidValue` for anything else."""
+    """Returns a number of a regularizer as a float; raises `InvalidValue` for a value that is no finite number."""
     try:
         number = math.nan if isinstance(value, (bool, str)) else float(value)
     except (TypeError, ValueError) as error:
@@ -100,7 +100,10 @@ def _finite(value: Any) -> float:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The labels of each query in falling order of their counts, ties to the lowest index."""
+    """The labels of each query in falling order of their counts. Of equal counts the lower index ranks first.
+
+    Shapes: Q is the number of queries, L the number of labels.
+    """
 
     keys: NDArray[np.int64]  # [Q, L] distinct numbers in label order; a larger key is a better rank
     sorted_keys: NDArray[np.int64]  # [Q, L], falling
@@ -108,52 +111,63 @@ class Ranking:
 
     @classmethod
     def from_counts(cls, counts: NDArray[np.int64]) -> Self:
-        """Ranks counts `[Q, L]`."""
+        """Returns the ranking of the labels of each query, from counts `[Q, L]`."""
         # count and index share one integer, so that a sort does, which is faster than an argsort
         num_labels = counts.shape[1]
         keys = counts * num_labels + np.arange(num_labels - 1, -1, -1)
-        return cls(keys, np.sort(keys, axis=1)[:, ::-1], num_labels)
+        sorted_keys = np.sort(keys, axis=1)[:, ::-1]
+        return cls(keys=keys, sorted_keys=sorted_keys, num_labels=num_labels)
 
     @cached_property
     def sorted_counts(self) -> NDArray[np.int64]:
-        """The counts in falling order, `[Q, d]`."""
+        """The counts of each query in falling order, `[Q, L]`."""
         return self.sorted_keys // self.num_labels
 
     def gaps(self, *, padded: bool, num_teachers: int) -> NDArray[np.int64]:
-        """Returns the gap after each rank k = 1..L-1, `[Q, L - 1]`; padded with T before and 0 after, `[Q, L + 1]`."""
+        """Returns the gap c_(k) - c_(k+1) of the sorted counts for each k.
+
+        Args:
+            padded: False for k = 1..L-1, which returns `[Q, L - 1]`. True for k = 0..L, which returns `[Q, L + 1]`;
+                then c_(0) is `num_teachers` and c_(L+1) is 0.
+            num_teachers: the number of teachers T.
+        """
         if padded:
             return np.asarray(-np.diff(self.sorted_counts, axis=1, prepend=num_teachers, append=0))
         return np.asarray(self.sorted_counts[:, :-1] - self.sorted_counts[:, 1:])
 
     def top(self, k: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns the k best labels of each query as bits `[Q, L]`, for k `[Q]` in 0..L."""
+        """Returns bits `[Q, L]` that mark the k labels with the largest counts of each query, for k `[Q]` in 0..L."""
         last = self.sorted_keys[np.arange(len(k)), np.maximum(k, 1) - 1]
         return np.asarray((self.keys >= last[:, None]) & (k > 0)[:, None])
 
 
 @dataclass(frozen=True, kw_only=True)
 class GapSelection(Parameters):
-    """A mechanism that chooses k by the noisy maximum of gap(k) + regularizer(k).
+    """A mechanism that releases the k whose gap(k) + regularizer(k) + noise is largest.
 
-    Here gap(k) is the drop after the k-th largest count. Only k is released. With `max_k` the choice depends on the
+    Here gap(k) is the k-th largest count less the next one. Only k is released. With `max_k` the choice depends on the
     `max_k` + 1 largest counts alone, so the domain of labels may be unknown.
 
-    Formal guarantees. One change moves a gap by at most sens = 2 (replace-one) or 1 (add/remove), and can move two gaps
-    in opposite directions. k is drawn exactly, however small a probability is (docs/proofs/floats.md).
+    Formal guarantees. Between neighboring data sets a gap moves by at most sens = 2 (replace-one) or 1 (add/remove),
+    and two gaps can move in opposite directions. k is drawn with its exact probability, even where this probability is
+    tiny (docs/proofs/floats.md).
         * gumbel: bounded range 2 sens / scale (it is the exponential mechanism).
         * laplace, exponential (permute-and-flip): (2 sens / scale)-DP.
         * gaussian: `OpposedMaximaEvent`. The price of a Gaussian release of sensitivity 1 would be too small.
-        * The regularizer and all fields are public; the price never depends on votes, nor on labels beyond `max_k`.
+        * All fields are public, the regularizer included. The price depends neither on votes nor on labels that rank
+          below `max_k` + 1.
 
     Attributes:
         noise_scale: in votes, > 0: beta of a Gumbel, b of a Laplace, mean of an exponential, std of a Gaussian.
         noise: "gumbel", "gaussian", "laplace" or "exponential".
-        num_labels: L.
-        num_teachers: T, public.
-        padded: True where k = 0 and k = L compete too, with gaps T - largest and smallest - 0.
-        regularizer: added to each candidate's gap: a function of k, or a finite number for each candidate.
+        num_labels: the number of labels L.
+        num_teachers: the number of teachers T, public.
+        padded: True if k = 0 and k = L are candidates too. gap(0) is T less the largest count, gap(L) is the smallest
+            count.
+        regularizer: votes that are added to the gap of each candidate: a function of k, or a list of finite numbers in
+            rising order of k; None for 0.
         max_k: the largest candidate, >= 1; None for no limit.
-        adjacency: what one change means.
+        adjacency: how neighboring data sets differ.
 
     Source: Zhu & Wang 2022, Algorithm 1; docs/proofs/gap_selection.md.
 
@@ -179,7 +193,7 @@ class GapSelection(Parameters):
 
     @property
     def candidates(self) -> NDArray[np.int64]:
-        """The values that k can take: `[n]`, 0..L if padded, else 1..L-1; none above `max_k`."""
+        """The n values that k can take, in rising order: 0..L if padded, 1..L-1 otherwise, and at most `max_k`."""
         smallest = 0 if self.padded else 1
         largest = self.num_labels - smallest
         if self.max_k is not None:
@@ -188,7 +202,7 @@ class GapSelection(Parameters):
 
     @cached_property
     def offsets(self) -> Array:
-        """The regularizer of each candidate, `[n]`, on a grid on which sums with gaps are exact."""
+        """The regularizer of each of the n candidates, `[n]`, rounded to a grid on which sums with gaps are exact."""
         regularizer = self.regularizer
         n = len(self.candidates)
         if regularizer is None:
@@ -200,7 +214,7 @@ class GapSelection(Parameters):
         )
         require(len(values) == n, "regularizer", f"({len(values)},)", f"{n} numbers")
         largest = max(map(abs, values), default=0.0)
-        # beside a larger one a gap would be rounded
+        # a sum of a gap and a larger number would be rounded
         rule = f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size"
         require(largest <= _LARGEST_OFFSET, "regularizer", largest, rule)
         # the unit is as fine as the largest value allows, and public like the values
@@ -222,7 +236,7 @@ class GapSelection(Parameters):
 
     @property
     def weighs_gaps_alone(self) -> bool:
-        """True for several candidates, each with a probability in proportion to exp(gap(k) / noise_scale)."""
+        """True if there are several candidates, each with a probability in proportion to exp(gap(k) / noise_scale)."""
         return (
             self.noise == "gumbel"
             and not self.padded
@@ -233,14 +247,14 @@ class GapSelection(Parameters):
     def __call__(
         self, votes: NDArray[np.integer], *, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Draws k for one histogram `[L]` (returns `[]`) or a batch `[Q, L]` (returns `[Q]`)."""
+        """Draws k for one histogram `[L]` (returns `[]`) or for each of a batch `[Q, L]` (returns `[Q]`)."""
         require_generator(rng)
         counts = self._counts(votes)
         k = self.draw(Ranking.from_counts(np.atleast_2d(counts)), rng)
         return k if counts.ndim == 2 else k[0]
 
     def draw(self, ranking: Ranking, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draws k for ranked histograms: `[Q]`."""
+        """Draws k for each query of a ranking and returns an array `[Q]`."""
         if self.noise == "gumbel":
             # The largest of sums with Gumbel noise is k with the probabilities of a softmax (the Gumbel-max trick). One
             # uniform number for each query decides it, so no noise is added to the sums.
@@ -249,11 +263,14 @@ class GapSelection(Parameters):
         noise = draw_noise(self.noise, sums.shape, rng)
         return np.asarray(
             self.candidates[0]
-            + largest_noisy(Values.scaled(sums, self.noise_scale), noise, 1)[:, 0]
+            + largest_noisy(Values.scaled(sums, self.noise_scale), noise, k=1)[:, 0]
         )
 
     def select(self, ranking: Ranking, numbers: LazyUniforms) -> NDArray[np.int64]:
-        """Returns k for ranked histograms, `[Q]`, from one uniform number each; of Gumbel noise alone."""
+        """Returns k for each query of a ranking, `[Q]`, as a function of one uniform number per query.
+
+        Raises `InvalidValue` unless the noise is "gumbel".
+        """
         require(self.noise == "gumbel", "noise", self.noise, "gumbel")
         sums = self._sums(ranking)
         deficits = sums.max(axis=1, keepdims=True) - sums
@@ -265,7 +282,7 @@ class GapSelection(Parameters):
         )
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
-        """Returns the exact distribution of k: `[n]` or `[Q, n]`, one entry per candidate."""
+        """Returns the probability of each of the n candidates: `[n]` for one histogram, `[Q, n]` for a batch."""
         counts = self._counts(votes)
         sums = self._sums(Ranking.from_counts(np.atleast_2d(counts)))
         argmax_distribution = _ARGMAX_DISTRIBUTIONS[self.noise]
@@ -276,17 +293,20 @@ class GapSelection(Parameters):
 
     @property
     def has_weights(self) -> bool:
-        """True where the probabilities of all candidates have a closed form."""
+        """True if the probabilities of all candidates have a closed form, as for Gumbel and exponential noise."""
         return self.noise in _CLOSED
 
     def weights(self, votes: NDArray[np.integer]) -> Weights:
-        """Returns the exact distribution for one histogram `[L]`, where it has a closed form (`has_weights`)."""
+        """Returns exact weights, in proportion to the probabilities of the candidates, for one histogram `[L]`.
+
+        Only a mechanism that `has_weights` has them.
+        """
         sums = self._sums(Ranking.from_counts(self._counts(votes)[None]))[0]
         return _CLOSED[self.noise](sums.max() - sums, self.noise_scale)
 
     def _sums(self, ranking: Ranking) -> Array:
-        """Returns gap plus offset of each candidate, `[Q, n]`; sums and their differences are exact."""
-        # rounded beside a large offset, a gap would move by more than the price counts
+        """Returns gap plus regularizer of each of the n candidates, `[Q, n]`; sums and their differences are exact."""
+        # if a large offset made a sum round, the sum would move by more than the price counts
         offsets = self.offsets
         return np.asarray(
             ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)[:, : len(offsets)]
@@ -294,7 +314,10 @@ class GapSelection(Parameters):
         )
 
     def _counts(self, votes: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Returns counts `[L]` or `[Q, L]` in 0..T; raises `InvalidValue` for others."""
+        """Returns votes as int64 counts, `[L]` or `[Q, L]`.
+
+        Raises `InvalidValue` for votes that are not whole numbers in 0..T or not of `num_labels` labels.
+        """
         counts = require_histogram("votes", votes, num_teachers=self.num_teachers)
         require(
             counts.shape[-1] == self.num_labels,

@@ -1,4 +1,4 @@
-"""Public parameters: each field of a frozen dataclass says itself what it may be."""
+"""Public parameters of mechanisms: frozen dataclasses whose fields carry the check of their values."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -23,16 +23,18 @@ NON_NEGATIVE = {"check": require_non_negative}
 POSITIVE = {"check": require_positive}
 PROBABILITY = {"check": require_probability}
 NOISE = POSITIVE | {"noise": True}
-OPTIONAL = {"optional": True}  # beside a check: None passes, although it is not the default
+OPTIONAL = {
+    "optional": True
+}  # together with a check: None passes the check, although it is not the default
 
 
 def one_of(choices: Iterable[str]) -> dict[str, Any]:
-    """Returns the metadata of a field that is one of several words."""
+    """Returns the metadata of a field whose value must be one of several words."""
     return {"check": partial(require_choice, choices=tuple(choices))}
 
 
 def is_hashable(value: object) -> bool:
-    """Returns whether a value can be the key of a cache: not where one of its fields has no hash."""
+    """Returns True if a value has a hash, so that it can be the key of a cache."""
     try:
         hash(value)
     except TypeError:
@@ -42,11 +44,12 @@ def is_hashable(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Parameters:
-    """The base of frozen dataclasses of public parameters.
+    """The base class of frozen dataclasses of public parameters, which checks the value of each field.
 
-    The metadata of a field may hold the `check` of its value, which is called with name and value. A field marked
-    `noise` has to be positive. None passes where it is the default, or where the metadata have `optional`. A field
-    whose default is an `Adjacency` also takes the name of an adjacency.
+    The metadata of a field may hold a function `check`, which is called with the name and the value of the field and
+    raises an error for a wrong value. A field with `noise` in its metadata must be positive. The value None is allowed
+    if it is the default, or if the metadata contain `optional`. A field whose default is an `Adjacency` also accepts
+    the name of an adjacency.
     """
 
     def __post_init__(self) -> None:
@@ -62,7 +65,12 @@ class Parameters:
                 check(item.name, value)
 
     def part(self, kind: type[P], **others: Any) -> P:
-        """Returns an object of a kind whose fields have the same names, with the values here or other ones."""
+        """Returns an object of another class of parameters, with the values of the fields that both classes share.
+
+        Args:
+            kind: the class of the new object.
+            others: values of further fields, and values that replace those of shared fields.
+        """
         own_names = {item.name for item in fields(self)}
         return kind(
             **{

@@ -1,4 +1,4 @@
-"""The stability table with the largest pass probabilities that a Renyi budget pays for."""
+"""The stability table with the largest pass probabilities within a budget of Renyi divergence."""
 
 import math
 from dataclasses import dataclass
@@ -17,12 +17,15 @@ _STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class StabilityTable:
-    """Pass probabilities by level: the number of sensitivities by which a gap exceeds the first one."""
+    """The pass probability of a stability test at each level of the gap.
 
-    order: float  # the Renyi order a > 1 that the table is made for
-    rdp_budget: float  # the largest D_a between neighboring levels, either way round
+    A gap of at most one sensitivity has level 0. Each further sensitivity, or part of it, raises the level by 1.
+    """
+
+    order: float  # the Renyi order a > 1 at which the table costs `rdp_budget`
+    rdp_budget: float  # the largest D_a between neighboring levels, in both directions
     failure_prob: float  # the pass probability at level 0
-    # of passing at level 0, 1, …; levels beyond the end pass like the last
+    # log odds of the pass probability at level 0, 1, …; all higher levels pass with the last probability
     logits: tuple[float, ...]
 
     def __post_init__(self) -> None:
@@ -34,7 +37,7 @@ class StabilityTable:
 def optimal_stability_table(
     *, order: float, rdp_budget: float, failure_prob: float, num_levels: int
 ) -> StabilityTable:
-    """Returns the table with the largest pass probability at every level (docs/proofs/stability_test.md).
+    """Returns the stability table with the largest pass probability at every level (docs/proofs/stability_test.md).
 
     Level 0 passes with `failure_prob`. Each next level passes with the largest probability whose D_order to the level
     before is at most `rdp_budget` in both directions. This greedy choice is optimal, as the divergence grows with the
@@ -42,9 +45,9 @@ def optimal_stability_table(
 
     Args:
         order: the Renyi order > 1 at which the table costs `rdp_budget`; it costs more at larger orders.
-        rdp_budget: > 0.
-        failure_prob: in (0, 1).
-        num_levels: >= 1.
+        rdp_budget: the largest Renyi divergence between neighboring levels, > 0.
+        failure_prob: the pass probability at level 0, in (0, 1).
+        num_levels: the largest number of levels of the table, >= 1.
 
     >>> table = optimal_stability_table(order=8.0, rdp_budget=0.001, failure_prob=1e-6, num_levels=3)
     >>> [round(logit, 3) for logit in table.logits]
@@ -59,13 +62,19 @@ def optimal_stability_table(
     while len(logits) < num_levels and logits[-1] < _LARGEST_LOGIT:
         step = _largest_step(logits[-1], order, rdp_budget, step)
         logits.append(logits[-1] + step)
-    return StabilityTable(order, rdp_budget, failure_prob, tuple(logits))
+    return StabilityTable(
+        order=order, rdp_budget=rdp_budget, failure_prob=failure_prob, logits=tuple(logits)
+    )
 
 
 def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -> float:
-    """Returns the largest rise of the log odds within the budget, rounded down.
+    """Returns the largest rise of the log odds from one level to the next within the budget, rounded down.
 
-    The rise is bracketed from a guess, then found by regula falsi (the Illinois algorithm).
+    Args:
+        logit: the log odds of passing at the lower level.
+        order: the Renyi order.
+        rdp_budget: the largest Renyi divergence between the levels.
+        guess: a rise > 0 from which the search starts. The search is regula falsi (the Illinois algorithm).
     """
     # logarithms of both outcomes' probabilities
     q = -_log_add(0.0, -logit)

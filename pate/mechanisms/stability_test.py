@@ -1,4 +1,4 @@
-"""The stability test (propose-test-release): a top-k set is released only if the gap below it is safely large."""
+"""The stability test (propose-test-release): a noisy test of a gap decides whether a top-k set is released."""
 
 import math
 from dataclasses import dataclass, field
@@ -31,22 +31,23 @@ _MOST_GAPS = 250_000
 
 @dataclass(frozen=True, kw_only=True)
 class StabilityTest(Parameters):
-    """A test that a gap passes with a probability that depends on the gap alone.
+    """A randomized test of a gap, which passes with a probability that depends on the gap alone.
 
-    Noise on the gap is one way to choose that probability, a table another one.
+    `gaussian` and `laplace` derive this probability from noise on the gap, `from_table` reads it from a table.
 
     Formal guarantee, with sens = 2 (replace-one) or 1 (add/remove): if the top-k sets of neighbors differ, both gaps
     are at most sens, and both pass with probability at most `failure_prob`. Otherwise the gaps differ by at most sens.
-    So releasing the top-k set on a pass costs one bit, except with probability `failure_prob`. The event is computed
-    from the same numbers that are compared with a uniform draw.
+    So a release of the top-k set whenever the test passes costs one bit (the result of the test), except with
+    probability `failure_prob`. The event is computed from the same numbers that a draw is compared with.
 
     Attributes:
-        pass_probs: the probability of passing at gap 0, 1, …: never decreasing, at most `failure_prob` up to sens.
-            They are rounded down to multiples of 2**-53, which a draw has exactly, and to at most 1 - 2**-40. Larger
-            gaps pass like the last one, which costs nothing: a cut moves no gap farther from that of a neighbor.
-        failure_prob: in (0, 1).
-        adjacency: what one change means.
-        num_teachers: T, the largest gap; 0 stands for the gap of the last probability.
+        pass_probs: the probability of passing at gap 0, 1, …; never decreasing, and at most `failure_prob` for gaps up
+            to sens. The probabilities are rounded down to multiples of 2**-53 and to at most 1 - 2**-40, so that a
+            draw has them exactly. Gaps larger than the last one pass with the last probability.
+        failure_prob: the largest pass probability for gaps up to sens, in (0, 1).
+        adjacency: how neighboring data sets differ.
+        num_teachers: the number of teachers T, which is the largest gap. With 0 the largest gap is that of the last
+            probability.
 
     Source: Zhu & Wang 2022, Algorithms 4 and 5, with the floor at sens and an exact quantile;
     docs/proofs/stability_test.md.
@@ -100,7 +101,16 @@ class StabilityTest(Parameters):
         num_teachers: int,
         adjacency: Adjacency = Adjacency.REPLACE_ONE,
     ) -> "StabilityTest":
-        """Returns the test max(sens, gap) + N(0, test_std**2) - c > sens, c = test_std * Phi^-1(1 - failure_prob)."""
+        """Returns the test with Gaussian noise, which passes if max(sens, gap) + N(0, test_std**2) - c > sens.
+
+        Here c = test_std * Phi^-1(1 - failure_prob).
+
+        Args:
+            test_std: the standard deviation of the noise, in votes, > 0.
+            failure_prob: the pass probability at gaps up to sens.
+            num_teachers: the number of teachers T, which is the largest gap.
+            adjacency: how neighboring data sets differ.
+        """
         return _test_of(
             "gaussian",
             require_positive("test_std", test_std),
@@ -117,7 +127,16 @@ class StabilityTest(Parameters):
         num_teachers: int,
         adjacency: Adjacency = Adjacency.REPLACE_ONE,
     ) -> "StabilityTest":
-        """Returns the test max(sens, gap) + Laplace(b) - b log(1 / (2 failure_prob)) > sens, b = test_std / sqrt 2."""
+        """Returns the test with Laplace noise, which passes if max(sens, gap) + Laplace(b) - c > sens.
+
+        Here b = test_std / sqrt 2 and c = b log(1 / (2 failure_prob)).
+
+        Args:
+            test_std: the standard deviation of the noise, in votes, > 0.
+            failure_prob: the pass probability at gaps up to sens.
+            num_teachers: the number of teachers T, which is the largest gap.
+            adjacency: how neighboring data sets differ.
+        """
         return _test_of(
             "laplace", require_positive("test_std", test_std), failure_prob, num_teachers, adjacency
         )
@@ -126,7 +145,10 @@ class StabilityTest(Parameters):
     def from_table(
         table: StabilityTable, *, num_teachers: int, adjacency: Adjacency = Adjacency.REPLACE_ONE
     ) -> "StabilityTest":
-        """Returns the test by the level max(0, ceil((gap - sens) / sens)) of a table; neighbors are one level apart."""
+        """Returns the test that passes with the probability of a table at level max(0, ceil((gap - sens) / sens)).
+
+        The gaps of neighboring data sets are at most one level apart.
+        """
         require_kind("table", table, StabilityTable, "a StabilityTable")
         return _test_of(table, 0.0, table.failure_prob, num_teachers, adjacency)
 
@@ -144,18 +166,21 @@ class StabilityTest(Parameters):
         return np.array(self.pass_probs)
 
     def __call__(self, gaps: NDArray[np.integer], *, rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Draws whether each gap passes, as bits, for gaps `[Q]` or `[]` in 0..num_teachers."""
+        """Draws for each gap whether the test passes and returns bits, for gaps `[]` or `[Q]` in 0..num_teachers."""
         validation.require_generator(rng)
         gaps = np.asarray(gaps)
         validation.require_histogram("gaps", np.atleast_1d(gaps), num_teachers=self.num_teachers)
         return np.asarray(rng.random(gaps.shape) < self.pass_probabilities(gaps))
 
     def pass_probabilities(self, gaps: NDArray[np.integer]) -> Array:
-        """Returns the exact probability of passing, elementwise."""
+        """Returns the exact probability of passing for each gap, in the shape of `gaps`."""
         return np.asarray(self._probs[np.minimum(gaps, len(self._probs) - 1)])
 
     def gap_to_pass(self, probability: float) -> int | None:
-        """Returns the smallest gap that passes with at least this probability; None where no gap of T teachers does."""
+        """Returns the smallest gap that passes with at least a given probability.
+
+        Returns None if no gap up to the number of teachers passes with that probability.
+        """
         enough = np.flatnonzero(self._probs >= probability)
         return int(enough[0]) if enough.size else None
 
@@ -167,7 +192,15 @@ def _test_of(
     num_teachers: int,
     adjacency: Adjacency,
 ) -> StabilityTest:
-    """Checks the arguments and returns the test of a kind of noise or of a table."""
+    """Checks the arguments and returns the stability test of one kind of noise or of a table.
+
+    Args:
+        rule: "gaussian" or "laplace", or the table of pass probabilities.
+        test_std: the standard deviation of the noise, in votes; of no effect for a table.
+        failure_prob: the pass probability at gaps up to the sensitivity.
+        num_teachers: the number of teachers.
+        adjacency: how neighboring data sets differ.
+    """
     # the cache takes 800 and 800.0 for the same
     require_probability("failure_prob", failure_prob)
     require_count("num_teachers", num_teachers)
@@ -182,11 +215,14 @@ def _cached_test(
     num_teachers: int,
     adjacency: Adjacency,
 ) -> StabilityTest:
-    """Returns the test for every gap up to T, or up to one that passes for certain."""
+    """Returns the stability test for the arguments of `_test_of`, which are valid.
+
+    The test has a probability for each gap up to T, or up to the first gap with the largest possible probability.
+    """
     sens = adjacency.gap_sensitivity
 
     def passing(excess: Array) -> Array:
-        """Returns the probability of passing by the excess of a gap over sens."""
+        """Returns the probability of passing for gaps that exceed sens by `excess` votes."""
         if isinstance(rule, StabilityTable):
             levels = np.minimum(np.ceil(excess / sens).astype(np.int64), len(rule.logits) - 1)
             return np.asarray(expit(np.array(rule.logits)[levels]))

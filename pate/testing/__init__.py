@@ -1,4 +1,4 @@
-"""The verifier: compares a price with exact or sampled distributions on all neighbors of small instances."""
+"""The verifier, which compares a claimed price of privacy with the distributions of a mechanism on neighboring data."""
 
 from pate.testing.claim import Claim
 from pate.testing.composition import compose

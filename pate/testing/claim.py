@@ -1,4 +1,4 @@
-"""Claims: points on the curves of a price, which a verifier compares with exact or sampled distributions."""
+"""Claims: bounds on divergences at a few orders and epsilons, which the verifier compares with distributions."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,17 +22,19 @@ DELTAS: tuple[float, ...] = (1e-6, 1e-3, 0.05)
 
 @dataclass(frozen=True)
 class Claim:
-    """Points on the curves of a price, of an event or of any other claim.
+    """Claimed bounds on the divergences between the distributions of a mechanism on neighboring data sets.
+
+    A bound on a Renyi divergence is claimed at an order, a bound on delta at an epsilon.
 
     >>> Claim(deltas=((1.617, 1e-5),)).scaled(0.9).deltas
     ((1.617, 9e-06),)
     """
 
-    # (order, divergence) pairs: claimed bounds on the Renyi divergence outside of the failure
+    # (order, divergence) pairs: bounds on the Renyi divergence, which hold except with probability `failure_prob`
     renyi: Points = ()
-    # (epsilon, delta) pairs: claims of (epsilon, delta)-DP, failures included
+    # (epsilon, delta) pairs: claims of (epsilon, delta)-DP; each delta includes the failure probability
     deltas: Points = ()
-    failure_prob: float = 0.0  # in [0, 1), of the event that the Renyi divergences leave out
+    failure_prob: float = 0.0  # in [0, 1), the probability that the Renyi bounds do not hold
 
     def __post_init__(self) -> None:
         require(bool(self.renyi or self.deltas), "renyi, deltas", "(), ()", "at least one point")
@@ -63,14 +65,14 @@ class Claim:
         deltas: Sequence[float] = DELTAS,
         count: int = 1,
     ) -> Self:
-        """Returns the price of an event, `count` times, as a claim; a claim is returned unchanged.
+        """Returns the price of `count` releases as a claim.
 
         Args:
-            event: of one release.
-            accountant: prints deltas at `epsilons`, and epsilons at `deltas`.
-            orders: at which the event's Renyi curve is read.
-            epsilons: at which deltas are printed.
-            deltas: at which epsilons are printed, each beside the failure probability.
+            event: the event of one release. A `Claim` is returned unchanged.
+            accountant: computes a delta for each of `epsilons`, and an epsilon for each of `deltas`.
+            orders: the orders at which Renyi divergences are claimed.
+            epsilons: the epsilons at which deltas are claimed.
+            deltas: further points. For each, the epsilon at this delta plus the failure probability is claimed.
             count: the number of releases.
 
         Raises:
@@ -99,7 +101,10 @@ class Claim:
         )
 
     def scaled(self, factor: float) -> Self:
-        """Returns the claim with every divergence and delta times `factor`: a control, to be refuted below 1."""
+        """Returns the claim with every divergence and delta multiplied by `factor`.
+
+        Tests use a factor below 1 as a negative control, which the verifier must refute.
+        """
         return replace(
             self,
             renyi=tuple((order, factor * bound) for order, bound in self.renyi),

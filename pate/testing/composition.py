@@ -1,4 +1,4 @@
-"""The distributions of several releases on a pair of neighbors."""
+"""The composition of several independent releases on the same pair of neighboring data sets."""
 
 import numpy as np
 
@@ -12,16 +12,25 @@ _NEGLIGIBLE = 1e-20
 def compose(
     first: Array, second: Array, count: int, *, num_cells: int = _CELLS
 ) -> tuple[Array, Array]:
-    """Returns the distributions `[m]` of `count` releases from those of one, `[n]`; nearly equal ratios are merged.
+    """Returns the distributions of `count` independent releases on two neighboring data sets, `[m]` each.
 
-    Merging is a function of the outcome, so no divergence of the merged distributions exceeds that of the true ones: a
-    refutation by merged distributions holds. Nothing is lost with at most `num_cells` different ratios.
+    Outcomes with nearly equal likelihood ratios are merged to one outcome. Merging is post-processing, so divergences
+    of the merged distributions never exceed the true divergences, and a refutation by them is valid. Nothing is lost
+    if there are at most `num_cells` different ratios.
+
+    Args:
+        first: the distribution of one release on the first data set, `[n]`.
+        second: the distribution of one release on the second data set, over the same outcomes, `[n]`.
+        count: the number of releases, >= 1.
+        num_cells: the number of intervals of the log-likelihood ratio; outcomes in the same interval are merged.
     """
     require_count("count", count)
 
     def product(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
         return merged(
-            np.outer(one[0], other[0]).ravel(), np.outer(one[1], other[1]).ravel(), num_cells
+            first=np.outer(one[0], other[0]).ravel(),
+            second=np.outer(one[1], other[1]).ravel(),
+            num_cells=num_cells,
         )
 
     base = merged(first, second, num_cells)
@@ -36,9 +45,15 @@ def compose(
 
 
 def merged(first: Array, second: Array, num_cells: int) -> tuple[Array, Array]:
-    """Merges outcomes with equal ratios, and then outcomes in the same one of `num_cells` cells of the log-ratio.
+    """Merges outcomes with nearly equal likelihood ratios, and returns both distributions over the merged outcomes.
 
-    Cells are equally wide and cover all ratios that have mass. Infinite ratios have cells of their own.
+    Outcomes with equal ratios are merged. If more than `num_cells` ratios remain, outcomes are merged that lie in the
+    same of `num_cells` equally wide intervals of the log-ratio. Infinite ratios are never merged with finite ratios.
+
+    Args:
+        first: a distribution, `[n]`.
+        second: a distribution over the same outcomes, `[n]`.
+        num_cells: the number of intervals.
     """
     has_mass = (first > 0) | (second > 0)
     first = first[has_mass]

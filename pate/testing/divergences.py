@@ -1,4 +1,4 @@
-"""Divergences between pairs of finite distributions, row by row, and their trimmed pairs."""
+"""Renyi and hockey-stick divergences between finite distributions, and distributions without a failure event."""
 
 import math
 
@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 SLACK = 1e-13
-"""Absolute: differences of sums of probabilities below it are rounding."""
+"""The rounding error of sums of probabilities: smaller differences count as 0."""
 
 
 RELATIVE_SLACK = 1e-9
@@ -15,13 +15,19 @@ _LARGEST_EXPONENT = 700.0
 
 
 def logs(distributions: ArrayLike) -> Array:
-    """Returns logarithms of probabilities, minus infinity for 0."""
+    """Returns the logarithm of each probability, which is minus infinity for 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(distributions), dtype=np.float64)
 
 
 def renyi(log_first: Array, log_second: Array, orders: ArrayLike) -> Array:
-    """Returns D_a(first || second) at each order > 1, `[N, len(orders)]`, from logs of distributions, `[N, n]` each."""
+    """Returns the Renyi divergence D_a(first || second) of N pairs of distributions, `[N, len(orders)]`.
+
+    Args:
+        log_first: logarithms of the probabilities of the first distribution of each pair, `[N, n]`.
+        log_second: logarithms of the probabilities of the second distributions, over the same n outcomes, `[N, n]`.
+        orders: the orders a > 1.
+    """
     with np.errstate(invalid="ignore"):
         # infinite where only first has mass
         ratio = np.where(np.isneginf(log_first), 0.0, log_first - log_second)
@@ -37,9 +43,14 @@ def renyi(log_first: Array, log_second: Array, orders: ArrayLike) -> Array:
 
 
 def hockey_stick(first: Array, second: Array, epsilons: ArrayLike) -> Array:
-    """Returns the delta of each pair of distributions `[N, n]` at each epsilon: `[N, len(epsilons)]`.
+    """Returns the hockey-stick divergence (delta) of N pairs of distributions, `[N, len(epsilons)]`.
 
-    The delta is the largest P(S) - e^epsilon Q(S) over events S, P being `first`.
+    The delta at epsilon is the largest P(S) - e^epsilon Q(S) over all events S, for P in `first` and Q in `second`.
+
+    Args:
+        first: the first distribution of each pair, `[N, n]`.
+        second: the second distribution of each pair, over the same n outcomes, `[N, n]`.
+        epsilons: the epsilons >= 0.
     """
     factors = [
         math.exp(min(epsilon, _LARGEST_EXPONENT))
@@ -50,11 +61,18 @@ def hockey_stick(first: Array, second: Array, epsilons: ArrayLike) -> Array:
 
 
 def trimmed(first: Array, second: Array, failure_prob: float) -> tuple[Array, Array]:
-    """Returns the nearest distributions, `[N, n]` each, after each side gave up an event of probability `failure_prob`.
+    """Returns N pairs of distributions, `[N, n]` each, in which a failure event was removed from both distributions.
 
-    Of all A <= first / (1 - failure_prob) and A' <= second / (1 - failure_prob), the returned pair is the closest in
-    every hockey-stick and Renyi divergence at once, in both directions (docs/proofs/verification.md). So a price
-    outside of a failure holds for a pair of distributions exactly if it holds for their trimmed pair.
+    A price with a failure probability must hold only after an event of probability `failure_prob` is removed from each
+    distribution. The returned pair results from the best choice of these events: among all distributions
+    A <= first / (1 - failure_prob) and A' <= second / (1 - failure_prob) it has the smallest hockey-stick and Renyi
+    divergences, all at once and in both directions (docs/proofs/verification.md). So the price holds for the given pair
+    exactly if it holds, without failures, for the returned pair.
+
+    Args:
+        first: the first distribution of each pair, `[N, n]`.
+        second: the second distribution of each pair, over the same n outcomes, `[N, n]`.
+        failure_prob: the probability of the removed event, in [0, 1).
     """
     if failure_prob == 0:
         return first, second
@@ -80,7 +98,13 @@ def trimmed(first: Array, second: Array, failure_prob: float) -> tuple[Array, Ar
 
 
 def _cap(falling: Array, other: Array, given_up: float) -> Array:
-    """Returns the ratio c, `[N, 1]`, at which the hockey-stick divergence at log c is `given_up`."""
+    """Returns the likelihood ratio c, `[N, 1]`, at which the hockey-stick divergence at epsilon = log c is `given_up`.
+
+    Args:
+        falling: the distribution in the numerator, with outcomes in falling order of the ratio, `[N, n]`.
+        other: the distribution in the denominator, in the same order, `[N, n]`.
+        given_up: the probability of the removed event.
+    """
     # The columns stand in falling order of the ratio, so the hockey stick is the largest over prefixes of
     # P(prefix) - c Q(prefix), and c is the largest of their roots.
     excess = np.cumsum(falling, axis=1) - given_up

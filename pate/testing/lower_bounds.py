@@ -1,4 +1,7 @@
-"""Lower bounds on every sound epsilon, from pairs of neighbors."""
+"""Lower bounds on the epsilon of a mechanism, from its exact distributions on pairs of neighboring histograms.
+
+No valid price is smaller than such a bound.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -29,35 +32,38 @@ _BEYOND = 40
 
 @dataclass(frozen=True)
 class LowerBound:
-    """A lower bound on every sound epsilon, from one pair of neighbors."""
+    """A lower bound on every valid epsilon of a number of releases, and the pair of neighbors that proves it."""
 
-    epsilon: float  # of all releases together, at the target delta; rounded down
-    first: tuple[int, ...]  # counts, of which some outcomes are more likely than of `second`
-    second: tuple[int, ...]
-    num_releases: int  # the number of independent releases of this pair
+    epsilon: float  # the bound for all releases together, at the target delta; rounded down
+    first: tuple[
+        int, ...
+    ]  # the counts of the first neighbor, on which some outcomes are more likely
+    second: tuple[int, ...]  # the counts of the second neighbor
+    num_releases: int  # the number of independent releases on this pair
 
 
 def lower_bound(
     law: Law, pairs: Iterable[Pair], *, num_releases: int, target_delta: float
 ) -> LowerBound:
-    """Returns the largest epsilon that one of the pairs of counts needs, for independent releases of the same pair.
+    """Returns the largest lower bound on epsilon that one of several pairs of neighbors proves.
 
-    The pairs that are the worst in one release, at a low, a middle and a high order, are composed in both directions.
-    Outcomes with nearly equal ratios are merged, which can only lower the bound.
+    All releases are independent and on the same pair. The pairs with the largest Renyi divergences of one release, at a
+    low, a middle and a high order, are composed in both directions. Outcomes with nearly equal likelihood ratios are
+    merged, which can only lower the bound.
 
     Args:
-        law: takes counts `[L]` and returns the probability of each outcome.
-        pairs: of neighboring counts, `[L]` each.
-        num_releases: >= 1.
-        target_delta: in (0, 1).
+        law: returns the probability of each outcome of one release, for counts `[L]`.
+        pairs: pairs of neighboring counts, `[L]` each.
+        num_releases: the number of releases, >= 1.
+        target_delta: the delta of the epsilon, in (0, 1).
 
     Raises:
         ValueError: there is no pair.
 
     >>> def coin(counts):
     ...     return {"yes": (1 + counts[0]) / 4, "no": (3 - counts[0]) / 4}
-    >>> found = lower_bound(coin, [(np.array([1]), np.array([0]))], num_releases=1, target_delta=0.1)
-    >>> round(found.epsilon, 4), found.first, found.second
+    >>> bound = lower_bound(coin, [(np.array([1]), np.array([0]))], num_releases=1, target_delta=0.1)
+    >>> round(bound.epsilon, 4), bound.first, bound.second
     (0.47, (1,), (0,))
     """
     require_count("num_releases", num_releases)
@@ -77,19 +83,24 @@ def lower_bound(
         composed_x, composed_y = compose(x, y, num_releases, num_cells=_FEWER_CELLS)
         delta_of = partial(hockey_stick, composed_x[None], composed_y[None])
         epsilon = _largest_epsilon(delta_of, target_delta)
-        bounds.append(LowerBound(epsilon, first, second, num_releases))
+        bounds.append(
+            LowerBound(epsilon=epsilon, first=first, second=second, num_releases=num_releases)
+        )
     return max(bounds, key=lambda bound: bound.epsilon)
 
 
 def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, steps: int) -> Pair:
-    """Returns a pair of neighbors whose divergence at a middle order is at least that of a given pair.
+    """Searches for a pair of neighboring counts with a larger Renyi divergence, by random changes of a first pair.
 
     Args:
-        law: as in `lower_bound`.
-        pair: where the search begins.
-        moves: the two moves that a count may make between neighbors.
-        num_teachers: the largest count.
+        law: returns the probability of each outcome of one release, for counts `[L]`.
+        pair: the pair of neighboring counts at which the search starts, `[L]` each.
+        moves: the two numbers by which a count may differ between neighbors, such as (-1, 1).
+        num_teachers: the largest allowed count.
         steps: the number of random changes that are tried, with a fixed seed.
+
+    Returns:
+        The best pair of the search. Its divergence, at order 3, is at least that of `pair`.
     """
     rng = np.random.default_rng(0)
     counts = pair[0]
@@ -123,7 +134,7 @@ def climbed(law: Law, pair: Pair, *, moves: tuple[int, int], num_teachers: int, 
 
 
 def _cost(law: Law, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
-    """Returns the larger Renyi divergence of the two directions, at a middle order."""
+    """Returns the Renyi divergence of order 3 between the distributions on two counts, in the larger direction."""
     p, q = _aligned(law(one), law(other))
     log_p = logs(p[None])
     log_q = logs(q[None])
@@ -133,7 +144,7 @@ def _cost(law: Law, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
 
 
 def _aligned(one: Mapping[Any, float], other: Mapping[Any, float]) -> tuple[Array, Array]:
-    """Returns two distributions as arrays `[n]` over all outcomes."""
+    """Returns two distributions as arrays `[n]` over the union of their outcomes."""
     outcomes = [*one, *(outcome for outcome in other if outcome not in one)]
     first, second = (
         np.array([law.get(outcome, 0.0) for outcome in outcomes]) for law in (one, other)
@@ -142,7 +153,7 @@ def _aligned(one: Mapping[Any, float], other: Mapping[Any, float]) -> tuple[Arra
 
 
 def _largest_epsilon(delta_of: Callable[[float], Any], delta: float) -> float:
-    """Returns the epsilon at which a falling curve reaches delta, rounded down."""
+    """Returns the epsilon at which `delta_of`, a decreasing function of epsilon, is equal to delta; rounded down."""
     low = 0.0
     high = _HIGHEST
     for _ in range(_BISECTIONS):
@@ -154,14 +165,17 @@ def _largest_epsilon(delta_of: Callable[[float], Any], delta: float) -> float:
 def session_epsilon(
     first: ArrayLike, second: ArrayLike, *, num_calls: int, target_hits: int, target_delta: float
 ) -> float:
-    """Returns a lower bound on the epsilon of a session of calls that have the same distributions on two neighbors.
+    """Returns a lower bound on the epsilon of a session of target charging, whose calls all have the same distribution.
+
+    The session ends after `num_calls` calls or with hit number `target_hits`, whichever comes first.
 
     Args:
-        first: `[3]`, positive probabilities of two outcomes that cost nothing, and of a hit.
-        second: those on the neighbor.
-        num_calls: the session ends after that many calls, or with the last hit.
-        target_hits: the number of the last hit.
-        target_delta: in (0, 1).
+        first: the probabilities of the three outcomes of a call on the first data set, all > 0: two outcomes that are
+            no hits, and a hit.
+        second: the probabilities of these outcomes on the neighboring data set.
+        num_calls: the largest number of calls, >= 1.
+        target_hits: the largest number of hits, >= 1.
+        target_delta: the delta of the epsilon, in (0, 1).
     """
     # Calls are exchangeable up to the last one, so the counts of the three outcomes decide the probability of a
     # session. Rare counts are left out, which can only lower the bound.

@@ -20,30 +20,39 @@ _MOST_PAIRS = 5_000_000
 
 @dataclass(frozen=True, eq=False)
 class Neighbors:
-    """Ordered pairs of different neighboring histograms. With each pair its reverse is there."""
+    """P ordered pairs of different neighboring histograms. Each pair also occurs in reverse order."""
 
-    histograms: Counts  # [H, L], each histogram once
-    first: Indices  # [P], rows of `histograms`
-    second: Indices  # [P], rows of the neighbors
+    histograms: Counts  # [H, L], the different histograms
+    first: Indices  # [P], the row in `histograms` of the first histogram of each pair
+    second: Indices  # [P], the row in `histograms` of the second histogram of each pair
 
     def __len__(self) -> int:
         return len(self.first)
 
     @classmethod
     def from_rows(cls, histograms: Counts, first: Indices, second: Indices) -> Self:
-        """Returns pairs of rows of histograms, without the histograms that are in no pair."""
+        """Returns pairs of histograms, without the histograms that occur in no pair.
+
+        Args:
+            histograms: `[H, L]`.
+            first: the row of the first histogram of each pair, `[P]`.
+            second: the row of the second histogram of each pair, `[P]`.
+        """
         in_pairs, rows = np.unique(np.concatenate([first, second]), return_inverse=True)
         new_first, new_second = np.split(rows.reshape(-1), 2)
-        return cls(histograms[in_pairs], new_first, new_second)
+        return cls(histograms=histograms[in_pairs], first=new_first, second=new_second)
 
     @property
     def pairs(self) -> tuple[Counts, Counts]:
-        """Both histograms of every pair: `[P, L]` each."""
+        """The first histograms of all pairs, `[P, L]`, and the second histograms, `[P, L]`."""
         return self.histograms[self.first], self.histograms[self.second]
 
     @cached_property
     def up_to_names(self) -> Self:
-        """Returns one pair of each kind, for mechanisms that treat labels alike and break ties by the lowest index."""
+        """The pairs that remain if, of all pairs that differ by a permutation of the labels, one pair is kept.
+
+        They suffice for mechanisms that treat all labels alike and break ties by the lowest index.
+        """
         # Such a distribution is a function of the sorted counts whose outcomes are then renamed from ranks to labels.
         # So the divergences of a pair depend on both sorted histograms, and on the rank in the second of each rank in
         # the first. Pairs that agree in all of this are of one kind. About 1 in 7 pairs of 4 labels and 6 teachers is
@@ -67,7 +76,7 @@ class Neighbors:
 
 
 def all_histograms(num_labels: int, num_teachers: int) -> Counts:
-    """Returns every histogram of `num_teachers` vote vectors of bits: `[(T + 1)^L, L]`."""
+    """Returns all histograms of L labels with counts in 0..T, `[(T + 1)^L, L]`, for T = `num_teachers`."""
     ranges = [np.arange(num_teachers + 1)] * num_labels
     return np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, num_labels)
 
@@ -78,14 +87,14 @@ def neighbors(
     """Returns every ordered pair of different neighboring histograms.
 
     Args:
-        num_labels: L.
-        num_teachers: T; under add/remove the larger of the two numbers.
-        adjacency: under replace-one the votes of one teacher change arbitrarily; under add/remove a teacher goes or
-            comes.
-        one_vote: True where each teacher votes for exactly one label, False for any set of labels.
+        num_labels: the number of labels L.
+        num_teachers: the number of teachers T. Under add/remove the larger histogram of a pair has T teachers.
+        adjacency: replace-one, where the votes of one teacher change arbitrarily; or add/remove, where one teacher is
+            added or removed.
+        one_vote: True if each teacher votes for exactly one label, False if a teacher votes for any set of labels.
 
     Raises:
-        InvalidValue: more than 5 million pairs.
+        InvalidValue: the instance has more than 5 million pairs.
 
     >>> pairs = neighbors(1, 2, Adjacency.ADD_REMOVE)
     >>> [(int(h[0]), int(other[0])) for h, other in zip(*pairs.pairs)]
@@ -106,7 +115,10 @@ def neighbors(
 
 @lru_cache(maxsize=32)  # a suite asks for the same few instances, once for each mechanism
 def _neighbors(num_labels: int, num_teachers: int, *, replaced: bool, one_vote: bool) -> Neighbors:
-    """Returns the pairs of `neighbors`, under replace-one where `replaced`, else under add/remove."""
+    """Returns every ordered pair of different neighboring histograms, for valid arguments of `neighbors`.
+
+    The adjacency is replace-one if `replaced`, add/remove otherwise.
+    """
     # Labels are independent: one teacher's old and new bit, and a count in 0..T-1 from the others. With replace-one
     # both bits are free; with add/remove the new bit is 0.
     bits = [(0, 0), (1, 0), (0, 1), (1, 1)] if replaced else [(0, 0), (1, 0)]
@@ -135,4 +147,4 @@ def _neighbors(num_labels: int, num_teachers: int, *, replaced: bool, one_vote: 
     kept = np.sort(places[one[places] != other[places]])
     if one_vote:
         return Neighbors.from_rows(histograms, one[kept], other[kept])
-    return Neighbors(histograms, one[kept], other[kept])
+    return Neighbors(histograms=histograms, first=one[kept], second=other[kept])

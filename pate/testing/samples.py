@@ -1,4 +1,4 @@
-"""Comparison of a price with draws of a mechanism on all neighbors of a small instance."""
+"""The verifier by samples: a price is compared with random draws of a mechanism on all neighboring histograms."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -40,26 +40,28 @@ def verify_samples(
     accountant: Callable[[], Accountant] = RdpAccountant,
     one_vote: bool = False,
 ) -> Verdict:
-    """Compares draws on all neighboring histograms of a small instance with the (epsilon, delta) of a price.
+    """Draws from a mechanism on all histograms of a small instance, and tests whether the draws refute a price.
 
-    One half of the draws picks eight pairs, epsilons and sets of outcomes whose delta seems largest beside the claim.
-    The other half is independent of that choice. It tests each of the eight by Clopper-Pearson bounds on both
-    probabilities. All bounds share the error probability, so a refutation holds with `confidence`.
+    The price is tested as (epsilon, delta)-DP. The first half of the draws chooses eight tests: a pair of neighbors, an
+    epsilon and a set of outcomes whose delta most exceeds the claimed delta. The second half, which is independent of
+    this choice, yields Clopper-Pearson bounds on both probabilities of each set. The error probability is divided among
+    all bounds, so a valid price is refuted with a probability of at most 1 - confidence.
 
     Args:
-        sampler: takes a histogram `[L]`, the number of draws and the generator. It returns independent outcomes: an
-            array `[n]` or `[n, ...]`, or a sequence of hashable values. Outcomes should repeat: round real numbers.
-        num_labels: L of the instance.
-        num_teachers: T of the instance.
-        adjacency: of the price.
-        event: the price of one release; of a `Claim` only the deltas are compared.
-        rng: passed to the sampler.
-        num_samples: draws for each histogram, >= 2.
-        confidence: in (0, 1).
-        epsilons: at which deltas are compared.
-        deltas: at which epsilons are compared, each beside the failure probability.
-        accountant: prints the price.
-        one_vote: True where each teacher votes for exactly one label.
+        sampler: draws from the mechanism. It takes a histogram `[L]`, the number n of draws and the generator, and
+            returns n independent outcomes: an array `[n]` or `[n, ...]`, or a sequence of hashable values. Real numbers
+            should be rounded, so that outcomes repeat.
+        num_labels: the number of labels L of the instance.
+        num_teachers: the number of teachers T of the instance.
+        adjacency: the adjacency of the price.
+        event: the price of one release; of a `Claim` only the deltas are tested.
+        rng: the generator that is passed to the sampler.
+        num_samples: the number of draws for each histogram, >= 2.
+        confidence: the confidence of a refutation, in (0, 1).
+        epsilons: the epsilons at which deltas are tested.
+        deltas: further points of the price. For each, the epsilon at this delta plus the failure probability is tested.
+        accountant: computes epsilons and deltas of an event.
+        one_vote: True if each teacher votes for exactly one label, False if a teacher votes for any set of labels.
     """
     require_generator(rng)
     require_probability("confidence", confidence)
@@ -76,14 +78,32 @@ def verify_samples(
     candidates = _candidates(frequencies[0], pairs, claim, half)
     error = (1 - confidence) / (2 * len(candidates))
     tested = [
-        _tested(frequencies, pairs, pair, epsilon, delta, half, error)
+        _tested(
+            frequencies,
+            pairs,
+            pair=pair,
+            epsilon=epsilon,
+            delta=delta,
+            half=half,
+            error=error,
+        )
         for pair, (epsilon, delta) in candidates
     ]
-    return Verdict(tuple(tested), len(candidates), exhaustive=False, confidence=confidence)
+    return Verdict(
+        worst_pairs=tuple(tested),
+        num_pairs=len(candidates),
+        exhaustive=False,
+        confidence=confidence,
+    )
 
 
 def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
-    """Returns the share of each outcome in each half of the draws: `[2, H, n]`."""
+    """Returns the relative frequency of each of n outcomes in each half of the draws: `[2, H, n]`.
+
+    Args:
+        draws: the outcomes that were drawn for each of H histograms.
+        half: half the number of draws for each histogram.
+    """
     index: dict[Any, int] = {}
     columns = []
     for outcomes_of_histogram in draws:
@@ -109,7 +129,17 @@ def _frequencies(draws: Sequence[Sequence[Any]], half: int) -> Array:
 def _candidates(
     shares: Array, pairs: Neighbors, claim: Claim, half: int
 ) -> list[tuple[int, tuple[float, float]]]:
-    """Returns the pairs and points (epsilon, delta) where the first half exceeds the claim by most standard errors."""
+    """Returns the eight tests in which the first half of the draws exceeds the claim by the most standard errors.
+
+    Args:
+        shares: the relative frequency of each outcome in the first half, `[H, n]`.
+        pairs: the pairs of neighboring histograms.
+        claim: the claimed deltas.
+        half: the number of draws in the first half, for each histogram.
+
+    Returns:
+        For each test the number of the pair and the claimed point (epsilon, delta).
+    """
     size = max(1, _SHARES_AT_ONCE // shares.shape[1])
     scores = np.empty((len(pairs), len(claim.deltas)))
     for start in range(0, len(pairs), size):
@@ -133,13 +163,26 @@ def _candidates(
 def _tested(
     shares: Array,
     pairs: Neighbors,
+    *,
     pair: int,
     epsilon: float,
     delta: float,
     half: int,
     error: float,
 ) -> WorstPair:
-    """Returns a lower bound on the delta of one pair at one epsilon, for the set of outcomes of the first half."""
+    """Returns a lower bound on the delta of one pair of neighbors at one epsilon, from the second half of the draws.
+
+    The bound is for the set of outcomes that the first half of the draws chooses.
+
+    Args:
+        shares: the relative frequency of each outcome in each half of the draws, `[2, H, n]`.
+        pairs: the pairs of neighboring histograms.
+        pair: the number of the pair.
+        epsilon: the epsilon.
+        delta: the claimed delta.
+        half: the number of draws in each half, for each histogram.
+        error: the error probability of each of the two confidence bounds.
+    """
     first_row = int(pairs.first[pair])
     other = int(pairs.second[pair])
     factor = math.exp(min(epsilon, _LARGEST_EXPONENT))
@@ -154,8 +197,8 @@ def _tested(
         else 1.0
     )
     return WorstPair(
-        DELTA,
-        epsilon,
+        measure=DELTA,
+        at=epsilon,
         exact=max(0.0, at_least - factor * at_most),
         claimed=delta,
         first=tuple(pairs.histograms[first_row].tolist()),

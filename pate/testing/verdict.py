@@ -1,4 +1,4 @@
-"""Verdicts on a claim: the worst pair of neighbors at each of its points."""
+"""Verdicts of the verifier on a claim: the pair of neighbors with the largest divergence at each order and epsilon."""
 
 import math
 from dataclasses import dataclass
@@ -12,31 +12,37 @@ DELTA = "delta"
 
 
 class PriceRefuted(ValueError):
-    """A refusal of a price that is too small. The message names the pair, the exact figure and the claim."""
+    """The error that a price is too small. The message names the pair of neighbors, its divergence and the claim."""
 
 
 @dataclass(frozen=True)
 class WorstPair:
-    """The worst pair at one point of a claim."""
+    """The pair of neighbors with the largest divergence at one order, or one epsilon, of a claim."""
 
     measure: str  # "Renyi divergence" or "delta"
-    at: float  # the order, or the epsilon
-    # the largest divergence of first from second; for several releases and for draws, a lower bound on it
+    at: float  # the order of the Renyi divergence, or the epsilon of the delta
+    # the divergence of `first` from `second`; for several releases and for samples, a lower bound on the divergence
     exact: float
-    claimed: float
-    first: Any  # a histogram, or the name of a distribution
-    second: Any
+    claimed: float  # the claimed bound on the divergence
+    first: Any  # the first histogram, or the name of the first distribution
+    second: Any  # the second histogram, or the name of the second distribution
 
     @property
     def ratio(self) -> float:
-        """The exact figure over the claimed one; 0 where the exact figure is rounding, or the claim infinite."""
+        """The exact divergence divided by the claimed bound.
+
+        The ratio is 0 if the exact divergence is at most a rounding error, or if the claimed bound is infinite.
+        """
         if self.exact <= SLACK or math.isinf(self.claimed):
             return 0.0
         return self.exact / self.claimed if self.claimed > 0 else math.inf
 
     @property
     def exceeds(self) -> bool:
-        """True where the pair refutes the claim by more than rounding: 1e-9 of it, and 1e-13."""
+        """True if the exact divergence exceeds the claimed bound by more than rounding errors.
+
+        Rounding errors are 1e-9 of the bound plus 1e-13.
+        """
         return self.exact > self.claimed * (1 + RELATIVE_SLACK) + SLACK
 
     def __str__(self) -> str:
@@ -50,52 +56,60 @@ _RANK = attrgetter("exceeds", "ratio", "exact")  # of a pair among others
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of an enumeration, or of draws, which can refute a price and never confirm one."""
+    """The result of a comparison of a claim with exact distributions, or with samples, on pairs of neighbors.
 
-    # the worst pair for each order and for each epsilon of the claim
+    Samples can refute a claim but never confirm it.
+    """
+
+    # the pair with the largest divergence, for each order and each epsilon of the claim
     worst_pairs: tuple[WorstPair, ...]
-    # the number of ordered pairs that were compared; of draws, that of tests which share the error probability
+    # the number of ordered pairs that were compared; for samples, the number of tests
     num_pairs: int
-    # True where the figures are exact for all pairs; for several releases they are lower bounds
+    # True if the divergences are exact for all pairs; False for several releases and for samples
     exhaustive: bool = True
-    confidence: float | None = None  # of draws: the confidence in the lower bounds
+    confidence: float | None = (
+        None  # for samples, the confidence of a refutation; None for exact distributions
+    )
 
     @property
     def refuted(self) -> bool:
-        """True where some pair exceeds the claim."""
+        """True if the divergence of some pair exceeds the claim."""
         return any(pair.exceeds for pair in self.worst_pairs)
 
     @property
     def sound(self) -> bool:
-        """True where the claim holds for every pair at its orders and epsilons; False also where that is open."""
+        """True if the claim holds for every pair at its orders and epsilons.
+
+        False if the claim is refuted, and also if the comparison cannot decide that.
+        """
         return self.exhaustive and not self.refuted
 
     @property
     def worst(self) -> WorstPair:
-        """The pair with the largest ratio of exact to claimed; pairs that refute the claim come first."""
+        """The pair that refutes the claim with the largest ratio, or if none does, the pair with the largest ratio."""
         return max(self.worst_pairs, key=_RANK)
 
     @property
     def renyi(self) -> WorstPair | None:
-        """The worst Renyi divergence; None where the claim has none."""
+        """The pair with the worst Renyi divergence; None if the claim has no bound on a Renyi divergence."""
         return max(
             (pair for pair in self.worst_pairs if pair.measure == RENYI), key=_RANK, default=None
         )
 
     @property
     def delta(self) -> WorstPair | None:
-        """The worst hockey-stick divergence; None where the claim has none."""
+        """The pair with the worst delta; None if the claim has no bound on a delta."""
         return max(
             (pair for pair in self.worst_pairs if pair.measure == DELTA), key=_RANK, default=None
         )
 
     @property
     def ratio(self) -> float:
-        """The largest ratio of exact to claimed."""
+        """The largest ratio of an exact divergence to its claimed bound."""
         return max(pair.ratio for pair in self.worst_pairs)
 
     def require(self) -> Self:
-        """Returns the verdict; raises `PriceRefuted`, with the worst pair, where the claim is refuted."""
+        """Returns this verdict; raises `PriceRefuted`, with the worst pair, if the claim is refuted."""
         if self.refuted:
             at = "" if self.confidence is None else f" at confidence {self.confidence}"
             raise PriceRefuted(f"price refuted{at}: {self.worst}")

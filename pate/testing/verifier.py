@@ -1,4 +1,4 @@
-"""Comparison of a price with exact distributions or densities on all neighbors of a small instance."""
+"""The verifier by exact distributions: a price is compared with divergences on all neighbors of a small instance."""
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -30,9 +30,14 @@ _TOLERANCE = 1e-9  # of a total of probabilities
 def _divergences(
     first: Array, second: Array, claim: Claim, log_distributions: tuple[Array, Array] | None = None
 ) -> Array:
-    """Returns the divergences of pairs of distributions `[N, n]` at the points of a claim, `[N, points]`.
+    """Returns the divergences of N pairs of distributions, `[N, P]`, at the P orders and epsilons of a claim.
 
-    `log_distributions` are more exact logarithms of both, where the caller has them.
+    Args:
+        first: the first distribution of each pair, `[N, n]`.
+        second: the second distribution of each pair, over the same n outcomes, `[N, n]`.
+        claim: with P points; Renyi divergences come first, then deltas.
+        log_distributions: the logarithms of both distributions, if the caller has more exact values than the
+            logarithms of `first` and `second`; None otherwise.
     """
     orders = [order for order, _ in claim.renyi]
     epsilons = [epsilon for epsilon, _ in claim.deltas]
@@ -48,6 +53,7 @@ def _divergences(
 
 def _compare(
     table: Array,
+    *,
     first: Indices,
     second: Indices,
     claim: Claim,
@@ -55,17 +61,17 @@ def _compare(
     count: int,
     num_pairs: int,
 ) -> Verdict:
-    """Compares pairs of distributions with a claim.
+    """Compares P pairs of distributions with a claim and returns the verdict.
 
     Args:
-        table: distributions, `[H, n]`.
-        first: rows of the first distributions, `[P]`.
-        second: rows of the second ones, `[P]`.
-        claim: on `count` releases.
-        names: of the rows, `[H]`.
-        count: the number of releases. For several, the pairs that are the worst in one release are composed, so the
-            figures are lower bounds.
-        num_pairs: shown in the verdict; more than P where pairs were equal.
+        table: H distributions over n outcomes, `[H, n]`.
+        first: the row of the first distribution of each pair, `[P]`.
+        second: the row of the second distribution of each pair, `[P]`.
+        claim: the claimed bounds for `count` releases.
+        names: the name of each row, `[H]`.
+        count: the number of releases. For 2 or more, only the pairs with the largest divergences of one release are
+            composed, so the divergences of the verdict are lower bounds.
+        num_pairs: the number of pairs that the verdict states. It exceeds P if equal pairs were compared once.
     """
     largest = np.full(len(claim.renyi) + len(claim.deltas), -np.inf)
     worst = np.full(len(largest), -1)
@@ -78,7 +84,9 @@ def _compare(
         largest[higher], worst[higher] = tops[higher], start + values.argmax(axis=0)[higher]
     finalists = np.unique(worst[worst >= 0])
     if count > 1 and finalists.size:
-        composed = [compose(table[first[pair]], table[second[pair]], count) for pair in finalists]
+        composed = [
+            compose(table[first[pair]], table[second[pair]], count=count) for pair in finalists
+        ]
         values = np.concatenate(
             [_divergences(one[None], other[None], claim) for one, other in composed]
         )
@@ -87,36 +95,42 @@ def _compare(
     pair_names = [
         (names[first[pair]], names[second[pair]]) if pair >= 0 else (None, None) for pair in worst
     ]
-    return _verdict(claim, largest, pair_names, num_pairs, exhaustive=count == 1)
+    return _verdict(
+        claim,
+        largest=largest,
+        names=pair_names,
+        num_pairs=num_pairs,
+        exhaustive=count == 1,
+    )
 
 
 def _verdict(
     claim: Claim,
+    *,
     largest: Array,
     names: Sequence[tuple[Any, Any]],
     num_pairs: int,
-    *,
     exhaustive: bool = True,
 ) -> Verdict:
-    """Returns the verdict on a claim.
+    """Returns the verdict on a claim with P points.
 
     Args:
-        claim: with P points.
-        largest: the largest divergence at each point, `[P]`.
-        names: of the pair that has it, `[P]`.
+        claim: the claimed bounds.
+        largest: the largest divergence of all pairs at each point, `[P]`.
+        names: the names of the two distributions that have this divergence, `[P]`.
         num_pairs: the number of pairs that were compared.
-        exhaustive: see `Verdict`.
+        exhaustive: True if the divergences are exact, False if they are lower bounds.
     """
     points = [(RENYI, *point) for point in claim.renyi] + [
         (DELTA, *point) for point in claim.deltas
     ]
     worst_pairs = [
-        WorstPair(measure, at, exact, claimed, first=first, second=second)
+        WorstPair(measure=measure, at=at, exact=exact, claimed=claimed, first=first, second=second)
         for (measure, at, claimed), exact, (first, second) in zip(
             points, np.maximum(largest, 0.0).tolist(), names, strict=True
         )
     ]
-    return Verdict(tuple(worst_pairs), num_pairs, exhaustive)
+    return Verdict(worst_pairs=tuple(worst_pairs), num_pairs=num_pairs, exhaustive=exhaustive)
 
 
 def verify(
@@ -134,30 +148,33 @@ def verify(
     one_vote: bool = False,
     symmetric: bool = False,
 ) -> Verdict:
-    """Compares a mechanism's exact distributions on all neighboring histograms of a small instance with its price.
+    """Compares the exact distributions of a mechanism on all neighboring histograms of a small instance with its price.
 
-    Renyi divergences are taken outside of the event's failure probability, by the best choice of the failure. Deltas
-    are compared with those that the accountant prints. A refutation names a pair of histograms and is a proof, up to
-    rounding. Without a refutation the price holds on this instance, at these orders and epsilons.
+    Renyi divergences are computed after the best choice of a failure event, of the event's failure probability, is
+    removed. Deltas are compared with the deltas that the accountant computes. A refutation names a pair of histograms
+    and is a proof, up to rounding errors. If the price is not refuted, it holds on this instance at these orders and
+    epsilons.
 
     Args:
-        distribution: takes a histogram, int `[num_labels]`, and returns the probability of each outcome.
-        num_labels: L of the instance.
-        num_teachers: T of the instance.
-        adjacency: of the price.
-        event: the price of one release; or a `Claim`, whose figures need not come from an event.
-        orders: at which Renyi divergences are compared.
-        epsilons: at which deltas are compared.
-        deltas: at which epsilons are compared, each beside the failure probability.
-        accountant: prints the price.
-        count: the number of releases on the same pair. The pairs that are worst in one release are composed, so the
-            figures are lower bounds.
-        one_vote: True where each teacher votes for exactly one label.
-        symmetric: True where the distribution treats labels alike and breaks ties by the lowest index. Pairs that
-            differ by names only are then compared once. A refutation does not depend on it.
+        distribution: returns the probability of each outcome, for a histogram, int `[num_labels]`.
+        num_labels: the number of labels of the instance.
+        num_teachers: the number of teachers of the instance.
+        adjacency: the adjacency of the price.
+        event: the price of one release; or a `Claim`, whose bounds need not come from an event.
+        orders: the orders at which Renyi divergences are compared.
+        epsilons: the epsilons at which deltas are compared.
+        deltas: further points of the price. For each, the epsilon at this delta plus the failure probability is
+            compared.
+        accountant: computes epsilons and deltas of an event.
+        count: the number of releases on the same pair. For 2 or more, only the pairs with the largest divergences of
+            one release are composed, so the divergences of the verdict are lower bounds.
+        one_vote: True if each teacher votes for exactly one label, False if a teacher votes for any set of labels.
+        symmetric: True if the mechanism treats all labels alike and breaks ties by the lowest index. Then one pair is
+            compared of all pairs that differ by a permutation of the labels. A refutation is valid in any case.
 
     Raises:
-        InvalidValue: a distribution that is none, an instance that is too large, an event that cannot be priced.
+        InvalidValue: a distribution has negative probabilities or another sum than 1, or the instance is too large, or
+            the event has no known price.
 
     >>> from pate.accounting import PureDpEvent
     >>> def coin(histogram):
@@ -185,7 +202,15 @@ def verify(
         different = np.unique(pair_codes, return_index=True)[1]
         first = first[different]
         second = second[different]
-    return _compare(table, first, second, claim, names, count, num_pairs)
+    return _compare(
+        table,
+        first=first,
+        second=second,
+        claim=claim,
+        names=names,
+        count=count,
+        num_pairs=num_pairs,
+    )
 
 
 def verify_distributions(
@@ -196,14 +221,20 @@ def verify_distributions(
     count: int = 1,
     names: Names | None = None,
 ) -> Verdict:
-    """Compares pairs of distributions with a price, in the stated direction only.
+    """Compares the divergences of `first` from `second`, for N pairs of distributions, with a price.
+
+    Divergences of `second` from `first` are not compared.
 
     Args:
-        first: probabilities `[n]`, or `[N, n]` for N pairs.
-        second: those of the neighbors, over the same outcomes.
-        event: the price of one release; `Claim.from_event(event, orders=...)` chooses where it is compared.
-        count: the number of releases, as in `verify`.
-        names: returns the names of a row's pair; None for its number.
+        first: the probabilities of the first distribution of each pair, `[N, n]`, or `[n]` for one pair.
+        second: the probabilities of the second distributions, over the same n outcomes, in the same shape.
+        event: the price of one release. A `Claim`, as from `Claim.from_event(event, orders=...)`, has its own orders
+            and epsilons.
+        count: the number of releases on the same pair, as in `verify`.
+        names: returns the names of the two distributions of the pair with a given number; None names them by number.
+
+    Raises:
+        InvalidValue: a row is no distribution, the shapes differ, or the event has no known price.
     """
     one, other = (np.atleast_2d(np.asarray(side, dtype=np.float64)) for side in (first, second))
     require(one.shape == other.shape, "second.shape", other.shape, f"that of first, {one.shape}")
@@ -214,13 +245,29 @@ def verify_distributions(
     _require_distributions(table, row_names)
     if names is not None:
         row_names = [name for side in zip(*map(names, rows.tolist()), strict=True) for name in side]
-    return _compare(table, rows, rows + len(one), claim, row_names, count, len(one))
+    return _compare(
+        table,
+        first=rows,
+        second=rows + len(one),
+        claim=claim,
+        names=row_names,
+        count=count,
+        num_pairs=len(one),
+    )
 
 
 def distribution_table(
     distributions: Sequence[Mapping[Hashable, float]], names: Sequence[Any]
 ) -> Array:
-    """Returns distributions as rows over all outcomes, `[H, n]`; raises `InvalidValue` for anything else."""
+    """Returns H distributions as the rows of an array over the union of their n outcomes, `[H, n]`.
+
+    Args:
+        distributions: mappings from outcome to probability, one for each row.
+        names: the name of each distribution, for errors.
+
+    Raises:
+        InvalidValue: an entry is no mapping, has negative probabilities or another sum than 1.
+    """
     columns: dict[Hashable, int] = {}
     row_names = [f"distribution({name})" for name in names]
     for distribution, name in zip(distributions, row_names, strict=True):
@@ -235,7 +282,7 @@ def distribution_table(
 
 
 def _require_distributions(table: Array, names: Sequence[str]) -> None:
-    """Raises `InvalidValue`, with the name of the row, unless all rows are distributions."""
+    """Raises `InvalidValue`, with the name of the row, if a row has negative entries or another sum than 1."""
     totals = table.sum(axis=1)
     wrong = np.flatnonzero(~((np.abs(totals - 1) <= _TOLERANCE) & (table >= 0).all(axis=1)))
     for row in wrong[:1].tolist():
@@ -253,20 +300,21 @@ def verify_densities(
     names: tuple[Any, Any] = ("first", "second"),
     num_panels: int = 4000,
 ) -> Verdict:
-    """Compares two densities with a price by quadrature, in both directions.
+    """Compares the divergences between two densities, in both directions, with a price.
 
-    It serves mechanisms that publish a number, for one pair of neighbors. Mass outside of [low, high] is left out, so
-    divergences can be too small: at high orders far tails matter. Rounding and quadrature make them too large by about
-    1e-9.
+    The densities are those of a mechanism that publishes a real number, on one pair of neighbors. Divergences are
+    computed by quadrature on [low, high], divided into panels (intervals of equal width). Mass outside is left out, so
+    divergences can be too small, above all at high orders. Rounding and quadrature make them too large by about 1e-9.
 
     Args:
-        first: the logarithm of a density, elementwise; smooth except at the ends of panels.
-        second: that of the neighbor.
-        low: the beginning of the first panel.
-        high: the end of the last panel.
-        event: the price; `Claim.from_event(event, orders=...)` chooses where it is compared.
-        names: of the two.
-        num_panels: of equal width, 16 nodes each.
+        first: returns the logarithm of the first density at each of an array of numbers. The density is smooth, except
+            at the ends of panels.
+        second: returns the logarithm of the second density.
+        low: the lower end of the first panel.
+        high: the upper end of the last panel.
+        event: the price. A `Claim`, as from `Claim.from_event(event, orders=...)`, has its own orders and epsilons.
+        names: the names of the two densities in the verdict.
+        num_panels: the number of panels, of 16 nodes each.
 
     Raises:
         InvalidValue: the integral of a density is not 1 within 1e-9.
@@ -289,4 +337,4 @@ def verify_densities(
     both_logs = (log_distributions, log_distributions[::-1])
     values = _divergences(distributions, distributions[::-1], claim, both_logs)
     pair_names = [names[::-1] if pair else names for pair in values.argmax(axis=0)]
-    return _verdict(claim, values.max(axis=0), pair_names, 2)
+    return _verdict(claim, largest=values.max(axis=0), names=pair_names, num_pairs=2)

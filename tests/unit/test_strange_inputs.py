@@ -194,7 +194,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "targets": lambda: common_target("abc"),
     "target": lambda: best_session_price("", target_hits=3, target_delta=1e-6),
     "aggregator": lambda: counts_for(-np.inf, [LABELS[None]]),
-    "mechanism": lambda: SparseVectorSession(3.5, 4),
+    "mechanism": lambda: SparseVectorSession(3.5, num_items=4),
     "session": lambda: ConditionalRelease(b"x"),
     "mechanism of two": lambda: RunTwice([]),
     "table": lambda: StableTopK(selection_scale=2.0, table=print),

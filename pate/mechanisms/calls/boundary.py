@@ -1,4 +1,4 @@
-"""The boundary wrapper: calls of a mechanism that are paid for only where they end on the boundary."""
+"""The boundary wrapper of a mechanism: a session pays only for the calls that answer "boundary"."""
 
 import math
 from dataclasses import dataclass
@@ -32,32 +32,36 @@ _LARGEST_EXPONENT = 700.0
 
 @dataclass(frozen=True)
 class BoundaryOutcome:
-    """Outcomes of wrapped calls."""
+    """The outcomes of one call, or of a batch of Q calls, of a `BoundaryWrapper`."""
 
-    indices: Integers  # [] or [Q]: the place in the mechanism's distribution, -1 for the boundary
-    in_target: Bits  # the hits of a session: the boundary
+    indices: Integers  # [] or [Q]: the index of the outcome in the mechanism's distribution, or -1 for the boundary
+    in_target: (
+        Bits  # bool [] or [Q]: True where the call is a hit, that is where it answers "boundary"
+    )
 
 
 @dataclass(frozen=True)
 class BoundaryWrapper:
-    """A mechanism that answers "boundary" with probability pi / (1 + pi), and else runs the wrapped mechanism.
+    """A mechanism that answers "boundary" with probability pi / (1 + pi), and otherwise runs the wrapped mechanism.
 
     Here pi = min(1 - p, 1/2), and p is the probability of the likeliest outcome of the wrapped mechanism.
 
     Formal guarantees, for the adjacency of the wrapped epsilon-DP mechanism:
         * one call: t-DP, t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)) < 4/3 epsilon.
-        * in a session: the boundary is a q-target (`tight_boundary`), so that only calls that end on it are paid for.
-        * Where the mechanism has exact `weights` beside its distribution (`GapSelection` with Gumbel or exponential
-          noise), draws follow the weights exactly. Else draws follow the stated probabilities, whose error counts as
-          a failure: `failure_prob` of every call.
+        * in a session: the boundary is a q-target (`tight_boundary`), so only calls that answer "boundary" are paid
+          for.
+        * Some mechanisms have exact `weights` (`GapSelection` with Gumbel or exponential noise). Then draws follow the
+          weights exactly. For all other mechanisms draws follow `probabilities`, and the rounding error of the
+          probabilities is charged to every call as `failure_prob`.
 
     Edge cases: an outcome that is certain in double precision is never on the boundary. The distribution must be
     computed with no side channel, such as a run time that depends on votes.
 
     Attributes:
-        mechanism: of pure DP (`PureDpEvent`, `BoundedRangeEvent`, or several), with `event` and `probabilities(votes)`,
-            which are exact to 2**-42 in total, `[n]` or `[Q, n]`. A mechanism that `has_weights` also has exact
-            `weights(votes)`.
+        mechanism: the wrapped mechanism, of pure DP. Its `event` is a `PureDpEvent`, a `BoundedRangeEvent`, or a
+            composition of such events. Its `probabilities(votes)` returns the distribution over its n outcomes,
+            `[n]` or `[Q, n]`, with a total error of at most 2**-42. A mechanism with a true attribute `has_weights`
+            also has exact `weights(votes)`.
 
     Source: Cohen & Lyu 2023; docs/proofs/target_charging.md.
 
@@ -76,25 +80,25 @@ class BoundaryWrapper:
 
     @property
     def target(self) -> QTarget:
-        """The target of target charging: the boundary. Its epsilon is that of one access."""
+        """The target set of target charging, which is the outcome "boundary", with the epsilon of one access."""
         return target_charging.tight_boundary(pure_epsilon(self.mechanism))
 
     @property
     def event(self) -> Event:
-        """The price of one call, whichever its answer."""
+        """The price of one call, for every answer."""
         pure = PureDpEvent(self.target.epsilon)
         return ApproximateEvent(pure, self.failure_prob) if self.failure_prob > 0 else pure
 
     @property
     def failure_prob(self) -> float:
-        """The failure probability that a session is charged for each call: 0 where draws are exact."""
+        """The failure probability of each call, which a session is charged; 0 for a mechanism with exact weights."""
         if getattr(self.mechanism, "has_weights", False):
             return 0.0
         # P'(S) <= P(S) + e <= exp(t) Q(S) + e <= exp(t) Q'(S) + (1 + exp(t)) e for laws within e of a t-DP call's
         return min((1 + math.exp(min(self.target.epsilon, _LARGEST_EXPONENT))) * _STATED_ERROR, 0.5)
 
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> BoundaryOutcome:
-        """Draws an outcome or the boundary, for one histogram `[d]` or each of a batch `[Q, d]`."""
+        """Draws an outcome of the mechanism or "boundary", for one histogram `[d]` or each of a batch `[Q, d]`."""
         require_generator(rng)
         distribution = self.probabilities(votes)
         distributions = np.atleast_2d(distribution)
@@ -115,12 +119,18 @@ class BoundaryWrapper:
         return BoundaryOutcome(indices=np.where(is_boundary, -1, indices), in_target=is_boundary)
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:
-        """Returns the exact distribution of a call: `[n + 1]` or `[Q, n + 1]`, the boundary last."""
+        """Returns the distribution of a call over the mechanism's n outcomes and, last, the boundary.
+
+        The result is `[n + 1]` for one histogram of votes, `[Q, n + 1]` for a batch.
+        """
         return target_charging.boundary_distribution(self.mechanism.probabilities(votes))
 
 
 def pure_epsilon(mechanism: Any) -> float:
-    """Returns the epsilon of a mechanism of pure DP, the sum over its parts; raises `InvalidValue` for another one."""
+    """Returns the total epsilon of a mechanism of pure DP, added over all events of which its price is composed.
+
+    Raises `InvalidValue` for a mechanism that is not of pure DP or has no `event`.
+    """
     event = getattr(mechanism, "event", None)
     total = 0.0
     if not isinstance(event, Event):

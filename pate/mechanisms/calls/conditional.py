@@ -1,4 +1,4 @@
-"""Conditional release: outcomes that stay private until a set that is asked for contains them."""
+"""Conditional release: an outcome is drawn once and stays private until the caller names a set that contains it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ Draw = Callable[[np.random.Generator], Any]
 
 @dataclass(frozen=True)
 class Conditional:
-    """The answer to one question about an outcome."""
+    """The answer to the question whether a stored outcome lies in a set; the outcome is published if so."""
 
     key: int  # of the outcome, for `ConditionalRelease.revise`
     published: bool  # True where the outcome lay in the set
@@ -32,19 +32,21 @@ class Conditional:
 
 
 class ConditionalRelease(HeldBudget):
-    """A session that draws outcomes, keeps them, and publishes each at most once: when it lies in a set asked for.
+    """A session that draws outcomes and publishes an outcome only when the caller names a set that contains it.
 
-    The caller chooses each set from all earlier answers. Sets may overlap: an unpublished outcome lies in no earlier
-    one.
+    A question names a stored outcome and a set. The outcome is published if it lies in the set, and stays private
+    otherwise. The caller may choose each set from all earlier answers. Sets may overlap.
 
     Formal guarantees, within the price of the session, which is charged before anything is returned:
-        * the first question about an epsilon-DP outcome is a q-target call, q = 1 / (e^epsilon + 1), hit if published.
-        * every later question about it is charged as a call of 2 epsilon; each outcome hits at most once.
-        * a delta of the mechanism that drew the outcome is charged with the first question alone.
+        * the first question about an epsilon-DP outcome is a q-target call with q = 1 / (e^epsilon + 1). The call is
+          a hit if the outcome is published.
+        * every later question about the outcome is charged as a call of 2 epsilon. An outcome is a hit at most once.
+        * a delta of the mechanism that drew the outcome is charged with the first question only.
 
-    Edge cases: a question that raises an error is charged as a hit, as the error may depend on the outcome. Unpublished
-    outcomes are private and stay in memory. Threads take turns. Copies, pickles and forks are refused. The session has
-    one counter, whose target covers every question: 2 epsilon if outcomes are asked for again.
+    Edge cases: a question that raises an error is charged as a hit, because the error may depend on the outcome.
+    Unpublished outcomes are private and stay in memory. Threads take turns. Copies, pickles and forks are refused. The
+    session must have exactly one counter of hits, whose target covers every question: a target of 2 epsilon if any
+    outcome is asked about a second time.
     Source: Cohen & Lyu 2023, ConditionalRelease and ReviseCR; docs/proofs/target_charging.md.
 
     >>> session = TargetCharging.of_targets([target_charging.revise(0.1)], target_hits=5, target_delta=1e-6)
@@ -71,17 +73,20 @@ class ConditionalRelease(HeldBudget):
         failure_prob: float = 0.0,
         rng: np.random.Generator,
     ) -> Conditional:
-        """Draws an outcome and publishes it where it lies in a set.
+        """Draws an outcome and publishes the outcome if it lies in a set.
 
         Args:
-            draw: draws the outcome with a generator, by an (epsilon, failure_prob)-DP mechanism.
-            accept: the set; returns whether it contains an outcome, and must not read private data.
-            epsilon: of the mechanism.
-            failure_prob: of the mechanism; 0 for pure DP.
-            rng: draws the outcome.
+            draw: an (epsilon, failure_prob)-DP mechanism; a function that draws the outcome with a generator.
+            accept: the set; a function that returns True for its members. It must not read private data.
+            epsilon: the epsilon of the mechanism.
+            failure_prob: the delta of the mechanism; 0 for pure DP.
+            rng: the generator that is passed to `draw`.
+
+        Returns:
+            The answer, with the key by which `revise` asks about the same outcome again.
 
         Raises:
-            InvalidValue: the session has halted or does not cover such a call; nothing is drawn.
+            InvalidValue: the session has halted or its target does not cover such a call; nothing is drawn.
         """
         require_generator(rng)
         target = target_charging.not_prior(epsilon)
@@ -99,10 +104,15 @@ class ConditionalRelease(HeldBudget):
             )
 
     def revise(self, key: int, accept: Accept) -> Conditional:
-        """Asks for a stored outcome again, with another set.
+        """Asks again about a stored outcome, with another set, and publishes the outcome if it lies in that set.
 
-        Raises `InvalidValue`, before the outcome is read, where no such outcome waits, or the session has halted or
-        does not cover twice the epsilon.
+        Args:
+            key: the key of the outcome, from the answer of `release`.
+            accept: the set; a function that returns True for its members. It must not read private data.
+
+        Raises:
+            InvalidValue: no unpublished outcome has this key, or the session has halted, or its target does not cover
+                a call of twice the epsilon. The error is raised before the outcome is read.
         """
         with self._turn():
             if key not in self._waiting:
@@ -112,7 +122,7 @@ class ConditionalRelease(HeldBudget):
             del self._waiting[key]
             return self._ask(
                 key,
-                lambda: outcome,
+                lambda: outcome,  # it was drawn by `release`
                 accept,
                 target=target,
                 next_target=target,
@@ -129,15 +139,17 @@ class ConditionalRelease(HeldBudget):
         next_target: QTarget,
         failure_prob: float,
     ) -> Conditional:
-        """Charges and answers one question; an error counts as published.
+        """Answers one question about an outcome and charges the session for it.
+
+        An error of `look` or `accept` is charged as a hit, like an outcome that is published.
 
         Args:
-            key: of the outcome.
+            key: the key of the outcome.
             look: returns the outcome.
-            accept: the set.
-            target: of this question.
-            next_target: of the next question about the same outcome.
-            failure_prob: of the mechanism that drew the outcome; 0 where it was charged before.
+            accept: the set; a function that returns True for its members.
+            target: the target of this question, which the session is charged for.
+            next_target: the target of the next question about the same outcome.
+            failure_prob: the delta of the mechanism that drew the outcome; 0 if an earlier question was charged for it.
         """
         published = True
         try:

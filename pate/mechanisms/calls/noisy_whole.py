@@ -1,4 +1,4 @@
-"""The base of calls on whole numbers with discrete Laplace noise."""
+"""The base class of mechanisms that add discrete Laplace noise to whole numbers."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -21,7 +21,10 @@ LARGEST_VALUE = 2**53
 
 
 def require_values(values: Any) -> Integers:
-    """Returns whole numbers `[]` or `[Q]` as int64; raises `InvalidValue` for others, and for more than 2**53."""
+    """Returns whole numbers, `[]` or `[Q]`, as int64.
+
+    Raises `InvalidValue` for values that are no integers, have two or more axes, or exceed 2**53 in size.
+    """
     array = require_array("values", values, kinds="iu")
     require(array.ndim <= 1, "values.shape", array.shape, "[] or [num_queries]")
     largest = max(abs(int(array.min(initial=0))), abs(int(array.max(initial=0))))
@@ -31,7 +34,7 @@ def require_values(values: Any) -> Integers:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyWhole(Parameters):
-    """The base of mechanisms that add discrete Laplace noise to whole numbers."""
+    """The base class of mechanisms that add discrete Laplace noise to whole numbers."""
 
     # pure DP of one noisy number, >= 2**-31; the noise has the largest rate on its grid that is at most this
     epsilon: float = field(metadata=POSITIVE)
@@ -43,10 +46,10 @@ class NoisyWhole(Parameters):
 
     @property
     def sensitivity(self) -> int:
-        """The most by which one change moves a number: 1."""
+        """The most by which a number differs between neighboring data sets: 1."""
         return 1
 
     @property
     def noise(self) -> DiscreteLaplace:
-        """The discrete Laplace noise of a call."""
+        """The discrete Laplace noise that is added to each number."""
         return DiscreteLaplace.at_most(Fraction(float(self.epsilon)) / self.sensitivity)

@@ -1,4 +1,4 @@
-"""Two runs of a mechanism, paid for where their outcomes differ."""
+"""A mechanism that is run twice on the same votes; a session pays only where the two outcomes differ."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,19 +23,21 @@ from pate.validation import (
 
 @dataclass(frozen=True)
 class TwoRuns:
-    """Two outcomes of a mechanism for the same votes."""
+    """The outcomes of two runs of a mechanism on the same votes."""
 
     first: Any
     second: Any
-    in_target: Bits  # bool [] or [Q], the hits of a session: the outcomes differ
+    in_target: (
+        Bits  # bool [] or [Q]: True where the call is a hit, that is where the outcomes differ
+    )
 
 
 @dataclass(frozen=True)
 class RunTwice:
-    """A mechanism that runs another one twice on the same votes, with fresh noise, and releases both outcomes.
+    """A mechanism that runs a wrapped mechanism twice on the same votes, with fresh noise, and releases both outcomes.
 
-    The wrapped mechanism is of pure DP and has an `event`. From votes and `rng=` it draws an array, `[]` or `[Q]`, or a
-    `TopK`.
+    The wrapped mechanism is of pure DP and has an `event`. Called with votes and `rng=`, the wrapped mechanism returns
+    an array, `[]` or `[Q]`, or a `TopK`.
 
     Formal guarantee, for the adjacency of the wrapped mechanism: one call costs twice its event. In a session "the
     outcomes differ" is a q-target of a 2 epsilon-DP call, with q the smaller of (e^epsilon + 1) / (e^(2 epsilon) +
@@ -56,7 +58,7 @@ class RunTwice:
 
     @property
     def target(self) -> QTarget:
-        """The target of target charging: two outcomes that differ."""
+        """The target set of target charging, which is the set of all pairs of outcomes that differ."""
         return target_charging.run_twice(pure_epsilon(self.mechanism))
 
     @property
@@ -65,7 +67,10 @@ class RunTwice:
         return SelfComposedEvent(self.mechanism.event, 2)
 
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> TwoRuns:
-        """Runs the mechanism twice on one histogram `[d]` or each of a batch `[Q, d]`."""
+        """Runs the wrapped mechanism twice on one histogram `[d]`, or twice on each of a batch `[Q, d]`.
+
+        Raises `InvalidValue` if the wrapped mechanism returns neither an array `[]` or `[Q]` nor a `TopK`.
+        """
         require_generator(rng)
         first = self.mechanism(votes, rng=rng)
         second = self.mechanism(votes, rng=rng)

@@ -1,16 +1,16 @@
-"""The price of a session of calls of which each change can hit so many."""
+"""The price of a session of target charging in which one record can affect a limited number of hits."""
 
 from pate.accounting import ApproximateEvent, Event, PureDpEvent, SelfComposedEvent, target_charging
 from pate.accounting.target_charging import QTarget
 
 
 def session_event(target: QTarget, target_hits: int, failure_prob: float) -> Event:
-    """Returns the price of a session, however many calls it has.
+    """Returns the price of a session of target charging, for any number of calls.
 
     Args:
-        target: of each call.
-        target_hits: the most hits that one change is part of, >= 1.
-        failure_prob: the probability of more accesses than the price counts, in (0, 1).
+        target: the target of each call; a call whose outcome lies in the target is a hit.
+        target_hits: the most hits of the session that one record can affect, >= 1.
+        failure_prob: the probability that more accesses are made than the price counts, in (0, 1).
 
     Source: Cohen & Lyu 2023; docs/proofs/target_charging.md.
     """

@@ -1,4 +1,4 @@
-"""The sparse vector technique with a price for each item that hits."""
+"""The sparse vector technique, with a separate count of hits for each item (a teacher or a record)."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,21 +27,21 @@ from pate.validation import (
 
 @dataclass(frozen=True, kw_only=True)
 class SparseVector(NoisyWhole):
-    """A mechanism that releases the noisy number of items with a bit, for each query where it reaches a threshold.
+    """A mechanism that releases, for each query, a noisy number of items if that number reaches a threshold.
 
-    An item has one bit in each query; a teacher or a record is an item. Where a sum is released, every item with the
-    bit counts a hit. An item drops out of all later sums with its `item_hits`-th hit. The hits of items are private,
-    and the number of queries is not bounded.
+    An item is a teacher or a record, and has one bit in each query. The noisy number is the sum of the bits plus
+    discrete Laplace noise. If a sum is released, every item whose bit is 1 has a hit. An item with `item_hits` hits
+    no longer counts in later sums. The hits of items are private. The number of queries is unlimited.
 
     Formal guarantee, for all releases together, except with probability `failure_prob`: a query is free for an item
-    whose bit is 0, and a not-prior call of epsilon for one whose bit is 1. An item that is added or removed has at most
-    `item_hits` hits. An item that is exchanged (replace-one) has at most twice as many. Queries and thresholds may
-    depend on all earlier outcomes.
+    whose bit is 0, and a not-prior call of epsilon for an item whose bit is 1. An item that is added or removed has at
+    most `item_hits` hits. An item that is exchanged (replace-one) has at most 2 `item_hits` hits. Queries and
+    thresholds may depend on all earlier outcomes.
 
     Attributes:
         epsilon: pure DP of one noisy sum, not of the release.
-        item_hits: tau, >= 1.
-        failure_prob: the probability of more accesses than the price counts, in (0, 1).
+        item_hits: the number of hits after which an item no longer counts, >= 1; tau in the paper.
+        failure_prob: the probability that more accesses are made than the price counts, in (0, 1).
 
     Source: Cohen & Lyu 2023; Kaplan, Mansour & Stemmer 2021; docs/proofs/sparse_vector.md.
 
@@ -58,42 +58,50 @@ class SparseVector(NoisyWhole):
 
     @property
     def target(self) -> QTarget:
-        """The target of target charging: a sum that is released; of an item that has the bit."""
+        """The target set of target charging, for an item whose bit is 1: all outcomes in which a sum is released."""
         return target_charging.not_prior(float(self.noise.rate))
 
     @property
     def target_hits(self) -> int:
-        """The most hits in which one change takes part."""
+        """The most hits that one added, removed or exchanged item can have."""
         return self.item_hits * (2 if self.adjacency is Adjacency.REPLACE_ONE else 1)
 
     @property
     def event(self) -> Event:
-        """The price of one session, however many queries it has."""
+        """The price of one session, for any number of queries."""
         return session_event(self.target, self.target_hits, self.failure_prob)
 
     def start(self, num_items: int) -> "SparseVectorSession":
-        """Returns a new session over so many items, none of which has a hit; the event pays for one session."""
-        return SparseVectorSession(self, num_items)
+        """Returns a new session over `num_items` items. `event` is the price of this one session."""
+        return SparseVectorSession(self, num_items=num_items)
 
     def __call__(self, bits: Any, *, thresholds: Any, rng: np.random.Generator) -> ReleasedValues:
-        """Answers queries `[Q, num_items]`, in their order, in one session; thresholds are whole, `[]` or `[Q]`."""
+        """Answers a batch of queries, one after another, in a new session.
+
+        Args:
+            bits: bool `[Q, num_items]`, the bit of each item in each query.
+            thresholds: whole numbers, `[]` for all queries or `[Q]`; public.
+            rng: draws the noise.
+
+        Returns:
+            For each query the noisy number of items, or nothing where it is below the threshold.
+        """
         checked = _require_bits(bits, rank=2)
-        session = self.start(checked.shape[1])
+        session = self.start(num_items=checked.shape[1])
         levels = np.broadcast_to(np.asarray(thresholds), (len(checked),)).tolist()
         answers = [
-            session.ask(query, threshold=at, rng=rng)
-            for query, at in zip(checked, levels, strict=True)
+            session.ask(query_bits, threshold=threshold, rng=rng)
+            for query_bits, threshold in zip(checked, levels, strict=True)
         ]
         answered = np.array([answer is not None for answer in answers], dtype=bool)
-        return ReleasedValues(
-            np.array([answer or 0 for answer in answers], dtype=np.int64), answered
-        )
+        values = np.array([answer or 0 for answer in answers], dtype=np.int64)
+        return ReleasedValues(values=values, answered=answered)
 
 
 class SparseVectorSession(HeldBudget):
-    """A session of sparse vector, which counts the hits of each item. The session is private, like the items."""
+    """A session of sparse vector, which counts the hits of each item. The counts are private and stay in memory."""
 
-    def __init__(self, mechanism: SparseVector, num_items: int) -> None:
+    def __init__(self, mechanism: SparseVector, *, num_items: int) -> None:
         super().__init__()
         require_kind("mechanism", mechanism, SparseVector, "a SparseVector")
         self.mechanism = mechanism
@@ -101,10 +109,10 @@ class SparseVectorSession(HeldBudget):
         self._hits = np.zeros(require_count("num_items", num_items), dtype=np.int64)
 
     def ask(self, bits: Any, *, threshold: int, rng: np.random.Generator) -> int | None:
-        """Answers one query: the noisy number of items with the bit, or None where it is below the threshold.
+        """Returns the noisy number of items whose bit is 1, or None if that number is below the threshold.
 
         Args:
-            bits: bool `[num_items]`; items that have all their hits do not count.
+            bits: bool `[num_items]`, one bit for each item. An item that has `item_hits` hits does not count.
             threshold: a whole number, public.
             rng: draws the noise.
         """
@@ -116,7 +124,7 @@ class SparseVectorSession(HeldBudget):
         )
         with self._turn():
             counted = checked & (self._hits < self.mechanism.item_hits)
-            noisy = int(counted.sum()) + int(self._noise.sample((), rng))
+            noisy = int(counted.sum()) + int(self._noise.sample(shape=(), rng=rng))
             if noisy < level:
                 return None
             self._hits += counted
@@ -124,7 +132,10 @@ class SparseVectorSession(HeldBudget):
 
 
 def _require_bits(bits: Any, *, rank: int) -> Bits:
-    """Returns bits of the given rank; raises `InvalidValue` for another shape or type, or none at all."""
+    """Returns an array of bits that has `rank` axes.
+
+    Raises `InvalidValue` for an array of another type, with another number of axes, or without entries.
+    """
     array = require_array("bits", bits, kinds="b")
     shapes = {1: "[num_items]", 2: "[num_queries, num_items]"}
     require(array.ndim == rank and array.size > 0, "bits.shape", array.shape, shapes[rank])

@@ -1,4 +1,4 @@
-"""A top-k release as a sweep of not-prior calls, paid for by its k hits."""
+"""A top-k release with noisy counts, priced as a sweep of a threshold that hits k times."""
 
 from dataclasses import dataclass, field
 
@@ -22,26 +22,27 @@ from pate.validation import (
 
 @dataclass(frozen=True)
 class ScoredTopK(TopK):
-    """A top-k outcome, in falling order of its noisy counts."""
+    """The k indices with the largest noisy counts, in falling order, and these noisy counts."""
 
-    scores: Integers  # `[k]` or `[Q, k]`, counts with noise
+    scores: Integers  # [k] or [Q, k], the noisy count of each index
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepTopK(NoisyWhole):
     """A mechanism that adds discrete Laplace noise to every count and releases the k largest with their noisy counts.
 
-    A threshold sweeps from the top down. At each step every count that is not yet released is asked whether its noisy
-    value equals the threshold. The k-th yes ends the sweep, so the price depends on the k hits alone.
+    The price is that of a threshold that falls step by step from the largest possible value. At each step every count
+    that is not yet released is compared with the threshold. A noisy count that equals the threshold is a hit and is
+    released. The k-th hit ends the sweep, so the price depends on the k hits alone.
 
-    Formal guarantee: every question is a not-prior call of 2 epsilon (`revise`). Except with probability
-    `failure_prob`, k hits are at most as many accesses as the event has. Replace-one and add/remove cost the same: one
-    count moves by at most 1 under both.
+    Formal guarantee: every comparison is a not-prior call of 2 epsilon (`revise`). Except with probability
+    `failure_prob`, the k hits need no more accesses than the event counts. Replace-one and add/remove cost the same,
+    because one count moves by at most 1 under both.
 
     Attributes:
         epsilon: pure DP of one noisy count, not of the release.
         k: the number of indices, >= 1.
-        failure_prob: the probability of more accesses than the price counts, in (0, 1).
+        failure_prob: the probability that more accesses are made than the price counts, in (0, 1).
 
     Source: Cohen & Lyu 2023; docs/proofs/threshold_calls.md.
 
@@ -56,19 +57,23 @@ class SweepTopK(NoisyWhole):
 
     @property
     def target(self) -> QTarget:
-        """The target of target charging: a yes. Several sweeps in one session are k hits each."""
+        """The target set of target charging: a noisy count that equals the threshold. Each sweep has k hits."""
         return target_charging.revise(float(self.noise.rate))
 
     @property
     def event(self) -> Event:
-        """The price of a sweep: k hits of the target."""
+        """The price of one sweep, which has k hits."""
         return session_event(self.target, self.k, self.failure_prob)
 
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> ScoredTopK:
-        """Draws for one histogram `[d]` or each of a batch `[Q, d]`, of whole numbers in 0..2**40."""
+        """Draws the k largest noisy counts of one histogram `[d]`, or of each of a batch `[Q, d]`.
+
+        The counts are whole numbers in 0..2**40.
+        """
         require_generator(rng)
         checked = checked_counts(counts, self.k)
         noisy = checked + self.noise.sample(checked.shape, rng)
         indices = np.argsort(-noisy, axis=-1, kind="stable")[..., : self.k]
         answered = np.ones(checked.shape[:-1], dtype=bool)
-        return ScoredTopK(indices, answered, np.take_along_axis(noisy, indices, axis=-1))
+        scores = np.take_along_axis(noisy, indices, axis=-1)
+        return ScoredTopK(indices=indices, answered=answered, scores=scores)

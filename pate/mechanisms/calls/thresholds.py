@@ -1,4 +1,4 @@
-"""Calls that compare a noisy whole number with public thresholds: `AboveThreshold` and `BetweenThresholds`."""
+"""Mechanisms that compare a noisy whole number with public thresholds: `AboveThreshold` and `BetweenThresholds`."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +20,10 @@ from pate.validation import (
 
 
 def require_threshold(name: str, value: Any) -> int:
-    """Returns a whole number of either sign as an int; raises `InvalidValue` for anything else."""
+    """Returns a threshold as an int.
+
+    Raises `InvalidValue`, which carries `name`, for a value that is not a whole number or exceeds 2**53 in size.
+    """
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     require(is_whole and abs(int(value)) <= LARGEST_VALUE, name, value, "a whole number")
     return int(value)
@@ -28,9 +31,9 @@ def require_threshold(name: str, value: Any) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdCall(NoisyWhole):
-    """The base of calls that compare noisy whole numbers with public thresholds.
+    """The base class of mechanisms that compare a noisy whole number with public thresholds.
 
-    Formal guarantee: each call is epsilon-DP, for the adjacency given.
+    Formal guarantee: one call is epsilon-DP for `adjacency`.
     """
 
     # "count", a number of teachers, which moves by at most 1; or "gap", the difference of two ranked counts, which
@@ -39,46 +42,48 @@ class ThresholdCall(NoisyWhole):
 
     @property
     def sensitivity(self) -> int:
-        """The most by which one change moves the statistic."""
+        """The most by which the statistic differs between neighboring data sets."""
         return 1 if self.statistic == "count" else self.adjacency.gap_sensitivity
 
     @property
     def event(self) -> Event:
-        """The price of one call, whichever its answer."""
+        """The price of one call, for every answer."""
         return PureDpEvent(self.call_epsilon)
 
     @property
     def call_epsilon(self) -> float:
-        """Pure DP of one call, of the noise as it is drawn: at most `epsilon`."""
+        """The pure-DP epsilon of one call, from the rate of the noise that is drawn; at most `epsilon`."""
         return min(float(self.sensitivity * self.noise.rate), float(self.epsilon))
 
     def noisy(self, values: Any, rng: np.random.Generator) -> Integers:
-        """Returns whole numbers `[]` or `[Q]` with fresh noise."""
+        """Returns whole numbers `[]` or `[Q]` plus fresh discrete Laplace noise."""
         checked = require_values(values)
         return np.asarray(checked + self.noise.sample(checked.shape, rng))
 
 
 @dataclass(frozen=True)
 class ReleasedValues:
-    """The outcome of calls that release a number or nothing."""
+    """The outcomes of one call, or of a batch of Q calls, of a mechanism that releases a number or nothing."""
 
-    values: Integers  # [] or [Q]; 0 where nothing was released, not to be read
-    answered: Bits  # [] or [Q]
+    values: (
+        Integers  # [] or [Q], the released numbers; 0, without meaning, where nothing was released
+    )
+    answered: Bits  # bool [] or [Q]: True where a number was released
 
     @property
     def in_target(self) -> Bits:
-        """The hits of a session: whatever was released."""
+        """The hits of a session, bool `[]` or `[Q]`: True where a number was released."""
         return self.answered
 
 
 @dataclass(frozen=True, kw_only=True)
 class AboveThreshold(ThresholdCall):
-    """A call that releases a number plus discrete Laplace noise, where the sum is at least `threshold`.
+    """A mechanism that adds discrete Laplace noise to a number, and releases the sum if it is at least `threshold`.
 
-    The threshold is a whole number, public and without noise. It may depend on all earlier outcomes.
+    The threshold is a whole number. It is public, has no noise, and may depend on all earlier outcomes.
 
-    Formal guarantee: epsilon-DP, for the adjacency given. In a session releases are a q-target of an epsilon-DP call,
-    q = 1 / (e^epsilon + 1); the rest is free.
+    Formal guarantee: one call is epsilon-DP for `adjacency`. In a session a released sum is a q-target of an epsilon-DP
+    call, q = 1 / (e^epsilon + 1). Calls that release nothing are free.
     Source: Cohen & Lyu 2023; docs/proofs/threshold_calls.md.
 
     >>> test = AboveThreshold(threshold=50, epsilon=2.0)
@@ -91,17 +96,21 @@ class AboveThreshold(ThresholdCall):
 
     @property
     def target(self) -> QTarget:
-        """The target of target charging: an answer; no answer is the prior, and free."""
+        """The target set of target charging: all outcomes in which a number is released."""
         return target_charging.not_prior(self.call_epsilon)
 
     def __call__(self, values: Any, *, rng: np.random.Generator) -> ReleasedValues:
-        """Compares one whole number `[]`, or each of a batch `[Q]`, with noise of its own."""
+        """Adds fresh noise to one whole number `[]`, or to each of a batch `[Q]`, and releases sums >= threshold."""
         noisy = self.noisy(values, rng)
         answered = np.asarray(noisy >= self.threshold)
-        return ReleasedValues(np.where(answered, noisy, 0), answered)
+        return ReleasedValues(values=np.where(answered, noisy, 0), answered=answered)
 
     def probabilities(self, values: Any, *, largest: int) -> Array:
-        """Returns the distribution of calls: `[..., n]` over nothing, threshold, threshold + 1, …, largest, more."""
+        """Returns the distribution of the outcome for each value, `[..., n]`.
+
+        The n outcomes are: no release, then a release of threshold, threshold + 1, …, `largest`, and last a release of
+        any number above `largest`.
+        """
         require(
             largest >= self.threshold, "largest", largest, f"a whole number >= {self.threshold}"
         )
@@ -114,21 +123,22 @@ class AboveThreshold(ThresholdCall):
 
 @dataclass(frozen=True)
 class Sides:
-    """The outcome of calls that compare a noisy number with two thresholds."""
+    """The outcomes of one call, or of a batch of Q calls, that compare a noisy number with two thresholds."""
 
     sides: Integers  # [] or [Q]: -1 below, 0 between, 1 above
-    in_target: Bits  # the hits of a session: whatever fell between
+    in_target: Bits  # bool [] or [Q]: True where the call is a hit, that is where the noisy number lies between
 
 
 @dataclass(frozen=True, kw_only=True)
 class BetweenThresholds(ThresholdCall):
-    """A call that tells whether a number plus discrete Laplace noise is < lower, in [lower, upper), or >= upper.
+    """A mechanism that releases whether a noisy number is < lower, in [lower, upper), or >= upper.
 
-    Both thresholds are whole numbers and public. They may depend on all earlier outcomes.
+    The noise is discrete Laplace. Both thresholds are whole numbers and public. They may depend on all earlier
+    outcomes.
 
-    Formal guarantee: epsilon-DP, for the adjacency given. In a session "between" is a q-target of an epsilon-DP call,
-    q = (1 - e^(-width rate)) / (e^epsilon + 1) with width = upper - lower and rate = epsilon / sensitivity; tight. The
-    rest is free.
+    Formal guarantee: one call is epsilon-DP for `adjacency`. In a session "between" is a q-target of an epsilon-DP
+    call, q = (1 - e^(-width rate)) / (e^epsilon + 1) with width = upper - lower and rate = epsilon / sensitivity. This
+    q is tight. Calls that answer "below" or "above" are free.
     Source: Cohen & Lyu 2023, for continuous noise; docs/proofs/threshold_calls.md.
 
     >>> test = BetweenThresholds(lower=300, upper=500, epsilon=0.1)
@@ -145,18 +155,21 @@ class BetweenThresholds(ThresholdCall):
 
     @property
     def target(self) -> QTarget:
-        """The target of target charging: an answer between the thresholds."""
+        """The target set of target charging: the answer "between the thresholds"."""
         width = (self.upper - self.lower) / self.sensitivity
         return target_charging.between_thresholds(self.call_epsilon, width=width)
 
     def __call__(self, values: Any, *, rng: np.random.Generator) -> Sides:
-        """Compares one whole number `[]` or a batch `[Q]`: -1 below, 0 between the thresholds, 1 above."""
+        """Compares one whole number `[]`, or each of a batch `[Q]`, with both thresholds after fresh noise is added.
+
+        The answer is -1 below `lower`, 0 between the thresholds, 1 from `upper` on.
+        """
         noisy = self.noisy(values, rng)
         sides = np.asarray((noisy >= self.lower).astype(np.int64) + (noisy >= self.upper) - 1)
-        return Sides(sides, np.asarray(sides == 0))
+        return Sides(sides=sides, in_target=np.asarray(sides == 0))
 
     def probabilities(self, values: Any) -> Array:
-        """Returns the distribution of calls: `[..., 3]`, below, between and above."""
+        """Returns the probabilities of "below", "between" and "above" for each value, `[..., 3]`."""
         value = require_values(values)
         below = self.noise.tail(value - self.lower + 1)
         above = self.noise.tail(self.upper - value)

@@ -1,1 +1,1 @@
-"""Noise: exact samplers, and the distributions of maxima and orders of noisy values."""
+"""Noise: exact samplers, exact comparisons of noisy values, and distributions of the largest of noisy values."""

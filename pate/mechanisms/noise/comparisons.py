@@ -1,7 +1,8 @@
-"""Exact comparisons of values with noise: the places of the k largest, and thresholds.
+"""Exact comparisons of noisy values, with one another (the k largest) and with a threshold.
 
-Floats decide where two sums lie farther apart than their errors. Elsewhere the sums are held between fractions, and the
-noise gets more bits, until they are apart. docs/proofs/floats.md, "Noise".
+Two noisy values are compared as floats if they differ by more than their rounding errors. Otherwise each is enclosed
+between two fractions, and further bits of the noise are drawn until the two intervals are disjoint.
+docs/proofs/floats.md, "Noise".
 """
 
 from collections.abc import Callable, Sequence
@@ -39,16 +40,18 @@ _LOWEST = -(2.0**1000)
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Values that noise is added to, in units of the noise."""
+    """An array of values before noise is added, divided by the scale of the noise, as floats and as fractions."""
 
-    floats: Array  # [Q, n], off by at most 2**-46 (1 + |value|)
-    exact: Callable[[int, int], Fraction]  # returns the exact value at a row and a place
+    floats: Array  # [Q, n], with an error of at most 2**-46 (1 + |value|)
+    exact: Callable[[int, int], Fraction]  # returns the exact value at a row and a column
 
     @classmethod
     def scaled(cls, numbers: NDArray[Any], scale: float | Array) -> Self:
-        """Returns (number - largest) / scale, `[Q, n]`.
+        """Returns the values (number - largest number of the row) / scale, `[Q, n]`.
 
-        Numbers are whole, up to 2**53, or floats whose differences are exact.
+        Args:
+            numbers: `[Q, n]`, whole numbers up to 2**53, or floats whose differences are exact.
+            scale: the scale of the noise, one for all rows or one for each, `[Q, 1]`.
         """
         below = np.asarray(numbers - numbers.max(axis=1, keepdims=True))
         divisors = np.broadcast_to(scale, (len(below), 1))
@@ -57,19 +60,24 @@ class Values:
             return Fraction(below[row, place].item()) / Fraction(divisors[row, 0].item())
 
         with np.errstate(over="ignore"):
-            return cls(np.maximum(below / divisors, _LOWEST), exact)
+            return cls(floats=np.maximum(below / divisors, _LOWEST), exact=exact)
 
 
-def _compared(one: tuple[int, Number], other: tuple[int, Number]) -> int:
-    (_, first) = one
-    (_, second) = other
+def _compared(first_entry: tuple[int, Number], second_entry: tuple[int, Number]) -> int:
+    """Compares the numbers of two entries (column, number) for a falling sort: -1 if the first number is larger."""
+    (_, first) = first_entry
+    (_, second) = second_entry
     return 1 if is_below(first.bounds, second.bounds, *first.more, *second.more) else -1
 
 
 def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: Bits | None = None) -> Integers:
-    """Returns the places of the k largest of value + noise, the largest first: `[Q, k]`.
+    """Returns the columns of the k largest sums value + noise of each row, the largest first: `[Q, k]`.
 
-    Places outside of `part`, bool `[Q, n]`, come last.
+    Args:
+        values: `[Q, n]`.
+        noise: `[Q, n]`.
+        k: the number of columns to return.
+        part: bits `[Q, n]` of the columns that take part; all other columns rank last. None for all columns.
     """
     noisy = values.floats + noise.values
     if part is not None:
@@ -114,7 +122,12 @@ def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: Bits | None =
 
 
 def _error_of(noisy: Array, of_noise: float) -> Array:
-    """Returns a bound on the error of sums; both noisy + error and noisy - error rise with noisy."""
+    """Returns a bound on the rounding error of each noisy value, `[...]`.
+
+    Args:
+        noisy: sums of a value and noise. Both noisy + error and noisy - error are increasing in noisy.
+        of_noise: a bound on the error of the noise.
+    """
     # A value is at most |noisy| + |noise| in size, and noise in floats below 64 or, where it is larger, has that in its
     # own error.
     return np.asarray(SMALL_ERROR * (_LARGEST_NOISE + np.abs(noisy)) + of_noise)
@@ -128,15 +141,15 @@ def are_normally_above(
     *,
     within: Window | None = None,
 ) -> Bits:
-    """Tells whether number + N(0, std**2) >= threshold, elementwise and exactly.
+    """Draws whether number + N(0, std**2) >= threshold for each number and returns bits `[Q, n]`; draws are exact.
 
     Args:
         numbers: `[Q, n]`, floats or whole numbers.
-        threshold: for all.
-        std: of the noise.
-        rng: draws one uniform number for each.
-        within: a window (low, high) of whole numbers >= 0, into which counts are moved before there is noise. Then
-            probabilities come from a table, which is faster.
+        threshold: the threshold for all numbers.
+        std: the standard deviation of the noise.
+        rng: draws one uniform number for each sum.
+        within: None, or a window (low, high) of whole numbers >= 0 to which the numbers, then whole, are clipped before
+            noise is added. A window makes draws faster, because probabilities then come from a table.
     """
     if within is None:
         return are_above(numbers, threshold, [(draw_noise("gaussian", numbers.shape, rng), std)])
@@ -167,11 +180,12 @@ def are_normally_above(
 
 @lru_cache(maxsize=8)
 def _limits(threshold: float, std: float, least: int, most: int) -> Integers:
+    """Returns `_below` for each count 0..most, where counts below `least` are raised to it."""
     return _below(np.maximum(np.arange(most + 1), least), threshold, std)
 
 
 def _below(counts: Integers, threshold: float, std: float) -> Integers:
-    """Returns 2**53 P[count + N(0, std**2) < threshold], off by less than 2**6."""
+    """Returns 2**53 P[count + N(0, std**2) < threshold] for each count, with an error of less than 2**6."""
     with np.errstate(over="ignore"):
         return np.asarray(ndtr((threshold - counts) / std) * _GRID).astype(np.int64)
 
@@ -179,12 +193,12 @@ def _below(counts: Integers, threshold: float, std: float) -> Integers:
 def are_above(
     numbers: NDArray[Any], threshold: float, terms: Sequence[tuple[DrawnNoise, float]]
 ) -> Bits:
-    """Tells whether a number plus a sum of noises is at least a threshold, elementwise and exactly.
+    """Returns bits `[Q, n]`: whether each number plus a weighted sum of noises is at least a threshold, exactly.
 
     Args:
         numbers: `[Q, n]`, floats or whole numbers.
-        threshold: for all.
-        terms: noises `[Q, n]` or `[Q, 1]`, each with its scale.
+        threshold: the threshold for all numbers.
+        terms: pairs of noise, `[Q, n]` or `[Q, 1]`, and the factor by which this noise is multiplied.
     """
     excess = numbers - threshold
     error = SMALL_ERROR * (np.abs(numbers) + abs(threshold))
@@ -199,5 +213,6 @@ def are_above(
 
 
 def _is_above(number: float, threshold: float, terms: Sequence[tuple[Fraction, Number]]) -> bool:
+    """Returns whether number plus the sum of factor * noise over all terms is at least the threshold."""
     excess = weighted_sum(Fraction(number) - Fraction(threshold), terms)
     return not is_below(excess.bounds, lambda: (0, 0), *excess.more)

@@ -1,4 +1,4 @@
-"""Values of noise that were drawn: in floats with a bound on their error, and exact where a comparison needs it."""
+"""Arrays of drawn noise: floats with a bound on their error, and exact values for comparisons that need them."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -27,14 +27,21 @@ _ERROR_OF_LOG = 2.0**-46
 
 @dataclass(frozen=True)
 class Number:
-    """A real number between bounds, infinite where nothing is known, which more bits narrow."""
+    """A random real number that is known as an interval, which becomes narrower as further random bits are drawn."""
 
-    bounds: Callable[[], Limits]
-    more: Sequence[Callable[[], None]]  # draw more bits of each uniform number behind it
+    bounds: Callable[[], Limits]  # returns the interval, whose ends may be infinite
+    more: Sequence[
+        Callable[[], None]
+    ]  # functions that draw further bits of the uniform numbers behind this number
 
 
 def number_of(uniform: LazyBitsUniform, within: Callable[[Fraction, int], Bounds]) -> Number:
-    """Returns a rising function of a uniform number, from its enclosure `within` at fractions."""
+    """Returns the value of an increasing function at a uniform number.
+
+    Args:
+        uniform: the uniform number.
+        within: returns fractions below and above the function at a fraction, for a number of decimal digits.
+    """
 
     def bounds() -> Limits:
         low, high = uniform.bounds()
@@ -45,12 +52,18 @@ def number_of(uniform: LazyBitsUniform, within: Callable[[Fraction, int], Bounds
 
 
 def _combined(numbers: Sequence[Number], join: Callable[[list[Limits]], Limits]) -> Number:
+    """Returns a function of several numbers, where `join` returns its interval for their intervals."""
     more = [extend for number in numbers for extend in number.more]
     return Number(lambda: join([number.bounds() for number in numbers]), more)
 
 
 def weighted_sum(constant: Fraction, terms: Sequence[tuple[Fraction | int, Number]]) -> Number:
-    """Returns a constant plus multiples of numbers, by factors other than 0."""
+    """Returns a constant plus the sum of factor * number over all terms.
+
+    Args:
+        constant: the constant.
+        terms: pairs (factor, number); no factor is 0.
+    """
 
     def join(bounds: list[Limits]) -> Limits:
         ends = [
@@ -64,14 +77,14 @@ def weighted_sum(constant: Fraction, terms: Sequence[tuple[Fraction | int, Numbe
 
 @dataclass(frozen=True)
 class DrawnNoise:
-    """Values of noise, in floats with a bound on their error, and exact where asked for."""
+    """An array of noise that was drawn, as floats and as exact numbers."""
 
-    values: Array  # [Q, n]
-    error: float  # a bound on the error of a value; infinite where nothing is sure
-    exact: Callable[[int, int], Number]  # returns the exact value at a row and a place
+    values: Array  # [Q, n], the noise as floats
+    error: float  # a bound on the error of every float; may be infinite
+    exact: Callable[[int, int], Number]  # returns the exact noise at a row and a column
 
     def summed(self) -> Self:
-        """Returns the sum of each row, `[Q, 1]`, of values >= 0."""
+        """Returns the sum of each row, `[Q, 1]`; all values must be >= 0."""
         count = self.values.shape[1]
         exact = self.exact
         sums = self.values.sum(axis=1, keepdims=True)
@@ -85,7 +98,7 @@ class DrawnNoise:
         )
 
     def times(self, factor: Self) -> Self:
-        """Returns each value times the factor of its row, `[Q, 1]`."""
+        """Returns each value times the factor of its row, `[Q, n]`, for factors `[Q, 1]`."""
         largest, other = (float(np.abs(noise.values).max()) for noise in (self, factor))
         error = (
             self.error * (other + factor.error)
@@ -105,7 +118,12 @@ class DrawnNoise:
         return type(self)(self.values * factor.values, error, exact)
 
     def with_last(self, other: Self, last: Integers) -> Self:
-        """Returns the values with that of another noise, `[Q, 1]`, at the place `last` of each row."""
+        """Returns the noise in which one value of each row is replaced.
+
+        Args:
+            other: the new values, `[Q, 1]`.
+            last: the column whose value is replaced in each row, `[Q]`.
+        """
         values = self.values.copy()
         np.put_along_axis(values, last[:, None], other.values, axis=1)
 
@@ -116,7 +134,13 @@ class DrawnNoise:
 
 
 def draw_noise(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> DrawnNoise:
-    """Draws independent values of a kind of noise of `KINDS`, at scale 1, of a shape `[Q, n]` or `[Q, 1]`."""
+    """Draws independent noise of scale 1.
+
+    Args:
+        kind: the kind of noise, a name of `KINDS`.
+        shape: `[Q, n]` or `[Q, 1]`.
+        rng: draws one uniform number for each value.
+    """
     of_kind = KINDS[kind]
     uniforms = LazyUniforms.draw(shape, rng)
 
@@ -124,7 +148,7 @@ def draw_noise(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> D
         return number_of(uniforms.at(row, place if shape[1] > 1 else 0), of_kind.within)
 
     u = uniforms.approximate()
-    return DrawnNoise(of_kind.quantile(u), _quantile_error(u), exact)
+    return DrawnNoise(values=of_kind.quantile(u), error=_quantile_error(u), exact=exact)
 
 
 def draw_largest(
@@ -134,13 +158,13 @@ def draw_largest(
     rng: np.random.Generator,
     error: float = 0.0,
 ) -> DrawnNoise:
-    """Draws the largest of N independent values at each place, for N that may be far beyond a float.
+    """Draws an array of which each entry is the largest of N independent noises of scale 1. N may exceed all floats.
 
     Args:
-        kind: of the noise, a name of `KINDS`.
-        log_sizes: log N at each place, `[Q, n]`.
-        size: returns N at a row and a place, exactly.
-        rng: draws one uniform number for each place.
+        kind: the kind of noise, a name of `KINDS`.
+        log_sizes: log N for each entry, `[Q, n]`.
+        size: returns the exact N at a row and a column.
+        rng: draws one uniform number for each entry.
         error: a bound on the error of `log_sizes`.
     """
     uniforms = LazyUniforms.draw(log_sizes.shape, rng)
@@ -170,6 +194,6 @@ def draw_largest(
 
 
 def _quantile_error(u: Array) -> float:
-    """Returns a bound on the error of quantiles of floats u."""
+    """Returns a bound on the error of quantiles at floats u, infinite if some u is too close to 0 or 1."""
     near = min(float(u.min()), 1 - float(u.max()))
     return math.inf if near < _TOO_FAR_OUT else _ERROR_OF_UNIFORM / near

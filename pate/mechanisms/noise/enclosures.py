@@ -1,7 +1,8 @@
-"""Enclosures of exp, log and the normal distribution between fractions, as narrow as a comparison needs.
+"""Enclosures: fractions below and above exp, log and the normal distribution function, as close as a comparison needs.
 
-A number that is drawn is compared with a real number. Floats may put the real number on the wrong side, so it is held
-between two fractions, which move together as more digits are asked for. docs/proofs/floats.md, "Lazy uniform numbers".
+A drawn number must be compared with a real number such as exp(-3). A float may round the real number to the wrong side
+of the drawn number. So the real number is enclosed between two fractions, which are computed with more digits until the
+drawn number lies outside of them. docs/proofs/floats.md, "Lazy uniform numbers".
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ _HALF = Fraction(1, 2)
 
 
 def exp_bounds(exponent: Fraction, digits: int) -> Bounds:
-    """Returns fractions around exp(exponent), within 10**-digits, for exponent <= 0."""
+    """Returns fractions below and above exp(exponent), each within 10**-digits, for exponent <= 0."""
     context = _context(digits)
     value = Fraction(context.exp(_decimal(exponent, context)))
     slack = Fraction(1, 10**digits)
@@ -25,7 +26,7 @@ def exp_bounds(exponent: Fraction, digits: int) -> Bounds:
 
 
 def log_bounds(number: Fraction, digits: int) -> Bounds:
-    """Returns fractions around log(number), within 10**-digits, for number > 0."""
+    """Returns fractions below and above log(number), each within 10**-digits, for number > 0."""
     before_the_point = len(str(max(number.numerator.bit_length(), number.denominator.bit_length())))
     context = _context(digits + before_the_point)
     value = Fraction(context.ln(_decimal(number, context)))
@@ -34,7 +35,7 @@ def log_bounds(number: Fraction, digits: int) -> Bounds:
 
 
 def normal_bounds(x: Fraction, digits: int) -> Bounds:
-    """Returns fractions around P[N(0, 1) <= x], within 10**-digits."""
+    """Returns fractions below and above P[N(0, 1) <= x], each within 10**-digits."""
     # P = 1/2 + phi(x) times the sum of x**(2 n + 1) / (1 3 5 … (2 n + 1)), whose terms have one sign
     if x > 0:
         low, high = normal_bounds(-x, digits)
@@ -60,18 +61,18 @@ def normal_bounds(x: Fraction, digits: int) -> Bounds:
 
 
 def _context(digits: int) -> Context:
-    """Returns a context of that many digits and the spare ones."""
+    """Returns a context of decimal arithmetic with `digits` digits, plus spare digits for rounding errors."""
     return Context(prec=digits + _SPARE, Emin=-(10**9), Emax=10**9)
 
 
 def _decimal(number: Fraction, context: Context) -> Decimal:
-    """Returns a fraction as a decimal, rounded in a context."""
+    """Returns a fraction as a decimal number, rounded to the digits of the context."""
     return context.divide(Decimal(number.numerator), Decimal(number.denominator))
 
 
 @lru_cache(maxsize=16)
 def _pi(digits: int) -> Decimal:
-    """Returns pi to so many digits."""
+    """Returns pi, rounded to `digits` digits."""
     # Machin's formula in whole numbers: pi = 4 (4 arctan 1/5 - arctan 1/239)
     scaled = 0
     for factor, x in ((16, 5), (-4, 239)):
@@ -88,12 +89,12 @@ def _pi(digits: int) -> Decimal:
 def is_below(
     first: Callable[[], Limits], second: Callable[[], Limits], *more: Callable[[], None]
 ) -> bool:
-    """Tells whether a first number is below a second one.
+    """Returns whether a first number is below a second number, each of which is known as an interval.
 
     Args:
-        first: returns the bounds of the first number.
-        second: returns the bounds of the second number.
-        more: draw more bits, which narrow the bounds; called until the intervals are apart.
+        first: returns the interval of the first number.
+        second: returns the interval of the second number.
+        more: functions that narrow the intervals. All of them are called until the intervals are disjoint.
     """
     while True:
         (low, high) = first()

@@ -1,4 +1,4 @@
-"""Coins of probability exp(-number / scale), and the place that permute-and-flip picks by them."""
+"""Coins that show True with probability exp(-number / scale), and the pick of permute-and-flip by such coins."""
 
 import math
 from fractions import Fraction
@@ -29,9 +29,16 @@ _MOST = 2.0**61
 def toss_exponential(
     numbers: Integers, scale: float, rng: np.random.Generator, *, level: int = 0
 ) -> Bits:
-    """Tosses coins of probability 2**level exp(-number / scale) <= 1, elementwise, for whole numbers >= 0.
+    """Tosses one coin for each number, which shows True with probability 2**level exp(-number / scale) <= 1.
 
-    Coins for the number 0 show True.
+    Args:
+        numbers: whole numbers >= 0, of any shape. A coin for the number 0 shows True.
+        scale: the scale, > 0.
+        rng: draws one uniform number for each coin.
+        level: the exponent of the factor 2**level.
+
+    Returns:
+        One bit for each number: True if its coin shows True.
     """
 
     def exact(exponent: Fraction, digits: int) -> Bounds:
@@ -52,9 +59,18 @@ def toss_exponential(
 def toss_rare_exponential(
     numbers: Integers, scale: float, rng: np.random.Generator, *, base: int = 0
 ) -> Bits:
-    """Tosses coins of probability exp(-(number - base) / scale), `[Q, n]`, all of them beyond 40 scales.
+    """Tosses coins that seldom show True: each with probability exp(-(number - base) / scale) < exp(-40).
 
-    One uniform number a row tells that no coin shows True, for nearly all rows.
+    One uniform number for each row decides, for nearly all rows, that no coin of the row shows True.
+
+    Args:
+        numbers: whole numbers that exceed `base` by more than 40 scales, `[Q, n]`.
+        scale: the scale, > 0.
+        rng: draws the coins.
+        base: the number that is subtracted from all numbers.
+
+    Returns:
+        One bit for each number, `[Q, n]`.
     """
     # the first coin of a row to show True is one index by weight; later coins are tossed
     coins = np.zeros(numbers.shape, dtype=np.bool_)
@@ -73,7 +89,14 @@ def toss_rare_exponential(
 
 
 def _first_weights(numbers: Integers, scale: float) -> Weights:
-    """Returns the probability of each coin that it is the first to show True, and last that none does."""
+    """Returns the exact probability, for each coin of a row, that it is the first coin to show True.
+
+    The last entry is the probability that no coin of the row shows True.
+
+    Args:
+        numbers: `[n]`; a coin shows True with probability exp(-number / scale).
+        scale: the scale, > 0.
+    """
     single = exponential_weights(
         [Fraction(number) / Fraction(scale) for number in numbers.tolist()]
     )
@@ -96,7 +119,17 @@ def _first_weights(numbers: Integers, scale: float) -> Weights:
 def lucky_place(
     numbers: Integers, first: int, alive: Bits, scale: float, rng: np.random.Generator
 ) -> int:
-    """One of the living places, `first` on, whose coins exp((number of `first` - number) / scale) show True."""
+    """Draws one place uniformly among the places whose coin shows True, of a long row of rising numbers.
+
+    The coin of a place shows True with probability exp((numbers[first] - number) / scale).
+
+    Args:
+        numbers: whole numbers in rising order, `[d]`.
+        first: the first place that takes part; its coin shows True.
+        alive: bits `[d]` of the places that take part. Places before `first` do not.
+        scale: the scale, > 0.
+        rng: draws the coins.
+    """
     base = int(numbers[first])
     steps = [level * scale * _LOG_2_UP for level in range(_LEVELS + 1)]
     least = [base + math.ceil(min(step, _MOST)) for step in (*steps, FAR * scale)]
@@ -128,7 +161,10 @@ def lucky_place(
 
 
 def thinned(count: int, level: int, rng: np.random.Generator) -> Integers:
-    """Those of `count` places that are left if each is with probability 2**-level, exactly: rising."""
+    """Draws a random subset of the places 0..count - 1, which contains each place with probability 2**-level, exactly.
+
+    Returns the places of the subset in rising order.
+    """
     if level == 0:
         return np.arange(count)
     if count <= _FEW:

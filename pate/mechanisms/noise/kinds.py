@@ -1,4 +1,4 @@
-"""Kinds of noise in real numbers at scale 1: density, distribution function, and quantile, in floats and enclosed."""
+"""Kinds of continuous noise at scale 1: density, distribution function, and quantile function, in floats and exact."""
 
 import math
 from collections.abc import Callable
@@ -25,15 +25,18 @@ class NoiseKind:
     """A kind of noise at scale 1, whose quantile function has a derivative of at most 2 / min(u, 1 - u).
 
     Attributes:
-        density: the density, elementwise.
-        cdf: the distribution function, elementwise.
-        quantile: of floats u in (0, 1). It is off by at most 2**-46 (1 + |value|), and by what the error of u makes.
-        quantile_of_log: of log q, where exp(-q) is the probability below the value, and of log P[above the value].
-        within: fractions around the quantile of a fraction u, at most 3 * 10**-digits apart.
-        low: the value below which the probability is lost in double precision.
-        high: the value above which the probability is lost in double precision.
-        kinks: where the density is not smooth.
-        panel: the width on which quadrature takes the density as a polynomial; infinity where it is one.
+        density: returns the density at each number.
+        cdf: returns the distribution function at each number.
+        quantile: returns the quantile of each float u in (0, 1). Its error is at most 2**-46 (1 + |value|), besides the
+            error that comes from an error of u.
+        quantile_of_log: returns the same quantile from two arguments that are accurate at both ends: log q, where
+            u = exp(-q), and log(1 - u).
+        within: returns fractions below and above the quantile of a fraction u, at most 3 * 10**-digits apart.
+        low: the number below which the noise has a negligible probability in double precision.
+        high: the number above which the noise has a negligible probability in double precision.
+        kinks: the numbers at which the density is not smooth.
+        panel: the width of an interval on which quadrature approximates the density by a polynomial; infinity if the
+            density is a polynomial between its kinks.
     """
 
     density: Curve
@@ -48,24 +51,24 @@ class NoiseKind:
 
 
 def _positive(curve: Curve) -> Curve:
-    """Returns a curve that is 0 for negative numbers."""
+    """Returns the function that is equal to `curve` for numbers >= 0, and 0 for negative numbers."""
     return lambda x: np.where(x >= 0, curve(np.maximum(x, 0.0)), 0.0)
 
 
 def _negative(bounds: Bounds) -> Bounds:
-    """Returns bounds of the negative of a number."""
+    """Returns bounds of -x from bounds of x."""
     return -bounds[1], -bounds[0]
 
 
 def _gumbel_within(u: Fraction, digits: int) -> Bounds:
-    """Returns fractions around the Gumbel quantile -log(-log u)."""
+    """Returns fractions below and above the Gumbel quantile -log(-log u)."""
     more = digits + len(str(int(1 / (1 - u)))) + 1  # -log u is at least 1 - u
     low, high = log_bounds(u, more)
     return -log_bounds(-low, digits)[1], -log_bounds(-high, digits)[0]
 
 
 def _normal_within(u: Fraction, digits: int) -> Bounds:
-    """Returns fractions around the normal quantile of u: Newton's method until the distribution encloses u."""
+    """Returns fractions below and above the normal quantile of u, by Newton's method."""
     if u > _HALF:
         return _negative(_normal_within(1 - u, digits))
     log_u = math.log(u.numerator) - math.log(u.denominator)

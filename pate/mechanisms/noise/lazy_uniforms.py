@@ -1,4 +1,7 @@
-"""Uniform numbers whose bits are drawn when a comparison needs them (docs/proofs/floats.md, "Lazy uniform numbers")."""
+"""Uniform random numbers whose bits are drawn one word at a time, when a comparison needs them.
+
+docs/proofs/floats.md, "Lazy uniform numbers".
+"""
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -26,12 +29,19 @@ Words = NDArray[np.uint64]
 
 
 class LazyBitsUniform:
-    """A uniform number on [0, 1) of which the first bits are drawn: numerator / 2**bits or up to one unit more.
+    """A uniform random number on [0, 1) of which only the first bits are drawn.
 
-    The next words come from `ready`, drawn ahead, and then from the generator.
+    The number lies in [numerator / 2**bits, (numerator + 1) / 2**bits].
     """
 
     def __init__(self, word: int, rng: np.random.Generator, ready: Sequence[int] = ()) -> None:
+        """Stores the first 64 bits and the source of further bits.
+
+        Args:
+            word: the first 64 bits as a whole number.
+            rng: draws further words.
+            ready: further words of 64 bits that were drawn in advance; they are used before `rng`.
+        """
         self.numerator = word
         self.bits = _WORD
         self._rng = rng
@@ -39,11 +49,11 @@ class LazyBitsUniform:
 
     @property
     def digits(self) -> int:
-        """The number of decimal digits to which the other side of a comparison is worth computing."""
+        """The number of decimal digits that the bits drawn so far determine, and 4 more."""
         return int(self.bits * _DIGITS_PER_BIT) + 4
 
     def bounds(self) -> Bounds:
-        """Returns the interval that the bits so far leave open."""
+        """Returns the ends of the interval in which the number lies, from the bits drawn so far."""
         unit = 1 << self.bits
         return Fraction(self.numerator, unit), Fraction(self.numerator + 1, unit)
 
@@ -54,19 +64,26 @@ class LazyBitsUniform:
         self.bits += _WORD
 
     def below(self, enclosure: Callable[[int], Bounds]) -> bool:
-        """Tells whether the number is below another one, of which `enclosure(digits)` returns bounds."""
+        """Returns whether this number is below a real number, of which `enclosure(digits)` returns bounds."""
         return is_below(self.bounds, lambda: enclosure(self.digits), self.extend)
 
 
 class LazyUniforms:
-    """An array of lazy uniform numbers.
+    """An array of uniform random numbers on [0, 1), of each of which only the first bits are drawn.
 
     Attributes:
-        first: the first word of 64 bits of each number, `[*shape]`. The next words come from `ready`, `[*shape, w]`,
-            and then from the generator.
+        first: the first 64 bits of each number as a whole number, `[*shape]`.
     """
 
     def __init__(self, first: Words, rng: np.random.Generator, ready: Words | None = None) -> None:
+        """Stores the first 64 bits of each number and the source of further bits.
+
+        Args:
+            first: the first 64 bits of each number as a whole number, `[*shape]`.
+            rng: draws further words.
+            ready: w further words of each number that were drawn in advance, `[*shape, w]`; they are used before
+                `rng`. None for no such words.
+        """
         self.first = first
         self._rng = rng
         self._ready = np.empty((*first.shape, 0), dtype=np.uint64) if ready is None else ready
@@ -74,15 +91,22 @@ class LazyUniforms:
 
     @classmethod
     def draw(cls, shape: tuple[int, ...], rng: np.random.Generator, *, ahead: int = 0) -> Self:
-        """Draws numbers of a shape, with the next `ahead` words of each: so a part of them can be compared twice."""
+        """Draws an array of uniform numbers.
+
+        Args:
+            shape: the shape of the array.
+            rng: draws the words.
+            ahead: how many words of 64 bits, beyond the first word, are drawn for each number in advance. Every part
+                of the array, such as `numbers[rows]`, then extends a number by the same bits.
+        """
         all_words = words(rng, (1 + ahead, *shape))
-        return cls(all_words[0], rng, np.moveaxis(all_words[1:], 0, -1))
+        return cls(first=all_words[0], rng=rng, ready=np.moveaxis(all_words[1:], 0, -1))
 
     def __getitem__(self, index: Any) -> Self:
         return type(self)(self.first[index], self._rng, self._ready[index])
 
     def approximate(self) -> Array:
-        """Returns each number as a float in [2**-53, 1 - 2**-53], off by at most 2**-52."""
+        """Returns each number as a float in [2**-53, 1 - 2**-53], with an error of at most 2**-52."""
         # signed numbers become floats much faster
         centered = (self.first ^ np.uint64(1 << 63)).view(np.int64) >> 11
         floats = centered * 2.0**-53
@@ -103,7 +127,7 @@ class LazyUniforms:
         return np.asarray(self.grid() * 2.0**-53)
 
     def at(self, *index: int) -> LazyBitsUniform:
-        """Returns the number at an index, the same object each time."""
+        """Returns the number at an index. Two calls with the same index return the same object."""
         if index not in self._opened:
             self._opened[index] = LazyBitsUniform(
                 int(self.first[index]), self._rng, self._ready[index].tolist()
@@ -112,7 +136,7 @@ class LazyUniforms:
 
 
 def words(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:
-    """Returns uniform words of 64 bits of a shape."""
+    """Draws an array of uniform whole numbers in 0..2**64 - 1."""
     # raw words of these generators are uniform, and drawn in half the time
     if type(rng) is np.random.Generator and isinstance(rng.bit_generator, _WORDS_OF_64_BITS):
         return np.asarray(rng.bit_generator.random_raw(shape))

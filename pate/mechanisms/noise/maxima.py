@@ -1,4 +1,4 @@
-"""Exact distributions of the largest and of the k largest of values with noise, by quadrature."""
+"""Exact distributions of the index of the largest noisy value, and of the indices of the k largest noisy values."""
 
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -15,18 +15,18 @@ _MOST_PANELS = 10_000
 
 
 def gumbel_argmax(values: Array) -> Array:
-    """Returns the distribution of the largest of `values + noise` with Gumbel noise of scale 1, `[..., n]`.
+    """Returns the probability of each index to have the largest sum value + Gumbel noise of scale 1, `[..., n]`.
 
-    It is that of the exponential mechanism: a probability is proportional to exp(value).
+    The probability is in proportion to exp(value), as in the exponential mechanism.
     """
     return np.asarray(softmax(values, axis=-1))
 
 
 def exponential_argmax(values: Array) -> Array:
-    """Returns the distribution of the largest of `values + noise` with exponential noise of mean 1, `[..., n]`.
+    """Returns the probability of each index to have the largest sum value + exponential noise of mean 1, `[..., n]`.
 
-    It is that of permute-and-flip: with w = exp(value - largest), index i wins with w_i times the integral of
-    prod_{j != i} (1 - w_j z) over [0, 1].
+    The distribution is that of permute-and-flip. With w = exp(value - largest value), index i has the probability
+    w_i times the integral over z in [0, 1] of prod_{j != i} (1 - w_j z).
     """
     weights = np.exp(values - values.max(axis=-1, keepdims=True))
     # panels on which 16 nodes integrate a polynomial of degree n exactly
@@ -35,7 +35,7 @@ def exponential_argmax(values: Array) -> Array:
 
 
 def _argmax(noise: NoiseKind, values: Array) -> Array:
-    """Returns the distribution of the largest of `values + noise`, `[..., n]`, by quadrature."""
+    """Returns the probability of each index to have the largest sum value + noise, `[..., n]`, by quadrature."""
     return np.apply_along_axis(
         lambda row: largest_distribution(row, np.ones(len(row)), noise), -1, values
     )
@@ -47,9 +47,15 @@ laplace_argmax = partial(_argmax, KINDS["laplace"])
 
 
 def ordered_distribution(values: Array, k: int, noise: NoiseKind) -> dict[tuple[int, ...], float]:
-    """Returns the distribution of the k largest of `values + noise`, in falling order, for values `[d]`.
+    """Returns the probability of each sequence of indices to be those of the k largest sums value + noise, in order.
 
-    Raises `InvalidValue` for values too far apart to be integrated.
+    Args:
+        values: `[d]`, divided by the scale of the noise.
+        k: the number of indices.
+        noise: the kind of noise.
+
+    Raises:
+        InvalidValue: the values are too far apart for quadrature.
     """
     spread = float(np.ptp(values))
     widest = _MOST_PANELS * noise.panel
@@ -80,9 +86,12 @@ def ordered_distribution(values: Array, k: int, noise: NoiseKind) -> dict[tuple[
 
 
 def largest_distribution(values: Array, sizes: Array, noise: NoiseKind) -> Array:
-    """Returns the distribution of the class of the largest of all members with noise, `[n]`.
+    """Returns the probability of each class to contain the member with the largest sum value + noise, `[n]`.
 
-    Class c has `sizes[c]` members, each of value `values[c]`.
+    Args:
+        values: the value of all members of each class, `[n]`.
+        sizes: the number of members of each class, `[n]`.
+        noise: the kind of noise, which each member has independently.
     """
     # far below the largest value nothing wins, not even beside values that lie there
     density, cdf, half = _on_grid(
@@ -94,7 +103,7 @@ def largest_distribution(values: Array, sizes: Array, noise: NoiseKind) -> Array
 
 
 def _of_others(factors: Array) -> Array:
-    """Returns the product of all other factors beside each of factors `[..., n, P, 16]`."""
+    """Returns for each of n factors the product of the n - 1 other factors; shapes are `[..., n, P, 16]`."""
     ones = np.ones_like(factors[..., :1, :, :])
     before = np.cumprod(np.concatenate([ones, factors[..., :-1, :, :]], axis=-3), axis=-3)
     after = np.cumprod(np.concatenate([ones, factors[..., :0:-1, :, :]], axis=-3), axis=-3)
@@ -102,9 +111,15 @@ def _of_others(factors: Array) -> Array:
 
 
 def _on_grid(values: Array, noise: NoiseKind, low: float) -> tuple[Array, Array, Array]:
-    """Returns density and distribution function of each value with noise, `[n, P, 16]`, and half widths of panels.
+    """Returns density and distribution function of each sum value + noise, at the nodes of a quadrature.
 
-    Panels begin at `low` and end where the noise of the largest value ends.
+    Args:
+        values: `[n]`.
+        noise: the kind of noise.
+        low: the start of the first of P panels. The last panel ends where the noise of the largest value ends.
+
+    Returns:
+        The density `[n, P, 16]`, the distribution function `[n, P, 16]`, and half the width of each panel `[P, 1]`.
     """
     kinks = (values[:, None] + np.array(noise.kinks)).ravel()
     corners = np.unique([low, *kinks[kinks > low], values.max() + noise.high])
@@ -114,7 +129,15 @@ def _on_grid(values: Array, noise: NoiseKind, low: float) -> tuple[Array, Array,
 
 
 def panels(corners: Array, width: float) -> tuple[Array, Array]:
-    """Returns points `[P, 16]` and half widths `[P, 1]` of panels of at most a width, which end at all corners."""
+    """Returns the nodes of a quadrature over P panels, intervals on which the integrand is smooth.
+
+    Args:
+        corners: rising numbers. Each is an end of a panel; the first and last are the ends of the integral.
+        width: the largest width of a panel.
+
+    Returns:
+        The nodes `[P, 16]`, and half the width of each panel `[P, 1]`.
+    """
     counts = [max(1, int(np.ceil((b - a) / width))) for a, b in pairwise(corners)]
     edges = [np.linspace(a, b, n + 1) for (a, b), n in zip(pairwise(corners), counts, strict=True)]
     low = np.concatenate([edge[:-1] for edge in edges])[:, None]
@@ -123,12 +146,12 @@ def panels(corners: Array, width: float) -> tuple[Array, Array]:
 
 
 def _total(integrand: Array, half: Array) -> Array:
-    """Returns integrals over all panels, `[...]` of `[..., P, 16]`."""
+    """Returns the integral over all panels, `[...]`, from the integrand at all nodes, `[..., P, 16]`."""
     return np.asarray(((integrand @ gauss_legendre(_NODES)[1]) * half[:, 0]).sum(axis=-1))
 
 
 def _integral_above(integrand: Array, half: Array) -> Array:
-    """Returns the integral from each point to the end of the grid, `[P, 16]`."""
+    """Returns the integral from each node to the end of the last panel, `[P, 16]`, from the integrand `[P, 16]`."""
     of_panels = np.asarray(integrand @ gauss_legendre(_NODES)[1]) * half[:, 0]
     later = np.append(np.cumsum(of_panels[::-1])[::-1][1:], 0.0)
     return np.asarray(half * (integrand @ _weights_to_the_end()) + later[:, None])
@@ -136,7 +159,10 @@ def _integral_above(integrand: Array, half: Array) -> Array:
 
 @lru_cache
 def _weights_to_the_end() -> Array:
-    """Returns the weights `[b, a]` of node b in the integral from node a to 1 of the interpolating polynomial."""
+    """Returns quadrature weights for integrals from a node to the end of a panel.
+
+    Entry `[b, a]` is the weight of node b in the integral from node a to 1 of the polynomial through all nodes.
+    """
     from numpy.polynomial import legendre  # loads slowly
 
     nodes, _ = gauss_legendre(_NODES)

@@ -1,4 +1,4 @@
-"""The generator of secret noise: ChaCha20 under a key of 256 bits, behind numpy's interface."""
+"""The random generator of secret noise: the stream cipher ChaCha20 with a key of 256 bits, as a numpy generator."""
 
 import functools
 import itertools
@@ -24,14 +24,19 @@ def secret_generator() -> np.random.Generator:
     """Returns a new generator of secret noise: ChaCha20, with a key of 256 bits from the operating system.
 
     Formal guarantees:
-        * Whoever distinguishes its noise from ideal noise, or removes it, distinguishes ChaCha20 from uniform bits.
-        * The ledger knows its state, so that the same noise is charged once and never used twice.
-        * It exists once. Copies and pickles are refused, and its state cannot be set back. A forked process has it
-          under a new key from the operating system. Threads take turns.
+        * An adversary who distinguishes the noise from ideal noise, or removes it, distinguishes ChaCha20 from uniform
+          bits.
+        * The ledger can identify the state of the generator, so that the same noise is charged once and is never used
+          for a second release.
+        * No second generator draws the same numbers. Copies and pickles raise `InvalidValue`, and so does an attempt to
+          set the state. In a forked process the generator gets a new key from the operating system. Threads take turns.
 
-    Edge cases: `copy.copy` of the generator, which numpy before 2.0 refuses, and every `Generator(rng.bit_generator)`
-    continue the same stream, so that no two of them draw the same number. Raises `InvalidValue` where randomgen is not
-    installed.
+    Edge cases: `copy.copy` of the generator (which numpy before 2.0 refuses) and `Generator(rng.bit_generator)` share
+    the stream of the generator, so they never draw the same numbers.
+
+    Raises:
+        InvalidValue: the package randomgen is not installed, or its cipher is not ChaCha20.
+
     Source: Bernstein 2008, RFC 8439; docs/proofs/noise_source.md.
 
     >>> secret_generator().bit_generator.state["bit_generator"]
@@ -41,10 +46,17 @@ def secret_generator() -> np.random.Generator:
 
 
 def cipher_generator(key: bytes) -> np.random.Generator:
-    """Returns the ChaCha20 stream of a key of 32 bytes, from its beginning. The key serves one purpose alone.
+    """Returns a generator whose random bits are the ChaCha20 key stream of a given key, from its start.
 
-    Rule: 20 rounds, the key unchanged, nonce and counter 0. Children of `spawn` have keys from blocks of the same
-    cipher that the stream does not reach. The generator exists once and refuses copies, as `secret_generator` states.
+    A key must be used for one purpose only. The cipher has 20 rounds, nonce 0 and counter 0. Generators that `spawn`
+    returns have keys from blocks of the same cipher that the stream never reaches. Copies are refused, as for
+    `secret_generator`.
+
+    Args:
+        key: 32 secret bytes.
+
+    Raises:
+        InvalidValue: the key is not 32 bytes, or randomgen is not installed or its cipher is not ChaCha20.
     """
     is_key = isinstance(key, bytes) and len(key) == _KEY_BYTES
     require(is_key, "key", "(not shown)", f"{_KEY_BYTES} bytes")
@@ -52,7 +64,7 @@ def cipher_generator(key: bytes) -> np.random.Generator:
 
 
 class _Held:
-    """An object of which there must be one only: two would draw the same noise."""
+    """The base class of objects that refuse to be copied or pickled, because a copy would draw the same noise again."""
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         self.__reduce__()
@@ -63,18 +75,21 @@ class _Held:
 
 
 class _CipherKey(_Held, ISpawnableSeedSequence):
-    """A key in place of numpy's sequence of seeds, which would mix the key down to 128 bits."""
+    """A key of ChaCha20 with the interface of numpy's `SeedSequence`, which would reduce the key to 128 bits."""
 
     def __init__(self, key: bytes) -> None:
         self.renew(key)
 
     def renew(self, key: bytes) -> None:
-        """Takes another key, of which no child has a key yet."""
+        """Replaces the key, and counts spawned children from 0 again."""
         self._key = key
         self._children = itertools.count()  # threads take different numbers from it
 
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[Any]:
-        """Returns the key itself, for a generator that takes all of it."""
+        """Returns the key as an array of `n_words` words of a data type.
+
+        Raises `InvalidValue` unless these words have 32 bytes in total.
+        """
         size = np.dtype(dtype).itemsize * n_words
         require(
             size == _KEY_BYTES,
@@ -85,7 +100,7 @@ class _CipherKey(_Held, ISpawnableSeedSequence):
         return np.frombuffer(self._key, dtype=np.dtype(dtype).newbyteorder("<")).astype(dtype)
 
     def spawn(self, n_children: int) -> list[Self]:
-        """Returns new keys, from blocks beyond the stream; no key comes twice."""
+        """Returns `n_children` new keys, from blocks of the cipher that the stream never reaches; all keys differ."""
         key = int.from_bytes(self._key, "little")
         numbers = [next(self._children) for _ in range(n_children)]
         blocks = [_block(_cipher()(key=key, counter=(1 + number) << _BEYOND)) for number in numbers]
@@ -96,7 +111,10 @@ _ALIVE: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class HeldStream(_Held):
-    """A mixin of ChaCha that draws no number twice; numpy's lock makes threads take turns."""
+    """A mixin for randomgen's ChaCha class that refuses copies and changes the key after a fork.
+
+    Threads take turns by numpy's lock.
+    """
 
     lock: Any
     seed: Any
@@ -108,7 +126,7 @@ class HeldStream(_Held):
 
     @property
     def state(self) -> Any:
-        """The state of the cipher under the cipher's own name, by which ledgers know it."""
+        """The state of the cipher, by which ledgers identify the noise; it carries the name of randomgen's class."""
         cipher = _cipher()
         return cipher.state.__get__(self) | {
             "bit_generator": f"{cipher.__module__}.{cipher.__name__}"
@@ -116,12 +134,12 @@ class HeldStream(_Held):
 
     @state.setter
     def state(self, value: Any) -> None:
-        """Raises `InvalidValue`: the state of a secret stream is neither shown nor set."""
+        """Raises `InvalidValue`, because a stream that is set back would draw the same noise again."""
         rule = "as it comes, as a stream that is set back draws the same noise again"
         raise InvalidValue("bit_generator.state", "(not shown)", rule=rule)
 
     def renew(self) -> None:
-        """Takes a key of this process alone, from the beginning of its stream."""
+        """Replaces the key by a new random key, so that a forked process does not draw the noise of its parent."""
         self.lock._at_fork_reinit()  # a thread of the parent may have held it
         key = secrets.token_bytes(_KEY_BYTES)
         self.seed(key=int.from_bytes(key, "little"))
@@ -134,12 +152,16 @@ if hasattr(os, "register_at_fork"):  # not where there are no forks
 
 @functools.cache
 def _held(cipher: Any) -> Any:
+    """Returns a subclass of randomgen's ChaCha class with the mixin `HeldStream`."""
     return type("HeldCipher", (HeldStream, cipher), {})
 
 
 @functools.cache
 def _cipher() -> Any:
-    """Returns the ChaCha of randomgen, after it has drawn a known block of ChaCha20."""
+    """Returns randomgen's class ChaCha, after a check that it computes a known block of ChaCha20.
+
+    Raises `InvalidValue` if randomgen is not installed or computes another block.
+    """
     try:
         from randomgen.chacha import ChaCha
     except ImportError as error:
@@ -156,4 +178,5 @@ def _cipher() -> Any:
 
 
 def _block(source: Any) -> bytes:
+    """Returns the next 64 bytes of a cipher's stream."""
     return bytes(source.random_raw(8).astype("<u8").tobytes())

@@ -1,8 +1,9 @@
-"""The draw of one index by weight, with exactly the probability of its weight.
+"""The draw of one of n indices with a probability in exact proportion to its weight.
 
-The index is the first whose running sum of weights exceeds u times the total, u being uniform. Floats decide where u is
-farther from every running sum than both can be off. Elsewhere each weight is held between two whole numbers, and u gets
-more bits, until one index is left. docs/proofs/floats.md, "One index by weight".
+For a uniform number u the drawn index is the first index whose cumulated weight exceeds u times the total weight. The
+comparison is made in floats if u times the total differs from every cumulated weight by more than the rounding errors.
+Otherwise each weight is enclosed between two whole numbers, and further bits of u are drawn until only one index is
+possible. docs/proofs/floats.md, "One index by weight".
 """
 
 import math
@@ -25,14 +26,14 @@ _EACH_SUMMAND = 2.0**-49
 def draw_index(
     weights: Array, uniforms: LazyUniforms, exact: Callable[[int], Weights], error: float = 0.0
 ) -> Integers:
-    """Draws an index of each row, `[Q]`, with a probability proportional to its exact weight.
+    """Draws one of n indices for each of Q rows, `[Q]`, with a probability in proportion to its exact weight.
 
     Args:
-        weights: in floats, `[Q, n]`. The largest of a row is at least about 1. The errors of a row add up to at most
-            2**-47 + n 2**-50 + `error` of its total.
-        uniforms: one number for each row, `[Q]`.
-        exact: returns the exact weights of a row.
-        error: a relative error of all weights of a row, beyond that of a few operations.
+        weights: the weights as floats, `[Q, n]`. The largest weight of a row is at least about 1. The errors of the
+            weights of a row add up to at most 2**-47 + n 2**-50 + `error`, relative to the total weight of the row.
+        uniforms: one uniform number for each row, `[Q]`.
+        exact: returns the exact weights of the row with a given number.
+        error: a bound on the relative error of the weights, beyond the rounding errors of a few operations.
     """
     # The first index whose running sum of weights exceeds u times the total. A float decides where it is further from
     # every running sum than both can be off; else more bits of u are drawn and the weights computed more closely,
@@ -51,7 +52,7 @@ def draw_index(
 
 
 def index_of(uniform: LazyBitsUniform, weights: Weights) -> int:
-    """Returns the index of one row, from its uniform number and its exact weights."""
+    """Returns the first index whose cumulated weight exceeds `uniform` times the total weight, exactly."""
     while True:
         intervals = weights(uniform.digits)
         least = sum(low for low, _ in intervals)
@@ -72,7 +73,12 @@ def index_of(uniform: LazyBitsUniform, weights: Weights) -> int:
 def exponential_weights(
     exponents: Sequence[Fraction], sizes: Sequence[int] | None = None
 ) -> Weights:
-    """Returns the weights size * exp(-exponent), for exponents >= 0 and sizes, by default 1, >= 1."""
+    """Returns the exact weights size * exp(-exponent).
+
+    Args:
+        exponents: numbers >= 0, one for each index.
+        sizes: whole numbers >= 1, one for each index; None for 1.
+    """
 
     def weights(digits: int) -> list[Interval]:
         length = digits + (0 if sizes is None else len(str(max(sizes))))
@@ -93,12 +99,15 @@ def exponential_weights(
 
 
 def with_rest(window: Weights, share: Fraction, everything: Callable[[], Weights]) -> Weights:
-    """Returns the weights of a window, and last one for everything outside, until more digits need all weights.
+    """Returns the weights of the first few indices and, as last entry, the total weight of all further indices.
+
+    The last entry is only known to be small. If a draw needs more digits than that, the weights of all indices are
+    returned instead.
 
     Args:
-        window: the weights of a part, that come first.
-        share: a bound on the share of everything else in the total.
-        everything: returns all weights, those of the window first.
+        window: the weights of the first few indices.
+        share: a bound on the total weight of all further indices, divided by the total weight of all indices.
+        everything: returns the weights of all indices, in the same order.
     """
 
     def weights(digits: int) -> Sequence[Interval]:
@@ -111,9 +120,10 @@ def with_rest(window: Weights, share: Fraction, everything: Callable[[], Weights
 
 
 def boundary_weights(weights: Weights) -> Weights:
-    """Returns the weights of a call in the boundary wrapper: those of the mechanism, and last that of the boundary.
+    """Returns the weights of the outcomes of `BoundaryWrapper`, from the weights of the wrapped mechanism.
 
-    The boundary weighs the total without the largest weight, or half of the total where that is less.
+    The last entry is the weight of the boundary: the total weight less the largest weight, or half of the total weight,
+    whichever is smaller.
     """
 
     # The total without the largest weight is the least of the sums of all but one, so it rises with every weight, as
@@ -132,16 +142,26 @@ def boundary_weights(weights: Weights) -> Weights:
 
 
 def softmax_weights(deficits: Array, scale: float) -> Weights:
-    """Returns the weights exp(-deficit / scale) of one row `[n]`, for deficits that are exact floats >= 0."""
+    """Returns the exact weights exp(-deficit / scale), one for each of n deficits.
+
+    Args:
+        deficits: floats >= 0 without rounding error, `[n]`.
+        scale: the scale of the noise, > 0.
+    """
     return exponential_weights(
         [Fraction(deficit) / Fraction(scale) for deficit in deficits.tolist()]
     )
 
 
 def permute_and_flip_weights(deficits: Array, scale: float) -> Weights:
-    """Returns the probabilities of permute-and-flip for one row `[n]`, for deficits that are exact floats >= 0.
+    """Returns the exact probability of each of n indices to be picked by permute-and-flip.
 
-    With w = exp(-deficit / scale), index i wins with w_i times the integral of prod_{j != i} (1 - w_j z) over [0, 1].
+    With w = exp(-deficit / scale), index i has the probability w_i times the integral over z in [0, 1] of
+    prod_{j != i} (1 - w_j z).
+
+    Args:
+        deficits: the largest value less each value, floats >= 0 without rounding error, `[n]`.
+        scale: the scale of the noise, > 0.
     """
 
     def integral(w: list[int], unit: int) -> Fraction:  # of prod (1 - w z / unit) dz over [0, 1]

@@ -1,4 +1,4 @@
-"""Noise in whole numbers, drawn exactly, so that published sums have no digits of floats (docs/proofs/floats.md)."""
+"""Exact noise in whole numbers, so that rounding errors of floats reveal nothing about sums (docs/proofs/floats.md)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -46,8 +46,8 @@ class DiscreteLaplace:
 
     The rate is a multiple of 2**-32 in (0, 2**16].
 
-    Formal guarantee: a whole number that moves by at most s between neighbors is (s rate)-DP once z is added, for any
-    adjacency. Nothing is rounded: the rate is a fraction, and coins of probability exp(-a / b) use whole numbers alone.
+    Formal guarantee: let a whole number move by at most s between neighboring data sets. Then the number plus z is
+    (s rate)-DP, for any adjacency. Nothing is rounded, because the sampler computes with whole numbers alone.
     Source: Canonne, Kamath & Steinke 2020, Algorithms 1 and 2.
 
     >>> noise = DiscreteLaplace.at_most(0.5)
@@ -68,7 +68,7 @@ class DiscreteLaplace:
 
     @classmethod
     def at_most(cls, rate: float | Fraction) -> Self:
-        """Returns the noise of the largest multiple of 2**-32 that is at most `rate`."""
+        """Returns the noise whose rate is the largest multiple of 2**-32 that is at most `rate`."""
         require_positive("rate", float(rate))
         steps = math.floor(Fraction(rate) * _GRID)
         require(
@@ -77,7 +77,7 @@ class DiscreteLaplace:
         return cls(Fraction(steps, _GRID))
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
-        """Draws exact discrete Laplace noise of a shape."""
+        """Draws an array of independent discrete Laplace noise, exactly."""
         require_generator(rng)
         steps = self.rate.denominator
         per_unit = self.rate.numerator
@@ -102,14 +102,14 @@ class DiscreteLaplace:
         return _by_rejection(shape, candidates)
 
     def mass(self, values: ArrayLike) -> Array:
-        """Returns P(z = value), elementwise."""
+        """Returns P(z = value) for each value."""
         # the weights exp(-r |z|) sum to (1 + exp(-r)) / (1 - exp(-r)) = 1 / tanh(r / 2)
         return np.asarray(
             np.tanh(float(self.rate) / 2) * np.exp(-float(self.rate) * np.abs(values))
         )
 
     def tail(self, values: ArrayLike) -> Array:
-        """Returns P(z >= value), elementwise, exact to the last digits on both sides."""
+        """Returns P(z >= value) for each value. Small probabilities are as accurate as those near 1."""
         at = np.asarray(values, dtype=np.float64)
         rate = float(self.rate)
         # for v > 0: tanh(r / 2) exp(-r v) / (1 - exp(-r)) = share exp(-r v)
@@ -122,11 +122,12 @@ class DiscreteLaplace:
 def _by_rejection(
     shape: tuple[int, ...], candidates: Callable[[int], tuple[Integers, Bits]]
 ) -> Integers:
-    """Draws noise of a shape by rejection.
+    """Draws an array of noise by rejection sampling.
 
     Args:
-        shape: of the noise.
-        candidates: draws that many candidates, and bits of those that are kept.
+        shape: the shape of the array.
+        candidates: draws n candidates, for a number n, and returns their values `[n]` and bits `[n]`: True for a
+            candidate that is accepted.
     """
     noise = np.empty(math.prod(shape), dtype=np.int64)
     missing = np.arange(len(noise))
@@ -138,7 +139,13 @@ def _by_rejection(
 
 
 def exponential_coins(numerators: Integers, denominator: int, rng: np.random.Generator) -> Bits:
-    """Tosses coins of probability exp(-numerator / denominator), for 0 <= numerator <= denominator: `[n]`."""
+    """Tosses n coins, which show True with probability exp(-numerator / denominator), exactly; returns bits `[n]`.
+
+    Args:
+        numerators: whole numbers in 0..denominator, `[n]`.
+        denominator: a whole number >= 1.
+        rng: draws the coins.
+    """
     # Round r = 1, 2, … goes on with probability numerator / (r denominator). The first round that does not go on is odd
     # with probability exp(-numerator / denominator).
     result = np.zeros(len(numerators), dtype=bool)
@@ -154,10 +161,10 @@ def exponential_coins(numerators: Integers, denominator: int, rng: np.random.Gen
 
 @dataclass(frozen=True)
 class RoundedGaussian(Parameters):
-    """Gaussian noise, rounded to the nearest whole number: exact, given uniform bits.
+    """Gaussian noise that is rounded to the nearest whole number, drawn exactly.
 
-    Formal guarantee: a vector of whole numbers with this noise is the vector with continuous Gaussian noise, rounded.
-    By post-processing it costs at most what continuous Gaussian noise costs.
+    Formal guarantee: a vector of whole numbers plus this noise has the distribution of the vector plus continuous
+    Gaussian noise, rounded afterwards. By post-processing it costs at most as much as continuous Gaussian noise.
     Source: von Neumann 1951 for the comparison of lazily drawn bits, Karney 2016 for exact normal deviates;
     docs/proofs/centered_votes.md.
 
@@ -172,7 +179,7 @@ class RoundedGaussian(Parameters):
         require(self.std <= LARGEST_STD, "std", self.std, f"at most 2**44 = {LARGEST_STD:.0f}")
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
-        """Draws Gaussian noise of a shape, rounded to whole numbers."""
+        """Draws an array of independent Gaussian noise, rounded to whole numbers, exactly."""
         require_generator(rng)
 
         def candidates(count: int) -> tuple[Integers, Bits]:
@@ -183,7 +190,15 @@ class RoundedGaussian(Parameters):
         return _by_rejection(shape, candidates)
 
     def _candidates(self, bits: Words, rng: np.random.Generator) -> tuple[Integers, Bits]:
-        """Returns rounded |x| std and bits of those that are kept, `[n]` each, from three words per candidate."""
+        """Returns n candidates of the rounded noise without its sign.
+
+        Args:
+            bits: uniform words of 64 bits, `[4, n]`, of which the first three rows are used.
+            rng: draws further bits for the few candidates that three words do not decide.
+
+        Returns:
+            The rounded |x| std of each candidate, `[n]`, and bits `[n]`: True for a candidate that is accepted.
+        """
         # A candidate is x = m + u with P(m) proportional to exp(-m) and u uniform. It is kept with probability
         # exp(m - 1/2 - x**2 / 2), which makes x the absolute value of a standard normal number. Every comparison is
         # decided from an enclosure of both sides; where 64 bits do not decide it, more bits are drawn and `decimal`
@@ -207,7 +222,12 @@ class RoundedGaussian(Parameters):
         return values, accepted
 
     def _exactly(self, first: list[int], rng: np.random.Generator) -> tuple[int, bool]:
-        """Returns the rounded value and whether it is kept, of one candidate, with as many more bits as it takes."""
+        """Returns the rounded value of one candidate and whether it is accepted, decided without rounding errors.
+
+        Args:
+            first: the first three words of the candidate, as in `_candidates`.
+            rng: draws further bits.
+        """
         for_whole, fraction, coin = (LazyBitsUniform(word, rng) for word in first)
         whole_part = 0
         while for_whole.below(partial(exp_bounds, Fraction(-whole_part - 1))):
@@ -233,7 +253,10 @@ class RoundedGaussian(Parameters):
 
 
 def _geometric_words(bits: Words) -> tuple[NDArray[np.float64], Bits]:
-    """Returns whole m with P(m >= j) = exp(-j), and bits of those that 64 bits decide."""
+    """Returns geometric numbers m with P(m >= j) = exp(-j), one for each uniform word of 64 bits.
+
+    Also returns bits: True for a number that the 64 bits of its word decide.
+    """
     descending = _EXP_TABLE[::-1]
     at = np.searchsorted(
         descending, bits, side="right"
@@ -253,10 +276,10 @@ _EXP_TABLE = np.array(
 class DiscreteGaussian(Parameters):
     """Discrete Gaussian noise: whole numbers z with a probability proportional to exp(-z**2 / (2 variance)).
 
-    Draws are exact, given uniform bits.
+    Draws are exact.
 
-    Formal guarantee: a vector of whole numbers that moves by at most s in l2 between neighbors costs s**2 / (2
-    variance) zCDP once such noise is added to every entry.
+    Formal guarantee: let a vector of whole numbers move by at most s in l2 norm between neighboring data sets. The
+    vector with independent noise on every entry costs s**2 / (2 variance) zCDP.
     Source: Canonne, Kamath & Steinke 2020; docs/proofs/distributed_noise.md.
 
     >>> DiscreteGaussian(100).sample((5,), np.random.default_rng(0)).tolist()
@@ -276,7 +299,7 @@ class DiscreteGaussian(Parameters):
         )
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
-        """Draws exact discrete Gaussian noise of a shape."""
+        """Draws an array of independent discrete Gaussian noise, exactly."""
         require_generator(rng)
         noise = np.empty(math.prod(shape), dtype=np.int64)
         for start in range(0, len(noise), _AT_ONCE):
@@ -285,14 +308,17 @@ class DiscreteGaussian(Parameters):
         return noise.reshape(shape)
 
     def mass(self, values: ArrayLike) -> Array:
-        """Returns the probability of each value."""
+        """Returns P(z = value) for each value."""
         total = 2 * math.fsum(_weights(self.variance, 40.0)) - 1
         return np.asarray(
             np.exp(-np.square(np.asarray(values, dtype=np.float64)) / (2 * self.variance)) / total
         )
 
     def _drawn(self, numbers: LazyUniforms) -> Integers:
-        """Returns the first of 0, 1, -1, 2, … at which the running sum of weights exceeds u times the total."""
+        """Returns the noise for each uniform number u.
+
+        The noise is the first of 0, 1, -1, 2, -2, … at which the cumulated weight exceeds u times the total weight.
+        """
 
         # the weights of 0, 1, -1, …, and last that of all numbers beyond, less than 10**-digits
         def weights(digits: int) -> Sequence[Interval]:
@@ -318,7 +344,7 @@ class DiscreteGaussian(Parameters):
 
 
 def _weights(variance: int, stds: float) -> Array:
-    """Returns the weights of 0, 1, 2, … up to so many standard deviations, in floats."""
+    """Returns the weight exp(-z**2 / (2 variance)) of z = 0, 1, 2, … up to `stds` standard deviations, as floats."""
     return np.asarray(
         np.exp(-(np.arange(math.ceil(stds * math.sqrt(variance)) + 2.0) ** 2) / (2 * variance))
     )
@@ -326,7 +352,7 @@ def _weights(variance: int, stds: float) -> Array:
 
 @lru_cache(maxsize=8)
 def _edges(variance: int) -> Array:
-    """Returns running sums of the weights of 0, 1, -1, …, over the total; -1 first."""
+    """Returns -1, and then the cumulated weight of 0, 1, -1, 2, -2, …, divided by the total weight."""
     weights = np.rint(_weights(variance, _TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
     sums = np.cumsum(np.concatenate([weights[:1], np.repeat(weights[1:], 2)]))
     return np.concatenate([[-1.0], sums / sums[-1]])

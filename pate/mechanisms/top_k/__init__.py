@@ -1,1 +1,1 @@
-"""Top-k mechanisms: a file for each, on the base in `mechanism` and the order in `ranking`."""
+"""Top-k mechanisms, each in a file of its own; `mechanism` has their base class, `ranking` sorts and ranks counts."""

@@ -1,8 +1,9 @@
-"""Canonical selection: a set of k indices as a whole, by noise on a loss with few distinct values.
+"""Canonical selection: a whole set of k indices is drawn, by noise on the loss of each set.
 
-The loss of a set depends on its best missing and its worst present count alone. So sets are counted by classes of
-equal loss (`CanonicalClasses`): with Gumbel noise a class is drawn by its weight, with other noise by the largest of as
-many variables as the class has sets. A uniform set of the class is the outcome. docs/proofs/canonical_top_k.md.
+The loss of a set depends on two counts alone: the largest count outside the set and the smallest count in the set. So
+sets are grouped in classes of equal loss (`CanonicalClasses`). With Gumbel noise a class is drawn by its weight. With
+other noise one variable is drawn for each class: the largest noise of all its sets. The outcome is a uniform set of the
+class that wins. docs/proofs/canonical_top_k.md.
 """
 
 import math
@@ -33,15 +34,16 @@ _NO_SETS = Fraction(1, 10**50)  # above exp(-120), the share of what is left out
 class CanonicalTopK(BoundedRangeTopK):
     """A mechanism that draws a set of k indices by noise on its loss, and releases it in the order of the indices.
 
-    The loss of a set is (1 - gamma) times its best missing count minus gamma times its worst present count. For the set
-    of the k best the k-th count stands in for the missing one.
+    The loss of a set is (1 - gamma) times the largest count outside the set, minus gamma times the smallest count in
+    the set. For the set of the k largest counts, the k-th largest count replaces the count outside.
 
-    Formal guarantee: losses of two sets move against each other by at most r = 2 (replace-one) or 1 (add/remove).
-    For k = 1 they move by gamma r, and for all indices but one by max(gamma, 1 - gamma) r. The noise is smaller in
-    proportion. `epsilon` is the bounded range of Gumbel noise, and pure DP of other noise.
+    Formal guarantee: between neighboring data sets the difference of the losses of two sets moves by at most
+    r = 2 (replace-one) or 1 (add/remove). For k = 1 it moves by at most gamma r, and for k = d - 1 of d counts by at
+    most max(gamma, 1 - gamma) r. The noise is smaller in proportion. `epsilon` is the bounded range with Gumbel noise,
+    and pure DP with other noise.
 
     Attributes:
-        gamma: the share of the worst present count in the loss, in [0, 1].
+        gamma: the share of the smallest count in the set in the loss, in [0, 1].
         noise: "gumbel", "exponential", "laplace", "logistic" or "half_logistic"; only Gumbel noise takes `rho`.
 
     Source: Shekelyan & Loukides 2022; docs/proofs/canonical_top_k.md.
@@ -65,7 +67,10 @@ class CanonicalTopK(BoundedRangeTopK):
         )
 
     def weight_for(self, num_counts: int) -> float:
-        """Returns the factor of losses for d = `num_counts` counts; at most the price over the range of losses."""
+        """Returns the factor of losses in the exponent, for histograms of `num_counts` counts.
+
+        The factor is the price divided by the most by which the difference of two losses moves, rounded down.
+        """
         share = 1.0
         if self.k == 1:  # the largest count is in every loss; with gamma = 0 all losses are equal
             share = self.gamma or 1.0
@@ -85,12 +90,12 @@ class CanonicalTopK(BoundedRangeTopK):
         )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws a set of k indices for each query, in rising order, `[Q, k]`."""
+        """Draws a set of k indices for each histogram of a batch `[Q, d]`; returns `[Q, k]`, in rising order."""
         num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
         return draw_in_blocks(counts, num_classes, partial(self._draw_block, rng))
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """Returns the probability of each set for one histogram."""
+        """Returns the probability of each set of k indices, in rising order, for one histogram `[d]`."""
         num_counts = len(counts)
         classes = CanonicalClasses.all(num_counts, self.k)
         sizes = np.array([float(classes.size(place)) for place in range(len(classes.first))])
@@ -107,7 +112,16 @@ class CanonicalTopK(BoundedRangeTopK):
         return distribution
 
     def _draw_block(self, rng: np.random.Generator, counts: Counts, few: bool) -> Counts:
-        """Draws the sets of a block of queries, `[q, k]` of counts `[q, d]`; `few` as in `draw_in_blocks`."""
+        """Draws a set of k indices for each of a block of histograms.
+
+        Args:
+            rng: draws the noise.
+            counts: `[q, d]`, or `[1, d]` unless `few`.
+            few: True if a histogram has few classes of sets, see `draw_in_blocks`.
+
+        Returns:
+            The indices `[q, k]`, in rising order.
+        """
         order, falling = falling_order(counts)
         classes = self._classes(falling, few)
         weight = Fraction(self.weight_for(falling.shape[1]))
@@ -123,7 +137,7 @@ class CanonicalTopK(BoundedRangeTopK):
             return CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma).after(classes)
 
         def weights_of_all() -> Weights:
-            return exact_weights(all_classes(), 0)
+            return exact_weights(all_classes(), row=0)
 
         def weights(row: int) -> Weights:
             in_window = exact_weights(classes, row)
@@ -132,7 +146,9 @@ class CanonicalTopK(BoundedRangeTopK):
         if self.noise == "gumbel":
             # By the Gumbel-max trick a class wins with a probability in proportion to its weight. A histogram with many
             # sets has the classes of a window, and all of them only where the uniform number falls outside of it.
-            chosen = draw_class(values + classes.log_sizes, weights, classes.error, rng)
+            chosen = draw_class(
+                logs=values + classes.log_sizes, weights=weights, error=classes.error, rng=rng
+            )
             if int(chosen.max()) >= values.shape[1]:
                 return self._members(order, all_classes(), chosen, rng)
         else:
@@ -147,18 +163,35 @@ class CanonicalTopK(BoundedRangeTopK):
             )
             losses = cache(lambda row: classes.losses(falling[row], gamma))
             exact_values = Values(values, lambda row, place: -weight * losses(row)[place])
-            chosen = largest_noisy(exact_values, noise, 1, has_sets)[:, 0]
+            chosen = largest_noisy(exact_values, noise, k=1, part=has_sets)[:, 0]
         return self._members(order, classes, chosen, rng)
 
     def _members(
         self, order: Counts, classes: CanonicalClasses, chosen: Counts, rng: np.random.Generator
     ) -> Counts:
-        """Draws a uniform set of each query's class, as indices `[q, k]` in rising order."""
+        """Draws a uniform set of one class for each of q histograms.
+
+        Args:
+            order: the indices of each histogram in falling order of their counts, `[q, d]`.
+            classes: the classes of sets.
+            chosen: the place of each histogram's class in `classes`, `[q]`.
+            rng: draws the set.
+
+        Returns:
+            The indices `[q, k]`, in rising order.
+        """
         ranks = classes.members(chosen, rng)
         return np.sort(np.take_along_axis(order, ranks, axis=1), axis=1)
 
     def _classes(self, falling: Counts, few: bool) -> CanonicalClasses:
-        """Returns all classes; with Gumbel noise and many sets, those of one histogram that are not negligible."""
+        """Returns the classes of sets among which a draw chooses.
+
+        Args:
+            falling: counts in falling order, `[q, d]`; one histogram `[1, d]` unless `few`.
+            few: True if a histogram has few classes of sets.
+
+        With Gumbel noise and many classes, classes of negligible weight are left out.
+        """
         num_ranks = falling.shape[1]
         weight = self.weight_for(num_ranks)
         leaves_out = self.noise == "gumbel" and not few

@@ -1,4 +1,4 @@
-"""Classes of sets with the same loss, by which a canonical draw is made without listing the sets."""
+"""Classes of sets of k ranks with equal loss, so that `CanonicalTopK` can draw without a list of all sets."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.mechanisms.noise.lazy_uniforms import Array
+from pate.mechanisms.noise.weighted_index import Weights
 from pate.mechanisms.top_k.mechanism import Counts
 from pate.mechanisms.top_k.weighted_class import draw_class
 
@@ -20,37 +21,55 @@ _LEVELS = 96  # of the deficit, at which the weights of blocks of ranks are boun
 
 @dataclass(frozen=True, eq=False)
 class CanonicalClasses:
-    """Classes (first missing, worst present) of sets of k ranks. Rank 1 is that of the largest count.
+    """n classes of sets of k ranks out of 1..d. Rank 1 is that of the largest count, rank d that of the smallest.
 
-    In a class the ranks before `first` are present, `first` is missing, and the worst rank present lies in
-    low + 1..high; ranks between the two are free. One class is the set of the k best: its first missing rank is k, and
-    so is its worst. Source: Shekelyan & Loukides 2022; docs/proofs/canonical_top_k.md.
+    A class holds all sets with the same first missing rank `first` and with a last rank in low + 1..high. So the ranks
+    before `first` are in each set, `first` is not, and ranks between `first` and the last one may be in the set or not.
+    One class has a single set, the ranks 1..k: there `first` and `high` are k.
+    Source: Shekelyan & Loukides 2022; docs/proofs/canonical_top_k.md.
     """
 
-    first: Counts  # [n]; 0 where the first missing rank is free too
-    low: Counts  # [n]
-    high: Counts  # [n]
+    first: (
+        Counts  # [n], the first missing rank; 0 for a class that leaves the first missing rank open
+    )
+    low: Counts  # [n], the last rank of a set is larger than `low`
+    high: Counts  # [n], the last rank of a set is at most `high`
     log_sizes: Array  # [n], log of the number of sets of each class
-    k: int
+    k: int  # the number of ranks in a set
 
     @classmethod
     @lru_cache(maxsize=32)
     def all(cls, num_ranks: int, k: int) -> Self:
-        """Returns one class for each pair of ranks; the k best first."""
+        """Returns one class for each pair of a first missing rank and a last rank, after the set of ranks 1..k."""
         return cls.runs(-np.arange(num_ranks), k, gamma=0.5)
 
     @classmethod
     @lru_cache(maxsize=32)
     def by_worst(cls, num_ranks: int, k: int) -> Self:
-        """Returns one class for each worst rank k..d, for a loss that does not depend on the missing ranks."""
+        """Returns one class for each last rank k..`num_ranks`, for a loss that does not depend on missing ranks."""
         worst = np.arange(k, num_ranks + 1)
         # C(w - 1, k - 1) sets end at rank w: the ratio to w - 1
         steps = np.log((worst[1:] - 1.0) / (worst[1:] - k))
-        return cls(np.zeros_like(worst), worst - 1, worst, np.append(0.0, np.cumsum(steps)), k)
+        return cls(
+            first=np.zeros_like(worst),
+            low=worst - 1,
+            high=worst,
+            log_sizes=np.append(0.0, np.cumsum(steps)),
+            k=k,
+        )
 
     @classmethod
     def likely(cls, falling: Counts, k: int, *, weight: float, gamma: float) -> Self:
-        """Returns the classes `runs` of one histogram `[d]`, without sets that weigh exp(-120) of the k best in all."""
+        """Returns the classes of one histogram, without classes of negligible weight.
+
+        All sets that are left out weigh together at most exp(-120) times the set of the k largest counts.
+
+        Args:
+            falling: counts in falling order, `[d]`.
+            k: the size of a set.
+            weight: the factor of losses in the exponent; a set weighs exp(-weight * loss).
+            gamma: the share of the smallest count in the set in the loss, in [0, 1).
+        """
         missing = np.arange(1, k + 1)[:, None]
         deficit = int(falling[k - 1] - falling[-1])
         levels = np.unique(
@@ -63,7 +82,7 @@ class CanonicalClasses:
         log_sizes = np.full((k, len(levels)), -np.inf)
         if reached.any():
             log_sizes[:, reached] = _log_sizes(
-                missing[:, 0], np.full(reached.sum(), k), ends[reached], k
+                first=missing[:, 0], low=np.full(reached.sum(), k), high=ends[reached], k=k
             )
         losses = (1 - gamma) * (falling[missing - 1] - falling[k - 1]) + gamma * least
         # [k, blocks], no smaller than what the block weighs
@@ -84,14 +103,15 @@ class CanonicalClasses:
     def runs(
         cls, falling: Counts, k: int, *, gamma: float, first: int = 1, num_ranks: int | None = None
     ) -> Self:
-        """Returns the classes of a histogram, the worst ranks in runs of equal counts.
+        """Returns the classes of one histogram, in which last ranks with equal counts share a class.
 
         Args:
             falling: counts in falling order, `[d]`.
             k: the size of a set.
-            gamma: of the loss; 0 makes one run of all ranks, 1 leaves the missing rank free.
-            first: the least first missing rank.
-            num_ranks: the largest worst rank; None for d.
+            gamma: the share of the smallest count in the set in the loss. With 0 all last ranks share a class. With 1
+                all first missing ranks share a class.
+            first: the smallest first missing rank of a class.
+            num_ranks: the largest last rank of a class; None for d.
         """
         if gamma == 1:
             return cls.by_worst(len(falling), k)
@@ -104,30 +124,31 @@ class CanonicalClasses:
         )
         high = np.append(low[1:], num_ranks)[: len(low)]
         missing = np.arange(first, k + 1)
-        return cls(  # the k best, and every first missing rank with every run
-            np.append(k, np.repeat(missing, len(low))),
-            np.append(k - 1, np.tile(low, len(missing))),
-            np.append(k, np.tile(high, len(missing))),
-            np.append(0.0, _log_sizes(missing, low, high, k)),
-            k,
+        # the set of ranks 1..k, then each first missing rank with each run of equal counts
+        return cls(
+            first=np.append(k, np.repeat(missing, len(low))),
+            low=np.append(k - 1, np.tile(low, len(missing))),
+            high=np.append(k, np.tile(high, len(missing))),
+            log_sizes=np.append(0.0, _log_sizes(first=missing, low=low, high=high, k=k)),
+            k=k,
         )
 
     @property
     def error(self) -> float:
-        """A bound on the rounding errors of the logarithms of sizes."""
+        """A bound on the rounding error of each entry of `log_sizes`."""
         largest = float(np.abs(self.log_sizes[np.isfinite(self.log_sizes)]).max())
         num_steps = len(self.log_sizes) + self.k + 8
         return num_steps * 2.0**-52 * (1 + largest)
 
     def after(self, window: Self) -> Self:
-        """Returns the same classes, those of a window first and in its order."""
+        """Returns the same classes in another order: first the classes of `window`, in the order of `window`."""
         place_of = {pair: place for place, pair in enumerate(window.names)}
         return self.at(
             np.argsort([place_of.get(pair, len(place_of)) for pair in self.names], kind="stable")
         )
 
     def at(self, places: Counts | slice) -> Self:
-        """Returns the classes at places `[m]`."""
+        """Returns the classes at the given m places, in the order of the places."""
         return replace(
             self,
             first=self.first[places],
@@ -138,11 +159,11 @@ class CanonicalClasses:
 
     @property
     def names(self) -> list[tuple[int, int]]:
-        """The first missing rank and the last possible worst rank of each class, which identify it."""
+        """The pair (first missing rank, largest last rank) of each class, which identifies the class."""
         return list(zip(self.first.tolist(), self.high.tolist(), strict=True))
 
     def size(self, place: int) -> int:
-        """Returns the exact number of sets of a class."""
+        """Returns the exact number of sets of the class at a place."""
         first, low, high = (int(ranks[place]) for ranks in (self.first, self.low, self.high))
         if first == high:
             return 1
@@ -152,11 +173,11 @@ class CanonicalClasses:
         return comb(high - first, picked) - comb(low - first, picked)
 
     def losses(self, falling: Counts, gamma: Any) -> NDArray[Any]:
-        """Returns the loss of each class, `[..., n]`, with the k best at 0; fractions where gamma is a fraction.
+        """Returns the loss of each class, less the loss of the set of the k largest counts: `[..., n]`.
 
         Args:
             falling: counts in falling order, `[..., d]`.
-            gamma: the share of the worst present count in the loss.
+            gamma: the share of the smallest count in the set in the loss. A `Fraction` makes all losses fractions.
         """
         # the best missing and the worst present count, relative to the k-th
         kth = falling[..., [self.k - 1]]
@@ -168,7 +189,15 @@ class CanonicalClasses:
         return np.asarray((1 - gamma) * missing - gamma * worst)
 
     def members(self, chosen: Counts, rng: np.random.Generator) -> Counts:
-        """Draws a uniform set of one class for each query: 0-based ranks `[Q, k]`, rising, from classes `[Q]`."""
+        """Draws a uniform set of one class for each of Q histograms.
+
+        Args:
+            chosen: the place of each histogram's class, `[Q]`.
+            rng: draws the set.
+
+        Returns:
+            The ranks of each set, counted from 0, in rising order: `[Q, k]`.
+        """
         first = self.first[chosen]
         low = self.low[chosen]
         high = self.high[chosen]
@@ -182,20 +211,36 @@ class CanonicalClasses:
         return np.sort(ranks[present].reshape(len(chosen), self.k), axis=1)
 
     def _worst(self, first: int, low: int, high: int, rng: np.random.Generator) -> int:
-        """Draws the worst rank of a uniform set of a class, in low + 1..high."""
+        """Draws the last rank, in low + 1..high, of a uniform set whose first missing rank is `first`."""
         if high - low == 1:
             return high
         before = np.arange(low + 1, high)
         logs = np.append(0.0, np.cumsum(np.log((before - first) / (before - self.k))))
         error = len(logs) * 2.0**-52 * (1 + float(np.abs(logs).max()))
         sizes = [(comb(last - first, self.k - max(first, 1)),) * 2 for last in range(low, high)]
+
+        def exact_weights(row: int) -> Weights:
+            return lambda digits: sizes  # whole numbers, exact for every number of digits
+
         return (
-            low + 1 + int(draw_class(logs[None], lambda row: lambda digits: sizes, error, rng)[0])
+            low
+            + 1
+            + int(draw_class(logs=logs[None], weights=exact_weights, error=error, rng=rng)[0])
         )
 
 
-def _log_sizes(first: Counts, low: Counts, high: Counts, k: int) -> Array:
-    """Returns log(C(high - f, k - f + 1) - C(low - f, k - f + 1)) for each f in `first`, which ends at k: `[F, R]`."""
+def _log_sizes(*, first: Counts, low: Counts, high: Counts, k: int) -> Array:
+    """Returns the log of the number of sets of each class, log(C(high - f, k - f + 1) - C(low - f, k - f + 1)).
+
+    Args:
+        first: the first missing ranks f, rising, of which the last is k: `[F]`.
+        low: last ranks are larger than this: `[R]`.
+        high: last ranks are at most this: `[R]`.
+        k: the size of a set.
+
+    Returns:
+        One entry for each first missing rank and each range of last ranks, `[F, R]`.
+    """
     # k, k - 1, …: each row multiplies the one before by one factor
     down = first[::-1, None].astype(np.float64)
     log_all = np.cumsum(np.log((high - down) / (k - down + 1)), axis=0)

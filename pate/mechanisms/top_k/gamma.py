@@ -1,4 +1,4 @@
-"""Top-k with noise that is uniform in a cube of random size."""
+"""Top-k with noise that is a uniform point of a cube, whose size is a Gamma variable."""
 
 import math
 from dataclasses import dataclass
@@ -42,13 +42,13 @@ class GammaTopK(PureTopK):
         return self.adjacency.gap_sensitivity / (2 * self.epsilon)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws the k largest of noisy counts, in order, `[Q, k]`."""
+        """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`, in falling order: `[Q, k]`."""
         radius = draw_noise("exponential", (len(counts), counts.shape[1] + 1), rng).summed()
         noise = draw_noise("uniform", counts.shape, rng).times(radius)
         return largest_noisy(Values.scaled(counts, self.noise_scale), noise, self.k)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """Returns the probability of each ordered outcome for one histogram."""
+        """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         values = utilities_of(counts, self.noise_scale)
         shape = len(counts) + 1.0
         ends = float(gammaincinv(shape, _TAIL)), float(gammainccinv(shape, _TAIL))

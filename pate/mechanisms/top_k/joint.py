@@ -1,9 +1,10 @@
-"""Joint selection: a sequence of k indices as a whole, by noise on the loss of its worst position.
+"""Joint selection: a whole sequence of k indices is drawn, by noise on the loss of each sequence.
 
-The loss of a sequence is the most by which a count falls short of the count due at its position. It takes few distinct
-values, so sequences are counted by classes of equal loss (`JointClasses`): a class is drawn by its weight, then a
-uniform sequence of the class. The exponential mechanism so costs about k d steps, although there are d! / (d - k)!
-sequences. Sources: Gillenwater et al. 2022, Shekelyan & Loukides 2022; docs/proofs/joint_top_k.md.
+The loss of a position is the count that ranks there, less the count of the sequence's index there. The loss of a
+sequence is the largest loss of its positions. Losses have few distinct values, so sequences are grouped in classes of
+equal loss (`JointClasses`). A class is drawn by its weight, then a uniform sequence of the class. So the exponential
+mechanism takes about k d steps, although there are d! / (d - k)! sequences.
+Sources: Gillenwater et al. 2022, Shekelyan & Loukides 2022; docs/proofs/joint_top_k.md.
 """
 
 import math
@@ -38,7 +39,7 @@ _LOG_LEFT_OUT = -60.0  # log of a bound on the probability that a class outside 
 
 @dataclass(frozen=True, kw_only=True)
 class JointMechanism(TopKMechanism):
-    """The base of mechanisms that select a sequence by noise on its loss."""
+    """The base class of mechanisms that draw a sequence of k indices by noise on the loss of each sequence."""
 
     @property
     @abstractmethod
@@ -47,32 +48,35 @@ class JointMechanism(TopKMechanism):
 
     @property
     def range_of_losses(self) -> int:
-        """The most by which two losses move against each other. For k = 1 the largest count is in both losses alike."""
+        """The most by which the difference of two losses moves between neighboring data sets.
+
+        For k = 1 it is smaller, because the largest count cancels out of the difference.
+        """
         return self.adjacency.gap_sensitivity if self.k == 1 else self.adjacency.gap_range
 
     @abstractmethod
     def choose(
         self, falling: Counts, few: bool, rng: np.random.Generator
     ) -> tuple[JointClasses, Counts]:
-        """Draws the class of each query's sequence.
+        """Draws a class of sequences for each histogram.
 
         Args:
-            falling: counts in falling order, `[Q, d]`, or `[1, d]` of many sequences.
-            few: True where a histogram has few sequences.
+            falling: counts in falling order, `[Q, d]`; one histogram `[1, d]` unless `few`.
+            few: True if a histogram has few classes of sequences.
             rng: draws the noise.
 
         Returns:
-            The classes, and the index `[Q]` of the one that was drawn, in their order.
+            The classes, and for each histogram the place of the class that was drawn in their order, `[Q]`.
         """
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws k indices for each query, in the order of the sequence, `[Q, k]`."""
+        """Draws a sequence of k indices for each histogram of a batch `[Q, d]`: `[Q, k]`."""
         # Many positions are weighed by runs of equal counts. Losses at both ends win with a probability below exp(-60)
         # in all; `JointTopK` counts their sequences only where its uniform number falls there.
         return draw_in_blocks(counts, self.k * counts.shape[1], partial(self._draw_block, rng))
 
     def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
-        """Returns the exact number of sequences of k indices by their loss, for one histogram `[d]`."""
+        """Returns the exact number of sequences with each loss, by loss, for one histogram `[d]`."""
         falling = -np.sort(-self._checked(counts, rank=1))
         losses = np.unique(np.maximum(falling[: self.k, None] - falling, 0))
         # [losses, k]
@@ -85,7 +89,7 @@ class JointMechanism(TopKMechanism):
         return {loss: size for loss, size in zip(losses.tolist(), sizes, strict=True) if size}
 
     def losses_of(self, counts: Counts) -> tuple[list[tuple[int, ...]], Array]:
-        """Returns all sequences and their losses, from the definition, for counts `[d]`."""
+        """Returns a list of all sequences of k indices, and the loss of each of them, for one histogram `[d]`."""
         outcomes = list(permutations(range(len(counts)), self.k))
         best = -np.sort(-counts)[: self.k]
         return outcomes, (best - counts[np.array(outcomes)]).max(axis=1).astype(np.float64)
@@ -100,8 +104,9 @@ class JointMechanism(TopKMechanism):
 class JointTopK(JointMechanism, BoundedRangeTopK):
     """A mechanism that draws a sequence of k indices by the exponential mechanism on the loss of its worst position.
 
-    Formal guarantee: losses of two sequences move against each other by at most 4 (replace-one) or 2 (add/remove), and
-    by half of that for k = 1. So the release has a bounded range of `epsilon` for every k, the order included.
+    Formal guarantee: between neighboring data sets the difference of the losses of two sequences moves by at most
+    4 (replace-one) or 2 (add/remove), and by half of that for k = 1. So the release has a bounded range of `epsilon`
+    for every k. The order of the indices is released too.
     Source: Gillenwater, Joseph, Munoz Medina & Ribero 2022; docs/proofs/joint_top_k.md.
 
     >>> JointTopK(k=2, epsilon=1.0).class_counts(np.array([3, 2, 2, 0]))  # loss: number of sequences
@@ -110,7 +115,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
 
     @property
     def weight(self) -> float:
-        """The factor of losses in the exponent."""
+        """The factor of losses in the exponent, which is the price divided by `range_of_losses`."""
         return self.range_of() / self.range_of_losses
 
     @property
@@ -121,7 +126,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
     def choose(
         self, falling: Counts, few: bool, rng: np.random.Generator
     ) -> tuple[JointClasses, Counts]:
-        """See `JointMechanism.choose`; draws a class with a probability in proportion to its weight."""
+        """Draws a class with a probability in proportion to its weight; arguments and result as in the base class."""
         all_classes = partial(JointClasses.from_counts, falling, self.k, each=few)
         classes = all_classes() if few else JointClasses.likely(falling, self.k, weight=self.weight)
         is_complete = few or classes.window == (-1, int(falling[0, 0] - falling[0, -1]))
@@ -142,7 +147,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             return with_rest(in_window, _NEGLIGIBLE, weights_of_all)
 
         log_weights = classes.log_sizes - self.weight * classes.losses
-        chosen = draw_class(log_weights, weights, classes.error, rng)
+        chosen = draw_class(logs=log_weights, weights=weights, error=classes.error, rng=rng)
         if (
             int(chosen.max()) >= classes.losses.shape[1]
         ):  # the uniform number fell outside of the window
@@ -150,23 +155,25 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         return classes, chosen
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """Returns the probability of each sequence for one histogram."""
+        """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         outcomes, losses = self.losses_of(counts)
         return dict(zip(outcomes, softmax(-self.weight * losses).tolist(), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PermuteAndFlipJointTopK(JointMechanism):
-    """A mechanism that draws a sequence of k indices by exponential noise on the loss of its worst position.
+    """A mechanism that releases the sequence of k indices with the smallest loss less exponential noise.
 
-    The loss is that of `JointTopK`.
+    Each sequence has noise of its own. The loss of a sequence is defined as for `JointTopK`.
 
-    Formal guarantee: (epsilon, failure_prob)-DP for every k, the order included. The zCDP price is that of epsilon-DP.
+    Formal guarantee: (epsilon, failure_prob)-DP for every k. The order of the indices is released too. The zCDP price
+    is that of epsilon-DP.
 
     Attributes:
-        epsilon: pure DP, > 0.
-        failure_prob: in [0, 1). Above 2**25 pairs of a position and a distinct count, classes that win with a
-            probability below exp(-60) are left out, which takes a failure_prob of exp(-60) (1 + exp(epsilon)) or more.
+        epsilon: the epsilon of the guarantee, > 0.
+        failure_prob: the delta of the guarantee, in [0, 1). A histogram with more than 2**25 pairs of a position and a
+            distinct count needs exp(-60) (1 + exp(epsilon)) or more, because sequences that win with a probability
+            below exp(-60) are then left out of the draw.
 
     Source: Shekelyan & Loukides 2022; docs/proofs/joint_top_k.md.
 
@@ -185,7 +192,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
 
     @property
     def weight(self) -> float:
-        """The factor of losses in the exponent."""
+        """The factor of losses in the exponent, which is the price divided by `range_of_losses`."""
         return self.epsilon / self.range_of_losses
 
     @property
@@ -197,7 +204,10 @@ class PermuteAndFlipJointTopK(JointMechanism):
     def choose(
         self, falling: Counts, few: bool, rng: np.random.Generator
     ) -> tuple[JointClasses, Counts]:
-        """See `JointMechanism.choose`; draws the largest of the values of all sequences with exponential noise each."""
+        """Draws the class of the sequence with the largest noisy value; arguments and result as in the base class.
+
+        Raises `InvalidValue` if there are too many classes for `failure_prob`.
+        """
         if few or self.k * (1 + np.count_nonzero(np.diff(falling[0]))) <= _MOST_CLASSES:
             classes = JointClasses.from_counts(falling, self.k, each=few)
         else:  # only classes that win with a probability above exp(-60)
@@ -225,10 +235,10 @@ class PermuteAndFlipJointTopK(JointMechanism):
             -self.weight * classes.losses.astype(np.float64),
             lambda row, place: -weight * int(classes.losses[row, place]),
         )
-        return classes, largest_noisy(exact, noise, 1)[:, 0]
+        return classes, largest_noisy(exact, noise, k=1)[:, 0]
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """Returns the probability of each sequence for one histogram."""
+        """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         outcomes, losses = self.losses_of(counts)
         values, member_of, sizes = np.unique(losses, return_inverse=True, return_counts=True)
         of_class = largest_distribution(

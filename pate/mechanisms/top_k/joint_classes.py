@@ -1,4 +1,4 @@
-"""Classes of sequences with the same loss, by which a joint draw is made without listing the sequences."""
+"""Classes of sequences of k ranks with equal loss, so that `JointTopK` can draw without a list of all sequences."""
 
 import math
 from collections.abc import Iterator
@@ -20,21 +20,26 @@ _FINE = 48
 
 @dataclass(frozen=True, eq=False)
 class JointClasses:
-    """Classes of the sequences of k distinct ranks. Rank 0 is that of the largest count.
+    """n classes of sequences of k distinct ranks out of 0..d-1, for Q histograms. Rank 0 is that of the largest count.
 
-    The loss of a position is how far the count of its rank falls short of the count due there. A class (i, first, last)
-    holds the sequences whose largest loss is first reached at position i, by a rank in first..last - 1. One more class,
-    at loss 0, holds the sequence 0, 1, …, k - 1. Source: Gillenwater et al. 2022; docs/proofs/joint_top_k.md.
+    The loss of a position is the count that ranks there, less the count of the sequence's rank there. The class (i,
+    first, last) holds the sequences that reach their largest loss first at position i, with a rank in first..last - 1.
+    One more class, of loss 0, holds the single sequence 0, 1, …, k - 1.
+    Source: Gillenwater et al. 2022; docs/proofs/joint_top_k.md.
     """
 
-    falling: Counts  # [Q, d], in falling order
-    rows: Counts  # [n], position i of each class; k for the sequence of the k best
-    first: Counts  # [n]
-    last: Counts  # [n], exclusive
-    order: Counts  # [Q, n], the classes by rising loss, the last position first among equal losses
-    losses: Counts  # [Q, n], of the classes in this order
-    log_sizes: Array  # [Q, n], log of the number of sequences of each class, in this order
-    # (low, high): all losses in (low, high] have their classes; (-1, largest) where no class was left out
+    falling: Counts  # [Q, d], the counts of each histogram in falling order
+    rows: Counts  # [n], the position i of each class; k for the sequence 0, 1, …, k - 1
+    first: Counts  # [n], the smallest rank at position i
+    last: Counts  # [n], the largest rank at position i, plus 1
+    order: (
+        Counts  # [Q, n], the classes by rising loss; of equal losses the last position comes first
+    )
+    losses: Counts  # [Q, n], the loss of each class, in the order of `order`
+    log_sizes: (
+        Array  # [Q, n], log of the number of sequences of each class, in the order of `order`
+    )
+    # (low, high): there are classes for all losses in (low, high]; (-1, largest loss) if no class was left out
     window: tuple[int, int]
 
     @classmethod
@@ -48,14 +53,15 @@ class JointClasses:
         high: int | None = None,
         log_low: float = 0.0,
     ) -> Self:
-        """Returns the classes of histograms.
+        """Returns the classes of histograms, for losses in (low, high], and the class of the sequence 0, 1, …, k - 1.
 
         Args:
-            falling: counts in falling order, `[1, d]`; or `[Q, d]` with `each`.
+            falling: counts in falling order, `[1, d]`; `[Q, d]` is allowed with `each`.
             k: the number of positions.
-            each: True for one class for each position and rank; False for one for each position and distinct count.
-            low: classes with losses in (low, high] are made, and that of loss 0.
-            high: the largest loss; None for the largest that there is.
+            each: True for one class for each position and rank. False for one class for each position and distinct
+                count.
+            low: the classes have losses above this.
+            high: the classes have losses up to this; None for the largest loss of all sequences.
             log_low: the log of the number of sequences with a loss of at most `low`.
         """
         counts = falling[0]
@@ -86,14 +92,28 @@ class JointClasses:
         last = np.append(1, last)
         order, losses = stable_sort(falling[:, np.minimum(rows, first)] - falling[:, first])
         before = np.cumsum(steps[order], axis=1) - steps[order]
-        return cls(falling, rows, first, last, order, losses, before + parts[order], (low, high))
+        return cls(
+            falling=falling,
+            rows=rows,
+            first=first,
+            last=last,
+            order=order,
+            losses=losses,
+            log_sizes=before + parts[order],
+            window=(low, high),
+        )
 
     @classmethod
     def likely(cls, falling: Counts, k: int, *, weight: float) -> Self:
-        """Returns the classes of `[1, d]` by distinct counts, without losses, small or large, of negligible weight.
+        """Returns the classes of one histogram, by position and distinct count, without classes of negligible weight.
 
         A sequence of loss l weighs exp(-weight l). All sequences that are left out weigh together less than exp(-61)
         times all sequences.
+
+        Args:
+            falling: counts in falling order, `[1, d]`.
+            k: the number of positions.
+            weight: the factor of losses in the exponent.
         """
         counts = falling[0]
         largest = int(counts[0] - counts[-1])
@@ -120,11 +140,11 @@ class JointClasses:
 
     @property
     def error(self) -> float:
-        """A bound on the error of a logarithm, which is a running sum."""
+        """A bound on the rounding error of each entry of `log_sizes`."""
         return float((self.log_sizes.shape[1] + 8) * 2.0**-52 * (1 + np.abs(self.log_sizes).max()))
 
     def sizes(self, row: int) -> Iterator[int]:
-        """Yields the exact number of sequences of each class of one histogram, in its order."""
+        """Yields the exact number of sequences of each class, in the order of the classes of the histogram at `row`."""
         k = int(self.rows[0])
         low = self.window[0]
         falling = self.falling[row]
@@ -143,7 +163,10 @@ class JointClasses:
             total += size if place else 0
 
     def after(self, window: Self) -> tuple[Self, Counts]:
-        """Returns all classes of one histogram, those of a window first, and the place that each had before."""
+        """Returns the classes of one histogram in another order: first those whose loss lies in the window of `window`.
+
+        Also returns the place of each class in the old order, `[n]`.
+        """
         low, high = window.window
         inside = (self.order[0] == 0) | ((self.losses[0] > low) & (self.losses[0] <= high))
         places = np.argsort(~inside, kind="stable")
@@ -156,7 +179,15 @@ class JointClasses:
         return reordered, places
 
     def members(self, chosen: Counts, rng: np.random.Generator) -> Counts:
-        """Draws a uniform sequence of one class of each histogram: ranks `[Q, k]`, from places `[Q]` in the order."""
+        """Draws a uniform sequence of one class for each of Q histograms.
+
+        Args:
+            chosen: the place of each histogram's class in `order`, `[Q]`.
+            rng: draws the sequence.
+
+        Returns:
+            The ranks of each sequence, `[Q, k]`.
+        """
         at = np.arange(len(chosen))
         places = self.order[at, chosen]
         rows = self.rows[places]

@@ -25,19 +25,21 @@ class LaplaceTopK(TopKMechanism):
     """A mechanism that adds Laplace noise to every count and releases the k largest, in their noisy order or as a set.
 
     Formal guarantees, with w = 2 (replace-one) or 1 (add/remove):
-        * epsilon-DP with noise of scale w min(k, max_labels) / epsilon: k moves decide an outcome, and no change moves
-          the counts by more than w max_labels in total.
-        * With `failure_prob`: epsilon-DP except with this probability, and a set is released. The scale is
-          2 w sqrt(k L) / epsilon where k > 16 L, L = log(d / failure_prob) for d counts, and w k / epsilon below.
-          `OneShotTopK` is always better: for the same price it releases the order too, with a fifth of the noise.
+        * Without `failure_prob`: epsilon-DP with noise of scale w min(k, max_labels) / epsilon. The outcome depends on
+          the moves of k counts only, and all counts together move by at most w max_labels between neighboring data
+          sets.
+        * With `failure_prob`: epsilon-DP except with this probability, and a set is released without its order. With
+          L = log(d / failure_prob) for d counts, the noise scale is 2 w sqrt(k L) / epsilon if k > 16 L, and
+          w k / epsilon otherwise. `OneShotTopK` is always better: for the same price it releases the order too, with
+          a fifth of the noise.
 
     Attributes:
-        epsilon: of (epsilon, failure_prob)-DP, > 0; at most 0.2 with a failure_prob.
-        max_labels: the most counts to which one voter adds, >= 1; None where any number may be.
-        failure_prob: None, or in (0, 0.05].
+        epsilon: the epsilon of the guarantee, > 0; at most 0.2 with a `failure_prob`.
+        max_labels: the most counts to which one voter adds, >= 1; None if a voter may add to all counts.
+        failure_prob: the delta of the guarantee, in (0, 0.05]; None for pure DP.
 
-    Source: Dwork & Roth 2014, chapter 3; Qiao, Su & Zhang 2021 for the second, here with a half or a quarter of their
-    noise; docs/proofs/laplace_top_k.md.
+    Source: Dwork & Roth 2014, chapter 3, for pure DP; Qiao, Su & Zhang 2021 for the release with `failure_prob`, here
+    with a half or a quarter of their noise; docs/proofs/laplace_top_k.md.
 
     >>> mechanism = LaplaceTopK(k=5, epsilon=1.0, max_labels=2)
     >>> mechanism.noise_scale(num_counts=100)
@@ -62,7 +64,7 @@ class LaplaceTopK(TopKMechanism):
             )
 
     def noise_scale(self, *, num_counts: int) -> float:
-        """Returns the scale of the noise for d = `num_counts` counts."""
+        """Returns the scale of the noise, in votes, for histograms of `num_counts` counts."""
         moves = float(self.k if self.max_labels is None else min(self.k, self.max_labels))
         if self.failure_prob is not None:
             log_ratio = math.log(num_counts / self.failure_prob)
@@ -76,7 +78,10 @@ class LaplaceTopK(TopKMechanism):
         return pure if self.failure_prob is None else ApproximateEvent(pure, self.failure_prob)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws the k largest of noisy counts, in order, `[Q, k]`."""
+        """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`: `[Q, k]`.
+
+        The indices are in falling order of the noisy counts, or with `failure_prob` in rising order.
+        """
         indices = largest_noisy_counts(
             counts, self.noise_scale(num_counts=counts.shape[1]), "laplace", self.k, rng
         )
@@ -84,7 +89,7 @@ class LaplaceTopK(TopKMechanism):
         return indices if self.failure_prob is None else np.sort(indices, axis=1)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """Returns the probability of each ordered outcome for one histogram."""
+        """Returns the probability of each outcome, a tuple of k indices, for one histogram `[d]`."""
         utilities = utilities_of(counts, self.noise_scale(num_counts=len(counts)))
         distribution = ordered_distribution(utilities, self.k, UNIT_NOISES["laplace"])
         return (

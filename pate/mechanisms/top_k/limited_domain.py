@@ -1,4 +1,4 @@
-"""Top-k mechanisms that read the best counts alone: their base, and the one with a noisy bottom."""
+"""Top-k mechanisms that read the largest counts alone: their base class, and `LimitedDomainTopK`."""
 
 import math
 from dataclasses import dataclass, field
@@ -26,13 +26,15 @@ _UP = 1 + 2.0**-50  # rounding must not bring a bottom closer than the proof has
 
 @dataclass(frozen=True, kw_only=True)
 class DomainTopK(TopKMechanism):
-    """A top-k mechanism that reads the best counts alone, those of its domain."""
+    """The base class of top-k mechanisms that read the `domain_size` largest counts (the domain) and the next one."""
 
-    domain_size: int  # the number of counts that are read, >= k
-    # of (epsilon, failure_prob)-DP of the whole release, > 0
+    domain_size: int  # the number of indices that can be released, >= k
+    # the release is (epsilon, failure_prob)-DP, epsilon > 0
     epsilon: float = field(metadata=POSITIVE)
     failure_prob: float = field(metadata=PROBABILITY)  # in (0, 1)
-    _outside: ClassVar[int] = 0  # the fewest counts beside the domain
+    _outside: ClassVar[int] = (
+        0  # the smallest number of counts that a histogram has outside the domain
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,14 +56,15 @@ class DomainTopK(TopKMechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class LimitedDomainTopK(DomainTopK, PureTopK):
-    """A mechanism that releases up to k of the `domain_size` best indices in their noisy order, down to a noisy bottom.
+    """A mechanism that releases up to k indices in their noisy order, those whose noisy count exceeds a noisy bottom.
 
-    Of the rest of the histogram only the largest count is needed. Places below the bottom hold -1. A histogram is
-    answered if at least one index was released.
+    The domain is the set of the `domain_size` indices with the largest counts. Only these are released. The bottom is a
+    threshold that also has noise, and lies above the largest count outside the domain. Places of the outcome that are
+    not filled hold -1. A histogram is answered if at least one index was released.
 
-    Formal guarantee: epsilon-DP except with probability `failure_prob`, under the adjacency given: the bottom lies
-    w + log(domain_size / failure_prob) * scale above the best count outside, with w = 2 (replace-one) or 1 (add/remove)
-    and scale k w / epsilon.
+    Formal guarantee: epsilon-DP except with probability `failure_prob`, for `adjacency`. The bottom lies
+    w + log(domain_size / failure_prob) * scale above the largest count outside the domain, with w = 2 (replace-one) or
+    1 (add/remove) and scale = k w / epsilon.
     Source: Durfee & Rogers 2019, whose w = 1 is for add/remove; docs/proofs/limited_domain_top_k.md.
 
     >>> mechanism = LimitedDomainTopK(k=3, domain_size=5, epsilon=30.0, failure_prob=1e-6)
@@ -71,7 +74,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
 
     @property
     def margin(self) -> float:
-        """The height of the bottom above the best count outside the domain, in counts."""
+        """The height of the bottom, before noise, above the largest count outside the domain, in votes."""
         # An index enters or leaves the domain only within w of the best count outside; there one Gumbel value against
         # the bottom's wins with less than exp(-(margin - w) / scale), and domain_size of them with failure_prob.
         return self.adjacency.gap_sensitivity + self.noise_scale * math.log(
@@ -79,7 +82,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws up to k indices of the domain, in order, `[Q, k]`."""
+        """Draws up to k indices of each histogram `[Q, d]`, in their noisy order, then -1: `[Q, k]`."""
         indices, numbers = self._domain(counts)
         scale = Fraction(self.noise_scale)
         values = Values(
@@ -91,7 +94,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         return np.where(np.cumsum(picked < 0, axis=1) > 0, -1, picked)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """Returns the probability of each ordered outcome for one histogram."""
+        """Returns the probability of each outcome, a tuple of k indices or -1, for one histogram `[d]`."""
         indices, numbers = self._domain(counts[None])
         ordered = peel_distribution(numbers[0] / self.noise_scale, self.k, gumbel_argmax)
         picks = {places: indices[0, list(places)] for places in ordered}
@@ -100,9 +103,10 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         )
 
     def _domain(self, counts: Counts) -> tuple[Counts, Array]:
-        """Returns the indices of the domain with -1 for the bottom, and their heights: `[Q, domain_size + 1]` each.
+        """Returns the candidates of each histogram `[Q, d]`, which are the indices of the domain and last the bottom.
 
-        A height is that above the best count outside, in counts.
+        Returns two arrays `[Q, domain_size + 1]`: the index of each candidate, -1 for the bottom, and the number of
+        votes by which it exceeds the largest count outside the domain.
         """
         order = np.argsort(-counts, axis=1, kind="stable")[:, : self.domain_size + 1]
         falling = np.take_along_axis(counts, order, axis=1)

@@ -1,4 +1,4 @@
-"""Top-k with one noise of any Lipschitz log-density on every count."""
+"""Top-k with independent noise on every count, for any noise whose log-density is Lipschitz."""
 
 from dataclasses import dataclass, field
 
@@ -13,11 +13,12 @@ from pate.mechanisms.top_k.ranking import largest_noisy_counts, utilities_of
 
 @dataclass(frozen=True, kw_only=True)
 class LipschitzTopK(PureTopK):
-    """A mechanism that adds noise to every count once and releases the k largest in their noisy order.
+    """A mechanism that adds noise to every count once and releases the indices of the k largest in their noisy order.
 
-    Formal guarantee: epsilon-DP with noise of scale k w / epsilon, w = 2 (replace-one) or 1 (add/remove). `noise` is
-    "gumbel", "exponential", "laplace", "logistic" or "half_logistic". The zCDP price is that of epsilon-DP; for Gumbel
-    noise `OneShotTopK` has a smaller one.
+    `noise` is "gumbel", "exponential", "laplace", "logistic" or "half_logistic".
+
+    Formal guarantee: epsilon-DP with noise of scale k w / epsilon, w = 2 (replace-one) or 1 (add/remove). The zCDP
+    price is that of epsilon-DP. For Gumbel noise `OneShotTopK` has a smaller zCDP price.
     Source: Shekelyan & Loukides 2022; docs/proofs/lipschitz_top_k.md.
 
     >>> mechanism = LipschitzTopK(k=2, noise="half_logistic", epsilon=50.0)
@@ -28,11 +29,11 @@ class LipschitzTopK(PureTopK):
     noise: str = field(default="exponential", metadata=one_of(UNIT_NOISES))
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws the k largest of noisy counts, in order, `[Q, k]`."""
+        """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`, in falling order: `[Q, k]`."""
         return largest_noisy_counts(counts, self.noise_scale, self.noise, self.k, rng)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """Returns the probability of each ordered outcome for one histogram."""
+        """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         return ordered_distribution(
             utilities_of(counts, self.noise_scale), self.k, UNIT_NOISES[self.noise]
         )

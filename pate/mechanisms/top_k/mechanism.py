@@ -1,4 +1,4 @@
-"""The base of top-k mechanisms: k indices of a histogram, their price and their exact distribution."""
+"""The base classes of top-k mechanisms, which release k indices of a histogram and state their price."""
 
 import math
 from abc import ABC, abstractmethod
@@ -24,53 +24,59 @@ MOST_OUTCOMES = 100_000
 
 @dataclass(frozen=True)
 class TopK:
-    """Outcomes of a top-k mechanism."""
+    """The outcome of a top-k mechanism for one histogram, or for a batch of Q histograms."""
 
-    indices: Counts  # [k], or [Q, k] for a batch; places that were not filled hold -1
-    answered: NDArray[np.bool_]  # bool [] or [Q]: at least one index was released
+    indices: (
+        Counts  # [k], or [Q, k] for a batch, the released indices; -1 where a place was not filled
+    )
+    answered: NDArray[np.bool_]  # bool [] or [Q]: True if at least one index was released
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopKMechanism(Parameters, ABC):
-    """A mechanism that releases k indices of a histogram whose counts each move by at most 1 between neighbors.
+    """The base class of mechanisms that release k indices of a histogram.
 
-    A subclass states its price in `event`, which reads no counts.
+    Between neighboring data sets each count moves by at most 1. Subclasses define `event`, `draw` and
+    `distribution_of`. The price `event` depends on public parameters alone.
     """
 
     k: int = field(metadata=COUNT)  # the number of indices, >= 1
-    # counts move by -1, 0 or 1 (replace-one), or all by 0 or 1 in one direction
+    # replace-one: each count moves by -1, 0 or 1; add/remove: all counts move by 0 or 1 in the same direction
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     @property
     @abstractmethod
     def event(self) -> Event:
-        """The price of one histogram."""
+        """The price of one release."""
 
     @abstractmethod
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws indices `[Q, k]` for checked counts `[Q, d]`."""
+        """Draws indices for each histogram of a batch `[Q, d]` of valid counts; returns `[Q, k]`."""
 
     @abstractmethod
     def distribution_of(self, counts: Counts) -> Distribution:
-        """Returns the exact distribution for checked counts `[d]`."""
+        """Returns the exact probability of each outcome, a tuple of indices, for valid counts `[d]`."""
 
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> TopK:
-        """Draws k indices of one histogram `[d]` or each of a batch `[Q, d]`, of k or more whole counts in 0..2**40."""
+        """Draws k indices of one histogram `[d]`, or of each of a batch `[Q, d]`.
+
+        Args:
+            counts: whole numbers in 0..2**40, at least k in each histogram.
+            rng: draws the noise.
+        """
         require_generator(rng)
         checked = self._checked(counts)
         indices = self.draw(np.atleast_2d(checked), rng)
         answered = np.asarray((indices >= 0).any(axis=1))
-        return (
-            TopK(indices, answered)
-            if checked.ndim == 2
-            else TopK(indices[0], np.asarray(answered[0]))
-        )
+        if checked.ndim == 2:
+            return TopK(indices=indices, answered=answered)
+        return TopK(indices=indices[0], answered=np.asarray(answered[0]))
 
     def distribution(self, counts: NDArray[np.integer]) -> Distribution:
-        """Returns the exact distribution of the outcome, a tuple of indices, for one small histogram `[d]`.
+        """Returns the exact probability of each outcome, a tuple of indices, for one small histogram `[d]`.
 
-        Raises `InvalidValue` for more than 100,000 sequences of k indices, and for counts more than 5,000 noise scales
-        apart where the distribution is an integral.
+        Raises `InvalidValue` for more than 100,000 sequences of k indices. Mechanisms whose distribution is an integral
+        also raise it for counts that are more than 5,000 noise scales apart.
         """
         checked = self._checked(counts, rank=1)
         outcomes = math.perm(len(checked), self.k)
@@ -88,7 +94,7 @@ class TopKMechanism(Parameters, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class PureTopK(TopKMechanism):
-    """A top-k mechanism of pure DP, whose noise has the scale k w / epsilon.
+    """The base class of top-k mechanisms of pure DP, whose noise has the scale k w / epsilon.
 
     Here w is 2 (replace-one) or 1 (add/remove).
     """
@@ -97,28 +103,34 @@ class PureTopK(TopKMechanism):
 
     @property
     def noise_scale(self) -> float:
-        """The noise's scale in counts."""
+        """The scale of the noise, in votes."""
         return self.k * self.adjacency.gap_sensitivity / self.epsilon
 
     @property
     def event(self) -> Event:
-        """The price of one query."""
+        """The price of one release."""
         return PureDpEvent(self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedRangeTopK(TopKMechanism):
-    """A top-k mechanism whose price is stated as pure DP or as zCDP."""
+    """The base class of top-k mechanisms whose price is given as pure DP (`epsilon`) or as zCDP (`rho`).
 
-    epsilon: float | None = None  # pure DP of the whole release, > 0; or
-    rho: float | None = None  # its zCDP, > 0; exactly one of the two
+    Exactly one of `epsilon` and `rho` is given.
+    """
+
+    epsilon: float | None = None  # pure DP of the whole release, > 0; None if `rho` is given
+    rho: float | None = None  # zCDP of the whole release, > 0; None if `epsilon` is given
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self.range_of()
 
     def range_of(self, *, rounds: int = 1) -> float:
-        """Returns the bounded range of each of so many rounds that together have the price."""
+        """Returns the bounded range of each of `rounds` equal picks that together cost `epsilon` or `rho`.
+
+        Raises `InvalidValue` unless exactly one of `epsilon` and `rho` is given.
+        """
         if self.rho is None:
             require(self.epsilon is not None, "epsilon", self.epsilon, "epsilon or rho")
             return require_positive("epsilon", self.epsilon or 0.0) / rounds
@@ -128,9 +140,15 @@ class BoundedRangeTopK(TopKMechanism):
 
 
 def checked_counts(counts: NDArray[np.integer], k: int, rank: int | None = None) -> Counts:
-    """Returns at least k whole numbers in 0..2**40 as int64, `[d]` or `[Q, d]`, of the given rank.
+    """Returns counts as int64, `[d]` or `[Q, d]`.
 
-    Raises `InvalidValue` for other counts.
+    Args:
+        counts: whole numbers in 0..2**40.
+        k: the smallest number of counts that a histogram must have.
+        rank: the number of axes, 1 or 2; None for either.
+
+    Raises:
+        InvalidValue: the counts are no such numbers, or have another number of axes, or are fewer than k.
     """
     checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT, rank=rank)
     require(k <= checked.shape[-1], "k", k, f"at most the number of counts, {checked.shape[-1]}")

@@ -1,4 +1,4 @@
-"""Peeling with Gumbel noise: noisy maxima, one after another, of all counts or of a part of them."""
+"""Peeling with Gumbel noise: the index of the largest noisy count is picked and removed, k times in a row."""
 
 import math
 from dataclasses import dataclass, field
@@ -38,8 +38,9 @@ class PeelingTopK(BoundedRangeTopK):
 
     The indices are released in the order of the picks.
 
-    Formal guarantee: each pick has a bounded range e, because the difference of two counts moves by at most 2
-    (replace-one) or 1 (add/remove). All picks together are k e pure DP and k e**2 / 8 zCDP, the order included.
+    Formal guarantee: the difference of two counts moves by at most w = 2 (replace-one) or 1 (add/remove), so each pick
+    has the bounded range e = w / noise_scale. All picks together are k e pure DP and k e**2 / 8 zCDP. The order of the
+    indices is released too.
     Source: Durfee & Rogers 2019; docs/proofs/peeling_top_k.md.
 
     >>> distribution = PeelingTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
@@ -54,26 +55,26 @@ class PeelingTopK(BoundedRangeTopK):
 
     @property
     def event(self) -> Event:
-        """The price of one query: k rounds."""
+        """The price of one release, which is that of k picks."""
         return accounting.SelfComposedEvent(
             accounting.BoundedRangeEvent(self.range_of(rounds=self.k)), self.k
         )
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws the k largest of noisy counts, in order, `[Q, k]`."""
+        """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`, in falling order: `[Q, k]`."""
         # the k largest of counts with one Gumbel variable each have the distribution of peeling (the proof page)
         return largest_noisy_counts(counts, self.noise_scale, "gumbel", self.k, rng)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """Returns the probability of each ordered outcome for one histogram."""
+        """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         return peel_distribution(utilities_of(counts, self.noise_scale), self.k, gumbel_argmax)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneShotTopK(PeelingTopK):
-    """A mechanism that adds Gumbel noise to every count once and releases the k largest in their noisy order.
+    """A mechanism that adds Gumbel noise to every count once and releases the k largest indices in their noisy order.
 
-    Formal guarantee: the distribution is that of `PeelingTopK`, and so is the price. `LipschitzTopK` takes other noise.
+    Formal guarantee: distribution and price are those of `PeelingTopK`. `LipschitzTopK` is the same with other noise.
     Source: Durfee & Rogers 2019; docs/proofs/peeling_top_k.md.
 
     >>> outcome = OneShotTopK(k=2, epsilon=50.0)(np.array([90, 10, 50]), rng=np.random.default_rng(0))
@@ -84,14 +85,14 @@ class OneShotTopK(PeelingTopK):
 
 @dataclass(frozen=True, kw_only=True)
 class SubsetPeeling(Parameters):
-    """A mechanism that picks j indices of a part of the histogram, one after another, with Gumbel noise on the counts.
+    """A mechanism that peels j indices from a public subset of a histogram's indices, with Gumbel noise on the counts.
 
-    The noise has the scale `noise_scale` * sqrt(j), in votes, so that few picks have little noise. The part and j are
-    public: other releases may have chosen them.
+    The noise has the scale `noise_scale` * sqrt(j), in votes, so the noise is smaller for fewer picks. The subset (the
+    argument `part`) and j (the argument `size`) are public, and may depend on earlier releases.
 
-    Formal guarantee: each pick has a bounded range e / sqrt(j) with e = w / noise_scale, as the difference of two
-    counts moves by at most w = 2 (replace-one) or 1 (add/remove). So j picks are e**2 / 8 zCDP whatever j is, their
-    order included.
+    Formal guarantee: the difference of two counts moves by at most w = 2 (replace-one) or 1 (add/remove), so each pick
+    has the bounded range e / sqrt(j) with e = w / noise_scale. All j picks together are e**2 / 8 zCDP, for every j.
+    Their order could be released too.
     Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
 
     >>> peeling = SubsetPeeling(noise_scale=0.1)
@@ -104,41 +105,53 @@ class SubsetPeeling(Parameters):
 
     @property
     def event(self) -> Event:
-        """The price of one histogram, the same for each number of picks."""
+        """The price of one histogram, which does not depend on the number of picks."""
         moved = self.adjacency.gap_sensitivity / self.noise_scale
         return accounting.ZCdpEvent(moved * moved / 8)
 
     def __call__(self, counts: Any, *, part: Any, size: Any, rng: np.random.Generator) -> Bits:
-        """Picks indices of a part of each histogram, and returns them as bits of the shape of the counts.
+        """Picks j indices of each histogram, and returns bits in the shape of `counts`: True for a picked index.
 
         Args:
-            counts: `[d]` or `[Q, d]`.
-            part: bool, of the shape of the counts: the indices that compete.
-            size: j, `[]` or `[Q]`, at most the number of indices that compete.
+            counts: whole numbers in 0..2**40, `[d]` or `[Q, d]`.
+            part: the public subset as bits in the shape of `counts`: True for an index that can be picked.
+            size: j, the number of picks, `[]` or `[Q]`; at most the number of indices in the subset.
             rng: draws the noise.
+
+        Raises:
+            InvalidValue: the counts are invalid, or `size` exceeds the subset.
         """
         require_generator(rng)
-        checked = checked_counts(counts, 1)
+        checked = checked_counts(counts, k=1)
         rows = np.atleast_2d(checked)
         parts = np.broadcast_to(np.asarray(part, dtype=np.bool_), rows.shape)
         sizes = np.broadcast_to(np.asarray(size, dtype=np.int64), rows.shape[:1])
         fits = (sizes >= 0) & (sizes <= parts.sum(axis=1))
         require(bool(fits.all()), "size", sizes[~fits][:1], "0..the number of indices that compete")
-        return self.draw(rows, parts, sizes, rng).reshape(checked.shape)
+        return self.draw(rows, part=parts, size=sizes, rng=rng).reshape(checked.shape)
 
     def draw(self, counts: Counts, part: Bits, size: Counts, rng: np.random.Generator) -> Bits:
-        """Draws for checked arguments `[Q, d]`, `[Q, d]` and `[Q]`."""
+        """Picks indices for valid arguments: counts `[Q, d]`, part `[Q, d]` and size `[Q]` as in a call.
+
+        Returns bits `[Q, d]`: True for a picked index.
+        """
         # one Gumbel variable for each index decides all picks
         scale = self.noise_scale * np.sqrt(np.maximum(size, 1))
         noise = draw_noise("gumbel", counts.shape, rng)
         most = max(1, int(size.max()))
-        order = largest_noisy(Values.scaled(counts, scale[:, None]), noise, most, part)
+        order = largest_noisy(Values.scaled(counts, scale[:, None]), noise, k=most, part=part)
         picked = np.zeros(counts.shape, dtype=np.bool_)
         np.put_along_axis(picked, order, np.arange(most) < size[:, None], axis=1)
         return picked
 
     def distribution_of(self, counts: Counts, part: Bits, size: int) -> Distribution:
-        """Returns the exact distribution for one checked histogram `[d]`: sets of indices, each in rising order."""
+        """Returns the exact probability of each set of picked indices, in rising order, for one valid histogram.
+
+        Args:
+            counts: `[d]`.
+            part: bits `[d]`: True for an index that can be picked.
+            size: the number of picks.
+        """
         places = np.flatnonzero(part)
         sequences = math.perm(len(places), size)
         require(

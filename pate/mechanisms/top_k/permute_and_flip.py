@@ -1,4 +1,4 @@
-"""Peeling by permute-and-flip, which is drawn by coins."""
+"""Peeling by permute-and-flip: an index is picked by coins of exponential probability and removed, k times in a row."""
 
 from dataclasses import dataclass
 
@@ -23,11 +23,12 @@ _LONG = 2**15  # counts; below it all rows are drawn at once
 class PermuteAndFlipTopK(PureTopK):
     """A mechanism that picks an index by permute-and-flip on the counts, removes it, and repeats k times.
 
-    The indices are released in the order of the picks. Coins decide the picks: there is no noise on the counts, and no
-    digits of a float decide.
+    The indices are released in the order of the picks. The picks are drawn by exact coins, so no noise is added to
+    counts and no rounding of floats affects a pick.
 
-    Formal guarantee: each pick is (epsilon / k)-DP, with exponential noise of mean k w / epsilon, where w is 2
-    (replace-one) or 1 (add/remove). The price epsilon**2 / 8 of a bounded range is false for permute-and-flip.
+    Formal guarantee: each pick is (epsilon / k)-DP. It has the distribution of the largest count with exponential noise
+    of mean k w / epsilon, where w is 2 (replace-one) or 1 (add/remove). Permute-and-flip has no bounded range, so the
+    zCDP price epsilon**2 / 8 does not hold for it.
     Source: McKenna & Sheldon 2020, Ding et al. 2021; docs/proofs/permute_and_flip_top_k.md.
 
     >>> distribution = PermuteAndFlipTopK(k=1, epsilon=2.0).distribution(np.array([3, 2, 0]))
@@ -37,11 +38,11 @@ class PermuteAndFlipTopK(PureTopK):
 
     @property
     def event(self) -> Event:
-        """The price of one query: k rounds."""
+        """The price of one release, which is that of k picks."""
         return accounting.SelfComposedEvent(PureDpEvent(self.epsilon / self.k), self.k)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws k indices, one after another, `[Q, k]`."""
+        """Draws k indices of each histogram `[Q, d]`, in the order of the picks: `[Q, k]`."""
         # An index whose count is c below the best that is left can win if its noise exceeds c: a coin of probability
         # exp(-c / scale). By how much it exceeds c has one distribution for all, so each of those is as likely to win.
         order, falling = falling_order(counts)
@@ -67,7 +68,15 @@ class PermuteAndFlipTopK(PureTopK):
         return np.take_along_axis(order, ranks, axis=1)
 
     def _picked(self, deficits: Counts, rng: np.random.Generator) -> Counts:
-        """Returns the places `[k]` picked from one long row of rising deficits `[d]`, without a coin for each place."""
+        """Draws the k picks of one long histogram, without a coin for each index.
+
+        Args:
+            deficits: the largest count less each count, rising, `[d]`.
+            rng: draws the coins.
+
+        Returns:
+            The ranks of the picks, `[k]`.
+        """
         alive = np.ones(len(deficits), dtype=np.bool_)
         picks = np.empty(self.k, dtype=np.int64)
         first = 0
@@ -79,5 +88,5 @@ class PermuteAndFlipTopK(PureTopK):
         return picks
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """Returns the probability of each ordered outcome for one histogram."""
+        """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         return peel_distribution(utilities_of(counts, self.noise_scale), self.k, exponential_argmax)

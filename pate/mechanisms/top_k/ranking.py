@@ -17,13 +17,16 @@ _LARGEST_KEY = 62  # bits
 def draw_in_blocks(
     counts: Counts, num_classes: int, draw_block: Callable[[Counts, bool], Counts]
 ) -> Counts:
-    """Draws for counts `[Q, d]` in blocks of rows, so that no block has many more than a million classes.
+    """Draws indices for a batch of histograms in blocks, each of at most about a million classes of outcomes.
 
     Args:
         counts: `[Q, d]`.
-        num_classes: of each row.
-        draw_block: draws for a block `[q, d]`. The second argument is True where a row has few classes and a block many
-            rows, False where a block is one row.
+        num_classes: the number of classes of outcomes of one histogram.
+        draw_block: draws the indices `[q, k]` of a block of counts `[q, d]`. The second argument is True if a histogram
+            has few classes; if False, the block is one histogram.
+
+    Returns:
+        The indices of all histograms, `[Q, k]`.
     """
     has_few_classes = num_classes <= _FEW_CLASSES
     rows = max(1, _CLASSES_AT_ONCE // num_classes) if has_few_classes else 1
@@ -36,19 +39,19 @@ def draw_in_blocks(
 
 
 def utilities_of(counts: Counts, noise_scale: float) -> Array:
-    """Returns counts `[..., d]` in units of the noise, the largest at 0."""
+    """Returns (count - largest count) / noise_scale for the counts of each histogram, `[..., d]`."""
     return np.asarray((counts - counts.max(axis=-1, keepdims=True)) / noise_scale)
 
 
 def peel_distribution(
     utilities: Array, k: int, argmax_distribution: Callable[[Array], Array]
 ) -> Distribution:
-    """Returns the distribution of k picks, each a noisy maximum of what the earlier ones left.
+    """Returns the probability of each sequence of k picks; each pick is the index of a noisy maximum, then removed.
 
     Args:
-        utilities: `[d]`, in units of the noise.
+        utilities: the values `[d]`, divided by the scale of the noise.
         k: the number of picks.
-        argmax_distribution: the distribution `[n]` of one pick among utilities `[n]`.
+        argmax_distribution: returns the probability of each index, `[n]`, to be picked among utilities `[n]`.
     """
     distribution: Distribution = {(): 1.0}
     for _ in range(k):
@@ -66,7 +69,12 @@ def peel_distribution(
 def renamed(
     distribution: Distribution, name: Callable[[tuple[int, ...]], Iterable[int]]
 ) -> Distribution:
-    """Returns the distribution of a function of the outcome."""
+    """Returns the distribution of name(outcome); probabilities of outcomes with the same name are added.
+
+    Args:
+        distribution: the probability of each outcome.
+        name: returns the new outcome for an outcome.
+    """
     renamed_distribution: Distribution = {}
     for outcome, probability in distribution.items():
         new_name = tuple(name(outcome))
@@ -75,7 +83,10 @@ def renamed(
 
 
 def stable_sort(values: Counts) -> tuple[Counts, Counts]:
-    """Returns the stable rising order of each row, and the rows in this order: `[Q, n]` each, from numbers >= 0."""
+    """Sorts each row of numbers >= 0, `[Q, n]`, in rising order. Equal numbers keep their order.
+
+    Returns two arrays `[Q, n]`: the column from which each number comes, and the sorted numbers.
+    """
     # value and place share one integer where they fit: a sort is many times as fast as an argsort
     bits = values.shape[1].bit_length()
     if int(values.max()).bit_length() + bits <= _LARGEST_KEY:
@@ -86,7 +97,10 @@ def stable_sort(values: Counts) -> tuple[Counts, Counts]:
 
 
 def falling_order(counts: Counts) -> tuple[Counts, Counts]:
-    """Returns the indices of each row in falling order of their counts, ties to the lowest, and the sorted counts."""
+    """Sorts the counts of each histogram, `[Q, d]`, in falling order. Of equal counts the lower index comes first.
+
+    Returns two arrays `[Q, d]`: the index of each count, and the sorted counts.
+    """
     largest = counts.max(axis=1, keepdims=True)
     order, deficits = stable_sort(largest - counts)
     return order, largest - deficits
@@ -95,5 +109,13 @@ def falling_order(counts: Counts) -> tuple[Counts, Counts]:
 def largest_noisy_counts(
     counts: Counts, noise_scale: float, kind: str, k: int, rng: np.random.Generator
 ) -> Counts:
-    """Returns the indices of the k largest counts with noise of a kind and a scale, in falling order: `[Q, k]`."""
+    """Returns the indices of the k largest noisy counts of each histogram, in falling order: `[Q, k]`.
+
+    Args:
+        counts: `[Q, d]`.
+        noise_scale: the scale of the noise, in votes.
+        kind: the kind of noise, a name of `KINDS`.
+        k: the number of indices.
+        rng: draws the noise.
+    """
     return largest_noisy(Values.scaled(counts, noise_scale), draw_noise(kind, counts.shape, rng), k)

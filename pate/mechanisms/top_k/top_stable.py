@@ -1,4 +1,4 @@
-"""Top-k that releases the best set whose gap passes a noisy threshold."""
+"""Top-k that releases the first set of largest counts whose gap exceeds a noisy threshold."""
 
 import math
 from dataclasses import dataclass
@@ -22,15 +22,17 @@ _FAR_OUT = 42.0
 
 @dataclass(frozen=True, kw_only=True)
 class TopStableTopK(DomainTopK):
-    """A mechanism that releases the set of the j best, for the first j whose gap exceeds a noisy threshold, or nothing.
+    """A mechanism that releases the set of the j largest counts, for the first j whose noisy gap exceeds a threshold.
 
-    j runs over k..domain_size. The outcome has `domain_size` places: j indices in rising order, then -1. The
-    histogram has more counts than the domain. The mechanism is a reconstruction from the description in Carvalho et
-    al., whose own algorithm differs.
+    The gap of j is the j-th largest count less the next one. j runs over k..domain_size; if no gap exceeds the
+    threshold, nothing is released. The outcome has `domain_size` places: j indices in rising order, then -1. A
+    histogram must have more than `domain_size` counts. The mechanism is a reconstruction from the description in
+    Carvalho et al., whose own algorithm differs.
 
-    Formal guarantee: (epsilon, failure_prob)-DP under the adjacency given. The gap after rank j, less w = 2
-    (replace-one) or 1 (add/remove) but not below 0, with Laplace noise of scale 4 w / epsilon, is compared with a
-    threshold with Laplace noise of scale 2 w / epsilon. A gap of at most w passes with at most failure_prob / ranks.
+    Formal guarantee: (epsilon, failure_prob)-DP for `adjacency`. Let w be 2 (replace-one) or 1 (add/remove). The
+    number max(gap - w, 0) with Laplace noise of scale 4 w / epsilon is compared with a threshold that has Laplace noise
+    of scale 2 w / epsilon. A gap of at most w passes with a probability of at most failure_prob / num_gaps, where
+    num_gaps = domain_size - k + 1.
     Source: after Carvalho et al. 2020; docs/proofs/top_stable_top_k.md.
 
     >>> mechanism = TopStableTopK(k=1, domain_size=3, epsilon=30.0, failure_prob=1e-6)
@@ -42,17 +44,20 @@ class TopStableTopK(DomainTopK):
 
     @property
     def gap_scale(self) -> float:
-        """The scale of the noise of gaps, in votes."""
+        """The scale of the Laplace noise on each gap, in votes."""
         return 2 * self.threshold_scale
 
     @property
     def threshold_scale(self) -> float:
-        """The scale of the noise of the threshold, in votes."""
+        """The scale of the Laplace noise on the threshold, in votes."""
         return 2 * self.adjacency.gap_sensitivity / self.epsilon
 
     @property
     def threshold(self) -> float:
-        """The threshold of a gap less w, in counts: the difference of the two noises seldom exceeds it."""
+        """The threshold, before noise, that max(gap - w, 0) must exceed, in votes.
+
+        Noise alone exceeds the threshold with a probability of at most failure_prob / num_gaps.
+        """
         share = self.failure_prob / (self.domain_size - self.k + 1)
         if share >= 0.5:
             return 0.0
@@ -62,7 +67,10 @@ class TopStableTopK(DomainTopK):
         return -2 * self.threshold_scale * math.log(u)
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
-        """Draws the first stable set of each query, in the order of the indices, `[Q, domain_size]`."""
+        """Draws the first set of each histogram `[Q, d]` that passes: indices in rising order, then -1.
+
+        Returns `[Q, domain_size]`.
+        """
         order, excess = self._excess(counts)
         noise_of_threshold = draw_noise("laplace", (len(counts), 1), rng)
         noise_of_gaps = draw_noise("laplace", excess.shape, rng)
@@ -80,7 +88,7 @@ class TopStableTopK(DomainTopK):
         return np.where(released < unfilled, released, -1)
 
     def distribution_of(self, counts: Counts) -> Distribution:
-        """Returns the probability of each ordered outcome for one histogram."""
+        """Returns the probability of each outcome, a tuple of indices or -1, for one histogram `[d]`."""
         order, excess = self._excess(counts[None])
         kinks = excess[0] - self.threshold
         reach = _FAR_OUT * self.threshold_scale
@@ -101,7 +109,11 @@ class TopStableTopK(DomainTopK):
         return distribution
 
     def _excess(self, counts: Counts) -> tuple[Counts, Counts]:
-        """Returns the falling order `[Q, d]`, and each gap after rank k..domain_size less w, or 0: `[Q, ranks]`."""
+        """Returns the order of the counts and the excess of each gap over w, for histograms `[Q, d]`.
+
+        Returns two arrays: the indices in falling order of their counts, `[Q, d]`; and max(gap - w, 0) after each rank
+        k..domain_size, `[Q, domain_size - k + 1]`.
+        """
         order, falling = falling_order(counts)
         gaps = -np.diff(falling, axis=1)[:, self.k - 1 : self.domain_size]
         return order, np.maximum(gaps - self.adjacency.gap_sensitivity, 0)
