@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ LABEL_METRICS = (
 )
 
 
-def report(num_labels: int, num_queries: int, num_answered: int, **changes: Any) -> Report:
+def usual_report(num_labels: int, num_queries: int, num_answered: int) -> Report:
     """Returns a run with a price, all six models and a charge for every query."""
     privacy = replace(
         REPORT.privacy,
@@ -48,7 +47,7 @@ def report(num_labels: int, num_queries: int, num_answered: int, **changes: Any)
         },
     )
     rate = num_answered / max(num_queries, 1)
-    base = replace(
+    return replace(
         REPORT,
         privacy=privacy,
         release=ReleaseSummary(num_queries, num_answered, rate, 0.946, 0.739),
@@ -60,19 +59,16 @@ def report(num_labels: int, num_queries: int, num_answered: int, **changes: Any)
         data=replace(REPORT.data, num_labels=num_labels),
         heading=Heading("stable_top_k_table", given={"target_epsilon": "8", "data": LONG}),
     )
-    return replace(base, **changes)
 
 
-def figures(
-    names: tuple[str, ...], num_queries: int, num_answered: int, **changes: Any
-) -> RunFigures:
+def usual_figures(names: tuple[str, ...], num_queries: int, num_answered: int) -> RunFigures:
     """Returns the arrays behind the pictures of such a run."""
     rng = np.random.default_rng(0)
     num_labels = len(names)
     prevalence = np.linspace(0.6, 0.05, num_labels)
     answered = np.arange(num_queries) < num_answered
     votes = rng.binomial(NUM_TEACHERS, rng.permuted(np.tile(prevalence, (num_queries, 1)), axis=1))
-    base = RunFigures(
+    return RunFigures(
         label_names=names,
         answered=rng.permutation(answered),
         labels=rng.random((num_queries, num_labels)) < prevalence,
@@ -103,20 +99,21 @@ def figures(
             "learning rate": np.linspace(0.1, 0.0, 12),
         },
     )
-    return replace(base, **changes)
 
 
 def finished() -> str:
     return render_html(
-        report(40, 600, 207), figures(tuple(f"label_{index}" for index in range(40)), 600, 207)
+        usual_report(40, 600, 207),
+        usual_figures(tuple(f"label_{index}" for index in range(40)), 600, 207),
     )
 
 
 def nothing_answered() -> str:
     """Returns a run whose queries were all refused: no student, and no scores."""
     release = ReleaseSummary(600, 0, 0.0, None, None)
-    bare = figures(("person", "tree"), 600, 0, per_label={}, student_curve={})
-    return render_html(report(2, 600, 0, release=release, student=None), bare)
+    report = replace(usual_report(2, 600, 0), release=release, student=None)
+    figures = replace(usual_figures(("person", "tree"), 600, 0), per_label={}, student_curve={})
+    return render_html(report, figures)
 
 
 def halted() -> str:
@@ -124,72 +121,86 @@ def halted() -> str:
     release = ReleaseSummary(
         600, 90, 0.15, 0.9, 0.6, num_hits=90, remaining_hits=0, num_abstained=0, num_asked=311
     )
-    base = report(
-        40, 600, 90, seed=7, release=release, data=DataSummary(LONG, False, 9, 9, 9, 40, 4.46)
+    report = usual_report(40, 600, 90)
+    charged = replace(report.privacy, target_hits=90, plain_epsilon=31.4, noise_seeded=True)
+    report = replace(
+        report,
+        seed=7,
+        release=release,
+        data=DataSummary(LONG, False, 9, 9, 9, 40, 4.46),
+        privacy=charged,
     )
-    charged = replace(base.privacy, target_hits=90, plain_epsilon=31.4, noise_seeded=True)
     names = tuple(f"{LONG}_{index}" for index in range(40))
-    untested = figures(names, 600, 90, pass_gaps=None, pass_probability=None)
-    return render_html(replace(base, privacy=charged), untested)
+    figures = replace(usual_figures(names, 600, 90), pass_gaps=None, pass_probability=None)
+    return render_html(report, figures)
 
 
 def no_guarantee() -> str:
     """Returns a run without noise, hence without a price: one label, three queries, one epoch, no baseline."""
-    base = report(1, 3, 2, baselines=Baselines(None, None, None, None, None))
-    terms: dict[str, Any] = dict.fromkeys(
-        ("paper_epsilon", "failure_prob", "gap_at_50", "gap_at_95")
+    report = usual_report(1, 3, 2)
+    unpriced = replace(
+        report.privacy,
+        epsilon=np.inf,
+        paper_epsilon=None,
+        failure_prob=None,
+        gap_at_50=None,
+        gap_at_95=None,
     )
-    priced = replace(base.privacy, epsilon=np.inf, **terms)
-    figures_of_three = figures(
-        ("only",),
-        3,
-        2,
+    report = replace(report, baselines=Baselines(None, None, None, None, None), privacy=unpriced)
+    figures = replace(
+        usual_figures(("only",), 3, 2),
         epsilon_after_query=np.full(3, np.inf),
         student_curve={"loss": np.array([0.3])},
     )
-    return render_html(replace(base, privacy=priced), figures_of_three)
+    return render_html(report, figures)
 
 
 def hostile() -> str:
     """Returns a run in which every text that a user can choose is markup."""
-    base = report(3, 20, 10, versions={HOSTILE: HOSTILE})
+    report = usual_report(3, 20, 10)
     privacy = replace(
-        base.privacy,
+        report.privacy,
         unit=HOSTILE,
         mechanism=HOSTILE,
         parameters={HOSTILE: HOSTILE},
         accountant=HOSTILE,
     )
-    called = Heading(HOSTILE, given={HOSTILE: HOSTILE})
-    odd = replace(base, heading=called, privacy=privacy, data=replace(base.data, name=HOSTILE))
-    curve = {HOSTILE: np.ones(3)}
-    return render_html(
-        odd,
-        figures((HOSTILE, "<b>bold</b>", "&lt;"), 20, 10, gap_name=HOSTILE, student_curve=curve),
+    report = replace(
+        report,
+        versions={HOSTILE: HOSTILE},
+        heading=Heading(HOSTILE, given={HOSTILE: HOSTILE}),
+        privacy=privacy,
+        data=replace(report.data, name=HOSTILE),
     )
+    figures = replace(
+        usual_figures((HOSTILE, "<b>bold</b>", "&lt;"), 20, 10),
+        gap_name=HOSTILE,
+        student_curve={HOSTILE: np.ones(3)},
+    )
+    return render_html(report, figures)
 
 
-def frontier(names: tuple[str, ...], epsilons: tuple[float, ...], **fields: Any) -> Frontier:
+def usual_frontier(names: tuple[str, ...], epsilons: tuple[float, ...]) -> Frontier:
     """Returns scores that rise with epsilon from a start of each entrant's own; the last entrant is out of reach."""
-    runs = [_scored(0.1, aggregator="prior"), _scored(0.2, aggregator="best_constant")]
-    runs += [
-        _scored(0.58, aggregator="true_label_student"),
-        _scored(0.6, aggregator="all_records_model"),
+    runs = [
+        _run_of("prior", 0.1),
+        _run_of("best_constant", 0.2),
+        _run_of("true_label_student", 0.58),
+        _run_of("all_records_model", 0.6),
+        replace(
+            _run_of("majority_vote_student", 0.55),
+            teacher="linear",
+            num_teachers=NUM_TEACHERS,
+        ),
     ]
-    runs.append(
-        _scored(
-            0.55, aggregator="majority_vote_student", teacher="linear", num_teachers=NUM_TEACHERS
-        )
-    )
     for place, name in enumerate(names):
         for index, epsilon in enumerate(epsilons):
             missing = name == names[-1] and len(names) > 2
             value = None if missing else 0.58 - 0.5 / (1 + place) / (1 + index)
             note = "target_epsilon: expected more" if missing else ""
-            run = _scored(
-                value,
+            run = replace(
+                _run_of(name, value),
                 note=note,
-                aggregator=name,
                 teacher="kernel",
                 student="low_rank",
                 num_teachers=61_629,
@@ -205,12 +216,12 @@ def frontier(names: tuple[str, ...], epsilons: tuple[float, ...], **fields: Any)
                 )
                 for seed in range(2)
             ]
-    return Frontier(runs=tuple(runs), num_test=10_000, **({"dataset": "wordnet"} | fields))
+    return Frontier(runs=tuple(runs), num_test=10_000, dataset="wordnet")
 
 
 def two_entrants() -> str:
     parameters = {name: [(1.0, "noise_std 3.14159")] for name in ("early", "late")}
-    return render_page(frontier(("early", "late"), (1.0,)), parameters)
+    return render_page(usual_frontier(("early", "late"), (1.0,)), parameters)
 
 
 def fifteen_entrants() -> str:
@@ -220,19 +231,23 @@ def fifteen_entrants() -> str:
         "prior_scale 407.7, selection_scale 505.469, table_order 43.3374, table_budget 0.000338697"
     )
     parameters = {f"{name}@1000": [(epsilon, solved) for epsilon in epsilons[:2]] for name in names}
-    return render_page(frontier(names, epsilons), parameters)
+    return render_page(usual_frontier(names, epsilons), parameters)
 
 
 def hostile_entrants() -> str:
-    odd = frontier(
-        (HOSTILE, LONG, "out of reach"), (1.0, 1.01, 1.02, 8.0), dataset=HOSTILE, real=False
+    frontier = replace(
+        usual_frontier((HOSTILE, LONG, "out of reach"), (1.0, 1.01, 1.02, 8.0)),
+        dataset=HOSTILE,
+        real=False,
     )
-    return render_page(odd, {HOSTILE: [(1.0, HOSTILE)]})
+    return render_page(frontier, {HOSTILE: [(1.0, HOSTILE)]})
 
 
-def _scored(value: float | None, **fields: Any) -> Run:
-    scores = dict.fromkeys(METRICS, value)
-    return Run(num_queries=600, num_answered=None if value is None else 300, **(scores | fields))
+def _run_of(aggregator: str, score: float | None) -> Run:
+    """Returns a run of an aggregator all of whose scores are equal; None for a run that failed."""
+    num_answered = None if score is None else 300
+    scores = dict.fromkeys(METRICS, score)
+    return Run(aggregator=aggregator, num_queries=600, num_answered=num_answered, **scores)
 
 
 _ALL = (
@@ -246,4 +261,4 @@ _ALL = (
     hostile_entrants,
 )
 PAGES: dict[str, Callable[[], str]] = {page.__name__: cache(page) for page in _ALL}
-"""Each page by its name, rendered when first asked for."""
+"""Each page by its name, rendered on the first request."""

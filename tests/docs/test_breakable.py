@@ -21,7 +21,7 @@ SPEC.loader.exec_module(HOOK)
         ),
         (
             '<h1 id="x">pate.auditing.data_dependent<a href="#x">¶</a></h1>',
-            '<h1 id="x">pate.<wbr>accounting.<wbr>data_<wbr>dependent<a href="#x">¶</a></h1>',
+            '<h1 id="x">pate.<wbr>auditing.<wbr>data_<wbr>dependent<a href="#x">¶</a></h1>',
         ),
         ("<code>target_epsilon=3</code>", "<code>target_epsilon=3</code>"),
         (

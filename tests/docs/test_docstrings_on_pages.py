@@ -23,12 +23,12 @@ def hook() -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    "said", ["> 0", ">= 0; infinity is allowed", "- 1 or less", "+ 1 at the end"]
+    "entry", ["> 0", ">= 0; infinity is allowed", "- 1 or less", "+ 1 at the end"]
 )
-def test_an_entry_that_begins_with_a_sign_is_text(hook: ModuleType, said: str) -> None:
-    line = hook.escaped(f"Attributes:\n    order: {said}").splitlines()[1]
+def test_an_entry_that_begins_with_a_sign_is_text(hook: ModuleType, entry: str) -> None:
+    line = hook.escaped(f"Attributes:\n    order: {entry}").splitlines()[1]
     html = markdown.markdown(line.partition(": ")[2])
-    assert re.sub(r"</?p>", "", html) == said.replace(">", "&gt;")
+    assert re.sub(r"</?p>", "", html) == entry.replace(">", "&gt;")
 
 
 def test_other_lines_are_left_as_they_are(hook: ModuleType) -> None:

@@ -13,7 +13,7 @@ TEMPLATES = sorted(
     for path in (ROOT / "pate").rglob("*")
     if path.suffix in (".txt", ".html", ".jinja") and "data" not in path.parts
 )
-# what the audit's blocks print, which run in the tests
+# the output of the audit's blocks, which run in the tests
 PRINTED = re.findall(r"^#> (.*)$", AUDIT, re.MULTILINE)
 FIGURE = re.compile(r"\d+\.\d{2}\b")
 
@@ -56,11 +56,11 @@ def test_the_table_of_tightness_and_the_audit_have_the_same_prices(
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
-def test_every_epsilon_of_a_template_is_rounded_by_the_one_rule(path: Path) -> None:
+def test_every_epsilon_of_a_template_is_rounded_by_one_rule(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     figures = re.findall(r"\b\w+\.(?:\w*_)?epsilon(?:\[\w+\])?\s*\|\s*(\w+)", text)
     assert set(figures) <= {"epsilon", "string", "up"}  # a data-dependent one is a sentence
-    # which people type back: with more digits, and rounded up as well
+    # caps, which people type back: with more digits, and rounded up as well
     caps = {"account.cap", "each.max_epsilon"}
     assert set(re.findall(r"([\w.]+)\s*\|\s*up\b", text)) <= caps
     assert not re.findall(r"\|\s*claim\b", text)

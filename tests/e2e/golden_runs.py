@@ -1,12 +1,12 @@
-"""Golden runs: small seeded releases by every aggregator, the classifier and the comparison, written down.
+"""Golden runs: recorded small seeded releases by every aggregator, the classifier and the comparison.
 
-`python -m tests.e2e.golden_runs FILE` runs them all and writes what each left: `golden.json` beside this module holds
-what they left when they were last changed on purpose. `python -m tests.e2e.golden_runs FILE --folder RUNS` also keeps
+`python -m tests.e2e.golden_runs FILE` runs all of them and records their files: `golden.json` next to this module
+holds the record of the last intended change. `python -m tests.e2e.golden_runs FILE --folder RUNS` also keeps
 the folders of the runs, so that those of two checkouts can be compared byte by byte with `diff -r`.
 
-Two kinds of values are compared in two ways. Texts, labels, ids and events are the same to the last byte: a file of
-them is written down as its SHA-256. Numbers that come out of training depend on the processor in their last digits:
-they are written down as numbers, and compared with a tolerance.
+Two kinds of values are compared in two ways. Texts, labels, ids and events must agree to the last byte: their files are
+recorded by SHA-256. Trained numbers depend on the processor in their last digits: they are recorded as numbers, and
+compared with a tolerance.
 """
 
 import argparse
@@ -94,27 +94,27 @@ def digest_of_text(text: str) -> str:
 
 
 def snapshot_of_release(release: Path, folder: Path) -> Snapshot:
-    """Returns what stands in `release/`: digests of texts and labels, numbers of what was trained."""
-    written: Snapshot = {}
+    """Returns the record of `release/`: digests of texts and labels, fingerprints of trained numbers."""
+    record: Snapshot = {}
     for path in sorted(file for file in release.rglob("*") if file.is_file()):
         name = str(path.relative_to(release))
         if path.suffix == ".safetensors":
-            written[name] = {
+            record[name] = {
                 key: fingerprint(array) for key, array in sorted(load_file(path).items())
             }
         elif path.suffix == ".npz":
             with np.load(path) as arrays:
-                written[name] = {
+                record[name] = {
                     key: digest_of_text(repr(arrays[key].tolist())) for key in sorted(arrays.files)
                 }
         elif path.suffix == ".json" and path.name != MANIFEST:
             parts = json.loads(path.read_text(encoding="utf-8"))
             parts.pop("versions", None)
-            written[name] = numbers_of(parts)
+            record[name] = numbers_of(parts)
         elif path.name != MANIFEST:
             text = path.read_text(encoding="utf-8").replace(str(folder), "FOLDER")
-            written[name] = digest_of_text(re.sub(r"\d+\.\d{2,}", "NUMBER", text))
-    return written
+            record[name] = digest_of_text(re.sub(r"\d+\.\d{2,}", "NUMBER", text))
+    return record
 
 
 def snapshot_of_ledger(ledger: Path) -> list[Any]:
@@ -132,7 +132,7 @@ def snapshot_of_report(report: Path) -> Snapshot:
 
 
 def run_aggregator(aggregator: str, data: list[str], folder: Path) -> Snapshot:
-    """Returns what `pate-train` leaves with an aggregator at its own epsilon, on the small data."""
+    """Runs `pate-train` with an aggregator on the small data; returns the record of its files."""
     output = folder / aggregator
     settings = [
         "teacher=linear",
@@ -163,7 +163,7 @@ def run_aggregator(aggregator: str, data: list[str], folder: Path) -> Snapshot:
 
 
 def run_rounds(data: list[str], folder: Path) -> Snapshot:
-    """Returns what `experiment=centered_votes` leaves: one-record votes in rounds."""
+    """Runs `experiment=centered_votes`, one-record votes in rounds; returns the record of its files."""
     output = folder / "rounds"
     settings = [
         "target_epsilon=8",
@@ -182,7 +182,7 @@ def run_rounds(data: list[str], folder: Path) -> Snapshot:
 
 
 def run_classifier(data: list[str], folder: Path) -> Snapshot:
-    """Returns what `PATEClassifier` releases and predicts on the small data."""
+    """Fits `PATEClassifier` on the small data; returns the record of its release and predictions."""
     private = np.load(folder / "private.npz")
     public = np.load(folder / "public.npz")
     ledger = folder / "classifier.db"
@@ -253,7 +253,7 @@ def golden_runs() -> dict[str, Callable[[list[str], Path], Snapshot]]:
 
 
 def differences(golden: Any, now: Any, place: str = "") -> list[str]:
-    """Returns a line for each value that is not as it was written down."""
+    """Returns a line for each value that differs from its record."""
     if isinstance(golden, dict) and isinstance(now, dict):
         lines = [f"{place}/{name}: is gone" for name in golden if name not in now]
         lines += [f"{place}/{name}: is new" for name in now if name not in golden]
@@ -274,7 +274,7 @@ def differences(golden: Any, now: Any, place: str = "") -> list[str]:
 
 
 def is_number(value: object) -> bool:
-    """Returns whether a value is a number and no truth value."""
+    """Returns True for a number that is no truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -1,4 +1,4 @@
-"""Golden runs: what small seeded runs release, charge and report is what they did when it was written down.
+"""Golden runs: small seeded runs release, charge and report the same as in their record.
 
 A change that is meant to keep all releases passes here without a new `golden.json`. A change of a price or a draw
 writes it anew by `python -m tests.e2e.golden_runs tests/e2e/golden.json`, and says so in the changelog under Privacy.
@@ -25,13 +25,13 @@ def data(folder: Path) -> list[str]:
     return write_data(folder)
 
 
-def test_every_run_is_written_down() -> None:
+def test_every_run_is_recorded() -> None:
     assert set(GOLDEN) == set(RUNS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(RUNS))
-def test_a_run_leaves_what_was_written_down(name: str, data: list[str], folder: Path) -> None:
+def test_a_run_repeats_its_record(name: str, data: list[str], folder: Path) -> None:
     assert differences(GOLDEN[name], RUNS[name](data, folder)) == []
 
 

@@ -76,7 +76,7 @@ def own_run(folder: Path, *overrides: str) -> tuple[np.lib.npyio.NpzFile, str]:
 
 
 @pytest.mark.slow
-def test_a_data_set_and_a_teacher_of_ones_own_by_configuration(tmp_path: Path) -> None:
+def test_own_data_and_teacher_run_by_configuration(tmp_path: Path) -> None:
     released, printed = own_run(tmp_path / "run")
     assert released["labels"].shape == (200, 4)
     assert "blobs (synthetic)" in printed
@@ -100,4 +100,4 @@ def test_the_classifier_releases_what_the_command_releases(
     np.testing.assert_array_equal(model.release_.labels, released["labels"])
     np.testing.assert_array_equal(model.release_.answered, released["answered"])
     noiseless = data.public.labels[:200]
-    assert (model.release_.labels != noiseless).any()  # noise was drawn, and the same
+    assert (model.release_.labels != noiseless).any()  # both drew the same noise

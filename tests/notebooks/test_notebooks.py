@@ -48,18 +48,19 @@ SHORTER = {
         "target_epsilon=8": "target_epsilon=80 all_records=false student.epochs=1 accountant=rdp",
     },
 }
-"""Numbers that decide nothing here and take minutes, and what stands in their place."""
+"""Replacements of settings that take minutes and decide nothing in a test."""
 
 LINEAR = "\n\nimport pate.run.ceiling\npate.run.ceiling._MAX_NUMBERS = 0"
-"""Of the models of all private records the linear one alone is trained."""
+"""A limit by which the linear model alone is trained of the models of all private records."""
 
 
 def executed(
     notebook: nbformat.NotebookNode, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> list[nbformat.NotebookNode]:
     """Returns the outputs of all cells, run one after the other in a new kernel in an empty folder."""
-    (work := folder / "work").mkdir()
-    # no settings of whoever runs the tests
+    work = folder / "work"
+    work.mkdir()
+    # the kernel reads no settings of the person who runs the tests
     monkeypatch.setenv("IPYTHONDIR", str(folder / "ipython"))
     monkeypatch.delenv("MPLBACKEND", raising=False)
     monkeypatch.delenv("PYTHONPATH", raising=False)
@@ -72,22 +73,22 @@ def executed(
 
 def hidden_names(code: str) -> Iterator[str]:
     """Returns the names of `pate` in the code that no module lists as public."""
-    # of the shell
+    # lines of the shell are left out
     lines = ["pass" if line.startswith(("!", "%")) else line for line in code.splitlines()]
     for node in ast.walk(ast.parse("\n".join(lines))):
         if isinstance(node, ast.Attribute) and re.match(r"_[^_]", node.attr):
             yield node.attr
         elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("pate"):
             module = import_module(str(node.module))
-            offered = getattr(
+            public_names = getattr(
                 module, "__all__", [name for name in vars(module) if not name.startswith("_")]
             )
-            yield from (alias.name for alias in node.names if alias.name not in offered)
+            yield from (alias.name for alias in node.names if alias.name not in public_names)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_runs_from_a_clean_kernel(
+def test_a_notebook_runs_from_a_clean_kernel(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notebook = nbformat.read(path, as_version=4)
@@ -103,7 +104,7 @@ def test_it_runs_from_a_clean_kernel(
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_is_stripped_listed_and_of_public_names(path: Path) -> None:
+def test_a_notebook_is_stripped_listed_and_of_public_names(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text == stripped(text), "run `make notebooks`"
     nbformat.validate(json.loads(text))

@@ -36,7 +36,9 @@ SHAPES = {
 STYLES = ("", "-outline", "-24-bold", "-sharp")
 
 
-def icon_set(prefix: str, *, license_: str | None = "MIT", **more: Any) -> dict[str, Any]:
+def icon_set(
+    prefix: str, *, license_: str | None = "MIT", more_icons: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Returns 24 icons in 6 families; the pictures of two sets differ by their width."""
     width = 24 + len(prefix)
     icons = {
@@ -53,7 +55,7 @@ def icon_set(prefix: str, *, license_: str | None = "MIT", **more: Any) -> dict[
     return {
         "prefix": prefix,
         "info": description,
-        "icons": {**icons, **more},
+        "icons": {**icons, **(more_icons or {})},
         "width": width,
         "height": 24,
     }
@@ -70,7 +72,7 @@ def sets() -> dict[str, dict[str, Any]]:
     }
     return {
         "alpha": icon_set("alpha"),
-        "be": icon_set("be", **odd),
+        "be": icon_set("be", more_icons=odd),
         "gammas": icon_set("gammas", license_="CC-BY-4.0"),
         "deltadelta": icon_set("deltadelta", license_="Apache-2.0"),
         "copyleft": icon_set("copyleft", license_="GPL-3.0"),
@@ -277,7 +279,7 @@ def test_data_image_folder_reads_what_was_built(package: IconPackage, tmp_path: 
 
 
 def test_a_name_that_is_no_file_name_is_refused(make_package: Make, sets: dict[str, Any]) -> None:
-    sets["alpha"] = icon_set("alpha", **{"../bar": {"body": SHAPES["bar"]}})
+    sets["alpha"] = icon_set("alpha", more_icons={"../bar": {"body": SHAPES["bar"]}})
     with refused("package", ANY, "letters, digits, _ and -, found '../bar'"):
         survey_names(
             IconPackage(make_package(sets)),

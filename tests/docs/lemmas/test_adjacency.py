@@ -55,12 +55,12 @@ def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
     vote_rows = np.array(list(itertools.product((0.0, 1.0), repeat=4))).reshape(-1, *shape)
     for center in (0.4, 0.5):
         zero = clipped.total(np.zeros((1, *shape)), center=center, num_teachers=1)
-        row = np.array(
+        sums = np.array(
             [clipped.total(votes[None], center=center, num_teachers=1) for votes in vote_rows]
         )
-        absent_moves = np.linalg.norm(row.reshape(len(vote_rows), -1), axis=1)
-        zero_moves = np.linalg.norm((row - zero).reshape(len(vote_rows), -1), axis=1)
-        assert absent_moves.max() <= clipped.l2_sensitivity  # what is paid for
+        absent_moves = np.linalg.norm(sums.reshape(len(vote_rows), -1), axis=1)
+        zero_moves = np.linalg.norm((sums - zero).reshape(len(vote_rows), -1), axis=1)
+        assert absent_moves.max() <= clipped.l2_sensitivity  # the price's sensitivity
         assert zero_moves.max() == pytest.approx(2 * clipped.l2_sensitivity, rel=0.01)
         assert zero_moves.max() <= ClippedSum(clip, shape, Adjacency.REPLACE_ONE).l2_sensitivity
 
@@ -71,11 +71,11 @@ def powerset_pairs(
     """Yields histograms of sets (set 0 is empty), and the histogram after one teacher leaves or votes for nothing."""
     for counts in itertools.product(range(num_teachers + 1), repeat=num_sets):
         if sum(counts) == num_teachers:
-            for row in range(num_sets):
+            for vote in range(num_sets):
                 moved = list(counts)
-                moved[row] -= 1
+                moved[vote] -= 1
                 moved[0] += kind == "zero"
-                if moved[row] >= 0 and tuple(moved) != counts:
+                if moved[vote] >= 0 and tuple(moved) != counts:
                     yield counts, tuple(moved)
 
 

@@ -11,13 +11,13 @@ RNG = np.random.default_rng(0)
 @pytest.mark.parametrize("clips", [1, 2])
 @pytest.mark.parametrize("weight", [1.0, 0.4, 0.01, 1e-3, 1e-5])
 def test_a_scale_below_the_weight_pays_for_the_rounding(clips: int, weight: float) -> None:
-    # clip in steps
+    # numbers of entries, and clips in steps
     for entries, length in ((1, 2.0**14), (24_000, 2.0**14 * math.sqrt(24_000)), (9, 2.0**15 * 3)):
         sensitivity = clips * length * (1 + 2.0**-20) + 3 * math.sqrt(entries)
         rounding = sensitivity / (clips * length) - 1
         scale = weight - (1 - weight) * rounding
         if scale < 2.0**-20:
-            continue  # counts for nothing
+            continue  # such a scale counts as 0
         moved = clips * scale * length * (1 + 2.0**-20) + 3 * math.sqrt(entries)
         assert moved <= weight * sensitivity * (1 + 1e-12)
         naive = clips * weight * length * (1 + 2.0**-20) + 3 * math.sqrt(entries)
@@ -37,10 +37,10 @@ def test_weights_of_shared_records_stay_within_each_owner_and_grow() -> None:
             assert step == 0 or (weights >= before * (1 - 1e-12)).all()
 
 
-def test_a_greedy_choice_that_looks_at_what_changes_may_move_many_records() -> None:
-    """Why the graph is fixed: a link that goes lets another record in, and that one keeps out the next."""
+def test_a_greedy_choice_of_links_may_move_many_records() -> None:
+    """The graph must be fixed: a removed link admits another record, which excludes the next."""
 
-    def kept(edges: list[tuple[int, int]]) -> set[tuple[int, int]]:
+    def chosen_links(edges: list[tuple[int, int]]) -> set[tuple[int, int]]:
         full: set[str] = set()
         chosen = set()
         for patient, doctor in edges:
@@ -51,4 +51,4 @@ def test_a_greedy_choice_that_looks_at_what_changes_may_move_many_records() -> N
         return chosen
 
     path = [(i // 2, (i + 1) // 2) for i in range(20)]  # p0-d0, p0-d1, p1-d1, p1-d2, ...
-    assert len(kept(path) ^ kept(path[1:])) == 20
+    assert len(chosen_links(path) ^ chosen_links(path[1:])) == 20

@@ -41,13 +41,14 @@ def orders_for(epsilon: float) -> Array:
     return 1 + np.geomspace(1e-2, 3 / epsilon, 40)
 
 
-def weighed(one: Array | float, other: Array | float, orders: Array) -> Array:
-    """Returns one**a other**(1 - a), with the orders along the last axis."""
-    one, other = (np.asarray(value, dtype=np.float64)[..., None] for value in (one, other))
-    return np.asarray(np.exp(orders * np.log(one) + (1 - orders) * np.log(other)))
+def weigh(first: Array | float, second: Array | float, orders: Array) -> Array:
+    """Returns first**a second**(1 - a) for each order a, with the orders along the last axis."""
+    log_first = np.log(np.asarray(first, dtype=np.float64))[..., None]
+    log_second = np.log(np.asarray(second, dtype=np.float64))[..., None]
+    return np.asarray(np.exp(orders * log_first + (1 - orders) * log_second))
 
 
-def lopsided(rng: np.random.Generator, num: int, num_outcomes: int) -> Array:
+def draw_laws(rng: np.random.Generator, num: int, num_outcomes: int) -> Array:
     """Returns distributions `[num, L]`, most with a likeliest outcome: near ties, and nearly certain outcomes."""
     weights = (
         rng.gamma(rng.choice([0.05, 0.2, 1.0, 3.0], size=(num, 1)), size=(num, num_outcomes))
@@ -64,7 +65,7 @@ def calls(epsilon: float, *, bounded_range: bool, num: int = 3000) -> list[Pair]
     growth = math.exp(epsilon)
     pairs = []
     for num_outcomes in (2, 3, 5):
-        first = lopsided(rng, num, num_outcomes)
+        first = draw_laws(rng, num, num_outcomes)
         up = rng.random(first.shape) < 0.5
         if bounded_range:
             second = first * np.where(up, growth, 1.0)
@@ -81,7 +82,7 @@ def calls(epsilon: float, *, bounded_range: bool, num: int = 3000) -> list[Pair]
 
 def moments(pair: Pair, orders: Array) -> Pair:
     """Returns the moments of a wrapped call, `[N, A]` each: over outcomes that are no hit, and of the hit."""
-    terms = weighed(*(boundary_distribution(law) for law in pair), orders)
+    terms = weigh(*(boundary_distribution(law) for law in pair), orders)
     return terms[:, :-1].sum(axis=1), terms[:, -1]
 
 
@@ -128,17 +129,17 @@ def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
     limited = cost < 1
     high = growth / (growth + 1)
     low = 1 / (growth + 1)
-    ends = weighed(growth, 1.0, orders), weighed(1.0, growth, orders)
+    ends = weigh(growth, 1.0, orders), weigh(1.0, growth, orders)
     attained = np.full_like(orders, -np.inf)
     grid = np.linspace(0, 1, 60)
-    for one, other in np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2):
-        near = one <= growth * other and other <= growth * one
-        near = near and 1 - one <= growth * (1 - other) and 1 - other <= growth * (1 - one)
-        if not near or min(one, other) < target.hit_prob:
+    for first, second in np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2):
+        hits_near = first <= growth * second and second <= growth * first
+        misses_near = 1 - first <= growth * (1 - second) and 1 - second <= growth * (1 - first)
+        if not (hits_near and misses_near) or min(first, second) < target.hit_prob:
             continue
         parts = [
             ((growth * x - y) * ends[0] + (growth * y - x) * ends[1]) / (growth**2 - 1)
-            for x, y in ((1 - one, 1 - other), (one, other))
+            for x, y in ((1 - first, 1 - second), (first, second))
         ]
         moment = parts[0] + (1 - cost) * parts[1]
         attained = np.maximum(attained, moment)
@@ -148,17 +149,17 @@ def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
         np.testing.assert_allclose(moment[limited], 1, rtol=1e-9)
 
 
-def test_few_calls_cost_what_they_do_and_many_what_their_hits_do() -> None:
+def test_few_calls_cost_by_calls_and_many_by_hits() -> None:
     orders = np.array([1.5, 4.0, 9.0, 12.0])
-    event = [
+    sessions = [
         boundary_event(0.05, bounded_range=True, hits=10, calls=n)
         for n in (1, 3, 10, 40, 100, 1000, math.inf)
     ]
-    curves = np.array([session_rdp(session, orders) for session in event])
+    curves = np.array([session_rdp(session, orders) for session in sessions])
     assert (np.diff(curves, axis=0) >= -1e-15).all()
     np.testing.assert_allclose(curves[0], bounded_range_rdp(0.05, orders), rtol=1e-6)
     np.testing.assert_allclose(
-        curves[-1], -10 * np.log1p(-hit_cost(event[-1], orders)) / (orders - 1), rtol=1e-9
+        curves[-1], -10 * np.log1p(-hit_cost(sessions[-1], orders)) / (orders - 1), rtol=1e-9
     )
     short_session = target_event(not_prior(0.1), hits=10, calls=7)
     np.testing.assert_allclose(

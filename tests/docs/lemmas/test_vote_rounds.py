@@ -34,7 +34,7 @@ def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
     assert np.abs(cut).max() <= 2**16
 
 
-def few(
+def opposed_records(
     num: int, size: int, num_labels: int, spread: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Returns teachers whose records are nearly alike in features, half of them for and half against."""
@@ -52,19 +52,19 @@ def few(
 def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(size: int) -> None:
     for clip, spread in ((5.0, 1.0), (0.3, 1.0), (0.02, 0.1)):
         sums = ClippedMoments(clip, 50)
-        (features, residuals) = few(50, size, 3, spread)
+        (features, residuals) = opposed_records(50, size, 3, spread)
         means = features.transpose(0, 2, 1).astype(np.float64) @ residuals / (FEATURE_STEPS * size)
         step = size * math.sqrt(3) * sums.step * FEATURE_STEPS
-        together = sums.sum_of_means(means) * sums.step
+        expected = sums.sum_of_means(means) * sums.step
         assert (
-            np.linalg.norm(sums.sum_of_small(features, residuals) * sums.step - together)
+            np.linalg.norm(sums.sum_of_small(features, residuals) * sums.step - expected)
             < 50 * 2 * step
         )
-        sums_of_each = [
+        sums_by_teacher = [
             sums.sum_of_small(features[i : i + 1], residuals[i : i + 1]) for i in range(50)
         ]
         np.testing.assert_array_equal(
-            np.sum(sums_of_each, axis=0), sums.sum_of_small(features, residuals)
+            np.sum(sums_by_teacher, axis=0), sums.sum_of_small(features, residuals)
         )
 
 
@@ -72,21 +72,23 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(size: int) -
 def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: float) -> None:
     """Without the margin that is left for rounding, the sum would exceed the clip."""
     longest = 0.0
-    roomless = 0.0
+    longest_without_margin = 0.0
     for size in (2, 3, 32):
         sums = ClippedMoments(2e-3, 200)
-        (features, residuals) = few(200, size, 3, spread)
+        (features, residuals) = opposed_records(200, size, 3, spread)
         for i in range(200):
             total = sums.sum_of_small(features[i : i + 1], residuals[i : i + 1])
             longest = max(longest, float(np.linalg.norm(total * sums.step)))
-        roomier = ClippedMoments(
+        wider_clip = ClippedMoments(
             2e-3 / (1 - size * math.sqrt(3) * sums.step * FEATURE_STEPS / 2e-3), 200
         )
         for i in range(200):
-            total = roomier.sum_of_small(features[i : i + 1], residuals[i : i + 1])
-            roomless = max(roomless, float(np.linalg.norm(total * roomier.step)))
+            total = wider_clip.sum_of_small(features[i : i + 1], residuals[i : i + 1])
+            longest_without_margin = max(
+                longest_without_margin, float(np.linalg.norm(total * wider_clip.step))
+            )
     assert longest <= 2e-3 * (1 + 2**-20)
-    assert spread == 0.0 or roomless > 2e-3
+    assert spread == 0.0 or longest_without_margin > 2e-3
 
 
 def test_more_teachers_than_a_double_can_count_are_refused() -> None:

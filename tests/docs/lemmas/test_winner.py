@@ -27,14 +27,14 @@ def density(x: float) -> float:
 def law(a: float, b: float) -> Array:
     """Returns P of the first count, of the second, of all others at 0, by adaptive quadrature."""
 
-    def wins(own: float, other: float) -> float:
+    def wins(mean: float, rival_mean: float) -> float:
         def integrand(x: float) -> float:
-            return density(x - own) * float(ndtr(x - other))
+            return density(x - mean) * float(ndtr(x - rival_mean))
 
-        low = max(0.0, own - 12)
-        high = max(12.0, own + 12)
-        near = [point for point in (own, other) if low < point < high]
-        return float(quad(integrand, low, high, points=near, epsabs=0, epsrel=1e-12, limit=300)[0])
+        low = max(0.0, mean - 12)
+        high = max(12.0, mean + 12)
+        peaks = [point for point in (mean, rival_mean) if low < point < high]
+        return float(quad(integrand, low, high, points=peaks, epsabs=0, epsrel=1e-12, limit=300)[0])
 
     return np.array([wins(a, b), wins(b, a), float(ndtr(-a) * ndtr(-b))])
 
@@ -100,8 +100,8 @@ def test_one_step_is_above_every_law_for_convex_functions(shift: float, num_movi
         truth = np.max(
             [
                 sum(
-                    mass * v(x - math.log(mass / other))
-                    for mass, other in zip(p, q, strict=True)
+                    mass * v(x - math.log(mass / second_mass))
+                    for mass, second_mass in zip(p, q, strict=True)
                     if mass > 1e-18
                 )
                 for p, q in pairs
@@ -126,7 +126,7 @@ def test_bends_are_bounded() -> None:
     def change_of_rest(a: float, b: float) -> float:
         return -density(a) * ndtr(-b) + ndtr(-a) * density(b)
 
-    for _ in range(400):
+    for trial in range(400):
         low = rng.uniform(-3, 4, 2)
         width = rng.uniform(0.05, 0.7)
         a, b = low + width * rng.uniform(0, 1, 2)
@@ -145,14 +145,14 @@ def test_bends_are_bounded() -> None:
         assert downwards <= bend_of_change(*ranges, difference, total)[0] + 1e-5
         assert sum(max(-x, 0) for x in bend(change_of_rest)) <= bend_of_rest(*ranges)[0] + 1e-5
         assert sum(max(x, 0) for x in bend(change_of_rest)) <= bend_of_rest(*ranges[::-1])[0] + 1e-5
-        if _ % 20 == 0:
+        if trial % 20 == 0:
             wide = 0.05
             first = [
                 [law(a + i * wide, b + j * wide)[0] for i, j in places]
                 for places in (((1, 0), (0, 0), (-1, 0)), ((0, 1), (0, 0), (0, -1)))
             ]
             size = sum(abs(x - 2 * y + z) for x, y, z in first) / wide**2
-            near = [(r[0] - wide, r[1] + wide) for r in ranges]
-            difference = tuple((near[0][i] - near[1][1 - i]) / math.sqrt(2) for i in (0, 1))
-            total = tuple((near[0][i] + near[1][i]) / math.sqrt(2) for i in (0, 1))
-            assert size <= bend_of_mass(*near, difference, total)[0] + 1e-6
+            wider = [(r[0] - wide, r[1] + wide) for r in ranges]
+            difference = tuple((wider[0][i] - wider[1][1 - i]) / math.sqrt(2) for i in (0, 1))
+            total = tuple((wider[0][i] + wider[1][i]) / math.sqrt(2) for i in (0, 1))
+            assert size <= bend_of_mass(*wider, difference, total)[0] + 1e-6
