@@ -1,11 +1,12 @@
-"""The base of all aggregators: a price that never sees votes, and a release, which is paid for before it is drawn.
+"""The base class of all aggregators: it charges the price of a release and only then draws the release.
 
 To write an aggregator, read the docstring of `Aggregator` and its example; no other file is needed. A subclass has
-three methods: the price, the summary of the votes, and the draw. `release`, under which noise meets votes, is written
-here once. Only aggregators that release in several parts override it.
+three methods: the price, the summary of the votes, and the draw. The method `release` calls them in the right order,
+and stands in this file alone. Only aggregators that release in several parts override `release`.
 
-Price and draw read the same fields, so that they cannot disagree. The price sees the fields and the size of a release
-alone: a price that depended on votes would itself leak.
+The price and the draw read the same fields of the aggregator, so the price always belongs to the noise that is drawn.
+The price is computed from the fields and from the size of the votes. A price that depended on the votes would itself
+leak.
 """
 
 from __future__ import annotations
@@ -70,39 +71,44 @@ _FACTOR_TOLERANCE = 1e-3
 
 @runtime_checkable
 class PriorRule(Protocol):
-    """A rule that predicts the next answers before each round, from earlier rounds."""
+    """A function that predicts the labels of the next queries from the labels released before.
+
+    A session calls a prior rule before each of its rounds.
+    """
 
     def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """Returns the labels that are expected of the next queries, bool `[num_queries, L]`.
+        """Returns the predicted labels of the next queries, bool `[num_queries, num_labels]`.
 
-        A row without a label expects nothing.
+        A row of False alone means that the rule predicts nothing for that query.
 
         Args:
-            labels: bool `[start, L]`, released before.
-            answered: bool `[start]`.
-            num_queries: the number of the next queries.
+            labels: bool `[num_released, num_labels]`, the labels released for all earlier queries.
+            answered: bool `[num_released]`, whether each earlier query was answered.
+            num_queries: the number of queries to predict.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregator(Parameters, ABC):
-    """A rule that turns votes of teachers into labels, and its price.
+    """An aggregator adds noise to the votes of teachers, releases labels, and computes the price of the release.
 
-    A subclass states three things:
-        1. `event(shape)`, the price of a release. It sees the public fields and the size of the votes, never the votes.
-        2. `summarize(votes)`, the numbers that the draw needs: by default the counts, `[Q, L]`.
-        3. `draw(summary, shape, rng)`, the labels, with fresh noise for each query.
+    A subclass defines three methods:
+        1. `event(shape)` returns the price of a release. It reads the public fields and the size of the votes, never
+           the votes.
+        2. `summarize(votes)` returns the numbers that the draw needs. The default is the counts,
+           `[num_queries, num_labels]`.
+        3. `draw(summary, shape, rng)` returns the labels, with fresh noise for each query.
 
-    All else follows. `release` checks the votes, has them charged, and draws only then. `fitted` finds the noise for a
-    budget. `aggregate` does all of it for a table of counts.
+    This class supplies the other methods. `release` checks the votes, charges the price, and only then draws. `fitted`
+    finds the noise for a budget. `aggregate` takes the votes as an array.
 
-    A subclass is a frozen dataclass whose fields are public parameters. A field that is noise has the metadata
-    `{"noise": True}`: a number > 0, or None by default; calibration multiplies it. The metadata of any field may hold a
-    check (`{"check": require_count}`), a function of name and value that raises. A string that may be published has
-    `{"public": True}`.
+    A subclass is a frozen dataclass whose fields are public parameters. The metadata of a field may have three keys:
+        * `"noise": True` marks a noise, which calibration multiplies. Its value is a number > 0, or None by default.
+        * `"check": require_count`, for example, is called with the field's name and value, and raises for a bad value.
+        * `"public": True` marks a string that may be published.
 
-    One change replaces one teacher's votes (or adds or removes a teacher). So it moves each count by at most 1; that is
-    all that the price of a rule on counts has to assume.
+    One change of the private data replaces the votes of one teacher, or adds or removes a teacher. So it moves each
+    count by at most 1. An aggregator that reads counts needs no other assumption for its price.
 
     >>> from dataclasses import field
     >>> from pate.accounting import PureDpEvent, SelfComposedEvent
@@ -129,20 +135,22 @@ class Aggregator(Parameters, ABC):
     A price is tested by enumerating neighbors, with `pate.testing.verify`, or by a case in `tests/cases/`.
 
     Attributes:
-        adjacency: what one change means; it sets thresholds and price alike. All other attributes are of the class.
-        reads: the type of votes that `summarize` reads. Teachers that give this type, or a subclass of it, go with the
-            aggregator.
-        queries_at_once: the most queries that one call of `draw` gets, so that working copies stay small; None where
-            the summary is not one row for each query, or all queries are drawn together.
-        single_label: whether every answer names exactly one label.
-        usual_failure_prob: the `failure_prob` where nobody named one; a plan may lower it (`with_failure_prob_for`).
-        pays_in_advance: whether a whole session is charged before its first query.
-        expects_prior: whether a release uses a prior, the labels that a student expects (`with_prior`).
-        budgets_by: how groups with budgets of their own differ; None where they cannot. By `weights` of their teachers
-            (`VoteSource.weights`): a group of weight w pays what all pay for noise 1 / w times as large. By the number
-            of `teachers` that a group is with: the field `teachers_reached`.
-        remedies: what a report advises against a loss to "noise", "the teachers" or "the number of queries"; a loss
-            that the method cannot have is missing.
+        adjacency: the change of the private data that the guarantee is about; price and thresholds both depend on it.
+            All other attributes belong to the class.
+        reads: the type of vote source that `summarize` reads. The aggregator works with teachers whose votes are of
+            this type or a subclass of it.
+        queries_at_once: the largest number of queries for one call of `draw`, which keeps temporary arrays small. None
+            where the summary does not have one row for each query, or where all queries have to be drawn together.
+        single_label: True where every answer names exactly one label.
+        usual_failure_prob: the value that replaces a `failure_prob` of None; `with_failure_prob_for` may lower it.
+        pays_in_advance: True where a session of many queries is charged before its first query.
+        expects_prior: True where a release uses a prior, the labels that a student predicts (see `with_prior`).
+        budgets_by: the way in which groups can have budgets of their own; None where they cannot. With "weights", the
+            teachers of a group have a weight (`VoteSource.weights`). A group of weight w pays the price that all would
+            pay for noise 1 / w times as large. With "teachers", the records of a group are limited to a number of
+            teachers, the field `teachers_reached`.
+        remedies: the advice of a report, by the cause of a loss: "noise", "the teachers" or "the number of queries". A
+            cause that this aggregator does not have is missing.
     """
 
     reads: ClassVar[type[VoteSource]] = CountableVotes
@@ -162,16 +170,19 @@ class Aggregator(Parameters, ABC):
 
     @abstractmethod
     def event(self, shape: VoteShape) -> Event:
-        """Returns the price of a release of this shape, whether queries are answered or refused.
+        """Returns the price of a release of votes of this shape, as a privacy event.
 
-        A function of the fields and of the shape alone: it never sees votes. A shape without queries costs nothing.
+        The price depends on the fields of the aggregator and on the shape alone, never on votes. Refused queries cost
+        as much as answered ones. A release of no queries costs nothing.
         """
 
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
-        """Returns the numbers that the draw needs of the votes; here the counts `[Q, L]`. Private, as the votes are.
+        """Returns the numbers that `draw` needs: here the counts of the votes, `[num_queries, num_labels]`.
 
-        Raises `InvalidValue` for votes that so many teachers cannot have cast, and for a source of another type than
-        `reads`. Nothing has been charged then.
+        The summary is private, as the votes are. Nothing has been charged when `summarize` is called.
+
+        Raises:
+            InvalidValue: the number of teachers cannot have cast such votes, or the source is not of the type `reads`.
         """
         counts = votes.counts(self.max_votes_per_teacher)
         paid = (votes.num_queries, votes.num_labels)
@@ -181,18 +192,18 @@ class Aggregator(Parameters, ABC):
 
     @abstractmethod
     def draw(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
-        """Draws the answers to the queries of a summary, all of which have been charged.
+        """Draws the answers to the queries of a summary; their price has been charged before.
 
-        Fresh noise for every query comes from the generator. Labels of a query that is not answered are False.
+        Each query gets fresh noise from the generator. Labels of a query that is not answered are False.
 
         Args:
-            summary: as `summarize` returns it. Counts come as int64, of at most `queries_at_once` queries in one call.
-            shape: the number of these queries, and of all labels and teachers.
+            summary: the result of `summarize`. Counts come as int64, for at most `queries_at_once` queries in one call.
+            shape: the number of queries in this summary, the number of labels, and the number of teachers.
             rng: the source of all noise.
         """
 
     def scaled(self, factor: float) -> Self:
-        """Returns the same aggregator with every noise multiplied by `factor` > 0; `fitted` solves for the factor."""
+        """Returns a copy of the aggregator with every noise multiplied by `factor` > 0."""
         noise = declared(type(self))
         if not noise:
             rule = 'a dataclass with field(metadata={"noise": True})'
@@ -202,15 +213,15 @@ class Aggregator(Parameters, ABC):
         return replace(self, **changes)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
-        """Releases labels for all queries of an ensemble, charged with the first part that the record commits.
+        """Releases labels for all queries of the votes, and has the record charge the price before anything is drawn.
 
-        A release that the record has committed is read back, and nothing is drawn. A subclass that releases in several
-        parts overrides `release`, and draws each part within `record.part`.
+        If the record already holds this release, the release is read from the record and nothing is drawn. A subclass
+        that releases in several parts overrides `release` and draws each part within `record.part`.
 
         Args:
-            votes: private; of the type that `summarize` reads.
-            rng: the source of all noise; a seed is refused.
-            record: charges and commits each part before the part is returned.
+            votes: the private votes, of the type that `summarize` reads.
+            rng: the source of all noise; an integer seed is refused.
+            record: charges the price with the first part, and stores each part before the part is returned.
         """
         require_generator(rng)
         shape = votes.shape
@@ -226,9 +237,15 @@ class Aggregator(Parameters, ABC):
         return Release.from_arrays(arrays, event=event, adjacency=self.adjacency)
 
     def draw_all(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
-        """Draws the answers to all queries, `queries_at_once` in one call of `draw`.
+        """Draws the answers to all queries, by calls of `draw` with at most `queries_at_once` queries each.
 
-        Raises `InvalidValue` where `draw` returns anything but labels and answered, of that many queries and labels.
+        Args:
+            summary: the result of `summarize` for all queries.
+            shape: the number of queries, labels and teachers.
+            rng: the source of all noise.
+
+        Raises:
+            InvalidValue: `draw` returned no tuple of labels and answered, or arrays of another shape.
         """
         size = self.queries_at_once or max(shape.num_queries, 1)
         if shape.num_queries <= size:
@@ -245,7 +262,15 @@ class Aggregator(Parameters, ABC):
         return Answers(labels, answered)
 
     def _checked_answers(self, answers: Any, shape: VoteShape) -> Answers:
-        """Returns the result of a draw; raises unless it is labels and answered of the queries that are paid for."""
+        """Returns the result of `draw` as `Answers`, once its types and shapes are checked.
+
+        Args:
+            answers: the result of `draw`, a tuple of labels and answered.
+            shape: the number of queries and labels that were charged.
+
+        Raises:
+            InvalidValue: the result is no tuple of two bool arrays, or the arrays have another shape.
+        """
         name = f"{type(self).__name__}.draw"
         rule = "a tuple of labels and answered, arrays of bool"
         require(isinstance(answers, tuple), name, type(answers).__name__, rule)
@@ -262,15 +287,16 @@ class Aggregator(Parameters, ABC):
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None
     ) -> Release:
-        """Releases labels for all queries of votes that a caller has as an array.
+        """Releases labels for all queries of votes that are given as an array.
 
         Args:
-            votes: counts, integers `[Q, L]` in 0..num_teachers. For an aggregator that reads the votes of each teacher,
-                an array `[N, Q, L]`, or blocks `[c, Q, L]` of one. Impossible votes are refused before any charge.
-            num_teachers: T, public.
-            rng: the source of fresh noise for every query and call; a seed is refused.
-            ledger: charged by each call, and on disk, before any noise is drawn. Where the ledger refuses, nothing is
-                released.
+            votes: counts, integers `[num_queries, num_labels]` in 0..num_teachers. An aggregator that reads the votes
+                of each teacher takes an array `[num_teachers, num_queries, num_labels]`, or an iterable of blocks of it
+                along the first axis. Impossible votes are refused before any charge.
+            num_teachers: the number of teachers, public.
+            rng: the source of all noise; each call and each query gets fresh noise. An integer seed is refused.
+            ledger: the ledger to charge; None charges nothing. Each call writes its charge to disk before any noise is
+                drawn. Where the ledger refuses the charge, nothing is released.
         """
         require_generator(rng)
         source = self._source_of(votes, num_teachers)
@@ -280,14 +306,24 @@ class Aggregator(Parameters, ABC):
         return planned.release(source, rng, record)
 
     def _source_of(self, votes: Any, num_teachers: int) -> VoteSource:
-        """Returns the votes of a caller as a source that this aggregator reads."""
+        """Returns an array of votes as a vote source of the type that this aggregator reads.
+
+        Args:
+            votes: the argument of `aggregate`.
+            num_teachers: the number of teachers, public.
+        """
         if self.reads_counts:
             max_votes = self.max_votes_per_teacher
             return CountTable(votes, num_teachers=num_teachers, max_votes=max_votes)
         return VoteBlocks(votes, num_teachers=num_teachers)
 
     def _memory_record(self, shape: VoteShape, ledger: Ledger | None) -> MemoryRecord:
-        """Returns a record that charges a ledger, where there is one, before the first part is drawn."""
+        """Returns a record in memory that charges the price of a release before the first part is drawn.
+
+        Args:
+            shape: the number of queries, labels and teachers of the release.
+            ledger: the ledger to charge; None for a record that charges nothing.
+        """
         event = self.event(shape)
         if ledger is None:
             return MemoryRecord()
@@ -299,7 +335,15 @@ class Aggregator(Parameters, ABC):
         )
 
     def checked_counts(self, counts: Any, *, num_teachers: int) -> NDArray[np.integer]:
-        """Returns counts `[Q, L]`, of any integer type, that so many teachers can have cast; raises for others."""
+        """Returns counts `[num_queries, num_labels]`, of any integer type, once they are checked.
+
+        Args:
+            counts: the counts to check.
+            num_teachers: the number of teachers who voted.
+
+        Raises:
+            InvalidValue: that number of teachers cannot have cast such votes.
+        """
         checked = require_histogram("votes", counts, num_teachers=num_teachers, rank=2)
         max_votes = self.max_votes_per_teacher
         if max_votes is not None:
@@ -313,10 +357,17 @@ class Aggregator(Parameters, ABC):
     def checked_blocks(
         self, blocks: Iterable[NDArray[Any]], shape: VoteShape
     ) -> Iterator[NDArray[Any]]:
-        """Yields the votes of each teacher, bits or confidences `[c, Q, L]` of some teachers each.
+        """Yields blocks of teachers' votes, `[num_teachers_in_block, num_queries, num_labels]`, after checking them.
 
-        Raises `InvalidValue` for impossible votes, another number of teachers, and other queries and labels than those
-        of the shape, which the price is for. Under add/remove some of the declared teachers may be missing.
+        Under add/remove there may be fewer teachers than the shape declares.
+
+        Args:
+            blocks: bits or confidences of some teachers in each block.
+            shape: the shape that the price is for.
+
+        Raises:
+            InvalidValue: votes that no teacher can cast, or another number of teachers, queries or labels than in
+                `shape`.
         """
         paid = (shape.num_queries, shape.num_labels)
         rule = f"[c, {paid[0]}, {paid[1]}], which the price is for"
@@ -325,21 +376,35 @@ class Aggregator(Parameters, ABC):
             yield block
 
     def with_prior(self, prior: PriorRule) -> Aggregator:
-        """Returns the aggregator with a prior, the labels that a student expects; itself where it uses none."""
+        """Returns the aggregator with a prior, the rule that predicts labels for a session.
+
+        An aggregator that uses no prior returns itself.
+        """
         return self
 
     def fitted(self, budget: Budget, shape: VoteShape) -> Self:
-        """Returns the same aggregator with the least noise that meets a budget.
+        """Returns a copy of the aggregator with the least noise whose price meets a budget.
 
-        A class with several noises overrides `fitted`, to find their proportion first, as `StableTopK` does. A
-        `failure_prob` that nobody named is lowered where the budget's delta needs it. Raises `InvalidValue` where no
-        noise meets the budget, or failure probabilities use up its delta.
+        A class with several noises overrides `fitted` to find their proportion first, as `StableTopK` does. A
+        `failure_prob` of None is set to its usual value, or lower where the budget's delta needs a lower one.
+
+        Args:
+            budget: the epsilon and delta that the release may cost.
+            shape: the number of queries, labels and teachers of the release.
+
+        Raises:
+            InvalidValue: no noise meets the budget, or the failure probabilities use up its delta.
         """
         planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
         return planned.scaled_to(budget, shape)
 
     def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
-        """Returns the same aggregator with all noise multiplied by the least factor that meets a budget."""
+        """Returns a copy of the aggregator with all noise multiplied by the least factor whose price meets a budget.
+
+        Args:
+            budget: the epsilon and delta that the release may cost.
+            shape: the number of queries, labels and teachers of the release.
+        """
         require_delta_left(self, num_queries=shape.num_queries, target_delta=budget.delta)
         factor = calibrate(
             lambda factor: self.scaled(factor).event(shape),
@@ -360,24 +425,24 @@ class Aggregator(Parameters, ABC):
         accountant: Callable[[], Accountant] = AutoAccountant,
         ledger: Ledger | None = None,
     ) -> Self:
-        """Returns the same aggregator with the least noise that costs at most `target_epsilon` at `target_delta`.
+        """Returns a copy of the aggregator with the least noise whose epsilon is at most `target_epsilon`.
 
-        With a `ledger` the release also fits into what the ledger has left: noise is larger where that is less than the
-        target. A `failure_prob` of None takes at most half of the failures that are left, so that later releases have
-        room. Without a target the ledger's cap is the target; delta is the ledger's.
+        Epsilon is computed at the delta `target_delta`. With a `ledger` the release must also fit into the ledger, so
+        the noise is larger where the ledger has less than the target left. With a ledger, a `failure_prob` of None
+        becomes small enough to leave half of the ledger's failure probability to later releases.
 
         Args:
-            target_epsilon: > 0; None with a ledger that has a cap.
-            target_delta: in (0, 1); None with a ledger.
-            num_queries: Q.
-            num_labels: L.
-            num_teachers: T.
-            accountant: makes an empty one, which bounds epsilon.
-            ledger: of the data that the votes are about.
+            target_epsilon: > 0; None stands for the cap of the ledger.
+            target_delta: in (0, 1); None stands for the delta of the ledger.
+            num_queries: the number of queries of the release.
+            num_labels: the number of labels.
+            num_teachers: the number of teachers.
+            accountant: a function without arguments that returns an empty accountant, which computes epsilon.
+            ledger: the ledger of the private data; None without one.
 
         Raises:
-            InvalidValue: no noise reaches the target, or failure probabilities use up delta.
-            BudgetExceeded: no noise fits into what the ledger has left.
+            InvalidValue: no noise reaches the target, or the failure probabilities use up delta.
+            BudgetExceeded: no noise fits into the ledger.
 
         >>> from pate.accounting import Ledger
         >>> from pate.aggregators import GaussianVotes
@@ -413,7 +478,10 @@ class Aggregator(Parameters, ABC):
         target_delta: float | None,
         accountant: Callable[[], Accountant],
     ) -> Self:
-        """Returns the result of `calibrated` with a ledger."""
+        """Returns the result of `calibrated` where a ledger is given: the release fits into the ledger too.
+
+        The arguments are those of `calibrated`.
+        """
         from pate.accounting.ledger import require_ledger
 
         require_ledger(ledger)
@@ -435,71 +503,79 @@ class Aggregator(Parameters, ABC):
 
     @final
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
-        """Returns the price of a release, the one of `event`, given the shape as three numbers.
+        """Returns the price of a release, as `event` does, for three numbers in place of a shape.
 
-        As in `aggregate`, a `failure_prob` that nobody named is first lowered for a delta of 1e-6.
+        As in `aggregate`, a `failure_prob` of None is first replaced by a value that suits a delta of 1e-6.
         """
         shape = VoteShape(num_queries, num_labels, num_teachers)
         return self._at_usual_delta(num_queries).event(shape)
 
     def _at_usual_delta(self, num_queries: int) -> Self:
-        """Returns the aggregator for callers without a budget: for so many queries at the delta 1e-6."""
+        """Returns a copy of the aggregator whose `failure_prob` suits this number of queries at a delta of 1e-6.
+
+        Callers without a budget name no delta, so the usual one stands in.
+        """
         return with_failure_prob_for(self, delta=USUAL_DELTA, num_queries=num_queries)
 
     def num_tests(self, num_queries: int) -> int:
-        """Returns the number of answers to so many queries that can fail, each with `failure_prob`."""
+        """Returns the largest number of answers that can fail, each with probability `failure_prob`."""
         return num_queries
 
     def plain_event(self, shape: VoteShape) -> Event | None:
-        """Returns the price of the same answers without a session; None where there is no session."""
+        """Returns the price of the same answers if every query is charged; None for an aggregator without a session."""
         return None
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
-        """Returns the epsilon that the mechanism's own paper would print, which is no bound; None without a formula."""
+        """Returns the epsilon that the formula of the mechanism's paper gives, which is not an upper bound.
+
+        Aggregators whose paper has no formula return None.
+        """
         return None
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest | None:
-        """Returns the test that an answer has to pass, for that many teachers; None without a test."""
+        """Returns the stability test of an answer for votes of `num_teachers` teachers; None without a test."""
         return None
 
     @property
     def max_votes_per_teacher(self) -> int | None:
-        """The most labels of a query that the price lets one teacher vote for; None for all."""
+        """The largest number of labels of a query that a teacher may vote for under this price; None for no limit."""
         return None
 
     @property
     def max_labels(self) -> int | None:
-        """The most labels that an answer may name; None for any number."""
+        """The largest number of labels that an answer may name; None for no limit."""
         return 1 if self.single_label else None
 
     @property
     def exact_labels(self) -> int | None:
-        """The number of labels that every answer names; None where answers differ."""
+        """The number of labels that every answer names; None where answers differ in it."""
         return 1 if self.single_label else None
 
     @property
     def reads_counts(self) -> bool:
-        """True where counts of votes are enough for a release, and no teacher's own votes are read."""
+        """True where the aggregator reads counts of votes; False where it reads the votes of each teacher."""
         return issubclass(CountedVotes, self.reads)
 
     @property
     def never_empty(self) -> bool:
-        """True where an answer always names a label."""
+        """True where every answer names at least one label."""
         return False
 
     def check_run(self) -> None:
-        """Raises `InvalidValue` for fields that a run cannot use, before anything is spent."""
+        """Raises `InvalidValue` for field values that `pate-train` cannot use, before anything is charged."""
 
     def require_source(self, votes: VoteSource) -> None:
-        """Raises `InvalidValue` for votes of somebody else that cannot be read; reads them once, before any charge."""
+        """Reads imported votes once, and raises `InvalidValue` if the aggregator cannot read them; charges nothing."""
         self.summarize(votes)
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
-        """Returns a release without noise, of every label's majority, to compare with. No epsilon covers it.
+        """Returns a release without noise, to compare with: the labels that a majority of teachers votes for.
+
+        No epsilon covers the result.
 
         Args:
-            source: the votes.
-            record: of the release with noise, where parts of it are needed.
+            source: the private votes.
+            record: the record of the noisy release, for aggregators that need its parts.
         """
         majority = 2 * source.counts() > source.num_teachers
         return Release(
@@ -510,21 +586,27 @@ class Aggregator(Parameters, ABC):
         )
 
     def identity(self, shape: VoteShape) -> str:
-        """Returns all public parameters as text, the values of functions included: equal for equal releases only."""
+        """Returns all public parameters and the shape as text; two texts are equal only if the releases are alike."""
         return full_text(self)
 
 
 def _as_int64(summary: NDArray[Any]) -> NDArray[Any]:
-    """Returns counts as int64, in which nothing overflows; any other summary as it is."""
+    """Returns integer counts as int64, so that noise cannot overflow; returns a summary of another type unchanged."""
     if summary.dtype.kind not in "iu":
         return summary
     return summary.astype(np.int64, copy=False)
 
 
 def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: VoteShape) -> float:
-    """Returns the least factor > 1 of the noise at which the ledger has room, to a relative 1e-3.
+    """Returns the least factor > 1 of the noise at which the release fits into the ledger, to a relative 1e-3.
 
-    Raises `BudgetExceeded`, in the ledger's words, where no noise fits.
+    Args:
+        aggregator: the aggregator whose noise is multiplied.
+        ledger: the ledger with its earlier charges.
+        shape: the number of queries, labels and teachers of the release.
+
+    Raises:
+        BudgetExceeded: no noise fits.
     """
 
     def fits(factor: float) -> bool:
@@ -549,15 +631,27 @@ def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: VoteS
 
 
 def declared(kind: type[Aggregator], mark: str = "noise") -> frozenset[str]:
-    """Returns the fields with a mark in their metadata: `noise`, which calibration multiplies, or `solved`."""
+    """Returns the names of the fields of an aggregator class that have a mark in their metadata.
+
+    Args:
+        kind: the aggregator class.
+        mark: "noise" for fields that calibration multiplies, "solved" for fields that calibration sets.
+    """
     return frozenset(item.name for item in fields(kind) if item.metadata.get(mark))
 
 
 def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int64]:
-    """Returns counts `[Q, L]` of votes, bits `[c, Q, L]` of some teachers each, for an aggregator that reads counts.
+    """Returns the counts of votes, `[num_queries, num_labels]`, for an aggregator that reads counts.
 
-    Counts do not show how many labels one teacher voted for. Where the price is for `max_votes_per_teacher` labels,
-    every teacher keeps that many per query, chosen from its own votes alone. Raises `InvalidValue` without blocks.
+    Counts do not show how many labels one teacher voted for. Where the price allows a teacher at most
+    `max_votes_per_teacher` labels of a query, each teacher keeps that many, chosen from its own votes alone.
+
+    Args:
+        aggregator: the aggregator that the counts are for.
+        blocks: bits, each block `[num_teachers_in_block, num_queries, num_labels]`.
+
+    Raises:
+        InvalidValue: there is no block.
     """
     rule = "an aggregator of pate.aggregators"
     validation.require_kind("aggregator", aggregator, Aggregator, rule)

@@ -1,10 +1,11 @@
-"""Sessions of calls in the boundary wrapper: labels by the largest count, or by a stable top-k.
+"""Sessions that use the boundary wrapper: `BoundaryMax` names the largest count, `BoundaryTopK` a stable top-k set.
 
-A call has a known distribution over its outcomes. The wrapper adds one outcome, the *boundary*: with pi the probability
-of anything but the likeliest outcome, it comes with probability pi / (1 + pi), and is a hit. So queries on which the
-teachers agree, whose pi is tiny, almost never hit, and all that do not hit are free.
+The mechanism for one query has a distribution over outcomes that is computed exactly. The wrapper adds one outcome, the
+*boundary*. Let pi be the probability that the outcome is not the likeliest one. The boundary has the probability pi /
+(1 + pi), and is a hit. Only hits use up the session. So a query on which the teachers agree, whose pi is tiny, is
+almost always free.
 
-The wrapped distribution is drawn exactly, from integer weights, so that the price holds to the last bit.
+The wrapped distribution is drawn exactly, from integer weights, so no rounding of floats changes the price.
 
 Source: Cohen & Lyu 2023; docs/proofs/boundary_top_k.md.
 """
@@ -53,12 +54,15 @@ _GRID = 2**53  # a test passes with a multiple of 1 / _GRID
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """The calls on Q queries, each of which has one of n outcomes.
+    """The distributions over outcomes of a mechanism on each of Q queries, before the boundary is added.
+
+    Every query has the same n possible outcomes.
 
     Attributes:
-        probabilities: `[Q, n]`, of each outcome.
-        exact_weights: returns the exact weights of the outcomes of one query, given its row.
-        answers: returns the answers that outcomes `[Q]` stand for; n, the boundary, is no answer.
+        probabilities: float64 `[Q, n]`, the probability of each outcome of each query.
+        exact_weights: a function that takes the row of a query and returns the exact weights of its outcomes.
+        answers: a function that takes one outcome for each query, int `[Q]`, and returns the `Answers`. Outcome n, the
+            boundary, is no answer.
     """
 
     probabilities: Array
@@ -68,20 +72,31 @@ class Calls:
 
 @dataclass(frozen=True, kw_only=True)
 class BoundaryAggregator(TargetChargedAggregator):
-    """Base of sessions of calls in the boundary wrapper. A subclass states the outcomes of a call and their laws."""
+    """Base class of sessions that use the boundary wrapper; a subclass gives the distributions in `_calls`."""
 
     @abstractmethod
     def _calls(self, counts: Counts, num_teachers: int) -> Calls:
-        """Returns the calls on queries with counts `[Q, L]`, without the wrapper."""
+        """Returns the distributions over outcomes for counts `[num_queries, num_labels]`, without the boundary."""
 
     def hit_probabilities(
         self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
     ) -> Array:
-        """Returns the probability that each query `[Q, L]` ends at the boundary, `[Q]`; no epsilon covers it."""
+        """Returns the probability that each query ends at the boundary, `[num_queries]`. No epsilon covers the result.
+
+        Args:
+            votes: counts, `[num_queries, num_labels]`.
+            num_teachers: the number of teachers.
+            prior: not read.
+        """
         return np.asarray(self._wrapped(votes, num_teachers)[:, -1])
 
     def _wrapped(self, counts: NDArray[np.integer], num_teachers: int) -> Array:
-        """Returns the distribution inside the wrapper, `[Q, n + 1]`, the boundary last."""
+        """Returns the distributions with the boundary as the last outcome, `[num_queries, num_outcomes + 1]`.
+
+        Args:
+            counts: `[num_queries, num_labels]`.
+            num_teachers: the number of teachers.
+        """
         calls = self._calls(np.asarray(counts, dtype=np.int64), num_teachers)
         return charging.boundary_distribution(calls.probabilities)
 
@@ -94,7 +109,7 @@ class BoundaryAggregator(TargetChargedAggregator):
         first: int,
         num_teachers: int,
     ) -> Round:
-        """Draws an outcome of each query; see `TargetChargedAggregator`."""
+        """Draws one outcome for each query of a round; see `TargetChargedAggregator._ask`."""
         calls = self._calls(counts, num_teachers)
         boundary = calls.probabilities.shape[1]
 
@@ -114,7 +129,7 @@ class BoundaryAggregator(TargetChargedAggregator):
         bounded_range: bool,
         failure_prob: float = 0.0,
     ) -> pa.Event:
-        """Returns the price of a session of calls of this epsilon; see `session_event`."""
+        """Returns the price of a session of queries that each cost `call_epsilon`; see `session_event`."""
         return session_event(
             charging.tight_boundary,
             call_epsilon,
@@ -128,17 +143,18 @@ class BoundaryAggregator(TargetChargedAggregator):
 
 @dataclass(frozen=True, kw_only=True)
 class BoundaryMax(BoundaryAggregator):
-    """Releases one label per query, by the exponential mechanism over the counts inside the boundary wrapper.
+    """Releases one label per query, by the exponential mechanism over the counts, inside the boundary wrapper.
 
-    A query whose likeliest label is not certain is abstained from with a probability of at most 1/3: a hit. Every query
-    that does not hit is free. No query is refused before the session halts.
+    The wrapper refuses to answer a query with a probability of at most 1/3, which is smaller the surer the likeliest
+    label is. Such a query is a hit. All other queries are answered and are free. After `target_hits` hits the session
+    halts, and all later queries are refused.
 
-    Formal guarantee: each count moves by at most 1, whatever teachers vote for, so a call is (2 / selection_scale)-DP
-    under replace-one and (1 / selection_scale)-DP under add/remove, where all counts move in one direction. Source:
-    Cohen & Lyu 2023 (boundary wrapper); docs/proofs/boundary_top_k.md.
+    Formal guarantee: one change moves each count by at most 1. So the mechanism on one query is
+    (2 / selection_scale)-DP under replace-one. Under add/remove all counts move in one direction, and it is
+    (1 / selection_scale)-DP. Source: Cohen & Lyu 2023 (boundary wrapper); docs/proofs/boundary_top_k.md.
 
     Attributes:
-        selection_scale: beta of the Gumbel noise in votes, > 0; all other fields as in `TargetChargedAggregator`.
+        selection_scale: beta of the Gumbel noise in votes, > 0. `TargetChargedAggregator` has the other fields.
 
     >>> aggregator = BoundaryMax(selection_scale=2.0, target_hits=1)
     >>> release = aggregator.aggregate(np.array([[95, 5, 0]]), num_teachers=100, rng=np.random.default_rng(0))
@@ -152,7 +168,7 @@ class BoundaryMax(BoundaryAggregator):
 
     @property
     def call_epsilon(self) -> float:
-        """The pure DP of one call, which is its bounded range too."""
+        """The pure-DP epsilon of the exponential mechanism on one query; its bounded range is the same number."""
         return self.adjacency.num_moved / self.selection_scale
 
     def event(self, shape: VoteShape) -> pa.Event:
@@ -160,15 +176,18 @@ class BoundaryMax(BoundaryAggregator):
         return self._session_event(self.call_epsilon, shape.num_queries, bounded_range=True)
 
     def plain_event(self, shape: VoteShape) -> pa.Event:
-        """Returns the price of the same answers by plain composition."""
+        """Returns the price of the same answers if every query is charged, without the boundary wrapper."""
         return pa.SelfComposedEvent(pa.BoundedRangeEvent(self.call_epsilon), shape.num_queries)
 
     def distribution(self, votes: NDArray[np.integer]) -> Array:
-        """Returns the exact distribution of one call on counts `[L]`: `[L + 1]`, the boundary last."""
+        """Returns the exact distribution on one query with counts `[num_labels]`.
+
+        The result `[num_labels + 1]` has one probability for each label, and that of the boundary last.
+        """
         return np.asarray(self._wrapped(np.asarray(votes)[None], 0)[0])
 
     def _calls(self, counts: Counts, num_teachers: int) -> Calls:
-        """Returns calls with one outcome for each label."""
+        """Returns the distributions for counts `[num_queries, num_labels]`, with one outcome for each label."""
         deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
         labels = np.arange(counts.shape[1])
 
@@ -184,24 +203,27 @@ class BoundaryMax(BoundaryAggregator):
 
 @dataclass(frozen=True, kw_only=True)
 class BoundaryTopK(BoundaryAggregator):
-    """Chooses k by the exponential mechanism over the gaps and tests the set, both inside the boundary wrapper.
+    """Releases the k labels with the largest counts, for a k that is drawn, inside the boundary wrapper.
 
-    The distribution of a query's outcome (a k that passes its test, or a refusal) is known exactly. Let pi be the
-    probability of anything but its likeliest outcome, at most 1/2. With probability pi / (1 + pi) the query is
-    abstained from: a hit. Else an outcome is drawn and released: the top-k set, or a refusal. Queries that do not hit,
-    released or refused, are free. After the last hit every query is refused.
+    The exponential mechanism draws k by the gaps between sorted counts, and a noisy test decides whether the set is
+    released. The outcome on a query is a k that passes its test, or a refusal; its distribution is computed exactly.
+    Let pi <= 1/2 be the probability that the outcome is not the likeliest one. With probability pi / (1 + pi) the
+    wrapper answers nothing, and the query is a hit. Otherwise an outcome is drawn and released. A query that is no hit
+    is free, even if it is refused. After `target_hits` hits every later query is refused.
 
-    Formal guarantee: a call is e-DP up to a failure that releases an unstable set; e is the range of the selection plus
-    the epsilon of the test. The session is charged for what `target_hits` hits can give away, or for the accesses that
-    the hits allow, or for all queries where they are few. Failure probabilities of all queries add up and are taken
-    from delta. Source: Cohen & Lyu 2023 (boundary wrapper), Zhu & Wang 2022 (selection, test);
-    docs/proofs/boundary_top_k.md.
+    Formal guarantee: the mechanism on one query is e-DP, except if it fails and releases an unstable set. Here e is the
+    bounded range of the selection plus the epsilon of the test. The price of the session is the cheapest of three:
+    the price of `target_hits` hits, of the accesses to the private data that these hits allow, or of all queries. The
+    failure probabilities of all queries add up and are taken from delta. Source: Cohen & Lyu 2023 (boundary wrapper),
+    Zhu & Wang 2022 (selection, test); docs/proofs/boundary_top_k.md.
 
     Attributes:
         selection_scale: beta of the Gumbel noise in votes, > 0.
-        test_std: std of the test's Laplace noise in votes, > 0.
-        failure_prob: as of `StableTopK`, but None is 1e-10, and a plan leaves all of them 0.6 of `session_delta`.
-        padded: whether k = 0 and k = L are possible answers; all other fields as in `TargetChargedAggregator`.
+        test_std: standard deviation of the test's Laplace noise in votes, > 0.
+        failure_prob: probability that an unstable set is released, per query. None is 1e-10, or less where the failures
+            of all queries would take more than 0.6 of `session_delta`.
+        padded: True where k = 0 and k = num_labels are possible answers. `TargetChargedAggregator` has the other
+            fields.
 
     >>> aggregator = BoundaryTopK(selection_scale=2.0, test_std=3.0, target_hits=2, failure_prob=1e-9)
     >>> votes = np.array([[90, 88, 1, 0], [51, 50, 49, 48]])
@@ -223,11 +245,11 @@ class BoundaryTopK(BoundaryAggregator):
 
     @property
     def release_step(self) -> StableTopK:
-        """The call without the wrapper."""
+        """The stable top-k mechanism that is applied to each query inside the wrapper."""
         return self.part(StableTopK, test="laplace", failure_prob=failure_prob_of(self))
 
     def call_epsilon_for(self, *, num_labels: int, num_teachers: int) -> float:
-        """Returns the pure DP of selection and test together."""
+        """Returns the pure-DP epsilon of selection and test together, on one query."""
         selection = self.release_step.gap_selection(
             num_labels=num_labels, num_teachers=num_teachers
         )
@@ -239,7 +261,7 @@ class BoundaryTopK(BoundaryAggregator):
         return selection_epsilon + bit_epsilon(pass_probs, self.adjacency.gap_sensitivity)
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
-        """Returns the test that a set has to pass, for that many teachers."""
+        """Returns the test that a set of labels has to pass, for votes of `num_teachers` teachers."""
         return self.release_step.stability_test(num_teachers=num_teachers)
 
     def event(self, shape: VoteShape) -> pa.Event:
@@ -253,15 +275,15 @@ class BoundaryTopK(BoundaryAggregator):
         )
 
     def plain_event(self, shape: VoteShape) -> pa.Event:
-        """Returns the price of the same answers by plain composition."""
+        """Returns the price of the same answers if every query is charged, without the boundary wrapper."""
         return self.release_step.event(shape)
 
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int
     ) -> dict[tuple[int, ...] | str, float]:
-        """Returns the exact distribution of one call on counts `[L]`.
+        """Returns the exact distribution on one query with counts `[num_labels]`: the probability of each outcome.
 
-        Outcomes are released sets of labels, "refused", and "boundary".
+        The outcomes are the sets of labels that may be released, "refused", and "boundary".
         """
         ranking = Ranking.from_counts(np.asarray(votes, dtype=np.int64)[None])
         probabilities = self._wrapped(np.asarray(votes)[None], num_teachers)[0].tolist()
@@ -278,7 +300,10 @@ class BoundaryTopK(BoundaryAggregator):
         return distribution
 
     def _calls(self, counts: Counts, num_teachers: int) -> Calls:
-        """Returns calls with one outcome for each candidate k, released, and a refusal last."""
+        """Returns the distributions for counts `[num_queries, num_labels]`.
+
+        There is one outcome for each candidate k, in which the top-k set is released. The last outcome is a refusal.
+        """
         selection = self.release_step.gap_selection(
             num_labels=counts.shape[1], num_teachers=num_teachers
         )

@@ -1,4 +1,4 @@
-"""Releases of centered votes: scores of all queries in one part, or a student's weights in rounds."""
+"""Releases of `CenteredVotes`: noisy scores of all queries, or the weights of a student after several rounds."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, repr=False)
 class CenteredRelease(Release):
-    """A release of real numbers; all of it may be published.
+    """A release of noisy scores for all queries; every field may be published.
 
     Attributes:
-        scores: float64 `[Q, L]`, the center plus the noisy mean of clipped votes: on a grid, with independent noise.
-        noise_std: of each score.
-        center: float64 `[Q, L]`.
-        num_directions: of the public basis that the votes lie in; None where they may be anything.
-        recipe: the constants of the aggregator, by which a student reads the scores.
+        scores: float64 `[num_queries, num_labels]`, the center plus the noisy mean of clipped votes. The noise in each
+            score is independent of the noise in all others, and lies on a grid.
+        noise_std: standard deviation of the noise in each score.
+        center: float64 `[num_queries, num_labels]`, the public or released center of the votes.
+        num_directions: dimension of the public subspace that the votes lie in; None where they are not confined to one.
+        recipe: the constants of the aggregator; a student reads the scores by them.
     """
 
     scores: Array
@@ -40,7 +41,11 @@ class CenteredRelease(Release):
     }
 
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
-        """Returns the data that a student learns from: the scores beside the labels."""
+        """Returns the data that a student learns from: inputs, labels, and scores with their noise.
+
+        Args:
+            inputs: the public inputs of the queries, `[num_queries, ...]`.
+        """
         scores = NoisyScores(
             values=self.scores - self.center,
             noise_std=self.noise_std,
@@ -52,12 +57,13 @@ class CenteredRelease(Release):
 
 @dataclass(frozen=True, repr=False)
 class RoundsRelease(Release):
-    """A release in rounds; all of it may be published.
+    """A release of the weights of a student after several rounds; every field may be published.
 
     Attributes:
-        scores: float64 `[Q, L]`, the student's probabilities on the queries.
-        student: float64 `[D, L]`, the student's weights: logits on `PublicPCA.with_constant` of directions of the pool.
-        recipe: the constants of the aggregator, by which the features are made again.
+        scores: float64 `[num_queries, num_labels]`, the student's probabilities of the labels.
+        student: float64 `[num_features, num_labels]`, the student's weights. A query's features times these weights are
+            logits; the features are `PublicPCA.with_constant` of the directions of the public pool.
+        recipe: the constants of the aggregator; the features are computed again by them.
     """
 
     scores: Array
@@ -70,6 +76,10 @@ class RoundsRelease(Release):
     }
 
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
-        """Returns the data that a student learns from: the weights that were released."""
+        """Returns the data that a student learns from: inputs, labels, and the released weights.
+
+        Args:
+            inputs: the public inputs of the queries, `[num_queries, ...]`.
+        """
         training_set = super().training_set(inputs)
         return replace(training_set, weights=self.student, recipe=self.recipe)

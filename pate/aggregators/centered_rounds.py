@@ -1,15 +1,16 @@
-"""The rounds of centered votes: teachers vote against a student, which each round moves by one noisy step.
+"""The rounds of `CenteredVotes`: in each round teachers vote on the errors of a student, who then takes one step.
 
-A round goes like this. The student is public; so are its probabilities, and with them the usual length of a vote
-against it. The clip is a multiple of that length. Teachers are asked for the sum of their clipped votes; the sum gets
-noise of std `noise_multiplier` x sqrt(rounds) x sensitivity, and is released. Divided by the number of teachers it is a
-noisy mean gradient, along which the student takes its step (`Descent`). The next round begins.
+The student is public. So are its probabilities, and with them the usual length of a teacher's vote. A round clips each
+vote to a multiple of that length. The sum of the clipped votes gets noise of std `noise_multiplier` x sqrt(rounds) x
+sensitivity, and is released. The sum divided by the number of teachers is a noisy mean gradient; the student takes a
+step along it (`Descent`), and the next round begins.
 
-Every round's clip and student are functions of what earlier rounds released. So R rounds with R times the variance each
-compose to one Gaussian event of `noise_multiplier`: sum over rounds of 1 / (R z**2) = 1 / z**2.
+The clip and the student of a round are computed from earlier releases alone. So R rounds, with noise of R times the
+variance in each, compose to one Gaussian event of `noise_multiplier` z: the sum over rounds of 1 / (R z**2) is 1 /
+z**2.
 
-Labels are scaled before the clip by a power of their variance: else common labels would fill the clip, and rare ones
-would be lost in the noise. The scale is taken off again after the sum.
+Before the clip, each label is multiplied by a power of its variance. Otherwise common labels would fill the clip, and
+rare labels would be lost in the noise. After the sum, each label is divided by the same factor.
 
 Source: docs/proofs/vote_rounds.md.
 """
@@ -47,11 +48,11 @@ _LEAST_FACTOR = 1e-80
 
 @dataclass(frozen=True, eq=False)
 class NoisyPrevalence:
-    """The prevalence of each label that rounds begin with: public, or released.
+    """The prevalence of each label at which the student begins; public, or released with noise.
 
     Attributes:
-        shares: `[L]`.
-        variance: of the noise in each; 0 where they are public.
+        shares: float64 `[num_labels]`, the prevalence of each label.
+        variance: variance of the noise in each prevalence; 0 where they are public.
     """
 
     shares: Array
@@ -60,18 +61,19 @@ class NoisyPrevalence:
 
 @dataclass(frozen=True, kw_only=True)
 class CenteredRounds:
-    """The rounds of `CenteredVotes`, which explains them.
+    """The computation of a `RoundsRelease`, used by `CenteredVotes`.
 
-    Formal guarantee: a round's clip, and the student that teachers vote against, are functions of what is public or was
-    released before; its noise is sqrt(num_rounds) times as large as that of one round alone. All rounds cost one
-    Gaussian event of `noise_multiplier`. The caller has paid for all of them, or pays with the first.
+    Formal guarantee: the clip of a round, and the student whose errors teachers vote on, are computed from public
+    values and earlier releases. The noise of each round is sqrt(num_rounds) times as large as that of a single round.
+    All rounds together cost one Gaussian event of `noise_multiplier`. The caller charges that event before the first
+    round or with it.
 
     Attributes:
-        noise_multiplier: of all rounds together, > 0.
-        num_rounds: how often teachers are asked, >= 1.
-        clip_factor: by which the recipe's clip is multiplied, > 0.
-        adjacency: as the aggregator's.
-        recipe: the constants.
+        noise_multiplier: standard deviation over sensitivity, for all rounds together, > 0.
+        num_rounds: the number of rounds, >= 1.
+        clip_factor: multiplies the clip that the recipe gives, > 0.
+        adjacency: the adjacency of the aggregator.
+        recipe: the tuned constants.
     """
 
     noise_multiplier: float
@@ -81,7 +83,7 @@ class CenteredRounds:
     recipe: Recipe = DEFAULT_RECIPE
 
     def require_fits(self, *, num_teachers: int, num_labels: int) -> None:
-        """Raises `InvalidValue` where the sum of so many teachers, or its noise, could not be drawn exactly."""
+        """Raises `InvalidValue` where the sum of the votes or its noise is too large for exact integer arithmetic."""
         rule = f"at least {_LEAST_FACTOR:g} for votes in rounds"
         require(self.clip_factor >= _LEAST_FACTOR, "clip_factor", self.clip_factor, rule)
         rule = f"at most {_MOST_LABELS} in rounds, or aggregator.rounds=1"
@@ -102,16 +104,18 @@ class CenteredRounds:
         rng: Rng | None = None,
         record: ReleaseRecord | None = None,
     ) -> RoundsRelease:
-        """Returns the release of all rounds; see `student`. Its event is to be set by the caller, who has paid.
+        """Returns the release after all rounds: the student's weights, its probabilities, and labels.
 
-        A label holds where its probability is at least the threshold with the best expected micro-F1 on the pool.
+        A label is released as present where its probability is at least a threshold. The threshold maximizes the
+        expected micro-F1 on the public pool. The result has the event `NonPrivateEvent`; the caller, who has charged
+        the rounds, replaces it.
 
         Args:
-            votes: of the teachers; private.
-            start: the prevalence that the student begins with.
-            num_queries: Q, the first public rows, of which labels are released.
-            rng: the source of all noise.
-            record: charges and commits each round.
+            votes: the private votes of teachers, which can be asked in rounds.
+            start: the prevalence at which the student begins.
+            num_queries: the number of queries, which are the first rows of the public pool.
+            rng: the source of all noise; None for no noise.
+            record: charges and stores each round; None for a record in memory.
         """
         weights = self.student(votes, start, rng=rng, record=record)
         probabilities = np.asarray(expit(votes.public @ weights), dtype=np.float64)
@@ -134,10 +138,16 @@ class CenteredRounds:
         rng: Rng | None = None,
         record: ReleaseRecord | None = None,
     ) -> Array:
-        """Returns the student's weights `[D, L]` after all rounds.
+        """Returns the student's weights, float64 `[num_features, num_labels]`, after all rounds.
 
-        A round that the record has committed is read back: a run that was killed goes on with the next one. Without a
-        generator there is no noise, and no epsilon covers the student.
+        A round that the record already holds is read from the record. So a run that was killed continues with the next
+        round. No epsilon covers a student without noise.
+
+        Args:
+            votes: the private votes of teachers, which can be asked in rounds.
+            start: the prevalence at which the student begins.
+            rng: the source of all noise; None for no noise.
+            record: charges and stores each round; None for a record in memory.
         """
         rounds = MemoryRecord() if record is None else record
         label_variance = start.shares * (1 - start.shares)
@@ -179,7 +189,7 @@ class CenteredRounds:
 
     @property
     def _clip_factor(self) -> float:
-        """The clip of a round in usual lengths of a vote."""
+        """The clip of a round, as a multiple of the usual length of a vote."""
         return self.recipe.round_clip * self.clip_factor
 
     def _clip_against(
@@ -189,15 +199,16 @@ class CenteredRounds:
         label_scale: Array,
         votes: RoundVotes,
     ) -> ClippedMoments:
-        """Returns the clip of votes against a student: a function of what is public or was released.
+        """Returns the clip of votes on the errors of a student, computed from public values and earlier releases.
 
-        The usual length is that of labels drawn by the student on as many unrelated inputs as a teacher has records.
+        The clip is a multiple of the usual length of a vote. The usual length is the length of a vote if the labels of
+        a teacher's records were drawn by the student's probabilities.
 
         Args:
-            probabilities: `[m, L]`, the student's on public rows.
-            label_variance: `[L]`, p (1 - p) of the prevalence.
-            label_scale: `[L]`, by which residuals are multiplied.
-            votes: of which the numbers of teachers and records are read.
+            probabilities: `[num_public, num_labels]`, the student's probabilities on the public pool.
+            label_variance: `[num_labels]`, p (1 - p) for the prevalence p of each label.
+            label_scale: `[num_labels]`, the factor that residuals of each label are multiplied by.
+            votes: the source of the numbers of teachers and of records for each teacher.
         """
         variance = (probabilities * (1 - probabilities)).mean(axis=0, dtype=np.float64)
         # of a student that is sure of everything
@@ -212,5 +223,10 @@ class CenteredRounds:
 
 
 def _noisy_total(ask: Callable[[], NDArray[np.int64]], noise: NDArray[np.int64]) -> Arrays:
-    """Returns the part of a round: the sum that teachers are asked for, with its noise."""
+    """Returns the stored part of a round: the sum of the clipped votes plus noise.
+
+    Args:
+        ask: returns the sum of the clipped votes, in steps of a grid, `[num_features, num_labels]`.
+        noise: the noise in steps, of the same shape.
+    """
     return {"total": ask() + noise}

@@ -64,45 +64,50 @@ _STUDENT_DIRECTIONS = 128
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CenteredVotes(base.Aggregator):
-    """Releases the mean of all teachers' votes, each minus the center and clipped over all Q x L entries together.
+    """Releases the noisy mean of all teachers' votes minus a center, clipped over all queries and labels together.
 
-    Rule: r = votes - center; a teacher counts for min(1, clip / |r|) r with |r| the length over all queries and labels.
-    The sum gets rounded Gaussian noise in every entry. Labels are the sums' low-rank part thresholded so that each
-    label holds as often as the center says. Answers every query.
+    Rule for Q queries and L labels: let r = votes - center be the Q x L matrix of a teacher. The teacher adds
+    min(1, clip / |r|) r to the sum, where |r| is the l2 length over all entries. Rounded Gaussian noise is added to
+    every entry of the sum. The mean has low rank behind its noise. This low-rank part is estimated, and a threshold for
+    each label turns it into labels that are as frequent as the center. Every query is answered.
 
     Formal guarantees:
-        * One teacher (of `ConvexTeacher` one group) replaced moves the sum by at most 2 clip in l2, one added or
-          removed by at most clip, rounding included: one Gaussian event. The noise is a whole number of steps, drawn
-          exactly.
-        * A teacher of weight w moves everything at most w times as far: for it the same release costs what
-          `scaled(1 / w)` does (docs/proofs/budgets.md).
-        * The center is public, or released by `Prevalence` with `prevalence_share` of 1 / noise_multiplier**2; then the
-          price is that of both, and the clip is a function of what was released.
+        * Replacing one teacher moves the sum by at most two clips in l2, adding or removing a teacher by at most one
+          clip, rounding included. (For `ConvexTeacher` this holds for one group of records.) So the release is one
+          Gaussian event. The noise is a whole number of steps, drawn exactly.
+        * A teacher of weight w moves everything by at most w times as much. For this teacher the release costs as much
+          as one by `scaled(1 / w)` (docs/proofs/budgets.md).
+        * The center is public, or it is released by `Prevalence` first. The prevalence takes `prevalence_share` of
+          1 / noise_multiplier**2, and the event covers both releases. The clip is computed from the released center.
 
-    Votes are bits or finite floats of any range. Where the blocks of a stream are cut makes no difference.
+    Votes are bits or finite floats of any range. The result does not depend on how votes are cut into blocks.
 
     Attributes:
-        noise_multiplier: noise std over sensitivity, of everything that is released, > 0.
-        prevalence_share: in [0, 1); 0 where the center is public.
-        center: public, `[Q, L]`, `[L]` or a number, None for 1/2; read with `prevalence_share` 0 only.
-        clip: length in votes, or None for `clip_factor` times the length that bits drawn by the center have around it.
-        clip_factor: how many times its usual length the clip is, > 0.
-        rounds: for teachers that can be asked again, as kernel teachers can: how often, each time against the student
-            of the rounds before, at the same price. None for 20, but 1 where `clip` is given, each query has a center
-            of its own or there are fewer than 200; 1 for one matrix of votes, as of all other teachers.
-        span: public, orthonormal `[Q, r]` where all votes are known to lie in it: sharper labels, the same scores.
-        weights: public, `[N]` in [0, 1], what each teacher counts, for `aggregate`; of a source these are its own.
-        recipe: the tuned constants, a `Recipe` or its fields by name; public, and published where one differs from its
+        noise_multiplier: standard deviation of the noise over sensitivity, for the whole release, > 0.
+        prevalence_share: the part of the budget for the prevalence, in [0, 1); 0 where the center is public.
+        center: the public center, `[num_queries, num_labels]`, `[num_labels]` or a number; None for 1/2. Read only if
+            `prevalence_share` is 0.
+        clip: the largest length of a vote. None for `clip_factor` times the usual length, that of bits drawn with the
+            center as probabilities.
+        clip_factor: multiplies the usual length of a vote, > 0.
+        rounds: the number of rounds, for teachers that can vote in rounds, such as kernel teachers. All rounds together
+            have the same price. 1 for one matrix of votes, as other teachers cast. None for 20 rounds, or for 1 if
+            `clip` is given, if each query has its own center, or if there are fewer than 200 teachers.
+        span: a public orthonormal basis `[num_queries, rank]` in which all votes lie; None if there is none. With a
+            basis the labels are sharper, and the scores are the same.
+        weights: public, `[num_teachers]` in [0, 1], the weight of each teacher's vote in `aggregate`; None for 1. A
+            vote source has its own weights.
+        recipe: the tuned constants, a `Recipe` or a dict of its fields; public, and published if any differs from its
             default.
 
-    In rounds a vote is features(x) (y - p(x))^T, a teacher's mean over its records (`MomentVotes`), p the student's
-    probabilities; labels are scaled by (their variance)**(-1/4), so that rare ones are not lost beside common ones.
-    Votes are clipped to `clip_factor` times half of the length that labels drawn by p would give on as many unrelated
-    public inputs as a teacher has records. They are summed in whole steps, and get rounded Gaussian noise. Each round
-    is a step of the student's `Descent`, which begins with the prevalence. Its clip and student are functions of what
-    was released, its noise is sqrt(rounds) times as large: all cost one Gaussian event, charged with the first. A round
-    is drawn once, around the sum that is there then, and is read back ever after. Source: docs/proofs/centered_votes.md
-    and vote_rounds.md.
+    In rounds, a teacher votes on the errors of a public student with probabilities p(x). The vote is the mean over the
+    teacher's records of features(x) (y - p(x))^T (`MomentVotes`). Each label is scaled by (its variance)**(-1/4), so
+    that rare labels are not lost among common ones. The clip of a vote is `clip_factor` times half of its usual length,
+    which is computed for labels drawn by p. The clipped votes are summed in whole steps, and get rounded Gaussian
+    noise. Each round is one step of the student's `Descent`, which starts at the prevalence. The clip and the student
+    of a round are computed from earlier releases. The noise of a round is sqrt(rounds) times as large as for one round
+    alone. So all rounds cost one Gaussian event, charged with the first. A round is drawn once and stored, and later
+    reads return the stored round. Source: docs/proofs/centered_votes.md and vote_rounds.md.
 
     >>> votes = np.array([[[0.9, 0.1]], [[0.8, 0.3]], [[0.7, 0.2]]])
     >>> aggregator = CenteredVotes(noise_multiplier=0.1, center=0.5, prevalence_share=0.0)
@@ -153,7 +158,7 @@ class CenteredVotes(base.Aggregator):
         return hash(self._text)
 
     def event(self, shape: VoteShape) -> pa.Event:
-        """Returns one Gaussian event for prevalence and votes, whatever the numbers of queries and labels."""
+        """Returns the price of prevalence and votes, one Gaussian event for any number of queries and labels."""
         if shape.num_queries == 0:
             return pa.NoOpEvent()
         if self.prevalence_share == 0:
@@ -164,7 +169,7 @@ class CenteredVotes(base.Aggregator):
 
     @property
     def prevalence(self) -> Prevalence:
-        """The step that releases the center; raises `InvalidValue` where there is no share for it."""
+        """The mechanism that releases the center; raises `InvalidValue` if `prevalence_share` is 0."""
         share = require_positive("prevalence_share", self.prevalence_share)
         return Prevalence(
             noise_multiplier=self.noise_multiplier / math.sqrt(share),
@@ -174,13 +179,14 @@ class CenteredVotes(base.Aggregator):
 
     @property
     def votes_multiplier(self) -> float:
-        """The noise multiplier of the votes alone, with what the prevalence leaves of the budget."""
+        """The noise multiplier of the votes alone, after the prevalence has taken its share of the budget."""
         return self.noise_multiplier / math.sqrt(1 - self.prevalence_share)
 
     def centered_at(self, center: Any) -> CenteredVotes:
-        """Returns the aggregator of the votes once the center is known, at the price of the votes alone.
+        """Returns a copy of the aggregator with a fixed center, whose price is that of the votes alone.
 
-        The center is `[Q, L]`, `[L]` or a number, released or public.
+        Args:
+            center: the public or released center: `[num_queries, num_labels]`, `[num_labels]` or a number.
         """
         return replace(
             self, noise_multiplier=self.votes_multiplier, prevalence_share=0.0, center=center
@@ -189,11 +195,18 @@ class CenteredVotes(base.Aggregator):
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: Rng, ledger: pa.Ledger | None = None
     ) -> CenteredRelease:
-        """Releases scores and labels of all queries of votes that a caller has as an array; see `Aggregator.aggregate`.
+        """Releases scores and labels for all queries of votes that are given as an array; see `Aggregator.aggregate`.
 
-        With a `prevalence_share` votes are an array in [0, 1], which is read twice. The prevalence is then that of the
-        votes themselves: each teacher's mean over the queries. Where it is that of the teachers' records, or votes
-        depend on it, call `prevalence.release` and `centered_at`.
+        If `prevalence_share` > 0, the votes must be a whole array with values in [0, 1], which is read twice. The
+        prevalence of a label is then computed from the votes: the mean over the queries of each teacher's votes. To
+        center votes at the prevalence among the teachers' records instead, call `prevalence.release` and then
+        `centered_at`.
+
+        Args:
+            votes: bits or numbers, `[num_teachers, num_queries, num_labels]`, or blocks of it along the first axis.
+            num_teachers: the declared number of teachers, public.
+            rng: the source of all noise.
+            ledger: the ledger to charge before any noise is drawn; None charges nothing.
         """
         require_generator(rng)
         if self.prevalence_share > 0:
@@ -208,11 +221,11 @@ class CenteredVotes(base.Aggregator):
         return self._release_at_once(source, record, prevalence_rng=rng, votes_rng=rng)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
-        """Releases the prevalence of the teachers' records, and the votes around it; see `Aggregator.release`.
+        """Releases the prevalence of the teachers' records, and then the votes around it; see `Aggregator.release`.
 
-        The record gets the three draws of the prevalence as the parts `lengths`, `mean-1` and `mean-2`, and its result
-        as `prevalence`. In rounds, each round is a part `step-N`. `release` is the last part; one charge covers all
-        parts.
+        The record stores the three draws of the prevalence as the parts `lengths`, `mean-1` and `mean-2`, and the
+        prevalence as `prevalence`. If teachers vote in rounds, round N is the part `step-N`. The last part is
+        `release`. One charge, made with the first part, covers all parts.
         """
         require_generator(rng)
         prevalence_rng, votes_rng = rng.spawn(2)
@@ -244,7 +257,14 @@ class CenteredVotes(base.Aggregator):
         prevalence_rng: Rng,
         votes_rng: Rng,
     ) -> CenteredRelease:
-        """Releases the prevalence, where there is a share for it, and then all votes around it in one part."""
+        """Releases the prevalence, if it has a share of the budget, and then all votes around it in one part.
+
+        Args:
+            votes: the private votes.
+            record: charges the price and stores the parts.
+            prevalence_rng: the source of the noise of the prevalence.
+            votes_rng: the source of the noise of the votes.
+        """
         shape = votes.shape
         event = self.event(shape)
         # checked before the prevalence is paid for
@@ -271,7 +291,7 @@ class CenteredVotes(base.Aggregator):
         )
 
     def _released_center(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Any:
-        """Returns the center: public, or the prevalence, which is released once."""
+        """Returns the center: the public one, or the prevalence, which is drawn unless the record already holds it."""
         if self.prevalence_share == 0:
             return self.center
 
@@ -288,7 +308,7 @@ class CenteredVotes(base.Aggregator):
         return record.part("prevalence", draw)["prevalence"]
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
-        """Returns the release without the noise of the votes, around the center that was released.
+        """Returns the release without the noise of the votes, around the center that was released with noise.
 
         No epsilon covers the result; see `Aggregator.noiseless_from`.
         """
@@ -305,14 +325,18 @@ class CenteredVotes(base.Aggregator):
         )
 
     def check_run(self) -> None:
-        """Raises `InvalidValue` under add/remove, where the number of private groups is not public; a run uses it."""
+        """Raises `InvalidValue` under add/remove.
+
+        A run uses the number of private groups, which is not public under add/remove.
+        """
         rule = "replace_one: a run with centered_votes uses the number of private groups, which add_remove would reveal"
         require(self.adjacency is pa.Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
 
     def require_source(self, votes: VoteSource) -> None:
-        """Raises `InvalidValue` for votes that cannot be read, before any charge; see `Aggregator.require_source`.
+        """Raises `InvalidValue` for votes that the aggregator cannot read, before any charge.
 
-        Rounds need teachers that can be asked again, a prevalence their label shares.
+        For several rounds the teachers must be able to vote in rounds. A prevalence needs the label shares of the
+        teachers.
         """
         is_in_rounds = self._in_rounds(votes) is not None
         if self.prevalence_share > 0:
@@ -321,7 +345,12 @@ class CenteredVotes(base.Aggregator):
             deque(votes.confidences(), maxlen=0)
 
     def _step_around(self, center: Any, votes: VoteSource) -> CenteredVotes:
-        """Returns the aggregator of the votes around a center, at the price of the votes alone."""
+        """Returns a copy of the aggregator with this center, whose price is that of the votes alone.
+
+        Args:
+            center: the public or released center.
+            votes: the private votes, whose public span and weights the copy takes over.
+        """
         span = votes.span(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
         return replace(
             self.centered_at(center),
@@ -330,18 +359,18 @@ class CenteredVotes(base.Aggregator):
         )
 
     def _summary_around(self, center: Any, votes: VoteSource) -> NDArray[np.int64]:
-        """Returns the sum that is released around a center; teachers are asked for it once."""
+        """Returns the sum of the clipped votes minus a center, `[num_queries, num_labels]`, in steps of a grid."""
         step = self._step_around(center, votes)
         key = ("summary", self._text, step._center_as_given.tobytes())
         return np.asarray(votes.remembered(key, lambda: step.summarize(votes)))
 
     @property
     def num_rounds(self) -> int:
-        """The number of times that teachers are asked, where they can be asked again."""
+        """The number of rounds for teachers that can vote in rounds: `rounds`, or its default."""
         return self.rounds or self.recipe.num_rounds
 
     def _in_rounds(self, source: VoteSource) -> RoundVotes | None:
-        """Returns the votes as they are cast in rounds; None where they are cast in one matrix."""
+        """Returns the votes of teachers that vote in rounds; None if they vote once."""
         has_few_teachers = source.num_teachers < self.recipe.fewest_teachers_in_rounds
         is_once = self.rounds == 1 or (self.rounds is None and has_few_teachers)
         center_axes = np.ndim(self.center)
@@ -365,7 +394,7 @@ class CenteredVotes(base.Aggregator):
         )
 
     def _start(self, votes: RoundVotes, center: Any) -> NoisyPrevalence:
-        """Returns the prevalence of each label that the rounds begin with, from a center."""
+        """Returns the prevalence of each label at which the student begins, computed from the center."""
         shares = np.asarray(_HALF if center is None else center, dtype=np.float64)
         prevalence = np.broadcast_to(self._inside(shares), votes.num_labels).copy()
         if self.prevalence_share == 0:
@@ -378,9 +407,10 @@ class CenteredVotes(base.Aggregator):
         return NoisyPrevalence(prevalence, variance=squared_length * noise_of_one**2)
 
     def summarize(self, votes: VoteSource) -> NDArray[np.int64]:
-        """Returns the sum of clipped votes minus the center, `[Q, L]`, in steps of the grid.
+        """Returns the sum of clipped votes minus the public center, `[num_queries, num_labels]`, in steps of a grid.
 
-        The center is public: `summarize` raises `InvalidValue` where a prevalence is still to be released.
+        Raises:
+            InvalidValue: the prevalence is still to be released, so there is no center.
         """
         share = self.prevalence_share
         require(share == 0, "prevalence_share", share, "0 once the center is known")
@@ -396,14 +426,21 @@ class CenteredVotes(base.Aggregator):
         )
 
     def draw(self, summary: NDArray[np.int64], shape: VoteShape, rng: Rng) -> Answers:
-        """Draws labels around a public center; `release` has the scores that they come from, too."""
+        """Draws labels around a public center; `release` returns the scores too."""
         event = self.event(shape)
         return Answers.to_all(self._noisy_release(summary, event, shape.num_teachers, rng).labels)
 
     def _noisy_release(
         self, summary: NDArray[np.int64], event: pa.Event, num_teachers: int, rng: Rng
     ) -> CenteredRelease:
-        """Draws the noise of a sum in steps, and returns the release of the noisy sum."""
+        """Returns the release of a sum plus noise, which is drawn here.
+
+        Args:
+            summary: `[num_queries, num_labels]`, the sum of the clipped votes in steps.
+            event: the price of the whole release.
+            num_teachers: the declared number of teachers.
+            rng: the source of the noise.
+        """
         std = self.noise_multiplier * self._clipped_sum(summary.shape).l2_sensitivity
         noise = RoundedGaussian(std).sample(summary.shape, rng)
         return self._release_of(summary + noise, std=std, event=event, num_teachers=num_teachers)
@@ -411,13 +448,13 @@ class CenteredVotes(base.Aggregator):
     def _release_of(
         self, total: NDArray[np.int64], *, std: float, event: pa.Event, num_teachers: int
     ) -> CenteredRelease:
-        """Returns the release of a noisy sum: a function of what is public by now.
+        """Returns the release computed from a noisy sum, which is public.
 
         Args:
-            total: `[Q, L]`, the sum in steps, with its noise.
-            std: of the noise, in steps; 0 for none.
-            event: the price.
-            num_teachers: N, declared.
+            total: `[num_queries, num_labels]`, the sum of the clipped votes plus noise, in steps.
+            std: the standard deviation of the noise in steps; 0 for no noise.
+            event: the price of the whole release.
+            num_teachers: the declared number of teachers.
         """
         total_weight = num_teachers if self.weights is None else float(self.weights.sum())
         unit = self._clipped_sum(total.shape).step / total_weight
@@ -443,7 +480,10 @@ class CenteredVotes(base.Aggregator):
         )
 
     def _low_rank_part(self, residual: Array, *, noise_std: float) -> Array:
-        """Returns what is expected behind the noise of a residual `[Q, L]`: in the span, where there is one."""
+        """Returns an estimate of the votes behind a noisy residual, `[num_queries, num_labels]`.
+
+        Where all votes lie in a public span, so does the estimate.
+        """
         if self.span is None:
             return shrink_singular_values(residual, noise_std=noise_std)
         in_span = shrink_singular_values(self.span.T @ residual, noise_std=noise_std)
@@ -454,7 +494,7 @@ class CenteredVotes(base.Aggregator):
         return None if self.span is None else self.span.shape[1]
 
     def identity(self, shape: VoteShape) -> str:
-        """Returns all public parameters as text; see `Aggregator.identity`."""
+        """Returns all public parameters and the shape as text; see `Aggregator.identity`."""
         return self._text
 
     @property
@@ -467,16 +507,19 @@ class CenteredVotes(base.Aggregator):
 
     @property
     def _center_as_given(self) -> Array:
-        """The center in the shape in which it was given; 1/2 without one."""
+        """The public center in the shape in which the user gave it; 1/2 if the user gave none."""
         return np.asarray(_HALF if self.center is None else self.center, dtype=np.float64)
 
     def _inside(self, shares: Array) -> Array:
-        """Returns shares that the rule of the clip can use: not too near to 0 or 1."""
+        """Returns shares that are kept away from 0 and 1, so that the rule for the clip can use them."""
         floor = self.recipe.center_floor
         return shares.clip(floor, 1 - floor)
 
     def _center(self, shape: tuple[int, ...]) -> Array:
-        """Returns the center of each vote, `[Q, L]`; raises where the given one does not fit."""
+        """Returns the center of every vote, float64 `[num_queries, num_labels]`.
+
+        Raises `InvalidValue` if the center has another number of queries or labels than `shape`.
+        """
         center = self._center_as_given
         try:
             return np.broadcast_to(center, shape).copy()
@@ -485,9 +528,10 @@ class CenteredVotes(base.Aggregator):
             raise validation.InvalidValue("center.shape", center.shape, rule=rule) from error
 
     def _clipped_sum(self, shape: tuple[int, ...]) -> ClippedSum:
-        """Returns the sum that clips votes of a shape (Q, L).
+        """Returns the mechanism that clips and sums votes of shape (num_queries, num_labels).
 
-        Without a `clip` the length is `clip_factor` sqrt(sum c (1 - c)) over the center c: that of bits drawn by it.
+        Without a `clip`, the clip is `clip_factor` sqrt(sum c (1 - c)) over all entries c of the center. This is the
+        usual length around the center of bits that are drawn with probabilities c.
         """
         clip = self.clip
         if clip is None:
@@ -500,10 +544,10 @@ class CenteredVotes(base.Aggregator):
 def _expected_from_centered_votes(
     aggregator: CenteredVotes, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expectation of the scores as a student reads them.
+    """Returns the expected shares of right labels, if a student reads the scores.
 
-    A student with up to 128 directions averages the noise of Q / 128 queries. A bit is right if the noise left is below
-    half of the distance between scores of present and absent labels.
+    A student with D = 128 directions (or fewer) averages the noise of Q / D queries. A label counts as right if the
+    remaining noise is below half of the distance between the scores of present and absent labels.
     """
     shares = votes.counts() / votes.num_teachers
     distance = float(shares[votes.labels].mean() - shares[~votes.labels].mean())

@@ -1,7 +1,7 @@
-"""Clipped votes: each label against a threshold, where all votes of a teacher on a query count for a few.
+"""Clipped votes: a release of the labels whose noisy count exceeds a threshold, with few votes for each teacher.
 
-Plain votes let a teacher move all L counts of a query. Where samples have few labels, a teacher's votes can be limited
-to `vote_clip` of them at little loss, and the query costs fewer bits.
+With plain votes one teacher can move all L counts of a query. Where samples have few labels, a teacher can be limited
+to `vote_clip` votes on each query at little loss. Then the query costs less.
 """
 
 from dataclasses import dataclass, field
@@ -36,22 +36,24 @@ _MOST_TEACHERS = 2**20  # sums of multiples of 1 / _GRID below it take 52 bits
 class ClippedVotes(base.Aggregator):
     """Releases, for each label, whether clipped count + N(0, noise_std**2) > threshold_share * num_teachers.
 
-    With norm l1 a teacher keeps at most `vote_clip` of its votes on a query: the most confident ones, and among equals
-    those that come first in an order of labels that depends on the query's number alone. With norm l2 its n votes weigh
-    min(1, sqrt(vote_clip / n)) each: a vector of length at most sqrt(vote_clip). Answers every query. Source: Zhu et
-    al. 2020 and Dziedzic et al. 2022 for the clipping; docs/proofs/clipped_votes.md.
+    With norm l1 a teacher keeps at most `vote_clip` of its votes on a query: the most confident ones. Ties are broken
+    by an order of the labels that depends on the query's number alone. With norm l2 each of the teacher's n votes has
+    the weight min(1, sqrt(vote_clip / n)), so that the vector of its votes has a length of at most sqrt(vote_clip).
+    Every query is answered. Source: Zhu et al. 2020 and Dziedzic et al. 2022 for the clipping;
+    docs/proofs/clipped_votes.md.
 
-    Formal guarantees:
-        * l1: one change moves m = min(2 vote_clip, L) counts of a query by 1 under replace-one, min(vote_clip, L) under
-          add/remove: a query costs m bits.
-        * l2: it moves the counts by at most sqrt(m) in l2, each a little; a query costs what the noisy counts cost.
-        * Under add/remove the threshold stays at its share of the declared num_teachers.
+    Formal guarantees, for L labels:
+        * With norm l1, one change moves m counts of a query by 1, and a query costs m bits. Under replace-one m is
+          min(2 vote_clip, L), under add/remove min(vote_clip, L).
+        * With norm l2, one change moves the vector of counts by at most sqrt(m), and a query costs as much as a release
+          of its noisy counts.
+        * Under add/remove the threshold is computed from the declared num_teachers, and no change moves it.
 
     Attributes:
-        noise_std: standard deviation in votes, > 0.
-        vote_clip: tau, the most votes that a teacher's votes on a query count for, >= 1 and public.
-        norm: l1 or l2.
-        threshold_share: in (0, 1), public.
+        noise_std: standard deviation of the noise in votes, > 0.
+        vote_clip: tau, the largest total weight of a teacher's votes on a query, >= 1 and public.
+        norm: "l1" or "l2", the norm in which votes are clipped.
+        threshold_share: the threshold as a share of the teachers, in (0, 1), public.
 
     >>> from pate.votes.arrays import VoteBlocks
     >>> votes = np.array([[[True, True, False]], [[True, False, False]], [[True, True, True]]])
@@ -72,11 +74,11 @@ class ClippedVotes(base.Aggregator):
 
     @property
     def max_labels(self) -> int:
-        """The most labels that an answer is made to name: `vote_clip`."""
+        """The largest number of labels that an answer is meant to name: `vote_clip`."""
         return self.vote_clip
 
     def event(self, shape: VoteShape) -> pa.Event:
-        """Returns the price of m bits for each query, or of its noisy counts with l2; see `Aggregator.event`."""
+        """Returns the price: m bits for each query with norm l1, the noisy counts of each query with norm l2."""
         moved = squared_sensitivity(
             self.vote_clip, num_labels=shape.num_labels, adjacency=self.adjacency
         )
@@ -87,7 +89,10 @@ class ClippedVotes(base.Aggregator):
         return pa.SelfComposedEvent(noisy_counts, shape.num_queries)
 
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
-        """Returns the clipped counts, `[Q, L]`: int64 with l1, and with l2 multiples of 2**-32 as float64."""
+        """Returns the clipped counts, `[num_queries, num_labels]`.
+
+        The counts are int64 with norm l1. With norm l2 they are float64, multiples of 2**-32.
+        """
         is_exact = self.norm == "l1" or votes.num_teachers <= _MOST_TEACHERS
         rule = f"at most {_MOST_TEACHERS}: above it sums of weights are not exact"
         require(is_exact, "num_teachers", votes.num_teachers, rule)
@@ -98,7 +103,13 @@ class ClippedVotes(base.Aggregator):
         return np.asarray(sum(self._weighed(bits_of(block)) for block in blocks))
 
     def _weighed(self, bits: Bits) -> NDArray[np.float64]:
-        """Returns the sum `[Q, L]` of a block's bits `[c, Q, L]`, each teacher's scaled down to the clip's length."""
+        """Returns the sum over teachers of their weighted bits, `[num_queries, num_labels]`.
+
+        Each teacher's bits on a query are scaled down to a length of at most sqrt(vote_clip).
+
+        Args:
+            bits: bool `[num_teachers_in_block, num_queries, num_labels]`.
+        """
         num_votes = np.arange(bits.shape[2] + 1)
         exact_weights = np.sqrt(self.vote_clip / np.maximum(num_votes, self.vote_clip))
         # rounded down to a grid: sums are exact, and the length is not exceeded
@@ -108,7 +119,7 @@ class ClippedVotes(base.Aggregator):
         return np.asarray(np.einsum("cq,cql->ql", weights_of_teachers, bits))
 
     def draw(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
-        """Draws, for each label, whether its clipped count with noise exceeds the threshold."""
+        """Draws, for each label, whether its clipped count plus noise exceeds the threshold."""
         if self.norm == "l1":
             labels = reach_threshold(
                 summary,
@@ -127,5 +138,8 @@ class ClippedVotes(base.Aggregator):
 def _expected_from_clipped_votes(
     aggregator: ClippedVotes, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expectation from the counts: made-up queries have too few labels for a clip."""
+    """Returns the expected shares of right labels, computed from the counts of made-up votes.
+
+    The clip changes nothing, as made-up queries have few labels.
+    """
     return expected_from_summary(aggregator, votes.counts(), votes)

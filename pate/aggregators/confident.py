@@ -1,8 +1,8 @@
-"""Confident aggregators: a query is answered only where the teachers agree enough, by a noisy test.
+"""Confident aggregators: a query is answered only if a noisy test finds that enough teachers agree.
 
-A screening compares a statistic of the query, a number of teachers, with a share of all teachers: one bit per query,
-with noise of its own. Queries that pass are answered by `GNMax` or `GaussianVotes`. Every query pays for its screening;
-as many answers are paid for as may be released.
+The test, called the screening, compares a statistic of the query with a share of the teachers. Its outcome is one bit
+with noise of its own. Queries that pass the screening are answered by `GNMax` or `GaussianVotes`. The price has the
+screening of every query, and as many answers as can be released.
 
 Source: Papernot et al. 2018, Algorithm 1; docs/proofs/gnmax.md.
 """
@@ -36,11 +36,11 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class ScreenedAggregator(base.Aggregator):
-    """Releases answers only of queries where statistic + N(0, screening_std**2) >= threshold_share * num_teachers.
+    """Base class that releases answers only where statistic + N(0, screening_std**2) >= threshold_share * num_teachers.
 
-    The statistic is a number of teachers in 0..num_teachers which one change moves by at most 1. The price has the
-    screening of every query and the answers of as many queries as can be answered, whatever comes out: all queries, or
-    the first `max_answers` that pass. Then the session halts, and every later query is refused.
+    The statistic of a query is a number of teachers in 0..num_teachers, and one change moves it by at most 1. The price
+    has the screening of every query. It also has an answer for every query, or for `max_answers` of them. After
+    `max_answers` answers every later query is refused.
     """
 
     _answered_by: ClassVar[
@@ -59,20 +59,22 @@ class ScreenedAggregator(base.Aggregator):
 
     @abstractmethod
     def statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
-        """Returns a number of teachers for each query, `[q]`, which one change moves by at most 1.
+        """Returns the statistic of each query, int `[num_queries]`.
+
+        The statistic is a number of teachers that one change moves by at most 1.
 
         Args:
-            votes: counts, `[q, L]`.
-            num_teachers: T, declared.
+            votes: counts, `[num_queries, num_labels]`.
+            num_teachers: the declared number of teachers.
         """
 
     @property
     def answers(self) -> GNMax | GaussianVotes:
-        """The aggregator that answers what passes the screening."""
+        """The aggregator that answers the queries that pass the screening."""
         return self.part(self._answered_by)
 
     def event(self, shape: VoteShape) -> pa.Event:
-        """Returns the price of all screenings and of as many answers as there may be; see `Aggregator.event`."""
+        """Returns the price of the screening of all queries, and of the largest possible number of answers."""
         bit = threshold_event(self.screening_std, self.threshold_share, shape.num_teachers)
         screenings = pa.SelfComposedEvent(bit, shape.num_queries)
         most_answers = shape.num_queries
@@ -84,7 +86,7 @@ class ScreenedAggregator(base.Aggregator):
     def draw_all(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the answers to all queries; see `Aggregator.draw_all`.
 
-        Queries that pass after `max_answers` answers are refused, and nothing drawn for them is released.
+        After `max_answers` answers, later queries that pass are refused, and their draws are not released.
         """
         labels, passed = super().draw_all(summary, shape, rng)
         if self.max_answers is None:
@@ -93,7 +95,7 @@ class ScreenedAggregator(base.Aggregator):
         return Answers(labels & answered[:, None], answered)
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws which queries pass the screening, and then answers to all, of which those that pass are released."""
+        """Draws the screening of each query and an answer to each query; answers of queries that fail are dropped."""
         statistic = self.statistic(summary, num_teachers=shape.num_teachers)
         passed = reach_threshold(
             statistic[:, None],
@@ -110,9 +112,9 @@ class ScreenedAggregator(base.Aggregator):
 class ConfidentGNMax(ScreenedAggregator):
     """Releases the label with the largest noisy count, if the largest count with separate noise is large enough.
 
-    Formal guarantee: the largest count moves by at most 1 under either adjacency, so screening costs one bit per query,
-    and an answer what `GNMax` costs. Refused queries are charged like answered ones; `max_answers` bounds the answers.
-    Source: Papernot et al. 2018, Algorithm 1; docs/proofs/gnmax.md.
+    Formal guarantee: one change moves the largest count by at most 1 under either adjacency. So the screening costs one
+    bit for each query. An answer costs as much as one of `GNMax`. The price has an answer for every query, refused or
+    not, or for `max_answers` queries. Source: Papernot et al. 2018, Algorithm 1; docs/proofs/gnmax.md.
 
     Attributes:
         screening_std: standard deviation of the screening's noise, in votes, > 0.
@@ -135,23 +137,24 @@ class ConfidentGNMax(ScreenedAggregator):
 
     @property
     def max_votes_per_teacher(self) -> int:
-        """The most labels of a query that the price lets one teacher vote for: `max_votes`."""
+        """The largest number of labels of a query that a teacher may vote for under this price: `max_votes`."""
         return self.max_votes
 
     def statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
-        """Returns the largest count of each query, `[q]`."""
+        """Returns the largest count of each query, int `[num_queries]`."""
         return np.asarray(votes.max(axis=1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidentVotes(ScreenedAggregator):
-    """Releases the bits of `GaussianVotes` on queries where even the smallest majority of a label is large, with noise.
+    """Releases one bit for each label, as `GaussianVotes` does, on queries where all labels have a large majority.
 
-    A label's majority is the number of teachers on its larger side, in num_teachers / 2..num_teachers. Fields are those
-    of `ConfidentGNMax`, without `max_votes`.
+    The majority of a label is the number of teachers for it or against it, whichever is larger. The screening compares
+    the smallest majority of a query plus noise with the threshold. The fields are those of `ConfidentGNMax`, without
+    `max_votes`.
 
-    Formal guarantee: every majority moves by at most 1 under either adjacency, and so does the smallest: screening
-    costs one bit per query, however many labels it looks at, and an answer one bit per label. Source: Confident-GNMax
+    Formal guarantee: one change moves every majority by at most 1 under either adjacency, and so also the smallest
+    majority. The screening costs one bit for each query, and an answer one bit for each label. Source: Confident-GNMax
     of Papernot et al. 2018, for several labels; docs/proofs/gnmax.md.
 
     >>> aggregator = ConfidentVotes(screening_std=2.0, threshold_share=0.7, noise_std=1.0)
@@ -164,7 +167,7 @@ class ConfidentVotes(ScreenedAggregator):
     _answered_by: ClassVar[type[GaussianVotes]] = GaussianVotes
 
     def statistic(self, votes: Counts, *, num_teachers: int) -> Counts:
-        """Returns the smallest majority of a label in each query, `[q]`."""
+        """Returns the smallest majority over the labels of each query, int `[num_queries]`."""
         majorities = np.maximum(votes, num_teachers - votes)
         return np.asarray(majorities.min(axis=1))
 
@@ -173,5 +176,5 @@ class ConfidentVotes(ScreenedAggregator):
 def _expected_from_screened(
     aggregator: ScreenedAggregator, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expectation of the queries before `max_answers` halts the session."""
+    """Returns the expected shares of right labels, over the queries before `max_answers` halts the session."""
     return expected_by_drawing(replace(aggregator, max_answers=None), votes)

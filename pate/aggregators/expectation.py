@@ -1,9 +1,8 @@
-"""The expectation of a release: the share of labels that it would get right, a function of public numbers alone.
+"""The expectation of a release: the share of labels that it would get right, computed from public numbers alone.
 
-Before a release is paid for, its noise can be judged: an aggregator is applied to made-up votes of teachers who agree
-to a known degree (`MadeUpVotes`). Where even unanimous teachers would not be heard, the release is useless, and a
-warning is raised. An aggregator whose expectation has a closed form, or needs less than each teacher's votes, registers
-a function with `expected_from_votes` in its own file.
+The noise of an aggregator can be judged before a release is charged. The aggregator is applied to made-up votes of
+teachers, of whom a known share agrees (`MadeUpVotes`). If the noise hides even unanimous votes, the release is useless
+and a warning is raised. An aggregator may register its own formula with `expected_from_votes`, in its own file.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ _FRAMES_TO_CALLER = 4  # from `_warn` to the caller of `Aggregator.aggregate`
 
 @dataclass(frozen=True)
 class ExpectedRelease:
-    """The shares of labels that a release gets right, where teachers agree to a known degree.
+    """The expected shares of right labels in a release, computed for made-up votes.
 
     Attributes:
         answered: the probability that a query is answered, in [0, 1].
-        present: the share of the present labels that an answer names; 0 without an answer.
-        absent: the share of the absent labels that an answer leaves out; 0 without an answer.
+        present: the share of the truly present labels that answers name, in [0, 1]; 0 if no query is answered.
+        absent: the share of the truly absent labels that answers leave out, in [0, 1]; 0 if no query is answered.
     """
 
     answered: float
@@ -53,12 +52,12 @@ class ExpectedRelease:
 
     @property
     def right(self) -> float:
-        """The mean of the two shares: 1/2 for answers that are drawn blindly."""
+        """The mean of the two shares; 1/2 for answers that are drawn without the votes."""
         return (self.present + self.absent) / 2
 
     @property
     def success(self) -> float:
-        """The probability of an answer times the share that is right in it: 1 at best."""
+        """The probability that a query is answered, times the mean share of right labels; at most 1."""
         return self.answered * self.right
 
     @property
@@ -68,12 +67,12 @@ class ExpectedRelease:
 
     @classmethod
     def from_answers(cls, labels: Bits, answered: Bits, true_labels: Bits) -> Self:
-        """Returns the shares of right labels in answers.
+        """Returns the shares of right labels, measured on drawn answers.
 
         Args:
-            labels: `[Q, L]`, released.
-            answered: `[Q]`.
-            true_labels: `[Q, L]`.
+            labels: bool `[num_queries, num_labels]`, the labels that were drawn.
+            answered: bool `[num_queries]`, whether each query was answered.
+            true_labels: bool `[num_queries, num_labels]`, the right labels.
         """
         if not answered.any():
             return cls(answered=0.0, present=0.0, absent=0.0)
@@ -91,18 +90,18 @@ class UselessReleaseWarning(UserWarning):
 def expected_release(
     aggregator: Aggregator, shape: VoteShape, *, agreement: float = 1.0
 ) -> ExpectedRelease:
-    """Returns the expectation of a release on queries on which teachers agree to a degree; nothing is charged.
+    """Returns the expected shares of right labels in a release; no private data are read, and nothing is charged.
 
-    The aggregator is run on a few hundred made-up queries (`MadeUpVotes`) with a fixed seed, or its expectation is
-    computed. A `failure_prob` that nobody named is lowered for a delta of 1e-6.
+    The aggregator is run on a few hundred made-up queries (`MadeUpVotes`) with a fixed seed, or a formula is used. A
+    `failure_prob` of None is first replaced by a value that suits a delta of 1e-6.
 
     Args:
-        aggregator: with its noise.
-        shape: of the release.
-        agreement: the share of the teachers that name each label of a query, in [0, 1]; 1 is unanimity.
+        aggregator: the aggregator with its noise.
+        shape: the number of queries, labels and teachers of the release.
+        agreement: the share of the teachers that vote for each right label of a query, in [0, 1].
 
     Raises:
-        InvalidValue: the aggregator takes no made-up votes.
+        InvalidValue: the aggregator cannot read made-up votes.
 
     >>> from pate.aggregators import StableTopK
     >>> from pate.votes import VoteShape
@@ -129,18 +128,22 @@ def expected_release(
 def expected_from_votes(
     aggregator: Aggregator, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expectation of a release of `num_queries` queries like the made-up ones, by drawing answers.
+    """Returns the expected shares of right labels, measured on answers that are drawn for made-up votes.
 
-    An aggregator whose expectation can be computed, or needs less than each teacher's votes, registers a function of
-    its own.
+    This function dispatches on the type of the aggregator. An aggregator with a formula registers its own function.
+
+    Args:
+        aggregator: the aggregator with its noise.
+        votes: made-up votes on a few hundred queries.
+        num_queries: the number of queries of the release whose expectation is asked for.
     """
     return expected_by_drawing(aggregator, votes)
 
 
 def expected_by_drawing(aggregator: Aggregator, votes: MadeUpVotes) -> ExpectedRelease:
-    """Returns the expectation by answers that are drawn for made-up votes, with a fixed seed.
+    """Returns the expected shares of right labels, measured on answers drawn for made-up votes with a fixed seed.
 
-    Fewer of the queries are drawn where teachers and labels are many, and the votes of each teacher are read.
+    If the votes of each teacher are read, and teachers and labels are many, only some of the made-up queries are drawn.
     """
     if not aggregator.reads_counts:
         bits_per_query = votes.num_teachers * votes.num_labels
@@ -152,19 +155,25 @@ def expected_by_drawing(aggregator: Aggregator, votes: MadeUpVotes) -> ExpectedR
 def expected_from_summary(
     aggregator: Aggregator, summary: NDArray[Any], votes: MadeUpVotes
 ) -> ExpectedRelease:
-    """Returns the expectation by answers that are drawn from a summary of made-up votes, with a fixed seed."""
+    """Returns the expected shares of right labels, measured on answers drawn from a summary with a fixed seed.
+
+    Args:
+        aggregator: the aggregator with its noise.
+        summary: the summary of the made-up votes, as `aggregator.summarize` would return it.
+        votes: the made-up votes, which hold the right labels.
+    """
     answers = aggregator.draw_all(summary, votes.shape, np.random.default_rng(0))
     return ExpectedRelease.from_answers(answers.labels, answers.answered, votes.labels)
 
 
 def warn_if_useless(aggregator: Aggregator, shape: VoteShape) -> None:
-    """Warns, once for each aggregator and shape, where even unanimous teachers would not be heard."""
+    """Warns, once for each aggregator and shape, if the noise hides even votes on which all teachers agree."""
     warn = _warn_once if is_hashable(aggregator) else _warn
     warn(aggregator, shape)
 
 
 def _warn(aggregator: Aggregator, shape: VoteShape) -> None:
-    """Warns where a release of that shape is useless."""
+    """Warns if a release of that shape is expected to be useless."""
     try:
         expected = expected_release(aggregator, shape)
     except InvalidValue:  # an aggregator of somebody else's that takes no made-up votes

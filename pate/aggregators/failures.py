@@ -1,9 +1,9 @@
-"""Failure probabilities of tests: the price of each answer may fail with a `failure_prob`, and delta pays for the sum.
+"""Failure probabilities of stability tests: their choice, and the part of delta that they take.
 
-A stability test passes an unstable set with at most `failure_prob`; then the answer has no finite epsilon. Over Q
-answers the failures add up, and what they take from delta is missing for all else. A user rarely has an opinion on that
-number: a `failure_prob` of None becomes the usual one of the class, or less where many queries or a small delta need
-less. The functions here decide how much less, from public numbers.
+A stability test releases an unstable set with a probability of at most `failure_prob`. Such an answer has no finite
+epsilon. Over Q answers the failure probabilities add up to a part of delta, and only the rest of delta is left for the
+noise. Few users have an opinion on `failure_prob`, so its default is None. The functions here replace None by the usual
+value of the class, or by a lower one where many queries or a small delta need that.
 """
 
 from __future__ import annotations
@@ -31,20 +31,19 @@ _LEAST_FAILURE_PROB = 2.0**-53
 
 
 def failure_prob_of(aggregator: Aggregator) -> float:
-    """Returns the probability that the price of one answer fails: 0 for an aggregator that has no `failure_prob`.
+    """Returns the probability that the price of one answer fails; 0 for an aggregator without a `failure_prob`.
 
-    A `failure_prob` that nobody named is the class's `usual_failure_prob`, until a plan lowers it
-    (`with_failure_prob_for`).
+    A `failure_prob` of None counts as the class's `usual_failure_prob`.
     """
     failure_prob: float | None = getattr(aggregator, "failure_prob", 0.0)
     return aggregator.usual_failure_prob if failure_prob is None else failure_prob
 
 
 def with_failure_prob_for(aggregator: A, *, delta: float, num_queries: int) -> A:
-    """Returns the aggregator with a `failure_prob` that a plan of so many queries at this delta can have.
+    """Returns a copy of the aggregator whose `failure_prob` suits a number of queries at a delta.
 
-    A `failure_prob` that the user named is never changed. A `failure_prob` of None becomes the usual one of the class,
-    or less where the failures of all queries would take more than 0.6 of delta.
+    A `failure_prob` that is a number is kept. None becomes the usual value of the class, or less where the failures of
+    all queries would take more than 0.6 of delta.
     """
     if getattr(aggregator, "failure_prob", 0.0) is not None:
         return aggregator
@@ -52,10 +51,10 @@ def with_failure_prob_for(aggregator: A, *, delta: float, num_queries: int) -> A
 
 
 def with_failure_prob_left(aggregator: A, ledger: Ledger, *, num_queries: int) -> A:
-    """Returns the aggregator with a `failure_prob` that leaves room for later releases in a ledger.
+    """Returns a copy of the aggregator whose `failure_prob` leaves room for later releases in a ledger.
 
-    The probability is that of `with_failure_prob_for`, or less: where the ledger has charges, all failures together
-    take less than half of what the ledger has left for failures.
+    The value is that of `with_failure_prob_for`, or less. Where the ledger has charges, all failures together take less
+    than half of the delta that the ledger has left for failures.
     """
     planned = with_failure_prob_for(aggregator, delta=ledger.target_delta, num_queries=num_queries)
     num_tests = aggregator.num_tests(num_queries)
@@ -68,7 +67,7 @@ def with_failure_prob_left(aggregator: A, ledger: Ledger, *, num_queries: int) -
 
 
 def with_failure_prob_at_most(aggregator: A, most: float) -> A:
-    """Returns the aggregator with its failure probability lowered to `most`, where it has a larger one."""
+    """Returns a copy of the aggregator whose failure probability is at most `most`."""
     failure_prob = failure_prob_of(aggregator)
     return aggregator if failure_prob <= most else _with_failure_prob(aggregator, most)
 
@@ -79,7 +78,7 @@ def require_delta_left(
     num_queries: int,
     target_delta: float,
 ) -> None:
-    """Raises `InvalidValue`, with remedies, where the failures of all queries use up delta in (0, 1)."""
+    """Raises `InvalidValue`, with remedies, if the failure probabilities of all queries use up `target_delta`."""
     failure_prob = failure_prob_of(aggregator)
     sum_of_failures = failure_prob * aggregator.num_tests(num_queries)
     if sum_of_failures < target_delta:
@@ -104,7 +103,10 @@ def require_delta_left(
 
 
 def _fitting(aggregator: Aggregator, delta: float, num_queries: int) -> float:
-    """Returns the class's usual failure probability, or less where all of them would take more than 0.6 of delta."""
+    """Returns the usual failure probability of the class, or less where all queries would need too much of delta.
+
+    The failures of all queries together take at most 0.6 of delta.
+    """
     # A session's accesses are counted for a delta of its own.
     delta = min(delta, getattr(aggregator, "session_delta", 1.0))
     share = _SHARE_OF_DELTA * delta / max(aggregator.num_tests(num_queries), 1)
@@ -112,10 +114,10 @@ def _fitting(aggregator: Aggregator, delta: float, num_queries: int) -> float:
 
 
 def _with_failure_prob(aggregator: A, failure_prob: float) -> A:
-    """Returns an aggregator that has a `failure_prob`, with another one."""
+    """Returns a copy of the aggregator with another `failure_prob`."""
     return replace(aggregator, failure_prob=failure_prob)  # type: ignore[call-arg]  # of some classes
 
 
 def _two_digits(value: float) -> float:
-    """Returns a number rounded to two decimal digits."""
+    """Returns a number rounded to two significant digits."""
     return float(f"{value:.1e}")

@@ -32,18 +32,18 @@ MECHANISMS: Mapping[str, Callable[..., TopKMechanism]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class FixedTopK(Aggregator):
-    """Releases exactly k labels for every query: those that a top-k mechanism of pure DP picks.
+    """Releases exactly k labels for every query, picked by a top-k mechanism of pure DP.
 
-    Every query is answered, however close its counts are. With k = L nothing depends on the votes, and nothing is
-    charged.
+    Every query is answered, however close its counts are. If k is the number of labels, the answer does not depend on
+    the votes, and nothing is charged.
 
-    Formal guarantee, per query: the price of the mechanism, which is `epsilon` pure DP for the stated adjacency;
-    peeling, joint and canonical selection compose as bounded ranges, which is cheaper. Source: docs/proofs/top_k.md,
-    which names the papers.
+    Formal guarantee: each query is (`epsilon`, 0)-DP for the stated adjacency. Peeling, joint and canonical selection
+    also have a bounded range, and many queries of these compose at a lower price. Source: docs/proofs/top_k.md, which
+    names the papers.
 
     Attributes:
-        k: the number of labels of each answer, 1..L.
-        epsilon: pure DP of one query, > 0: a price, so that another adjacency changes the noise and not the price.
+        k: the number of labels in each answer, from 1 to the number of labels.
+        epsilon: the pure-DP epsilon of one query, > 0. Under another adjacency the noise changes, and not the price.
         mechanism: "peeling", "joint", "canonical", "permute_and_flip", "permute_and_flip_joint" or "lipschitz".
 
     >>> aggregator = FixedTopK(k=2, epsilon=2.0, mechanism="joint")

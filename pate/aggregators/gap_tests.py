@@ -1,7 +1,8 @@
-"""Gap tests: a top-k set is released only if the gap below it passes, by noise on the gap or by an optimal table.
+"""Gap tests: rules that release a top-k set only if the gap in counts below the set passes a noisy test.
 
-A gap test is a rule for any number of teachers, with the numbers that calibration changes: a standard deviation, or the
-budget of a table. `for_votes` makes the mechanism, `StabilityTest`, for one number of teachers.
+The noise is added to the gap, or the probability of passing is read from an optimal table. A gap test holds the
+parameters that calibration changes: the standard deviation of the noise, or the budget of the table. `for_votes`
+returns the mechanism, a `StabilityTest`, for one number of teachers.
 """
 
 from __future__ import annotations
@@ -30,22 +31,29 @@ _LOG_NOISES = (-60.0, 25.0)
 
 
 class GapTest(ABC):
-    """The rule by which the gap below a top-k set passes, for any number of teachers.
+    """A rule for whether the gap below a top-k set passes, for any number of teachers.
 
-    `StabilityTest`, the mechanism for one number of teachers, has the price and the guarantee.
+    The price and the guarantee are those of `StabilityTest`, the mechanism for one number of teachers.
     """
 
     @abstractmethod
     def for_votes(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
-        """Returns the mechanism for votes of `num_teachers` teachers."""
+        """Returns the stability test for votes of `num_teachers` teachers."""
 
     @abstractmethod
     def scaled(self, factor: float) -> Self:
-        """Returns the same test with `factor` > 0 times the noise."""
+        """Returns a copy of the test with its noise multiplied by `factor` > 0."""
 
     @abstractmethod
     def tuned(self, *, order: float, rdp: float, num_teachers: int, adjacency: Adjacency) -> Self:
-        """Returns the same test with the noise at which one bit costs `rdp` at a Renyi order > 1."""
+        """Returns a copy of the test with the noise at which a query costs `rdp`, a Renyi divergence.
+
+        Args:
+            order: the Renyi order at which the cost is measured, > 1.
+            rdp: the Renyi divergence that one query may cost.
+            num_teachers: the number of teachers.
+            adjacency: the adjacency of the votes.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +69,11 @@ class NoiseTest(Parameters, GapTest):
     failure_prob: float = field(metadata=PROBABILITY)
 
     def scaled(self, factor: float) -> Self:
-        """Returns the same test with `factor` times the standard deviation."""
+        """Returns a copy of the test with its standard deviation multiplied by `factor`."""
         return replace(self, std=self.std * factor)
 
     def tuned(self, *, order: float, rdp: float, num_teachers: int, adjacency: Adjacency) -> Self:
-        """Returns the same test with the standard deviation at which one bit costs `rdp` at a Renyi order."""
+        """Returns a copy of the test with the standard deviation at which a query costs `rdp`; see `GapTest.tuned`."""
         num_teachers = min(num_teachers, _MOST_TEACHERS_OF_TUNING)
 
         def event_of(std: float) -> Event:
@@ -86,7 +94,7 @@ class GaussianTest(NoiseTest):
     """
 
     def for_votes(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
-        """Returns the mechanism for votes of `num_teachers` teachers."""
+        """Returns the stability test for votes of `num_teachers` teachers."""
         return StabilityTest.gaussian(
             test_std=self.std,
             failure_prob=self.failure_prob,
@@ -106,7 +114,7 @@ class LaplaceTest(NoiseTest):
     """
 
     def for_votes(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
-        """Returns the mechanism for votes of `num_teachers` teachers."""
+        """Returns the stability test for votes of `num_teachers` teachers."""
         return StabilityTest.laplace(
             test_std=self.std,
             failure_prob=self.failure_prob,
@@ -139,12 +147,15 @@ class TableTest(Parameters, GapTest):
         require(1 < self.order < math.inf, "order", self.order, "a finite number > 1")
 
     def for_votes(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
-        """Returns the mechanism for votes of `num_teachers` teachers."""
+        """Returns the stability test for votes of `num_teachers` teachers, from a table that is computed for them."""
         table = self.table(num_levels=num_teachers // adjacency.gap_sensitivity + 1)
         return StabilityTest.from_table(table, num_teachers=num_teachers, adjacency=adjacency)
 
     def table(self, *, num_levels: int) -> StabilityTable:
-        """Returns the probabilities by level, a level being one sensitivity of the gap."""
+        """Returns the table of the probabilities of passing, one for each of `num_levels` levels of the gap.
+
+        Level i is a gap of i times its sensitivity.
+        """
         return optimal_stability_table(
             order=self.order,
             rdp_budget=self.budget,
@@ -153,38 +164,47 @@ class TableTest(Parameters, GapTest):
         )
 
     def scaled(self, factor: float) -> Self:
-        """Returns the same test with its budget divided by the square of `factor`."""
+        """Returns a copy of the test with its budget divided by the square of `factor`."""
         return replace(self, budget=self.budget / factor**2)
 
     def tuned(self, *, order: float, rdp: float, num_teachers: int, adjacency: Adjacency) -> Self:
-        """Returns the test by the table for that order and budget."""
+        """Returns a copy of the test whose table is made for `order` and costs `rdp`; see `GapTest.tuned`."""
         return replace(self, order=order, budget=rdp)
 
 
 @dataclass(frozen=True)
 class ReadyTableTest(GapTest):
-    """A test by a table that was made before, and has a price and a failure probability of its own."""
+    """A test that reads the probability of passing from a given table, which has its own price."""
 
     table: CertifiedTable | StabilityTable
 
     def for_votes(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
-        """Returns the mechanism; refuses numbers of teachers and adjacencies that a certified table is not for."""
+        """Returns the stability test of the table.
+
+        Raises `InvalidValue` if the table was certified for another number of teachers or another adjacency.
+        """
         if isinstance(self.table, CertifiedTable):
             return self.table.test_for(num_teachers=num_teachers, adjacency=adjacency)
         return StabilityTest.from_table(self.table, num_teachers=num_teachers, adjacency=adjacency)
 
     def scaled(self, factor: float) -> Self:
-        """Raises `InvalidValue`: the table has a price of its own."""
+        """Raises `InvalidValue`, as the price of a given table cannot be changed."""
         rule = "table_order and table_budget, a ready table cannot be scaled"
         raise InvalidValue("table", rule=rule)
 
     def tuned(self, *, order: float, rdp: float, num_teachers: int, adjacency: Adjacency) -> Self:
-        """Returns the same test: the table has a price of its own."""
+        """Returns the test unchanged, as the price of a given table cannot be changed."""
         return self
 
 
 def noise_of_rdp(event_of: Callable[[float], Event], *, order: float, rdp: float) -> float:
-    """Returns the noise at which `event_of(noise)` costs `rdp` at a Renyi order."""
+    """Returns the noise at which an event costs the Renyi divergence `rdp` at a Renyi order.
+
+    Args:
+        event_of: a function that returns the event for a noise; more noise makes the event cheaper.
+        order: the Renyi order, > 1.
+        rdp: the Renyi divergence that the event may cost.
+    """
     from scipy.optimize import brentq  # loads slowly
 
     orders = np.array([order])

@@ -1,6 +1,7 @@
-"""Gaussian votes: each label by its noisy count, against half of the teachers.
+"""Gaussian votes: a release of the labels whose noisy count exceeds half of the teachers.
 
-The baseline of several labels: L independent decisions for each query, one bit each (`ThresholdEvent`).
+This is the baseline for several labels. Each query takes one decision for each label. A decision releases one bit
+(`ThresholdEvent`).
 """
 
 from dataclasses import dataclass, field
@@ -32,18 +33,19 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianVotes(base.Aggregator):
-    """Releases, for each label, whether count + N(0, noise_std**2) > num_teachers / 2. Answers every query.
+    """Releases, for each label, whether count + N(0, noise_std**2) > num_teachers / 2.
 
-    Formal guarantees:
-        * All L counts of a query can move at once, each by at most 1 (d, where one change reaches d teachers). Only
-          signs are released, of independent noises: a query costs L bits, 0.637 of what the vector of counts would,
-          L a / (2 noise_std**2) at order a, where noise_std is large.
-        * Under add/remove the threshold stays at the declared num_teachers / 2.
+    Every query is answered.
+
+    Formal guarantees, for L labels:
+        * One change moves each of the L counts of a query by at most d = `teachers_reached`. One bit is released for
+          each count, with independent noise, so a query costs L bits. For d = 1 and large noise_std, these cost 0.637
+          of the price of the noisy counts, which is L a / (2 noise_std**2) at order a.
+        * Under add/remove the threshold is computed from the declared num_teachers, and no change moves it.
 
     Attributes:
-        noise_std: standard deviation in votes, > 0.
-        teachers_reached: d, the most teachers whose votes one change reaches; more than 1 where a group is with
-            several teachers.
+        noise_std: standard deviation of the noise in votes, > 0.
+        teachers_reached: d, the largest number of teachers that hold records of one group, >= 1.
 
     Source: Papernot et al. 2018 for one label; docs/proofs/gaussian_votes.md.
 
@@ -58,14 +60,14 @@ class GaussianVotes(base.Aggregator):
     teachers_reached: int = field(default=1, metadata=COUNT)
 
     def event(self, shape: VoteShape) -> pa.Event:
-        """Returns the price of L bits for each query; see `Aggregator.event`."""
+        """Returns the price of one bit for each label of each query; see `Aggregator.event`."""
         bit: BitEvent = threshold_event(self.noise_std, 0.5, shape.num_teachers)
         if self.teachers_reached > 1:
             bit = pa.OneBitEvent(tuple(bit.log_odds.tolist()), reach=self.teachers_reached)
         return pa.SelfComposedEvent(bit, shape.num_queries * shape.num_labels)
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws, for each label, whether its count with noise exceeds half of the teachers."""
+        """Draws, for each label, whether its count plus noise exceeds half of the teachers."""
         labels = reach_threshold(
             summary, self.noise_std, 0.5, num_teachers=shape.num_teachers, rng=rng
         )
@@ -76,5 +78,5 @@ class GaussianVotes(base.Aggregator):
 def _expected_from_gaussian_votes(
     aggregator: GaussianVotes, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expectation of each bit, in closed form."""
+    """Returns the expected shares of right labels, by a formula for each label."""
     return expected_bits(votes, threshold_share=0.5, noise_std=aggregator.noise_std)

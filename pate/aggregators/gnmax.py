@@ -27,21 +27,24 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class GNMax(base.Aggregator):
-    """Releases, for each query, the label whose count + N(0, noise_std**2) is largest. Answers every query.
+    """Releases, for each query, the label whose count + N(0, noise_std**2) is largest.
 
-    Formal guarantees:
-        * Where no teacher votes for more than one label of a query, replace-one moves one count up and one down and
-          add/remove moves one count. Only the winner is released: about 0.65 a / noise_std**2 at order a under
-          replace-one and half of it under add/remove (`WinnerEvent`), 0.65 times what the noisy counts cost.
-        * With `max_votes` labels per teacher, replace-one moves min(2 max_votes, L) counts by 1 and add/remove
-          min(max_votes, L), and the price is that of the noisy counts: the number times a / (2 noise_std**2).
-        * Counts do not show how many labels a teacher voted for. `counts_for` lets no teacher have more than
-          `max_votes`; a caller of counts alone promises the same. Counts that no such teachers can have cast are
-          refused.
+    Every query is answered.
+
+    Formal guarantees, for L labels:
+        * If a teacher votes for at most one label of a query, replace-one moves one count up by 1 and another down by
+          1, and add/remove moves one count by 1. Only the label of the largest noisy count is released
+          (`WinnerEvent`). A query costs about 0.65 a / noise_std**2 at order a under replace-one, and half of it under
+          add/remove. That is 0.65 times the price of the noisy counts.
+        * If a teacher votes for up to `max_votes` > 1 labels, one change moves m counts by 1. Here m is
+          min(2 max_votes, L) under replace-one and min(max_votes, L) under add/remove. A query costs as much as its
+          noisy counts, m a / (2 noise_std**2).
+        * Counts do not show for how many labels a teacher voted. `counts_for` limits each teacher to `max_votes`; a
+          caller who passes counts promises this limit. Counts that exceed max_votes * num_teachers are refused.
 
     Attributes:
-        noise_std: standard deviation in votes, > 0.
-        max_votes: the most labels that one teacher votes for, >= 1 and public.
+        noise_std: standard deviation of the noise in votes, > 0.
+        max_votes: the largest number of labels of a query that a teacher votes for, >= 1 and public.
 
     Source: Papernot et al. 2018; docs/proofs/winner.md and gnmax.md.
 
@@ -57,11 +60,11 @@ class GNMax(base.Aggregator):
 
     @property
     def max_votes_per_teacher(self) -> int:
-        """The most labels of a query that the price lets one teacher vote for: `max_votes`."""
+        """The largest number of labels of a query that a teacher may vote for under this price: `max_votes`."""
         return self.max_votes
 
     def event(self, shape: VoteShape) -> pa.Event:
-        """Returns the price of one winner for each query; see `Aggregator.event`."""
+        """Returns the price of releasing one label for each query; see `Aggregator.event`."""
         moved = squared_sensitivity(
             self.max_votes, num_labels=shape.num_labels, adjacency=self.adjacency
         )

@@ -1,11 +1,11 @@
-"""Sessions that check what a student expects, and release labels where the check fails.
+"""Sessions in which a student predicts the labels of each query, and only wrong predictions are charged.
 
-A student who has learned from the first queries can predict most later answers. The prediction, the *prior*, is public,
-as the student learned from the release alone. A check whether the teachers' counts agree with the prior is one noisy
-bit, a call whose target is "not the prior": where the check holds, the query is answered with the prior, and is free.
-Where it fails, the query hits, and is released by stable top-k.
+A student that has learned from the first queries can predict most later answers. The prediction, the *prior*, is
+public, as it is computed from the release alone. For each query, a check adds noise to the counts and finds whether
+they agree with the prior. If they agree, the query is answered with the prior and is free. If not, the query is a hit,
+and stable top-k releases its labels.
 
-The first queries, which no student can predict, go through stable top-k without a check.
+The first queries, for which there is no student yet, are released by stable top-k without a check.
 
 Source: Cohen & Lyu 2023 (not-prior target), Zhu & Wang 2022 (release); docs/proofs/not_prior_top_k.md.
 """
@@ -64,31 +64,33 @@ _MOST_MARGINS = 250_000
 
 @dataclass(frozen=True, kw_only=True)
 class NotPriorTopK(TargetChargedAggregator):
-    """Checks the expected labels of a query, and releases labels by stable top-k only where the check fails.
+    """Answers a query with its predicted labels if a noisy check confirms them, and else by stable top-k.
 
-    The margin of a set is the smallest count inside less the largest outside. If margin + Laplace noise reaches
-    `prior_margin`, the query is answered with its prior: free. Else the query is a hit, and is released (or refused) as
-    `StableTopK` would. The first queries, which no prior exists for, are released in the same way without a check; a
-    query whose prior has no label hits without a check. After the last hit every query is refused. Source: Cohen & Lyu
-    2023 (not-prior target), Zhu & Wang 2022 (release); docs/proofs/not_prior_top_k.md.
+    The predicted labels are the prior. The margin of a set of labels is the smallest count inside the set minus the
+    largest count outside. If the margin of the prior plus Laplace noise reaches `prior_margin`, the query is answered
+    with the prior and is free. Otherwise the query is a hit, and `StableTopK` answers or refuses it. A query whose
+    prior names no label is a hit without a check. The first `first_queries` queries have no prior and go through
+    `StableTopK` without a check. After `target_hits` hits every query is refused. Source: Cohen & Lyu 2023 (not-prior
+    target), Zhu & Wang 2022 (release); docs/proofs/not_prior_top_k.md.
 
-    Formal guarantees, with sens = 2 (replace-one) or 1 (add/remove):
-        * A check is one bit, (sens / prior_scale)-DP with no failure, a `not_prior` target. The session is charged for
-          what `target_hits` hits can give away, or for the accesses that they allow.
-        * At most `first_queries + target_hits` queries go through stable top-k, which are composed beside the session,
-          failures included.
-        * The prior may be anything public, and anything computed from the release so far.
+    Formal guarantees, with sens = 2 under replace-one and 1 under add/remove:
+        * A check releases one bit and is (sens / prior_scale)-DP, without a failure. The checks together are a session
+          with the target `not_prior`, charged by `session_event`.
+        * At most `first_queries + target_hits` queries go through stable top-k. Their price, failures included, is
+          composed with that of the session.
+        * The prior may depend on anything public, and on the answers released so far.
 
     Attributes:
         prior_scale: scale of the check's Laplace noise in votes, > 0.
-        prior_margin: votes by which a prior has to lead; below 0 a prior may lag behind by as many.
+        prior_margin: the margin in votes that a prior must reach; it may be negative.
         first_queries: the number of queries that are released without a check, >= 0.
-        selection_scale: beta of the release's Gumbel noise in votes, > 0.
-        table_order: Renyi order that the release's stability table is made for, > 1.
-        table_budget: Renyi divergence of one test at that order, > 0.
-        failure_prob: per release; like `padded` as of `StableTopK`.
-        release_share: the part of a target epsilon that calibration lets the releases alone cost, in (0, 1). All other
-            fields are as in `TargetChargedAggregator`.
+        selection_scale: beta of the Gumbel noise in votes of stable top-k, > 0.
+        table_order: the Renyi order for which the stability table of stable top-k is made, > 1.
+        table_budget: the Renyi divergence of one stability test at that order, > 0.
+        failure_prob: probability that stable top-k releases an unstable set, per query; see `StableTopK`.
+        padded: True where k = 0 and k = num_labels are possible answers of stable top-k.
+        release_share: calibration gives stable top-k this part of the target epsilon, in (0, 1).
+            `TargetChargedAggregator` has the other fields.
 
     >>> aggregator = NotPriorTopK(prior_scale=2.0, selection_scale=2.0, table_order=3.0, table_budget=4.0,
     ...     first_queries=0, target_hits=1)
@@ -121,15 +123,15 @@ class NotPriorTopK(TargetChargedAggregator):
 
     @property
     def never_empty(self) -> bool:
-        """True where an answer always names a label: where `padded` is False."""
+        """True where every answer names at least one label, which holds if `padded` is False."""
         return not self.padded
 
     def with_prior(self, prior: Bits | base.PriorRule) -> NotPriorSession:
-        """Returns the same aggregator with the labels that are expected of its queries.
+        """Returns a copy of the aggregator with predicted labels for its queries.
 
         Args:
-            prior: bool `[Q, L]`, or a rule that predicts the labels of each round: public, or computed from what was
-                released before. A rule is first called once the session is paid for.
+            prior: bool `[num_queries, num_labels]`, or a rule that predicts the labels of each round. The prior must be
+                public or computed from the release so far. A rule is first called after the session is charged.
         """
         if isinstance(prior, base.PriorRule):
             return self.part(NotPriorSession, prior=prior)
@@ -139,17 +141,17 @@ class NotPriorTopK(TargetChargedAggregator):
 
     @property
     def release_step(self) -> StableTopK:
-        """The step that releases the first queries and the hits."""
+        """The stable top-k aggregator that releases the first queries and the hits."""
         return self.part(StableTopK, test="table")
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
-        """Returns the test that a released set has to pass, for that many teachers."""
+        """Returns the test that a released set of labels has to pass, for votes of `num_teachers` teachers."""
         return self.release_step.stability_test(num_teachers=num_teachers)
 
     def agreement(self, *, num_teachers: int) -> Array:
-        """Returns the probability that the check of a prior with each margin -R..R holds, `[2 R + 1]`.
+        """Returns the probability that the check passes, for each margin from -R to R, float64 `[2 R + 1]`.
 
-        The check of a larger margin has the probability of the largest one here.
+        A larger margin than R has the probability of R, and a smaller one than -R that of -R.
         """
         require_count("num_teachers", num_teachers)
         certain = abs(self.prior_margin) + _CERTAIN * self.prior_scale
@@ -161,7 +163,15 @@ class NotPriorTopK(TargetChargedAggregator):
     def _check_probabilities_of(
         self, counts: NDArray[np.integer], prior: Bits | None, num_teachers: int
     ) -> Array:
-        """Returns the probability that the check of each query holds, `[Q]`: 0 where nothing is expected."""
+        """Returns the probability that the check of each query passes, `[num_queries]`.
+
+        The probability is 0 for a query whose prior names no label.
+
+        Args:
+            counts: `[num_queries, num_labels]`.
+            prior: bool `[num_queries, num_labels]`, the predicted labels; None without a prior.
+            num_teachers: the number of teachers.
+        """
         if prior is None:
             return np.zeros(len(counts))
         table = self.agreement(num_teachers=num_teachers)
@@ -170,11 +180,11 @@ class NotPriorTopK(TargetChargedAggregator):
         return np.where(prior.any(axis=1), probabilities, 0.0)
 
     def num_tests(self, num_queries: int) -> int:
-        """Returns how many releases by stable top-k there may be: of the first queries and of the hits."""
+        """Returns the largest number of queries that stable top-k releases: the first queries and the hits."""
         return min(num_queries, self.first_queries + self.target_hits)
 
     def event(self, shape: VoteShape) -> pa.Event:
-        """Returns the price of the checks, as a session, and of the releases beside them; see `Aggregator.event`."""
+        """Returns the price of the session of checks, composed with the price of the releases by stable top-k."""
         num_checks = shape.num_queries - min(shape.num_queries, self.first_queries)
         shape_of_releases = replace(shape, num_queries=self.num_tests(shape.num_queries))
         releases = self.release_step.event(shape_of_releases)
@@ -192,19 +202,22 @@ class NotPriorTopK(TargetChargedAggregator):
         return pa.ComposedEvent((session, releases))
 
     def plain_event(self, shape: VoteShape) -> pa.Event:
-        """Returns the price of the same answers by stable top-k alone."""
+        """Returns the price if stable top-k released every query, without checks."""
         return self.release_step.event(shape)
 
     def scaled(self, factor: float) -> NotPriorTopK:
-        """Returns the same aggregator with `factor` times the noise; the table's budget is divided by its square."""
+        """Returns a copy of the aggregator with its noise multiplied by `factor`.
+
+        The budget of the table is divided by the square of `factor`.
+        """
         scaled_releases = self._with_noise_of(self.release_step.scaled(factor))
         return replace(scaled_releases, prior_scale=self.prior_scale * factor)
 
     def fitted(self, budget: pa.Budget, shape: VoteShape) -> NotPriorTopK:
-        """Returns the same aggregator with the noise for a budget; see `Aggregator.fitted`.
+        """Returns a copy of the aggregator with noise for which the session meets a budget; see `Aggregator.fitted`.
 
-        The releases get the noise for `release_share` of the epsilon, and then the checks the least noise that meets
-        the budget. `session_delta` becomes the budget's delta.
+        The releases by stable top-k get the noise at which they alone cost `release_share` of the epsilon. The checks
+        then get the least noise that meets the budget. `session_delta` becomes the budget's delta.
         """
         has_checks = shape.num_queries > self.first_queries
         share_of_releases = self.release_share if has_checks else 1.0
@@ -228,14 +241,22 @@ class NotPriorTopK(TargetChargedAggregator):
     def hit_probabilities(
         self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
     ) -> Array:
-        """Returns the probability that the check fails, `[Q]`: 1 without a prior, 0 for the first queries."""
+        """Returns the probability that each query is a hit, `[num_queries]`. No epsilon covers the result.
+
+        Without a prior the probability is 1. It is 0 for the first queries, which are not checked.
+
+        Args:
+            votes: counts, `[num_queries, num_labels]`.
+            num_teachers: the number of teachers.
+            prior: bool `[num_queries, num_labels]`, the predicted labels; None without a prior.
+        """
         is_checked = np.arange(len(votes)) >= self.first_queries
         return np.where(
             is_checked, 1 - self._check_probabilities_of(votes, prior, num_teachers), 0.0
         )
 
     def _with_noise_of(self, release: StableTopK) -> NotPriorTopK:
-        """Returns the same aggregator with the noise of a release step, whose test is a table."""
+        """Returns a copy of the aggregator with the noise of a `StableTopK`, whose test is a table."""
         test = release.gap_test
         assert isinstance(test, TableTest)  # as `release_step` has it
         return replace(
@@ -247,7 +268,12 @@ class NotPriorTopK(TargetChargedAggregator):
         )
 
     def _rounds(self, num_queries: int) -> Iterator[slice]:
-        """Yields the first queries, then rounds as long as all before them together: a student learns in proportion."""
+        """Yields the range of queries of each round, as slices.
+
+        The first queries and the checked queries are never in one round. A round is at most as long as all earlier
+        rounds together, so that a student has learned from at least half of the queries when it predicts; very short
+        rounds are avoided.
+        """
         start = 0
         while start < num_queries:
             end = self.first_queries if start < self.first_queries else num_queries
@@ -265,7 +291,7 @@ class NotPriorTopK(TargetChargedAggregator):
         first: int,
         num_teachers: int,
     ) -> Round:
-        """Draws the check and the release of each query; see `TargetChargedAggregator`."""
+        """Draws the check and the release of each query of a round; see `TargetChargedAggregator._ask`."""
         is_checked = first + np.arange(len(counts)) >= self.first_queries
         check_probs = self._check_probabilities_of(counts, prior, num_teachers)
         agrees = is_checked & (numbers[:, 0].on_grid() < check_probs)
@@ -281,36 +307,41 @@ class NotPriorTopK(TargetChargedAggregator):
 
 @dataclass(frozen=True, eq=False)
 class KnownPrior:
-    """A prior that is known for all queries, bool `[Q, L]`, before the first one is asked."""
+    """A prior rule that reads its predictions from an array, which is given before the first query.
+
+    Attributes:
+        labels: bool `[num_queries, num_labels]`, the predicted labels of all queries.
+    """
 
     labels: Bits
 
     def __call__(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """Returns the labels that are expected of the next queries; see `PriorRule`."""
+        """Returns the predicted labels of the next queries; see `PriorRule`."""
         start = len(labels)
         return self.labels[start : start + num_queries]
 
 
 @dataclass(frozen=True, kw_only=True)
 class NotPriorSession(NotPriorTopK):
-    """A `NotPriorTopK` with a prior, as `NotPriorTopK.with_prior` returns it.
-
-    No prior changes the price.
+    """A `NotPriorTopK` with a prior; `NotPriorTopK.with_prior` returns it. Its price does not depend on the prior.
 
     Attributes:
-        prior: predicts the labels of each round.
+        prior: the rule that predicts the labels of each round.
     """
 
     prior: base.PriorRule = field(repr=False)
 
     def expected_labels(self, labels: Bits, answered: Bits, num_queries: int) -> Bits:
-        """Returns the labels that the prior expects of the next queries; see `TargetChargedAggregator`."""
+        """Returns the labels that the prior predicts for the next queries.
+
+        See `TargetChargedAggregator.expected_labels`.
+        """
         return self.prior(labels, answered, num_queries)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> ChargedRelease:
         """Releases labels of the queries in order; see `TargetChargedAggregator.release`.
 
-        Raises `InvalidValue` for a known prior of another shape, before the charge.
+        Raises `InvalidValue`, before the charge, if the prior is an array of another shape than the votes.
         """
         if isinstance(self.prior, KnownPrior):
             shape = (votes.num_queries, votes.num_labels)
@@ -320,13 +351,13 @@ class NotPriorSession(NotPriorTopK):
 
 
 def margins(counts: NDArray[np.integer], sets: Bits) -> Counts:
-    """Returns the margin of a set of labels of each query, `[Q]`: its smallest count less the largest outside.
+    """Returns the margin of a set of labels of each query, int `[num_queries]`.
 
-    An empty set has no margin, and gets 0.
+    The margin is the smallest count inside the set minus the largest count outside. An empty set gets the margin 0.
 
     Args:
-        counts: `[Q, L]`.
-        sets: bool `[Q, L]`.
+        counts: `[num_queries, num_labels]`.
+        sets: bool `[num_queries, num_labels]`, the set of labels of each query.
     """
     inside = np.where(sets, counts, np.iinfo(np.int64).max).min(axis=1)
     outside = np.where(sets, 0, counts).max(axis=1)
@@ -335,7 +366,10 @@ def margins(counts: NDArray[np.integer], sets: Bits) -> Counts:
 
 @lru_cache(maxsize=64)
 def _check_probabilities(prior_scale: float, prior_margin: float, largest: int) -> Array:
-    """Returns P[margin + Laplace(prior_scale) >= prior_margin] for margins -largest..largest, on the grid."""
+    """Returns the probability that the check passes, for each margin from -largest to largest, `[2 largest + 1]`.
+
+    This is P[margin + Laplace(prior_scale) >= prior_margin], rounded to the grid that is drawn exactly.
+    """
     lead = (np.arange(-largest, largest + 1) - prior_margin) / prior_scale
     tail = np.exp(-np.abs(lead)) / 2
     # above 1/2 by expm1, which loses no digits
@@ -350,9 +384,9 @@ def _check_probabilities(prior_scale: float, prior_margin: float, largest: int) 
 def _expected_from_not_prior(
     aggregator: NotPriorTopK, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expectation of the first queries and of the session together.
+    """Returns the expected shares of right labels, over the first queries and the session together.
 
-    The prior is taken to be right for as many queries as a release is right for, and empty for all others.
+    The prior is taken to be right for the share of queries that stable top-k answers correctly, and empty for the rest.
     """
     num_first = min(num_queries, aggregator.first_queries)
     released = expected_from_votes(aggregator.release_step, votes, max(num_first, 1))

@@ -1,8 +1,8 @@
-"""Powerset voting: the set of labels with the largest noisy count.
+"""Powerset voting: a release of the set of labels with the largest noisy count.
 
-A teacher votes for one set of labels, so GNMax over sets costs what GNMax over single labels does. There are 2**L sets,
-and all compete. Only the few sets that some teacher named are in memory. The others have a count of 0 and equal
-chances: the largest of their noises is drawn at once, and the set that has it uniformly among them.
+A teacher votes for one set of labels. So the release costs as much as `GNMax` over single labels. All 2**L sets
+compete. Only the sets that some teacher voted for are in memory. Each other set has a count of 0. The largest noise of
+these sets is drawn at once. The set that has this noise is then drawn uniformly.
 
 Source: Dziedzic et al. 2022; docs/proofs/winner.md and gnmax.md.
 """
@@ -41,20 +41,22 @@ _SETS_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class PowersetGNMax(base.Aggregator):
-    """Releases the set of labels whose count of teachers + N(0, noise_std**2) is largest. Answers every query.
+    """Releases, for each query, the set of labels whose count of teachers + N(0, noise_std**2) is largest.
 
-    All sets of at most `max_size` labels compete, those that nobody voted for with a count of 0: 2**L of them without
-    a `max_size`. A teacher's larger set is cut down first, to its most confident labels (see `ClippedVotes`). The noise
-    of the unseen sets is drawn as their maximum, and the set that has it uniformly among them; that is the distribution
-    of noise on each. Over 2**40 sets it is about 7 noise_std: seen sets win only where enough teachers agree.
+    Every query is answered. All sets of at most `max_size` labels compete; without a `max_size` these are all 2**L sets
+    of L labels. A teacher with a larger set votes for its `max_size` most confident labels (see `ClippedVotes`). Sets
+    that no teacher voted for have a count of 0. The largest noise of these sets is drawn at once, and the set that has
+    this noise is drawn uniformly. The result has the same distribution as independent noise on each set. The largest
+    noise of 2**40 sets is about 7 noise_std, so a set with votes wins only where enough teachers agree.
 
-    Formal guarantee: a teacher votes for exactly one set. Replace-one moves two counts by 1, add/remove one, and only
-    the winner is released: about 0.65 a / noise_std**2 at order a, or half of it, whatever L is (`WinnerEvent`).
-    Source: Dziedzic et al. 2022, powerset voting; docs/proofs/winner.md and gnmax.md.
+    Formal guarantee: a teacher votes for exactly one set. So replace-one moves two counts by 1, and add/remove moves
+    one. Only the set with the largest noisy count is released (`WinnerEvent`). For any L a query costs about
+    0.65 a / noise_std**2 at order a under replace-one, and half of it under add/remove. Source: Dziedzic et al. 2022,
+    powerset voting; docs/proofs/winner.md and gnmax.md.
 
     Attributes:
-        noise_std: standard deviation in votes, > 0.
-        max_size: the largest set that competes, >= 1 and public; None for all.
+        noise_std: standard deviation of the noise in votes, > 0.
+        max_size: the largest number of labels in a set, >= 1 and public; None for no limit.
 
     >>> votes = np.array([[[True, True, False]], [[True, True, False]], [[True, False, True]]])
     >>> aggregator = PowersetGNMax(noise_std=0.1)
@@ -70,16 +72,20 @@ class PowersetGNMax(base.Aggregator):
 
     @property
     def max_labels(self) -> int | None:
-        """The most labels that an answer is made to name: `max_size`."""
+        """The largest number of labels that an answer may name: `max_size`."""
         return self.max_size
 
     def event(self, shape: VoteShape) -> pa.Event:
-        """Returns the price of one winner for each query; see `Aggregator.event`."""
+        """Returns the price of releasing one set for each query; see `Aggregator.event`."""
         winner = pa.WinnerEvent(self.noise_std, self.adjacency.num_moved)
         return pa.SelfComposedEvent(winner, shape.num_queries)
 
     def summarize(self, votes: VoteSource) -> Summary:
-        """Returns the different sets of each query, `[G]`: query, count and labels `[L]` of each, in a fixed order."""
+        """Returns the different sets that teachers voted for, one row for each query and set.
+
+        A row of the structured array has a query, the labels of the set, bool `[num_labels]`, and the number of
+        teachers who voted for it. The order of the rows does not depend on the order of the teachers.
+        """
         largest = self.max_size or votes.num_labels
         blocks = self.checked_blocks(votes.confidences(), votes.shape)
         sets = _merged(_row_of_each(limited(next(blocks), largest)))
@@ -88,7 +94,7 @@ class PowersetGNMax(base.Aggregator):
         return sets
 
     def draw(self, summary: Summary, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws the set with the largest noisy count of each query, seen or unseen."""
+        """Draws, for each query, the set with the largest noisy count among all sets, with or without votes."""
         num_queries = shape.num_queries
         num_labels = shape.num_labels
         first = np.searchsorted(
@@ -113,13 +119,16 @@ class PowersetGNMax(base.Aggregator):
     def _winners(
         self, counts: Counts, first: Counts, num_seen: Counts, num_sets: int, rng: Rng
     ) -> Counts:
-        """Draws the seen set of each query with the largest noisy count, `[q]`; the place past the last if unseen.
+        """Draws, for each query, the index of the set with the largest noisy count.
+
+        The result is int `[num_queries]`. An index below `num_seen` is a set with votes; `num_seen` stands for the sets
+        without votes.
 
         Args:
-            counts: `[G]`, of all seen sets of all queries.
-            first: `[q]`, the place of the first seen set of each query.
-            num_seen: `[q]`.
-            num_sets: that compete, seen or unseen.
+            counts: `[num_rows]`, the number of teachers for each row of the summary.
+            first: `[num_queries]`, the first row of each query.
+            num_seen: `[num_queries]`, the number of sets with votes of each query.
+            num_sets: the number of all sets that compete.
             rng: the source of all noise.
         """
         places = np.arange(int(num_seen.max()) + 1)
@@ -139,7 +148,11 @@ class PowersetGNMax(base.Aggregator):
 
 
 def _row_of_each(bits: Bits) -> Summary:
-    """Returns one row for each teacher and query of bits `[c, Q, L]`, with a count of 1: `[c Q]`."""
+    """Returns one row with a count of 1 for each teacher and query.
+
+    Args:
+        bits: bool `[num_teachers_in_block, num_queries, num_labels]`.
+    """
     kind = np.dtype(
         [("query", np.int64), ("labels", np.bool_, (bits.shape[2],)), ("count", np.int64)]
     )
@@ -151,7 +164,7 @@ def _row_of_each(bits: Bits) -> Summary:
 
 
 def _right_sets(votes: MadeUpVotes) -> Summary:
-    """Returns the right set of each made-up query, and the number of teachers that name it."""
+    """Returns the right set of each made-up query, with the number of teachers who vote for exactly this set."""
     rows = _row_of_each(votes.labels[None])
     # No teacher misses two labels of a query, so all who miss one are counted once.
     num_missing = (votes.num_teachers - votes.counts()) * votes.labels
@@ -160,7 +173,7 @@ def _right_sets(votes: MadeUpVotes) -> Summary:
 
 
 def _merged(rows: Summary) -> Summary:
-    """Merges equal sets of a query into one row with the sum of their counts, sorted by query and then by labels."""
+    """Merges equal sets of a query into one row, whose count is the sum; sorts the rows by query and labels."""
     packed = np.packbits(rows["labels"], axis=1)
     order = np.lexsort((*packed.T[::-1], rows["query"]))
     rows = rows[order]
@@ -175,11 +188,11 @@ def _merged(rows: Summary) -> Summary:
 
 
 def _draw_unseen_set(seen_sets: Bits, sets_of_size: list[int], rng: Rng) -> Bits:
-    """Draws a set `[L]`, uniform among those that compete and were not seen, by rejection.
+    """Draws a set of labels, bool `[num_labels]`, uniformly from the competing sets without votes, by rejection.
 
     Args:
-        seen_sets: `[S, L]`.
-        sets_of_size: how many sets of 0, 1, … labels compete.
+        seen_sets: bool `[num_seen, num_labels]`, the sets with votes.
+        sets_of_size: the number of competing sets with 0, 1, ... labels.
         rng: the source of the draw.
     """
     seen = {row.tobytes() for row in seen_sets}
@@ -196,5 +209,8 @@ def _draw_unseen_set(seen_sets: Bits, sets_of_size: list[int], rng: Rng) -> Bits
 def _expected_from_powerset(
     aggregator: PowersetGNMax, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expectation from the right set of each query alone; no other has many votes."""
+    """Returns the expected shares of right labels, computed from the right set of each query.
+
+    All other sets have few votes and are left out.
+    """
     return expected_from_summary(aggregator, _right_sets(votes), votes)

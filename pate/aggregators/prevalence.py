@@ -1,13 +1,14 @@
-"""The prevalence: teachers' mean label frequencies, released in three steps as a center for their votes.
+"""The prevalence: the mean over teachers of their label frequencies, released as the center of their votes.
 
-The mean of N vectors of label shares, `[L]` each, gets noise in proportion to the clip of a vector's length. A vector
-of 40 shares may be sqrt(40) long, and usually is much shorter: the noise should fit the usual length. So the release
-goes from coarse to fine, and each step's clip is a function of what the step before released (the idea of CoinPress):
+Each teacher has a vector of label shares, `[num_labels]`: the share of its records with each label. The mean of these
+vectors gets noise in proportion to the clip of a vector's length. A vector of 40 shares may be sqrt(40) long, and
+usually is much shorter, so the noise should fit the usual length. The release therefore has three steps, and the clip
+of a step is computed from the release of the step before (the idea of CoinPress):
 
-1. the most common length of a vector, by noisy counts;
-2. a first mean, each vector clipped to that length;
-3. the mean of what vectors exceed the first mean by, which is shorter once more. Its clip trades noise against bias; it
-   is chosen by simulating teachers that draw labels by the first mean. Nothing private is simulated.
+1. the most common length of a vector, by noisy counts of teachers;
+2. a first mean of the vectors, each clipped to that length;
+3. a second mean, of the vectors minus the first mean. These differences are shorter, so less noise is needed. Their
+   clip balances noise against bias. It is chosen on simulated teachers, whose labels are drawn by the first mean.
 
 Source: Biswas et al. 2020 (CoinPress) for the steps; docs/proofs/centered_votes.md.
 """
@@ -44,7 +45,12 @@ _MOST_SIMULATED_RECORDS = 2**20  # of a teacher; shares of more records hardly d
 
 @dataclass(frozen=True, eq=False)
 class _NoisyMean:
-    """A mean of clipped shares, and the noise in it."""
+    """A released mean of clipped vectors of shares, with its noise.
+
+    Attributes:
+        shares: float64 `[num_labels]`, the noisy mean.
+        noise_std: standard deviation of the noise in each share.
+    """
 
     shares: Array  # `[L]`
     noise_std: float  # of each
@@ -52,7 +58,13 @@ class _NoisyMean:
 
 @dataclass(frozen=True, eq=False)
 class _SecondStep:
-    """The center and clip of the last mean, those of least simulated error."""
+    """The center and the clip for the second mean, chosen by the error on simulated teachers.
+
+    Attributes:
+        center: float64 `[num_labels]`, the vector that is subtracted from shares before the clip.
+        clip: the largest length of a difference.
+        squared_error: the squared error on simulated teachers.
+    """
 
     center: Array  # `[L]`
     clip: float
@@ -61,30 +73,32 @@ class _SecondStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Prevalence(Parameters):
-    """Releases the teachers' mean label frequencies in three steps; each step starts from the result of the one before.
+    """Releases the mean over teachers of their label frequencies, in three steps that each refine the last.
 
-    Rule:
-        1. The length of a teacher's shares: the most common power of the root of 2, by noisy counts of teachers.
-           Teachers without any label are not counted, nor are lengths that are too short for a label of one record.
-        2. The mean of the shares, each clipped to that length; or of how they differ from 1/2, where that is shorter.
-        3. The mean of what the shares exceed this estimate by, clipped. A long clip needs much noise, a short one
-           biases the mean. The clip is the one that errs least for simulated teachers: their records draw labels
-           independently, by an estimate that is one standard deviation of the noise away. Where no clip errs clearly
-           less, the mean is again of how the shares differ from 1/2.
+    Rule, where the shares of a teacher are the vector of its label frequencies:
+        1. Release the most common length of the shares, a power of sqrt(2), by noisy counts of teachers. Teachers
+           without any label are not counted. Lengths too short for one label of one record are left out.
+        2. Release a first mean of the shares, each clipped to that length. If shares minus 1/2 are shorter, they are
+           averaged instead.
+        3. Release a second mean, of the clipped differences between the shares and the first mean. A long clip needs
+           much noise, and a short clip biases the mean. The clip with the least error on simulated teachers is taken.
+           Labels of their records are drawn independently, by the first mean moved by one standard deviation of its
+           noise. If no clip has a clearly smaller error, shares minus 1/2 are averaged again.
 
-    The second estimate is the result; if the first one was around 1/2, which clips nothing, it is their mean, weighted
-    by their errors. It is cut to [0.005, 0.995].
+    The second mean is the result. If the first mean was of shares minus 1/2, so without a clip, the result is the
+    average of both means, weighted by their errors. The result is cut to [0.005, 0.995].
 
-    Formal guarantee: one teacher's shares change two counts by 1 (one, under add/remove), a clipped sum by two clips
-    (one). Each step is Gaussian noise on whole numbers, its clip a function of what was released: together one Gaussian
-    event, 1 / noise_multiplier**2 being the sum of the steps'. Of a teacher of weight w (`ShareSums.weights`) all of it
-    is at most w times as much. `records_per_teacher` is public. Source: Biswas et al. 2020 (CoinPress) for the steps;
+    Formal guarantee: replacing one teacher changes two counts by 1, and a clipped sum by two clips. Adding or removing
+    a teacher changes one count by 1, and a clipped sum by one clip. Each step adds Gaussian noise to whole numbers, and
+    its clip is computed from earlier steps. The three steps cost one Gaussian event: the values 1 / multiplier**2 of
+    the steps add up to 1 / noise_multiplier**2. A teacher of weight w (`ShareSums.weights`) changes everything by at
+    most w times as much. `records_per_teacher` is public. Source: Biswas et al. 2020 (CoinPress) for the steps;
     docs/proofs/centered_votes.md.
 
     Attributes:
-        noise_multiplier: of all steps together, > 0.
-        adjacency: as the aggregator's.
-        recipe: how the budget is split among the steps, and the least prevalence.
+        noise_multiplier: standard deviation over sensitivity, for all steps together, > 0.
+        adjacency: the adjacency of the aggregator.
+        recipe: the tuned constants: the split of the budget among the steps, and the least prevalence.
     """
 
     noise_multiplier: float = field(metadata=POSITIVE)
@@ -93,7 +107,7 @@ class Prevalence(Parameters):
 
     @property
     def event(self) -> pa.GaussianEvent:
-        """The price of all three steps."""
+        """The price of all three steps, one Gaussian event."""
         return pa.GaussianEvent.composed(self._multipliers)
 
     def release(
@@ -106,15 +120,17 @@ class Prevalence(Parameters):
         records_per_teacher: float = 1.0,
         record: ReleaseRecord | None = None,
     ) -> Array:
-        """Releases the prevalence of each label, `[L]`.
+        """Releases the prevalence of each label, float64 `[num_labels]`.
 
         Args:
-            label_shares: numbers in [0, 1], `[N, L]`, each teacher's share of records with the label, or sums of them.
-            num_teachers: N, declared; under add/remove there may be fewer rows.
+            label_shares: numbers in [0, 1], `[num_teachers, num_labels]`, the share of each teacher's records with each
+                label; or a `ShareSums` that gives sums of them.
+            num_teachers: the declared number of teachers; under add/remove there may be fewer rows.
             rng: the source of all noise.
-            ledger: charged before anything is drawn, where there is no `record`.
-            records_per_teacher: about, public, >= 1.
-            record: pays for, and keeps, each of the three draws before the next sum is asked for.
+            ledger: the ledger to charge before anything is drawn, if there is no `record`; None charges nothing.
+            records_per_teacher: the approximate number of records of each teacher, public, >= 1.
+            record: charges the price, and stores each of the three draws before the next step; None for a record in
+                memory.
         """
         require_generator(rng)
         require_positive("records_per_teacher", records_per_teacher)
@@ -143,23 +159,26 @@ class Prevalence(Parameters):
 
     @property
     def last_multiplier(self) -> float:
-        """noise_multiplier of the last step alone."""
+        """The noise multiplier of the third step alone."""
         return self._multipliers[-1]
 
     @property
     def _multipliers(self) -> list[float]:
-        """The noise multiplier of each step: 1 / multiplier**2 is the step's share of 1 / noise_multiplier**2."""
+        """The noise multiplier of each step.
+
+        The values 1 / multiplier**2 of the steps add up to 1 / noise_multiplier**2.
+        """
         return [self.noise_multiplier / math.sqrt(share) for share in self.recipe.prevalence_split]
 
     def _require_teachers(self, shares: ShareSums, num_teachers: int) -> None:
-        """Raises unless shares are those of the declared teachers; under add/remove some may be missing."""
+        """Raises `InvalidValue` unless the shares have `num_teachers` teachers; under add/remove fewer are allowed."""
         num_rows = shares.num_teachers
         may_be_fewer = self.adjacency == pa.Adjacency.ADD_REMOVE and shares.weights is None
         fits = num_rows == num_teachers or (may_be_fewer and num_rows < num_teachers)
         require(fits, "num_teachers", num_teachers, f"{num_rows}, the shares' rows")
 
     def _require_exact_noise(self, num_labels: int) -> None:
-        """Raises where the noise of a mean could not be drawn exactly, whatever its clip."""
+        """Raises `InvalidValue` if the noise of a mean is too large to be drawn exactly, for any clip."""
         # a grid is finer than that of the clip 1 by less than 2, in steps of a clip
         clipped = ClippedSum(clip=1.0, shape=(1, num_labels), adjacency=self.adjacency)
         most_steps = 2 * clipped.l2_sensitivity
@@ -170,7 +189,18 @@ class Prevalence(Parameters):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Steps:
-    """The three steps of one release; see `Prevalence`."""
+    """The computation of one release in three steps; see `Prevalence`.
+
+    Attributes:
+        multipliers: the noise multiplier of each step.
+        adjacency: the adjacency of the aggregator.
+        recipe: the tuned constants.
+        shares: the private sums of label shares.
+        total_weight: the sum of the weights of all declared teachers.
+        records_per_teacher: the approximate number of records of each teacher.
+        rng: the source of all noise.
+        record: stores each draw.
+    """
 
     multipliers: list[float]  # noise multiplier of each step
     adjacency: pa.Adjacency
@@ -182,7 +212,7 @@ class _Steps:
     record: ReleaseRecord
 
     def prevalence(self) -> Array:
-        """Releases the prevalence, `[L]`, by all three steps."""
+        """Releases the prevalence of each label, float64 `[num_labels]`, by the three steps."""
         length = self._length()
         half, half_length = self._half()
         is_around_half = half_length < length
@@ -198,12 +228,15 @@ class _Steps:
         return second.clip(floor, 1 - floor)
 
     def _half(self) -> tuple[Array, float]:
-        """Returns the center at which every label is as frequent as not, and the length of any shares around it."""
+        """Returns the center with 1/2 for every label, and the largest length of shares minus this center."""
         half = np.full(self.shares.num_labels, _HALF)
         return half, float(np.linalg.norm(half))
 
     def _length(self) -> float:
-        """Releases the most common length, rounded up to sqrt(L) over a power of the root of 2."""
+        """Releases the most common length of a vector of shares.
+
+        Lengths are rounded up to sqrt(num_labels) / 2**(i / 2) for an integer i >= 0.
+        """
         longest = math.sqrt(self.shares.num_labels)
         # Lengths that are too short for a label of one record are not considered, but of teachers that are much too
         # large: these have up to twice the usual records.
@@ -222,7 +255,13 @@ class _Steps:
         return longest / 2 ** (power / 2)
 
     def _mean(self, number: int, center: Array, clip: float) -> _NoisyMean:
-        """Releases the mean of clipped shares around a center, as step number 1 or 2."""
+        """Releases the mean of the shares minus a center, each difference clipped, plus the center.
+
+        Args:
+            number: 1 for the first mean and 2 for the second.
+            center: `[num_labels]`, subtracted from the shares of each teacher.
+            clip: the largest length of a difference.
+        """
         num_labels = self.shares.num_labels
         clipped = ClippedSum(clip=clip, shape=(1, num_labels), adjacency=self.adjacency)
         std = self.multipliers[number] * clipped.l2_sensitivity
@@ -236,10 +275,10 @@ class _Steps:
         return _NoisyMean(np.asarray(center + total[0] * unit), std * unit)
 
     def _second_step(self, first: _NoisyMean) -> _SecondStep:
-        """Returns the center and clip of least simulated error.
+        """Returns the center and the clip with the least simulated error.
 
-        They are the first mean and one of the clips down from the longest, or 1/2 and a clip that cuts nothing. Nothing
-        here is private: the first mean was released.
+        The candidates are the first mean with each of several clips, and the center 1/2 with a clip that cuts nothing.
+        No private data are read, as the first mean is released.
         """
         center = first.shares.clip(0, 1)
         excesses = self._simulated_excesses(center, first.noise_std)  # [2, T, L]
@@ -256,9 +295,10 @@ class _Steps:
         return _SecondStep(center, float(clips[np.argmin(errors)]), float(errors.min()))
 
     def _simulated_excesses(self, center: Array, noise_std: float) -> Array:
-        """Returns what shares of simulated teachers exceed the first mean by, `[2, T, L]`.
+        """Returns shares of simulated teachers minus the first mean, `[2, num_simulated, num_labels]`.
 
-        The two halves are with the mean's error, and with the opposite one.
+        The teachers of the first half draw their labels by the mean plus its error, those of the second half by the
+        mean minus its error.
         """
         rng = np.random.default_rng(0)  # public: any seed would do
         num_labels = len(center)

@@ -1,8 +1,8 @@
-"""The record of a release: its parts, each committed before anybody sees it, and the first part with the charge.
+"""The record of a release: it stores each part of the release, and charges the price with the first part.
 
-A release that is killed between draw and commit must not be drawn a second time: two draws around the same votes would
-cost twice. So an aggregator draws each part inside `ReleaseRecord.part`, which commits the part before it is returned
-and reads it back ever after.
+A process may be killed after a draw. If it drew again around the same votes, the release would cost twice. So an
+aggregator draws each part inside `ReleaseRecord.part`. This method stores ("commits") the part before it returns it,
+and later calls return the stored part.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class ReleaseRecord(Protocol):
-    """The parts that one release has committed so far.
+    """A store of the parts of one release, which charges the price together with the first part.
 
-    The first part is committed together with the charge for the whole release. A part that was committed is read back,
-    and never drawn again: later parts depend on its values.
-
-    `pate.run.ledger_record.LedgerRecord` survives a crash; `MemoryRecord` is for tests, and for callers who keep none.
+    A stored part is never drawn again, since later parts depend on its values. `pate.run.ledger_record.LedgerRecord`
+    keeps the parts on disk and survives a crash. `MemoryRecord` keeps them in memory.
     """
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
-        """Returns the arrays of a part, drawn by `draw` unless they were committed before.
+        """Returns the arrays of a part: the stored ones, or those that `draw` returns, which are stored first.
 
-        The arrays are committed before they are returned: nobody may see them earlier.
+        Args:
+            name: the name of the part.
+            draw: a function that draws the arrays of the part.
         """
         ...
 
     def committed(self, name: str) -> Arrays | None:
-        """Returns the arrays of a part that was committed before, or None."""
+        """Returns the stored arrays of a part; None if the part is not stored."""
         ...
 
 
@@ -59,7 +59,10 @@ class MemoryRecord:
         self.parts: dict[str, Arrays] = {}
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
-        """Returns the arrays of a part; the first call for any part charges before it draws."""
+        """Returns the arrays of a part; see `ReleaseRecord.part`.
+
+        The price is charged before the first part is drawn.
+        """
         if name not in self.parts:
             if not self._is_charged:
                 self._charge()
@@ -68,5 +71,5 @@ class MemoryRecord:
         return self.parts[name]
 
     def committed(self, name: str) -> Arrays | None:
-        """Returns the arrays of a part that was drawn before, or None."""
+        """Returns the stored arrays of a part; None if the part is not stored."""
         return self.parts.get(name)

@@ -1,7 +1,7 @@
-"""Releases: the labels that an aggregator releases, and their price.
+"""Releases: the answers that an aggregator publishes, with their price.
 
-A `Release` may be published whole. A student learns from its `TrainingSet`. Aggregators that release more than labels
-have a subclass: scores of centered votes, hits of a session.
+A `Release` may be published as a whole. A student learns from its `TrainingSet`. Subclasses hold more than labels: the
+scores of centered votes, or the hits of a session.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ REMEDY = f"{FROM_BACKUP}: it was charged and drawn, and drawing it again costs i
 
 @dataclass(frozen=True, eq=False)
 class NoisyScores:
-    """Real numbers that were released for queries, and the noise that they carry.
+    """Real numbers that were released for queries, with the size of their noise.
 
     Attributes:
-        values: float64 `[Q, L]`, scores minus the center.
+        values: float64 `[num_queries, num_labels]`, scores minus the center.
         noise_std: standard deviation of the noise in each value.
-        prevalence: float64 `[L]`, public or released.
-        num_directions: of the public basis that the votes lie in; None where votes may be any numbers.
+        prevalence: float64 `[num_labels]`, the public or released prevalence of each label.
+        num_directions: dimension of the public subspace that the votes lie in; None where they are not confined to one.
     """
 
     values: NDArray[np.float64]
@@ -46,12 +46,13 @@ class TrainingSet:
     """The data that a student learns from: public inputs, and the answers released for them.
 
     Attributes:
-        inputs: float32 `[n, …]`, the answered queries.
-        labels: bool `[n, L]`.
-        scores: of the same rows, where a release has them; a student may go by the labels alone.
-        weights: `[D, L]`, where a release has them: logits on `PublicPCA.with_constant` of the directions of all
-            public inputs.
-        recipe: the constants by which scores or weights were released.
+        inputs: float32 `[num_answered, ...]`, the inputs of the answered queries.
+        labels: bool `[num_answered, num_labels]`, the released labels.
+        scores: the released scores of the same queries; None for a release of labels alone.
+        weights: float64 `[num_features, num_labels]`, the released weights of a student; None for a release without
+            them. Features times weights are logits; the features are `PublicPCA.with_constant` of the directions of the
+            public pool.
+        recipe: the constants of the aggregator that released scores or weights.
     """
 
     inputs: NDArray[np.float32]
@@ -62,11 +63,11 @@ class TrainingSet:
 
 
 class Answers(NamedTuple):
-    """The outcome of a draw: the labels that hold, and the queries that are answered at all.
+    """The answers to queries: a row of labels for each query, and whether the query is answered.
 
     Attributes:
-        labels: bool `[Q, L]`, all False where a query is not answered.
-        answered: bool `[Q]`.
+        labels: bool `[num_queries, num_labels]`; a query that is not answered has a row of False.
+        answered: bool `[num_queries]`.
     """
 
     labels: NDArray[np.bool_]
@@ -74,17 +75,17 @@ class Answers(NamedTuple):
 
     @classmethod
     def to_all(cls, labels: NDArray[np.bool_]) -> Self:
-        """Returns the answers of an aggregator that answers every query."""
+        """Returns answers with these labels, in which every query is answered."""
         return cls(labels, np.ones(len(labels), dtype=np.bool_))
 
 
 @dataclass(frozen=True, eq=False)
 class PublicNames:
-    """The names of queries and labels; public, and without influence on a release.
+    """The names of queries and labels, which are public and do not change a release.
 
     Attributes:
-        record_ids: `[Q]`, whole numbers or texts.
-        label_names: `[L]`, texts.
+        record_ids: integers or strings `[num_queries]`, the name of each query.
+        label_names: the name of each label.
     """
 
     record_ids: NDArray[Any]
@@ -96,7 +97,7 @@ class PublicNames:
     }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Returns the names as a file holds them."""
+        """Returns the names as arrays by field name, for an .npz file."""
         return {"record_ids": self.record_ids, "label_names": np.array(self.label_names, np.str_)}
 
 
@@ -131,7 +132,7 @@ adjacency=replace_one)
     }
 
     def __repr__(self) -> str:
-        """The counts and shapes in one line, in place of the arrays."""
+        """Returns one line with the sizes of the release in place of its arrays."""
         texts = {
             "num_queries": self.num_queries,
             "num_answered": self.num_answered,
@@ -151,34 +152,40 @@ adjacency=replace_one)
     def get_epsilon(
         self, target_delta: float, *, accountant: Callable[[], Accountant] = AutoAccountant
     ) -> float:
-        """Computes the epsilon of this release alone at `target_delta`, an upper bound for its adjacency.
+        """Returns an upper bound on the epsilon of this release alone, at `target_delta`, for its adjacency.
 
-        A ledger or an accountant adds up several releases.
+        A ledger or an accountant adds up the prices of several releases.
+
+        Args:
+            target_delta: the delta of the guarantee, in (0, 1).
+            accountant: a function without arguments that returns an empty accountant.
         """
         return accountant().compose(self.event).get_epsilon(target_delta)
 
     @property
     def num_queries(self) -> int:
-        """The number of queries that were asked."""
+        """The number of queries, answered or refused."""
         return len(self.answered)
 
     @property
     def num_answered(self) -> int:
-        """The number of queries that were answered."""
+        """The number of answered queries."""
         return int(self.answered.sum())
 
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
-        """Returns the data that a student learns from, given the inputs of the queries `[Q, …]`."""
+        """Returns the data that a student learns from, given the inputs of all queries, `[num_queries, ...]`."""
         return TrainingSet(inputs[self.answered], self.labels[self.answered])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Returns the arrays of a file of the release, by the names of the fields."""
+        """Returns the published arrays by field name, for an .npz file."""
         return {name: np.asarray(getattr(self, name)) for name in self._FORMS}
 
     def save(self, path: str | PathLike[str], *, names: PublicNames | None = None) -> None:
-        """Writes all that was released, and names of queries and labels, to an .npz file.
+        """Writes the published arrays to an .npz file; equal releases give equal bytes.
 
-        Equal releases give equal bytes.
+        Args:
+            path: the file to write.
+            names: the names of queries and labels, which are written too; None to leave them out.
         """
         path = Path(path)
         make_folder(path.parent, within=path.parent.parent)
@@ -189,9 +196,10 @@ adjacency=replace_one)
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, event: Event, adjacency: Adjacency) -> Self:
-        """Reads a file that `save` wrote; the price, which no file holds, comes from the caller.
+        """Returns the release in a file that `save` wrote.
 
-        Raises `DamagedFile` for a file of anything else.
+        The file does not hold the price, so the caller passes the event and the adjacency. Raises `DamagedFile` if the
+        file is no such release.
         """
         path = Path(path)
         arrays = read_arrays(path, cls._FORMS, remedy=REMEDY, beside=PublicNames.FORMS)
@@ -213,19 +221,26 @@ adjacency=replace_one)
         adjacency: Adjacency,
         **other_fields: Any,
     ) -> Self:
-        """Returns the release with these arrays, by the names of the fields, and with fields that no file holds."""
+        """Returns a release with these arrays.
+
+        Args:
+            arrays: the published arrays by field name.
+            event: the price of the release.
+            adjacency: the adjacency that the event is priced for.
+            **other_fields: the fields of a subclass that are no arrays, by name.
+        """
         values = {name: array if array.ndim else array.item() for name, array in arrays.items()}
         return cls(event=event, adjacency=adjacency, **values, **other_fields)
 
 
 @dataclass(frozen=True, repr=False)
 class ChargedRelease(Release):
-    """A release under target charging; all of it may be published.
+    """A release of a session under target charging; every field may be published.
 
     Attributes:
-        hits: bool `[Q]`, the queries that were paid for.
-        num_asked: queries until the session halted; later ones are refused unasked.
-        target_hits: hits after which the session halts.
+        hits: bool `[num_queries]`, True for the queries that used up a part of the session.
+        num_asked: the number of queries before the session halted; all later queries are refused.
+        target_hits: the number of hits after which the session halts.
     """
 
     hits: NDArray[np.bool_]
@@ -239,15 +254,15 @@ class ChargedRelease(Release):
 
     @property
     def num_hits(self) -> int:
-        """The number of queries that were paid for."""
+        """The number of queries that were hits."""
         return int(self.hits.sum())
 
     @property
     def remaining_hits(self) -> int:
-        """The number of further hits that would have halted the session."""
+        """The number of hits that the session had left when its queries ended."""
         return self.target_hits - self.num_hits
 
     @property
     def num_abstained(self) -> int:
-        """The number of hits without an answer."""
+        """The number of hits that were not answered."""
         return int((self.hits & ~self.answered).sum())

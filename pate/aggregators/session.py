@@ -1,12 +1,13 @@
-"""Sessions under target charging: charged before the first query, halted by their hits.
+"""Sessions under target charging: one price for many queries, charged first; the session halts after some hits.
 
-Plain composition charges every query as if its answer were a surprise. Target charging (Cohen & Lyu 2023) charges hits:
-a call has a *target*, a set of outcomes such that every access to the data that a neighbor could notice hits it with at
-least a probability q. A session that ends at its `target_hits`-th hit therefore accesses the data only so often, and
-all calls that do not hit are free.
+Plain composition charges every query. Target charging (Cohen & Lyu 2023) charges hits alone. Each query is answered by
+a mechanism with a *target*, a set of outcomes. An outcome in the target is a *hit*. The target is chosen such that a
+query whose outcome distribution differs between neighbors hits with a probability of at least q. A session that halts
+at its `target_hits`-th hit therefore has a limited number of such queries (*accesses to the data*). All queries that do
+not hit are free.
 
-An aggregator of this kind asks its queries in rounds, in order. The whole session is paid for before its first round.
-Each round is committed before the next is drawn, as what a student expects of later queries may depend on it.
+An aggregator of this kind answers its queries in order, in rounds. The price of the whole session is charged before the
+first round. Each round is stored before the next one is drawn, since a student may predict later queries from it.
 
 Source: Cohen & Lyu 2023; docs/proofs/hits.md.
 """
@@ -66,29 +67,30 @@ def session_event(
     bounded_range: bool | None = None,
     beside: pa.Event | None = None,
 ) -> pa.Event:
-    """Returns the price of at most `num_calls` calls that are halted by their hits, the cheaper one of two.
+    """Returns the price of a session of at most `num_calls` queries that halts after `target_hits` hits.
 
-    - **By accesses.** With probability 1 - overrun a session of `target_hits` hits accesses the data at most so many
-      times; that many accesses are composed. Where these are more than the calls, all calls are composed; then nothing
-      can overrun.
-    - **By hits.** A `SessionEvent` is what the hits can give away (docs/proofs/hits.md).
+    Two prices hold, and the lower one is returned. Which one is lower depends on public numbers.
 
-    Both prices hold, so the smaller one may be charged; which one that is depends on public numbers. A session alone of
-    calls that are not in the boundary wrapper is composed as its accesses.
+    - **By accesses.** With probability 1 - overrun, the queries of the session access the private data at most n times.
+      The price of n accesses is composed, and overrun is taken from delta. If n is not below `num_calls`, the price of
+      all queries is composed, and there is no overrun.
+    - **By hits.** A `SessionEvent` bounds the privacy loss of `target_hits` hits directly (docs/proofs/hits.md). For
+      queries outside the boundary wrapper this price is computed only if `beside` is given.
 
     Args:
-        target_of: the target of a call by its epsilon (`charging.not_prior`, `charging.tight_boundary`).
-        epsilon: pure DP of one call, > 0.
-        target_hits: tau, >= 1.
-        num_calls: the most calls, >= 0.
-        session_delta: the delta that the split between overrun and composition is made for.
-        failure_prob: the deltas of all calls together, less than `session_delta`.
-        bounded_range: for calls in the boundary wrapper, whether their log-likelihood ratios also span at most epsilon;
-            None for other calls.
-        beside: the releases that are composed with the session, in any order. Which price is smaller depends on them.
+        target_of: returns the target of a query, given `epsilon`: `charging.not_prior` or `charging.tight_boundary`.
+        epsilon: the pure-DP epsilon of the mechanism on one query, > 0.
+        target_hits: the number of hits after which the session halts, >= 1.
+        num_calls: the largest number of queries, >= 0.
+        session_delta: the delta at which the two prices are compared, and for which the best overrun is computed.
+        failure_prob: the sum of the failure probabilities of all queries, less than `session_delta`.
+        bounded_range: None for queries outside the boundary wrapper. Inside: True if the log-likelihood ratios of one
+            query span at most `epsilon`, else False.
+        beside: the event of the releases that are made together with the session, in any order; None without any. The
+            comparison of the two prices takes them into account.
 
     Raises:
-        InvalidValue: failures use up `session_delta`.
+        InvalidValue: `failure_prob` is not less than `session_delta`.
     """
     require_positive("epsilon", epsilon)
     if require_count("num_calls", num_calls, minimum=0) == 0:
@@ -140,7 +142,12 @@ def session_event(
 
 @dataclass(frozen=True)
 class _Accesses:
-    """The accesses to the data that are composed for a session."""
+    """The number of accesses to the private data that a session pays for.
+
+    Attributes:
+        number: the number of accesses.
+        overrun_prob: the probability that a session has more accesses.
+    """
 
     number: int
     overrun_prob: float  # that a session accesses the data more often
@@ -154,7 +161,10 @@ def _accesses(
     session_delta: float,
     failure_prob: float,
 ) -> _Accesses:
-    """Returns the accesses of the best split of delta, or all calls where these are fewer."""
+    """Returns the number of accesses at the best split of delta, at most `num_calls`.
+
+    The arguments are those of `session_event`.
+    """
     all_calls = _Accesses(num_calls, overrun_prob=0.0)
     overrun_prob = charging.overrun_probability(
         num_calls, target_hits=target_hits, hit_prob=target.hit_prob
@@ -174,7 +184,13 @@ def _accesses(
 
 
 def _composed_calls(epsilon: float, count: int, failure_prob: float) -> pa.Event:
-    """Returns the price of so many calls of pure DP that may fail together."""
+    """Returns the price of `count` mechanisms of pure DP.
+
+    Args:
+        epsilon: the pure-DP epsilon of each.
+        count: the number of mechanisms.
+        failure_prob: the probability that any of them fails, taken from delta.
+    """
     calls = pa.SelfComposedEvent(pa.PureDpEvent(epsilon), count)
     return pa.ApproximateEvent(calls, failure_prob)
 
@@ -182,7 +198,14 @@ def _composed_calls(epsilon: float, count: int, failure_prob: float) -> pa.Event
 def _cheaper(
     by_hits: pa.Event, by_accesses: pa.Event, *, beside: pa.Event | None, session_delta: float
 ) -> pa.Event:
-    """Returns that price of a session which costs less at `session_delta`, with the releases beside it."""
+    """Returns the price of a session that costs less at `session_delta`, together with other releases.
+
+    Args:
+        by_hits: the price of the session by its hits.
+        by_accesses: the price of the session by its accesses.
+        beside: the event of the other releases; None without any.
+        session_delta: the delta of the comparison.
+    """
     if beside is None:
         # Accesses alone are composed optimally, as few accountants are asked for them then.
         price_of_accesses = pa.PureDpAccountant().compose(by_accesses).get_epsilon(session_delta)
@@ -197,9 +220,11 @@ def _cheaper(
 
 
 def bit_epsilon(probabilities: Array, reach: int) -> float:
-    """Returns the pure DP of a bit, given its probabilities at consecutive values of a statistic.
+    """Returns the pure-DP epsilon of a random bit that depends on an integer statistic.
 
-    Neighbors move the statistic by at most `reach`.
+    Args:
+        probabilities: the probability that the bit is 1, for consecutive values of the statistic.
+        reach: the largest distance by which one change moves the statistic.
     """
     largest = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -212,14 +237,20 @@ def bit_epsilon(probabilities: Array, reach: int) -> float:
 
 
 class Round(NamedTuple):
-    """The outcomes of some consecutive queries of a session, which refuses every query after its last hit."""
+    """The outcomes of consecutive queries of a session.
+
+    Attributes:
+        labels: bool `[num_queries, num_labels]`.
+        answered: bool `[num_queries]`.
+        hits: bool `[num_queries]`.
+    """
 
     labels: Bits  # `[q, L]`
     answered: Bits  # `[q]`
     hits: Bits  # `[q]`
 
     def until_hits(self, number: int) -> Round:
-        """Returns the round up to the hit of that number; later queries are refused unasked."""
+        """Returns a copy in which every query after the `number`-th hit is refused and is no hit."""
         hits_before: Counts = np.cumsum(self.hits) - self.hits
         is_asked = np.asarray(hits_before < number)
         return Round(
@@ -229,7 +260,12 @@ class Round(NamedTuple):
         )
 
     def require_fits(self, shape: tuple[int, ...], *, hits_left: int) -> None:
-        """Raises `InvalidValue` for a round of other queries and labels than `[q, L]`, or with too many hits."""
+        """Raises `InvalidValue` if the round has another shape, or more than `hits_left` hits.
+
+        Args:
+            shape: (num_queries, num_labels) of the round.
+            hits_left: the number of hits before the session halts.
+        """
         shapes = [array.shape for array in self]
         fits = shapes == [shape, shape[:1], shape[:1]]
         require(fits, "round", shapes[0], f"a round of {shape}")
@@ -239,17 +275,19 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetChargedAggregator(base.Aggregator):
-    """Asks queries in order and rounds until `target_hits` of them have hit, and refuses all later ones.
+    """Answers queries in order until `target_hits` of them are hits, and refuses all later queries.
 
-    Formal guarantee: the price is that of the whole session, charged before the first call; neither votes nor hits nor
-    priors change it. All random numbers are drawn before anything else, some for each query. So a session that is
-    continued after its committed rounds releases what it would have released without a break.
+    A query is a hit if its outcome is in the target of the subclass. The queries are drawn in rounds.
+
+    Formal guarantee: the price of the whole session is charged before the first query. It depends on neither votes nor
+    hits nor priors. The random numbers of all queries are drawn first. So a session that is interrupted and continued
+    releases the same answers as one without a break.
 
     Attributes:
-        target_hits: tau, >= 1.
-        session_delta: delta that the session's accesses are counted for, in (0, 1). The price is smallest where this is
-            the delta of the whole guarantee; the price holds for any.
-        round_size: the most queries of a round, >= 1.
+        target_hits: the number of hits after which the session halts, >= 1.
+        session_delta: the delta at which the session is priced, in (0, 1). The price holds at any delta, and is lowest
+            if this is the delta of the whole guarantee.
+        round_size: the largest number of queries in a round, >= 1.
     """
 
     target_hits: int = field(default=10, metadata=COUNT)
@@ -261,18 +299,18 @@ class TargetChargedAggregator(base.Aggregator):
 
     @abstractmethod
     def plain_event(self, shape: VoteShape) -> pa.Event:
-        """Returns the price of the same answers by plain composition: nothing halts, nothing is free."""
+        """Returns the price of the same answers if every query is charged, and the session never halts."""
 
     @abstractmethod
     def hit_probabilities(
         self, votes: Counts, *, num_teachers: int, prior: Bits | None = None
     ) -> Array:
-        """Returns the probability that each query hits when it is asked, `[Q]`; no epsilon covers it.
+        """Returns the probability that each query is a hit, `[num_queries]`. No epsilon covers the result.
 
         Args:
-            votes: counts, `[Q, L]`.
-            num_teachers: T, declared.
-            prior: bool `[Q, L]`, the labels that are expected; None without a prior.
+            votes: counts, `[num_queries, num_labels]`.
+            num_teachers: the declared number of teachers.
+            prior: bool `[num_queries, num_labels]`, the predicted labels; None without a prior.
         """
 
     @abstractmethod
@@ -285,14 +323,14 @@ class TargetChargedAggregator(base.Aggregator):
         first: int,
         num_teachers: int,
     ) -> Round:
-        """Returns the outcomes of some consecutive queries, as if nothing halted between them.
+        """Returns the outcomes of consecutive queries, as if the session did not halt among them.
 
         Args:
-            counts: `[q, L]`.
-            numbers: random numbers of these queries, `[q, _numbers_per_query]`.
-            prior: bool `[q, L]`, or None.
-            first: the place of the first of these queries in the session.
-            num_teachers: T, declared.
+            counts: `[num_queries, num_labels]`, of these queries.
+            numbers: the random numbers of these queries, `[num_queries, _numbers_per_query]`.
+            prior: bool `[num_queries, num_labels]`, the predicted labels; None without a prior.
+            first: the index in the session of the first of these queries.
+            num_teachers: the declared number of teachers.
         """
 
     def fitted(self, budget: pa.Budget, shape: VoteShape) -> Self:
@@ -305,25 +343,25 @@ class TargetChargedAggregator(base.Aggregator):
         return planned.scaled_to(budget, shape)
 
     def expected_labels(self, labels: Bits, answered: Bits, num_queries: int) -> Bits | None:
-        """Returns the labels that are expected of the next queries, `[num_queries, L]`; None without a prior.
+        """Returns the predicted labels of the next queries, bool `[num_queries, num_labels]`; None without a prior.
 
         Args:
-            labels: `[start, L]`, released before.
-            answered: `[start]`.
-            num_queries: the number of the next queries.
+            labels: bool `[num_released, num_labels]`, the labels released for all earlier queries.
+            answered: bool `[num_released]`, whether each earlier query was answered.
+            num_queries: the number of queries to predict.
         """
         return None
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws a whole session, all rounds at once."""
+        """Draws all rounds of a session at once."""
         session = self._session(summary, shape, rng, MemoryRecord())
         return Answers(session.labels, session.answered)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> ChargedRelease:
         """Releases labels of the queries in order, until the session halts.
 
-        Each round is a part `round-N` of the record, with labels, answered and hits of its queries. A round is
-        committed before anybody sees it, and before the next one begins.
+        Each round is stored as a part `round-N` of the record, with the labels, answered and hits of its queries. The
+        record stores a round before the next one is drawn.
         """
         require_generator(rng)
         self.event(votes.shape)  # refuses a shape that has no price
@@ -332,7 +370,14 @@ class TargetChargedAggregator(base.Aggregator):
     def _session(
         self, counts: NDArray[np.integer], shape: VoteShape, rng: Rng, record: ReleaseRecord
     ) -> ChargedRelease:
-        """Asks all rounds that the record has not committed yet, given the counts `[Q, L]`."""
+        """Returns the release of the session: rounds that the record holds are read, and the others are drawn.
+
+        Args:
+            counts: `[num_queries, num_labels]`, of all queries.
+            shape: the number of queries, labels and teachers.
+            rng: the source of all noise.
+            record: charges the price and stores each round.
+        """
         labels = np.zeros(counts.shape, dtype=np.bool_)
         answered = np.zeros(shape.num_queries, dtype=np.bool_)
         hits = np.zeros(shape.num_queries, dtype=np.bool_)
@@ -380,12 +425,12 @@ class TargetChargedAggregator(base.Aggregator):
         )
 
     def _checked_prior(self, labels: Bits, answered: Bits, shape: tuple[int, ...]) -> Bits | None:
-        """Returns the labels that are expected of a round, bool of shape `[q, L]`, or None; checks the prior's answer.
+        """Returns the predicted labels of a round once their type and shape are checked; None without a prior.
 
         Args:
-            labels: `[start, L]`, released before the round.
-            answered: `[start]`.
-            shape: (q, L) of the round.
+            labels: bool `[num_released, num_labels]`, the labels released before the round.
+            answered: bool `[num_released]`.
+            shape: (num_queries, num_labels) of the round.
         """
         expected = self.expected_labels(labels, answered, shape[0])
         if expected is None:
@@ -396,7 +441,7 @@ class TargetChargedAggregator(base.Aggregator):
         return bits
 
     def _rounds(self, num_queries: int) -> Iterator[slice]:
-        """Yields the rows of each round."""
+        """Yields the range of queries of each round, as slices."""
         for start in range(0, num_queries, self.round_size):
             yield slice(start, min(start + self.round_size, num_queries))
 
@@ -408,13 +453,13 @@ def expected_from_session(
     num_queries: int,
     prior: Bits | None = None,
 ) -> ExpectedRelease:
-    """Returns the expectation of the whole session, which halts with its last hit.
+    """Returns the expected shares of right labels of a whole session, which halts at its last hit.
 
     Args:
         aggregator: the aggregator of the session.
-        votes: made-up votes, whose queries stand for those of the session.
-        num_queries: of the session.
-        prior: bool `[Q, L]`, the labels that are expected of the made-up queries; None without a prior.
+        votes: made-up votes; the queries of the session are taken to be like these.
+        num_queries: the number of queries of the session.
+        prior: bool `[num_made_up, num_labels]`, the predicted labels of the made-up queries; None without a prior.
     """
     counts = votes.counts(aggregator.max_votes_per_teacher)
     shape_of_numbers = (len(counts), aggregator._numbers_per_query)

@@ -1,7 +1,7 @@
-"""Stable top-k of a fixed size: a stable set near size k, filled up or cut down to k labels by peeling.
+"""Stable top-k of a fixed size: a stable set of about k labels, changed to exactly k labels by peeling.
 
-Where a query's counts have a clear gap near k, stable top-k finds it at little cost, and few labels or none are left to
-pick. Peeling picks the rest with noise on single counts. Nobody sees which way the labels came.
+If the counts of a query have a clear gap near place k, stable top-k finds a set of about k labels at a low price.
+Peeling then picks the few labels to add or keep, with noise on single counts. Only the final k labels are released.
 
 Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
 """
@@ -33,22 +33,25 @@ from pate.votes.shape import VoteShape
 
 @dataclass(frozen=True, kw_only=True)
 class StableFixedTopK(StableAggregator):
-    """Releases exactly k labels for every query: a stable set near size k, filled up or cut down by peeling.
+    """Releases exactly k labels for every query: a stable set of about k labels, changed to k labels by peeling.
 
-    Rule: `StableTopK` draws a set first, with a regularizer that prefers sizes near k. A set of k labels is released as
-    it is. From a larger set k labels are peeled. To a smaller set peeled labels from outside are added. If the test
-    refused, all k are peeled from all labels, as after a stable set of size 0 or L with `padded`. Only the k labels are
-    released, and not the way to them. `max_k` limits the stable set alone. With k = L nothing is charged.
+    Rule: `StableTopK` draws a stable set, with a regularizer that prefers sizes near k. A set of k labels is released
+    unchanged. From a larger set, k labels are picked by peeling. To a smaller set, labels picked from outside are
+    added. If the test refuses the set, all k labels are picked from all labels; so they are after a set of size 0 or L
+    with `padded`. Only the k labels are released, not the stable set. `max_k` limits the stable set alone. If k is the
+    number of labels, nothing is charged.
 
-    Formal guarantee, per query, whichever way it went: the cost of `StableTopK` composed with that of `SubsetPeeling`,
-    failures as there. Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
+    Formal guarantee: each query costs as much as `StableTopK` composed with `SubsetPeeling`, for any stable set. The
+    failure probabilities are those of `StableTopK`. Source: Zhu & Wang 2022, Algorithm 3;
+    docs/proofs/stable_fixed_top_k.md.
 
     Attributes:
-        k: the number of labels of each answer, 1..L.
-        peel_scale: scale of the Gumbel noise on counts for a single pick, in votes, > 0; j picks use sqrt(j) times it.
-        penalty: votes that a candidate loses for each label away from k, >= 0.
-        peel_share: the part of the whole Renyi budget that calibration of a table gives to the peel, in (0, 1). The
-            paper's is 0.5; the peel decides most labels, and deserves more. All other fields are as in `StableTopK`.
+        k: the number of labels in each answer, from 1 to the number of labels.
+        peel_scale: scale in votes of the Gumbel noise for a single pick, > 0; for j picks the scale is sqrt(j) times as
+            large.
+        penalty: the regularizer subtracts this number of votes for each label by which a size differs from k, >= 0.
+        peel_share: the part of the Renyi budget for the peel, in (0, 1), when noise is fitted with a table. The paper
+            takes 0.5. The default is larger, as the peel decides most labels. `StableTopK` has the other fields.
 
     >>> aggregator = StableFixedTopK(k=2, selection_scale=2.0, test_std=3.0, peel_scale=1.0)
     >>> votes = np.array([[90, 88, 1, 0], [99, 1, 40, 0], [50, 90, 70, 60]])
@@ -68,7 +71,7 @@ class StableFixedTopK(StableAggregator):
         _ = self.stable_top_k  # raises for fields that no stable top-k takes
 
     def _with_steps_scaled(self, factor: float) -> Self:
-        """Returns the same aggregator with `factor` times the noise of its steps, and the test as it is."""
+        """Returns a copy with the noise of selection and peeling multiplied by `factor`; the test is unchanged."""
         return replace(
             self,
             selection_scale=self.selection_scale * factor,
@@ -76,7 +79,7 @@ class StableFixedTopK(StableAggregator):
         )
 
     def _paper_zcdp(self, test: GaussianTest) -> float:
-        """Returns the rho that the paper's formula charges for one query, the peel at its add/remove price."""
+        """Returns the zCDP rho of the paper's formula for one query, with the peel at its add/remove price."""
         return super()._paper_zcdp(test) + 1 / (8 * self.peel_scale**2)
 
     @property
@@ -86,18 +89,18 @@ class StableFixedTopK(StableAggregator):
 
     @property
     def stable_top_k(self) -> StableTopK:
-        """The first step: the stable set."""
+        """The first step, which draws a stable set."""
         return self.part(
             StableTopK, regularizer=selecting.FixedKRegularizer(k=self.k, penalty=self.penalty)
         )
 
     @property
     def peeling(self) -> SubsetPeeling:
-        """The second step: the picks."""
+        """The second step, which picks labels by noisy counts."""
         return SubsetPeeling(noise_scale=self.peel_scale, adjacency=self.adjacency)
 
     def event(self, shape: VoteShape) -> Event:
-        """Returns the price of both steps for each query; raises `InvalidValue` for fewer labels than k."""
+        """Returns the price of both steps for each query; raises `InvalidValue` if there are fewer than k labels."""
         rule = f"at most the number of labels, {shape.num_labels}"
         require(self.k <= shape.num_labels, "k", self.k, rule)
         if self.k == shape.num_labels:
@@ -109,11 +112,11 @@ class StableFixedTopK(StableAggregator):
         return SelfComposedEvent(query_event, shape.num_queries)
 
     def fitted(self, budget: Budget, shape: VoteShape) -> StableFixedTopK:
-        """Returns the same aggregator with the least noise that meets a budget.
+        """Returns a copy of the aggregator with the least noise whose price meets a budget.
 
-        With a table its order and all three noises are found anew: those of the first step by `split_budget`, from the
-        part 1 - `peel_share` of the Renyi budget, and the peel's from the rest. Else the noises keep their proportion.
-        Then `scaled_to` multiplies all by the least factor that meets the budget.
+        With test="table", the order of the table and all three noises are computed anew. The peel gets the part
+        `peel_share` of the Renyi budget, and the stable set the rest (`split_budget`). With another test the noises
+        keep their proportion. Finally `scaled_to` multiplies all noise by the least factor that meets the budget.
         """
         planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
         if not isinstance(self.gap_test, TableTest) or self.k >= shape.num_labels:
@@ -147,7 +150,7 @@ class StableFixedTopK(StableAggregator):
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int
     ) -> dict[tuple[int, ...], float]:
-        """Returns the exact distribution for one small histogram `[L]`: released sets of k labels."""
+        """Returns the probability of each set of k labels, for one query with counts `[num_labels]` of few labels."""
         counts = np.asarray(votes, dtype=np.int64)
         num_labels = len(votes)
         self.event(VoteShape(1, num_labels, num_teachers))  # refuses a k that is too large
@@ -169,7 +172,7 @@ class StableFixedTopK(StableAggregator):
         return distribution
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws a stable set for each query, and then picks: k inside too large a set, or the missing ones outside."""
+        """Draws a stable set for each query, then removes or adds labels by peeling until it has k labels."""
         if self.k == shape.num_labels:
             return Answers.to_all(np.ones(summary.shape, dtype=np.bool_))
         stable = self.stable_top_k.draw(summary, shape, rng).labels
@@ -180,12 +183,12 @@ class StableFixedTopK(StableAggregator):
 
 @dataclass(frozen=True, eq=False)
 class Peel:
-    """The picks by which stable sets of q queries become sets of k labels; a set without any label is a refusal.
+    """The picks that turn the stable sets of queries into sets of k labels; an empty stable set is a refusal.
 
     Attributes:
-        unpeeled: `[q, L]`, labels of the stable set that are released without a pick.
-        candidates: `[q, L]`, labels that picks are made from.
-        num_picks: `[q]`.
+        unpeeled: bool `[num_queries, num_labels]`, labels of the stable set that are released without a pick.
+        candidates: bool `[num_queries, num_labels]`, labels among which the peel picks.
+        num_picks: int `[num_queries]`, the number of labels that the peel picks.
     """
 
     unpeeled: Bits
@@ -194,7 +197,11 @@ class Peel:
 
     @classmethod
     def from_stable(cls, stable: Bits, k: int) -> Self:
-        """Returns the picks for stable sets `[q, L]`: inside a set that is too large, outside of one too small."""
+        """Returns the picks for stable sets, bool `[num_queries, num_labels]`.
+
+        Of a set with more than k labels, k are picked. For a smaller set, labels outside of it are picked until there
+        are k.
+        """
         size = stable.sum(axis=1)
         is_large = (size > k)[:, None]
         return cls(

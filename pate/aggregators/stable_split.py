@@ -1,6 +1,6 @@
-"""The split of a budget between the selection of a stable top-k and its test: from an epsilon to the noise of both.
+"""The split of a budget between the two steps of stable top-k, selection and test, and the noise of both.
 
-`split_budget` has the derivation.
+The docstring of `split_budget` has the derivation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,12 @@ _LOGIT_OF_95 = math.log(0.95 / 0.05)
 
 @dataclass(frozen=True, kw_only=True)
 class RdpBudget:
-    """The Renyi divergence that one query may cost at one Renyi order."""
+    """The Renyi divergence that one query may cost at one Renyi order.
+
+    Attributes:
+        order: the Renyi order, > 1.
+        rdp: the Renyi divergence.
+    """
 
     order: float
     rdp: float
@@ -42,11 +47,11 @@ class RdpBudget:
 
 @dataclass(frozen=True, order=True)
 class TableRank:
-    """The rank of a Renyi order by the table that it allows; the smaller rank is better.
+    """The rank of a Renyi order, by the optimal stability table for that order; the smaller rank is better.
 
     Attributes:
-        levels_to_95: the level at which the table passes with probability 0.95; infinite for a table that never does.
-        negated_last_logit: minus the log odds that the last level passes.
+        levels_to_95: the level of the gap at which the test passes with probability 0.95; infinite if no level does.
+        negated_last_logit: minus the log odds that the highest level passes; compares tables with equal levels.
     """
 
     levels_to_95: float
@@ -61,11 +66,11 @@ def split_budget(
     selection_share: float | None,
     budget_share: float = 1.0,
 ) -> StableTopK:
-    """Returns the aggregator with the noise of selection and test that a split of the budget gives.
+    """Returns a copy of the aggregator whose selection and test share a budget in a given or in the best proportion.
 
-    Both noises are found anew: those that the aggregator has are not read (but a ready table stays). The result fixes
-    their proportion and is no guarantee. The caller multiplies both by one factor, the least at which the price itself
-    meets the budget: `Aggregator.scaled_to`. All of it is computed from public parameters.
+    The present noises of the aggregator are replaced, except for a given table. The result fixes the proportion of the
+    two noises; its price may miss the budget a little. The caller then multiplies both by the least factor that meets
+    the budget (`Aggregator.scaled_to`). Everything is computed from public parameters.
 
     The derivation, for Q queries. Failures of the tests take Q f of delta and leave delta'. At a Renyi order a the rest
     of the price is the sum of divergences, and an epsilon is that sum plus `conversion_penalty(a, delta')`. So one
@@ -73,21 +78,23 @@ def split_budget(
 
         r(a) = budget_share (epsilon - conversion_penalty(a, delta')) / Q.
 
-    The selection gets the share s of it and the test what is left:
+    The selection gets the share s of r(a), and the test gets the rest:
 
         r_selection(a) = s r(a),    r_test(a) = (1 - s) r(a).
 
-    Given a and s, each line has one unknown, the noise of its step, and is solved for it (`_with_noise_for`). What is
-    left to choose is a, and s where `selection_share` is None: `_best_order` and `_with_best_order_and_share`.
+    Given a and s, each equation has one unknown, the noise of its step, which `_with_noise_for` solves for. The order a
+    is chosen by `_best_order`. If `selection_share` is None, `_with_best_order_and_share` chooses both a and s.
 
     Args:
-        aggregator: the kinds of noise and of test, the failure probability, the adjacency.
+        aggregator: the aggregator with its kinds of noise, failure probability and adjacency.
         budget: epsilon and delta of the whole release.
         shape: the number of queries, labels and teachers.
-        selection_share: s, in (0, 1); None for the best one.
-        budget_share: the part of the Renyi budget that the two steps get; `StableFixedTopK` has a third.
+        selection_share: s, in (0, 1); None for the best value.
+        budget_share: the part of the Renyi budget for these two steps; less than 1 for `StableFixedTopK`, which has a
+            third step.
 
-    Raises `InvalidValue` where failures use up delta, or no noise reaches the epsilon.
+    Raises:
+        InvalidValue: the failure probabilities use up delta, or no noise reaches the epsilon.
     """
     require_delta_left(aggregator, num_queries=shape.num_queries, target_delta=budget.delta)
     rdp_budgets = _rdp_budgets(aggregator, budget, shape, budget_share=budget_share)
@@ -102,7 +109,7 @@ def split_budget(
 def _rdp_budgets(
     aggregator: StableTopK, budget: Budget, shape: VoteShape, *, budget_share: float
 ) -> list[RdpBudget]:
-    """Returns r(a) for all orders a at which r(a) > 0, so that some noise reaches it."""
+    """Returns the budget r(a) of one query at each Renyi order a with r(a) > 0; see `split_budget`."""
     delta_left = budget.delta - shape.num_queries * failure_prob_of(aggregator)
     rdp_of_release = budget.required_epsilon() - conversion_penalty(
         _ORDERS, target_delta=delta_left
@@ -118,7 +125,14 @@ def _rdp_budgets(
 def _with_noise_for(
     aggregator: StableTopK, rdp_budget: RdpBudget, shape: VoteShape, *, selection_share: float
 ) -> StableTopK:
-    """Returns the aggregator whose selection costs its share of a query's budget, and whose test costs the rest."""
+    """Returns a copy of the aggregator with the noise that spends a query's budget exactly.
+
+    Args:
+        aggregator: the aggregator to copy.
+        rdp_budget: the Renyi divergence that one query may cost.
+        shape: the number of queries, labels and teachers.
+        selection_share: the part of the budget for the selection; the test gets the rest.
+    """
     test = aggregator.gap_test.tuned(
         order=rdp_budget.order,
         rdp=(1 - selection_share) * rdp_budget.rdp,
@@ -148,11 +162,17 @@ def _best_order(
     *,
     selection_share: float,
 ) -> RdpBudget:
-    """Returns the budget at the order whose best test rises to 0.95 in the fewest levels, for a given share.
+    """Returns the budget at the best Renyi order, for a given share of the selection.
 
-    The best test of a price is a table (`TableTest`). It stands in for whatever test the aggregator has: it needs no
-    noise to be solved for, so all orders are compared at the cost of one table each. An aggregator with a Gaussian or
-    Laplace test keeps that test; only its order is the table's.
+    The best order is the one whose optimal table reaches a probability of passing of 0.95 at the smallest gap. A table
+    stands in for the test of the aggregator. Its noise needs no search, so each order costs one table. An aggregator
+    with a Gaussian or Laplace test keeps that test and takes over the order alone.
+
+    Args:
+        aggregator: the aggregator with the failure probability and the adjacency.
+        rdp_budgets: the budget of one query at each order.
+        shape: the number of queries, labels and teachers.
+        selection_share: the part of the budget for the selection.
     """
     failure_prob = failure_prob_of(aggregator)
     num_levels = min(shape.num_teachers // aggregator.adjacency.gap_sensitivity + 2, _MOST_LEVELS)
@@ -176,10 +196,11 @@ def _best_order(
 def _with_best_order_and_share(
     aggregator: StableTopK, rdp_budgets: list[RdpBudget], shape: VoteShape
 ) -> StableTopK:
-    """Returns the aggregator with the order and the share at which the smallest lone gap is released half the time.
+    """Returns a copy of the aggregator with the Renyi order and selection share that release the smallest gap.
 
-    The order at an even split is found first, then the best share at that order, then the order once more for that
-    share: the best order hardly depends on the share. Both searches are coarse before they are fine.
+    A gap counts as released if its set is released with probability 1/2, while all other gaps are 0. The search first
+    finds the order for equal shares, then the share at that order, and then the order again. This suffices, as the best
+    order hardly depends on the share. Both searches are coarse first and then fine.
     """
 
     def rank(rdp_budget: RdpBudget, selection_share: float) -> ReleaseRank:

@@ -4,9 +4,8 @@ Sort a query's counts. The gap behind place k is the difference of the k-th and 
 than what one teacher can change, the set of the k labels above is the same for all neighbors, and its release costs
 nothing. So a query takes two steps:
 
-1. **Selection.** k is drawn by a noisy maximum over all gaps (`GapSelection`). The noise is on L numbers that move
-little
-   together, which is cheap: the price hardly depends on L.
+1. **Selection.** k is drawn by a noisy maximum over all gaps (`GapSelection`). One teacher can change the L gaps only
+   little, so this is cheap: the price hardly depends on L.
 2. **Test.** A bit, drawn with noise on the gap behind the chosen place (`StabilityTest`), decides whether the set is
    released. An unstable set passes with at most `failure_prob`, which is taken from delta.
 
@@ -66,8 +65,10 @@ class ReleaseRank:
     """The rank of a selection and its test by the gaps that they release; the smaller rank is better.
 
     Attributes:
-        gap_at_half: the lone gap that is released with probability 1/2, in parts of a vote.
-        negated_top_probability: minus the probability that a gap of all T votes is released.
+        gap_at_half: the gap, interpolated between whole votes, whose set is released with probability 1/2 if all other
+            gaps are 0.
+        negated_top_probability: minus the probability that a gap of all teachers is released; compares selections with
+            equal `gap_at_half`.
     """
 
     gap_at_half: float
@@ -76,7 +77,12 @@ class ReleaseRank:
 
 @dataclass(frozen=True)
 class SelectThenTest:
-    """The two steps of a stable top-k for votes of one shape, as `StableTopK.steps` gives them."""
+    """The two steps of stable top-k for votes of one shape; `StableTopK.steps` returns it.
+
+    Attributes:
+        selection: draws the size k of the set.
+        test: decides whether the set is released.
+    """
 
     selection: GapSelection
     test: StabilityTest
@@ -94,9 +100,9 @@ class SelectThenTest:
         )
 
     def release_probability(self, gap: int) -> float:
-        """Returns the probability that the set above a lone gap is chosen and passes, all other gaps being 0.
+        """Returns the probability that the set above a gap is selected and passes its test.
 
-        The regularizer is left out.
+        All other gaps of the query are taken to be 0, and the regularizer is left out.
         """
         pass_prob = float(self.test.pass_probabilities(np.array(gap)))
         if self.selection.event == NoOpEvent():
@@ -109,7 +115,9 @@ class SelectThenTest:
         return float(plain.probabilities(votes)[0]) * pass_prob
 
     def gap_to_release(self, probability: float) -> int | None:
-        """Returns the smallest lone gap that is released with at least this probability; None where no gap of T is.
+        """Returns the smallest gap whose set is released with at least this probability, if all other gaps are 0.
+
+        The result is None if even a gap of all teachers has a lower probability.
 
         >>> from pate.aggregators import StableTopK
         >>> steps = StableTopK(selection_scale=20.0, test_std=10.0).steps(num_labels=40, num_teachers=200)
@@ -127,7 +135,7 @@ class SelectThenTest:
         return bisect_left(gaps, True, key=is_released)
 
     def rank(self) -> ReleaseRank:
-        """Returns the rank by the smallest gap that is released with probability 1/2."""
+        """Returns the rank of these steps by the smallest gap that is released with probability 1/2."""
         negated_top_probability = -self.release_probability(self.selection.num_teachers)
         gap = self.gap_to_release(0.5)
         if gap is None:
@@ -142,7 +150,7 @@ class SelectThenTest:
 
 @dataclass(frozen=True, kw_only=True)
 class StableAggregator(Aggregator):
-    """Base of `StableTopK`, which documents the fields, and of `StableFixedTopK`: their selection and their test."""
+    """Base class of `StableTopK`, which documents the fields, and of `StableFixedTopK`."""
 
     selection_scale: float = field(metadata=NOISE)
     selection_noise: str = field(
@@ -168,11 +176,11 @@ class StableAggregator(Aggregator):
 
     @property
     def max_labels(self) -> int | None:
-        """The most labels that an answer is made to name: `max_k`."""
+        """The largest number of labels that an answer is meant to name: `max_k`."""
         return self.max_k
 
     def _take_ready_table(self) -> None:
-        """Reads the table, which has an order and a failure probability of its own."""
+        """Reads a given table and sets the Renyi order and the failure probability to those of the table."""
         table = CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table
         rule = "a table of pate.mechanisms"
         if not isinstance(table, (CertifiedTable, StabilityTable)):
@@ -185,7 +193,7 @@ class StableAggregator(Aggregator):
 
     @property
     def gap_test(self) -> GapTest:
-        """The test that `test` names, with the fields that it needs."""
+        """The gap test that the field `test` names."""
         if isinstance(self.table, (CertifiedTable, StabilityTable)):
             return ReadyTableTest(self.table)
         failure_prob = failure_prob_of(self)
@@ -200,13 +208,13 @@ class StableAggregator(Aggregator):
         return GaussianTest(std=std, failure_prob=failure_prob)
 
     def _needed_by_test(self, name: str, value: float | None) -> float:
-        """Returns the value of a field; raises where the field is None."""
+        """Returns the value of a field that the test needs; raises `InvalidValue` if the value is None."""
         if value is None:
             raise InvalidValue(name, None, rule=f"a number, test={self.test} needs it")
         return value
 
     def with_gap_test(self, test: GapTest) -> Self:
-        """Returns the same aggregator with other noise of its test."""
+        """Returns a copy of the aggregator with the parameters of another gap test."""
         if isinstance(test, TableTest):
             return replace(self, table_order=test.order, table_budget=test.budget)
         if isinstance(test, NoiseTest):
@@ -214,24 +222,24 @@ class StableAggregator(Aggregator):
         return self  # a ready table has no noise to set
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
-        """Returns the mechanism of the test for votes of `num_teachers` teachers."""
+        """Returns the stability test of the aggregator for votes of `num_teachers` teachers."""
         return self.gap_test.for_votes(num_teachers=num_teachers, adjacency=self.adjacency)
 
     def scaled(self, factor: float) -> Self:
-        """Returns the same aggregator with `factor` times the noise of its steps and of its test.
+        """Returns a copy of the aggregator with the noise of all its steps multiplied by `factor`.
 
-        A table's budget is divided by the square of the factor. Raises `InvalidValue` for a ready table.
+        The budget of a table is divided by the square of the factor. Raises `InvalidValue` if the table was given.
         """
         return self.with_gap_test(self.gap_test.scaled(factor))._with_steps_scaled(factor)
 
     def _with_steps_scaled(self, factor: float) -> Self:
-        """Returns the same aggregator with `factor` times the noise of its steps, and the test as it is."""
+        """Returns a copy with the noise of all steps but the test multiplied by `factor`."""
         return replace(self, selection_scale=self.selection_scale * factor)
 
     def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
-        """Returns the same aggregator with the noise multiplied by the least factor that meets a budget.
+        """Returns a copy of the aggregator with its noise multiplied by the least factor whose price meets a budget.
 
-        A ready table stays as it is, and the noise of the other steps is solved for.
+        A given table stays unchanged; then only the noise of the other steps is multiplied.
         """
         if self.table is None:
             return super().scaled_to(budget, shape)
@@ -244,9 +252,14 @@ class StableAggregator(Aggregator):
         return self._with_steps_scaled(factor)
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
-        """Returns the epsilon of the formula behind the paper's 3.6, which is not a bound.
+        """Returns the epsilon that the formula of the paper gives, which is not an upper bound.
 
-        The formula takes all steps as Gaussian noise of sensitivity 1, by classic zCDP. Noise of another kind has none.
+        This formula gives the paper's epsilon of 3.6. It treats all steps as Gaussian noise of sensitivity 1, composed
+        by zCDP. For other kinds of noise the result is None.
+
+        Args:
+            num_queries: the number of queries.
+            target_delta: the delta of the guarantee.
         """
         test = self.gap_test
         if self.selection_noise != "gaussian" or not isinstance(test, GaussianTest):
@@ -259,38 +272,42 @@ class StableAggregator(Aggregator):
         return zcdp_to_epsilon_classic(zcdp_of_release, target_delta=delta_left)
 
     def _paper_zcdp(self, test: GaussianTest) -> float:
-        """Returns the rho that the paper's formula charges for one query."""
+        """Returns the zCDP rho that the formula of the paper gives for one query."""
         return 1 / (2 * self.selection_scale**2) + 1 / (2 * test.std**2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StableTopK(StableAggregator):
-    """Aggregator that chooses k by a noisy maximum over gaps of counts, and releases the top k if their gap passes.
+    """Selects k by a noisy maximum over the gaps between sorted counts, and releases the top-k set if it is stable.
 
-    A refused query is an abstention: its k is not released. k = 0 ("no label") and k = L are constant sets and need
-    no test.
+    A set is stable if the gap in counts below it passes a noisy test. A set that fails is not released, nor is its k:
+    the query is refused. For k = 0 and k = num_labels there is only one set, which needs no test.
 
-    Formal guarantee, per query, refused or not: outside a failure of probability `failure_prob`, the cost is that of
-    the selection (`GapSelection`) composed with one bit (`StabilityTest`). Failure probabilities of all queries add up
-    and are taken from delta. Source: Zhu & Wang 2022, Algorithms 1, 2, 4; docs/proofs/stable_top_k.md.
+    Formal guarantee: except with probability `failure_prob`, each query costs as much as the selection (`GapSelection`)
+    composed with the bit of the test (`StabilityTest`), even if it is refused. The failure probabilities of all queries
+    add up and are taken from delta. Source: Zhu & Wang 2022, Algorithms 1, 2, 4; docs/proofs/stable_top_k.md.
 
     Attributes:
-        selection_scale: scale of the selection noise in votes, > 0: beta of a Gumbel, std of a Gaussian, b of a
-            Laplace, mean of an exponential. A target epsilon replaces it, as all noise.
+        selection_scale: scale of the selection noise in votes, > 0: beta of a Gumbel, standard deviation of a Gaussian,
+            b of a Laplace, mean of an exponential. Calibration to a target epsilon replaces the value.
         selection_noise: "gumbel", "gaussian", "laplace" or "exponential".
-        test: "gaussian", "laplace" or "table": the class of `gap_test`, which takes its numbers from the fields below.
-        test_std: std of the test's noise in votes, > 0; for "gaussian" and "laplace".
-        table_order: Renyi order that the table is made for, > 1; for "table".
-        table_budget: Renyi divergence of one test at that order, > 0; a price, the same for another adjacency.
-        table: a ready table instead of an order and a budget, or the path of one that `CertifiedTable.save` wrote.
-        failure_prob: probability that an unstable set is released, per query; a ready table brings its own. None is
-            1e-9, which a plan may lower where the failures of all queries would take more than 0.6 of delta.
-        padded: whether k = 0 and k = L are possible answers.
-        regularizer: added to each candidate's gap: a function of k, or a finite number for each candidate.
-        max_k: the largest k that can be chosen, >= 1; then only the `max_k` + 1 largest counts of a query matter, and
-            the other labels need not be known. None for no limit.
-        selection_share: the part of the Renyi budget that calibration gives to the selection, in (0, 1); without a
-            table the ratio of the two scales stands in. None for the share that releases the smallest gap.
+        test: "gaussian" or "laplace" for a test with that noise on the gap, "table" for an optimal table of
+            probabilities. The four fields below hold its parameters.
+        test_std: standard deviation in votes of the noise of a "gaussian" or "laplace" test, > 0; None for a table.
+        table_order: the Renyi order for which a table is computed, > 1; None for other tests.
+        table_budget: the Renyi divergence of one test at that order, > 0, for either adjacency; None for other tests.
+        table: a given table, or the path of a file that `CertifiedTable.save` wrote; None to compute the table from
+            `table_order` and `table_budget`.
+        failure_prob: probability that an unstable set is released, per query; a given table has its own. None is 1e-9,
+            or less where the failures of all queries would take more than 0.6 of delta.
+        padded: True where k = 0 and k = num_labels are possible answers.
+        regularizer: a bonus in votes for each candidate k, added to its gap: a function of k, or an array with one
+            finite number for each candidate. None for no bonus.
+        max_k: the largest k that can be selected, >= 1; None for no limit. With a limit only the `max_k` + 1 largest
+            counts of a query are read.
+        selection_share: the part of the Renyi budget for the selection, in (0, 1), when noise is fitted with a table.
+            With another test, a number keeps the ratio of the two noises. None chooses the share that releases the
+            smallest gap.
 
     >>> aggregator = StableTopK(selection_scale=2.0, test_std=3.0)
     >>> votes = np.array([[90, 88, 1, 0], [51, 50, 49, 48]])
@@ -309,7 +326,7 @@ class StableTopK(StableAggregator):
             self.gap_selection(num_labels=2, num_teachers=1)
 
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
-        """Returns the selection of k, for votes of that shape."""
+        """Returns the mechanism that draws k, for votes with this number of labels and teachers."""
         return self.part(
             GapSelection,
             noise_scale=self.selection_scale,
@@ -319,7 +336,7 @@ class StableTopK(StableAggregator):
         )
 
     def steps(self, *, num_labels: int, num_teachers: int) -> SelectThenTest:
-        """Returns selection and test, for votes of that shape."""
+        """Returns the selection and the test, for votes with this number of labels and teachers."""
         make_steps = _cached_steps if is_hashable(self) else _steps
         return make_steps(self, num_labels, num_teachers)
 
@@ -329,18 +346,25 @@ class StableTopK(StableAggregator):
         return SelfComposedEvent(steps.event, shape.num_queries)
 
     def fitted(self, budget: Budget, shape: VoteShape) -> StableTopK:
-        """Returns the same selection and test with the least noise that meets a budget.
+        """Returns a copy of the aggregator with the least noise of selection and test that meets a budget.
 
-        Two noises need a proportion before one factor can scale both:
+        There are three steps:
 
-        1. `split_budget` (`aggregators/stable_split.py`) replaces both noises, and a table's order, by those of a split
-           of the budget. Where `selection_share` is None there are two candidates, the best split and the even one.
-        2. `scaled_to` multiplies both noises of a candidate by the least factor that meets the budget, which
-           `calibrate` (`accounting/calibration.py`) finds.
-        3. Of two candidates the one that releases the smaller gap is returned.
+        1. `split_budget` (`aggregators/stable_split.py`) fixes the proportion of the two noises: it sets them, and the
+           order of a table, by a split of the budget. If `selection_share` is None there are two candidates: the best
+           split and the even split.
+        2. `scaled_to` multiplies both noises of a candidate by the least factor that meets the budget.
+        3. Of two candidates, the one that releases the smaller gap is returned.
 
-        A ready table has a price of its own. A Gaussian or Laplace test with a `selection_share` keeps the proportion
-        that the two scales have. In these two cases step 1 is left out. Raises as `Aggregator.fitted`.
+        Step 1 is left out in two cases. A given table has a fixed price. A Gaussian or Laplace test with a number as
+        `selection_share` keeps the present proportion of the two noises.
+
+        Args:
+            budget: the epsilon and delta that the release may cost.
+            shape: the number of queries, labels and teachers of the release.
+
+        Raises:
+            InvalidValue: no noise meets the budget, or the failure probabilities use up its delta.
         """
         planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
         keeps_proportion = self.test != "table" and self.selection_share is not None
@@ -362,7 +386,10 @@ class StableTopK(StableAggregator):
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int
     ) -> dict[tuple[int, ...] | None, float]:
-        """Returns the exact distribution for one histogram `[L]`: released sets of labels, and None for a refusal."""
+        """Returns the probability of each outcome, for one query with counts `[num_labels]`.
+
+        An outcome is a released set of labels, or None for a refusal.
+        """
         selection = self.gap_selection(num_labels=len(votes), num_teachers=num_teachers)
         ranking = Ranking.from_counts(np.asarray(votes, dtype=np.int64)[None])
         distribution: dict[tuple[int, ...] | None, float] = {None: 0.0}
@@ -374,7 +401,10 @@ class StableTopK(StableAggregator):
         return distribution
 
     def identity(self, shape: VoteShape) -> str:
-        """Returns the parameters as text, the regularizer by its values: the text of a function hides them."""
+        """Returns all public parameters and the shape as text; see `Aggregator.identity`.
+
+        The regularizer is written by its values, as the text of a function does not show them.
+        """
         other_fields = full_text(replace(self, regularizer=None))
         selection = self.gap_selection(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         return f"{other_fields}, {selection.offsets.tolist()}"
@@ -382,21 +412,23 @@ class StableTopK(StableAggregator):
     def tested(
         self, ranking: Ranking, k: Counts, uniform: NDArray[np.float64], num_teachers: int
     ) -> tuple[Bits, Bits]:
-        """Returns labels `[q, L]` and answered `[q]`: the k best labels of each query that passes the test.
+        """Returns labels `[num_queries, num_labels]` and answered `[num_queries]`, after the test of each query.
+
+        The labels of a query that passes are those with the k largest counts.
 
         Args:
-            ranking: of the counts of q queries.
-            k: `[q]`, the chosen size of each.
-            uniform: `[q]`, uniform numbers in [0, 1) that decide the tests.
-            num_teachers: T, declared.
+            ranking: the sorted counts of the queries.
+            k: int `[num_queries]`, the selected size of each set.
+            uniform: float64 `[num_queries]`, uniform random numbers in [0, 1) that decide the tests.
+            num_teachers: the declared number of teachers.
         """
         answered = uniform < self._pass_probs(ranking, k, num_teachers)
         return ranking.top(np.where(answered, k, 0)), answered
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws k for each query by noisy gaps, and then tests the k best labels of each.
+        """Draws k for each query by noisy gaps, and then tests the set of the k largest counts.
 
-        Noise meets the votes in two lines: in the selection of k, and in the uniform number that decides the test.
+        Two lines add noise: the one that selects k, and the one that draws the uniform numbers for the tests.
         """
         steps = self.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         ranking = Ranking.from_counts(summary)
@@ -406,7 +438,13 @@ class StableTopK(StableAggregator):
         return Answers(labels, answered)
 
     def _pass_probs(self, ranking: Ranking, k: Counts, num_teachers: int) -> NDArray[np.float64]:
-        """Returns the probability that the set of the k best labels is released: `[Q]`, 1 where it is constant."""
+        """Returns the probability that the test releases each query's set, `[num_queries]`; 1 for a constant set.
+
+        Args:
+            ranking: the sorted counts of the queries.
+            k: int `[num_queries]`, the selected size of each set.
+            num_teachers: the declared number of teachers.
+        """
         test = self.steps(num_labels=ranking.num_labels, num_teachers=num_teachers).test
         gaps = ranking.gaps(padded=self.padded, num_teachers=num_teachers)
         column = k if self.padded else k - 1  # padded gaps begin with k = 0
@@ -418,7 +456,7 @@ class StableTopK(StableAggregator):
 
 
 def _steps(aggregator: StableTopK, num_labels: int, num_teachers: int) -> SelectThenTest:
-    """Returns the two steps of an aggregator for votes of that shape."""
+    """Returns the selection and the test of an aggregator, cached by the number of labels and teachers."""
     selection = aggregator.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
     return SelectThenTest(selection, aggregator.stability_test(num_teachers=num_teachers))
 

@@ -1,8 +1,8 @@
-"""A count with Gaussian noise, compared with a share of the teachers: the price of the bit, and its draw.
+"""Threshold bits: whether a count plus Gaussian noise reaches a share of the teachers, with the price of that bit.
 
-One change moves a count by at most 1. The price of the bit is the worst case over all pairs of neighboring counts, so
-it would depend on how many counts there are. Far from the threshold the outcome is nearly certain: counts are moved
-into a window of 9 standard deviations around the threshold before noise is added, and only pairs inside are priced.
+One change moves a count by at most 1. The price of the bit is the largest over all pairs of neighboring counts. To keep
+the price independent of the number of counts, each count is first moved into a window of 9 standard deviations around
+the threshold. Outside of that window the bit is nearly certain anyway.
 """
 
 import math
@@ -27,13 +27,14 @@ _FARTHEST = 9.0
 def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: pa.Adjacency) -> int:
     """Returns the largest squared l2 distance by which one change moves the counts of a query.
 
-    No teacher votes for more than `max_votes` labels. Under replace-one a teacher trades as many votes for others.
+    A teacher votes for at most `max_votes` labels. Under replace-one it may take back `max_votes` votes and cast as
+    many others.
     """
     return min(adjacency.num_moved * max_votes, num_labels)
 
 
 def threshold_window(noise_std: float, threshold: float, num_teachers: int) -> tuple[int, int]:
-    """Returns the least and the largest count of the window, in 0..num_teachers."""
+    """Returns the smallest and the largest count of the window around a threshold, in 0..num_teachers."""
     # At least one count on each side of the threshold, however little noise there is.
     low = min(threshold - _FARTHEST * noise_std, math.ceil(threshold) - 1)
     high = max(threshold + _FARTHEST * noise_std, math.floor(threshold) + 1)
@@ -43,7 +44,10 @@ def threshold_window(noise_std: float, threshold: float, num_teachers: int) -> t
 def threshold_event(
     noise_std: float, threshold_share: float, num_teachers: int
 ) -> pa.ThresholdEvent:
-    """Returns the price of the bit whether a noisy count reaches a share of the teachers; a change moves it by 1."""
+    """Returns the price of one bit, for counts that one change moves by at most 1.
+
+    The bit is whether count + N(0, noise_std**2) reaches threshold_share * num_teachers.
+    """
     threshold = threshold_share * require_count("num_teachers", num_teachers)
     low, high = threshold_window(noise_std, threshold, num_teachers)
     return pa.ThresholdEvent(noise_std, low - threshold, high - low + 1)
@@ -52,9 +56,16 @@ def threshold_event(
 def reach_threshold(
     counts: Counts, noise_std: float, threshold_share: float, *, num_teachers: int, rng: Rng
 ) -> Bits:
-    """Draws, for each count `[Q, n]`, the bit whether count + N(0, noise_std**2) reaches a share of the teachers.
+    """Draws, for each count, whether count + N(0, noise_std**2) reaches threshold_share * num_teachers.
 
-    The draw is exact: no rounding of floats decides a bit.
+    The draw is exact: no rounding of floats changes a bit.
+
+    Args:
+        counts: int `[num_queries, num_counts]`.
+        noise_std: standard deviation of the noise in votes.
+        threshold_share: the threshold as a share of the teachers.
+        num_teachers: the declared number of teachers.
+        rng: the source of all noise.
     """
     # Moving counts into the window moves no count farther from its neighbor's, so the price needs the window alone.
     threshold = threshold_share * num_teachers
@@ -70,7 +81,13 @@ def reach_threshold(
 def expected_bits(
     votes: MadeUpVotes, *, threshold_share: float, noise_std: float
 ) -> ExpectedRelease:
-    """Returns the expectation of one bit for each label, in closed form, as the noise is Gaussian."""
+    """Returns the expected shares of right labels for one threshold bit per label, by a formula.
+
+    Args:
+        votes: made-up votes, with their right labels.
+        threshold_share: the threshold as a share of the teachers.
+        noise_std: standard deviation of the Gaussian noise in votes.
+    """
     distinct_counts, places = np.unique(votes.counts(), return_inverse=True)
     excess = distinct_counts - threshold_share * votes.num_teachers
     reach_probs = few_ndtr(excess / noise_std)[places.reshape(votes.labels.shape)]  # [Q, L]

@@ -49,7 +49,14 @@ class AccountantPrice:
 def price_by(
     name: str, make_accountant: Callable[[], Accountant], event: Event, delta: float
 ) -> AccountantPrice:
-    """Returns the price of an event by an accountant, or the reason why the accountant has none."""
+    """Returns the price of an event by an accountant, or the reason why the accountant cannot price it.
+
+    Args:
+        name: the name of the accountant.
+        make_accountant: a function without arguments that returns an empty accountant.
+        event: the event to price.
+        delta: the delta of the price.
+    """
     try:
         spent = make_accountant().compose(event)
         epsilon = spent.get_epsilon(delta)
@@ -68,12 +75,12 @@ def price_by(
 def cheapest_accountant(
     release: PricedRelease, budget: Budget, known: Mapping[str, Callable[[], Accountant]]
 ) -> AccountantPrice:
-    """Returns the price of a release by the cheapest accountant among those that are quick on it.
+    """Returns the lowest price of a release among the accountants that are quick for its event.
 
     Args:
         release: the release, priced by the budget's accountant.
         budget: the budget of the release.
-        known: makes each accountant that may be asked, by its name.
+        known: for each accountant's name, a function without arguments that returns an empty accountant.
     """
     # Optimal composition is computed step by step, except for Gaussian noise and its maxima. With many steps it takes a
     # second and has no smaller price. Privacy loss distributions never have one.

@@ -84,7 +84,7 @@ def largest_num_queries(
     maximum = min(maximum, math.floor(target_delta / _GRID) // num_labels)
 
     def affordable(num_queries: int, budget: Budget) -> bool:
-        """Returns whether so many queries cost at most the epsilon, by the budget's accountant."""
+        """Returns True if that number of queries costs at most the budget's epsilon, by the budget's accountant."""
         planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=num_queries)
         event = planned.event(replace(single_query, num_queries=num_queries))
         return budget.epsilon_of(event) <= max_epsilon

@@ -1,4 +1,4 @@
-"""The budgets that the settings of commands and scripts name, among them the one that buys queries."""
+"""The budgets that the settings of commands and scripts describe, and `QueryBudget`, for which queries are counted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pate.validation import require
 
 @dataclass(frozen=True, kw_only=True)
 class QueryBudget(Budget):
-    """A budget that buys queries: the noise is taken as it is, and the number of queries is solved for."""
+    """A budget for which a plan finds the number of queries: the aggregator keeps its noise."""
 
     _setting_of_epsilon: ClassVar[str] = "max_epsilon"
 
@@ -23,12 +23,12 @@ class QueryBudget(Budget):
 
 
 def is_solved_for_noise(budget: Budget) -> bool:
-    """Returns whether a plan solves for the noise of one epsilon for all groups."""
+    """Returns True if a plan for this budget finds the noise of one epsilon for all groups."""
     return budget.epsilon is not None and not isinstance(budget, (QueryBudget, PersonBudgets))
 
 
 def has_given_noise(budget: Budget) -> bool:
-    """Returns whether a plan takes the noise as the aggregator has it."""
+    """Returns True if a plan for this budget keeps the noise of the aggregator."""
     return budget.epsilon is None or isinstance(budget, QueryBudget)
 
 
@@ -40,18 +40,21 @@ def budget_from_settings(
     budgets: Any = None,
     accountant: Callable[[], Accountant] = AutoAccountant,
 ) -> Budget:
-    """Returns the budget that the settings of a command name.
+    """Returns the budget that the settings of a command describe.
+
+    Without an epsilon, a plan prices the noise of the aggregator.
 
     Args:
         target_delta: the delta of the guarantee.
-        target_epsilon: a plan solves for the noise.
-        max_epsilon: a plan takes the noise as it is, and solves for the number of queries.
-        budgets: epsilons of classes of groups, as `named_budgets` reads them. A plan solves for the noise of the
-            largest, and for the weights or teachers of the other groups.
-        accountant: makes an empty accountant.
+        target_epsilon: the epsilon for which a plan finds the noise; None if another setting has the epsilon.
+        max_epsilon: the epsilon for which a plan finds the number of queries and keeps the noise; None if another
+            setting has the epsilon.
+        budgets: the epsilon of each class of groups, as `named_budgets` reads them; None for one epsilon for all. A
+            plan finds the noise for the largest, and the weights or teachers of the other groups.
+        accountant: a function without arguments that returns an empty accountant.
 
-    Without an epsilon, a plan prices the noise as it is. Raises `InvalidValue` where two of the settings exclude each
-    other.
+    Raises:
+        InvalidValue: more than one setting has an epsilon.
 
     >>> budget_from_settings(target_delta=1e-6, max_epsilon=4.0).epsilon
     4.0

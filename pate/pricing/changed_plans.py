@@ -1,4 +1,4 @@
-"""The plans of a refused release with some settings changed, each made once and within a time."""
+"""The plans of a refused release after a change of some settings, each computed once and within a time limit."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,21 +12,22 @@ from pate.pricing.priced_release import PricedRelease, planned_or_none
 
 
 class TimeIsUp(Exception):
-    """The end of a search: a plan was asked for after the search's time."""
+    """An exception that ends a search: its time is up, and no further plan may be started."""
 
 
 class ChangedPlans:
-    """The plans of a search for settings that work. Each plan is made once, and none is begun after the time.
+    """The plans of a refused release after changes of its settings, computed when asked for.
 
-    A plan is made by one of two accountants. Renyi's is cheap, and finds out where to look. The budget's accountant may
-    take seconds, and decides what the user is told.
+    Each plan is computed once. After the time limit no plan is started. A plan uses one of two accountants. The Renyi
+    accountant is quick and narrows the search. The accountant of the budget may take seconds, and its plan is the one
+    that the user would get.
 
     Attributes:
         shape: the shape of the refused release.
         budget: the budget of the refused release.
-        renyi_budget: the same budget by Renyi's accountant.
-        is_renyi: whether the budget's accountant is Renyi's.
-        is_within_renyi: whether the budget's accountant never has a price above Renyi's.
+        renyi_budget: the same budget with the Renyi accountant.
+        is_renyi: True where the budget's accountant is the Renyi accountant.
+        is_within_renyi: True where the budget's accountant never has a higher price than the Renyi accountant.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class ChangedPlans:
         self._plans_by_budget: dict[Change, PricedRelease | None] = {}
 
     def by_renyi(self, change: Change) -> PricedRelease | None:
-        """Returns the plan with a change, by Renyi's accountant; None where no such plan is possible."""
+        """Returns the plan after a change, by the Renyi accountant; None if there is no plan."""
         if change in self._plans_by_renyi:
             return self._plans_by_renyi[change]
         is_solved = is_solved_for_noise(self.budget)
@@ -66,17 +67,26 @@ class ChangedPlans:
         return planned
 
     def by_budget(self, change: Change) -> PricedRelease | None:
-        """Returns the plan that the user gets who makes a change: from the same start, by the same accountant."""
+        """Returns the plan after a change, as the user would get it; None if there is no plan."""
         if change not in self._plans_by_budget:
             self._plans_by_budget[change] = self._plan(self._start, self.budget, change)
         return self._plans_by_budget[change]
 
     def is_confirmed(self, change: Change) -> bool:
-        """Returns whether `by_budget` has made the plan of a change."""
+        """Returns True if `by_budget` has computed the plan after this change."""
         return change in self._plans_by_budget
 
     def _plan(self, start: Aggregator, budget: Budget, change: Change) -> PricedRelease | None:
-        """Makes the plan with a change; raises `TimeIsUp` where the time of the search has passed."""
+        """Returns the plan after a change; None if there is no plan.
+
+        Args:
+            start: the aggregator before its noise was solved for.
+            budget: the budget of the plan.
+            change: the changed settings.
+
+        Raises:
+            TimeIsUp: the time of the search is up.
+        """
         if self._clock() >= self._end:
             raise TimeIsUp
         shape = self.shape

@@ -1,9 +1,9 @@
-"""The kinds of change that may make a refused release useful: more teachers, a larger epsilon, or fewer queries.
+"""The kinds of change that can make a refused release useful: more teachers, a larger epsilon, or fewer queries.
 
-Each kind has candidates, from the least change to the largest. A plan by the budget's accountant takes up to seconds.
-So the search of `remedies.py` begins near the candidate that is likely to be the least that works. There are two
-estimates of its place: one by Renyi's prices, before any plan, and one by the first plan that works, where the budget's
-accountant turns out cheaper than Renyi's.
+Each kind has a list of candidate values, from the smallest change to the largest. A plan by the budget's accountant
+takes up to seconds. So the search in `remedies.py` starts near the smallest candidate that is likely to work. Its index
+is estimated twice: first by the prices of the Renyi accountant, and then by the first plan that works, if the budget's
+accountant is cheaper than the Renyi accountant.
 """
 
 import math
@@ -23,13 +23,13 @@ from pate.votes.shape import VoteShape
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """Settings that a plan has in place of its own; None leaves a setting as it is.
+    """Settings that a plan has in place of its own; None leaves a setting unchanged.
 
     Attributes:
         num_teachers: the number of teachers.
         num_queries: the number of queries.
-        target_epsilon: the epsilon that noise is solved for.
-        noise: fields of the aggregator with their values, as pairs.
+        target_epsilon: the epsilon for which the noise is found.
+        noise: names of fields of the aggregator with their values.
     """
 
     num_teachers: int | None = None
@@ -76,46 +76,55 @@ _NOISE_FACTORS = [2 ** (-step / 100) for step in range(1, 4800)]
 
 @dataclass(frozen=True)
 class ChangeKind(ABC):
-    """A kind of change.
+    """A kind of change, with the values that the search tries for one setting.
 
     Attributes:
-        candidates: the values of the changed setting, from the least change to the largest. If one works, all that
-            follow work, too.
+        candidates: the values of the changed setting, from the smallest change to the largest. If a candidate works, so
+            do all later ones.
     """
 
     candidates: Sequence[float]
 
     @abstractmethod
     def change(self, candidate: float) -> Change:
-        """Returns the change that a candidate stands for."""
+        """Returns the change that sets a candidate value."""
 
     @abstractmethod
     def is_likely(self, candidate: float) -> bool:
-        """Returns whether a candidate should work at Renyi's prices; later candidates are never less likely."""
+        """Returns True if a candidate should work, by the prices of the Renyi accountant.
+
+        If a candidate is likely, so are all later ones.
+        """
 
     @abstractmethod
     def likely_place(self, place: int, planned: PricedRelease) -> int:
-        """Returns the place of the least candidate that should work, given the plan of one that does.
+        """Returns the index of the first candidate that should work, estimated from the plan of a candidate that works.
 
         Args:
-            place: the place of the candidate that works.
-            planned: its plan by the budget's accountant, which may be cheaper than Renyi's.
+            place: the index of the candidate that works.
+            planned: the plan of that candidate by the budget's accountant, which may be cheaper than the Renyi
+                accountant.
         """
 
 
 @dataclass(frozen=True)
 class MoreTeachers(ChangeKind):
-    """More teachers. The noise of a plan hardly depends on their number, so one plan tells of all of them.
+    """More teachers. The noise of a plan hardly depends on their number, so one plan is enough to judge all candidates.
 
     Attributes:
-        priced: the refused release, priced by Renyi's accountant.
+        priced: the refused release, priced by the Renyi accountant.
     """
 
     priced: PricedRelease
 
     @classmethod
     def than(cls, priced: PricedRelease, num_groups: int | None) -> "MoreTeachers":
-        """Returns larger numbers of teachers, at most one for ten private groups where the groups are counted."""
+        """Returns the larger numbers of teachers to try; each teacher keeps at least ten private groups.
+
+        Args:
+            priced: the refused release, priced by the Renyi accountant.
+            num_groups: the number of private groups; None if unknown, for no upper limit of this kind.
+        """
         limit = MOST_TEACHERS
         if num_groups is not None:
             limit = min(num_groups // GROUPS_EACH, MOST_TEACHERS)
@@ -124,15 +133,15 @@ class MoreTeachers(ChangeKind):
         return cls(counts, priced)
 
     def change(self, candidate: float) -> Change:
-        """Returns the number of teachers."""
+        """Returns the change that sets the number of teachers."""
         return Change(num_teachers=int(candidate))
 
     def is_likely(self, candidate: float) -> bool:
-        """Returns whether so many teachers are heard through the noise of the refused release."""
+        """Returns True if the votes of that number of teachers are larger than the noise of the refused release."""
         return self._is_heard(candidate, self.priced)
 
     def likely_place(self, place: int, planned: PricedRelease) -> int:
-        """Returns the place of the fewest teachers that are heard through the noise of a plan that works."""
+        """Returns the index of the smallest number of teachers whose votes exceed the noise of a working plan."""
 
         def is_heard(candidate: float) -> bool:
             return self._is_heard(candidate, planned)
@@ -140,7 +149,12 @@ class MoreTeachers(ChangeKind):
         return bisect_left(self.candidates, True, hi=place, key=is_heard)
 
     def _is_heard(self, num_teachers: float, planned: PricedRelease) -> bool:
-        """Returns whether so many teachers are heard through the noise of a plan."""
+        """Returns True if a release with the noise of a plan, but another number of teachers, is useful.
+
+        Args:
+            num_teachers: the number of teachers.
+            planned: the plan with the noise.
+        """
         shape = replace(self.priced.shape, num_teachers=int(num_teachers))
         return is_plan_heard(replace(planned, shape=shape))
 
@@ -150,8 +164,8 @@ class LargerEpsilon(ChangeKind):
     """A larger epsilon.
 
     Attributes:
-        renyi_budget: the budget of the refused release, by Renyi's accountant.
-        lowest: Renyi's price of noise through which unanimous teachers are heard.
+        renyi_budget: the budget of the refused release, with the Renyi accountant.
+        lowest: the price by the Renyi accountant of noise small enough for a useful release.
     """
 
     renyi_budget: Budget
@@ -159,11 +173,11 @@ class LargerEpsilon(ChangeKind):
 
     @classmethod
     def than(cls, quiet: PricedRelease, renyi_budget: Budget) -> "LargerEpsilon":
-        """Returns larger epsilons than the budget's, up to 100.
+        """Returns the larger epsilons to try, up to 100.
 
         Args:
-            quiet: the refused release with noise through which unanimous teachers are heard (`with_less_noise`).
-            renyi_budget: the budget, by Renyi's accountant.
+            quiet: the refused release with noise small enough to be useful (`with_less_noise`).
+            renyi_budget: the budget of the refused release, with the Renyi accountant.
         """
         epsilon = renyi_budget.epsilon or 0.0
         larger = [number for number in _NUMBERS if epsilon < number <= _LARGEST_EPSILON]
@@ -171,27 +185,27 @@ class LargerEpsilon(ChangeKind):
         return cls(larger, renyi_budget, lowest)
 
     def change(self, candidate: float) -> Change:
-        """Returns the epsilon."""
+        """Returns the change that sets the epsilon."""
         return Change(target_epsilon=candidate)
 
     def is_likely(self, candidate: float) -> bool:
-        """Returns whether the epsilon pays for noise through which unanimous teachers are heard."""
+        """Returns True if the epsilon is at least the price of noise small enough for a useful release."""
         return candidate >= self.lowest
 
     def likely_place(self, place: int, planned: PricedRelease) -> int:
-        """Returns the place of the epsilon that is smaller by the ratio of the two accountants' prices."""
+        """Returns the index of the epsilon that is smaller by the ratio of the two accountants' prices."""
         ratio = _renyi_ratio(planned, self.renyi_budget)
         return bisect_left(self.candidates, self.candidates[place] / ratio, hi=place)
 
 
 @dataclass(frozen=True)
 class FewerQueries(ChangeKind):
-    """Fewer queries, with as many teachers as before or with another number of them.
+    """Fewer queries, with the same number of teachers or with another one.
 
     Attributes:
-        quiet: the refused release with noise through which unanimous teachers are heard.
-        renyi_budget: the budget of the refused release, by Renyi's accountant.
-        num_teachers: the number of teachers that is set together with the queries; None leaves it.
+        quiet: the refused release with noise small enough to be useful.
+        renyi_budget: the budget of the refused release, with the Renyi accountant.
+        num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
     """
 
     quiet: PricedRelease
@@ -202,23 +216,29 @@ class FewerQueries(ChangeKind):
     def than(
         cls, quiet: PricedRelease, renyi_budget: Budget, num_teachers: int | None = None
     ) -> "FewerQueries":
-        """Returns smaller numbers of queries, down to 20, the largest first."""
+        """Returns the smaller numbers of queries to try, from the largest down to 20.
+
+        Args:
+            quiet: the refused release with noise small enough to be useful (`with_less_noise`).
+            renyi_budget: the budget of the refused release, with the Renyi accountant.
+            num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
+        """
         current = quiet.shape.num_queries
         counts = [count for count in reversed(_COUNTS) if LEAST_QUERIES <= count < current]
         return cls(counts, quiet, renyi_budget, num_teachers)
 
     def change(self, candidate: float) -> Change:
-        """Returns the number of queries, and that of teachers where it is set, too."""
+        """Returns the change that sets the number of queries, and the number of teachers if there is a new one."""
         return Change(num_teachers=self.num_teachers, num_queries=int(candidate))
 
     def is_likely(self, candidate: float) -> bool:
-        """Returns whether the budget pays for so many queries with noise through which teachers are heard."""
+        """Returns True if the budget pays for that number of queries with noise small enough for a useful release."""
         shape = replace(self.quiet.shape, num_queries=int(candidate))
         price = price_or_infinity(self.quiet.aggregator, shape, self.renyi_budget)
         return price <= (self.renyi_budget.epsilon or 0.0)
 
     def likely_place(self, place: int, planned: PricedRelease) -> int:
-        """Returns the place of the number of queries that the ratio of the two accountants' prices allows."""
+        """Returns the index of the number of queries that the ratio of the two accountants' prices allows."""
         # An epsilon grows about as the square root of the number of queries.
         most_queries = self.candidates[place] * _renyi_ratio(planned, self.renyi_budget) ** 2
 
@@ -229,13 +249,14 @@ class FewerQueries(ChangeKind):
 
 
 def with_less_noise(priced: PricedRelease) -> PricedRelease | None:
-    """Returns the release with the most noise through which unanimous teachers are heard; None where there is none.
+    """Returns a copy of the release with the largest noise at which it is useful; None if no noise is small enough.
 
-    The noise has four digits. The price and the event of the result are those of the release.
+    The noise is rounded to four digits. The price and the event of the copy are unchanged, and do not belong to this
+    noise.
     """
 
     def scaled(factor: float) -> PricedRelease:
-        """Returns the release with its noise times a factor, in four digits."""
+        """Returns a copy of the release with its noise multiplied by `factor`, rounded to four digits."""
         quieter = priced.aggregator.scaled(factor)
         changed = changed_fields(priced.aggregator, quieter)
         rounded = {name: float(f"{value:.4g}") for name, value in changed.items()}
@@ -252,7 +273,7 @@ def with_less_noise(priced: PricedRelease) -> PricedRelease | None:
 
 
 def price_or_infinity(aggregator: Aggregator, shape: VoteShape, budget: Budget) -> float:
-    """Returns the price of a release by the budget's accountant; infinity for a release that cannot be."""
+    """Returns the price of a release by the budget's accountant, and infinity if the release cannot be priced."""
     try:
         return budget.epsilon_of(aggregator.event(shape))
     except InvalidValue:
@@ -260,6 +281,6 @@ def price_or_infinity(aggregator: Aggregator, shape: VoteShape, budget: Budget) 
 
 
 def _renyi_ratio(planned: PricedRelease, renyi_budget: Budget) -> float:
-    """Returns Renyi's price of a plan over the price that the budget's accountant has for it."""
+    """Returns the price of a plan by the Renyi accountant, divided by its price by the budget's accountant."""
     price = price_or_infinity(planned.aggregator, planned.shape, renyi_budget)
     return price / planned.epsilon

@@ -1,4 +1,4 @@
-"""The expectation of a plan: the answers to queries on which teachers agree to some degree.
+"""The expected answers of a plan, to queries on which a given share of the teachers agrees.
 
 Expectations depend on public numbers alone: the aggregator, and the numbers of queries, labels and teachers.
 """
@@ -21,9 +21,9 @@ class Expectation:
     """The expected answers to three kinds of queries.
 
     Attributes:
-        unanimous: all teachers agree, so that the parameters of the release cannot do better.
-        clear: 90% of the teachers name each label that a query has.
-        typical: 70% of the teachers do.
+        unanimous: expected answers if all teachers agree: the best that this noise allows.
+        clear: expected answers if 90% of the teachers vote for each label of a query.
+        typical: expected answers if 70% of the teachers vote for each label of a query.
     """
 
     unanimous: ExpectedRelease
@@ -32,12 +32,12 @@ class Expectation:
 
     @property
     def is_useless(self) -> bool:
-        """Returns whether the noise hides even unanimous teachers, or nothing but unanimity is answered."""
+        """Returns True if the noise hides even unanimous votes, or if only unanimous votes are answered."""
         return self.unanimous.is_useless or self.clear.answered < LEAST_ANSWERED
 
 
 def expectation(aggregator: Aggregator, shape: VoteShape) -> Expectation:
-    """Returns the expected answers of a release to queries of three kinds, with the shares of `AGREEMENTS`."""
+    """Returns the expected answers of a release to three kinds of queries, whose shares are in `AGREEMENTS`."""
     return Expectation(
         unanimous=expected_release(aggregator, shape, agreement=AGREEMENTS["unanimous"]),
         clear=expected_release(aggregator, shape, agreement=AGREEMENTS["90%"]),
@@ -46,9 +46,10 @@ def expectation(aggregator: Aggregator, shape: VoteShape) -> Expectation:
 
 
 def is_plan_heard(planned: PricedRelease | None) -> bool:
-    """Returns whether unanimous teachers are heard in a plan, and enough queries are answered where 90% agree.
+    """Returns True if a plan is useful: its noise does not hide unanimous votes, and enough queries are answered.
 
-    None stands for a plan that is not possible, whose teachers are not heard.
+    Enough queries have to be answered where 90% of the teachers agree. None stands for a plan that does not exist, and
+    returns False.
     """
     if planned is None:
         return False

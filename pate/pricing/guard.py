@@ -1,6 +1,6 @@
-"""The guard of usefulness, which refuses plans whose noise hides even what all teachers agree on.
+"""The check of usefulness, which refuses plans whose noise would hide even unanimous votes.
 
-All decisions follow from public numbers, before anything is trained or spent.
+All decisions follow from public numbers, before a teacher is trained and before anything is charged.
 """
 
 import math
@@ -39,19 +39,19 @@ def require_useful(
     allow_useless: bool = False,
     search: RemedySearch | None = None,
 ) -> tuple[Doubt, ...]:
-    """Returns doubts about a priced release, or raises if the noise hides what teachers agree on.
+    """Returns doubts about a priced release, or raises `InvalidValue` if its noise would hide what teachers agree on.
 
-    A release is refused where over a quarter of the bits would be wrong although all teachers agree. It is refused
-    where fewer than a third of the queries would be answered although 90% of the teachers agree, and at a delta of
-    0.01 or more. A release without noise is never refused, nor is a user's own aggregator without an expectation.
+    A release is refused in three cases. Over a quarter of the bits would be wrong although all teachers agree. Fewer
+    than a third of the queries would be answered although 90% of the teachers agree. Or delta is 0.01 or more. A
+    release without noise is never refused, nor is an aggregator for which there is no expectation.
 
     Args:
         start: the aggregator before its noise was solved for.
-        priced: the release.
+        priced: the priced release.
         budget: the budget that the release was planned for.
-        num_groups: the number of private groups; None where it is not known.
-        allow_useless: returns the refusal as a doubt.
-        search: the search for settings that work, which the error names as remedies; None takes some seconds.
+        num_groups: the number of private groups; None if unknown.
+        allow_useless: True to return the reason for a refusal as a doubt, in place of the error.
+        search: the search for settings that work, which the error lists as remedies; None for a search of some seconds.
 
     Raises:
         InvalidValue: the release is refused.
@@ -104,7 +104,16 @@ def require_useful(
 
 
 def _doubts_of_delta(delta: float, num_groups: int | None, allow_useless: bool) -> Iterator[Doubt]:
-    """Yields a doubt about a delta above one over the number of groups; raises for a delta of 0.01 or more."""
+    """Yields a doubt about a delta above one over the number of groups.
+
+    Args:
+        delta: the delta of the guarantee.
+        num_groups: the number of private groups; None if unknown.
+        allow_useless: True to yield a doubt in place of the error.
+
+    Raises:
+        InvalidValue: delta is 0.01 or more.
+    """
     if delta >= _LARGEST_DELTA:
         rule = "a delta below 0.01, the probability that a guarantee may fail altogether"
         if not allow_useless:
@@ -118,7 +127,7 @@ def _doubts_of_delta(delta: float, num_groups: int | None, allow_useless: bool) 
 
 
 def _reason(expectation: Expectation, priced: PricedRelease) -> str:
-    """Returns the reason for a refusal in words: the expected answers where teachers agree."""
+    """Returns the reason for a refusal in words: the expected answers if teachers agree."""
     shape = priced.shape
     expected = expectation.unanimous
     test = priced.aggregator.stability_test(num_teachers=shape.num_teachers)
@@ -140,14 +149,14 @@ def _reason(expectation: Expectation, priced: PricedRelease) -> str:
 def group_votes_tell_more(
     priced: PricedRelease, budget: Budget, centered: Aggregator, *, num_groups: int
 ) -> bool:
-    """Returns whether centered votes of all private groups would tell far more than a release, for the same price.
+    """Returns True if centered votes of all private groups would teach a student far more than a release at its price.
 
-    A student of answers learns from no more samples than are answered rightly. A student of centered votes learns from
-    all private groups, with a teacher for each. Centered votes tell far more where the groups are heard, and are ten
-    times as many as the right answers.
+    A student of answers learns from as many samples as are answered correctly. A student of centered votes learns from
+    all private groups, each with a teacher of its own. The result is True if the centered votes are larger than their
+    noise, and if there are ten times as many groups as correct answers.
 
     Args:
-        priced: the release.
+        priced: the priced release.
         budget: the budget that the release was planned for.
         centered: the aggregator of centered votes, with any noise.
         num_groups: the number of private groups.

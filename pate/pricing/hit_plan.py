@@ -31,16 +31,16 @@ _FAILURE_SHARE = 0.1
 
 @dataclass(frozen=True)
 class HitPlan:
-    """The expected hits and the prices of a session. No epsilon covers this plan of private votes.
+    """The expected hits and the prices of a session. If the votes are private, no epsilon covers this plan.
 
     Attributes:
-        hit_rate: the mean probability that a query hits.
-        expected_hits: the expected number of hits over all queries, as if the session never halted.
+        hit_rate: the mean probability that a query is a hit.
+        expected_hits: the expected number of hits over all queries, if the session never halted.
         expected_asked: the number of queries until the expected hits reach `target_hits`, or all queries.
         epsilon: the price of the session.
-        plain_epsilon: the price of as many queries as are expected to be asked, under plain composition.
-        break_even_queries: the fewest queries of the same hit rate for which a session with room for the hits costs
-            less than plain composition; None where no number does.
+        plain_epsilon: the price of `expected_asked` queries if every query is charged.
+        break_even_queries: the smallest number of queries with the same hit rate for which a session costs less than
+            charging every query; None if there is none.
     """
 
     hit_rate: float
@@ -61,16 +61,18 @@ def plan_hits(
     max_queries: int = 1_000_000,
     accountant: Callable[[], Accountant] = AutoAccountant,
 ) -> HitPlan:
-    """Plans a session on public or synthetic votes. Both prices are for the same noise.
+    """Returns the expected hits and the prices of a session, computed on public or synthetic votes.
+
+    Both prices are for the same noise.
 
     Args:
         aggregator: the aggregator of the session, with its noise.
         votes: counts of votes, `[num_queries, num_labels]`.
-        num_teachers: the number of teachers behind the counts.
+        num_teachers: the number of teachers whose votes are counted.
         target_delta: the delta of the guarantee.
-        prior: the label sets that hits are counted against, of the votes' shape; None where hits depend on no prior.
+        prior: bool `[num_queries, num_labels]`, the predicted labels; None for an aggregator without a prior.
         max_queries: the largest number of queries for which the break-even is searched.
-        accountant: makes an empty accountant.
+        accountant: a function without arguments that returns an empty accountant.
     """
     counts = require_histogram("votes", votes, num_teachers=num_teachers, rank=2).astype(np.int64)
     shape = VoteShape.from_counts(counts, num_teachers=num_teachers)
@@ -82,12 +84,12 @@ def plan_hits(
         )
 
     def session_price(charged: aggregators.TargetChargedAggregator, num_queries: int) -> float:
-        """Returns the epsilon of a session of so many queries."""
+        """Returns the epsilon of a session of that number of queries."""
         session = replace(charged, session_delta=target_delta)
         return budget.epsilon_of(session.event(replace(shape, num_queries=num_queries)))
 
     def plain_price(charged: aggregators.TargetChargedAggregator, num_queries: int) -> float:
-        """Returns the epsilon of as many queries under plain composition."""
+        """Returns the epsilon of that number of queries if every query is charged."""
         return budget.epsilon_of(charged.plain_event(replace(shape, num_queries=num_queries)))
 
     planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=len(counts))
@@ -96,7 +98,7 @@ def plan_hits(
 
     @cache
     def pays(num_queries: int) -> bool:
-        """Returns whether a session of so many queries costs less than plain composition."""
+        """Returns True if a session of that number of queries costs less than charging every query."""
         # `target_hits` grows so that a session halts early with a probability of about 1/20.
         expected_hits = num_queries * hit_rate
         most_hits = math.ceil(expected_hits + _QUANTILE * math.sqrt(expected_hits)) + 1
@@ -118,7 +120,12 @@ def plan_hits(
 
 
 def _fewest_that_pays(pays: Callable[[int], bool], max_queries: int) -> int | None:
-    """Returns the fewest queries for which a session pays, to a hundredth; None where none up to the limit do."""
+    """Returns the smallest number of queries for which a session pays, to 1%; None up to `max_queries`.
+
+    Args:
+        pays: returns True for a number of queries for which a session costs less.
+        max_queries: the largest number to try; if it does not pay, the result is None.
+    """
     low = 0
     high = 1
     while high < max_queries and not pays(high):

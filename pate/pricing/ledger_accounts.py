@@ -1,4 +1,4 @@
-"""The accounts of a ledger, for whoever plans a release: their charges, and the room under their caps."""
+"""The accounts of a ledger: their charges, and the room under their caps for a planned release."""
 
 from __future__ import annotations
 
@@ -59,16 +59,18 @@ def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class AccountLeft:
-    """The account of one data set in a ledger, and the room that its cap leaves for a planned release.
+    """The account of one data set in a ledger, and the room under its cap for a planned release.
 
     Attributes:
-        data: the digest of the private records; empty for a ledger that names no records with its charges.
+        data: the digest of the private records; empty for a ledger whose charges name no records.
         num_releases: the number of charges.
-        epsilon: the total of all charges, which holds if their prices were fixed beforehand.
-        max_epsilon: the cap; None without a cap, as the two fields that follow.
-        more_releases: how many releases like the planned one still fit; it may be infinity.
-        target_epsilon: the largest epsilon of one such release that fits, with its noise solved for, to a hundredth.
-        accountant: the name of the ledger's accountant, by which `epsilon` is computed.
+        epsilon: the total of all charges, a valid bound if the prices were chosen before the first release.
+        max_epsilon: the cap; None without a cap.
+        more_releases: the number of releases like the planned one that still fit, possibly infinity; None without a
+            cap.
+        target_epsilon: the largest epsilon, to 1%, at which the planned release fits once its noise is solved for; None
+            without a cap.
+        accountant: the name of the ledger's accountant, which computes `epsilon`.
     """
 
     data: str
@@ -85,7 +87,13 @@ def accounts_left(
 ) -> tuple[AccountLeft, ...]:
     """Returns the accounts of a ledger in the order of their first charges, with the room for a planned release.
 
-    Raises `InvalidValue` where the ledger counts for another adjacency or delta than the release.
+    Args:
+        path: the file of the ledger.
+        release: the planned release.
+        budget: the budget that it was planned for.
+
+    Raises:
+        InvalidValue: the ledger has another adjacency or delta than the release.
     """
     accounts = []
     adjacency = release.aggregator.adjacency
@@ -114,7 +122,7 @@ def accounts_left(
 def ledgers_in(path: str | os.PathLike[str]) -> list[accounting.Ledger]:
     """Returns the accounts in a ledger's file, in the order of their first charges.
 
-    A ledger whose charges name no data has a single account. Raises `InvalidValue` where there is no file.
+    A ledger whose charges name no data set has a single account. Raises `InvalidValue` if there is no file.
     """
     require(
         os.path.lexists(path), "ledger", path, "a ledger that runs are charged to, found no file"
@@ -126,14 +134,28 @@ def ledgers_in(path: str | os.PathLike[str]) -> list[accounting.Ledger]:
 def _largest_target(
     ledger: accounting.Ledger, release: PricedRelease, budget: Budget, cap: float
 ) -> float:
-    """Returns the largest epsilon of a release that fits under a cap.
+    """Returns the largest epsilon at which a release fits under a cap, to 1%.
 
-    The epsilon is searched by halving the logarithm between a thousandth of the cap and the cap, with noise by Renyi's
-    accountant. The ledger's filter decides whether that noise fits. The budget's accountant prices the result, once.
+    The search halves the interval of log epsilon between a thousandth of the cap and the cap. Its noise is solved for
+    by the Renyi accountant, and the filter of the ledger decides whether the event fits. The budget's accountant prices
+    the result once.
+
+    Args:
+        ledger: the account with its charges.
+        release: the planned release.
+        budget: the budget that it was planned for.
+        cap: the cap of the account.
     """
 
     def fitting(target: float, make: Callable[[], Accountant] = RdpAccountant) -> Event | None:
-        """Returns the price with the noise that meets a target; None where no noise does, or the price does not fit."""
+        """Returns the event with noise that meets a target epsilon.
+
+        None if there is no noise or the event does not fit.
+
+        Args:
+            target: the epsilon to meet.
+            make: a function without arguments that returns an empty accountant.
+        """
         target_budget = Budget(delta=budget.delta, epsilon=target, accountant=make)
         planned = planned_or_none(release.aggregator, release.shape, target_budget)
         if planned is None or ledger.affords(planned.event) < 1:

@@ -1,7 +1,7 @@
-"""Budgets of persons: classes of private groups, each class with an epsilon of its own.
+"""Budgets of persons: private groups are divided into classes, each with an epsilon of its own.
 
-The noise is that of one budget. Groups of the other classes differ from its groups in the part that they take: by a
-weight below 1 in each sum, or by being with several teachers (docs/proofs/budgets.md).
+The noise is computed for one of the budgets. Groups of the other classes take part to another degree: with a weight
+below 1 in each sum, or with records at several teachers (docs/proofs/budgets.md).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _MAX_TEACHERS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class PersonBudgets(Budget):
-    """A budget for each class of private groups, in place of one budget for all groups.
+    """An epsilon for each class of private groups, in place of one epsilon for all groups.
 
-    `from_classes` reads the classes of a setting. `epsilon`, inherited, is the largest of the epsilons.
+    `from_classes` makes the budgets from a setting. The inherited `epsilon` is the largest one.
 
     Attributes:
         classes: the epsilon of each class by its name, the smallest first.
@@ -49,7 +49,13 @@ class PersonBudgets(Budget):
     def from_classes(
         cls, classes: Any, *, delta: float, accountant: Callable[[], Accountant] = AutoAccountant
     ) -> Self:
-        """Returns the budgets of classes as the user names them; see `named_budgets`."""
+        """Returns the budgets of the classes in a setting.
+
+        Args:
+            classes: the epsilon of each class, as `named_budgets` reads them.
+            delta: the delta of the guarantee, for all classes.
+            accountant: a function without arguments that returns an empty accountant.
+        """
         epsilons = dict(sorted(named_budgets(classes).items(), key=itemgetter(1)))
         largest = max(epsilons.values())
         return cls(delta=delta, epsilon=largest, accountant=accountant, classes=epsilons)
@@ -57,14 +63,14 @@ class PersonBudgets(Budget):
 
 @dataclass(frozen=True)
 class BudgetClass:
-    """The groups of one budget in a plan.
+    """The groups of one class in a plan, with their price.
 
     Attributes:
         name: the public name of the class.
-        budget: the largest epsilon that the release may cost the class.
+        budget: the largest epsilon that the release may cost a group of the class.
         weight: the weight of each group of the class, in (0, 1].
-        epsilon: the price of the release for the class, at the release's delta.
-        teachers: the number of teachers that each group of the class is with.
+        epsilon: the epsilon that the release costs a group of the class, at the release's delta.
+        teachers: the number of teachers that have records of each group of the class.
     """
 
     name: str
@@ -96,14 +102,14 @@ def named_budgets(budgets: Any) -> dict[str, float]:
 
 
 def budgets_of(words: Iterable[str], budgets: Any = None) -> dict[str, float]:
-    """Returns the epsilon of each word of the column `data.budget`.
+    """Returns the epsilon of each class name in the column `data.budget`.
 
     Args:
-        words: the words of all groups.
-        budgets: the classes, as `named_budgets` reads them; None where each word is a number, the epsilon itself.
+        words: the class name of each group.
+        budgets: the epsilon of each class, as `named_budgets` reads them; None if each name is itself the epsilon.
 
     Raises:
-        InvalidValue: a word names no class, or is no number.
+        InvalidValue: a name belongs to no class, or is no number.
     """
     classes = None if budgets is None else named_budgets(budgets)
     epsilons: dict[str, float] = {}
@@ -127,10 +133,17 @@ def budgets_of(words: Iterable[str], budgets: Any = None) -> dict[str, float]:
 def fit_to_classes(
     aggregator: Aggregator, shape: VoteShape, budgets: PersonBudgets
 ) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
-    """Returns the aggregator with the noise for several budgets, and the weight or teachers and price of each class.
+    """Returns the aggregator with noise for several budgets, and the classes with their prices.
 
-    The aggregator's `budgets_by` decides whether groups differ by weights or by the number of their teachers. Raises
-    `InvalidValue` for an aggregator in which groups cannot differ.
+    The aggregator's `budgets_by` decides whether the classes get different weights or different numbers of teachers.
+
+    Args:
+        aggregator: the aggregator, with noise to start from.
+        shape: the number of queries, labels and teachers.
+        budgets: the epsilon of each class.
+
+    Raises:
+        InvalidValue: the aggregator has no `budgets_by`.
     """
     if aggregator.budgets_by == "weights":
         fitted = aggregator.fitted(budgets, shape)
@@ -143,10 +156,15 @@ def fit_to_classes(
 def _classes_by_weights(
     aggregator: Aggregator, shape: VoteShape, budgets: PersonBudgets
 ) -> tuple[BudgetClass, ...]:
-    """Returns the classes with weights by which the noise of the largest budget costs each class its own at most.
+    """Returns the classes with the weight at which the noise of the largest budget costs each class at most its budget.
 
-    A group of weight w moves the released sums at most w times as far as a group of weight 1. So the group pays the
-    price of noise that is 1 / w times as large (docs/proofs/budgets.md).
+    A group of weight w moves the released sums by at most w times as much as a group of weight 1. So the release costs
+    it as much as noise that is 1 / w times as large (docs/proofs/budgets.md).
+
+    Args:
+        aggregator: the aggregator with the noise of the largest budget.
+        shape: the number of queries, labels and teachers.
+        budgets: the epsilon of each class.
     """
     (noise,) = declared(type(aggregator))
     classes = []
@@ -165,9 +183,15 @@ def _classes_by_weights(
 def _spread_over_teachers(
     aggregator: Aggregator, shape: VoteShape, budgets: PersonBudgets
 ) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
-    """Returns the aggregator with the noise of the smallest budget, and the classes with as many teachers as they pay.
+    """Returns the aggregator with the noise of the smallest budget, and the classes with their number of teachers.
 
-    A group that is with m teachers can change m votes for each label, which is priced as such a neighbor.
+    A group with records at m teachers can change m votes for each label. A class gets the largest m whose price is
+    within its budget.
+
+    Args:
+        aggregator: the aggregator, with noise to start from.
+        shape: the number of queries, labels and teachers.
+        budgets: the epsilon of each class.
     """
     epsilons = list(budgets.classes.values())
     smallest = aggregator.fitted(_budget_for_all(budgets, epsilons[0]), shape)
@@ -188,19 +212,19 @@ def _spread_over_teachers(
 
 
 def _reaching(aggregator: Aggregator, teachers: int) -> Aggregator:
-    """Returns the aggregator, priced for groups that are with several teachers."""
+    """Returns a copy of the aggregator, priced for groups with records at `teachers` teachers."""
     if teachers == 1:
         return aggregator
     return replace(aggregator, teachers_reached=teachers)  # type: ignore[call-arg]  # `budgets_by` teachers
 
 
 def _budget_for_all(budgets: PersonBudgets, epsilon: float) -> Budget:
-    """Returns one epsilon of the budgets as the budget of all groups."""
+    """Returns a budget with one epsilon for all groups, with the delta and accountant of `budgets`."""
     return Budget(delta=budgets.delta, epsilon=epsilon, accountant=budgets.accountant)
 
 
 def _one_spelling(word: object) -> str:
-    """Returns a class's name in its only spelling: 1 and 1.0 are one class."""
+    """Returns the name of a class in a unique spelling: 1 and 1.0 are one class."""
     try:
         return f"{float(str(word)):.12g}"
     except ValueError:

@@ -1,4 +1,4 @@
-"""The plan of a release: the noise or the number of queries that a budget leads to, and the price."""
+"""The plan of a release: the noise or the number of queries that meets a budget, and the price."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -53,7 +53,7 @@ class PricedRelease:
 
     @property
     def identity(self) -> str:
-        """Returns a digest of everything that decides the release except votes and noise."""
+        """Returns a digest of all public inputs of the release, without votes and noise."""
         values: list[Any] = [self.aggregator.identity(self.shape), asdict(self.shape)]
         for budget_class in self.classes:
             values.append([budget_class.name, budget_class.weight, budget_class.teachers])
@@ -131,7 +131,15 @@ def _priced(
     solved_for: dict[str, Any],
     classes: tuple[BudgetClass, ...] = (),
 ) -> PricedRelease:
-    """Returns the release with its price; raises `InvalidValue` where failures alone use up delta."""
+    """Returns the release with its price; raises `InvalidValue` if the failure probabilities use up delta.
+
+    Args:
+        aggregator: the aggregator with its final noise.
+        shape: the number of queries, labels and teachers.
+        budget: the budget, whose accountant and delta give the price.
+        solved_for: the values that the plan has found, by name.
+        classes: the classes of groups with budgets of their own.
+    """
     event = aggregator.event(shape)
     spent = budget.accountant().compose(event)
     epsilon = spent.get_epsilon(budget.delta)
@@ -148,7 +156,7 @@ def _priced(
 
 
 def planned_or_none(start: Aggregator, shape: VoteShape, budget: Budget) -> PricedRelease | None:
-    """Returns what `plan_release` plans; None where it raises."""
+    """Returns the plan of `plan_release`; None if `plan_release` raises `InvalidValue`."""
     try:
         return plan_release(start, shape, budget)
     except InvalidValue:
@@ -156,7 +164,7 @@ def planned_or_none(start: Aggregator, shape: VoteShape, budget: Budget) -> Pric
 
 
 def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:
-    """Returns the fields that differ between two aggregators of one class, with the values of the second."""
+    """Returns the fields in which two aggregators of one class differ, with the values of `after`."""
     names = [item.name for item in fields(after) if item.init]
     return {
         name: getattr(after, name)
@@ -166,15 +174,15 @@ def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:
 
 
 def with_fields(aggregator: Aggregator, values: Mapping[str, Any]) -> Aggregator:
-    """Returns the aggregator with other values of some fields, as `changed_fields` names them."""
+    """Returns a copy of the aggregator with other values of some fields, by name."""
     return replace(aggregator, **values)
 
 
 def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedTable:
-    """Returns the table of a release's stability test, with its price.
+    """Returns the table of a release's stability test, with its certified price.
 
-    The price is at the order that the table was made for, and otherwise at the best order of the release. Raises
-    `InvalidValue` for an aggregator without a stability test.
+    The price is at the Renyi order that the table was made for, or at the best order of the release if there is no such
+    order. Raises `InvalidValue` for an aggregator without a stability test.
     """
     aggregator = release.aggregator
     test = aggregator.stability_test(num_teachers=release.shape.num_teachers)

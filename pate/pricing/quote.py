@@ -1,4 +1,4 @@
-"""The quote of a planned release: its price, how the price was computed, and what the release would tell."""
+"""The quote of a planned release: its price, how the price was computed, and how useful the answers would be."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Quote:
     weights: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the fields as JSON has them, in which an infinite price is the text "inf"."""
+        """Returns the fields as values for JSON; an infinite price becomes the text "inf"."""
         return dict(plain(self))
 
 
@@ -110,12 +110,13 @@ def quote_release(
     *,
     others: Mapping[str, Callable[[], Accountant]] | None = None,
 ) -> Quote:
-    """Returns the quote of a release that `plan_release` has planned.
+    """Returns the quote of a planned release.
 
     Args:
-        release: the planned release.
+        release: the release that `plan_release` returned.
         budget: the budget that it was planned for.
-        others: makes further accountants whose prices are quoted, by their names.
+        others: more accountants whose prices are quoted: by name, a function without arguments that returns an empty
+            accountant. None for no others.
 
     >>> from pate.accounting import Budget, RdpAccountant
     >>> from pate.aggregators import GaussianVotes
@@ -179,7 +180,7 @@ def quote_release(
 
 
 def _price_with_orders(release: PricedRelease, budget: Budget) -> AccountantPrice:
-    """Returns the release's price by the budget's accountant, with the orders of Renyi's accountant."""
+    """Returns the release's price by the budget's accountant, with the orders if that is the Renyi accountant."""
     accountant = budget.accountant()
     price = AccountantPrice(accountant.name, release.epsilon, won_by=release.won_by)
     if isinstance(accountant, RdpAccountant):
@@ -189,7 +190,7 @@ def _price_with_orders(release: PricedRelease, budget: Budget) -> AccountantPric
 
 
 def _public_parameters(aggregator: aggregators.Aggregator) -> dict[str, object]:
-    """Returns the class and the plain fields of an aggregator, with the digest of a table that it was given."""
+    """Returns the class and the plain fields of an aggregator, with the digest of its given table if it has one."""
     parameters: dict[str, object] = {"name": type(aggregator).__name__}
     for name, value in vars(aggregator).items():
         if isinstance(value, (str, int, float, bool)):

@@ -1,8 +1,8 @@
-"""The search for settings that work in place of those of a refused release, in a limited time.
+"""The search for settings that make a refused release useful, within a time limit.
 
-The search has two passes. The first finds, for each kind of change, the least candidate that works by Renyi's
-accountant, which prices a plan in milliseconds. The second plans each find by the budget's accountant, as the user
-would get it, and looks for an even lesser change where that accountant is cheaper. When the time is up, the changes
+The search has two passes. The first finds, for each kind of change, the smallest candidate that works by the Renyi
+accountant, which prices a plan in milliseconds. The second computes the plan of each result by the budget's accountant,
+as the user would get it, and looks for a smaller change if that accountant is cheaper. When the time is up, the changes
 that work so far are returned.
 """
 
@@ -39,13 +39,13 @@ _STAGE = "searching for settings that work"
 
 @dataclass(frozen=True, kw_only=True)
 class RemedySearch:
-    """The time of a search for settings that work, and the functions that are told of the search.
+    """The time limit of a search for settings that work, and the callbacks that report its progress.
 
     Attributes:
-        seconds: the time after which no plan is begun; a plan that was begun is finished, within a few seconds.
-        say: is called with the refusal and the seconds of the search, before it begins; None tells nobody.
-        stage: opens a stage of long work for the search, as `Monitor.stage` does; None opens none.
-        clock: returns the time in seconds.
+        seconds: after this time no plan is started; a plan that has been started is finished within a few seconds.
+        say: called before the search with the refusal and the seconds of the search; None for no report.
+        stage: opens a progress display for the search, as `Monitor.stage` does; None for no display.
+        clock: returns the present time in seconds.
     """
 
     seconds: float = 20.0
@@ -55,10 +55,15 @@ class RemedySearch:
 
 
 def watched_search(monitor: Monitor, spelling: Spelling) -> RemedySearch:
-    """Returns a search that a monitor is told of, in the words of a front end."""
+    """Returns a search whose progress a monitor displays.
+
+    Args:
+        monitor: the display of progress.
+        spelling: writes the names of settings as the user interface does.
+    """
 
     def say(refusal: InvalidValue, seconds: float) -> None:
-        """Shows the line of a refusal, and for how long settings are searched."""
+        """Shows the line of a refusal, and the time of the search for other settings."""
         line = spelling.line(refusal)
         monitor.say(f"{line}; settings that work are searched for, {seconds:g} s at most")
 
@@ -67,7 +72,12 @@ def watched_search(monitor: Monitor, spelling: Spelling) -> RemedySearch:
 
 @dataclass(frozen=True)
 class Remedies:
-    """The changes that a search has found."""
+    """The changes that a search has found.
+
+    Attributes:
+        changes: the smallest change of each kind that works.
+        is_complete: False where the time was up before the search ended.
+    """
 
     changes: list[Change]
     is_complete: bool = True  # whether the search ended before its time did
@@ -80,7 +90,7 @@ def remedies(
     *,
     num_groups: int | None = None,
 ) -> list[Change]:
-    """Returns the least changes with which a release is useful, without a limit of time; see `search_remedies`."""
+    """Returns the smallest changes with which a release is useful, without a time limit; see `search_remedies`."""
     unlimited = RemedySearch(seconds=math.inf)
     return search_remedies(start, priced, budget, num_groups=num_groups, search=unlimited).changes
 
@@ -93,7 +103,7 @@ def search_remedies(
     num_groups: int | None,
     search: RemedySearch,
 ) -> Remedies:
-    """Searches the least changes with which a release is useful, at most one of each kind, in a limited time.
+    """Searches for the smallest changes with which a release is useful, at most one of each kind, within a time limit.
 
     The kinds are more teachers, a larger epsilon, fewer queries, less noise, and more teachers with fewer queries.
 
@@ -101,8 +111,8 @@ def search_remedies(
         start: the aggregator before its noise was solved for.
         priced: the refused release.
         budget: the budget that the release was planned for.
-        num_groups: the number of private groups, of which every teacher keeps ten; None where it is not known.
-        search: the time of the search, and whoever is told of it.
+        num_groups: the number of private groups, of which every teacher keeps ten; None if unknown.
+        search: the time limit and the callbacks of the search.
     """
     plans = ChangedPlans(start, priced, budget, seconds=search.seconds, clock=search.clock)
     stage = search.stage or _silent_stage
@@ -120,19 +130,19 @@ def search_remedies(
 
 
 def _silent_stage(name: str, total: int | None) -> AbstractContextManager[Callable[..., None]]:
-    """Opens a stage that nobody watches."""
+    """Returns a context manager for a stage of the search without a display."""
     return nullcontext(_ignore_progress)
 
 
 def _ignore_progress(done: int, note: str = "") -> None:
-    """Ignores the progress of a stage."""
+    """Does nothing; stands in for the display of progress."""
 
 
 class _RunningSearch:
-    """A search under way.
+    """A search for remedies that has started.
 
     Attributes:
-        changes: the least change that works so far, by its kind.
+        changes: the smallest change so far that works, by the name of its kind.
     """
 
     def __init__(
@@ -153,7 +163,7 @@ class _RunningSearch:
         self._num_plans = 0
 
     def run(self) -> None:
-        """Runs both passes; raises `TimeIsUp`, which leaves what works until then in `changes`."""
+        """Runs both passes; raises `TimeIsUp` if the time is up, after which `changes` holds what works so far."""
         plans = self._plans
         priced = self._priced
         if not plans.is_renyi:
@@ -175,7 +185,10 @@ class _RunningSearch:
                 self._lessen(name)
 
     def drop_unconfirmed(self) -> None:
-        """Drops the changes that the budget's accountant has not priced, as it may have higher prices than Renyi's."""
+        """Removes the changes that the budget's accountant has not priced.
+
+        They are kept if that accountant never has a higher price than the Renyi accountant.
+        """
         self.changes = {
             name: change
             for name, change in self.changes.items()
@@ -183,9 +196,12 @@ class _RunningSearch:
         }
 
     def _search_epsilon_and_queries(self, priced: PricedRelease) -> None:
-        """Searches a larger epsilon, fewer queries, and, where neither helps, fewer queries with the most teachers.
+        """Searches for a larger epsilon and for fewer queries.
 
-        `priced` is the refused release by Renyi's accountant.
+        If neither works, fewer queries together with the most teachers are tried.
+
+        Args:
+            priced: the refused release, priced by the Renyi accountant.
         """
         budget = self._plans.renyi_budget
         quiet = with_less_noise(priced)
@@ -203,7 +219,7 @@ class _RunningSearch:
             self._search_by_renyi("both", FewerQueries.than(quiet, budget, most_teachers))
 
     def _try_less_noise(self) -> None:
-        """Adds less noise, where noise is given, if the plan still pays for some queries with that noise."""
+        """Adds a change to less noise, if the noise is given and the plan pays for some queries with less noise."""
         quiet = with_less_noise(self._priced)
         if quiet is None:
             return
@@ -216,14 +232,22 @@ class _RunningSearch:
             self.changes["noise"] = Change(noise=tuple(noise.items()))
 
     def _search_by_renyi(self, name: str, kind: ChangeKind) -> None:
-        """Finds the least candidate of a kind that works by Renyi's accountant."""
+        """Finds the smallest candidate of a kind that works by the Renyi accountant.
+
+        Args:
+            name: the name of the kind, a key of `changes`.
+            kind: the kind of change with its candidates.
+        """
         self._kinds[name] = kind
         likely = bisect_left(kind.candidates, True, key=kind.is_likely)
         last = len(kind.candidates) - 1
         self._find_least(name, self._plans.by_renyi, start=likely, first=0, last=last)
 
     def _confirm(self, name: str) -> None:
-        """Plans a change by the budget's accountant; takes the next larger change that works where this one fails."""
+        """Computes the plan of a change by the budget's accountant.
+
+        If the plan is useless, the next larger change that works takes its place.
+        """
         following = self._places[name] + 1
         if not is_plan_heard(self._plans.by_budget(self.changes[name])):
             del self.changes[name]
@@ -233,7 +257,7 @@ class _RunningSearch:
             )
 
     def _lessen(self, name: str) -> None:
-        """Takes a lesser change where the budget's accountant, cheaper than Renyi's, allows one."""
+        """Finds a smaller change of a kind, if the budget's accountant is cheaper than the Renyi accountant."""
         planned = self._plans.by_budget(self.changes[name])
         if planned is not None:
             place = self._places[name]
@@ -249,11 +273,19 @@ class _RunningSearch:
         first: int,
         last: int,
     ) -> None:
-        """Finds the least candidate of a kind that works, among the places `first` to `last`, beginning at `start`."""
+        """Stores the smallest candidate of a kind that works in `changes`.
+
+        Args:
+            name: the name of the kind, a key of `changes`.
+            plan: returns the plan after a change; None if there is no plan.
+            start: the index of the candidate to try first.
+            first: the smallest index to try.
+            last: the largest index to try.
+        """
         kind = self._kinds[name]
 
         def works(place: int) -> bool:
-            """Plans the candidate at a place, and returns whether its teachers are heard."""
+            """Returns True if the plan of the candidate at an index is useful."""
             change = kind.change(kind.candidates[place])
             is_heard = is_plan_heard(plan(change))
             if is_heard:
@@ -267,10 +299,16 @@ class _RunningSearch:
 
 
 def _least_place(works: Callable[[int], bool], *, start: int, first: int, last: int) -> int | None:
-    """Returns the first place that works among `first` to `last`; None where none does.
+    """Returns the smallest index from `first` to `last` that works; None if none does.
 
-    If one place works, all later ones have to work. Steps from `start`, up or down, are doubled until the least place
-    is enclosed. Then the enclosing interval is halved.
+    If an index works, all larger ones have to work. The search steps from `start` up or down, and doubles its steps
+    until the smallest index is enclosed. Then it halves the interval.
+
+    Args:
+        works: returns True for an index that works.
+        start: the index to try first.
+        first: the smallest index.
+        last: the largest index.
     """
     if first > last:
         return None

@@ -1,4 +1,4 @@
-"""The suggestion of numbers of teachers and queries whose release tells most within a budget."""
+"""The search for the numbers of teachers and queries whose release is most useful within a budget."""
 
 from dataclasses import dataclass, replace
 
@@ -19,15 +19,15 @@ _QUERIES = (50, 100, 200, 400, 600, 1000, 2000)
 
 @dataclass(frozen=True)
 class Suggestion:
-    """The numbers of teachers and queries whose release tells most within a budget, from public numbers alone.
+    """The numbers of teachers and queries whose release is most useful within a budget, from public numbers alone.
 
     Attributes:
         num_teachers: the suggested number of teachers.
         num_queries: the suggested number of queries.
-        records_per_teacher: private groups for each teacher; None where the groups were not counted.
-        agreement: the share of the teachers that is assumed to name each label of a query.
+        records_per_teacher: the number of private groups for each teacher; None if the number of groups is unknown.
+        agreement: the share of the teachers that is assumed to vote for each label of a query.
         expected: the expected answers to queries with this agreement.
-        clear_queries: the number of queries without noise that would tell a student as much.
+        clear_queries: the number of queries, answered without noise, from which a student would learn as much.
     """
 
     num_teachers: int
@@ -46,21 +46,22 @@ def suggest(
     num_private: int | None = None,
     max_queries: int | None = None,
 ) -> Suggestion:
-    """Searches the numbers of teachers and queries whose release tells most within a budget.
+    """Returns the numbers of teachers and queries whose release is most useful within a budget.
 
-    Teachers with more records agree more. The rule of thumb that r records make r / (r + 60) of the teachers name a
-    label is about right for the embedded data set. Prices are by Renyi's accountant.
+    Teachers with more records agree more. The search assumes that r / (r + 60) of the teachers vote for a label, if
+    each has r records. This rule of thumb is about right for the embedded data set. Prices are those of the Renyi
+    accountant.
 
     Args:
         aggregator: the aggregator, with noise to start from.
-        shape: the number of labels; the other two numbers are not used.
-        budget: an epsilon that noise is solved for.
-        num_private: the number of private groups. Without it 70% of the teachers agree, and teachers cost nothing.
-        max_queries: the most queries that the public pool allows; None for no limit.
+        shape: the shape with the number of labels; its other two numbers are not read.
+        budget: the budget with the epsilon for which the noise is found.
+        num_private: the number of private groups. None for an agreement of 70% with any number of teachers.
+        max_queries: the size of the public pool; None for no limit.
 
     Raises:
-        InvalidValue: the budget has no epsilon to solve for, there are fewer than 200 private groups, or no number of
-            teachers is heard.
+        InvalidValue: the budget has no epsilon for which to find noise, there are fewer than 200 private groups, or no
+            number of teachers gives a useful release.
     """
     require(not has_given_noise(budget), "suggest", "true", "a target_epsilon to plan for")
     if num_private is not None:
@@ -94,7 +95,13 @@ def suggest(
 
 
 def _judged(aggregator: Aggregator, shape: VoteShape, num_private: int | None) -> Suggestion:
-    """Returns the suggestion of a shape, with the answers to queries on which teachers agree as their records allow."""
+    """Returns a suggestion of the numbers in a shape, with the answers that are expected at the teachers' agreement.
+
+    Args:
+        aggregator: the aggregator with its noise.
+        shape: the number of queries, labels and teachers.
+        num_private: the number of private groups; None if unknown.
+    """
     records = None if num_private is None else num_private / shape.num_teachers
     agreement = AGREEMENTS["typical"] if records is None else records / (records + _HALF_AT)
     expected = expected_release(aggregator, shape, agreement=agreement)

@@ -1,4 +1,4 @@
-"""Votes of teachers: on disk one bit each, counted, and in each form that an aggregator reads. Needs numpy alone."""
+"""Votes of teachers: counted, stored on disk, and in each form that an aggregator reads. Needs numpy alone."""
 
 from pate.votes.counts import histogram
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe

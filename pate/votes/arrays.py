@@ -1,4 +1,4 @@
-"""Votes that a caller has as arrays: a table of counts, or the votes of each teacher."""
+"""Vote sources made from arrays: a table of counts, or the votes of each teacher."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from pate.votes.weighted import Array
 
 
 class CountedVotes(CountableVotes):
-    """Counts of votes, `[Q, L]` in 0..num_teachers, for aggregators that read counts.
+    """Counts of votes, `[num_queries, num_labels]` in 0..num_teachers, for aggregators that read counts.
 
-    Whoever counted vouches that no teacher had a vote for more than `max_votes` labels of a query; None for all.
+    The counts do not show for how many labels of a query a teacher voted. The caller promises that it is at most
+    `max_votes`.
     """
 
     readers = "one that reads counts, since only sums of votes are known"
@@ -27,7 +28,13 @@ class CountedVotes(CountableVotes):
     def __init__(
         self, counts: NDArray[np.int64], *, num_teachers: int, max_votes: int | None = None
     ) -> None:
-        """Takes a table `[Q, L]`; raises `InvalidValue` for counts that so many teachers cannot have."""
+        """Stores the counts; raises `InvalidValue` if that number of teachers cannot have cast such votes.
+
+        Args:
+            counts: `[num_queries, num_labels]`.
+            num_teachers: the number of teachers.
+            max_votes: the largest number of labels of a query that a teacher voted for; None for no limit.
+        """
         self.num_teachers = require_count("num_teachers", num_teachers)
         table = require_histogram("counts", counts, num_teachers=num_teachers, rank=2)
         self._counts = table.astype(np.int64)
@@ -36,7 +43,10 @@ class CountedVotes(CountableVotes):
         self.max_votes = max_votes
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
-        """Returns the counts; raises `InvalidValue` where votes were counted without such a limit."""
+        """Returns the counts, `[num_queries, num_labels]`.
+
+        Raises `InvalidValue` if `max_votes` is a number, and a teacher may have voted for more labels of a query.
+        """
         limit = self.max_votes
         is_within = max_votes is None or (limit is not None and limit <= max_votes)
         rule = f"at most {max_votes}, as the aggregator's price says"
@@ -45,15 +55,22 @@ class CountedVotes(CountableVotes):
 
 
 class CountTable(CountedVotes):
-    """A table of counts `[Q, L]` in 0..num_teachers, kept in its own integer type.
+    """Counts of votes, `[num_queries, num_labels]` in 0..num_teachers, kept in the integer type of the given array.
 
-    An aggregator casts it block by block, so that a million queries of one byte a count need no eight.
+    An aggregator converts the counts to int64 block by block. So a table with one byte for each count stays small.
     """
 
     def __init__(
         self, votes: Any, *, num_teachers: int, max_votes: int | None = None, name: str = "votes"
     ) -> None:
-        """Takes a table `[Q, L]`; raises `InvalidValue` of `name` for counts that so many teachers cannot have."""
+        """Stores the counts; raises `InvalidValue` if that number of teachers cannot have cast such votes.
+
+        Args:
+            votes: counts, `[num_queries, num_labels]`.
+            num_teachers: the number of teachers.
+            max_votes: the largest number of labels of a query that a teacher voted for; None for no limit.
+            name: the name of the argument in the message of an error.
+        """
         self.num_teachers = require_count("num_teachers", num_teachers)
         counts: Any = require_histogram(name, votes, num_teachers=num_teachers, rank=2)
         self._counts = counts
@@ -63,13 +80,12 @@ class CountTable(CountedVotes):
 
 
 class VoteBlocks(TeacherVotes):
-    """The votes of teachers: an array `[N, Q, L]`, or an iterable of blocks `[c, Q, L]`, which may be read once.
+    """The votes of each teacher, given as one array or as an iterable of blocks, which may be read once.
 
-    Votes are bits, confidences in [0, 1], or any finite numbers where an aggregator takes such. Each aggregator checks
-    the votes that it reads; the constructor takes Q and L from the first block. The places where blocks are cut must
-    not depend on private data.
-
-    Raises `InvalidValue` for what is no votes of teachers.
+    The array is `[num_teachers, num_queries, num_labels]`, and blocks are parts of it along the first axis. Votes are
+    bits, confidences in [0, 1], or any finite numbers if the aggregator takes them. The aggregator checks the votes
+    that it reads. The constructor takes the numbers of queries and labels from the first block. The sizes of the blocks
+    must not depend on private data. Raises `InvalidValue` if the first block does not have this form.
 
     >>> votes = VoteBlocks(np.ones((3, 2, 4), dtype=bool), num_teachers=3)
     >>> votes.shape
@@ -79,7 +95,13 @@ class VoteBlocks(TeacherVotes):
     records_per_teacher = 1.0
 
     def __init__(self, votes: Any, *, num_teachers: int, weights: Array | None = None) -> None:
-        """Takes votes, and public weights `[N]` in [0, 1]; reads the first block."""
+        """Stores the votes and reads the first block.
+
+        Args:
+            votes: an array `[num_teachers, num_queries, num_labels]`, or blocks of it along the first axis.
+            num_teachers: the declared number of teachers.
+            weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
+        """
         self.num_teachers = require_count("num_teachers", num_teachers)
         self.weights = weights
         blocks = raw_blocks(votes)
@@ -93,13 +115,13 @@ class VoteBlocks(TeacherVotes):
         _, self.num_queries, self.num_labels = first_block.shape
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """Returns the blocks as they are; those of a stream once."""
+        """Returns the blocks unchanged; blocks of an iterator can be read once."""
         return iter(self._blocks)
 
     def bits(self) -> Iterator[Bits]:
-        """Returns the blocks as they are; an aggregator that reads bits requires them to be bits."""
+        """Returns the blocks unchanged; an aggregator that reads bits checks that they are bits."""
         return self.confidences()
 
     def label_shares(self) -> Array:
-        """Returns how often each teacher votes for each label over all queries, `[N, L]`."""
+        """Returns the share of queries in which each teacher votes for each label, `[num_teachers, num_labels]`."""
         return np.concatenate([np.asarray(block).mean(axis=1) for block in self.confidences()])

@@ -1,4 +1,7 @@
-"""Blocks of teachers' votes: checked, cut to a size that memory holds, or given as the product of two factors."""
+"""Blocks of teachers' votes: checks of their form, cuts to a size that fits into memory, and blocks of low rank.
+
+A block holds the votes of some teachers, `[num_teachers_in_block, num_queries, num_labels]`.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,15 @@ _BLOCK_ENTRIES = 2**21
 
 @dataclass(frozen=True, eq=False)
 class LowRankVotes:
-    """A block of teachers whose votes minus the center are `span @ weights[t]`.
+    """A block of teachers' votes as a product: the votes of teacher t minus the center are `span @ weights[t]`.
 
-    The span is orthonormal, so the votes `[Q, L]` are as long as the weights `[r, L]`: clipping and adding need no
-    votes, and millions of teachers are a few products of matrices. Raises `InvalidValue` for factors of other shapes,
-    and for a span that is not orthonormal.
+    The columns of the span are orthonormal, so the votes of a teacher are as long as its weights. Votes can be clipped
+    and summed by their weights, which are much smaller. Raises `InvalidValue` if the shapes do not fit, or if the span
+    is not orthonormal.
 
     Attributes:
-        span: `[Q, r]`, public, orthonormal columns.
-        weights: `[c, r, L]`, one matrix per teacher; private.
+        span: float64 `[num_queries, rank]`, public, orthonormal columns.
+        weights: float64 `[num_teachers_in_block, rank, num_labels]`, private.
     """
 
     span: NDArray[np.float64]
@@ -48,17 +51,17 @@ class LowRankVotes:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the votes: `[c, Q, L]`."""
+        """The shape of the votes, (num_teachers_in_block, num_queries, num_labels)."""
         return len(self), len(self.span), self.weights.shape[2]
 
 
 def is_whole(votes: Any) -> bool:
-    """Returns whether votes are one array `[N, Q, L]`, a tensor or a list included, and not blocks of one."""
+    """Returns True for one array, tensor or list of all votes, and False for an iterable of blocks."""
     return isinstance(votes, (list, tuple, LowRankVotes)) or hasattr(votes, "__array__")
 
 
 def raw_blocks(votes: Any) -> Iterator[Any]:
-    """Returns the blocks of votes that are one array `[N, Q, L]` or blocks already; unchecked."""
+    """Yields the blocks of votes without checks; one array of all votes is a single block."""
     blocks = [votes] if is_whole(votes) else votes
     rule = "an array [N, Q, L] or blocks of one"
     require(isinstance(blocks, Iterable), "votes", type(votes).__name__, rule)
@@ -66,11 +69,12 @@ def raw_blocks(votes: Any) -> Iterator[Any]:
 
 
 def checked_block(block: Any, *, inside: bool = True) -> Any:
-    """Returns a block `[c, Q, L]` of bits or floats as an array; raises `InvalidValue` for any other.
+    """Returns a block of votes as an array, once its form is checked; raises `InvalidValue` for another form.
 
     Args:
-        block: bits or floats; `LowRankVotes` too, which come back as they are, where floats need not be `inside`.
-        inside: whether floats are confidences, in [0, 1].
+        block: bits or floats, `[num_teachers_in_block, num_queries, num_labels]`; or `LowRankVotes`, which are returned
+            unchanged if `inside` is False.
+        inside: True where floats have to be confidences in [0, 1].
     """
     if isinstance(block, LowRankVotes) and not inside:
         return block
@@ -89,18 +93,19 @@ def checked_block(block: Any, *, inside: bool = True) -> Any:
 def vote_blocks(
     votes: Any, *, num_teachers: int, adjacency: Adjacency, inside: bool = True
 ) -> Iterator[Any]:
-    """Yields checked blocks `[c, Q, L]` of bits or floats; large ones are cut, but `LowRankVotes` stay whole.
+    """Yields checked blocks of votes, `[num_teachers_in_block, num_queries, num_labels]`.
+
+    Large blocks are cut along the first axis, except for `LowRankVotes`.
 
     Args:
-        votes: an array `[N, Q, L]`, or blocks of one.
-        num_teachers: the number of teachers in all blocks together. Under add/remove, where a teacher may be missing
-            from the declared ones, fewer will do.
-        adjacency: what one change means.
-        inside: whether floats are confidences, in [0, 1].
+        votes: an array `[num_teachers, num_queries, num_labels]`, or blocks of it along the first axis.
+        num_teachers: the declared number of teachers. Under add/remove the blocks may hold fewer.
+        adjacency: the adjacency of the release.
+        inside: True where floats have to be confidences in [0, 1].
 
     Raises:
-        InvalidValue: a block is no votes, has other queries and labels than the first block, or the blocks together
-            have another number of teachers.
+        InvalidValue: a block holds no votes, or another number of queries or labels than the first block, or the blocks
+            together hold another number of teachers.
     """
     count = 0
     queries = None

@@ -1,16 +1,17 @@
-"""Sums of clipped mean products of features and residuals, in whole steps: the votes of one round.
+"""Exact sums of clipped votes in rounds, where a vote is a mean product of features and residuals.
 
-A teacher's vote is the mean over its records of feature x residual^T, a matrix `[D, L]`. It is clipped to one length,
-and the matrices of all teachers are added in whole steps, as in `pate.votes.clipping`. Forming a matrix for each of a
-million teachers would take most of a run's time. So the three sums below form as few as they can:
+A teacher's vote is the mean over its records of feature x residual^T, a matrix `[num_features, num_labels]`. The matrix
+is clipped to a fixed length, and the matrices of all teachers are added in whole steps, as in `pate.votes.clipping`. A
+matrix for each of a million teachers would take most of a run's time. So there are three ways to compute the sum, by
+the number of records of a teacher:
 
-- a teacher with one record: its product is as long as its residual, as features have length 1 at most. Residuals are
-  clipped, and the sum over teachers is one product of two matrices of whole numbers;
-- a teacher with few records: the length of the mean comes from the n x n products of the features and of the residuals;
-- a teacher with many: the mean is formed, clipped and cut.
+- One record: the product is at most as long as the residual, as features have length at most 1. Residuals are clipped,
+  and the sum over teachers is one matrix product of whole numbers.
+- A few records: the length of the mean is computed from the n x n products of features and of residuals.
+- Many records: the mean matrix is computed, clipped, and rounded to the grid.
 
-Features are cut to multiples of 2**-14, residuals to a grid of their own, both towards 0, so that nothing becomes
-longer. Products are multiples of the product of both grids, `step`; sums below 2**53 are exact in any order.
+Features are rounded towards 0 to multiples of 2**-14, residuals to a grid of their own. So no vector becomes longer.
+Products are multiples of `step`, the product of both grids. Sums below 2**53 are exact in any order.
 
 Source: docs/proofs/vote_rounds.md.
 """
@@ -48,22 +49,23 @@ _MOST_CANCELED = 64
 
 @dataclass(frozen=True)
 class ClippedMoments:
-    """The sum of feature x residual^T `[D, L]`, a teacher's mean over its records, scaled down to `clip` if longer.
+    """The sum over teachers of their mean of feature x residual^T, each mean scaled down to `clip` if it is longer.
 
-    Rule: features have length at most 1 and are cut to multiples of 2**-14, towards 0. Residuals have a grid of their
-    own. The residual of a teacher with one record is clipped and cut to that grid, so that the sum over teachers is one
-    product of whole numbers below 2**53: exact, in whatever order it is added. The residuals of a teacher with a few
-    records are scaled down together and cut to the grid, with room for the effect of cutting. The mean product of a
-    teacher with many records is clipped and cut to the product of both grids.
+    Rule: features have length at most 1 and are rounded towards 0 to multiples of 2**-14. Residuals have a grid of
+    their own. For a teacher with one record, the residual is clipped and rounded to that grid. For a teacher with a few
+    records, all residuals are scaled down together and rounded, with room for the effect of rounding. For a teacher
+    with many records, the mean is clipped and rounded to the product of both grids. All sums are of whole numbers below
+    2**53: exact in any order.
 
-    Formal guarantee: one change (a teacher's records replaced by any others; a teacher added or removed) moves the sum
-    by at most `l2_sensitivity` steps in l2. A teacher of weight w, by which its vote and its clip are multiplied, moves
-    it by at most w times that. The clip is public or was released. Source: docs/proofs/vote_rounds.md.
+    Formal guarantee: one change replaces the records of a teacher by any others, or adds or removes a teacher. It moves
+    the sum by at most `l2_sensitivity` steps in l2. The vote and the clip of a teacher of weight w are multiplied by w,
+    and the teacher moves the sum by at most w times as much. The clip is public or was released. Source:
+    docs/proofs/vote_rounds.md.
 
     Attributes:
-        clip: the greatest length, > 0.
-        num_teachers: N, declared.
-        adjacency: what one change means.
+        clip: the largest length of a mean, > 0.
+        num_teachers: the declared number of teachers.
+        adjacency: the adjacency of the release.
     """
 
     clip: float
@@ -80,23 +82,26 @@ class ClippedMoments:
 
     @property
     def step(self) -> float:
-        """The grid's spacing: a power of 2."""
+        """The spacing of the grid of the sum, a power of 2."""
         return 1 / (FEATURE_STEPS * self._residual_steps)
 
     @property
     def l2_sensitivity(self) -> float:
-        """The l2 sensitivity in steps: two clips where a teacher is replaced, one where it comes or goes."""
+        """The largest l2 distance, in steps, by which one change moves the sum.
+
+        This is about two clips under replace-one, and one clip under add/remove.
+        """
         return self.adjacency.num_moved * self.clip / self.step * (1 + FLOAT_ERROR)
 
     def sum_of_single(
         self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0
     ) -> Integers:
-        """Returns the sum over n teachers with one record each, `[D, L]` in steps.
+        """Returns the sum over teachers with one record each, `[num_features, num_labels]` in steps.
 
         Args:
-            features: `[n, D]`, whole numbers of steps of 2**-14.
-            residuals: `[n, L]`.
-            weights: `[n]`, or one for all, in [0, 1].
+            features: `[num_teachers, num_features]`, whole numbers of steps of 2**-14.
+            residuals: `[num_teachers, num_labels]`.
+            weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
         """
         clipped = residuals * (self._factors(residuals) * weights)[:, None]
         # products are exact in any order; this one is the fastest
@@ -106,14 +111,16 @@ class ClippedMoments:
     def sum_of_small(
         self, features: NDArray[np.float32], residuals: Array, weights: Array | float = 1.0
     ) -> Integers:
-        """Returns the sum over c teachers with n records each, whose products are not formed one by one.
+        """Returns the sum over teachers with few records each, `[num_features, num_labels]` in steps.
 
-        The length of a teacher's mean product comes from the n x n products of its features and of its residuals.
+        The mean matrix of a single teacher is not computed. Its length comes from the n x n products of the teacher's
+        features and of its residuals.
 
         Args:
-            features: `[c, n, D]`, whole numbers of steps of 2**-14, with c n <= 4096 and n <= 32.
-            residuals: `[c, n, L]`.
-            weights: `[c]`, or one for all, in [0, 1].
+            features: `[num_teachers, n, num_features]`, whole numbers of steps of 2**-14, for n <= 32 records of each
+                teacher. There are at most 4096 records.
+            residuals: `[num_teachers, n, num_labels]`.
+            weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
         """
         num_teachers, num_records, num_labels = residuals.shape
         teacher_weights = np.broadcast_to(weights, num_teachers)
@@ -137,11 +144,11 @@ class ClippedMoments:
         return np.asarray(products.astype(np.int64))
 
     def sum_of_means(self, means: Array, weights: Array | float = 1.0) -> Integers:
-        """Returns the sum over c teachers whose mean products are formed already, `[D, L]` in steps.
+        """Returns the sum over teachers whose mean matrices are given, `[num_features, num_labels]` in steps.
 
         Args:
-            means: `[c, D, L]`, of features no longer than 1.
-            weights: `[c]`, or one for all, in [0, 1].
+            means: `[num_teachers, num_features, num_labels]`, of features no longer than 1.
+            weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
         """
         flat = means.reshape(len(means), -1)
         clipped = flat * (self._factors(flat) * weights / self.step)[:, None]
@@ -152,5 +159,5 @@ class ClippedMoments:
         return float(_RESIDUAL_STEPS / 2.0 ** math.floor(math.log2(self.clip)))
 
     def _factors(self, flat: Array) -> Array:
-        """Returns what rows `[n, d]` are multiplied by, so that none is longer than the clip."""
+        """Returns a factor <= 1 for each row of an array, `[num_rows]`, that scales the row down to the clip."""
         return np.asarray(self.clip / np.maximum(finite_lengths(flat), self.clip))

@@ -1,17 +1,17 @@
-"""Sums of clipped votes in whole steps: what one teacher can change is bounded, rounding included.
+"""Exact sums of clipped votes: one teacher moves the sum by a bounded length, rounding included.
 
 A release that adds Gaussian noise to a sum of real votes needs to know how far one teacher can move the sum. So each
-teacher's votes minus a center, over all queries and labels together, are scaled down to the length `clip` where they
-are longer. In exact arithmetic a replaced teacher then moves the sum by at most two clips in l2.
+teacher's votes minus a center, over all queries and labels together, are scaled down to the length `clip` if they are
+longer. In exact arithmetic a replaced teacher then moves the sum by at most two clips in l2.
 
-Floats are not exact: their sum depends on the order of the teachers, and the last bits of a noisy float can reveal the
+Floats are not exact. Their sum depends on the order of the teachers, and the last bits of a noisy float can reveal the
 sum without noise. So every clipped entry is rounded to a multiple of `step`, a power of 2, and whole numbers are added.
-Sums below 2**53 are exact, whatever the order and the blocks. The noise is a whole number of steps too
-(`RoundedGaussian`). Rounding moves an entry by at most half a step, so a vote of Q x L entries by sqrt(Q L) / 2 steps.
-The step is so fine that this is about 2**-14 of the clip. `l2_sensitivity` counts it in, with the float errors of
+Sums below 2**53 are exact for any order and any blocks. The noise is a whole number of steps too (`RoundedGaussian`).
+Rounding moves an entry by at most half a step, and so the Q x L entries of a vote by at most sqrt(Q L) / 2 steps. The
+step is so small that this is about 2**-14 of the clip. `l2_sensitivity` includes this rounding, and the float errors of
 lengths.
 
-Votes of low rank (`LowRankVotes`) are clipped and added by their weights, and multiplied with the span once, at the
+Votes of low rank (`LowRankVotes`) are clipped and added by their weights. Their sum is multiplied by the span at the
 end.
 
 Source: docs/proofs/centered_votes.md.
@@ -48,20 +48,20 @@ _LEAST_WEIGHT = 2.0**-20  # of a contribution; less counts for nothing
 
 @dataclass(frozen=True)
 class ClippedSum:
-    """The sum of votes minus a center, each teacher's scaled down to the length `clip` if it is longer.
+    """The sum over teachers of their votes minus a center, each teacher's scaled down to the length `clip` if longer.
 
-    Rule: r = votes - center, over all queries and labels together; the teacher counts for min(1, clip / |r|) r, every
-    entry of it rounded to a multiple of `step`. Whole numbers are added, so the sum depends neither on the order of
-    the teachers nor on how they are cut into blocks.
+    Rule: r = votes - center, over all queries and labels together. The teacher adds min(1, clip / |r|) r to the sum,
+    with every entry rounded to a multiple of `step`. Whole numbers are added, so the sum does not depend on the order
+    of the teachers or on how they are cut into blocks.
 
-    Formal guarantee: one change (a teacher's votes replaced by any others; a teacher added or removed) moves the sum by
-    at most `l2_sensitivity` steps in l2, rounding and float errors counted in. A teacher of weight w moves it by at
-    most w times that. The center and the clip are public, or were released at a price of their own.
+    Formal guarantee: one change replaces the votes of a teacher by any others, or adds or removes a teacher. It moves
+    the sum by at most `l2_sensitivity` steps in l2, rounding and float errors included. A teacher of weight w moves the
+    sum by at most w times as much. The center and the clip are public, or were released and charged before.
 
     Attributes:
-        clip: the greatest length, > 0, in votes.
-        shape: (Q, L).
-        adjacency: what one change means. Under add/remove the declared number of teachers stays, and fewer may vote.
+        clip: the largest length of a teacher's votes minus the center, > 0, in votes.
+        shape: (num_queries, num_labels).
+        adjacency: the adjacency of the release. Under add/remove fewer teachers may vote than are declared.
     """
 
     clip: float
@@ -78,15 +78,18 @@ class ClippedSum:
 
     @property
     def step(self) -> float:
-        """The grid's spacing, in votes: a power of 2, so small that rounding all entries is little beside the clip."""
+        """The spacing of the grid of the sum, in votes: a power of 2.
+
+        The step is so small that rounding all entries moves a vote by a small part of the clip.
+        """
         spacing = self.clip * _FINENESS / math.sqrt(math.prod(self.shape))
         return 2.0 ** math.floor(math.log2(spacing))
 
     @property
     def l2_sensitivity(self) -> float:
-        """The l2 sensitivity in steps: two clips where votes are replaced, one where a teacher comes or goes.
+        """The largest l2 distance, in steps, by which one change moves the sum, with rounding and float errors.
 
-        Rounding and float errors are counted in.
+        This is about two clips under replace-one, and one clip under add/remove.
         """
         # Two contributions are rounded, and for factored votes two products with the span, by at most half a step an
         # entry each; the rest is room for the float errors of those products.
@@ -96,7 +99,7 @@ class ClippedSum:
 
     @staticmethod
     def most_queries(num_teachers: int, num_labels: int) -> int:
-        """Returns how many queries have an exact sum of so many teachers, whatever the clip."""
+        """Returns the largest number of queries for which the sum of the votes is exact, for any clip."""
         # `total` asks for N (clip / step + 1) Q < 2^52, and clip / step is below 2 sqrt(Q L) / fineness
         bound = 0.999 * LARGEST_SUM * _FINENESS / (2 * num_teachers * math.sqrt(num_labels))
         return int(bound ** (2 / 3))
@@ -104,17 +107,17 @@ class ClippedSum:
     def total(
         self, votes: Any, *, center: Any, num_teachers: int, weights: Array | None = None
     ) -> Integers:
-        """Returns the sum `[Q, L]` in steps.
+        """Returns the sum of the clipped votes, int64 `[num_queries, num_labels]`, in steps.
 
         Args:
-            votes: real numbers `[N, Q, L]`, or blocks of them or of `LowRankVotes`, whose center is taken off already
-                and whose span is the same in all.
-            center: `[Q, L]`, `[L]` or a number; public, or released.
-            num_teachers: N, declared.
-            weights: `[N]`, public, in [0, 1].
+            votes: real numbers `[num_teachers, num_queries, num_labels]`, or blocks of them along the first axis.
+                Blocks of `LowRankVotes` must share one span; the center has been subtracted from them already.
+            center: public or released: `[num_queries, num_labels]`, `[num_labels]` or a number.
+            num_teachers: the declared number of teachers.
+            weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
 
         Raises:
-            InvalidValue: votes or center that are not finite or have other shapes, or a sum of more than 53 bits.
+            InvalidValue: votes or center are not finite or have another shape, or the sum needs more than 53 bits.
         """
         center_of_all = np.broadcast_to(np.asarray(center, dtype=np.float64), self.shape)
         is_finite = bool(np.isfinite(center_of_all).all())
@@ -148,9 +151,12 @@ class ClippedSum:
         return dense + np.rint(span @ factored).astype(np.int64)
 
     def scales_within(self, weights: Array) -> Array:
-        """Returns the factors `[N]` of contributions of weights in [0, 1]: a little less than the weights.
+        """Returns a factor for each teacher, slightly less than its weight in [0, 1].
 
-        Rounding moves a light contribution as far as any other, and the factor leaves room for that.
+        Rounding moves the vote of a light teacher as far as any other vote. The smaller factor leaves room for that.
+
+        Args:
+            weights: `[num_teachers]` in [0, 1].
         """
         clips = self.adjacency.num_moved * self.clip
         rounding = self.l2_sensitivity * self.step / clips - 1  # in clips, float errors included
@@ -158,7 +164,12 @@ class ClippedSum:
         return np.where(scales < _LEAST_WEIGHT, 0.0, scales)
 
     def _rounded_sum(self, residuals: Array, scales: Array | None) -> Integers:
-        """Returns the sum of a block's clipped contributions, rounded: whole numbers below 2**53, exactly."""
+        """Returns the exact sum of a block's clipped and rounded votes, in steps.
+
+        Args:
+            residuals: `[num_teachers_in_block, ...]`, votes minus the center.
+            scales: `[num_teachers_in_block]`, a factor for each teacher; None for 1.
+        """
         flat = residuals.reshape(len(residuals), -1)
         lengths = finite_lengths(flat)
         factors = self.clip / np.maximum(lengths, self.clip) / self.step
@@ -171,13 +182,13 @@ class ClippedSum:
 
 
 def finite_lengths(flat: Array) -> Array:
-    """Returns the lengths of rows `[n, d]`; raises `InvalidValue` for rows that have none."""
+    """Returns the l2 length of each row of an array; raises `InvalidValue` if a length is not finite."""
     lengths: Array = np.sqrt(np.einsum("ij,ij->i", flat, flat))
     require_finite_lengths(lengths)
     return lengths
 
 
 def require_finite_lengths(lengths: Array) -> None:
-    """Raises `InvalidValue` of votes unless all lengths are numbers."""
+    """Raises `InvalidValue` for the argument `votes` unless all lengths are finite."""
     rule = "finite numbers below 1e150"
     require(bool(np.isfinite(lengths).all()), "votes", "NaN or infinity", rule)

@@ -1,16 +1,16 @@
-"""The votes of convex teachers: weights that a strongly convex loss fits, so that one group moves them little.
+"""The votes of convex teachers: weights fitted with a strongly convex loss, which one group of records moves little.
 
-A release usually pays for a whole teacher, as a teacher's vote may be anything when its records change. A convex
-teacher's vote is the minimum of
+A release usually pays for a whole teacher, since a change of its records may change its vote in any way. The vote of a
+convex teacher is the minimum over W of
 
     sum over its groups of h(|residuals - features W|) + ridge |W|^2 / 2,
 
-h being Huber's function: a square up to a limit, a line from there on. So no group pulls on W harder than its limit. At
-the minimum ridge W equals the sum of all pulls. Where one group is replaced, ridge W moves by at most two limits,
-however many groups the teacher has; the release pays for one group.
+where h is Huber's function: a square up to a limit, and linear beyond. So the gradient of one group is never longer
+than its limit. At the minimum, ridge W equals the sum of the negative gradients of all groups. Replacing one group
+moves ridge W by at most two limits, for any number of groups of the teacher. So the release pays for one group.
 
-The proof needs the minimum itself; a computer only comes near. So training ends after a number of steps that follows
-from public numbers, at a distance from the minimum that the clip leaves room for.
+The proof needs the exact minimum, and a computer only comes near. So training takes a number of steps that is computed
+from public numbers. Its distance from the minimum is covered by a margin in the clip.
 
 Source: docs/proofs/vote_rounds.md#convex-teachers.
 """
@@ -54,25 +54,27 @@ def convex_fit(
     tolerance: float,
     most_steps: int,
 ) -> Array:
-    """Returns nearly the weights W `[D, L]` that minimize the sum of counts h(|target - features W|) + ridge |W|^2 / 2.
+    """Returns weights W near the minimum of sum of counts h(|target - features W|) + ridge |W|^2 / 2.
 
-    h is Huber's function of a record's distance over all labels together: a square up to the record's limit, a line
-    from there on. So the gradient of a record is at most as long as its count times its limit.
+    The result is `[num_features, num_labels]`. h is Huber's function of the distance of a record over all labels
+    together: a square up to the record's limit, linear beyond. So the gradient of a record is at most as long as its
+    count times its limit.
 
-    Gradient descent comes first with a step for the curvature that there seems to be, halved wherever it has not made
-    the gradient shorter. If that does not end, it begins again at 0 with a step that is short enough for any records.
+    Gradient descent first tries a step size for the estimated curvature, and halves the step size whenever the gradient
+    does not become shorter. If that does not reach the tolerance, descent starts again at 0 with a step size that is
+    small enough for any records.
 
-    Formal guarantee: the fit ends, whatever the records are. The weights are nearer than `tolerance / ridge` to the
-    minimum, where `most_steps` is at least `steps_to_minimum`. It takes at most twice as many steps.
+    Formal guarantee: the fit ends for any records, after at most 2 `most_steps` steps. If `most_steps` is at least
+    `steps_to_minimum`, the weights are nearer than `tolerance / ridge` to the minimum.
 
     Args:
-        features: `[n, D]`, of length at most 1.
-        targets: `[n, L]`, finite.
-        counts: `[n]`, > 0, how often each record counts.
-        limits: `[n]`, > 0.
-        ridge: > 0.
-        tolerance: the length of the gradient at which the fit ends.
-        most_steps: of each of the two tries.
+        features: `[num_records, num_features]`, of length at most 1.
+        targets: `[num_records, num_labels]`, finite.
+        counts: `[num_records]`, > 0, the factor of each record in the sum.
+        limits: `[num_records]`, > 0, the limit of h for each record.
+        ridge: the factor of |W|^2 / 2, > 0.
+        tolerance: the fit ends when the gradient is shorter than this length.
+        most_steps: the largest number of steps of each of the two tries.
 
     Source: docs/proofs/vote_rounds.md#convex-teachers.
     """
@@ -105,7 +107,12 @@ def convex_fit(
 
 
 def _guessed_curvature(features: Array, counts: Array) -> float:
-    """Returns about the largest eigenvalue of the weighted Gram matrix, or less, by the power method."""
+    """Returns an estimate from below of the largest eigenvalue of the weighted Gram matrix, by the power method.
+
+    Args:
+        features: `[num_records, num_features]`.
+        counts: `[num_records]`, the weight of each record.
+    """
     direction = counts @ features + 1
     for _ in range(_POWER_STEPS):
         unit = direction / max(float(np.linalg.norm(direction)), _SMALLEST_LENGTH)
@@ -114,39 +121,41 @@ def _guessed_curvature(features: Array, counts: Array) -> float:
 
 
 def steps_to_minimum(pull: float, *, curvature: float, ridge: float, tolerance: float) -> float:
-    """Returns the steps from 0 after which weights are nearer than half of `tolerance / ridge` to the minimum.
+    """Returns the number of gradient steps from 0 that come nearer than half of `tolerance / ridge` to the minimum.
 
-    The minimum is no farther from 0 than `pull / ridge`; n steps leave at most e^(-n ridge / (ridge + curvature)).
+    The minimum is at most `pull / ridge` away from 0. After n steps the distance is at most e^(-n ridge / (ridge +
+    curvature)) of that.
 
     Args:
-        pull: the most that the gradients of all records together may be.
-        curvature: the most that the counts may add up to.
-        ridge: > 0.
-        tolerance: > 0, the length of a gradient.
+        pull: an upper bound on the length of the sum of all records' gradients.
+        curvature: an upper bound on the sum of the counts.
+        ridge: the factor of the quadratic penalty, > 0.
+        tolerance: the gradient length at which the fit ends, > 0.
     """
     return math.ceil((1 + curvature / ridge) * math.log(max(2 * pull / tolerance, 2.0)))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ConvexVotes(MomentVotes):
-    """The votes of teachers that learn, in every round, what the student gets wrong of their own records.
+    """The votes in rounds of teachers that each fit a convex model to the student's errors on their records.
 
-    A teacher fits weights W to B (y - p(x)) by `convex_fit`, the penalty being Λ |W|^2 / 2. Its vote is Λ W, scaled up
-    by what the penalty takes off along an average direction. At the minimum Λ W is the sum of the clipped gradients of
-    its groups; where one group is replaced, it moves by at most two clips, however many groups the teacher has.
+    In every round a teacher fits weights W to B (y - p(x)) by `convex_fit`, with the penalty Λ |W|^2 / 2. Its vote is Λ
+    W, multiplied by a factor that undoes the shrinkage by the penalty along an average direction. At the minimum Λ W is
+    the sum of the clipped gradients of its groups. Replacing one group moves it by at most two clips, for any number of
+    groups of the teacher.
 
-    To `RoundVotes` the groups are the teachers: `num_teachers` is their number. Of a group the first `most_records`
-    count, a number that no record decides. So a vote is there for any records, after a number of steps that has a
-    public bound: nothing is refused once the release is charged.
+    The price covers a group, so in `RoundVotes` each group counts as a teacher: `num_teachers` is the number of groups.
+    Only the first `most_records` records of a group are read, a number that does not depend on records. Training takes
+    a publicly bounded number of steps for any records. So no vote can fail after the release has been charged.
 
-    Raises `InvalidValue` for so many groups per teacher that rounding could move a vote by more than the clip leaves
-    room for, or that training could take too long: by public numbers alone.
+    Raises `InvalidValue` if a teacher has too many groups: then rounding could move a vote by more than the margin in
+    the clip, or training could take too long. The check reads public numbers alone.
 
     Attributes:
-        learner_of: `[G]`, the teacher of each group.
-        num_learners: N, the number of teachers.
-        penalty: Λ over the groups per teacher times the mean variance of a direction, > 0.
-        most_records: records of a group that count.
+        learner_of: `[num_groups]`, the index of the teacher of each group.
+        num_learners: the number of teachers.
+        penalty: Λ, divided by the groups for each teacher and by the mean variance of a direction, > 0.
+        most_records: the largest number of records of a group that are read.
     """
 
     learner_of: RowNumbers
@@ -179,12 +188,16 @@ class ConvexVotes(MomentVotes):
         self._most_steps = int(steps)
 
     def _require_digits(self, holds: bool) -> None:
-        """Raises unless doubles have digits enough for the largest teacher."""
+        """Raises `InvalidValue` unless doubles are precise enough for the largest teacher.
+
+        Args:
+            holds: True where they are precise enough.
+        """
         rule = "more teachers, or a larger penalty: these have too many groups"
         require(holds, "num_teachers", self.num_learners, rule)
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        """Returns the sum `[D, L]` of clipped votes against a student; see `RoundVotes.total`."""
+        """Returns the sum of the clipped votes of a round, `[num_features, num_labels]`; see `RoundVotes.total`."""
         residuals = self._residuals(weights) * label_scale
         gain = 1 + 1 / self.penalty
         clip = clipped.clip / gain * (1 - 4 * _TOLERANCE)
@@ -195,7 +208,7 @@ class ConvexVotes(MomentVotes):
         all_features = self._features
 
         def vote_of(rows: RowNumbers) -> Integers:
-            """Returns the vote of the teacher with these records, in steps."""
+            """Returns the vote of the teacher with these records, `[num_features, num_labels]`, in steps."""
             fit = convex_fit(
                 all_features[rows].astype(np.float64) / FEATURE_STEPS,
                 residuals[rows],
@@ -215,7 +228,7 @@ class ConvexVotes(MomentVotes):
 
     @cached_property
     def _rows_of_learners(self) -> list[RowNumbers]:
-        """The records of each teacher, in the order of the labels: the first ones of each of its groups."""
+        """The rows of each teacher's records, after groups are cut to their first `most_records` records."""
         groups = self.teacher_of[self._order]  # all records of a group side by side
         firsts = np.flatnonzero(np.diff(groups, prepend=-1))
         starts = np.repeat(firsts, np.diff(firsts, append=len(groups)))

@@ -1,4 +1,4 @@
-"""Bits of teachers, counted: how many teachers vote for each label of each query."""
+"""Counts of votes: the number of teachers that vote for each label of each query."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ _BYTE_MAX = 255
 
 
 def histogram(teacher_votes: Any) -> NDArray[np.int64]:
-    """Counts the teachers that voted for each label: `[num_queries, num_labels]` of bits `[N, Q, L]`.
+    """Returns the counts of votes, int64 `[num_queries, num_labels]`.
 
-    Raises `InvalidValue` for what is not bool (a confidence is no vote yet), or not of rank 3, or empty.
+    Args:
+        teacher_votes: bool `[num_teachers, num_queries, num_labels]`.
+
+    Raises:
+        InvalidValue: the votes are not bool (a confidence is not a vote), have another number of axes, or are empty.
 
     >>> histogram(np.array([[[True, False]], [[True, True]]])).tolist()
     [[2, 1]]
@@ -33,7 +37,12 @@ def histogram(teacher_votes: Any) -> NDArray[np.int64]:
 
 
 def require_teacher_votes(name: str, teacher_votes: Any) -> NDArray[np.bool_]:
-    """Returns bool `[num_teachers, num_queries, num_labels]` with at least one entry, or raises `InvalidValue`."""
+    """Returns votes as a bool array `[num_teachers, num_queries, num_labels]`, or raises `InvalidValue`.
+
+    Args:
+        name: the name of the argument in the message of an error.
+        teacher_votes: the votes to check, with at least one entry.
+    """
     votes = require_array(name, teacher_votes, kinds=None)
     require(votes.dtype == np.bool_, f"{name}.dtype", votes.dtype, "bool votes")
     rule = "[num_teachers, num_queries, num_labels]"
@@ -43,16 +52,20 @@ def require_teacher_votes(name: str, teacher_votes: Any) -> NDArray[np.bool_]:
 
 
 def bits_of(block: Block) -> Bits:
-    """Returns the votes of a block: bits as they are, and of confidences those of at least a half."""
+    """Returns the votes of a block as bits: True for each bit that is set, and for each confidence of at least 1/2."""
     return np.asarray(block if block.dtype == np.bool_ else block >= 0.5, dtype=np.bool_)
 
 
 def limited(block: Block, max_votes: int) -> Bits:
-    """Returns the votes `[c, Q, L]` of a block, of which each teacher keeps at most `max_votes` a query.
+    """Returns a block of votes in which each teacher keeps at most `max_votes` labels of a query.
 
-    A teacher keeps its most confident votes. Among equals, which all bits are, those that come first in the order of
-    labels that begins with label q mod L in query q and goes round. So what a teacher keeps is a function of its own
-    votes alone.
+    A teacher keeps its most confident votes. Ties (as between bits) are broken by an order of the labels: in query q it
+    starts with label q mod num_labels and wraps around. So the votes that a teacher keeps depend on its own votes
+    alone.
+
+    Args:
+        block: bits or confidences, `[num_teachers_in_block, num_queries, num_labels]`.
+        max_votes: the largest number of votes of a teacher on a query.
     """
     bits = bits_of(block)
     teacher, query = np.nonzero(np.count_nonzero(bits, axis=-1) > max_votes)  # R rows have too many

@@ -1,16 +1,18 @@
-"""A logistic model that learns from noisy gradients: how long each label learns, and what noise is then taken off.
+"""Gradient descent of a logistic student on noisy gradients, with rules for its length and for its noise.
 
-In rounds of centered votes every round releases one noisy mean gradient, and the student takes a step along it. Nothing
-private enters here, and nothing is random. Three public rules decide the rest:
+Each round of centered votes releases one noisy mean gradient, and the student takes a step along it. This file reads
+only public values, and nothing in it is random. Three rules decide the rest:
 
-- **How long.** Longer learning finds more of the signal and gathers more noise. In a time t on a feature of variance c,
-  gradient descent with curvature a = h c leaves exp(-t a) of the signal and gathers noise of variance
-  c v t (1 - exp(-2 t a)) / (2 a). `LearningTimes` takes, for each label, the t at which the sum is expected least.
-- **What is behind the noise.** At the end the weights are replaced by their posterior mean (`posterior_rows`): their
-  noise is known, and labels share what they learned.
-- **Where a label begins.** Its constant is matched, so that the mean probability on the public rows is its prevalence.
+- **How long a label learns.** Longer learning finds more of the signal and gathers more noise. In time t, gradient
+  descent leaves exp(-t a) of the signal along a feature of variance c and curvature a = h c. It gathers noise of
+  variance c v t (1 - exp(-2 t a)) / (2 a). `LearningTimes` computes, for each label, the t at which the expected sum of
+  both errors is smallest.
+- **How the noise is removed.** At the end the weights are replaced by their posterior mean (`posterior_rows`). The
+  variance of their noise is known, and labels share what they have in common.
+- **How the constant of a label is set.** The mean probability of a label on the public rows is made equal to the
+  prevalence.
 
-docs/proofs/vote_rounds.md explains why none of it costs privacy.
+docs/proofs/vote_rounds.md explains why none of this costs privacy.
 """
 
 from __future__ import annotations
@@ -39,17 +41,17 @@ _LEAST_THRESHOLD = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class LearningTimes:
-    """The times that gradient descent learns each label of a linear model, until the label is expected to err least.
+    """The time for which gradient descent learns each label of a linear model, chosen for the least expected error.
 
-    Rule: in a time t on features of variance c_i it leaves exp(-t a_i) of the signal in direction i. It gathers noise
-    of variance c_i v t (1 - exp(-2 t a_i)) / (2 a_i), with a_i = s h c_i. Here h = p (1 - p) is a label's curvature at
-    its prevalence, s the clip factor, v the variance of the noise of all steps.
+    Rule: let c_i be the variance of feature i, and let a_i = s h c_i. Here h = p (1 - p) is the curvature of a label
+    with prevalence p, s is the clip factor, and v is the variance of the noise of all steps. In time t, descent leaves
+    exp(-t a_i) of the signal along feature i. It gathers noise of variance c_i v t (1 - exp(-2 t a_i)) / (2 a_i).
 
     Attributes:
-        times: `[L]`, learning rate times number of steps.
-        speeds: `[L, K]`, the a_i.
-        noise_variance: `[L]`, of the noise that is then in each label's log-odds, about.
-        error: expected, of the log-odds' variance, the mean over labels.
+        times: `[num_labels]`, the learning time of each label: the learning rate times the number of steps.
+        speeds: `[num_labels, num_features]`, a_i for each label and feature.
+        noise_variance: `[num_labels]`, the approximate variance of the noise in each label's log-odds at the end.
+        error: the expected squared error of the log-odds, averaged over labels.
     """
 
     times: Array
@@ -67,15 +69,15 @@ class LearningTimes:
         *,
         clip_factor: float,
     ) -> Self:
-        """Returns the times with the least expected error: a rule of public numbers.
+        """Returns the times with the least expected error, computed from public numbers.
 
         Args:
-            widths: `[K]`, > 0, the c_i: mean squares of the features on public inputs.
-            signal: `[K]`, the variance that log-odds are taken to have along each feature.
-            prevalence: `[L]`, in (0, 1).
-            rate: v, one number or `[L]`: the variance of the noise in a mean gradient's entry, over the number of
-                steps.
-            clip_factor: s, the clip in typical lengths of a gradient.
+            widths: `[num_features]`, > 0, c_i: the mean square of each feature on public inputs.
+            signal: `[num_features]`, the variance that log-odds are assumed to have along each feature.
+            prevalence: `[num_labels]`, in (0, 1).
+            rate: v, one number or `[num_labels]`: the variance of the noise in an entry of a mean gradient, divided by
+                the number of steps.
+            clip_factor: s, the clip as a multiple of the usual length of a gradient.
         """
         speeds = (clip_factor * (prevalence * (1 - prevalence)))[:, None] * widths
         rates = np.broadcast_to(rate, len(speeds))
@@ -103,31 +105,37 @@ class LearningTimes:
         )
 
     def within(self, num_steps: int, *, longer: float = 1.0) -> Array:
-        """Returns the times `[L]`, multiplied by `longer`, as far as so many steps allow.
+        """Returns the times multiplied by `longer`, `[num_labels]`, limited by the number of steps.
 
-        One step takes at most what the fastest direction still lacks.
+        One step removes at most the whole remaining error of the fastest direction.
+
+        Args:
+            num_steps: the number of steps.
+            longer: the factor of the times.
         """
         return np.asarray(np.minimum(longer * self.times, num_steps / self.speeds.max(axis=1)))
 
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """The steps of a logistic model that learns from noisy gradients.
+    """The gradient descent of a logistic model, the student, on noisy gradients.
 
-    Rule: the model begins with each label's prevalence. A step moves a label's weights by the noisy mean of features
-    times what the model gets wrong, for a share of the label's time. That time is `Recipe.longer` times the one that
-    `LearningTimes` finds best if log-odds vary by the roots of the directions' variances. At the end the weights become
-    their posterior mean (`posterior_rows`), divided by a power of the share that the label had time to learn. Constants
-    are matched, so that a label's mean probability on the public rows is its prevalence: the mean of the released
-    prevalence and of the steps' suggestions (`prevalence_seen`), weighted by their noise.
+    Rule: the model starts with the prevalence of each label as its probability on all inputs. A step moves the weights
+    of a label along the noisy mean of features times the model's errors, for an equal part of the label's learning
+    time. The learning time is `Recipe.longer` times the time of `LearningTimes`, which assumes that log-odds vary with
+    a power of the variance of a direction. At the end the weights become their posterior mean (`posterior_rows`),
+    divided by a power of the share that the label had time to learn. The constants are set such that a label's mean
+    probability on the public rows is its prevalence. This prevalence is the average of the released prevalence and of
+    the ones that the steps suggest (`prevalence_seen`), weighted by their noise.
 
     Attributes:
-        public: float32 `[m, D]`, features of public inputs, of length 1; the last one is `recipe.constant_feature`.
-        variances: `[D - 1]`, public: the variance that each feature but the constant is expected to explain.
-        prevalence: `[L]`, in (0, 1), public or released.
-        clip_factor: the clip in typical lengths of a gradient.
-        num_steps: >= 1.
-        recipe: the constants.
+        public: float32 `[num_public, num_features]`, features of public inputs, of length 1; the last feature is the
+            constant `recipe.constant_feature`.
+        variances: `[num_features - 1]`, public: the variance that each feature but the constant is expected to explain.
+        prevalence: `[num_labels]`, in (0, 1), public or released.
+        clip_factor: the clip as a multiple of the usual length of a gradient.
+        num_steps: the number of steps, >= 1.
+        recipe: the tuned constants.
     """
 
     public: Rows
@@ -138,20 +146,20 @@ class Descent:
     recipe: Recipe = DEFAULT_RECIPE
 
     def start(self) -> Array:
-        """Returns the weights `[D, L]` that give each label its prevalence on every input."""
+        """Returns the weights `[num_features, num_labels]` that give each label its prevalence on all inputs."""
         weights = np.zeros((self.public.shape[1], len(self.prevalence)))
         weights[-1] = np.log(self.prevalence / (1 - self.prevalence)) / self._constant
         return weights
 
     def probabilities(self, weights: Array) -> Rows:
-        """Returns the model's probabilities on the public rows, float32 `[m, L]`."""
+        """Returns the model's probabilities on the public rows, float32 `[num_public, num_labels]`."""
         return np.asarray(expit(self.public @ weights.astype(np.float32)))
 
     def pace(self, rate: Array) -> LearningTimes:
-        """Returns how long each label learns.
+        """Returns the learning time of each label.
 
         Args:
-            rate: `[L]`, the variance of the noise in a label's mean gradient, over the number of steps.
+            rate: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the number of steps.
         """
         signal = np.sqrt(self.variances)
         best = LearningTimes.best(
@@ -164,9 +172,14 @@ class Descent:
         return replace(best, times=best.within(self.num_steps, longer=self.recipe.longer))
 
     def moved(self, weights: Array, gradient: Array, pace: LearningTimes) -> Array:
-        """Returns the weights `[D, L]` after one step along a noisy mean gradient `[D, L]`.
+        """Returns the weights `[num_features, num_labels]` after one step.
 
-        A constant takes at most what it still lacks, as every direction does.
+        As for every feature, a step changes the constant of a label by at most its remaining error.
+
+        Args:
+            weights: `[num_features, num_labels]`, before the step.
+            gradient: `[num_features, num_labels]`, the noisy mean gradient.
+            pace: the learning time of each label.
         """
         times = np.broadcast_to(pace.times, weights.shape).copy()
         speed = self._unclipped * self.prevalence * (1 - self.prevalence) * self._constant**2
@@ -174,20 +187,27 @@ class Descent:
         return np.asarray(weights + times / self.num_steps * gradient)
 
     def prevalence_seen(self, probabilities: Rows, gradient: Array) -> Array:
-        """Returns the prevalence `[L]` that one step suggests.
+        """Returns the prevalence that one step suggests, `[num_labels]`.
 
-        It is the model's mean probability, plus the constants' gradient as it was before a clip.
+        The suggestion is the model's mean probability plus the gradient of the constant, with the effect of the clip
+        undone.
+
+        Args:
+            probabilities: `[num_public, num_labels]`, of the model before the step.
+            gradient: `[num_features, num_labels]`, the noisy mean gradient.
         """
         mean = probabilities.mean(axis=0, dtype=np.float64)
         return np.asarray(mean + gradient[-1] / (self._constant * self._unclipped))
 
     def prevalence_with(self, variance: float, seen: Array, rate: Array) -> Array:
-        """Returns the prevalence `[L]` in (0, 1) that the released one and that of the steps suggest together.
+        """Returns the average of the released prevalence and of the steps' suggestion, `[num_labels]`.
+
+        Each is weighted by the inverse of its variance.
 
         Args:
-            variance: of the noise in the released prevalence; 0 where it is public.
-            seen: `[L]`, the mean of `prevalence_seen` over all steps.
-            rate: `[L]`, as of `pace`.
+            variance: the variance of the noise in the released prevalence; 0 where it is public.
+            seen: `[num_labels]`, the mean of `prevalence_seen` over all steps.
+            rate: `[num_labels]`, as in `pace`.
         """
         variance_of_seen = rate / (self._constant * self._unclipped) ** 2 + self.recipe.clip_bias**2
         weighted = self.prevalence * variance_of_seen + seen * variance
@@ -197,13 +217,13 @@ class Descent:
     def finished(
         self, weights: Array, pace: LearningTimes, rate: Array, prevalence: Array
     ) -> Array:
-        """Returns the weights `[D, L]` that are published, given those after all steps.
+        """Returns the published weights, `[num_features, num_labels]`, computed from those after the last step.
 
         Args:
-            weights: `[D, L]`, after the last step.
-            pace: as the steps went by.
-            rate: `[L]`, as of `pace`; 0 where there was no noise.
-            prevalence: `[L]`, which the constants are matched to.
+            weights: `[num_features, num_labels]`, after the last step.
+            pace: the learning time of each label.
+            rate: `[num_labels]`, as in `pace`; 0 without noise.
+            prevalence: `[num_labels]`, to which the mean probabilities are matched.
         """
         rows = weights[:-1]
         if rate.all():
@@ -211,7 +231,13 @@ class Descent:
         return np.append(rows, self._matched_constants(rows, prevalence)[None], axis=0)
 
     def _posterior(self, rows: Array, pace: LearningTimes, rate: Array) -> Array:
-        """Returns the posterior mean of weights `[K, L]`, grown by what a label had no time to learn."""
+        """Returns the posterior mean of the weights, divided by a power of the share that each label had time to learn.
+
+        Args:
+            rows: `[num_features - 1, num_labels]`, the weights of all features but the constant.
+            pace: the learning time of each label.
+            rate: `[num_labels]`, as in `pace`.
+        """
         speeds = pace.speeds.T  # [K, L]
         times = pace.times  # [L]
         learned = -np.expm1(-speeds * times)
@@ -225,7 +251,12 @@ class Descent:
         return np.asarray(rows)
 
     def _matched_constants(self, rows: Array, prevalence: Array) -> Array:
-        """Returns the constants' weights `[L]` at which each label's mean probability is its prevalence."""
+        """Returns the weights of the constant, `[num_labels]`, that make each label's mean probability its prevalence.
+
+        Args:
+            rows: `[num_features - 1, num_labels]`, the weights of all other features.
+            prevalence: `[num_labels]`.
+        """
         logits = self.public[:, :-1] @ rows.astype(np.float32)
         usual = np.log(prevalence / (1 - prevalence))
         low = usual - logits.max(axis=0)
@@ -244,22 +275,25 @@ class Descent:
 
     @property
     def _unclipped(self) -> float:
-        """The part of a gradient that a clip leaves, about."""
+        """The approximate share of a gradient that the clip leaves."""
         return min(self.clip_factor, 1.0)
 
     @cached_property
     def _widths(self) -> Array:
-        """The mean square of each feature but the constant on the public rows, `[K]`, > 0."""
+        """The mean square on the public rows of each feature but the constant, `[num_features - 1]`, > 0."""
         mean_squares = np.square(self.public[:, :-1]).mean(axis=0, dtype=np.float64)
         return np.asarray(mean_squares.clip(_NARROWEST))
 
 
 def expected_f1_threshold(probabilities: NDArray[np.floating]) -> float:
-    """Returns the threshold with the best expected micro-F1 on rows that nobody labeled, if probabilities are true.
+    """Returns the threshold on probabilities with the best expected micro-F1, for rows without labels.
 
-    Let m labels of all rows `[n, L]` be predicted, those with the highest probabilities. Their expected micro-F1 is
-    2 (sum of the m probabilities) / (m + sum of all probabilities). The threshold is the smallest of the m
-    probabilities at the best m, in (0, 1].
+    The probabilities are taken to be right. Let the m entries with the highest probabilities be predicted. Their
+    expected micro-F1 is 2 (sum of the m probabilities) / (m + sum of all probabilities). The threshold is the smallest
+    of the m probabilities at the best m, in (0, 1].
+
+    Args:
+        probabilities: `[num_rows, num_labels]`.
 
     >>> expected_f1_threshold(np.array([[0.9, 0.4], [0.3, 0.1]]))
     0.4

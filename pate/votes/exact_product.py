@@ -1,4 +1,4 @@
-"""Matrix products that come out alike whatever the library, the block and the order of the sums."""
+"""Matrix products that are exact, so that they do not depend on the library, the block size or the order of sums."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ _BITS = 26
 
 
 def exact_product(rows: Array, matrix: Array) -> Array:
-    """Returns `rows @ matrix`, both cut to 26 bits: of each row's length, and of the longest column's.
+    """Returns `rows @ matrix`, exactly, after rounding both to 26 bits.
 
-    A library's matrix product rounds in an order of its own, which may depend on how many rows stand in a block. Then
-    the features of one record would depend on which records stand beside it. Here products are whole numbers, and no
-    sum of some of them exceeds 2**52: doubles hold all of them exactly, in any order.
+    A library rounds the sums of a matrix product in an order of its own, which may depend on the number of rows. Then
+    the features of one record would depend on the other records in its block. Here all products are whole numbers, and
+    no sum of them exceeds 2**52. Doubles hold these sums exactly, in any order. The 26 bits are relative to the length
+    of each row, and to the length of the longest column.
 
     Args:
-        rows: `[n, k]`, finite.
-        matrix: `[k, m]`, finite.
+        rows: `[num_rows, num_columns]`, finite.
+        matrix: `[num_columns, num_outputs]`, finite.
     """
     row_exponents = np.frexp(np.sqrt(np.einsum("ij,ij->i", rows, rows)))[1][:, None]
     column_lengths = np.sqrt(np.einsum("ij,ij->j", matrix, matrix))

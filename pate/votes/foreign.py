@@ -1,4 +1,4 @@
-"""Votes of other projects as a source that can be released: `pate-release votes=FILE`."""
+"""Vote sources made from files of other projects, for `pate-release votes=FILE`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pate.votes.weighted import Array
 
 
 class ForeignVotes(TeacherVotes):
-    """The votes of files of other projects: counts, and the votes of each teacher where files hold them.
+    """The votes in files of other projects: counts, or the votes of each teacher if the files hold them.
 
-    The teachers of several files are all different. Queries and labels have numbers for names.
+    The files must hold different teachers. Queries and labels are named by their index.
 
     Attributes:
-        paths: of the files, sorted.
-        record_ids: int64 `[Q]`, 0, 1, ….
-        label_names: `[L]`, label_0, label_1, ….
+        paths: the files, sorted.
+        record_ids: int64 `[num_queries]`, 0, 1, ...
+        label_names: the names label_0, label_1, ... of the labels.
     """
 
     def __init__(
@@ -34,13 +34,13 @@ class ForeignVotes(TeacherVotes):
         """Reads the counts of all files.
 
         Args:
-            paths: of the files. Two that are the same byte by byte are refused: they are one file under two names,
-                whose teachers would count twice. Nothing else shows whose votes they are.
-            layout: as in `ImportedVotes.read`.
-            num_teachers: as in `ImportedVotes.read`, of each file.
+            paths: the files. Two files with equal bytes are refused, as their teachers would be counted twice. Other
+                overlaps between files cannot be noticed.
+            layout: the layout of the arrays, as in `ImportedVotes.read`.
+            num_teachers: the number of teachers of each file, as in `ImportedVotes.read`.
 
         Raises:
-            InvalidValue: a file without votes, or files of different queries or labels.
+            InvalidValue: a file holds no votes, or the files have different queries or labels.
         """
         require(bool(paths), "votes", [], "at least one vote file")
         self.paths = tuple(sorted(paths))
@@ -61,7 +61,7 @@ class ForeignVotes(TeacherVotes):
         self.label_names = tuple(f"label_{number}" for number in range(self.num_labels))
 
     def _distinct_digests(self) -> list[bytes]:
-        """Returns the SHA-256 of each file, sorted; raises for two files of the same bytes."""
+        """Returns the SHA-256 of each file, sorted; raises `InvalidValue` if two files have equal bytes."""
         path_of = dict[bytes, Path]()
         for path in self.paths:
             require(path.is_file(), "votes", path, "an existing file")
@@ -74,32 +74,41 @@ class ForeignVotes(TeacherVotes):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of all files, by which a release that was begun is continued. Covered by no epsilon."""
+        """The SHA-256 of all files together, which finds an interrupted release again. No epsilon covers it."""
         return hashlib.sha256(b"votes of others" + b"".join(self._digests)).hexdigest()
 
     def bits(self) -> Iterator[Bits]:
-        """Yields the bits of the files' teachers, `[c, Q, L]` a block; raises where files hold counts alone."""
+        """Yields blocks of bits, `[num_teachers_in_block, num_queries, num_labels]`.
+
+        Raises `InvalidValue` for files of counts.
+        """
         self.require_teachers()
         return (np.asarray(read_teacher_votes(path) >= 0.5) for path in self.paths)
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """Yields the confidences of the files' teachers, `[c, Q, L]` a block; raises where files hold counts alone."""
+        """Yields blocks of confidences, `[num_teachers_in_block, num_queries, num_labels]`.
+
+        Raises `InvalidValue` for files of counts.
+        """
         self.require_teachers()
         arrays = (read_teacher_votes(path) for path in self.paths)
         return (array.astype(np.bool_) if array.dtype.kind in "iu" else array for array in arrays)
 
     def label_shares(self) -> Array:
-        """Returns each teacher's share of votes for each label, `[N, L]`.
+        """Returns the share of queries in which each teacher votes for each label, `[num_teachers, num_labels]`.
 
-        Votes stand for the teacher's records, of which a file knows nothing.
+        The files do not hold the teachers' records, so the votes stand in for them.
         """
         return np.concatenate([block.mean(axis=1) for block in self.bits()])
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
-        """Returns how many teachers vote for each label of each query, `[Q, L]`.
+        """Returns the counts of votes, `[num_queries, num_labels]`.
 
-        Where `max_votes` is less than some teacher's votes, each teacher is limited; raises where files hold counts
-        alone.
+        Args:
+            max_votes: the largest number of votes of a teacher on a query; None for no limit.
+
+        Raises:
+            InvalidValue: a teacher may have more votes, and the files hold counts alone.
         """
         if max_votes is None or all(_is_within(file.max_votes, max_votes) for file in self._files):
             tables = [file.counts for file in self._files]
@@ -114,5 +123,10 @@ class ForeignVotes(TeacherVotes):
 
 
 def _is_within(file_max_votes: int | None, max_votes: int) -> bool:
-    """Returns whether a file is known to have at most so many votes of a teacher in a query."""
+    """Returns True if no teacher in a file votes for more than `max_votes` labels of a query.
+
+    Args:
+        file_max_votes: the largest number of votes of a teacher on a query in the file; None if unknown.
+        max_votes: the limit.
+    """
     return file_max_votes is not None and file_max_votes <= max_votes

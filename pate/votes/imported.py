@@ -1,13 +1,15 @@
-"""Files of votes from other projects, in the layouts that papers and their code keep.
+"""Files of votes from other projects, in the layouts that papers and their code use.
 
-A file is one array of numbers. Its layout says what they are:
+A file holds one array of numbers. Its layout gives the meaning of the array, for N teachers, Q queries and L labels:
 
-- `teacher_votes` `[N, Q, L]`: bits, 0 and 1, or confidences in [0, 1], of which at least a half is a vote;
-- `histogram` `[Q, L]`: how many teachers vote for each label;
-- `classes` `[Q, C]`: the same where each teacher votes for one class, as pate_2018 keeps them;
-- `pairs` `[Q, L, 2]`: teachers against and for each label, as private-multi-winner-voting keeps them.
+- `teacher_votes` `[N, Q, L]`: bits, 0 and 1, or confidences in [0, 1]. A confidence of at least 1/2 is a vote;
+- `histogram` `[Q, L]`: the number of teachers that vote for each label;
+- `classes` `[Q, C]`: the number of teachers that vote for each of C classes, if each teacher votes for one class. The
+  code of pate_2018 uses this layout;
+- `pairs` `[Q, L, 2]`: the numbers of teachers against and for each label. The code of private-multi-winner-voting uses
+  this layout.
 
-What a file promises is checked before memory is taken for it: a header may claim any size.
+The size that a file claims in its header is checked before memory is taken for it.
 """
 
 from __future__ import annotations
@@ -45,7 +47,12 @@ _MOST_BYTES = 2**32  # that a file may expand to: an array is read whole, and so
 
 @dataclass(frozen=True)
 class _Form:
-    """The form of an array of a layout."""
+    """The form of the array of a layout.
+
+    Attributes:
+        num_axes: the number of axes.
+        shape: the shape in words, for the message of an error.
+    """
 
     num_axes: int
     shape: str  # in words
@@ -60,13 +67,13 @@ _FORMS = {
 
 @dataclass(frozen=True, eq=False)
 class ImportedVotes:
-    """Counts of votes from a file, and the numbers of teachers and votes that go with them.
+    """Counts of votes that were read from a file.
 
     Attributes:
-        layout: of the file, never `auto`.
-        counts: int64 `[Q, L]`.
-        num_teachers: N.
-        max_votes: the most labels that one teacher votes for in a query; None where counts do not show it.
+        layout: the layout of the file, never `auto`.
+        counts: int64 `[num_queries, num_labels]`.
+        num_teachers: the number of teachers.
+        max_votes: the largest number of labels of a query that a teacher votes for; None if the file does not show it.
     """
 
     layout: str
@@ -78,22 +85,23 @@ class ImportedVotes:
     def read(
         cls, path: Path | str, *, layout: str = "auto", num_teachers: int | None = None
     ) -> ImportedVotes:
-        """Reads an .npy or .npz file, counts in a .csv file, or a vote file of this package.
+        """Reads votes from an .npy or .npz file, from a .csv file of counts, or from a vote file of this package.
 
-        An .npz with several arrays needs one named votes, teacher_votes or counts. A file that expands to more than
-        4 GiB is refused: counts [Q, L] of the same votes take less.
+        In an .npz with several arrays, the votes are the array named votes, teacher_votes or counts. A file that
+        expands to more than 4 GiB is refused; counts of the same votes take less.
 
-        `layout=auto` takes bits, confidences and 0/1 integers `[N, Q, L]` as teacher_votes, and integers `[Q, L, 2]`
-        whose pairs have one sum as pairs. Integers `[Q, C]` whose rows have one sum (num_teachers, if given) are
-        classes. Any other `[Q, L]` is a histogram.
+        With `layout="auto"` the layout is found from the array. Bits, confidences, and 0/1 integers with axes `[N, Q,
+        L]` are teacher_votes. Integers `[Q, L, 2]` in which all pairs have one sum are pairs. Integers `[Q, C]` in
+        which all rows have one sum are classes; if `num_teachers` is given, the sum must equal it. Any other array `[Q,
+        L]` is a histogram.
 
         Args:
-            path: of the file.
-            layout: one of `LAYOUTS`.
-            num_teachers: N; needed for a histogram, and checked in any other layout.
+            path: the file.
+            layout: "auto" or one of `LAYOUTS`.
+            num_teachers: the number of teachers; required for a histogram, and checked for the other layouts.
 
         Raises:
-            InvalidValue: no such file, or no votes.
+            InvalidValue: there is no such file, or it holds no votes.
         """
         require_choice("layout", layout, LAYOUTS)
         if num_teachers is not None:
@@ -106,14 +114,20 @@ class ImportedVotes:
 
 
 def read_teacher_votes(path: Path | str) -> NDArray[Any]:
-    """Returns the votes `[N, Q, L]` of a file whose layout is teacher_votes: bits, 0 and 1, or confidences."""
+    """Returns the votes in a file of layout teacher_votes, `[num_teachers, num_queries, num_labels]`.
+
+    The votes are bits, numbers 0 and 1, or confidences.
+    """
     array = _load(Path(path))
     _votes_in(array, "teacher_votes", None)
     return array
 
 
 def read_sets(path: Path | str) -> NDArray[np.bool_]:
-    """Returns sets of labels, bool `[Q, L]`, from an .npy or .npz file of bits or whole numbers 0 and 1."""
+    """Returns the sets of labels in an .npy or .npz file, bool `[num_queries, num_labels]`.
+
+    The file holds bits, or the numbers 0 and 1.
+    """
     array = _load(Path(path), name="prior")
     require(array.ndim == 2, "prior.shape", array.shape, "[num_queries, num_labels]")
     require_entries("prior", (array == 0) | (array == 1), "bits")
@@ -121,7 +135,12 @@ def read_sets(path: Path | str) -> NDArray[np.bool_]:
 
 
 def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
-    """Returns the array of a file, of finite numbers; raises `InvalidValue` of `name` for any other file."""
+    """Returns the array in a file, of finite numbers; raises `InvalidValue` for any other file.
+
+    Args:
+        path: the file.
+        name: the name of the argument in the message of an error.
+    """
     require(is_regular(path), name, path, "an existing .npy, .npz or .csv file")
     is_table = path.suffix.lower() == ".csv"
     try:
@@ -140,7 +159,12 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
 
 
 def _read_arrays(path: Path, name: str) -> NDArray[Any]:
-    """Returns the array of an .npy file, or the one array of an .npz file that is meant."""
+    """Returns the array in an .npy file, or the array of votes in an .npz file.
+
+    Args:
+        path: the file.
+        name: the name of the argument in the message of an error.
+    """
     with path.open("rb") as file:
         if is_array_file(file.read(6)):
             file.seek(0)
@@ -163,7 +187,10 @@ def _read_arrays(path: Path, name: str) -> NDArray[Any]:
 
 
 def _unpacked(store: VoteStore, name: str) -> NDArray[np.bool_]:
-    """Returns the votes of a vote file of this package; raises for more than memory should hold."""
+    """Returns the votes in a vote file of this package, `[num_teachers, num_queries, num_labels]`.
+
+    Raises `InvalidValue` if they would take too much memory.
+    """
     num_votes = store.num_teachers * store.num_queries * store.num_labels
     rule = f"at most {_MOST_BYTES:,} votes in a file"
     require(num_votes <= _MOST_BYTES, name, f"{num_votes:,} votes", rule)
@@ -171,7 +198,12 @@ def _unpacked(store: VoteStore, name: str) -> NDArray[np.bool_]:
 
 
 def _read_table(path: Path, name: str) -> NDArray[Any]:
-    """Returns the numbers of a CSV file, a row for each query; a first line that holds words is its heading."""
+    """Returns the numbers in a CSV file with one row for each query; a first line of words is skipped.
+
+    Args:
+        path: the file.
+        name: the name of the argument in the message of an error.
+    """
     size = path.stat().st_size
     require(size <= _MOST_BYTES, name, f"{size:,} bytes", f"at most {_MOST_BYTES:,} in a file")
     try:
@@ -196,7 +228,13 @@ def _read_table(path: Path, name: str) -> NDArray[Any]:
 
 
 def _votes_in(array: NDArray[Any], layout: str, num_teachers: int | None) -> ImportedVotes:
-    """Returns the votes of an array in a layout; raises `InvalidValue` for an array that is none."""
+    """Returns the votes in an array of a given layout; raises `InvalidValue` if the array does not fit the layout.
+
+    Args:
+        array: the array of a file.
+        layout: "auto" or one of `LAYOUTS`.
+        num_teachers: the number of teachers; None if the caller did not give it.
+    """
     if layout == "auto":
         layout = _layout_of(array, num_teachers)
     if layout in _FORMS:
@@ -213,7 +251,12 @@ def _votes_in(array: NDArray[Any], layout: str, num_teachers: int | None) -> Imp
 
 
 def _layout_of(array: NDArray[Any], num_teachers: int | None) -> str:
-    """Returns the layout that an array can only have, or has most likely."""
+    """Returns the only possible layout of an array, or the most likely one.
+
+    Args:
+        array: the array of a file.
+        num_teachers: the number of teachers; None if the caller did not give it.
+    """
     require(array.ndim in (2, 3), "votes.shape", array.shape, "[N, Q, L], [Q, L] or [Q, L, 2]")
     require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
     is_flat = array.ndim == 2
@@ -228,7 +271,7 @@ def _layout_of(array: NDArray[Any], num_teachers: int | None) -> str:
 
 
 def _counted_votes(array: NDArray[Any]) -> ImportedVotes:
-    """Returns the counts of teacher votes `[N, Q, L]`."""
+    """Returns the counts of an array of votes `[num_teachers, num_queries, num_labels]`."""
     bits = array
     if array.dtype != np.bool_:
         if np.issubdtype(array.dtype, np.integer):
@@ -245,7 +288,15 @@ def _counted_votes(array: NDArray[Any]) -> ImportedVotes:
 
 
 def _checked_counts(array: NDArray[Any], layout: str, num_teachers: int | None) -> ImportedVotes:
-    """Returns counts of a histogram, of classes or of pairs; the sums of the latter two are the number of teachers."""
+    """Returns the counts in an array of layout histogram, classes or pairs.
+
+    For classes and pairs, the number of teachers is the sum of a row or pair.
+
+    Args:
+        array: the array of a file.
+        layout: "histogram", "classes" or "pairs".
+        num_teachers: the number of teachers; None if the caller did not give it.
+    """
     require(array.dtype.kind in "iuf", "votes.dtype", array.dtype, "counts of votes")
     if array.dtype.kind == "f":
         require_entries("votes", array == np.floor(array), "whole numbers")

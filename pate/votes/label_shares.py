@@ -1,4 +1,4 @@
-"""Label shares: how common each label is among a teacher's records, and the sums that a prevalence is released from."""
+"""Label shares: the frequency of each label among a teacher's records, and sums of them over teachers."""
 
 from __future__ import annotations
 
@@ -24,36 +24,46 @@ _PARTS_OF_A_TEACHER = (
 
 
 class ShareSums(Weighted):
-    """Sums over teachers of their label shares. None of them is priced.
+    """Sums over teachers of their label shares. The sums are private; no noise has been added.
 
     Attributes:
-        parts: the number that a teacher of weight 1 adds to an entry of `lengths`.
+        parts: the number that a teacher of weight 1 adds to an entry of `lengths`, >= 1.
     """
 
     parts: int = 1
 
     @abstractmethod
     def lengths(self) -> Integers:
-        """Counts the teachers with shares of each length, `[NUM_LENGTHS]`, rounded up.
+        """Returns the number of teachers for each length of their vector of shares, `[NUM_LENGTHS]`.
 
-        Entry k stands for the length sqrt(L) over the k-th power of the root of 2. Each teacher is in one entry at
-        most, with at most its weight times `parts`; a teacher without any label is in none.
+        Entry k counts the teachers whose length, rounded up, is sqrt(num_labels) / 2**(k / 2). A teacher of weight w
+        adds at most w times `parts` to one entry. A teacher without any label is not counted.
         """
 
     @abstractmethod
     def total(self, clipped: ClippedSum, center: Array) -> Integers:
-        """Returns the sum of clipped shares around a center `[L]`, in steps, `[1, L]`."""
+        """Returns the sum over teachers of their clipped shares minus a center, `[1, num_labels]` in steps of the sum.
+
+        Args:
+            clipped: the clip and the grid of the sum.
+            center: `[num_labels]`.
+        """
 
 
 class TeacherShares(ShareSums):
-    """The sums of teachers whose shares are at hand.
+    """Sums of label shares, computed from an array of the shares of each teacher.
 
     Attributes:
-        shares: `[N, L]`, in [0, 1]; private.
+        shares: `[num_teachers, num_labels]` in [0, 1]; private.
     """
 
     def __init__(self, label_shares: Any, weights: Array | None = None) -> None:
-        """Takes shares `[N, L]` and public weights `[N]`; raises `InvalidValue` for numbers outside of [0, 1]."""
+        """Stores the shares; raises `InvalidValue` for numbers outside of [0, 1].
+
+        Args:
+            label_shares: `[num_teachers, num_labels]`.
+            weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
+        """
         shares = require_array("label_shares", label_shares, kinds=None)
         is_table = shares.ndim == 2 and shares.size > 0 and shares.dtype.kind in "biuf"
         rule = "numbers [num_teachers, num_labels]"
@@ -68,7 +78,7 @@ class TeacherShares(ShareSums):
         self.parts = 1 if weights is None else _PARTS_OF_A_TEACHER
 
     def lengths(self) -> Integers:
-        """Counts the teachers with shares of each length; see `ShareSums.lengths`."""
+        """Returns the number of teachers for each length of their vector of shares; see `ShareSums.lengths`."""
         lengths = np.linalg.norm(self.shares, axis=1)
         is_counted = lengths > 0
         powers = np.floor(2 * np.log2(math.sqrt(self.num_labels) / lengths[is_counted]))
@@ -79,7 +89,7 @@ class TeacherShares(ShareSums):
         return np.bincount(entries, parts, NUM_LENGTHS).astype(np.int64)
 
     def total(self, clipped: ClippedSum, center: Array) -> Integers:
-        """Returns the sum of clipped shares around a center; see `ShareSums.total`."""
+        """Returns the sum of clipped shares minus a center; see `ShareSums.total`."""
         return clipped.total(
             self.shares[:, None, :],
             center=center,
@@ -91,12 +101,12 @@ class TeacherShares(ShareSums):
 def mean_labels(
     labels: NDArray[np.bool_], teacher_of: NDArray[np.int64], num_teachers: int
 ) -> Array:
-    """Returns each teacher's share of records with each label, `[N, L]`.
+    """Returns the share of each teacher's records with each label, `[num_teachers, num_labels]`.
 
     Args:
-        labels: `[n, L]`, of records.
-        teacher_of: `[n]`, the number of each record's teacher; every teacher has a record.
-        num_teachers: N.
+        labels: bool `[num_records, num_labels]`.
+        teacher_of: int `[num_records]`, the index of each record's teacher; every teacher has a record.
+        num_teachers: the number of teachers.
     """
     sums = np.zeros((num_teachers, labels.shape[1]))
     np.add.at(sums, teacher_of, labels)

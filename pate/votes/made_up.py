@@ -1,4 +1,4 @@
-"""Votes of nobody: a public model of queries, by which the usefulness of a release is judged before it is paid for."""
+"""Made-up votes: a public model of queries, on which the usefulness of a release is estimated before it is charged."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ _SEED = 7919  # another one than that of the noise, which would be the order of 
 
 
 class MadeUpVotes(TeacherVotes):
-    """The votes of a public model of queries, drawn with a fixed seed: no data is read.
+    """The votes of made-up teachers on made-up queries, drawn with a fixed seed from no data.
 
-    Rule: a query has `num_present` of the L labels; where L is 1, every other query has the label. The share
-    `agreement` of the teachers names each label that is present, and whoever misses a label names an absent one, these
-    in turn. No teacher misses a second label of a query before each has missed one.
+    Rule: each query has `num_present` present labels; if there is only one label, every other query has it. For each
+    present label, the share `agreement` of the teachers votes for the label. A teacher who misses a present label votes
+    for an absent one instead, so that the wrong votes are spread over all absent labels. No teacher misses two labels
+    of a query before every teacher misses one.
 
     Attributes:
-        labels: bool `[Q, L]`, the labels that are present.
-        agreement: share of the teachers that name a label that is present.
-        num_present: labels of a query.
+        labels: bool `[num_queries, num_labels]`, the present labels.
+        agreement: the share of the teachers that vote for a present label, in [0, 1].
+        num_present: the number of present labels of a query.
     """
 
     records_per_teacher = 1.0
@@ -42,7 +43,18 @@ class MadeUpVotes(TeacherVotes):
         agreement: float,
         num_present: int = USUAL_LABELS,
     ) -> None:
-        """Draws the model; raises `InvalidValue` for an agreement outside of [0, 1], or more labels than there are."""
+        """Draws the present labels of each query.
+
+        Args:
+            num_queries: the number of queries.
+            num_labels: the number of labels.
+            num_teachers: the number of teachers.
+            agreement: the share of the teachers that vote for a present label, in [0, 1].
+            num_present: the number of present labels of a query.
+
+        Raises:
+            InvalidValue: the agreement is outside of [0, 1], or `num_present` is more than `num_labels`.
+        """
         self.num_queries = require_count("num_queries", num_queries)
         self.num_labels = num_labels
         self.num_teachers = require_count("num_teachers", num_teachers)
@@ -67,7 +79,7 @@ class MadeUpVotes(TeacherVotes):
         self._counts = np.take_along_axis(counts, place, axis=1)
 
     def _counts_in_order(self, present: Bits) -> NDArray[np.int64]:
-        """Returns how many teachers name each label, `[Q, L]`, those that are present first."""
+        """Returns the counts of each query, `[num_queries, num_labels]`, with the present labels first."""
         num_right = round(self.agreement * self.num_teachers)
         num_wrong = self.num_teachers - num_right
         if self.num_labels == 1:
@@ -81,7 +93,7 @@ class MadeUpVotes(TeacherVotes):
         return np.where(present, num_right, absent_counts)
 
     def first(self, num_queries: int) -> MadeUpVotes:
-        """Returns the votes on the first queries."""
+        """Returns the votes on the first `num_queries` queries."""
         return MadeUpVotes(
             num_queries=num_queries,
             num_labels=self.num_labels,
@@ -91,7 +103,7 @@ class MadeUpVotes(TeacherVotes):
         )
 
     def bits(self) -> Iterator[Bits]:
-        """Yields the made-up votes of all teachers, `[c, Q, L]` a block."""
+        """Yields blocks of all teachers' votes, bool `[num_teachers_in_block, num_queries, num_labels]`."""
         teachers_at_once = max(1, _BLOCK_ENTRIES // self._counts.size)
         for first in range(0, self.num_teachers, teachers_at_once):
             last = min(first + teachers_at_once, self.num_teachers)
@@ -99,7 +111,7 @@ class MadeUpVotes(TeacherVotes):
             yield (teachers - self._starts) % self.num_teachers < self._counts
 
     def label_shares(self) -> NDArray[np.float64]:
-        """Returns equal shares for all labels, `[N, L]`."""
+        """Returns label shares that are equal for all labels, `[num_teachers, num_labels]`."""
         return np.full((self.num_teachers, self.num_labels), self.labels.mean())
 
     def _counted(self, max_votes: int | None) -> NDArray[np.int64]:

@@ -1,17 +1,17 @@
-"""The votes of teachers in rounds: what a public student gets wrong of their records, along public features.
+"""The votes of teachers in rounds: the gradient of a public student's errors on their records.
 
 In a round the student is public, and so are its probabilities p(x) on any input x. A teacher's vote is the mean over
-its records of features(x) (y - p(x))^T, a matrix `[D, L]`: the gradient by which the student would learn the teacher's
-labels. The vote is clipped to one length; clipped votes are added up in whole steps of a grid (`ClippedMoments`), and
-noise is added by who calls.
+its records of features(x) (y - p(x))^T, a matrix `[num_features, num_labels]`. This is the gradient by which the
+student would learn the teacher's labels y. The vote is clipped to a fixed length. The clipped votes are added in whole
+steps of a grid (`ClippedMoments`), and the caller adds noise.
 
-Two kinds of teachers vote so. One that is not trained, as a kernel teacher, has only its records. One that was trained
-also has an opinion on any input: half of p gives way to what the teacher itself is confident of, on its records and on
-the public pool (`PoolAnswers`). Where a teacher is right, the chance of which records it has is then gone from its
-vote.
+Two kinds of teachers vote in this way. A teacher without training, such as a kernel teacher, uses its records alone. A
+trained teacher also uses its own confidences on its records and on the public pool (`PoolAnswers`). In its vote half of
+p is replaced by these confidences. If the teacher is right, its vote then no longer depends on which records it happens
+to have.
 
-Sums must come out alike however many processors and blocks there are, as noise and price are for one exact sum. So
-features and weights are cut to grids on which doubles hold every product, and blocks have a fixed number of rows.
+Noise and price hold for one exact sum. So a sum must not depend on the number of processors or blocks. Features and
+weights are therefore rounded to grids on which doubles hold every product, and blocks have a fixed number of rows.
 
 Source: docs/proofs/vote_rounds.md.
 """
@@ -44,12 +44,13 @@ _LARGE_AT_ONCE = 64  # teachers of more records
 
 
 class RoundVotes(Weighted):
-    """The votes of all teachers in rounds, wherever the teachers are. Nothing of them is priced.
+    """The private votes of all teachers in rounds, whether the teachers are in this process or elsewhere.
 
     Attributes:
-        public: float32 `[m, D]`, features of the public pool, of length 1.
-        variances: `[D - 1]`, that each feature but the constant is expected to explain (`PublicPCA.feature_variances`).
-        records_per_teacher: about, public.
+        public: float32 `[num_public, num_features]`, the features of the public pool, of length 1.
+        variances: `[num_features - 1]`, the variance that each feature but the constant is expected to explain
+            (`PublicPCA.feature_variances`).
+        records_per_teacher: the approximate number of records of a teacher, public.
     """
 
     public: Floats
@@ -58,42 +59,49 @@ class RoundVotes(Weighted):
 
     @property
     def width(self) -> int:
-        """The number of public features, the constant included: D."""
+        """The number of public features, the constant included."""
         return int(self.public.shape[1])
 
     @abstractmethod
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        """Returns the sum `[D, L]` of clipped votes against a student, in steps of `clipped`.
+        """Returns the sum of the clipped votes on the errors of a student, `[num_features, num_labels]`, in steps.
 
         Args:
-            weights: `[D, L]`, the student's; public.
-            label_scale: `[L]`, by which the residuals of each label are multiplied before the clip; public.
-            clipped: the clip and the grid; public.
+            weights: `[num_features, num_labels]`, the public weights of the student.
+            label_scale: `[num_labels]`, public: the factor of each label's residuals before the clip.
+            clipped: the public clip and the grid of the sum.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class PoolAnswers:
-    """The confidences of trained teachers on the public pool, as far as votes need them.
+    """The confidences of trained teachers on the public pool, in the form in which votes need them.
 
-    `beyond` has, for every teacher, the mean of features x confidence over public rows, minus the mean over the
-    teacher's own records. Before that, a teacher's confidences are moved by a number for each label, so that on the
-    teacher's own records their mean is the share of records with the label.
+    `beyond` holds a difference for each teacher: the mean of features x confidence over rows of the pool, minus the
+    mean over the teacher's own records. Before that, the teacher's confidences are shifted by one number for each
+    label. The shift makes their mean on the teacher's own records equal to the share of records with the label.
 
     Attributes:
-        beyond: float32 `[N, D, L]`, the difference of the two means. Private: it is a part of the votes.
-        asked: float32 `[q, D]`, the features of the public rows that were asked.
+        beyond: float32 `[num_teachers, num_features, num_labels]`, private: the difference of the two means.
+        asked: float32 `[num_asked, num_features]`, the features of the rows of the pool on which teachers have
+            confidences.
     """
 
     beyond: Floats
     asked: Floats
 
     def votes(self, teachers: RowNumbers, weights: Array, trust: float) -> Array:
-        """Returns the part of the votes of some teachers that comes from the pool, `[c, D, L]`.
+        """Returns the part of the selected teachers' votes that comes from the pool.
 
-        With trust t it is t (mean over the pool of features x (confidence - p) - the teacher's own mean of features x
-        confidence), p being the student's probabilities. It is added to the mean over a teacher's records of features x
-        (label - (1 - t) p).
+        The result is `[num_selected, num_features, num_labels]`. Let t be the trust, and p the student's probabilities.
+        The part is t times the mean over the pool of features x (confidence - p), minus t times the mean over the
+        teacher's records of features x confidence. The other part of a vote is the mean over the teacher's records of
+        features x (label - (1 - t) p).
+
+        Args:
+            teachers: the indices of the selected teachers.
+            weights: `[num_features, num_labels]`, the weights of the student.
+            trust: t, the share of p that the teacher's confidences replace, in [0, 1].
         """
         # p = (1 + tanh(logit / 2)) / 2
         half = np.tanh(self.asked @ (weights / 2).astype(np.float32))
@@ -108,14 +116,14 @@ def beyond_own(
     pool_features: Floats,
     pool_confidences: Floats,
 ) -> Floats:
-    """Returns one teacher's row of `PoolAnswers.beyond`, float32 `[D, L]`.
+    """Returns one teacher's row of `PoolAnswers.beyond`, float32 `[num_features, num_labels]`.
 
     Args:
-        own_features: `[n, D]`, of the teacher's records.
-        own_confidences: `[n, L]`, the teacher's, on its records.
-        own_labels: `[n, L]`, of its records.
-        pool_features: `[q, D]`, of public rows.
-        pool_confidences: `[q, L]`, the teacher's, on these.
+        own_features: `[num_records, num_features]`, of the teacher's records.
+        own_confidences: `[num_records, num_labels]`, the teacher's confidences on its records.
+        own_labels: bool `[num_records, num_labels]`, the labels of its records.
+        pool_features: `[num_asked, num_features]`, of rows of the pool.
+        pool_confidences: `[num_asked, num_labels]`, the teacher's confidences on these rows.
     """
     excess = (own_confidences - own_labels).mean(axis=0)
     pool_mean = pool_features.T @ (pool_confidences - excess) / len(pool_features)
@@ -125,24 +133,25 @@ def beyond_own(
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MomentVotes(RoundVotes):
-    """The votes in rounds of teachers whose records are at hand.
+    """The votes in rounds of teachers whose records are in memory.
 
-    A teacher's vote is the mean over its records of features(x) (y - p(x))^T, p being the student's probability. The
-    features are public (`PublicPCA.with_constant`), computed once and kept as whole numbers. The mean of n records
-    counts sqrt(n / records_per_teacher) times: where records are unrelated, the votes of all teachers are then about as
-    long, and one clip fits all of them. The mean of a trained teacher counts once, and a part of p gives way to the
-    teacher's own confidences (`PoolAnswers`).
+    A teacher's vote is the mean over its records of features(x) (y - p(x))^T, where p is the student's probability. The
+    features are public (`PublicPCA.with_constant`). The mean over n records is multiplied by sqrt(n /
+    records_per_teacher). If records are independent, the votes of all teachers then have about the same length, and one
+    clip fits all of them. The vote of a trained teacher is not multiplied, and its own confidences replace a part of p
+    (`PoolAnswers`).
 
     Attributes:
-        inputs: float32 `[n, …]`, private; read a few thousand rows at a time.
-        labels: bool `[n, L]`, private.
-        teacher_of: `[n]`, the number of each record's teacher.
-        num_teachers: N.
-        directions: of the public pool; its `recipe` has the trust in trained teachers.
-        public_inputs: float32 `[m, …]`, the rows that stand for the pool.
-        records_per_teacher: about, public.
-        ask: of trained teachers, asks them all about the pool; called once. None for teachers without training.
-        weights: `[N]`, public, in [0, 1]: what each teacher counts; None where all count once.
+        inputs: float32 `[num_records, ...]`, private; read a few thousand rows at a time.
+        labels: bool `[num_records, num_labels]`, private.
+        teacher_of: int `[num_records]`, the index of each record's teacher.
+        num_teachers: the number of teachers.
+        directions: the directions of the public pool; its `recipe` holds the trust in trained teachers.
+        public_inputs: float32 `[num_public, ...]`, the rows that stand for the pool.
+        records_per_teacher: the approximate number of records of a teacher, public.
+        ask: a function that returns the confidences of all trained teachers on the pool; called once. None for teachers
+            without training.
+        weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
     """
 
     inputs: Floats
@@ -167,7 +176,7 @@ class MomentVotes(RoundVotes):
         self._sizes = np.sort(sizes[sizes > 0])
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        """Returns the sum `[D, L]` of clipped votes against a student; see `RoundVotes.total`."""
+        """Returns the sum of the clipped votes, `[num_features, num_labels]`, in steps; see `RoundVotes.total`."""
         residuals = self._residuals(weights)
         answers = self._answers
         trust = self.directions.recipe.trust
@@ -177,7 +186,7 @@ class MomentVotes(RoundVotes):
         all_features = self._features
 
         def sum_of(group: _EqualSizes) -> Integers:
-            """Returns the sum of the clipped votes of a few teachers with equally many records."""
+            """Returns the sum of the clipped votes of some teachers with equal numbers of records."""
             size = group.size
             features = all_features[group.rows].reshape(-1, size, self.width)
             scale = label_scale * self._count_of(size)
@@ -206,10 +215,17 @@ class MomentVotes(RoundVotes):
         label_scale: Array,
         clipped: ClippedMoments,
     ) -> tuple[Array, Array]:
-        """Returns two factors of the votes of n teachers with one record each, in steps.
+        """Returns the two factors, in steps, of the votes of teachers with one record each.
 
-        They are features `[n, D]` and clipped residuals `[n, L]`; teacher t adds their outer product to the sum. An
-        audit compares records by them.
+        The factors are features `[num_records, num_features]` and clipped residuals `[num_records, num_labels]`. Their
+        outer product is a teacher's vote. The privacy audit compares the votes of records by these factors.
+
+        Args:
+            inputs: float32 `[num_records, ...]`.
+            labels: bool `[num_records, num_labels]`.
+            weights: `[num_features, num_labels]`, the weights of the student.
+            label_scale: `[num_labels]`, the factor of each label's residuals before the clip.
+            clipped: the clip and the grid of the sum.
         """
         features = self.directions.with_constant(inputs)
         residuals = labels - 0.5 * (1 + np.tanh(features @ weights / 2))
@@ -219,7 +235,7 @@ class MomentVotes(RoundVotes):
         return features, residuals / clipped.step
 
     def _count_of(self, size: int) -> float:
-        """Returns how often the mean over so many records counts."""
+        """Returns the factor of the mean over `size` records in a vote."""
         if self.ask is not None:
             return 1.0
         return math.sqrt(size / self.records_per_teacher)
@@ -229,9 +245,10 @@ class MomentVotes(RoundVotes):
         return None if self.ask is None else self.ask()
 
     def _residuals(self, weights: Array) -> Array:
-        """Returns labels minus the student's probabilities, `[n, L]`, in the order of the teachers.
+        """Returns labels minus the student's probabilities, `[num_records, num_labels]`, sorted by teacher.
 
-        Features and weights are whole numbers whose sums of products doubles hold, as in `exact_product`.
+        Features and weights are whole numbers, and doubles hold the sums of their products exactly, as in
+        `exact_product`.
         """
         # numpy's tanh takes a fifth of the time of a logistic function: p = (1 + tanh(logit / 2)) / 2
         half_weights = weights / (2 * FEATURE_STEPS)
@@ -254,9 +271,9 @@ class MomentVotes(RoundVotes):
 
     @cached_property
     def _features(self) -> Floats:
-        """The features `[n, D]` of all records in the order of the teachers: of length at most 1, in steps of 2**-14.
+        """The features of all records, sorted by teacher: `[num_records, num_features]` in steps of 2**-14.
 
-        Entries are cut towards 0, so that no row becomes longer.
+        Entries are rounded towards 0, so that no row becomes longer than 1.
         """
         features = np.empty((len(self._order), self.width), dtype=np.float32)
 
@@ -272,14 +289,23 @@ class MomentVotes(RoundVotes):
 
 @dataclass(frozen=True)
 class _EqualSizes:
-    """A few teachers with equally many records each, which lie side by side."""
+    """Some teachers with equal numbers of records, whose records are adjacent.
+
+    Attributes:
+        size: the number of records of each teacher.
+        rows: the range of their records.
+    """
 
     size: int  # of each teacher, in records
     rows: slice
 
 
 def _groups_of_equal_size(sizes: RowNumbers) -> Iterator[_EqualSizes]:
-    """Yields teachers in groups of equal size, given the sorted number of records of each."""
+    """Yields groups of teachers with equal numbers of records.
+
+    Args:
+        sizes: the number of records of each teacher, sorted.
+    """
     first = 0
     distinct, counts = np.unique(sizes, return_counts=True)
     for size, count in zip(distinct.tolist(), counts.tolist(), strict=True):
@@ -299,9 +325,9 @@ def _blocks(num_rows: int) -> Iterator[slice]:
 
 
 def _padded(rows: NDArray[Any]) -> NDArray[Any]:
-    """Returns rows with zeros below, so that there are 512.
+    """Returns rows with rows of zeros appended, so that there are 512.
 
-    Products of one shape treat a record alike, however many stand beside it.
+    A matrix product then has the same shape for every block, and rounds a record in the same way in each of them.
     """
     missing = _BLOCK_ROWS - len(rows)
     if missing == 0:
@@ -311,6 +337,11 @@ def _padded(rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def _means(features: Floats, residuals: Array) -> Array:
-    """Returns each teacher's mean product of features `[c, n, D]` in steps and residuals `[c, n, L]`: `[c, D, L]`."""
+    """Returns the mean over a teacher's records of feature x residual^T, `[num_teachers, num_features, num_labels]`.
+
+    Args:
+        features: `[num_teachers, num_records, num_features]`, in steps.
+        residuals: `[num_teachers, num_records, num_labels]`.
+    """
     wide = features.transpose(0, 2, 1).astype(np.float64)
     return np.asarray(wide @ residuals / (FEATURE_STEPS * features.shape[1]))

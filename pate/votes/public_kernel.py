@@ -1,11 +1,12 @@
-"""Nonlinear features of a public pool, which stand beside the linear features of `PublicPCA` in rounds.
+"""Nonlinear features computed from a public pool, which are added to the linear features of `PublicPCA` in rounds.
 
-The idea: a Gaussian kernel on public rows, the landmarks, gives an input as many values as there are landmarks. Linear
-features explain most of these values; their least squares fit is taken off. What is left is reduced to its principal
-components, so that nothing is there twice. A component of variance v would be as strong as its root; components are
-evened out to a power of v, and all together get a set share of the energy of the linear features.
+A Gaussian kernel compares an input with public rows, the landmarks, and gives one value for each. Linear features
+explain most of these values; their least squares fit is subtracted. The rest is reduced to its principal components. So
+no component repeats another or a linear feature. A component of variance v would have a strength of sqrt(v). The
+strengths are made more equal, by a power of v, and all components together get a fixed share of the energy of the
+linear features.
 
-Only public inputs are read: no label, and no private record, decides a component.
+Only public inputs are read. No label and no private record changes a component.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ _CUT_OFF = 1e-6  # of the largest singular value, in the least squares fit of li
 
 @dataclass(frozen=True, eq=False)
 class PublicKernel:
-    """The components of a Gaussian kernel on rows of a public pool that linear features do not explain.
+    """The components of a Gaussian kernel on rows of a public pool, without the part that linear features explain.
 
-    Formal guarantee: the pool's inputs alone decide them, no label is read.
+    Formal guarantee: the components are computed from the inputs of the pool; no label is read.
 
     Attributes:
-        landmarks: `[m, D]`, linear features of public rows, of length 1.
-        reach: of the kernel exp((cosine - 1) / reach), > 0.
-        weights: `[m, K]`, of the kernel's values.
-        linear: `[D, K]`, the part that linear features explain, which is taken off.
+        landmarks: `[num_landmarks, num_linear]`, the linear features of public rows, of length 1.
+        reach: the width of the kernel exp((cosine - 1) / reach), > 0.
+        weights: `[num_landmarks, num_components]`, the weight of each kernel value in each component.
+        linear: `[num_linear, num_components]`, the linear part, which is subtracted.
     """
 
     landmarks: Array
@@ -48,11 +49,11 @@ class PublicKernel:
 
     @classmethod
     def fit(cls, linear_features: Array, count: int, recipe: Recipe) -> PublicKernel:
-        """Fits at most `count` components of the greatest variance to a pool; perhaps none.
+        """Returns the components of the greatest variance on a pool, at most `count`, possibly none.
 
         Args:
-            linear_features: `[n, D]`, of the whole pool.
-            count: the number of components that are wanted.
+            linear_features: `[num_public, num_linear]`, of the whole pool.
+            count: the largest number of components.
             recipe: the numbers of landmarks and of fitted rows, and the strength of components.
         """
         rows = _evenly_spaced(linear_features, recipe.kernel_fitted_rows)
@@ -89,11 +90,11 @@ class PublicKernel:
 
     @property
     def num_components(self) -> int:
-        """The number of components, K."""
+        """The number of components."""
         return int(self.weights.shape[1])
 
     def features(self, linear_features: Array) -> Array:
-        """Returns the components `[n, K]` of rows of linear features `[n, D]`."""
+        """Returns the components of inputs, `[num_rows, num_components]`, given their linear features."""
 
         def components(rows: Array) -> Array:
             explained = exact_product(rows, self.linear)
@@ -102,34 +103,34 @@ class PublicKernel:
         return np.concatenate(list(in_order(components, row_blocks(linear_features))))
 
     def _values(self, rows: Array) -> Array:
-        """Returns the kernel between rows `[n, D]` and all landmarks, `[n, m]`."""
+        """Returns the kernel between each row and each landmark, `[num_rows, num_landmarks]`."""
         cosines = exact_product(of_length_1(rows), np.ascontiguousarray(self.landmarks.T))
         return np.asarray(np.exp((cosines - 1) / self.reach))
 
 
 def row_blocks(rows: Array) -> list[Array]:
-    """Returns rows in blocks of some thousand; an array without rows is one block."""
+    """Returns rows in blocks of a few thousand; an array without rows is one block."""
     starts = range(0, max(len(rows), 1), _BLOCK_ROWS)
     return [rows[start : start + _BLOCK_ROWS] for start in starts]
 
 
 def of_length_1(rows: Array) -> Array:
-    """Returns rows scaled to length 1; a row of zeros stays zero."""
+    """Returns each row divided by its length; a row of zeros stays zero."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.where(lengths > 0, lengths, 1))
 
 
 def with_fixed_signs(vectors: Array) -> Array:
-    """Returns eigenvectors, columns `[d, k]`, whose entry of the greatest size is positive.
+    """Returns eigenvectors, the columns of a matrix, with a positive sign of their largest entry in absolute value.
 
-    A library may return either sign; equal inputs must give equal features on every machine.
+    A library may return either sign. With fixed signs equal inputs give equal features on every machine.
     """
     largest = np.abs(vectors).argmax(axis=0)
     return np.asarray(vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])]))
 
 
 def _evenly_spaced(rows: Array, most: int) -> Array:
-    """Returns at most so many rows, evenly spaced over all of them, the first and the last included."""
+    """Returns at most `most` rows, evenly spaced from the first to the last."""
     count = min(len(rows), most)
     places = np.linspace(0, len(rows) - 1, count).astype(int)
     return np.asarray(rows[places])

@@ -1,19 +1,19 @@
-"""Features of inputs along the principal directions of a public pool, and how many directions are affordable.
+"""Features of inputs along the principal directions of a public pool, and the number of directions that noise allows.
 
-Centered votes are matrices, and the noise in a released matrix grows with its size. So votes are not cast on raw inputs
-but along a few directions in which the public pool varies most: the pool decides them, no private record does. All
-features of an input are cut to length 1 together. A record's vote is then as long as its label residual, and one clip
-fits all records.
+Centered votes are matrices, and the noise in a released matrix grows with its size. So votes are not matrices over raw
+inputs but over a few features: the directions in which the public pool varies most. The directions are computed from
+the pool; no private record changes them. The features of an input are scaled to length 1. A record's vote is then as
+long as its label residual, and one clip fits all records.
 
-Two forms of features are built on the directions:
+There are two forms of features:
 
-- `features`, for one matrix of votes: length 1, nothing added;
+- `features`, for one matrix of votes: the directions, scaled to length 1;
 - `with_constant`, for rounds, in which a logistic student learns: the last feature is the same for all inputs and
-  carries each label's constant. Where all of the pool's directions are kept, a *height* is added before the length is
-  cut: it keeps how far an input is from the center. A kernel's components (`PublicKernel`) may stand beside them.
+  carries each label's constant. If all directions of the pool are kept, a *height* is added before the scaling; it
+  keeps the distance of an input from the center. The components of a kernel (`PublicKernel`) may be added.
 
-`span` turns the features of the queries into an orthonormal basis, in which a function of the queries is as long as its
-weights. docs/proofs/centered_votes.md uses that.
+`span` turns the features of the queries into an orthonormal basis, in which a function on the queries is as long as its
+weights (docs/proofs/centered_votes.md).
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ Array = NDArray[np.float64]
 class PublicPCA:
     """Features of length 1 along the leading principal directions of a public pool, weighted by their variance.
 
-    A direction of variance v is divided by the root of v plus a share, the ridge, of the mean variance of an input's
-    entries.
+    A direction of variance v is divided by sqrt(v + ridge m), where m is the mean variance of an input's entries.
 
-    Formal guarantee: public inputs alone decide the features.
+    Formal guarantee: the features are computed from public inputs alone.
 
     Attributes:
-        center: `[d]`, the pool's mean.
-        projection: `[d, k]`; projected inputs of the pool have entries of mean square 1.
-        variances: `[k]`, of the pool along each direction, falling.
-        has_height: whether these are all of the pool's directions.
-        kernel: nonlinear components beside the directions and their height; None for linear features alone.
-        recipe: of which the constant feature and the expectation of a component are read.
+        center: `[num_inputs]`, the mean of the pool.
+        projection: `[num_inputs, num_directions]`, scaled such that projected inputs of the pool have entries of mean
+            square 1.
+        variances: `[num_directions]`, the variance of the pool along each direction, in falling order.
+        has_height: True where all directions of the pool are kept, and features have a height.
+        kernel: the nonlinear components that are added in rounds; None for linear features alone.
+        recipe: the tuned constants; the constant feature and the expected variance of a component are read.
     """
 
     center: Array
@@ -74,19 +74,19 @@ class PublicPCA:
         kernel_from: float | None = None,
         recipe: Recipe = DEFAULT_RECIPE,
     ) -> PublicPCA:
-        """Fits the `count` directions of the greatest variance, or all that the pool has where these are fewer.
+        """Returns features along the `count` directions of greatest variance, or along all if there are fewer.
 
         Args:
-            public_inputs: `[n, …]`, the pool.
-            count: the number of features that are affordable (`affordable_directions`).
-            ridge: in mean variances; by default the recipe's for one matrix of votes.
-            kernel_from: a kernel's components stand beside the directions where `count` is more than `kernel_from`
-                times the number of linear features; None for no kernel. Components are as many as `count` leaves,
-                within the recipe's limits.
-            recipe: the constants.
+            public_inputs: `[num_public, ...]`, the pool.
+            count: the number of features that the noise allows (`affordable_directions`).
+            ridge: the ridge as a multiple of the mean variance; None for the recipe's value for one matrix of votes.
+            kernel_from: kernel components are added if `count` is more than this number times the number of linear
+                features; None for no kernel. The number of components is what `count` leaves, within the recipe's
+                limits.
+            recipe: the tuned constants.
 
         Raises:
-            InvalidValue: all public inputs are alike, or `count` is no whole number >= 1.
+            InvalidValue: all public inputs are equal, or `count` is no whole number >= 1.
         """
         require_count("count", count)
         ridge = recipe.ridge_at_once if ridge is None else ridge
@@ -124,14 +124,14 @@ class PublicPCA:
         return replace(linear, kernel=kernel) if kernel.weights.size else linear
 
     def features(self, inputs: NDArray[np.floating]) -> Array:
-        """Returns features `[n, k]` of length 1; an input at the pool's mean has zeros."""
+        """Returns features of length 1, `[num_rows, num_directions]`; an input at the pool's mean has zeros."""
         return of_length_1(self._projected(inputs))
 
     def with_constant(self, inputs: NDArray[np.floating]) -> Array:
-        """Returns the features that rounds vote on, `[n, D]` with D = `width` + 1, each row of length 1.
+        """Returns the features for votes in rounds, `[num_rows, width + 1]`, each row of length 1.
 
-        The last feature is the constant. Where all directions of the pool are kept, the projected inputs get a 1 before
-        they are cut to length: it becomes the height.
+        The last feature is the constant. If all directions of the pool are kept, a 1 is appended to the projected
+        inputs before they are scaled to length 1. It becomes the height.
         """
         columns = self._with_height(np.asarray(inputs))
         if self.kernel is not None:
@@ -150,7 +150,8 @@ class PublicPCA:
     def feature_variances(self) -> Array:
         """The variance that each feature but the constant is expected to explain, `[width]`.
 
-        A direction has its own, a height that of an average direction, a component less.
+        For a direction it is the direction's own variance, for the height the mean over directions, and for a component
+        less.
         """
         average = self.variances.mean()
         height = np.full(int(self.has_height), average)
@@ -159,7 +160,7 @@ class PublicPCA:
         return np.concatenate([self.variances, height, components])
 
     def span(self, queries: NDArray[np.floating]) -> Array:
-        """Returns the orthonormal matrix `[Q, k]` that is nearest to the features of the queries, Q >= k.
+        """Returns the orthonormal matrix nearest to the features of the queries, `[num_queries, num_directions]`.
 
         A function with weights `w` on the features has the values `span @ w` on the queries, which are as long as `w`.
         Raises `InvalidValue` for fewer queries than directions.
@@ -171,14 +172,17 @@ class PublicPCA:
         return np.asarray(left @ right)
 
     def _with_height(self, inputs: NDArray[np.floating]) -> Array:
-        """Returns the projected inputs, and a last column of 1 where features have a height."""
+        """Returns the projected inputs, with a last column of 1 if features have a height."""
         projected = self._projected(inputs)
         if not self.has_height:
             return projected
         return np.append(projected, np.ones((len(projected), 1)), axis=1)
 
     def _projected(self, inputs: NDArray[np.floating]) -> Array:
-        """Returns inputs minus the center along the directions, `[n, k]`; raises for inputs that are not finite."""
+        """Returns inputs minus the center along the directions, `[num_rows, num_directions]`.
+
+        Raises `InvalidValue` for inputs that are not finite.
+        """
         rows = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
         num_inputs = len(self.center)
         require(rows.shape[1] == num_inputs, "inputs.shape", rows.shape, f"[n, {num_inputs}]")
@@ -200,11 +204,18 @@ def affordable_directions(
     num_labels: int,
     noise_share: float,
 ) -> int:
-    """Returns the most directions in which the noise stays at `noise_share` of the labels' variance, at least 1.
+    """Returns the largest number of directions at which the noise is at most `noise_share` of the labels' variance.
 
-    With k directions, N teachers of n / N records each and clips of the length that labels drawn by their prevalence
-    would give, the noise in the scores is 4 k**2 L z**2 / (n N) of the labels' variance, z being noise std over
-    sensitivity. All of it is public.
+    The result is at least 1. Let k be the number of directions, and let N teachers have n / N records each. Let the
+    clip be the usual length of a vote, and z the noise multiplier. Then the noise in the scores is 4 k**2 L z**2 / (n
+    N) of the variance of L labels. All of these numbers are public.
+
+    Args:
+        noise_multiplier: z, standard deviation over sensitivity.
+        num_teachers: N.
+        num_records: n, the number of private records.
+        num_labels: L.
+        noise_share: the largest noise, as a share of the labels' variance.
 
     >>> affordable_directions(
     ...     noise_multiplier=5.0, num_teachers=400, num_records=62115, num_labels=40, noise_share=0.25

@@ -9,8 +9,8 @@ or, on the command line, `aggregator.recipe={trust: 0.25}`. `scripts/ablate_reci
 values. The table in docs/how-centered-votes-work.md is generated from the fields.
 
 A recipe is public. No field weakens the guarantee: every vote is clipped, the noise follows from the clip, and the
-price from the noise. Numbers that the proofs or exact arithmetic need are no part of a recipe; they stand as constants
-beside the code that needs them.
+price from the noise. Numbers that the proofs or exact arithmetic need are not part of a recipe. They are constants in
+the files that need them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,16 @@ _SHARED_LABELS = "Yeast and made-up data, with a look at WordNet-40"
 def _constant(
     default: Any, *, low: float, high: float, unit: str, meaning: str, chosen_on: str
 ) -> Any:
-    """Returns a field of a recipe: its default, the range that the code can compute with, and where it was chosen."""
+    """Returns a dataclass field for a tuned constant, with its documentation as metadata.
+
+    Args:
+        default: the value that all releases use unless a recipe names another.
+        low: the smallest value that the code can compute with.
+        high: the largest value that the code can compute with.
+        unit: the unit of the value.
+        meaning: the use of the value.
+        chosen_on: the data on which the default was chosen.
+    """
     text = {"low": low, "high": high, "unit": unit, "meaning": meaning, "chosen_on": chosen_on}
     return field(default=default, metadata=text)
 
@@ -43,8 +52,8 @@ def _constant(
 class Recipe:
     """The tuned constants of centered votes; `Recipe()` has the defaults, which a release uses unless it names others.
 
-    The metadata of each field hold its `unit`, its `meaning`, its range (`low`, `high`), and the data it was
-    `chosen_on`. Raises `InvalidValue` for a value outside of the range.
+    The metadata of each field hold its `unit`, its `meaning`, its range (`low`, `high`), and in `chosen_on` the data on
+    which the default was chosen. Raises `InvalidValue` for a value outside of its range.
 
     >>> Recipe(trust=0.25, num_rounds=10)
     Recipe(num_rounds=10, trust=0.25)
@@ -335,15 +344,15 @@ class Recipe:
                 _require_within(item, value)
 
     def __repr__(self) -> str:
-        """The fields that differ from the default, as a call that makes this recipe."""
+        """Returns a call that makes this recipe, with the fields that differ from their default."""
         changes = [f"{name}={value!r}" for name, value in self.changes().items()]
         return f"Recipe({', '.join(changes)})"
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Returns the recipe with these values; a field that is missing or None has its default.
+        """Returns a recipe with the given values; a field that is missing or None has its default.
 
-        Raises `InvalidValue` for a name that no field has.
+        Raises `InvalidValue` for a name that is no field.
         """
         names = tuple(item.name for item in fields(cls))
         for name in values:
@@ -356,13 +365,13 @@ class Recipe:
         return cls(**fields_set)
 
     def changes(self) -> dict[str, Any]:
-        """Returns the fields that differ from the default, by name; these are published beside the aggregator."""
+        """Returns the fields that differ from their default, by name; these are published with the aggregator."""
         values = {item.name: (getattr(self, item.name), item.default) for item in fields(self)}
         return {name: value for name, (value, default) in values.items() if value != default}
 
 
 def _require_within(item: Field[Any], value: Any) -> None:
-    """Raises unless a value is a finite number in the range of its field."""
+    """Raises `InvalidValue` unless a value is a finite number in the range of its field."""
     low = item.metadata["low"]
     high = item.metadata["high"]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -371,7 +380,16 @@ def _require_within(item: Field[Any], value: Any) -> None:
 
 
 def _require_shares(item: Field[Any], values: Any, *, count: int) -> tuple[float, ...]:
-    """Returns that many shares of a whole as a tuple; raises unless each is in its range and their sum is 1."""
+    """Returns shares of a whole as a tuple, once they are checked.
+
+    Args:
+        item: the field of the recipe.
+        values: the shares.
+        count: the number of shares that the field must have.
+
+    Raises:
+        InvalidValue: a share is outside of its range, or the sum is not 1.
+    """
     rule = f"{count} numbers whose sum is 1"
     is_complete = isinstance(values, (list, tuple)) and len(values) == count
     require(is_complete, item.name, values, rule)

@@ -1,4 +1,4 @@
-"""The size of a release: how many queries, labels and teachers it has."""
+"""The size of a release: the numbers of queries, labels and teachers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pate.validation import require_count
 
 @dataclass(frozen=True)
 class VoteShape:
-    """The size of a release. With the aggregator's fields it is all that a price may depend on.
+    """The size of a release: its public numbers of queries, labels and teachers.
 
-    All three numbers are public. Raises `InvalidValue` for numbers that no release has.
+    The price of a release depends on this size and on the fields of the aggregator, and on nothing else. Raises
+    `InvalidValue` for a number of queries below 0, or a number of labels or teachers below 1.
 
     >>> VoteShape(num_queries=600, num_labels=40, num_teachers=200)
     VoteShape(num_queries=600, num_labels=40, num_teachers=200)
@@ -31,6 +32,6 @@ class VoteShape:
 
     @classmethod
     def from_counts(cls, counts: NDArray[Any], *, num_teachers: int) -> Self:
-        """Returns the shape of a release of counts `[Q, L]` by so many teachers."""
+        """Returns the shape of a release, given its counts `[num_queries, num_labels]` and the number of teachers."""
         num_queries, num_labels = counts.shape
         return cls(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)

@@ -1,4 +1,4 @@
-"""Matrices that are expected behind independent noise: by their singular values, or by what their columns share."""
+"""Estimates of a matrix from the matrix plus noise: by its singular values, or by the covariance of its columns."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ _SMALLEST = 1e-9  # variance that is told from 0
 
 
 def shrink_singular_values(noisy: Array, *, noise_std: float) -> Array:
-    """Returns the matrix `[m, n]` that is expected behind independent noise in every entry.
+    """Returns an estimate of a low-rank matrix from the matrix plus independent noise in every entry.
 
-    Let y be a singular value in units of noise_std times the root of the longer side, and b the ratio of the sides.
-    Above 1 + sqrt(b) it becomes sqrt((y**2 - b - 1)**2 - 4 b) / y, below that 0, because noise alone explains it. In
-    mean square no other function of singular values does better asymptotically.
+    Let y be a singular value of the noisy matrix, divided by noise_std times the root of the number of rows or columns,
+    whichever is larger. Let b <= 1 be the ratio of these numbers. If y is above 1 + sqrt(b), it is replaced by
+    sqrt((y**2 - b - 1)**2 - 4 b) / y. Otherwise it is replaced by 0, since noise alone explains it. In mean square no
+    other function of singular values is better asymptotically.
+
+    Args:
+        noisy: `[num_rows, num_columns]`, the matrix plus noise.
+        noise_std: standard deviation of the noise in each entry.
 
     Source: Gavish & Donoho 2017, "Optimal shrinkage of singular values", Frobenius loss.
 
@@ -38,16 +43,17 @@ def shrink_singular_values(noisy: Array, *, noise_std: float) -> Array:
 
 
 def posterior_rows(noisy: Array, row_variances: Array) -> Array:
-    """Returns the matrix `[k, L]` that is expected behind independent noise of variance 1 in every entry.
+    """Returns the posterior mean of a matrix, given the matrix plus independent noise of variance 1 in every entry.
 
-    Rule: row j is a Gaussian vector with covariance row_variances[j] C. C is estimated by what the rows' products have
-    beyond noise. In that estimate a row of variance v has the weight v / (1 + v c)**2, c being the typical variance of
-    a column. The entries of C off the diagonal are shrunk toward 0, the diagonal toward its mean, each by the variance
-    of its estimate. Negative eigenvalues are set to 0; then each row is replaced by its posterior mean.
+    Rule: row j of the matrix is taken to be a Gaussian vector with covariance row_variances[j] C. C is estimated from
+    the products of the noisy rows, minus those of noise alone. In this estimate a row of variance v has the weight
+    v / (1 + v c)**2, where c is the typical variance of a column. The diagonal of C is shrunk toward its mean and the
+    other entries toward 0, each by the variance of its estimate. Negative eigenvalues are set to 0. Then each row is
+    replaced by its posterior mean.
 
     Args:
-        noisy: `[k, L]`, in units of the noise.
-        row_variances: `[k]`, > 0, up to a common factor.
+        noisy: `[num_rows, num_columns]`, divided by the standard deviation of the noise.
+        row_variances: `[num_rows]`, > 0, the variance of each row up to a common factor.
 
     Source: Efron & Morris 1972, "Empirical Bayes on vector observations", with rows of unequal variance;
     Schäfer & Strimmer 2005 for the shrinkage.
@@ -66,9 +72,14 @@ def posterior_rows(noisy: Array, row_variances: Array) -> Array:
 
 
 def _shared_covariance(noisy: Array, variances: Array) -> Array:
-    """Returns the estimate of C, `[L, L]`, shrunk: its diagonal toward its mean, all else toward 0.
+    """Returns the shrunk estimate of C in `posterior_rows`, `[num_columns, num_columns]`.
 
-    Each is shrunk by the share of its spread that chance explains.
+    The diagonal is shrunk toward its mean, and the other entries toward 0, each by the share of its spread that chance
+    explains.
+
+    Args:
+        noisy: `[num_rows, num_columns]`, in units of the noise.
+        variances: `[num_rows]`, the variance of each row up to a common factor.
     """
     weights = variances
     beyond_noise = (noisy**2).mean(axis=1) - 1

@@ -1,20 +1,21 @@
 """Sources of votes: the types of votes that teachers give and aggregators read.
 
-A teacher says which type of votes it gives (`Voter.gives`), an aggregator which type it reads (`Aggregator.reads`). The
-two go together where the one type is a subclass of the other. What a type does not have, its methods refuse.
+A teacher names the type of its votes (`Voter.gives`), and an aggregator the type that it reads (`Aggregator.reads`).
+They work together if the teacher's type is the aggregator's type or a subclass of it. Each type raises `InvalidValue`
+in the methods that it does not support.
 
-- `VoteSource`: any votes.
-- `CountableVotes`: counts, how many teachers vote for each label of each query.
-- `CountedVotes` (pate/votes/arrays.py): nothing but counts.
-- `CenterableVotes`: real numbers, which are summed around a center.
-- `VotesInRounds`: of teachers that can be asked again, against a student.
-- `FunctionVotes`: in rounds too; functions on the queries, without bits.
-- `GroupVotes`: of private groups, in rounds alone.
-- `TeacherVotes`: bits of each teacher, countable and centerable.
-- `TeacherVotesInRounds`: the same, of teachers that can be asked again.
-- `NoisySum`: a sum that carries its noise already.
+- `VoteSource`: the base of all types.
+- `CountableVotes`: counts of the teachers that vote for each label of each query.
+- `CountedVotes` (pate/votes/arrays.py): counts, and nothing else.
+- `CenterableVotes`: real numbers, which are summed after a center is subtracted.
+- `VotesInRounds`: votes that can be cast in rounds, on the errors of a student.
+- `FunctionVotes`: votes that are functions on the queries, without bits; also in rounds.
+- `GroupVotes`: votes of private groups of records in place of teachers, in rounds alone.
+- `TeacherVotes`: bits of each teacher, which can be counted or centered.
+- `TeacherVotesInRounds`: bits of each teacher that can also be cast in rounds.
+- `NoisySum`: a sum to which the holders of the votes have added noise.
 
-Votes are private: they stay with the owner of the records, and no method here has a price.
+Votes are private and stay with the owner of the records. No method here adds noise.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ if TYPE_CHECKING:
 
 
 class VoteSource(Weighted):
-    """The votes of an ensemble on its queries. Nothing of them is priced: they stay with the owner of the data.
-
-    Its subclasses are the types of votes.
+    """The private votes of all teachers on all queries. Each subclass is a type of votes.
 
     Attributes:
-        num_teachers: N, public; like `num_labels`, L, and `weights`, `[N]` in [0, 1]: what each teacher counts, for
-            aggregators whose `budgets_by` are weights; None where all count once.
-        num_queries: Q.
-        records_per_teacher: about how many records a teacher has, public: groups over teachers.
-        readers: the aggregators that can read such votes, in words of a refusal.
+        num_teachers: the number of teachers, public.
+        num_labels: the number of labels.
+        num_queries: the number of queries.
+        weights: public, `[num_teachers]` in [0, 1], the weight of each teacher for aggregators with
+            `budgets_by="weights"`; None for 1.
+        records_per_teacher: the approximate number of records of a teacher, public: groups divided by teachers.
+        readers: the aggregators that can read these votes, in words for the message of an error.
     """
 
     num_queries: int
@@ -61,65 +62,72 @@ class VoteSource(Weighted):
         return VoteShape(self.num_queries, self.num_labels, self.num_teachers)
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
-        """Raises `InvalidValue`, but of `CountableVotes`."""
+        """Raises `InvalidValue`; `CountableVotes` overrides it."""
         raise self._refusal()
 
     def bits(self) -> Iterator[Bits]:
-        """Raises `InvalidValue`, but of `TeacherVotes`."""
+        """Raises `InvalidValue`; `TeacherVotes` overrides it."""
         raise self._refusal()
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """Raises `InvalidValue`, but of `TeacherVotes`."""
+        """Raises `InvalidValue`; `TeacherVotes` overrides it."""
         raise self._refusal()
 
     def votes_around(
         self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterable[Any]:
-        """Raises `InvalidValue`, but of `CenterableVotes`."""
+        """Raises `InvalidValue`; `CenterableVotes` overrides it."""
         raise self._refusal()
 
     def span(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> Array | None:
-        """Returns a public orthonormal basis `[Q, r]` that all `votes_around` lie in.
+        """Returns a public orthonormal basis in which all `votes_around` lie, `[num_queries, rank]`.
 
-        Without one, None, votes may be any numbers.
+        None means that votes may be any numbers.
 
         Args:
-            noise_multiplier: of the votes; more noise makes fewer directions worthwhile.
-            recipe: the aggregator's constants.
+            noise_multiplier: the noise multiplier of the votes; with more noise the basis has fewer directions.
+            recipe: the tuned constants of the aggregator.
         """
         return None
 
     def in_rounds(
         self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> RoundVotes | None:
-        """Returns the votes as they are cast against a student, round after round.
+        """Returns the votes in rounds, on the errors of a student; None for votes that are cast once.
 
-        Votes that are cast once, None, have no rounds. Arguments are as of `span`.
+        Args:
+            noise_multiplier: the noise multiplier of the votes; with more noise there are fewer features.
+            recipe: the tuned constants of the aggregator.
         """
         return None
 
     def label_shares(self) -> Array:
-        """Returns each teacher's share of its own records with each label, `[N, L]`.
+        """Returns the share of each teacher's records with each label, `[num_teachers, num_labels]`.
 
-        Raises `InvalidValue` where nobody knows the shares.
+        Raises `InvalidValue` where the shares are not known.
         """
         raise self._refusal()
 
     def share_sums(self) -> ShareSums | Array:
-        """Returns what a prevalence is released from: label shares, or sums of them.
+        """Returns the label shares of the teachers, or an object that computes sums of them.
 
-        Sums stand in where shares stay with their holders, and where teachers have weights.
+        `Prevalence.release` takes either. Only sums are available where the shares stay with their holders, or where
+        teachers have weights.
         """
         if self.weights is None:
             return self.label_shares()
         return TeacherShares(self.label_shares(), self.weights)
 
     def accuracies(self, true_labels: Bits) -> Array:
-        """Returns each teacher's share of correct bits, `[N]`, given labels `[Q, L]`; `[0]` without bits."""
+        """Returns the share of right bits of each teacher, `[num_teachers]`; an empty array for votes without bits.
+
+        Args:
+            true_labels: bool `[num_queries, num_labels]`.
+        """
         return np.zeros(0)
 
     def remembered(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Returns what `make` returned when it was first called for this key; `make` is called once a key."""
+        """Returns the value that `make` returns, computed once for each key and then kept in memory."""
         memory: dict[Hashable, Any] = self.__dict__.setdefault("_memory", {})
         if key not in memory:
             memory[key] = make()
@@ -130,69 +138,82 @@ class VoteSource(Weighted):
 
 
 class CountableVotes(VoteSource):
-    """Votes that can be added up: how many teachers vote for each label of each query."""
+    """Votes that can be counted."""
 
     @abstractmethod
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
-        """Returns how many teachers vote for each label of each query, `[Q, L]`; counted once.
+        """Returns the number of teachers that vote for each label of each query, `[num_queries, num_labels]`.
 
-        With `max_votes` each teacher has so many votes a query, chosen from its own alone.
+        Args:
+            max_votes: the largest number of votes of a teacher on a query, chosen from its own votes alone; None for
+                all.
         """
 
 
 class CenterableVotes(VoteSource):
-    """Votes that are numbers and can be summed around a center, as centered votes are."""
+    """Votes that are real numbers, and are summed after a center is subtracted."""
 
     @abstractmethod
     def votes_around(
         self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterable[Any]:
-        """Returns the votes that `CenteredVotes` sums, in blocks, once the center is known.
+        """Returns the votes that `CenteredVotes` sums, as blocks along the axis of teachers.
 
         Args:
-            center: `[L]`, or a number; public, or released.
-            noise_multiplier: as given to `span`.
-            recipe: as given to `span`.
+            center: `[num_labels]`, or a number; public or released.
+            noise_multiplier: the argument of `span`.
+            recipe: the argument of `span`.
         """
 
 
 class VotesInRounds(CenterableVotes):
-    """Votes of teachers that can be asked again, against a student: `in_rounds` is not None."""
+    """Votes that can be cast in rounds, on the errors of a student: `in_rounds` does not return None."""
 
 
 class TeacherVotes(CountableVotes, CenterableVotes):
-    """The votes of each teacher, yes or no for each label of each query, cast once.
+    """The bits of each teacher for each label of each query, cast once.
 
-    A source of one's own gives `bits` and `label_shares`, and has the attributes. The other forms follow from these.
+    A subclass defines `bits`, `label_shares` and the attributes. Counts and confidences are computed from the bits.
     """
 
     @abstractmethod
     def bits(self) -> Iterator[Bits]:
-        """Yields the votes of teachers 0, 1, …, bool `[c, Q, L]` per block."""
+        """Yields blocks of bits in the order of the teachers, `[num_teachers_in_block, num_queries, num_labels]`."""
 
     @abstractmethod
     def label_shares(self) -> Array:
-        """Returns each teacher's share of its own records with each label, `[N, L]`."""
+        """Returns the share of each teacher's records with each label, `[num_teachers, num_labels]`."""
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
-        """Returns how many teachers vote for each label of each query, `[Q, L]`; counted once."""
+        """Returns the number of teachers that vote for each label of each query, `[num_queries, num_labels]`.
+
+        The counts are kept in memory after the first call.
+
+        Args:
+            max_votes: the largest number of votes of a teacher on a query, chosen from its own votes alone; None for
+                all.
+        """
         return np.asarray(self.remembered(("counts", max_votes), lambda: self._counted(max_votes)))
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """Yields confidences in [0, 1] of teachers 0, 1, …, `[c, Q, L]` per block.
+        """Yields blocks of confidences in [0, 1], `[num_teachers_in_block, num_queries, num_labels]`.
 
-        The bits stand in where nothing finer is known.
+        Here the bits are returned; a subclass with confidences overrides the method.
         """
         return self.bits()
 
     def votes_around(
         self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterable[Any]:
-        """Returns the confidences, whatever the center."""
+        """Returns the confidences, which do not depend on the center."""
         return self.confidences()
 
     def accuracies(self, true_labels: Bits) -> Array:
-        """Returns each teacher's share of correct bits, `[N]`, given the true labels `[Q, L]`."""
+        """Returns the share of right bits of each teacher, `[num_teachers]`.
+
+        Args:
+            true_labels: bool `[num_queries, num_labels]`.
+        """
         shares = [(block == true_labels).mean(axis=(1, 2)) for block in self.bits()]
         return np.concatenate(shares)
 
@@ -204,12 +225,15 @@ class TeacherVotes(CountableVotes, CenterableVotes):
 
 
 class TeacherVotesInRounds(TeacherVotes, VotesInRounds):
-    """The votes of each teacher, which says yes or no, and can be asked again in rounds."""
+    """The bits of each teacher, for teachers that can also vote in rounds."""
 
 
 class FunctionVotes(VotesInRounds):
-    """Votes that are functions on the queries, without bits. Each teacher counts by its weight, where it has one."""
+    """Votes that are functions on the queries, without bits; each teacher has its weight."""
 
 
 class GroupVotes(VotesInRounds):
-    """Votes of private groups and not of teachers, in rounds alone: the price covers a group, and no whole teacher."""
+    """Votes of private groups of records in place of teachers, in rounds alone.
+
+    The price covers a group and not a whole teacher.
+    """

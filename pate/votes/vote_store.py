@@ -32,7 +32,12 @@ _ANEW = "of a run, remove it, and the same command asks the teachers again; of o
 def whole_blocks(
     blocks: Iterable[NDArray[Any]], shape: tuple[int, int, int]
 ) -> Iterator[NDArray[Any]]:
-    """Yields the blocks `[c, Q, L]` of votes; raises `InvalidValue` unless they have the shape (N, Q, L) together."""
+    """Yields blocks of votes unchanged, and raises `InvalidValue` unless all together have the given shape.
+
+    Args:
+        blocks: `[num_teachers_in_block, num_queries, num_labels]`.
+        shape: (num_teachers, num_queries, num_labels) of all blocks together.
+    """
     num_teachers, num_queries, num_labels = shape
     rule = f"[c, {num_queries}, {num_labels}]"
     checked_blocks = vote_blocks(
@@ -49,13 +54,14 @@ def write_votes(
     shape: tuple[int, int, int],
     clip: int | None = None,
 ) -> None:
-    """Writes bool blocks `[c, Q, L]` as the member `packed` of an archive.
+    """Writes blocks of votes as the member `packed` of an archive.
 
     Args:
-        archive: open for writing.
-        blocks: of N teachers together.
-        shape: (N, Q, L).
-        clip: the most votes of a teacher in a query; more raise `InvalidValue`. None for no limit.
+        archive: an archive that is open for writing.
+        blocks: bool `[num_teachers_in_block, num_queries, num_labels]`.
+        shape: (num_teachers, num_queries, num_labels) of all blocks together.
+        clip: the largest number of votes of a teacher on a query, above which `InvalidValue` is raised; None for no
+            limit.
     """
 
     def packed() -> Iterator[Packed]:
@@ -71,11 +77,12 @@ def write_votes(
 
 @dataclass(frozen=True)
 class VoteStore:
-    """A complete file of teacher votes. No epsilon covers the file: it stays with the owner of the data.
+    """A complete file of teacher votes, made by `VoteStore.write` or `VoteStore.open`.
 
-    The file is an .npz with `packed`, uint8 `[num_teachers, num_queries, ceil(num_labels / 8)]` (the labels of one
-    query, `numpy.packbits`, big-endian, zero padded), and `num_labels`. Votes are written and read a block of teachers
-    at a time, so memory grows with neither the teachers nor the file. `VoteStore.write` and `VoteStore.open` make one.
+    The votes are private: no epsilon covers the file, and it stays with the owner of the data. The file is an .npz with
+    two arrays. `packed` is uint8 `[num_teachers, num_queries, ceil(num_labels / 8)]`: the bits of each query, by
+    `numpy.packbits`, big-endian and padded with zeros. `num_labels` is a number. Votes are written and read one block
+    of teachers at a time, so the memory needed does not grow with the file.
     """
 
     path: Path
@@ -93,10 +100,19 @@ class VoteStore:
         num_queries: int,
         num_labels: int,
     ) -> VoteStore:
-        """Writes the votes of teachers 0, 1, … in order: bool blocks `[c, Q, L]`, together num_teachers of them.
+        """Writes the votes of all teachers to a file, and returns the store that reads it.
 
-        The file appears when it is complete, in an existing folder; a file of the same name is replaced. Raises
-        `InvalidValue` for a block of another shape or dtype, or another number of teachers; nothing is written then.
+        The file appears when it is complete, in an existing folder. A file of the same name is replaced.
+
+        Args:
+            path: the file to write.
+            blocks: bool `[num_teachers_in_block, num_queries, num_labels]`, in the order of the teachers.
+            num_teachers: the number of teachers of all blocks together.
+            num_queries: the number of queries.
+            num_labels: the number of labels.
+
+        Raises:
+            InvalidValue: a block has another shape or type, or there is another number of teachers. No file is written.
         """
         path = Path(path)
         sizes = (num_teachers, num_queries, num_labels)
@@ -109,9 +125,14 @@ class VoteStore:
 
     @classmethod
     def open(cls, path: Path | str, *, num_teachers: int | None = None) -> VoteStore:
-        """Opens a vote file and checks its form; `blocks` checks the content.
+        """Returns the store of a vote file, once the form of the file is checked; `blocks` checks the content.
 
-        Raises `InvalidValue` for no such file, a torn or foreign file, or another number of teachers than given.
+        Args:
+            path: the file.
+            num_teachers: the number of teachers that the file must have; None for any.
+
+        Raises:
+            InvalidValue: there is no such file, it is incomplete or no vote file, or it has another number of teachers.
         """
         with reading(path, _WHOLE, _ANEW) as archive:
             num_labels_array = read_member(archive, "num_labels")
@@ -130,13 +151,23 @@ class VoteStore:
         return cls(Path(path), shape[0], shape[1], num_labels)
 
     def blocks(self) -> Iterator[NDArray[np.bool_]]:
-        """Yields the votes of teachers 0, 1, …, bool `[c, Q, L]` with c as memory allows; raises if damaged."""
+        """Yields blocks of votes that fit into memory, bool `[num_teachers_in_block, num_queries, num_labels]`.
+
+        Raises `InvalidValue` if the file is damaged.
+        """
         teachers_at_once = max(1, BLOCK_BYTES // (self.num_queries * self.num_labels))
         for packed in self.packed_blocks(teachers_at_once):
             yield np.unpackbits(packed, axis=-1, count=self.num_labels).view(np.bool_)
 
     def packed_blocks(self, num_teachers: int = 1) -> Iterator[NDArray[np.uint8]]:
-        """Yields packed votes, uint8 `[c, Q, ceil(L / 8)]`, of at most `num_teachers` at once; raises if damaged."""
+        """Yields blocks of packed votes, uint8 `[num_teachers_in_block, num_queries, ceil(num_labels / 8)]`.
+
+        Args:
+            num_teachers: the largest number of teachers of a block.
+
+        Raises:
+            InvalidValue: the file is damaged.
+        """
         padding = (1 << (-self.num_labels % 8)) - 1  # bits of the last byte that stand for no label
         with reading(self.path, _WHOLE, _ANEW) as archive:
             for packed in read_rows(archive, "packed", num_teachers, kinds="u"):
@@ -146,11 +177,14 @@ class VoteStore:
                 yield packed
 
     def teacher_votes(self) -> NDArray[np.bool_]:
-        """Returns all votes at once, bool `[num_teachers, num_queries, num_labels]`: eight times the file."""
+        """Returns all votes, bool `[num_teachers, num_queries, num_labels]`.
+
+        They take eight times as much memory as the file takes on disk.
+        """
         return np.concatenate(list(self.blocks()))
 
     def histogram(self) -> NDArray[np.int64]:
-        """Returns the counts of votes, int64 `[num_queries, num_labels]`, counted a block at a time."""
+        """Returns the counts of votes, int64 `[num_queries, num_labels]`, adding up one block at a time."""
         counts = np.zeros((self.num_queries, self.num_labels), np.int64)
         for block in self.blocks():
             counts += histogram(block)
@@ -158,13 +192,14 @@ class VoteStore:
 
 
 class StoredVotes(TeacherVotes):
-    """The votes of a file as a source.
+    """A vote source that reads a vote file.
 
-    A teacher's votes stand for its records: its label shares are the means over the queries.
+    The file does not hold the teachers' records, so a teacher's label shares are the means of its votes over the
+    queries.
     """
 
     def __init__(self, store: VoteStore) -> None:
-        """Takes an opened file."""
+        """Stores the opened vote file."""
         self.store = store
         self.records_per_teacher = 1.0
         self.num_teachers = store.num_teachers
@@ -172,9 +207,9 @@ class StoredVotes(TeacherVotes):
         self.num_labels = store.num_labels
 
     def bits(self) -> Iterator[Bits]:
-        """Yields the stored votes, `[c, Q, L]` a block."""
+        """Yields blocks of the votes in the file, bool `[num_teachers_in_block, num_queries, num_labels]`."""
         return self.store.blocks()
 
     def label_shares(self) -> Array:
-        """Returns each teacher's share of votes for each label, `[N, L]`."""
+        """Returns the share of queries in which each teacher votes for each label, `[num_teachers, num_labels]`."""
         return np.concatenate([block.mean(axis=1) for block in self.bits()])

@@ -1,4 +1,4 @@
-"""Sums over teachers, each of whom may count less than once."""
+"""Values of teachers with weights: a teacher of weight w counts w times in a sum."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Integers = NDArray[np.int64]
 
 
 class Weighted(ABC):
-    """Votes or shares of N teachers, each of whom counts with a public weight.
+    """Votes or label shares of teachers, each with a public weight.
 
     Attributes:
-        num_teachers: N, public.
-        num_labels: L.
-        weights: `[N]`, public, in [0, 1]: what each teacher counts; None where all count once.
+        num_teachers: the number of teachers, public.
+        num_labels: the number of labels.
+        weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
     """
 
     num_teachers: int
@@ -26,5 +26,5 @@ class Weighted(ABC):
 
     @property
     def total_weight(self) -> float:
-        """The sum of the weights of all teachers: N where all count once."""
+        """The sum of the weights of all teachers; the number of teachers if they have no weights."""
         return self.num_teachers if self.weights is None else float(self.weights.sum())
