@@ -19,9 +19,9 @@ from joblib import cpu_count
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.busy import MOST, ROWS, measured
+from benchmarks.busy import MOST, ROWS, measure_busy_core
 from benchmarks.generators import generator_jobs
-from benchmarks.growth import grown
+from benchmarks.growth import measure_growth
 from benchmarks.jobs import Job, large_jobs, quick_jobs
 from benchmarks.reports import report_jobs
 from benchmarks.rounds import round_jobs
@@ -85,7 +85,7 @@ def print_table(console: Console, rows: int) -> None:
 
 def print_busy(console: Console) -> None:
     """Prints a run's processor time next to a busy core; exits where the time or the bytes of the run differ."""
-    busy = measured()
+    busy = measure_busy_core()
     console.print(
         f"pate-train experiment=centered_votes, {ROWS:,} rows: "
         f"{busy.one_thread.seconds:.0f} s of a processor on one thread, "
@@ -112,7 +112,7 @@ def print_growth(console: Console) -> None:
         "ratio to the floor at the largest",
     ):
         table.add_column(heading, no_wrap=True)
-    for result in grown():
+    for result in measure_growth():
         growth = result.growth
         ratio = result.seconds[-1] / max(result.floor, 1e-9)
         table.add_row(

@@ -73,7 +73,7 @@ def main() -> None:
     console = Console(width=120)
     earlier = KeptResults(chosen.keep)
     sys.exit(
-        honest(chosen.honest, earlier, console)
+        attack_honest_releases(chosen.honest, earlier, console)
         if chosen.honest
         else table(earlier, console, record=chosen.record)
     )
@@ -118,7 +118,7 @@ def table(kept: KeptResults, console: Console, *, record: bool) -> int:
             console.print(f"{name}: {results[name]}", style="dim")
     centered = CenteredVotes(noise_multiplier=5.0)
     results[TABLE] = kept.once(
-        TABLE, lambda: attack_release(centered, digits_of_a_table(), num_canaries=500)
+        TABLE, lambda: attack_release(centered, read_digits_table(), num_canaries=500)
     )
     rows = [cells(name, result) for name, result in results.items()]
     printed = TextTable(
@@ -232,7 +232,7 @@ def draw(output: Path, results: dict[str, dict[str, Any]]) -> None:
     FigureCanvasSVG(figure).print_svg(output, metadata={"Date": None})
 
 
-def digits_of_a_table() -> Dataset:
+def read_digits_table() -> Dataset:
     """Returns scikit-learn's digits, read as a table of CSV files with a column for each pixel and each digit."""
     digits = load_digits()
     names = [
@@ -256,9 +256,9 @@ def digits_of_a_table() -> Dataset:
         return Table(**{name: str(path) for name, path in files.items()}, labels=names[64:]).load()
 
 
-def honest(count: int, kept: KeptResults, console: Console) -> int:
+def attack_honest_releases(count: int, kept: KeptResults, console: Console) -> int:
     """Attacks releases whose noise and price are right; fails where too many attacks exceed the price."""
-    dataset = drawn_dataset()
+    dataset = draw_dataset()
     beyond = {"lower_bound": 0, "lower_bound_any": 0}
     kinds = {
         "centered": CenteredVotes(noise_multiplier=1.0),
@@ -269,7 +269,8 @@ def honest(count: int, kept: KeptResults, console: Console) -> int:
     for number in track(range(count), "attacking honest releases", console=console):
         name = [*kinds][number % len(kinds)]
         result = kept.once(
-            f"honest {number}", lambda name=name, number=number: small(kinds[name], dataset, number)
+            f"honest {number}",
+            lambda name=name, number=number: run_small_attack(kinds[name], dataset, number),
         )
         for bound in beyond:
             beyond[bound] += result[bound] > result["epsilon"]
@@ -283,7 +284,7 @@ def honest(count: int, kept: KeptResults, console: Console) -> int:
     return 1 if max(beyond.values()) > allowed else 0
 
 
-def small(aggregator: Aggregator, dataset: Dataset, seed: int) -> dict[str, Any]:
+def run_small_attack(aggregator: Aggregator, dataset: Dataset, seed: int) -> dict[str, Any]:
     """Runs one whole attack with few queries, canaries and runs."""
     budget = Budget(delta=DELTA, epsilon=EPSILON, accountant=ExactAccountant)
     return (
@@ -301,7 +302,7 @@ def small(aggregator: Aggregator, dataset: Dataset, seed: int) -> dict[str, Any]
     )
 
 
-def drawn_dataset() -> Dataset:
+def draw_dataset() -> Dataset:
     """Returns a thousand private records of normal features, some of which serve as labels."""
     rng = np.random.default_rng(0)
     start = 0

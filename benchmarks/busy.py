@@ -43,7 +43,7 @@ class Busy:
         return self.next_to_busy_core.seconds / self.one_thread.seconds
 
 
-def measured(rows: int = ROWS) -> Busy:
+def measure_busy_core(rows: int = ROWS) -> Busy:
     """Runs the command with one thread, then next to busy cores."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -45,5 +45,5 @@ def _parents() -> dict[int, int]:
                     (entry / "stat").read_text().rpartition(")")[2].split()[1]
                 )
             except (OSError, ValueError, IndexError):
-                continue  # it ended meanwhile
+                continue  # the process has ended meanwhile
     return parents

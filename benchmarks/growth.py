@@ -26,7 +26,7 @@ _INPUTS = 32
 _LABELS = 10
 _QUERIES = 200
 _calls = count()
-_LEAST = 1e-4  # seconds below which a clock says little
+_LEAST = 1e-4  # seconds below which a clock measures nothing reliably
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _products(votes: KernelVotes) -> object:
 
 def _price(num_teachers: int) -> object:
     """Returns the price of Gaussian votes of `num_teachers` teachers."""
-    # a price that was asked for is remembered
+    # prices are cached, so each call needs another noise
     aggregator = GaussianVotes(noise_std=100.0 + next(_calls) / 1000)
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=num_teachers)
     return AutoAccountant().compose(event).get_epsilon(1e-6)
@@ -188,7 +188,7 @@ def _measured(growth: Growth, size: int) -> tuple[float, float, float]:
         growth.run(prepared)
         more = (tracemalloc.get_traced_memory()[1] - before) / _MEBIBYTE
         tracemalloc.stop()
-        prepared = growth.prepare(size)  # afresh: votes remember what they computed
+        prepared = growth.prepare(size)  # new votes, since votes cache their counts
         started = time.process_time()
         growth.run(prepared)
     took = time.process_time() - started
@@ -197,7 +197,7 @@ def _measured(growth: Growth, size: int) -> tuple[float, float, float]:
     return took, more, time.process_time() - started
 
 
-def grown() -> list[Grown]:
+def measure_growth() -> list[Grown]:
     """Measures all growths, in some minutes."""
     measured = []
     for growth in GROWTHS:

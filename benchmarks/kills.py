@@ -64,7 +64,7 @@ _MILESTONES = (
     "release/student",
 )
 _WITHIN_S = 0.3  # of a milestone
-_PATIENCE_S = 120  # before a run that gets on no more is killed
+_PATIENCE_S = 120  # seconds before a run without progress is killed
 _SAVED_S = 3.0  # a teacher trained so long before a kill is on the disk
 
 
@@ -74,14 +74,14 @@ class Kills:
 
     # how many kills of a "run", "worker" or "node"
     counts: Counter[str] = field(default_factory=Counter)
-    finished: int = 0  # runs that got to their end
-    continued: int = 0  # runs that lost a worker or node and got to their end by themselves
-    stopped: int = 0  # runs that lost one and ended with a line that says what to do
-    # runs that did not get on without what they lost within two minutes, so that they were killed
+    finished: int = 0  # runs that reached their end
+    continued: int = 0  # runs that lost a worker or node and reached their end by themselves
+    stopped: int = 0  # runs that lost a worker or node and ended with a line on the remedy
+    # runs that lost a worker or node, made no progress for two minutes and were killed
     hung: int = 0
-    # trainings that a kill cut off from their saving, so that they were done again
+    # trainings that ended before a kill but were not saved, and so were repeated
     unsaved: int = 0
-    # what went wrong, one line each; empty if all is well
+    # faults, one line each; empty for a faultless campaign
     faults: list[str] = field(default_factory=list)
 
     @property
@@ -140,14 +140,14 @@ def main() -> None:
 class Disturbed:
     """A run that is killed and started again, compared with an undisturbed run."""
 
-    folder: Path  # for both
-    engine: str  # of both
+    folder: Path  # of both runs
+    engine: str  # of both runs
     release: tuple[str, ...]  # settings of the aggregator
     nodes: RayNodes | None = None  # the cluster that the run uses, or None
 
     def __post_init__(self) -> None:
         self.calm = self.folder / "calm" / RUN
-        self.path = self.folder / "disturbed" / RUN  # its ledger lies beside it
+        self.path = self.folder / "disturbed" / RUN  # the ledger lies next to this folder
         self.log = self.folder / "trained.log"
         self.errors = self.folder / "stderr"
         self.kills = Kills()
@@ -214,7 +214,7 @@ class Disturbed:
         if kind == "node" and self.nodes:
             self.nodes.lose_second()
         else:
-            with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+            with contextlib.suppress(ProcessLookupError):  # the process has ended meanwhile
                 os.kill(pid, signal.SIGKILL)
         self.kills.counts[kind] += 1
         sys.stderr.write(f"{self.kills.total}: {kind} {name}\n")  # minutes pass

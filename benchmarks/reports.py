@@ -105,7 +105,7 @@ class _LargeRun:
 
     def write(self) -> str:
         """Computes all of a run's report, but writes no files."""
-        results = replace(self.results)  # which has computed nothing yet
+        results = replace(self.results)  # a copy without cached figures
         report = results.report(duration_s=1.0)
         return render_html(report, results.figures(report))
 

@@ -46,10 +46,10 @@ class Race:
     teacher: Teacher  # ours
     engine: ProcessesEngine  # ours
     parts: list[Shard]  # what ours train on
-    # trains on the parts that it is given, one after the other
+    # trains on the given parts, one after the other
     loop: Callable[[Sequence[Shard]], None]
-    num_looped: int  # how many parts it is given
-    # of one teacher's products, those that have to be done; 0 where nobody counts them
+    num_looped: int  # number of parts that the loop trains on
+    # operations in the products that one teacher needs; 0 where they are not counted
     flops: float = 0.0
 
 

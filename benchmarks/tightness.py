@@ -93,9 +93,11 @@ def main() -> None:
     faults = list[str]()
     rows: list[list[str]] = []
     for name, (aggregator, num_labels) in ROWS.items():
-        least, prices = measured(aggregator, num_labels)
+        least, prices = bound_and_prices(aggregator, num_labels)
         bounds[name] = {accountant: round(price / least, 4) for accountant, price in prices.items()}
-        faults += [f"{name}: {fault}" for fault in faults_of(least, prices, recorded.get(name, {}))]
+        faults += [
+            f"{name}: {fault}" for fault in find_faults(least, prices, recorded.get(name, {}))
+        ]
         cells = [f"{format_epsilon(price)}, {price / least:.2f}" for price in prices.values()]
         rows.append([name, rounded_down(least, 3), *cells])
         table.add_row(*rows[-1])
@@ -120,7 +122,7 @@ def record_rows(rows: list[list[str]]) -> None:
     RESULTS.write_text(f"{head}{name}{before}{key}{body}{end}{rest_of_file}", encoding="utf-8")
 
 
-def measured(aggregator: Aggregator, num_labels: int) -> tuple[float, dict[str, float]]:
+def bound_and_prices(aggregator: Aggregator, num_labels: int) -> tuple[float, dict[str, float]]:
     """Returns the lower bound of a release, and its price by each accountant."""
     queries = SESSION_QUERIES if isinstance(aggregator, BoundaryMax) else QUERIES
     shape = VoteShape(num_queries=queries, num_labels=num_labels, num_teachers=TEACHERS)
@@ -133,7 +135,7 @@ def measured(aggregator: Aggregator, num_labels: int) -> tuple[float, dict[str, 
     }
 
 
-def faults_of(least: float, prices: dict[str, float], recorded: dict[str, float]) -> list[str]:
+def find_faults(least: float, prices: dict[str, float], recorded: dict[str, float]) -> list[str]:
     """Returns the prices that are below their lower bound, or looser than recorded."""
     faults = [
         f"{name} says {price:.4f}, refuted by {least:.4f}"

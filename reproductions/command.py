@@ -20,7 +20,7 @@ USER_MISTAKE = 2
 Row = TypeVar("Row")
 
 
-def followed(rows: Iterable[Row], *, total: int) -> Iterator[Row]:
+def with_progress(rows: Iterable[Row], *, total: int) -> Iterator[Row]:
     """Yields the rows, with a progress bar on a terminal's error stream."""
     console = Console(stderr=True)
     return iter(

@@ -1,4 +1,4 @@
-"""Makes pate/data/wordnet/wordnet40.npz again, byte for byte, and the glosses beside it, from WordNet 3.0's data.noun.
+"""Rebuilds pate/data/wordnet/wordnet40.npz byte for byte, and its glosses, from WordNet 3.0's data.noun.
 
 On Debian: `apt-get install wordnet-base`, then `python -m scripts.build_wordnet`.
 """

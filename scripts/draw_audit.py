@@ -1,4 +1,4 @@
-"""The picture of docs/audit.md: python scripts/draw_audit.py OUT.svg, some seconds on one core.
+"""Draws the picture of docs/audit.md: python scripts/draw_audit.py OUT.svg, some seconds on one core.
 
 For two pairs of neighbors it draws the delta that 600 releases of StableTopK truly have at each epsilon, with the
 paper's noise, and the point that the paper states. A guarantee has to lie above the curve of every pair.

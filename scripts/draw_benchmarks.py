@@ -1,4 +1,4 @@
-"""The picture of docs/performance.md over versions: python scripts/draw_benchmarks.py OUT.svg.
+"""Draws the picture of docs/performance.md over versions: python scripts/draw_benchmarks.py OUT.svg.
 
 Reads the figures that `python -m benchmarks quick --json benchmarks/history/VERSION.json` wrote, and draws for each job
 its time over that of its floor: a row per job, a dot per version, the last version with its number.

@@ -1,4 +1,4 @@
-"""The rows of docs/names.md, from the files in `conf/`: python scripts/draw_names.py [--check].
+"""Writes the rows of docs/names.md from the files in `conf/`: python scripts/draw_names.py [--check].
 
 Each group of the command line has a table on the page, between the lines `<!-- names: GROUP -->` and `<!-- end -->`. A
 row has the name of a choice and the Python call that builds the same object. The call names those arguments whose value

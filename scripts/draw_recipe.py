@@ -1,4 +1,4 @@
-"""The table of constants in docs/how-centered-votes-work.md, from `Recipe`: python scripts/draw_recipe.py [--check].
+"""Writes the constants in docs/how-centered-votes-work.md from `Recipe`: python scripts/draw_recipe.py [--check].
 
 Each field of `Recipe` has a row with its default, unit, meaning, and the data it was chosen on. The table stands
 between the lines `<!-- recipe -->` and `<!-- end -->`. With `--check` nothing is written: a stale page is an error.

@@ -1,4 +1,4 @@
-"""Tables of results in the pages, from docs/results.json: python scripts/draw_tables.py [--check].
+"""Writes tables of results into the pages, from docs/results.json: python scripts/draw_tables.py [--check].
 
 A page has a table between the lines `<!-- results: NAME -->` and `<!-- end -->`. NAME is a figure set of the file: the
 command that gives it, the commit that recorded it, columns and rows. A set `from` another one takes some of its rows,
@@ -23,12 +23,12 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def resolved(sets: dict[str, Any], name: str) -> tuple[list[str], list[list[str]]]:
+def rows_of_set(sets: dict[str, Any], name: str) -> tuple[list[str], list[list[str]]]:
     """Returns columns and rows of a figure set, which may be part of another set."""
     chosen = sets[name]
     if "from" not in chosen:
         return chosen["columns"], chosen["rows"]
-    columns, rows = resolved(sets, chosen["from"])
+    columns, rows = rows_of_set(sets, chosen["from"])
     places = [columns.index(column) for column in chosen["columns"]]
     by_name = {tuple(row[:2]): [row[place] for place in places] for row in rows}
     return chosen["columns"], [by_name[tuple(key)] for key in chosen["rows"]]
@@ -36,7 +36,7 @@ def resolved(sets: dict[str, Any], name: str) -> tuple[list[str], list[list[str]
 
 def table(sets: dict[str, Any], name: str) -> str:
     """Returns a figure set in Markdown."""
-    columns, rows = resolved(sets, name)
+    columns, rows = rows_of_set(sets, name)
     lines = [columns, ["---"] * len(columns), *rows]
     return "".join(
         f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|\n" for cells in lines

@@ -1,4 +1,4 @@
-"""The picture of docs/when-to-take-what.md: python scripts/draw_teachers_needed.py OUT.svg, half an hour on one core.
+"""Draws the picture of docs/when-to-take-what.md (30 minutes): python scripts/draw_teachers_needed.py OUT.svg.
 
 For each aggregator, number of queries and epsilon it searches the fewest teachers whose release is right. Right means:
 where 90% of the teachers agree on every label, answered queries times right bits is at least 0.9. It uses public

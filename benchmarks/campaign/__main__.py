@@ -75,7 +75,7 @@ def campaign(
         console=console,
         auto_refresh=False,
         disable=console is None,
-    )  # its thread would not live on in forks
+    )  # without a thread, which would not live on in forks
     tally = Tally(kind)
     with tempfile.TemporaryDirectory(prefix="campaign-") as folder, progress:
         attack = KINDS[kind](Path(folder).resolve())

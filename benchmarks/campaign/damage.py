@@ -13,19 +13,19 @@ from benchmarks.campaign.runs import (
     SETTINGS,
     Kind,
     Truth,
-    committed,
-    faults_of,
-    moved,
-    refusal_faults,
+    digests_of_draws,
+    find_faults,
+    find_refusal_faults,
     release_of,
+    relocate_ledger,
 )
 from benchmarks.campaign.tally import LOW_PRICE, WRONG_RELEASE, Finding
 
 DAMAGES = ("truncate", "empty", "flip", "garbage", "no text", "delete", "folder", "swap", "lines")
-_STATES = 10  # of each kind of run that are kept and damaged again and again
+_STATES = 10  # stored runs of each kind, copies of which are damaged
 _LEDGER = "ledger.db"
-_OF_LEDGER = 0.4  # how often the ledger is chosen, of which nothing is drawn or forgotten unseen
-_OLDER = 0.2  # how often an older copy of it is put back
+_OF_LEDGER = 0.4  # probability that the ledger is damaged, the file of most consequence
+_OLDER = 0.2  # probability that an older copy of the ledger is restored
 _WRITTEN_LAST = (f"{RUN}/report.json", f"{RUN}/release/privacy_card.md")
 
 
@@ -55,7 +55,7 @@ class Damage:
         state = self._state(kind, rng)
         folder = self._folder / "damaged"
         shutil.copytree(state.folder, folder)
-        moved(folder)
+        relocate_ledger(folder)
         try:
             files = sorted(path for path in folder.rglob("*") if path.is_file())
             if not files:
@@ -88,12 +88,12 @@ class Damage:
         An older ledger with nothing published beside it is one that nobody can tell from the newest.
         """
         before = {name: _content(folder / name) for name in _WRITTEN_LAST}
-        digests = committed(folder)
+        digests = digests_of_draws(folder)
         released = release_of(folder)
         ended = kind.start(folder).wait()
         if ended.code == 0:
-            return faults_of(folder, self._truths[kind], digests, shown)
-        findings = refusal_faults(ended, named=(path.name, path.parent.name, _LEDGER))
+            return find_faults(folder, self._truths[kind], digests, shown)
+        findings = find_refusal_faults(ended, named=(path.name, path.parent.name, _LEDGER))
         for name, content in before.items():
             if _content(folder / name) not in (content, None):
                 findings.append(Finding(LOW_PRICE, f"{name} was written by a run that was refused"))
@@ -109,7 +109,7 @@ class Damage:
             return states[number]
         folder = self._folder / f"state-{kind.name}-{kind.seed}-{len(states)}"
         if kind not in self._truths:
-            self._truths[kind] = Truth.of(kind, folder)
+            self._truths[kind] = Truth.from_undisturbed_run(kind, folder)
             states.append(State(folder, None))
             return states[0]
         length = self._truths[kind].duration_s
@@ -118,7 +118,7 @@ class Damage:
         if (folder / _LEDGER).exists():
             shutil.copyfile(folder / _LEDGER, older)
         kind.kill(folder, rng.uniform(0.3, 1.2) * length)
-        folder.mkdir(exist_ok=True)  # on a slow machine nothing may be there yet
+        folder.mkdir(exist_ok=True)  # a run on a slow machine may not have made its folder yet
         states.append(State(folder, older if older.exists() else None))
         return states[-1]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FAILURES = ("ENOSPC", "EIO", "dies before", "dies after", "torn and dies", "torn and ENOSPC")
-"""By their numbers in faulty_disk.c."""
+"""Failures, each at its number in faulty_disk.c."""
 
 _SOURCE = Path(__file__).with_name("faulty_disk.c")
 
@@ -33,10 +33,10 @@ class FaultyDisk:
     """A disk, put by `install` between a process (its SQLite included) and the files of one folder.
 
     Counted are calls of open to write, write, pwrite, fsync, fdatasync, ftruncate, rename, link and unlink.
-    TensorBoard's files are left alone: a thread of its own writes them, whenever it comes to it.
+    TensorBoard's files never fail, since a thread writes them at moments that vary between runs.
     """
 
-    folder: Path  # the only one that fails
+    folder: Path  # the folder whose files fail
     at: int = -1  # the number of the call that fails, from 0; -1 for none
     failure: str = "ENOSPC"  # one of `FAILURES`
     log: Path | None = None  # gets a byte for every call; None for nowhere

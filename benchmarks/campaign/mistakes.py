@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from benchmarks.campaign.runs import refusal_faults
+from benchmarks.campaign.runs import find_refusal_faults
 from benchmarks.campaign.tally import LOW_PRICE, UNCLEAR, Finding
 from benchmarks.campaign.warm import Child, Ended, command
 from pate.config import CONFIG_FOLDER
@@ -159,7 +159,7 @@ class Mistakes:
         if ended.code == _KILLED:
             return [Finding(UNCLEAR, f"{name}: no end within {_PATIENCE_S:.0f} s")]
         no_memory = ended.code == 1 and ended.line.startswith("MemoryError")
-        findings = refusal_faults(ended, codes=(1, 2) if no_memory else (2,))
+        findings = find_refusal_faults(ended, codes=(1, 2) if no_memory else (2,))
         return [Finding(finding.sort, f"{name}: {finding.text}") for finding in findings]
 
 

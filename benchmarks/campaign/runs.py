@@ -87,13 +87,13 @@ class Kind:
 class Truth:
     """The price, the charges and the release that an undisturbed run leaves."""
 
-    epsilon: float  # of its report: the price
+    epsilon: float  # the price in the report
     charges: list[str]  # the event of each
     release: bytes | None  # the bytes; None where another run's noise is another's
-    duration_s: float  # how long it took
+    duration_s: float  # seconds that the run took
 
     @classmethod
-    def of(cls, kind: Kind, folder: Path) -> Truth:
+    def from_undisturbed_run(cls, kind: Kind, folder: Path) -> Truth:
         """Runs a kind of run undisturbed."""
         started = time.monotonic()
         ended = kind.start(folder).wait()
@@ -104,7 +104,7 @@ class Truth:
         return cls(epsilon_of(folder) or 0.0, charges_of(folder), release, duration)
 
 
-def moved(folder: Path) -> None:
+def relocate_ledger(folder: Path) -> None:
     """Joins a copied run to its copied ledger: the run's folder names the place of its ledger."""
     path = folder / RUN / "ledger.json"
     if path.is_file():
@@ -161,12 +161,12 @@ def charges_of(folder: Path) -> list[str]:
     return [event for _, under, event, _ in rows_of(folder) if not under]
 
 
-def committed(folder: Path) -> dict[str, str]:
+def digests_of_draws(folder: Path) -> dict[str, str]:
     """Returns the digest of each committed draw by its key."""
     return {str(key): hashlib.sha256(release).hexdigest() for key, _, _, release in rows_of(folder)}
 
 
-def faults_of(
+def find_faults(
     folder: Path, truth: Truth, kept: Mapping[str, str], shown: bytes | None = None
 ) -> list[Finding]:
     """Returns the faults of a run that ended with code 0.
@@ -185,7 +185,7 @@ def faults_of(
     ):
         if release is None or (reference is not None and release != reference):
             findings.append(Finding(WRONG_RELEASE, f"release.npz is not that of {whose}"))
-    if any(committed(folder).get(key) != digest for key, digest in kept.items()):
+    if any(digests_of_draws(folder).get(key) != digest for key, digest in kept.items()):
         findings.append(Finding(WRONG_RELEASE, "what was committed was drawn again"))
     if release is not None and not _is_committed(release, rows_of(folder)):
         findings.append(Finding(WRONG_RELEASE, "release.npz is not what was committed"))
@@ -246,14 +246,14 @@ def _card_faults(folder: Path, truth: Truth) -> list[Finding]:
     return []
 
 
-def unpaid(folder: Path, truth: Truth) -> list[Finding]:
+def find_unpaid(folder: Path, truth: Truth) -> list[Finding]:
     """Returns a finding where a run published a release before it was charged, at whatever moment it was stopped."""
     if release_of(folder) is not None and len(charges_of(folder)) < len(truth.charges):
         return [Finding(LOW_PRICE, "released with fewer charges than the release costs")]
     return []
 
 
-def refusal_faults(
+def find_refusal_faults(
     ended: Ended, *, codes: tuple[int, ...] = (1, 2), named: tuple[str, ...] = ()
 ) -> list[Finding]:
     """Returns the faults in the message and exit code of a command that did not reach its end."""

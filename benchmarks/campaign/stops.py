@@ -12,15 +12,15 @@ from benchmarks.campaign.runs import (
     SETTINGS,
     Kind,
     Truth,
-    committed,
-    faults_of,
-    refusal_faults,
+    digests_of_draws,
+    find_faults,
+    find_refusal_faults,
+    find_unpaid,
     release_of,
-    unpaid,
 )
 from benchmarks.campaign.tally import Finding
 
-_AGAIN = 0.4  # how often a run that was stopped is stopped once more
+_AGAIN = 0.4  # probability that a stopped run is stopped again
 _FIRST_S = 0.1  # nothing is on the disk before
 _KILLED = -9
 
@@ -42,7 +42,9 @@ class Stops(ABC):
         folder = self._folder / "run"
         findings = []
         if kind not in self._truths:
-            self._truths[kind] = Truth.of(kind, self._folder / f"calm-{kind.name}-{kind.seed}")
+            self._truths[kind] = Truth.from_undisturbed_run(
+                kind, self._folder / f"calm-{kind.name}-{kind.seed}"
+            )
         truth = self._truths[kind]
         committed_digests = dict[str, str]()
         published = None
@@ -51,18 +53,18 @@ class Stops(ABC):
             while True:
                 description, faults = self._stop(kind, truth, folder, rng)
                 stops.append(description)
-                findings += faults + unpaid(folder, truth)
+                findings += faults + find_unpaid(folder, truth)
                 # the first counts
-                committed_digests = committed(folder) | committed_digests
+                committed_digests = digests_of_draws(folder) | committed_digests
                 published = published or release_of(folder)
                 if rng.random() >= _AGAIN:
                     break
             ended = kind.start(folder).wait()
             ok = ended.code == 0
             findings += (
-                faults_of(folder, truth, committed_digests, published)
+                find_faults(folder, truth, committed_digests, published)
                 if ok
-                else refusal_faults(ended, codes=(0,))
+                else find_refusal_faults(ended, codes=(0,))
             )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -101,7 +103,7 @@ class Faults(Stops):
             self._calls[kind] = num_disk_calls(kind, self._folder / "counted")
         disk = FaultyDisk(folder, rng.randrange(self._calls[kind]), rng.choice(FAILURES))
         ended = kind.start(folder, disk.install).wait()
-        faults = [] if ended.code in (0, _KILLED) else refusal_faults(ended, codes=(1, 2))
+        faults = [] if ended.code in (0, _KILLED) else find_refusal_faults(ended, codes=(1, 2))
         return f"{disk.failure} at call {disk.at}", faults
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 WRONG_RELEASE = "wrong releases"
 LOW_PRICE = "prices below the truth"
 TRACEBACK = "tracebacks"
-# a wrong exit code, more than a line, a line that does not name what is wrong
+# a wrong exit code, more than a line, or a line that does not name the mistake
 UNCLEAR = "unclear endings"
 SORTS = (WRONG_RELEASE, LOW_PRICE, TRACEBACK, UNCLEAR)
 
@@ -19,7 +19,7 @@ class Finding:
     """One fault that a try met."""
 
     sort: str  # one of `SORTS`
-    text: str  # what was seen, in a line
+    text: str  # the observation, in a line
 
 
 @dataclass

@@ -48,7 +48,7 @@ _PATIENCE_S = 120.0
 class Ended:
     """The exit code and the output of a command that ended."""
 
-    code: int  # its exit code; minus the signal's number where a signal ended it
+    code: int  # the exit code; minus the signal's number where a signal ended it
     out: str  # standard output
     err: str  # standard error
 
@@ -118,7 +118,7 @@ def command(
 
     def act() -> None:
         sys.argv = [f"pate-{module}", *arguments]
-        warnings.resetwarnings()  # a test's filters, say, and its handlers
+        warnings.resetwarnings()  # removes the filters of a test that calls this
         handlers: Any = logging
         logging.root.handlers = []
         handlers._handlers = WeakValueDictionary()

@@ -7,7 +7,7 @@ import argparse
 from rich.console import Console
 
 from pate.files.disk import write_text
-from reproductions.command import csv_text, folder, followed, run
+from reproductions.command import csv_text, folder, run, with_progress
 from reproductions.top_k.arguments import WARNING, add_data, describe, grid_of, load, parser_of
 from reproductions.top_k.display import recall_picture, recall_table
 from reproductions.top_k.grid import RecallRow
@@ -26,7 +26,9 @@ def _experiment(chosen: argparse.Namespace) -> None:
     grid, data = grid_of(chosen), load(chosen.data, chosen.path)
     output, console = folder(chosen.output_dir), Console(width=160)
     describe(console, data)
-    rows = [RecallRow.of(*cell) for cell in followed(grid.cells(data), total=grid.size)]
+    rows = [
+        RecallRow.from_scores(*cell) for cell in with_progress(grid.cells(data), total=grid.size)
+    ]
     console.print(
         recall_table(
             rows, f"EXP1 on {data.name} ({data.kind}), delta {grid.delta:g}: true top k returned"

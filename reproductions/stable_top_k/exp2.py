@@ -13,7 +13,7 @@ from rich.console import Console
 
 from pate.files.disk import write_text
 from pate.validation import require
-from reproductions.command import csv_text, folder, followed, run
+from reproductions.command import csv_text, folder, run, with_progress
 from reproductions.counts import CountData, StateCases, sparse_histogram, state_cases_look_alike
 from reproductions.top_k.arguments import WARNING, describe, grid_of, parser_of
 from reproductions.top_k.display import price_table, recall_picture, recall_table
@@ -92,7 +92,9 @@ def _days(chosen: argparse.Namespace) -> CountData:
 def _recall(data: CountData, grid: SelectionGrid, title: str, console: Console) -> list[RecallRow]:
     """Draws all cells and prints them."""
     describe(console, data)
-    rows = [RecallRow.of(*cell) for cell in followed(grid.cells(data), total=grid.size)]
+    rows = [
+        RecallRow.from_scores(*cell) for cell in with_progress(grid.cells(data), total=grid.size)
+    ]
     console.print(recall_table(rows, title))
     return rows
 

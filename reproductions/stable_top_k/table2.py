@@ -45,7 +45,7 @@ from pate.report import format_epsilon
 from pate.validation import InvalidValue, require_count, require_probability
 from pate.votes import StoredVotes, VoteStore
 from pate.votes.public_pca import PublicPCA
-from reproductions.command import csv_text, followed, run
+from reproductions.command import csv_text, run, with_progress
 
 ADJACENCIES = (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
 
@@ -76,7 +76,7 @@ def _table(chosen: argparse.Namespace) -> None:
     accuracy = chosen.accuracy or prior + chosen.share * (reach - prior)
     pairs = [(family, adjacency) for family in compared for adjacency in ADJACENCIES]
     accuracies = list(
-        followed((aligned(f, experiment, accuracy, a) for f, a in pairs), total=len(pairs))
+        with_progress((aligned(f, experiment, accuracy, a) for f, a in pairs), total=len(pairs))
     )
     votes, delta = experiment.votes, experiment.target_delta
     console = Console(width=140)

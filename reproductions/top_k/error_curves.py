@@ -8,7 +8,7 @@ from rich.console import Console
 
 from pate.files.disk import write_text
 from pate.validation import require
-from reproductions.command import csv_text, folder, followed, run
+from reproductions.command import csv_text, folder, run, with_progress
 from reproductions.top_k.arguments import WARNING, add_data, describe, grid_of, load, parser_of
 from reproductions.top_k.display import error_picture, error_table
 from reproductions.top_k.grid import ErrorRow
@@ -39,8 +39,8 @@ def _curves(chosen: argparse.Namespace) -> None:
     grid, data = grid_of(chosen), load(chosen.data, chosen.path)
     output, console = folder(chosen.output_dir), Console(width=160)
     describe(console, data)
-    cells = followed(grid.cells(data), total=grid.size)
-    rows = [row for cell, (scores,) in cells for row in ErrorRow.of(cell, scores)]
+    cells = with_progress(grid.cells(data), total=grid.size)
+    rows = [row for cell, (scores,) in cells for row in ErrorRow.rows_from_scores(cell, scores)]
     console.print(error_table(rows))
     console.print(WARNING)
     write_text(output / "error_curves.csv", csv_text(rows))

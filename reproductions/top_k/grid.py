@@ -123,7 +123,7 @@ class RecallRow(Cell):
     precision_std: float  # its standard deviation
 
     @classmethod
-    def of(cls, cell: Cell, scores: Sequence[SelectionScores]) -> RecallRow:
+    def from_scores(cls, cell: Cell, scores: Sequence[SelectionScores]) -> RecallRow:
         """Averages each repeat over its histograms, then takes mean and spread over the repeats."""
         recall = np.mean([score.recall for score in scores], axis=0)  # [repeats]
         precision = np.mean([score.precision for score in scores], axis=0)
@@ -146,7 +146,7 @@ class ErrorRow(Cell):
     upper: float  # its 75th
 
     @classmethod
-    def of(cls, cell: Cell, scores: SelectionScores) -> list[ErrorRow]:
+    def rows_from_scores(cls, cell: Cell, scores: SelectionScores) -> list[ErrorRow]:
         """Returns a row for each measure, of one histogram."""
         rows = []
         for measure in MEASURES:

@@ -14,7 +14,16 @@ import pytest
 from benchmarks.campaign.__main__ import campaign
 from benchmarks.campaign.damage import damage
 from benchmarks.campaign.mistakes import call_of, public_calls
-from benchmarks.campaign.runs import RUN, SETTINGS, Kind, Truth, committed, faults_of, moved, unpaid
+from benchmarks.campaign.runs import (
+    RUN,
+    SETTINGS,
+    Kind,
+    Truth,
+    digests_of_draws,
+    find_faults,
+    find_unpaid,
+    relocate_ledger,
+)
 from benchmarks.campaign.stops import Kills
 from benchmarks.campaign.tally import LOW_PRICE, WRONG_RELEASE
 from benchmarks.campaign.warm import Child, warm_up
@@ -28,7 +37,7 @@ def warm() -> None:
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
     folder = tmp_path_factory.mktemp("calm") / "run"
-    return folder, Truth.of(Kind("centered"), folder)
+    return folder, Truth.from_undisturbed_run(Kind("centered"), folder)
 
 
 @pytest.fixture
@@ -100,9 +109,9 @@ def test_what_is_wrong_with_a_finished_run_is_found(
     calm: tuple[Path, Truth], tmp_path: Path
 ) -> None:
     folder, truth = calm
-    digests = committed(folder)
+    digests = digests_of_draws(folder)
     assert len(truth.charges) == 1
-    assert faults_of(folder, truth, digests, truth.release) == unpaid(folder, truth) == []
+    assert find_faults(folder, truth, digests, truth.release) == find_unpaid(folder, truth) == []
 
     def sorts(
         change: Callable[[Path], object],
@@ -113,11 +122,11 @@ def test_what_is_wrong_with_a_finished_run_is_found(
         """Returns the sorts of findings on a copy of the run that is changed."""
         copy = tmp_path / "copy"
         shutil.copytree(folder, copy)
-        moved(copy)
+        relocate_ledger(copy)
         change(copy)
         findings = [
-            *faults_of(copy, truth, kept=committed_digests, shown=published),
-            *unpaid(copy, truth),
+            *find_faults(copy, truth, kept=committed_digests, shown=published),
+            *find_unpaid(copy, truth),
         ]
         shutil.rmtree(copy)
         return {finding.sort for finding in findings}

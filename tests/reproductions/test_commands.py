@@ -106,7 +106,7 @@ def test_a_cell_does_not_depend_on_other_cells() -> None:
     grid = SelectionGrid(epsilons=[1.0], repeats=20, names=["joint"], ks=[6])
 
     def rows(grid: SelectionGrid) -> list[RecallRow]:
-        return [RecallRow.of(*cell) for cell in grid.cells(data)]
+        return [RecallRow.from_scores(*cell) for cell in grid.cells(data)]
 
     joint_rows = rows(grid)
     all_rows = rows(replace(grid, names=["peeling", "joint"], ks=[2, 6]))

@@ -28,7 +28,7 @@ def test_rows_are_as_wide_as_their_columns() -> None:
 
 
 def test_part_of_a_set_has_its_rows_and_columns() -> None:
-    columns, rows = draw_tables.resolved(SETS, "readme")
+    columns, rows = draw_tables.rows_of_set(SETS, "readme")
     wordnet = {tuple(row[:2]): row for row in SETS["wordnet"]["rows"]}
     keys = SETS["readme"]["rows"]
     assert all(row[-1] == wordnet[tuple(key)][-1] for row, key in zip(rows, keys, strict=True))

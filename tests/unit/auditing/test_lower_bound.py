@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.tightness import faults_of
+from benchmarks.tightness import find_faults
 from pate.accounting import AutoAccountant, RdpAccountant
 from pate.aggregators import (
     Aggregator,
@@ -58,7 +58,7 @@ def test_a_price_10_percent_too_small_is_refuted_and_a_looser_one_noticed() -> N
     assert found is not None
     price = AutoAccountant().compose(aggregator.event(SHAPE)).get_epsilon(1e-5)
     recorded = {"auto": price / found.epsilon}
-    assert faults_of(found.epsilon, {"auto": price}, recorded) == []
-    assert "refuted" in faults_of(found.epsilon, {"auto": 0.9 * price}, recorded)[0]
-    assert "times its lower bound" in faults_of(found.epsilon, {"auto": 1.1 * price}, recorded)[0]
-    assert "no recorded ratio" in faults_of(found.epsilon, {"auto": price}, {})[0]
+    assert find_faults(found.epsilon, {"auto": price}, recorded) == []
+    assert "refuted" in find_faults(found.epsilon, {"auto": 0.9 * price}, recorded)[0]
+    assert "times its lower bound" in find_faults(found.epsilon, {"auto": 1.1 * price}, recorded)[0]
+    assert "no recorded ratio" in find_faults(found.epsilon, {"auto": price}, {})[0]
