@@ -8,6 +8,7 @@ A package declares each of its commands in its pyproject.toml:
 A command that has the name of one of ours, such as `release`, takes the place of ours.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -39,8 +40,18 @@ class PackageCommand:
 
 @cache
 def package_commands() -> Mapping[str, PackageCommand]:
-    """Returns the commands of all installed packages by their names."""
-    return {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}
+    """Returns the commands of all installed packages by their names.
+
+    A package that cannot be imported, such as one that was removed in part, is named in a line on standard error, and
+    its commands are left out.
+    """
+    commands = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            commands[point.name] = point.load()
+        except ImportError as error:
+            sys.stderr.write(f"pate: the command {point.name} of a package is left out: {error}\n")
+    return commands
 
 
 def package_folders() -> tuple[Path, ...]:

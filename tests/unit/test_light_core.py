@@ -29,7 +29,6 @@ CORE = [
     "mechanisms",
     "pricing",
     "report",
-    "store",
     "testing",
     "votes",
 ]
