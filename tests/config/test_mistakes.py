@@ -48,11 +48,17 @@ def test_what_hydra_cannot_read_is_told_how_it_is_written() -> None:
     )
 
 
-def test_missing_values_and_classes_are_named() -> None:
+def test_a_missing_value_is_named_with_its_group() -> None:
     config = OmegaConf.create({"data": {"root": MISSING}})
     with pytest.raises(MissingMandatoryValue) as raised:
         OmegaConf.select(config, "data.root", throw_on_missing=True)
     assert explain(raised.value) == "data.root: expected a value, none is assumed: data.root=…"
+    with pytest.raises(MissingMandatoryValue) as raised:
+        OmegaConf.to_container(config.data, throw_on_missing=True)  # which names the key alone
+    assert explain(raised.value) == "data.root: expected a value, none is assumed: data.root=…"
+
+
+def test_classes_that_are_not_there_are_named() -> None:
     node = OmegaConf.create({"_target_": "nowhere.Data"})
     with refused("_target_", "nowhere.Data"):
         build(node, "data", allowed_targets=["nowhere."])
