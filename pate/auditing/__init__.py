@@ -1,6 +1,6 @@
-"""Auditing: the cost of other people's releases, lower bounds on prices, and attacks on one's own release.
+"""Auditing: prices of published releases, lower bounds on prices, and attacks that test the price of a release.
 
-The package itself never reads these modules; the commands `pate-audit`, `pate-attack` and `pate-account` do.
+Only the commands `pate-audit`, `pate-attack` and `pate-account` import these modules.
 """
 
 from typing import TYPE_CHECKING

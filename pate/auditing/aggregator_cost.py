@@ -1,7 +1,6 @@
-"""The data-dependent cost of an aggregator's release, by the type of the aggregator.
+"""The data-dependent cost of a release, for each type of aggregator for which a theorem bounds this cost.
 
-Theorems bound this cost for `GaussianVotes`, `ConfidentVotes`, `GNMax` and `ConfidentGNMax`:
-docs/proofs/data_dependent.md.
+The types are `GaussianVotes`, `ConfidentVotes`, `GNMax` and `ConfidentGNMax`; docs/proofs/data_dependent.md.
 """
 
 from __future__ import annotations
@@ -31,7 +30,18 @@ def epsilon_on(
     target_delta: float,
     answered: Bits | None = None,
 ) -> DataDependentEpsilon:
-    """Returns the cost of a release of these counts `[Q, L]` at a delta; raises as `cost_on`."""
+    """Returns the data-dependent epsilon of a release of votes, which is itself private and no guarantee.
+
+    Args:
+        aggregator: the aggregator of the release, with its noise.
+        counts: the votes of all queries, `[Q, L]`.
+        shape: the numbers of queries, labels and teachers.
+        target_delta: the delta of the epsilon.
+        answered: bool `[Q]`, True for an answered query; None if all queries were answered, which costs most.
+
+    Raises:
+        UnknownCost: no theorem bounds the cost of this aggregator, or of such votes.
+    """
     cost = cost_on(
         aggregator,
         counts,
@@ -43,7 +53,7 @@ def epsilon_on(
 
 
 def has_known_cost(aggregator: Aggregator) -> bool:
-    """Returns True where a theorem bounds the cost of this kind of aggregator on given votes."""
+    """Returns True if a theorem bounds the data-dependent cost of this type of aggregator."""
     return cost_on.dispatch(type(aggregator)) is not cost_on.dispatch(object)
 
 
@@ -56,17 +66,17 @@ def cost_on(
     orders: object,
     answered: Bits | None = None,
 ) -> DataDependentCost:
-    """Returns the cost of a release of these counts, which is private and no guarantee.
+    """Returns the data-dependent cost of a release of votes, which is itself private and no guarantee.
 
     Args:
-        aggregator: with the noise that it was used with.
-        counts: votes `[Q, L]` of all queries that were asked.
-        num_teachers: T.
+        aggregator: the aggregator of the release, with its noise.
+        counts: the votes of all queries, `[Q, L]`.
+        num_teachers: the number of teachers T.
         orders: Renyi orders > 1, a number or `[A]`.
-        answered: bool `[Q]`, the queries that got an answer; None takes all for answered, which costs most.
+        answered: bool `[Q]`, True for an answered query; None if all queries were answered, which costs most.
 
     Raises:
-        UnknownCost: no theorem bounds the cost of this aggregator, or on such votes.
+        UnknownCost: no theorem bounds the cost of this aggregator, or of such votes.
     """
     rule = "GaussianVotes, ConfidentVotes, GNMax or ConfidentGNMax, of which theorems say what votes cost"
     raise UnknownCost(
@@ -85,12 +95,19 @@ def _cost_of_gaussian_votes(
     orders: object,
     answered: Bits | None = None,
 ) -> DataDependentCost:
-    """Returns the sum over one bit for each label of each query."""
+    """Returns the cost of `GaussianVotes`, the sum of the costs of one bit for each label of each query.
+
+    Arguments and errors are those of `cost_on`.
+    """
     if aggregator.teachers_reached > 1:
         rule = "1: theorems on votes know a change that reaches one teacher"
         raise UnknownCost("teachers_reached", aggregator.teachers_reached, rule=rule)
     return threshold_cost(
-        counts, aggregator.noise_std, 0.5, num_teachers=num_teachers, orders=orders
+        counts,
+        noise_std=aggregator.noise_std,
+        threshold_share=0.5,
+        num_teachers=num_teachers,
+        orders=orders,
     )
 
 
@@ -103,7 +120,13 @@ def _cost_of_gnmax(
     orders: object,
     answered: Bits | None = None,
 ) -> DataDependentCost:
-    """Returns at most the price, of votes of which each teacher has cast one per query, under replace-one."""
+    """Returns the cost of `GNMax`, which is at most its price.
+
+    Arguments are those of `cost_on`.
+
+    Raises:
+        UnknownCost: the adjacency is not replace-one, or not every teacher has exactly one vote in each query.
+    """
     if aggregator.adjacency is not Adjacency.REPLACE_ONE:
         raise UnknownCost(
             "adjacency", aggregator.adjacency, rule="replace_one, which the theorem is about"
@@ -134,11 +157,14 @@ def _cost_of_screened(
     orders: object,
     answered: Bits | None = None,
 ) -> DataDependentCost:
-    """Returns the cost of screening every query, and of the answers to those that passed."""
+    """Returns the cost of a screened aggregator: the screening of all queries plus the answers to screened-in queries.
+
+    Arguments and errors are those of `cost_on`.
+    """
     screening = threshold_cost(
         aggregator.statistic(counts, num_teachers=num_teachers),
-        aggregator.screening_std,
-        aggregator.threshold_share,
+        noise_std=aggregator.screening_std,
+        threshold_share=aggregator.threshold_share,
         num_teachers=num_teachers,
         orders=orders,
     )
@@ -149,16 +175,18 @@ def _cost_of_screened(
 
 
 def threshold_cost(
-    counts: Counts, noise_std: float, threshold_share: float, *, num_teachers: int, orders: object
+    counts: Counts, *, noise_std: float, threshold_share: float, num_teachers: int, orders: object
 ) -> DataDependentCost:
-    """Returns the cost of one bit for each count: whether it reaches a share of the teachers, with Gaussian noise.
+    """Returns the data-dependent cost of a release of bits, one for each count.
+
+    A bit is 1 if the count plus Gaussian noise reaches a threshold.
 
     Args:
         counts: `[Q]` or `[Q, n]`, each in 0..num_teachers.
-        noise_std: standard deviation in votes, > 0.
-        threshold_share: the threshold, as a share of the teachers.
-        num_teachers: T.
-        orders: Renyi orders > 1.
+        noise_std: the standard deviation of the noise in votes, > 0.
+        threshold_share: the threshold as a fraction of the number of teachers.
+        num_teachers: the number of teachers T.
+        orders: Renyi orders > 1, a number or `[A]`.
     """
     threshold = threshold_share * num_teachers
     low, high = threshold_window(noise_std, threshold, num_teachers)

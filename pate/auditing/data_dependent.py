@@ -1,9 +1,9 @@
-"""Data-dependent cost: the Renyi curve of a release on its own votes. It is itself private, and no guarantee.
+"""The data-dependent cost of a release: its Renyi divergences on the votes that were cast, not on the worst votes.
 
-A release on which the teachers agree gives away less than its price says. The cost on the votes at hand is the largest
-divergence between that release and one on a neighbor of these votes. Another set of votes has another cost, so the
-cost tells about the votes: `DataDependentCost` is a type of its own, which no accountant takes. Source:
-docs/proofs/data_dependent.md.
+If the teachers agree, a release reveals less than its price. The data-dependent cost is the largest divergence between
+the release on the votes that were cast and the release on any neighbor of these votes. The cost depends on the votes,
+so the cost itself is private and is no privacy guarantee. Therefore `DataDependentCost` is a type that no accountant
+accepts. Source: docs/proofs/data_dependent.md.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _CELLS_AT_ONCE = 16384
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DataDependentCost:
-    """The Renyi curve of a release on its own votes.
+    """The Renyi divergences of a release on the votes D that were cast, at A orders.
 
-    The curve bounds D_a(M(D) || M(D')) and D_a(M(D') || M(D)) for the votes D at hand and all of their neighbors D'.
-    Another D has another curve, so the cost is no guarantee and reveals something of the votes. It is no `Event`:
-    accountants, ledgers and files refuse it, and its repr shows no number.
+    For a release M, the divergences bound D_a(M(D) || M(D')) and D_a(M(D') || M(D)) for all neighbors D' of D. They
+    depend on D, so they are private and no privacy guarantee. A cost is no `Event`: accountants, ledgers and files
+    refuse it, and its repr shows no number.
 
-    Costs of releases on the same data add: `cost + cost`. A refused query costs what its refusal costs.
+    The costs of releases on the same data are added by `+`. A query that gets no answer also has a cost.
     """
 
-    orders: Array  # `[A]` orders > 1
-    rdp: Array  # `[A]`, the divergence at each order, >= 0; infinity is allowed
-    failure_prob: float = 0.0  # in [0, 1), of the event outside of which the curve holds
+    orders: Array  # [A], the Renyi orders > 1
+    rdp: Array  # [A], the divergence at each order, >= 0; infinity is allowed
+    failure_prob: float = 0.0  # in [0, 1), the probability that the divergences do not hold
 
     def __post_init__(self) -> None:
         orders = order_array(self.orders).copy()
@@ -73,13 +73,16 @@ class DataDependentCost:
         )
 
     def epsilon(self, target_delta: float) -> DataDependentEpsilon:
-        """Returns the epsilon at a delta, failures included; as private as the cost."""
+        """Returns the data-dependent epsilon at a delta that includes the failure probability; it is private too.
+
+        Raises `InvalidValue` unless `failure_prob` < `target_delta` < 1 + `failure_prob`.
+        """
         left = target_delta - self.failure_prob
         require(
             0 < left < 1, "target_delta", target_delta, f"more than {self.failure_prob}, below 1"
         )
         epsilons = rdp_to_epsilons(self.orders, self.rdp, target_delta=left)
-        return DataDependentEpsilon(float(epsilons.min()), target_delta)
+        return DataDependentEpsilon(value=float(epsilons.min()), delta=target_delta)
 
     def __repr__(self) -> str:
         return "DataDependentCost(private: computed from votes; release it through a sanitizer)"
@@ -88,17 +91,17 @@ class DataDependentCost:
 def one_bit_cost(
     statistics: NDArray[np.integer], *, event: BitEvent, orders: object, failure_prob: float = 0.0
 ) -> DataDependentCost:
-    """Returns the cost of one bit for each query, or for each label of each query.
+    """Returns the data-dependent cost of a release of one bit for each query, or for each label of each query.
 
-    The bits have independent noise, and one change may move all their statistics at once, each by the event's reach in
-    either direction. So divergences add over all bits, and the worst neighbor is the worst for every bit.
+    The bits have independent noise. Between neighboring data sets all statistics may move at once, each by at most
+    `event.reach` in either direction. So the divergences of all bits are added.
 
     Args:
-        statistics: the integers on which the bits depend, `[Q]`, or `[Q, L]` with a bit for each label: gaps of a
-            stability test, votes of `GaussianVotes`. They are places in the event's log odds.
+        statistics: the whole number on which each bit depends, `[Q]`, or `[Q, L]` for a bit for each label. Examples
+            are the gap in a stability test and the votes of `GaussianVotes`. It is an index of the event's log odds.
         event: the price of one bit.
         orders: Renyi orders > 1.
-        failure_prob: of all queries together, where the event stands inside an `ApproximateEvent`.
+        failure_prob: the failure probability of all queries together.
     """
     array = order_array(orders)
     logits = event.log_odds
@@ -108,7 +111,11 @@ def one_bit_cost(
     )
 
     def both_ways(levels: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Returns the largest divergence from a neighbor, and to a neighbor, of bits at levels `[n]`: `[n, A]` each."""
+        """Returns the largest divergence between n bits and their neighbors, in both directions: `[n, A]` each.
+
+        Args:
+            levels: the statistic of each bit, `[n]`.
+        """
         low = logits[np.maximum(levels - event.reach, 0)]
         high = logits[np.minimum(levels + event.reach, last)]
         # of a bit and its neighbor, and of the two exchanged
@@ -137,11 +144,11 @@ def one_bit_cost(
 def gap_selection_cost(
     utilities: Array, *, event: BoundedRangeEvent, orders: object
 ) -> DataDependentCost:
-    """Returns the cost of gap selection on all queries, answered and refused alike.
+    """Returns the data-dependent cost of gap selection on all queries, including queries that get no answer.
 
     Args:
-        utilities: of the candidates, `[Q, n]`: (gap + regularizer) / noise scale.
-        event: the price of one selection; its epsilon is the range of a change of utilities.
+        utilities: (gap + regularizer) / noise scale of each of n candidates, `[Q, n]`.
+        event: the price of one selection.
         orders: Renyi orders > 1.
     """
     array = order_array(orders)
@@ -152,16 +159,18 @@ def gap_selection_cost(
 def gnmax_cost(
     votes: NDArray[np.integer], *, noise_std: float, num_teachers: int, orders: object
 ) -> DataDependentCost:
-    """Returns the cost of GNMax on the queries that drew its noise.
+    """Returns the data-dependent cost of GNMax on a number of answered queries.
 
-    Where a noisy threshold decides which queries are answered, these are the queries that passed. The cost of the
-    threshold on all queries comes on top.
+    If a noisy threshold decides which queries are answered, the cost of that threshold on all queries must be added.
 
     Args:
-        votes: `[Q, L]` with L >= 2, one vote of each teacher in each query.
-        noise_std: of the noise on each count, in votes.
-        num_teachers: T.
+        votes: the votes of the answered queries, `[Q, L]` with L >= 2. Each teacher has one vote in each query.
+        noise_std: the standard deviation of the noise on each count, in votes.
+        num_teachers: the number of teachers T.
         orders: Renyi orders > 1.
+
+    Raises:
+        InvalidValue: the votes of a query do not add up to `num_teachers`.
     """
     array = order_array(orders)
     log_q = gnmax_log_q(one_vote_each(votes, num_teachers), noise_std=noise_std)
@@ -172,12 +181,12 @@ def gnmax_cost(
 def _summed(
     queries: NDArray[Any], orders: Array, divergences: Callable[[NDArray[Any]], tuple[Array, ...]]
 ) -> Array:
-    """Returns the sum of divergences over all queries, in the direction whose sum is larger: `[A]`.
+    """Returns the sum of the divergences of all queries, `[A]`, in the direction whose sum is larger at each order.
 
     Args:
-        queries: any numbers, one for each query; equal ones are computed once, a few at a time.
-        orders: `[A]`.
-        divergences: returns the divergences `[n, A]` of n different queries, once for each direction.
+        queries: the number on which the divergence of each query depends. Equal numbers are evaluated once.
+        orders: the Renyi orders, `[A]`.
+        divergences: returns the divergences of n different numbers, an array `[n, A]` for each direction.
     """
     different, counts = np.unique(queries, return_counts=True)
     size = max(1, _CELLS_AT_ONCE // orders.size)

@@ -1,4 +1,4 @@
-"""The divergences between gap selection on the votes at hand and on any of their neighbors."""
+"""Renyi divergences between gap selection on given votes and gap selection on any neighbor of these votes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ _CANCELS_BELOW = 1e-6  # an epsilon below which the closed form cancels; the pri
 
 
 def top_log_odds(utilities: Array) -> Array:
-    """Returns the log odds of the likeliest candidate of the exponential mechanism, `[Q]`, from utilities `[Q, n]`."""
+    """Returns the log odds of the most probable candidate in Q exponential mechanisms, `[Q]`.
+
+    Args:
+        utilities: the utility of each of n >= 2 candidates, `[Q, n]`; a candidate is drawn in proportion to
+            exp(utility).
+
+    Raises:
+        InvalidValue: the utilities have another shape or are not finite.
+    """
     values = np.array(utilities, dtype=np.float64)
     require(
         values.ndim == 2 and values.shape[1] >= 2,
@@ -39,10 +47,18 @@ def top_log_odds(utilities: Array) -> Array:
 def gap_selection_rdp(
     log_odds: Array, *, event: BoundedRangeEvent, orders: object
 ) -> tuple[Array, Array]:
-    """Returns the suprema of D_a(P || P') and of D_a(P' || P) over all neighbors P' of a distribution P: `[Q, A]` each.
+    """Returns the largest D_a(P || P') and the largest D_a(P' || P) over all neighbors P' of each of Q distributions P.
 
-    Of P the largest probability alone is given, by its log odds `[Q]`. Where it is at most one half, the suprema are
-    the data-independent price, which they never exceed. Source: docs/proofs/data_dependent.md, "Gap selection".
+    The bounds never exceed the data-independent price. If the largest probability of P is at most 1/2, they are equal
+    to this price. Source: docs/proofs/data_dependent.md, "Gap selection".
+
+    Args:
+        log_odds: the log odds of the largest probability of each distribution P, `[Q]`.
+        event: the price of one selection.
+        orders: the Renyi orders > 1, `[A]`.
+
+    Returns:
+        Two arrays `[Q, A]`, one for each direction.
     """
     array = order_array(orders)
     epsilon = event.epsilon
@@ -69,7 +85,15 @@ def gap_selection_rdp(
 
 
 def _moment(log_rest: Array, shift: float, power: Array, exponent: Array, peak: Array) -> Array:
-    """Returns power log(1 + t expm1(shift)) + log(1 + t expm1(exponent)) for t = min(exp(log_rest), peak): `[Q, A]`."""
+    """Returns power log(1 + t expm1(shift)) + log(1 + t expm1(exponent)) for t = min(exp(log_rest), peak), `[Q, A]`.
+
+    Args:
+        log_rest: the log of the largest possible t of each query, `[Q]`.
+        shift: the change of a utility.
+        power: a factor for each order, `[A]`.
+        exponent: an exponent for each order, `[A]`.
+        peak: the best t for each order, `[A]`.
+    """
     other_mass = np.maximum(np.exp(log_rest), _SMALLEST_MASS)[:, None]  # [Q, 1]
     factor = math.expm1(shift)
     capped = (np.minimum if shift > 0 else np.maximum)(

@@ -1,4 +1,4 @@
-"""The divergences between GNMax on the votes at hand and on any of their neighbors."""
+"""Renyi divergences between GNMax on given votes and GNMax on any neighbor of these votes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SMALLEST_X = 1e-6  # below it the independent price: 1 - q has no digits left
 
 
 def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float, farther: float = 0) -> Array:
-    """Returns the log of a bound on the probability that another class than the plurality wins, `[Q]`.
+    """Returns log q for each query, `[Q]`, where q bounds the probability that GNMax does not output the plurality.
 
     Args:
         votes: `[Q, L]`.
-        noise_std: of the noise on each count, in votes.
-        farther: votes by which every other class trails more than in `votes`; negative for fewer.
+        noise_std: the standard deviation of the noise on each count, in votes.
+        farther: a number of votes that is added to the lead of the plurality over every other class; may be negative.
     """
     falling = -np.sort(-np.asarray(votes, dtype=np.int64), axis=1)
     deficits = np.maximum(falling[:, :1] - falling[:, 1:] + int(farther), 0)  # [Q, L - 1], rising
@@ -37,10 +37,18 @@ def gnmax_log_q(votes: NDArray[np.integer], *, noise_std: float, farther: float 
 
 
 def gnmax_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
-    """Returns a bound on D_a(M(D) || M(D')) and D_a(M(D') || M(D)) from q = exp(-x**2) < 1 alone: `[Q, A]`.
+    """Returns a bound on both D_a(M(D) || M(D')) and D_a(M(D') || M(D)) for GNMax M and all neighbors D' of votes D.
 
     The bound is at most the data-independent a / std**2. It never decreases in q, so an upper bound on q suffices.
     Source: docs/proofs/data_dependent.md, "GNMax".
+
+    Args:
+        log_q: log q of each query, see `gnmax_log_q`, `[Q]`.
+        noise_std: the standard deviation of the noise on each count, in votes.
+        orders: the Renyi orders a > 1, `[A]`.
+
+    Returns:
+        The bound for each query at each order, `[Q, A]`.
     """
     a = order_array(orders)
     std = require_positive("noise_std", noise_std)
@@ -70,10 +78,18 @@ def gnmax_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
 
 
 def theorem_6_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
-    """Returns the bound of Theorem 6 of Papernot et al. 2018, at the orders of its Proposition 10: `[Q, A]`.
+    """Returns the bound of Theorem 6 of Papernot et al. 2018 for GNMax, with the orders of its Proposition 10.
 
-    It serves comparison with papers. It bounds D_a(M(D) || M(D')) only; D_a(M(D') || M(D)) can be a thousand times as
-    large. `gnmax_rdp` covers both.
+    The bound is used for comparison with papers only. It bounds D_a(M(D) || M(D')), while D_a(M(D') || M(D)) can be a
+    thousand times as large. `gnmax_rdp` bounds both.
+
+    Args:
+        log_q: log q of each query, see `gnmax_log_q`, `[Q]`.
+        noise_std: the standard deviation of the noise on each count, in votes.
+        orders: the Renyi orders a > 1, `[A]`.
+
+    Returns:
+        The bound for each query at each order, `[Q, A]`.
     """
     a = order_array(orders)
     std = require_positive("noise_std", noise_std)
@@ -99,7 +115,11 @@ def theorem_6_rdp(log_q: Array, *, noise_std: float, orders: object) -> Array:
 
 
 def one_vote_each(votes: NDArray[np.integer], num_teachers: int) -> NDArray[np.integer]:
-    """Returns votes `[Q, L]`, L >= 2, with `num_teachers` votes in each query; raises `InvalidValue` for others."""
+    """Returns votes `[Q, L]`, after a check that each teacher has one vote in each query.
+
+    Raises `InvalidValue` if there are fewer than two labels, or if the votes of a query do not add up to
+    `num_teachers`.
+    """
     require_count("num_teachers", num_teachers)
     counts = validation.require_histogram("votes", votes, num_teachers=num_teachers, rank=2)
     require(counts.shape[1] >= 2, "votes.shape", counts.shape, "at least two classes")

@@ -1,4 +1,4 @@
-"""Lower bounds on the price of a release, from exact distributions on pairs of neighbors, by kind of aggregator."""
+"""Lower bounds on the price of a release for each type of aggregator, from distributions on neighboring histograms."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -31,15 +31,22 @@ _GAPS = np.unique(np.concatenate([[3, 4, 6, 9, 13, 20, 30], np.arange(40, 800, 1
 def lower_bound_of(
     aggregator: Aggregator, shape: VoteShape, target_delta: float
 ) -> LowerBound | None:
-    """Returns a lower bound on every sound epsilon of a release, with the neighbors that show it.
+    """Returns a lower bound on every valid epsilon of a release, and the pair of neighbors that proves the bound.
 
-    Few pairs of neighbors are tried, each of them in all queries. The bound holds; a larger one may exist. None where
-    no pairs are known for this kind of aggregator.
+    A few pairs of neighboring histograms are tried. All queries have the same pair. Larger lower bounds may exist.
+
+    Args:
+        aggregator: the aggregator of the release, with its noise.
+        shape: the numbers of queries, labels and teachers.
+        target_delta: the delta of the epsilon, in (0, 1).
+
+    Returns:
+        The bound; None if no pairs are known for this type of aggregator.
 
     >>> from pate.votes import VoteShape
     >>> shape = VoteShape(num_queries=600, num_labels=10, num_teachers=800)
-    >>> found = lower_bound_of(GaussianVotes(noise_std=100.0), shape, 1e-6)
-    >>> round(found.epsilon, 2), abs(found.first[0] - found.second[0])
+    >>> bound = lower_bound_of(GaussianVotes(noise_std=100.0), shape, target_delta=1e-6)
+    >>> round(bound.epsilon, 2), abs(bound.first[0] - bound.second[0])
     (2.85, 1)
     """
     num_labels = shape.num_labels
@@ -64,7 +71,9 @@ def lower_bound_of(
                 moved = squared_sensitivity(
                     aggregator.vote_clip, num_labels=num_labels, adjacency=aggregator.adjacency
                 )
-            law = partial(_bit, at=share * shape.num_teachers, noise_std=aggregator.noise_std)
+            law = partial(
+                _bit, threshold=share * shape.num_teachers, noise_std=aggregator.noise_std
+            )
             releases = releases * moved
             threshold = int(share * shape.num_teachers)
             counts = [np.array([threshold + excess]) for excess in (1, 0, -1)]
@@ -103,7 +112,10 @@ def lower_bound_of(
 def _session_bounds(
     aggregator: BoundaryMax, shape: VoteShape, target_delta: float
 ) -> Iterator[LowerBound]:
-    """Yields lower bounds of sessions in which a runner-up gains what the best label loses, in every call."""
+    """Yields lower bounds for a session of `BoundaryMax`, one for each of several pairs of neighboring histograms.
+
+    Between the neighbors the label with the most votes loses a vote. Under replace-one the second label gains it.
+    """
 
     def law(counts: Counts) -> list[float]:
         probabilities = aggregator.distribution(counts)
@@ -126,22 +138,36 @@ def _session_bounds(
                     target_hits=aggregator.target_hits,
                     target_delta=target_delta,
                 )
-                yield LowerBound(epsilon, tuple(first.tolist()), tuple(second.tolist()), num_calls)
+                yield LowerBound(
+                    epsilon=epsilon,
+                    first=tuple(first.tolist()),
+                    second=tuple(second.tolist()),
+                    num_releases=num_calls,
+                )
 
 
 def _winner(counts: Counts, *, noise_std: float) -> dict[int, float]:
-    """Returns the distribution of the label with the largest noisy count, for counts `[L]`."""
+    """Returns the probability of each label to have the largest count after Gaussian noise, for counts `[L]`."""
     return dict(enumerate(gaussian_argmax(counts / noise_std).tolist()))
 
 
-def _bit(counts: Counts, *, at: float, noise_std: float) -> dict[bool, float]:
-    """Returns the distribution of a bit: one count `[1]` with noise is at least a threshold."""
-    above = float(ndtr((counts[0] - at) / noise_std))
+def _bit(counts: Counts, *, threshold: float, noise_std: float) -> dict[bool, float]:
+    """Returns the distribution of a bit: whether one count, `[1]`, plus Gaussian noise is at least the threshold."""
+    above = float(ndtr((counts[0] - threshold) / noise_std))
     return {True: above, False: 1 - above}
 
 
 def _winner_pairs(noise_std: float, num_candidates: int, replaced: bool) -> Iterator[Pair]:
-    """Yields two labels, or one, that lead the others; one vote goes from the first label to the second."""
+    """Yields pairs of neighboring histograms for a mechanism that releases the label with the largest noisy count.
+
+    One or two labels lead all others by the same number of votes. Between the neighbors the first label loses a vote,
+    which under replace-one the second label gains.
+
+    Args:
+        noise_std: the standard deviation of the noise, which scales the leads.
+        num_candidates: the largest number of labels in a histogram.
+        replaced: True for replace-one, False for add/remove.
+    """
     leads = [round(lead * noise_std) for lead in _LEADS]
     for lead in leads if not replaced else ():
         counts = np.ones(num_candidates, dtype=np.int64)
@@ -159,7 +185,10 @@ def _winner_pairs(noise_std: float, num_candidates: int, replaced: bool) -> Iter
 
 
 def _gap_pairs(shape: VoteShape, replaced: bool) -> Iterator[Pair]:
-    """Yields stairs of one to eight equal gaps above the bottom; a change moves every second gap up, others down."""
+    """Yields pairs of neighboring histograms with one to eight equal gaps between the sorted counts.
+
+    Between the neighbors every second count rises by a vote. Under replace-one all other counts fall by a vote.
+    """
     places = np.arange(shape.num_labels, dtype=np.int64)
     for steps in range(1, min(9, shape.num_labels)):
         up = np.minimum(places, steps) % 2 == 0
@@ -169,7 +198,10 @@ def _gap_pairs(shape: VoteShape, replaced: bool) -> Iterator[Pair]:
 
 
 def _top_pairs(k: int, shape: VoteShape, replaced: bool) -> Iterator[Pair]:
-    """Yields k labels level with the others or ahead; a change lifts some, and under replace-one lowers others."""
+    """Yields pairs of neighboring histograms in which k labels lead all others by the same number of votes, or by none.
+
+    Between the neighbors some counts rise by a vote. Under replace-one all other counts fall by a vote.
+    """
     places = np.arange(shape.num_labels)
     middle = shape.num_teachers // 2
     for lead in (0, 5, 20, 60):

@@ -1,4 +1,4 @@
-"""Prices of other people's releases beside the published claims."""
+"""Audits of published releases: the price of a release of given votes, and the epsilon that published code claims."""
 
 from __future__ import annotations
 
@@ -36,14 +36,16 @@ from pate.votes.shape import VoteShape
 
 @dataclass(frozen=True)
 class ClaimedGaussian:
-    """Gaussian noise as a published claim counts it."""
+    """A number of Gaussian mechanisms, with the sensitivity that a published claim assumes."""
 
-    noise_std: float  # in votes
-    num_moved: int  # counts that one change moves by 1, by the claim
-    times: float  # draws that the claim counts
+    noise_std: float  # the standard deviation of the noise, in votes
+    num_moved: (
+        int  # the number of counts that differ by 1 between neighbors, according to the claim
+    )
+    times: float  # the number of releases, according to the claim
 
     def curve(self, orders: Array) -> Array:
-        """Returns the claimed Renyi divergence at orders `[A]`."""
+        """Returns the claimed Renyi divergence of all releases together, `[A]`, at orders `[A]`."""
         multiplier = self.noise_std / self.num_moved**0.5
         return np.asarray(self.times * curve_of(GaussianEvent(multiplier))(orders))
 
@@ -51,9 +53,14 @@ class ClaimedGaussian:
 def published_claim(
     aggregator: Aggregator, votes: ImportedVotes, target_delta: float
 ) -> tuple[float | None, str]:
-    """Returns the epsilon that published code prints for a release of these votes, and its reasoning in a few words.
+    """Returns the epsilon that published code computes for a release of votes, and its reasoning in a few words.
 
-    The epsilon is no bound. It is None where published code prints none of its own.
+    The epsilon is not a valid bound. It is None if published code computes no epsilon for this type of aggregator.
+
+    Args:
+        aggregator: the aggregator of the release, with its noise.
+        votes: the votes of the release.
+        target_delta: the delta of the epsilon.
     """
     counts = votes.counts
     num_teachers = votes.num_teachers
@@ -68,7 +75,9 @@ def published_claim(
             claim = "two counts move"
         case aggregators.ClippedVotes():
             num_moved = min(aggregator.vote_clip, num_labels)
-            gaussians = [ClaimedGaussian(aggregator.noise_std, num_moved, times=num_queries)]
+            gaussians = [
+                ClaimedGaussian(aggregator.noise_std, num_moved=num_moved, times=num_queries)
+            ]
             claim = "only tau counts move"
         case aggregators.GNMax():
             claim = "data dependent: private, one direction"
@@ -81,7 +90,7 @@ def published_claim(
             expected = float(ndtr((agreement - needed) / aggregator.screening_std).sum())
             num_moved = 2 if one_label else num_labels
             gaussians = [
-                ClaimedGaussian(aggregator.noise_std, num_moved, times=expected),
+                ClaimedGaussian(aggregator.noise_std, num_moved=num_moved, times=expected),
                 ClaimedGaussian(aggregator.screening_std, num_moved=1, times=num_queries),
             ]
             claim = "expected answers only: private"
@@ -105,33 +114,39 @@ def published_claim(
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """One aggregator's price on a vote file."""
+    """The price of a release of given votes by one aggregator, and the published claim about such a release."""
 
-    aggregator: str  # its name as in the configuration
-    epsilon: Mapping[str, float]  # an upper bound, by adjacency
-    # no bound: the epsilon that published code prints for such a release; None where it prints none
+    aggregator: str  # the name of the aggregator, as in the configuration
+    epsilon: Mapping[str, float]  # the price, a valid upper bound, for each adjacency
+    # the epsilon that published code computes, which is no valid bound; None if published code computes none
     paper_epsilon: float | None
-    claim: str  # the reasoning behind that figure
-    # of the release that is priced, by the names of `ReleaseParameters`
+    claim: str  # the reasoning behind `paper_epsilon`, in a few words
+    # the parameters of the release, by the names of `ReleaseParameters`
     parameters: Mapping[str, float] = field(default_factory=dict)
-    assumed: tuple[str, ...] = ()  # names of parameters that were not given
-    # of the release on these votes: private, no guarantee; None where it is not asked for, or not known
+    assumed: tuple[
+        str, ...
+    ] = ()  # the names of parameters whose values are assumed, because they are not known
+    # the data-dependent epsilon, which is private and no guarantee; None if it was not requested or is not known
     data_dependent: DataDependentEpsilon | None = None
 
 
 @dataclass(frozen=True)
 class VoteAudit:
-    """The costs of releases of one vote file."""
+    """The prices of releases of one file of votes by several aggregators."""
 
-    findings: tuple[AuditFinding, ...]  # one for each aggregator; the given one comes first
+    findings: tuple[AuditFinding, ...]  # one for each aggregator
     parameters: ReleaseParameters  # the known parameters of the release
-    target_delta: float  # of every epsilon
-    accountant: str  # the name of the accountant of all prices
-    layout: str  # of the votes
-    shape: VoteShape
+    target_delta: float  # the delta of every epsilon
+    accountant: str  # the name of the accountant that computed all prices
+    layout: str  # the layout of the votes, such as "classes"
+    shape: VoteShape  # the numbers of queries, labels and teachers
 
     def to_json(self, adjacency: Adjacency | str = Adjacency.REPLACE_ONE) -> dict[str, Any]:
-        """Returns the values as JSON has them: at the top the first finding under an adjacency, then all findings."""
+        """Returns a dictionary for JSON.
+
+        The epsilon, the claim and the aggregator at the top level are those of the first finding; the epsilon is that
+        for `adjacency`. The entry `findings` has all findings.
+        """
         findings = plain(self)["findings"]
         adjacency = Adjacency.parse(adjacency)
         return {
@@ -162,18 +177,21 @@ def audit_votes(
     given_only: bool = False,
     data_dependent: bool = False,
 ) -> VoteAudit:
-    """Prices every known release of such votes under both adjacencies, with the published claims beside the prices.
+    """Computes the price of a release of given votes by each aggregator that could have released them.
 
-    Prices depend on the shape of the votes alone. Some claims are computed from the votes and are private.
+    Each finding has the price under both adjacencies and the epsilon of published code. Prices depend on the numbers of
+    queries, labels and teachers alone. Some published epsilons depend on the votes and are therefore private.
 
     Args:
-        votes: of the release.
-        target_delta: of all epsilons.
-        parameters: the known parameters of the release, for every aggregator that has them; others are assumed.
-        aggregator: comes first in the findings, with its own parameters; None for the plain one of the layout.
-        accountant: prices the releases.
-        given_only: True leaves out releases with an assumed parameter, except the first.
-        data_dependent: True adds the cost of each release on these votes, where it is known.
+        votes: the votes of the release.
+        target_delta: the delta of all epsilons.
+        parameters: the known parameters of the release, which are set in every aggregator that has them. All other
+            parameters have assumed values.
+        aggregator: the aggregator of the first finding, with its own parameters; None for the usual aggregator of votes
+            of this layout.
+        accountant: computes the prices.
+        given_only: True to leave out findings with an assumed parameter, except the first finding.
+        data_dependent: True to add the data-dependent epsilon of each release, if a theorem bounds it.
 
     Raises:
         InvalidValue: the aggregator does not release such votes, or a value is out of range.
@@ -241,12 +259,17 @@ def audit_votes(
                 )
             )
     return VoteAudit(
-        tuple(findings), parameters, target_delta, accountant().name, votes.layout, shape
+        findings=tuple(findings),
+        parameters=parameters,
+        target_delta=target_delta,
+        accountant=accountant().name,
+        layout=votes.layout,
+        shape=shape,
     )
 
 
 def _usual_aggregators(layout: str, shape: VoteShape, target_delta: float) -> list[Aggregator]:
-    """Returns the aggregators that can release such votes, with assumed parameters; the plain one first."""
+    """Returns the aggregators that can release votes of a layout, the usual one first, with assumed parameters."""
     noise_std = ASSUMED["noise_std"]
     screening_std = ASSUMED["screening_std"]
     threshold_share = ASSUMED["threshold_share"]
@@ -282,7 +305,7 @@ def _usual_aggregators(layout: str, shape: VoteShape, target_delta: float) -> li
 
 
 def _configured_name(aggregator: Aggregator) -> str:
-    """Returns the name of the class as the configuration spells it: GNMax is gnmax, ClippedVotes is clipped_votes."""
+    """Returns the name of an aggregator's class in snake case, as in the configuration, such as clipped_votes."""
     text = type(aggregator).__name__.replace("GNMax", "Gnmax").replace("TopK", "Top_k")
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower()
 
@@ -301,13 +324,17 @@ _NOISES = {*_OTHER_NAMES, *_OTHER_NAMES.values()}
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseParameters:
-    """Parameters of somebody's release. None stands for one that is not known."""
+    """The known parameters of a release by somebody else. None stands for a parameter that is not known."""
 
-    noise_std: float | None = None  # of the answers, the scale of a selection; 0 for no noise
-    screening_std: float | None = None  # of the screening, or of a stability test; 0 for no noise
-    threshold_share: float | None = None  # of the teachers who must agree
-    vote_clip: int | None = None  # how many votes of a teacher count
-    max_size: int | None = None  # of a set of labels
+    noise_std: float | None = (
+        None  # the noise of answers, or the scale of a selection, in votes; 0 for no noise
+    )
+    screening_std: float | None = (
+        None  # the noise of the screening or of a stability test, in votes; 0 for no noise
+    )
+    threshold_share: float | None = None  # the fraction of teachers who must agree for an answer
+    vote_clip: int | None = None  # the most votes of a teacher that count in a query
+    max_size: int | None = None  # the largest size of a set of labels
 
     def __post_init__(self) -> None:
         for name in sorted(_OTHER_NAMES.keys() & self.known):
@@ -315,18 +342,18 @@ class ReleaseParameters:
 
     @property
     def known(self) -> dict[str, float]:
-        """The known parameters by name."""
+        """The known parameters: their values by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @property
     def assumed(self) -> dict[str, float]:
-        """The parameters of releases that are not known, with the values that are assumed."""
+        """The assumed values, by name, of parameters that are not known."""
         return {name: value for name, value in ASSUMED.items() if name not in self.known}
 
     def applied(self, aggregator: Aggregator) -> KnownRelease:
-        """Returns the aggregator with the known parameters.
+        """Returns an aggregator in which the known parameters are set.
 
-        No aggregator takes noise of 0. It has noise of 1 instead, and the release is marked as noiseless.
+        Aggregators refuse noise of 0. They get noise of 1 instead, and the result is marked as noiseless.
         """
         names_of_fields = {item.name for item in fields(aggregator)}
         # the aggregator's own name of each parameter that it has
@@ -356,10 +383,9 @@ class ReleaseParameters:
 
 @dataclass(frozen=True)
 class KnownRelease:
-    """An aggregator with the known parameters of somebody's release."""
+    """An aggregator in which the known parameters of a release by somebody else are set."""
 
     aggregator: Aggregator
-    parameters: dict[
-        str, float
-    ]  # all of them, known or assumed, by the names of `ReleaseParameters`
-    is_noiseless: bool  # True where some noise is 0
+    # all parameters, known or assumed, by the names of `ReleaseParameters`
+    parameters: dict[str, float]
+    is_noiseless: bool  # True if a standard deviation of the release is 0

@@ -1,4 +1,4 @@
-"""The smooth sensitivity of GNMax's data-dependent cost."""
+"""The smooth sensitivity of the data-dependent cost of GNMax, by which the cost can be published with noise."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ _CELLS_OF_LOG_Q = 4096
 def gnmax_smooth_sensitivity(
     votes: NDArray[np.integer], *, noise_std: float, num_teachers: int, order: float, beta: float
 ) -> float:
-    """Returns a beta-smooth upper bound on the local sensitivity of `gnmax_cost` at one order.
+    """Returns a beta-smooth upper bound on the local sensitivity of `gnmax_cost` at one Renyi order.
 
-    It is as private as the votes. With noise of this scale times a multiplier, the cost is a `SmoothSensitivityEvent`.
+    The bound depends on the votes and is private. A release of the cost with noise, whose scale is this bound times a
+    multiplier, has the price `SmoothSensitivityEvent`.
 
     Args:
-        votes: `[Q, L]`, one vote of each teacher in each query.
-        noise_std: of GNMax, in votes.
-        num_teachers: T.
-        order: of the cost.
-        beta: log of the ratio by which the bound may differ between neighbors, > 0.
+        votes: `[Q, L]`; each teacher has one vote in each query.
+        noise_std: the standard deviation of the noise of GNMax, in votes.
+        num_teachers: the number of teachers T.
+        order: the Renyi order of the cost.
+        beta: the log of the largest ratio of the bounds of two neighboring data sets, > 0.
 
     Source: docs/proofs/data_dependent.md, "Smooth sensitivity of GNMax".
     """

@@ -140,6 +140,10 @@ def test_a_bits_cost_is_the_largest_divergence_to_a_neighbor(share: float) -> No
         pairs = [(yes[count], yes[near]) for near in others]
         worst = max(max(renyi(*pair), renyi(*pair[::-1])) for pair in pairs)
         actual = threshold_cost(
-            np.array([count]), std, share, num_teachers=teachers, orders=[order]
+            np.array([count]),
+            noise_std=std,
+            threshold_share=share,
+            num_teachers=teachers,
+            orders=[order],
         )
         assert actual.rdp[0] == pytest.approx(worst, rel=1e-9)

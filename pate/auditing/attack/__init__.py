@@ -1,4 +1,4 @@
-"""Attacks on one's own release: the prices that guesses of planted canaries refute, beside the printed price."""
+"""Attacks that test the price of a release: correct guesses about planted canaries are a lower bound on epsilon."""
 
 from pate.extras import require_extra
 

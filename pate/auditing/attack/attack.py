@@ -1,8 +1,10 @@
-"""Attacks on a rehearsal of a release with canaries: a lower bound on epsilon from guesses of their coins.
+"""Attacks on a release with canaries, which yield a lower bound on epsilon.
 
-A secret fair coin decides which of two variants of each of m canaries a release gets; an attack that sees the release
-guesses r of the coins. Canaries are records, planted into a copy of the data (`RecordAttack`), or teachers whose votes
-are crafted (`TeacherAttack`). Where more guesses are correct than the price allows, the price is refuted (`Guesses`).
+A canary is an artificial record or teacher. Each of m canaries has two variants, and a secret fair coin decides which
+variant takes part in the release. An attacker who sees the release guesses r of the m coins. Canaries are records,
+planted into a copy of the data (`RecordAttack`), or teachers with artificial votes (`TeacherAttack`). If more guesses
+are correct than the price allows, the price is refuted (`Guesses`). The release is drawn for the attack alone and never
+published.
 """
 
 from __future__ import annotations
@@ -46,55 +48,56 @@ _FEWEST_GROUPS = 400  # of a release in rounds, half of which may be canaries
 
 @dataclass(frozen=True, kw_only=True)
 class AttackResult:
-    """The outcome of an attack. It is for the owner of the records alone, as no epsilon covers it."""
+    """The result of an attack. No epsilon covers the result, so it must not be published."""
 
-    epsilon: float  # the printed price of the release
-    delta: float  # of all epsilons here
+    epsilon: float  # the price of the release
+    delta: float  # the delta of all epsilons of this result
     adjacency: str
-    # the largest epsilon that the guesses refute for a release of this kind with any noise
+    # the largest epsilon that the guesses refute, among the prices of this kind of release with more or less noise
     lower_bound: float
-    lower_bound_any: float  # the largest epsilon that the guesses refute for any mechanism
-    confidence: float  # of both
+    lower_bound_any: float  # the largest epsilon that the guesses refute, for any mechanism
+    confidence: float  # the confidence of both lower bounds
     num_canaries: int  # the number of coins in all runs
     num_guesses: int  # the number of guesses
     num_correct: int  # the number of correct guesses
-    unit: str  # of a canary: a `record`, with its whole group, or a `teacher`
-    aggregator: str  # its class
-    sabotage: str | None  # the part that was broken on purpose; None for none
-    seconds: float  # of the attack
+    unit: str  # what a canary replaces: a "record", with its whole group, or a "teacher"
+    aggregator: str  # the name of the aggregator's class
+    sabotage: str | None  # the part of the release that was broken on purpose; None for none
+    seconds: float  # the duration of the attack
 
     @property
     def refuted(self) -> bool:
-        """True where the guesses refute the printed price."""
+        """True if the guesses refute the price of the release."""
         return self.lower_bound > self.epsilon
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all fields, and whether the price is refuted, as JSON has them."""
+        """Returns a dictionary of all fields and of `refuted`, for JSON."""
         return asdict(self) | {"refuted": self.refuted}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Attack:
-    """An attack that plants canaries, draws the release of an aggregator, and guesses each canary from the release.
+    """An attack that plants canaries, draws a release, and guesses the variant of each canary from the release.
 
-    With `CenteredVotes` a canary is a private record, and the release is that of one-record votes in rounds. With all
-    other aggregators a canary is a teacher, the unit that their price covers, and queries are crafted so that it
-    decides. Whoever guesses knows everything but the coins and the noise.
+    With `CenteredVotes` a canary is a private record, and every record is a teacher that votes in rounds. With all
+    other aggregators a canary is a teacher, because their price covers teachers, and the votes of all teachers are
+    chosen so that canaries decide the answers. The attacker knows everything except the coins and the noise.
 
-    Formal guarantee: where the printed price holds, `AttackResult.lower_bound_any` exceeds it with a probability of at
-    most 1 - confidence; so does `lower_bound`, where the price of this kind of release holds at all deltas.
+    Formal guarantee: if the price of the release is valid, `AttackResult.lower_bound_any` exceeds it with a probability
+    of at most 1 - confidence. The same is true of `lower_bound` if the price is valid at all deltas.
 
     Attributes:
-        aggregator: with any noise, as the noise is solved for.
-        budget: of the release.
-        num_queries: Q.
-        num_teachers: T, where canaries are teachers.
-        num_canaries: in each run; None for 1,000, at most a tenth of the groups or an eighth of the teachers. None also
-            tries fewer teachers, in as many more runs: their votes are noise to each other.
-        num_runs: with new coins and noise.
-        confidence: of the lower bounds, in (0, 1).
-        sabotage: the part that is broken on purpose: a member of `SABOTAGE`, or None.
-        seed: of all coins and noise; None draws from the operating system.
+        aggregator: the aggregator of the release. Its noise is replaced by the noise that the budget needs.
+        budget: the budget of the release.
+        num_queries: the number of queries Q.
+        num_teachers: the number of teachers T; of no effect if canaries are records.
+        num_canaries: the number of canaries in each run. None for 1,000, but at most a tenth of the groups or an eighth
+            of the teachers. None also tries smaller numbers of canary teachers, with more runs, because the votes of
+            canaries disturb the guesses about other canaries.
+        num_runs: the number of runs, each with new coins and noise.
+        confidence: the confidence of the lower bounds, in (0, 1).
+        sabotage: the part of the release that is broken on purpose, a member of `SABOTAGE`; None for none.
+        seed: the seed of all coins and noise; None for random numbers of the operating system.
 
     Source: docs/proofs/attack.md.
     """
@@ -134,14 +137,19 @@ class Attack:
 
     @property
     def of_records(self) -> bool:
-        """True where canaries are records."""
+        """True if canaries are records, False if they are teachers."""
         return isinstance(self.aggregator, CenteredVotes)
 
     @all_cores()
     def run(self, dataset: Dataset, monitor: Monitor | None = None) -> AttackResult:
-        """Plants, draws and guesses.
+        """Plants the canaries, draws all releases, guesses the coins, and returns the result.
 
-        Raises `InvalidValue` for too few groups or teachers, and for a budget that no noise meets.
+        Args:
+            dataset: the private and public records.
+            monitor: receives the progress of the attack; None for no reports.
+
+        Raises:
+            InvalidValue: there are too few groups or teachers, or no noise meets the budget.
         """
         started = time.monotonic()
         monitor = monitor or Monitor()
@@ -169,12 +177,20 @@ class Attack:
             )
             guesser: RecordAttack | TeacherAttack
             if isinstance(options, CenteredVotes):
-                guesser = RecordAttack(options, dataset, count, self.num_queries, self.sabotage)
+                guesser = RecordAttack(
+                    aggregator=options,
+                    dataset=dataset,
+                    num_canaries=count,
+                    num_queries=self.num_queries,
+                    sabotage=self.sabotage,
+                )
             else:
                 tries = (1, *_FEWER) if self.num_canaries is None and options.reads_counts else (1,)
                 counts = [count // times for times in tries]
                 repeats = _REPEATS if self.sabotage == "clip" else 1
-                guesser = TeacherAttack.rehearsed(options, shape, counts, repeats, rng)
+                guesser = TeacherAttack.rehearsed(
+                    options, shape, counts=counts, repeats=repeats, rng=rng
+                )
         num_runs = self.num_runs * (count // guesser.num_canaries)
         with monitor.stage("rehearsing the release", num_runs) as advance:
             for number in range(num_runs):
@@ -182,12 +198,26 @@ class Attack:
                 scores.append(guesser.guess(coins[-1], rng))
                 advance(number + 1)
         with monitor.stage("searching the price that they refute"):
-            return self._result(priced, np.concatenate(coins), np.concatenate(scores), started)
+            return self._result(
+                priced,
+                coins=np.concatenate(coins),
+                scores=np.concatenate(scores),
+                started=started,
+            )
 
     def _result(
-        self, priced: PricedRelease, coins: Signs, scores: Array, started: float
+        self, priced: PricedRelease, *, coins: Signs, scores: Array, started: float
     ) -> AttackResult:
-        """Returns the outcome of the surest guesses, whose number was fixed before anything was drawn."""
+        """Returns the result of the attack, from the guesses with the largest scores.
+
+        The number of guesses depends on the number of coins alone.
+
+        Args:
+            priced: the release and its price.
+            coins: 1 or -1 for each canary of all runs, `[m]`.
+            scores: the score of each canary: its sign is the guess, its size the confidence, `[m]`.
+            started: the time at which the attack started, by `time.monotonic`.
+        """
         most = min(len(coins), round(_GUESSED * math.sqrt(len(coins))))
         surest = np.argsort(-np.abs(scores), kind="stable")[:most]
         correct = int(((scores > 0) == (coins > 0))[surest].sum())

@@ -1,4 +1,4 @@
-"""Guesses of coins, and the prices that so many right guesses refute."""
+"""Guesses about the coins of canaries, and the prices of privacy that a number of correct guesses refutes."""
 
 from __future__ import annotations
 
@@ -28,22 +28,29 @@ _LARGEST = 200.0
 
 @dataclass(frozen=True, eq=False)
 class PriceCurve:
-    """Points of a price: a claim that a run is (epsilons[j], deltas[j])-DP for every j."""
+    """The claim that a release is (epsilons[j], deltas[j])-DP for every j of J points."""
 
-    epsilons: Array  # `[J]`, >= 0
-    deltas: Array  # `[J]`, in [0, 1)
+    epsilons: Array  # [J], >= 0
+    deltas: Array  # [J], in [0, 1)
 
     @classmethod
     def from_accountant(cls, spent: Accountant) -> Self:
-        """Returns the price that an accountant prints at many deltas above the failure probability."""
+        """Returns the epsilons that an accountant computes at many deltas above twice its failure probability.
+
+        Raises `InvalidValue` if all these epsilons are infinite.
+        """
         deltas = DELTAS[2 * spent.failure_prob < DELTAS]
         epsilons = np.array([spent.get_epsilon(float(delta)) for delta in deltas])
         is_finite = np.isfinite(epsilons)
         require(bool(is_finite.any()), "price", "infinite", "a finite one at some delta")
-        return cls(epsilons[is_finite], deltas[is_finite])
+        return cls(epsilons=epsilons[is_finite], deltas=deltas[is_finite])
 
     def least_wrong(self, right: float) -> float:
-        """Returns a lower bound on the probability of an event on a neighbor, where its probability is `right` here."""
+        """Returns the least probability that an event can have on a neighboring data set, under the claimed price.
+
+        Args:
+            right: the probability of the event on the given data set.
+        """
         # (epsilon, delta)-DP bounds the event, right <= e^epsilon x + delta, and its complement,
         # 1 - x <= e^epsilon (1 - right) + delta.
         grown = np.exp(np.minimum(self.epsilons, _LARGEST))
@@ -54,19 +61,23 @@ class PriceCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class Guesses:
-    """The numbers of coins, of guesses and of correct guesses."""
+    """The number of coins of an attack, the number of guesses, and the number of correct guesses."""
 
     num_canaries: int  # m, the number of coins
     num_guesses: int  # r, the number of guesses, fixed before any coin; 1 <= r <= m
     num_correct: int  # c, in 0..r
 
     def refute(self, curve: PriceCurve, *, confidence: float = 0.95) -> bool:
-        """Tells whether the guesses refute a price.
+        """Returns whether the guesses refute a price.
 
-        They do where a run with that price has so many correct with a probability below 1 - confidence.
+        The guesses refute a price if a release with this price allows so many correct guesses only with a probability
+        below 1 - confidence.
 
-        Formal guarantee: where the price holds for each coin, any guesses refute it with a probability of at most
-        1 - confidence.
+        Formal guarantee: a valid price is refuted with a probability of at most 1 - confidence, for any way to guess.
+
+        Args:
+            curve: the price of the release, with respect to a change of one coin.
+            confidence: the confidence of the refutation, in (0, 1).
 
         Source: Mahloujifar, Melis & Chaudhuri 2024, "Auditing f-differential privacy in one run"; docs/proofs/attack.md
         """
@@ -91,11 +102,19 @@ class Guesses:
         return False
 
     def least_epsilon(self, delta: float, *, confidence: float = 0.95) -> float:
-        """Returns the largest epsilon for which the guesses refute (epsilon, delta)-DP of any mechanism; 0 for none."""
+        """Returns the largest epsilon such that the guesses refute (epsilon, delta)-DP, for any mechanism.
+
+        Returns 0 if the guesses refute no epsilon.
+
+        Args:
+            delta: the delta of the epsilon.
+            confidence: the confidence of the refutation, in (0, 1).
+        """
 
         def refuted(epsilon: float) -> bool:
             return self.refute(
-                PriceCurve(np.array([epsilon]), np.array([delta])), confidence=confidence
+                PriceCurve(epsilons=np.array([epsilon]), deltas=np.array([delta])),
+                confidence=confidence,
             )
 
         if not refuted(0.0):
@@ -110,14 +129,14 @@ class Guesses:
     def least_price(
         self, spent: Callable[[float], Accountant], *, target_delta: float, confidence: float = 0.95
     ) -> float:
-        """Returns the largest epsilon at `target_delta` that the guesses refute for one kind of release.
+        """Returns the largest epsilon that the guesses refute, among the prices of a release with more or less noise.
 
-        Where they refute no price of this kind, it is `least_epsilon`.
+        Returns `least_epsilon` if that is larger, or if the guesses refute none of these prices.
 
         Args:
-            spent: returns the accountant of the same release with its noise times a factor > 0.
-            target_delta: of the epsilon.
-            confidence: of the refutation.
+            spent: returns the accountant of the release after its noise is multiplied by a factor > 0.
+            target_delta: the delta of the epsilon.
+            confidence: the confidence of the refutation, in (0, 1).
         """
 
         def refuted(scale: float) -> bool:

@@ -1,4 +1,4 @@
-"""An attack on releases in rounds: canaries are private records."""
+"""An attack on `CenteredVotes`, whose canaries are private records."""
 
 from __future__ import annotations
 
@@ -33,68 +33,80 @@ _EXACT = 1e-3  # of a canary's length: the noise of what is released without any
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """The question of a round, to which each teacher's vote is a clipped mean product."""
+    """The public input of one round of votes; each teacher votes with a clipped mean of features times residuals."""
 
-    weights: Array  # `[D, L]`, of the student
-    label_scale: Array  # `[L]`
-    clipped: ClippedMoments  # the rule by which votes are clipped and added
+    weights: Array  # [D, L], the student's weights for D features and L labels
+    label_scale: Array  # [L], the scale of each label's residual
+    clipped: ClippedMoments  # the rule by which votes are clipped and summed
 
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """A round of a release that was overheard."""
+    """One round of a release: the sum of all votes before and after noise is added."""
 
     question: Question
-    exact: Integers  # `[D, L]`, the sum of the votes, in steps
-    released: Integers  # `[D, L]`, the sum with noise
-    noise_std: float  # in steps
+    exact: Integers  # [D, L], the sum of the votes before noise, in steps of the grid
+    released: Integers  # [D, L], the sum after noise is added, in steps
+    noise_std: float  # the standard deviation of the noise, in steps
 
 
-class _OverheardVotes(MomentVotes):
-    """Votes in rounds that keep each question and its exact sum.
+class _RecordedVotes(MomentVotes):
+    """Votes in rounds that record the question and the exact sum of each round.
 
-    Votes are clipped at `times` the clip of the noise: 1, or more to break the release on purpose.
+    Votes are clipped at `clip_factor` times the clip that the noise is for. A factor above 1 breaks the release on
+    purpose.
     """
 
-    def __init__(self, times: int, **arguments: Any) -> None:
+    def __init__(self, clip_factor: int, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.times = times
-        self.overheard = list[tuple[Question, Integers]]()
+        self.clip_factor = clip_factor
+        self.recorded = list[tuple[Question, Integers]]()
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        """Returns the exact sum `[D, L]` of a round, in steps, and keeps it."""
-        exact = self.times * super().total(
-            weights, label_scale, replace(clipped, clip=self.times * clipped.clip)
+        """Returns the exact sum of the votes of a round, `[D, L]`, in steps, and records the sum.
+
+        Args:
+            weights: the student's weights, `[D, L]`.
+            label_scale: the scale of each label's residual, `[L]`.
+            clipped: the rule by which votes are clipped and summed.
+        """
+        exact = self.clip_factor * super().total(
+            weights, label_scale, replace(clipped, clip=self.clip_factor * clipped.clip)
         )
-        self.overheard.append((Question(weights, label_scale, clipped), exact))
+        question = Question(weights=weights, label_scale=label_scale, clipped=clipped)
+        self.recorded.append((question, exact))
         return exact
 
     def moved(
         self, inputs: NDArray[np.float32], labels: NDArray[np.bool_], question: Question
     ) -> tuple[Array, Array]:
-        """Returns features `[m, D]` and residuals `[m, L]` of records, whose products they add to the sum."""
+        """Returns the features `[m, D]` and residuals `[m, L]` of m records in a round.
+
+        Each record adds the product of its features and residuals, a matrix `[D, L]`, to the sum of the round.
+        """
         clipped = question.clipped
-        wider = replace(clipped, clip=self.times * clipped.clip)
+        wider = replace(clipped, clip=self.clip_factor * clipped.clip)
         features, residuals = self.record_factors(
             inputs, labels, question.weights, question.label_scale, wider
         )
-        return features, self.times * residuals
+        return features, self.clip_factor * residuals
 
 
 @dataclass(frozen=True, eq=False)
 class RecordAttack:
-    """An attack that guesses which of two records stands in the place of each canary's group, from all released sums.
+    """An attack that guesses, from all released sums, which of two canary records replaces each of m private groups.
 
-    A canary has the inputs of a public record, or those mirrored at the pool's mean, and mostly the rarer value of each
-    label. Whoever guesses knows all other records, both variants of each canary, and all that was released.
+    The first variant of a canary has the inputs of a public record. The second variant has these inputs mirrored at the
+    mean of the public records. Both variants have the same labels, mostly the rarer value of each label. The attacker
+    knows all other records, both variants of each canary, and all released sums.
     """
 
-    aggregator: CenteredVotes  # what draws the release
-    dataset: Dataset  # whose private groups give way to canaries
-    num_canaries: int  # m, groups
-    num_queries: int  # Q
-    # "features": features are fitted on the private records, canaries included; "clip": votes are not clipped as
-    # promised; "seed": a second run on known records draws the same noise
+    aggregator: CenteredVotes  # draws the release
+    dataset: Dataset  # the data set, in which canaries replace private groups
+    num_canaries: int  # m, the number of groups that canaries replace
+    num_queries: int  # the number of queries Q
+    # the part that is broken on purpose. "features": features are fitted on the private records, canaries included;
+    # "clip": votes are clipped at a larger norm; "seed": a second release of known records has the same noise
     sabotage: str | None = None
 
     def __post_init__(self) -> None:
@@ -108,32 +120,39 @@ class RecordAttack:
     def guess(self, coins: Signs, rng: np.random.Generator) -> Array:
         """Returns a score for each canary, `[m]`: its sign guesses the coin, its size is the confidence.
 
-        `coins`, `[m]`, are 1 for the inputs of the public record, -1 for the mirrored ones. The generator draws
-        canaries and noise.
+        Args:
+            coins: the coin of each canary, `[m]`: 1 for the first variant, -1 for the mirrored variant.
+            rng: draws the canaries and the noise.
         """
         canaries = _Canaries.draw(self.dataset, self.num_canaries, rng)
-        noise = int(rng.integers(2**63))
-        votes, rounds = self._released(canaries.planted(self.dataset, coins), noise)
+        noise_seed = int(rng.integers(2**63))
+        votes, rounds = self._released(canaries.planted(self.dataset, coins), noise_seed)
         sums = []
         # with the same noise in both, the difference of two first rounds has none; in one all coins are 1
         if self.sabotage == "seed":
             _, planted_rounds = self._released(
-                canaries.planted(self.dataset, np.ones_like(coins)), noise
+                canaries.planted(self.dataset, np.ones_like(coins)), noise_seed
             )
             first_round = rounds[0]
             features, residuals = votes.moved(
                 canaries.inputs, canaries.labels, first_round.question
             )
             remainder = first_round.released - planted_rounds[0].released + features.T @ residuals
-            sums.append(canaries.evidence(votes, first_round.question, remainder, 0.0))
+            sums.append(
+                canaries.evidence(votes, first_round.question, remainder=remainder, noise_std=0.0)
+            )
         else:
             for each_round in rounds:
                 question = each_round.question
                 features, residuals = votes.moved(canaries.by(coins), canaries.labels, question)
                 known_sum = each_round.exact - features.T @ residuals
                 remainder = each_round.released - known_sum
-                sums.append(canaries.evidence(votes, question, remainder, each_round.noise_std))
-        # the mean of records that canaries are among, times their number, has no noise
+                sums.append(
+                    canaries.evidence(
+                        votes, question, remainder=remainder, noise_std=each_round.noise_std
+                    )
+                )
+        # the sum of the private records' inputs is published without noise, and contains the canaries
         if self.sabotage == "features":
             moves = (canaries.inputs - canaries.mirrored).astype(np.float64) / 2
             std = _EXACT * float(np.linalg.norm(moves, axis=1).mean())
@@ -144,8 +163,13 @@ class RecordAttack:
             scipy.linalg.solve(gram, sum(matched for _, matched in sums), assume_a="pos")
         )
 
-    def _released(self, private: Split, noise: int) -> tuple[_OverheardVotes, list[Round]]:
-        """Releases rounds of votes on private records, with noise of a seed, and returns the votes and the rounds."""
+    def _released(self, private: Split, noise_seed: int) -> tuple[_RecordedVotes, list[Round]]:
+        """Draws a release of votes in rounds from private records, and returns the votes and the rounds.
+
+        Args:
+            private: the private records, canaries included.
+            noise_seed: the seed of the noise.
+        """
         groups, teacher_of = np.unique(private.group_ids, return_inverse=True)
         aggregator = self.aggregator
         record = MemoryRecord()
@@ -155,18 +179,16 @@ class RecordAttack:
             num_teachers=len(groups),
             public=private if self.sabotage == "features" else self.dataset.public,
             num_queries=self.num_queries,
-            moments=partial(_OverheardVotes, _UNCLIPPED if self.sabotage == "clip" else 1),
+            moments=partial(_RecordedVotes, _UNCLIPPED if self.sabotage == "clip" else 1),
         )
-        aggregator.release(source, np.random.default_rng(noise), record)
+        aggregator.release(source, np.random.default_rng(noise_seed), record)
         votes = cast(
-            _OverheardVotes,
+            _RecordedVotes,
             source.in_rounds(
                 noise_multiplier=aggregator.votes_multiplier, recipe=aggregator.recipe
             ),
         )
-        require(
-            bool(votes.overheard), "aggregator.rounds", aggregator.rounds, "a release in rounds"
-        )
+        require(bool(votes.recorded), "aggregator.rounds", aggregator.rounds, "a release in rounds")
         multiplier = aggregator.votes_multiplier * math.sqrt(aggregator.num_rounds)
         return votes, [
             Round(
@@ -175,23 +197,27 @@ class RecordAttack:
                 released=(record.committed(f"step-{number}") or {})["total"],
                 noise_std=multiplier * question.clipped.l2_sensitivity,
             )
-            for number, (question, exact) in enumerate(votes.overheard)
+            for number, (question, exact) in enumerate(votes.recorded)
         ]
 
 
 @dataclass(frozen=True, eq=False)
 class _Canaries:
-    """Canaries, each in the place of a private group."""
+    """m canary records, each of which replaces one group of private records."""
 
-    rows: NDArray[np.int64]  # `[m]`, of the private split, one of each canary's group
-    remaining_rows: NDArray[np.int64]  # `rows`, and all rows of other groups
-    inputs: NDArray[np.float32]  # `[m, d]`, of public records
-    mirrored: NDArray[np.float32]  # `[m, d]`, the inputs mirrored at the mean of the pool
-    labels: NDArray[np.bool_]  # `[m, L]`
+    rows: NDArray[
+        np.int64
+    ]  # [m], a row of the private split for each canary, from the group that it replaces
+    remaining_rows: NDArray[np.int64]  # `rows`, and all rows of groups that are not replaced
+    inputs: NDArray[
+        np.float32
+    ]  # [m, d], the inputs of the first variants, which are those of public records
+    mirrored: NDArray[np.float32]  # [m, d], `inputs` mirrored at the mean of all public records
+    labels: NDArray[np.bool_]  # [m, L], the labels of both variants
 
     @classmethod
     def draw(cls, dataset: Dataset, count: int, rng: np.random.Generator) -> _Canaries:
-        """Draws canaries, each in the place of another private group of the data set."""
+        """Draws `count` canaries, and a different private group that each of them replaces."""
         private = dataset.private
         public = np.asarray(dataset.public.inputs)
         groups, first, group_of = np.unique(
@@ -204,10 +230,16 @@ class _Canaries:
         mirrored = (2 * public.mean(axis=0, dtype=np.float64) - inputs).astype(np.float32)
         rarer = private.labels.mean(axis=0) < 0.5
         labels = rarer ^ (rng.random((count, len(rarer))) >= rng.uniform(*_PRESENT, (count, 1)))
-        return cls(first[chosen], np.flatnonzero(~gives_way), inputs, mirrored, labels)
+        return cls(
+            rows=first[chosen],
+            remaining_rows=np.flatnonzero(~gives_way),
+            inputs=inputs,
+            mirrored=mirrored,
+            labels=labels,
+        )
 
     def planted(self, dataset: Dataset, coins: Signs) -> Split:
-        """Returns the private split with the canaries that the coins choose."""
+        """Returns the private records, in which canaries of the variants that the coins choose replace their groups."""
         private = dataset.private
         inputs = np.array(private.inputs)
         labels = private.labels.copy()
@@ -216,26 +248,30 @@ class _Canaries:
         return replace(private, inputs=inputs, labels=labels).take(self.remaining_rows)
 
     def by(self, coins: Signs) -> NDArray[np.float32]:
-        """Returns the inputs that the coins choose, `[m, d]`."""
+        """Returns the inputs of the canaries, `[m, d]`: `inputs` for a coin of 1, `mirrored` for -1."""
         return np.where((coins > 0)[:, None], self.inputs, self.mirrored)
 
     def evidence(
         self,
-        votes: _OverheardVotes,
+        votes: _RecordedVotes,
         question: Question,
+        *,
         remainder: Array | Integers,
         noise_std: float,
     ) -> tuple[Array, Array]:
-        """Returns the normal equations of the coins from one noisy sum.
+        """Returns the normal equations of the linear estimate of the coins from the noisy sum of one round.
 
-        The sum moves by a matrix with each coin. The equations have the inner products of these matrices, `[m, m]`, and
-        those with the sum, `[m]`, both over the variance of the noise.
+        The coin of a canary adds a known matrix `[D, L]` to the sum or subtracts it.
 
         Args:
-            votes: that were asked.
-            question: of the round.
-            remainder: the noisy sum without the known records, `[D, L]`.
-            noise_std: in steps; 0 for a sum without noise.
+            votes: the votes of the release.
+            question: the question of the round.
+            remainder: the noisy sum, less the votes of all records that are no canaries, `[D, L]`.
+            noise_std: the standard deviation of the noise, in steps; 0 for a sum without noise.
+
+        Returns:
+            The inner products of the canaries' matrices, `[m, m]`, and the inner products of these matrices with the
+            sum, `[m]`, both divided by the variance of the noise.
         """
         f, r = votes.moved(self.inputs, self.labels, question)
         g, s = votes.moved(self.mirrored, self.labels, question)

@@ -1,4 +1,4 @@
-"""An attack on releases of labels: canaries are teachers whose votes are crafted."""
+"""An attack on releases of labels, whose canaries are teachers with artificial votes."""
 
 from __future__ import annotations
 
@@ -32,12 +32,16 @@ _BLOCK = 64  # teachers whose votes are made at once
 
 @dataclass(frozen=True)
 class Craft:
-    """A way to vote that makes canaries decide a query.
+    """A pattern of artificial votes, in which the votes of canaries decide the answers.
+
+    Each canary has a sign, 1 or -1, for each query, or for each label of each query. With a coin of 1 the canary votes
+    by its signs, with a coin of -1 by the opposite signs.
 
     Attributes:
-        sides: of the first labels, 1, -1 or 0. A canary votes for the labels whose side is its coin times the sign of
-            the query. Empty where each label has a sign of its own.
-        others: of the first labels, the number of other teachers that vote for each. Empty where half of them do.
+        sides: 1, -1 or 0 for each of the first labels. A canary votes for the labels whose side is its coin times its
+            sign in the query. Empty if a canary has a sign for each label; then it votes for the labels of sign 1.
+        others: for each of the first labels, how many teachers that are no canaries vote for it. Empty if half of them
+            vote for each label.
     """
 
     sides: tuple[int, ...] = ()
@@ -45,22 +49,23 @@ class Craft:
 
     @property
     def is_by_bit(self) -> bool:
-        """True where each label of a query has a sign of its own."""
+        """True if canaries have a sign for each label of a query, False if they have one sign for each query."""
         return not self.sides
 
 
 class CraftedVotes(TeacherVotes):
-    """Votes of canaries, and of all other teachers, by a craft.
+    """The votes of m canaries and of all other teachers, by the pattern of a `Craft`.
 
     Attributes:
-        ways: 1 or -1 for each canary and query, `[m, Q]`, or for each canary and bit, `[m, Q * L]`.
-        repeats: the number of teachers that vote like each canary.
-        num_others: the number of all other teachers.
+        ways: the coin times the sign of each canary, 1 or -1, for each query, `[m, Q]`, or for each label of each
+            query, `[m, Q * L]`.
+        repeats: the number of teachers that cast the votes of each canary.
+        num_others: the number of teachers that cast no canary's votes.
     """
 
     records_per_teacher = 1.0
 
-    def __init__(self, craft: Craft, ways: Signs, repeats: int, shape: VoteShape) -> None:
+    def __init__(self, craft: Craft, ways: Signs, *, repeats: int, shape: VoteShape) -> None:
         self.ways = ways
         self.repeats = repeats
         self.num_teachers = shape.num_teachers
@@ -74,7 +79,7 @@ class CraftedVotes(TeacherVotes):
         self.by_bit = craft.is_by_bit
 
     def bits(self) -> Iterator[Bits]:
-        """Yields the crafted votes of all teachers, `[c, Q, L]` a block, canaries first."""
+        """Yields the votes of all teachers in blocks of c teachers, bool `[c, Q, L]`; canaries come first."""
         for first in range(0, len(self.ways), _BLOCK):
             yield self._by(self.ways[first : first + _BLOCK]).repeat(self.repeats, axis=0)
         # The turns of the other teachers move on from query to query, so that no teacher always votes alike.
@@ -93,17 +98,20 @@ class CraftedVotes(TeacherVotes):
                 yield np.asarray(turns < self.others)
 
     def label_shares(self) -> Array:
-        """Returns each teacher's share of votes for each label, `[N, L]`."""
+        """Returns the fraction of queries in which each of N teachers votes for each label, `[N, L]`."""
         return np.concatenate([block.mean(axis=1) for block in self.bits()])
 
     def _by(self, ways: Signs) -> Bits:
-        """Returns the votes of teachers that go these ways, `[c, Q, L]`."""
+        """Returns the votes of c teachers, bool `[c, Q, L]`, from their `ways`, `[c, Q]` or `[c, Q * L]`."""
         if self.by_bit:
             return np.asarray(ways.reshape(-1, self.num_queries, self.num_labels) > 0)
         return np.asarray(ways[:, :, None] * self.sides > 0)
 
     def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
-        """Returns the counts `[Q, L]` of `bits`, in which no teacher has more than `max_votes` votes."""
+        """Returns the number of teachers that vote for each label of each query, `[Q, L]`, by a closed formula.
+
+        A `Craft` has at most `max_votes` votes of a teacher in a query, so none has to be left out.
+        """
         ahead = (self.ways > 0).sum(axis=0)
         if self.by_bit:
             counts = self.num_others // 2 + self.repeats * ahead
@@ -116,36 +124,42 @@ class CraftedVotes(TeacherVotes):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TeacherAttack:
-    """An attack that guesses the way of canary teachers from a release of crafted queries."""
+    """An attack that guesses the coins of canary teachers from a release of artificial votes.
 
-    aggregator: Aggregator  # what draws the release
-    shape: VoteShape  # of the release
+    The guess is a linear function of F features of each query of the release.
+    """
+
+    aggregator: Aggregator  # draws the release
+    shape: VoteShape  # the numbers of queries, labels and teachers of the release
     num_canaries: int  # m, at most an eighth of the teachers
-    repeats: int = 1  # teachers that vote like each canary: more than 1 breaks the price on purpose
-    craft: Craft
-    weights: Array  # `[F]`, of the features of a release; fitted in rehearsals
-    score: float = 0.0  # the share of a coin's variance that the features explain, in rehearsals
+    repeats: int = 1  # the number of teachers that vote like each canary; above 1 it breaks the price on purpose
+    craft: Craft  # the pattern of the votes
+    weights: Array  # [F], the weight of each feature in the guess; fitted to releases that the attacker simulates
+    score: float = (
+        0.0  # the fraction of a coin's variance that the features explain, in simulated releases
+    )
 
     @classmethod
     def rehearsed(
         cls,
         aggregator: Aggregator,
         shape: VoteShape,
+        *,
         counts: Sequence[int],
         repeats: int,
         rng: np.random.Generator,
     ) -> TeacherAttack:
-        """Returns the attack with the craft, and the number of canaries, that guess best in rehearsals.
+        """Returns the attack whose pattern of votes and number of canaries guess best in simulated releases.
 
         Args:
             aggregator: draws the release.
-            shape: of the release.
-            counts: numbers of canaries to try, the largest first.
-            repeats: teachers that vote like each canary.
-            rng: draws coins and noise of the rehearsals.
+            shape: the numbers of queries, labels and teachers of the release.
+            counts: the numbers of canaries to try, the largest first.
+            repeats: the number of teachers that vote like each canary.
+            rng: draws coins and noise of the simulated releases.
 
         Raises:
-            InvalidValue: one label alone, where no canary decides.
+            InvalidValue: there is no pattern in which canaries decide an answer, because there is only one label.
         """
         chosen: TeacherAttack | None = None
         for count in counts:
@@ -173,7 +187,14 @@ class TeacherAttack:
         return cast(TeacherAttack, chosen)
 
     def _fitted(self, rows: int, rng: np.random.Generator) -> TeacherAttack:
-        """Returns the attack with weights by least squares of the sum of the canaries' signs on the features."""
+        """Returns the attack with weights and a score that are fitted to simulated releases.
+
+        The weights are the least-squares fit of the sum of all canaries' signs by the features.
+
+        Args:
+            rows: the smallest number of queries to simulate.
+            rng: draws signs and noise.
+        """
         parts: list[tuple[Signs, Array]] = []
         while sum(len(block) for _, block in parts) < rows:
             signs = self._signs(rng)
@@ -190,26 +211,32 @@ class TeacherAttack:
     def guess(self, coins: Signs, rng: np.random.Generator) -> Array:
         """Returns a score for each canary, `[m]`: its sign guesses the coin, its size is the confidence.
 
-        `coins`, `[m]`, are 1 or -1.
+        Args:
+            coins: the coin of each canary, 1 or -1, `[m]`.
+            rng: draws the signs of the queries and the noise.
         """
         signs = self._signs(rng)
         features = self._features(signs * coins[:, None], rng)
         return np.asarray(signs.astype(np.float64) @ (features @ self.weights))
 
     def _signs(self, rng: np.random.Generator) -> Signs:
-        """Draws the ways of canaries with coins of 1: signs of queries, `[m, Q]`, or of bits, `[m, Q * L]`."""
+        """Draws the signs of all canaries, 1 or -1: for each query, `[m, Q]`, or for each label, `[m, Q * L]`."""
         width = self.shape.num_queries * (self.shape.num_labels if self.craft.is_by_bit else 1)
         return (2 * rng.integers(0, 2, (self.num_canaries, width), dtype=np.int8) - 1).astype(
             np.int8
         )
 
     def _features(self, ways: Signs, rng: np.random.Generator) -> Array:
-        """Draws a release of crafted votes and returns its features around their means, `[Q or Q * L, F]`.
+        """Draws a release of artificial votes and returns its features less their means, `[Q, F]` or `[Q * L, F]`.
 
-        Features of a query are bits or scores, whether it was answered, and whether it was a hit; 0 after the release
-        has halted.
+        The features of a query are its released bits or scores, whether it was answered, and whether it was a hit. All
+        features are 0 for queries after the release has halted.
+
+        Args:
+            ways: the coin times the sign of each canary, see `CraftedVotes`.
+            rng: draws the noise.
         """
-        source = CraftedVotes(self.craft, ways, self.repeats, self.shape)
+        source = CraftedVotes(self.craft, ways, repeats=self.repeats, shape=self.shape)
         expected = np.minimum.accumulate(source.sides) > 0  # the labels that a student expects
 
         def prior(labels: Bits, answered: Bits, num_queries: int) -> Bits:
@@ -230,7 +257,15 @@ class TeacherAttack:
 
 
 def _crafts(aggregator: Aggregator, shape: VoteShape, num_others: int) -> Iterator[Craft]:
-    """Yields the crafts to try, few where an aggregator reads each teacher's votes, which takes long."""
+    """Yields the patterns of votes that an attack tries.
+
+    Fewer patterns are tried for an aggregator that reads the votes of each teacher, because it is slow.
+
+    Args:
+        aggregator: draws the release.
+        shape: the numbers of queries, labels and teachers of the release.
+        num_others: the number of teachers that are no canaries.
+    """
     most = aggregator.max_votes_per_teacher or shape.num_labels
     fixed = aggregator.exact_labels
     counted = aggregator.reads_counts
@@ -245,7 +280,7 @@ def _crafts(aggregator: Aggregator, shape: VoteShape, num_others: int) -> Iterat
                 yield Craft(
                     sides=(1,) * width + (-1,) * width, others=(first,) * width + (second,) * width
                 )
-            # a stair of falling counts: canaries move every second step up and all others down
+            # falling counts with equal gaps: canaries raise every second count and lower the counts between
             for steps in _STAIRS:
                 if (
                     counted
