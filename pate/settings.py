@@ -38,13 +38,15 @@ def setting(
     """Returns the dataclass field of a setting.
 
     Args:
-        default: the value where the user sets none; a list is copied. `MISSING` where the user has to set one.
-        help_text: the text of `--help`; it begins in lower case, and ends without a full stop.
-        beside_release: whether the release is the same for every value (for `pate-vote`, the votes are). A run may then
+        default: the value of the setting where the user sets none. A list is copied. `MISSING` makes the setting
+            required.
+        help_text: the text that `--help` prints. It begins in lower case, and ends without a full stop.
+        beside_release: whether the setting has no effect on the release (for `pate-vote`: on the votes). A run may then
             be continued in its folder with another value.
         published: whether the value may stand in a release's `config.yaml`.
-        is_path: whether the value names a file or folder, so that it is read as text whatever it looks like.
-        is_name: whether the value is a name, such as of a column, and stays text where it looks like a number.
+        is_path: whether the value is the path of a file or folder. Such a value stays text, whatever it looks like.
+        is_name: whether the value is a name, such as the name of a column. Such a value stays text where it looks like
+            a number.
     """
     metadata = {
         "help": help_text,
@@ -62,7 +64,7 @@ def setting(
 
 @dataclass(frozen=True, kw_only=True)
 class Targets:
-    """The setting of the classes that a configuration may name."""
+    """The setting that lists the user's own modules whose classes a configuration may name."""
 
     allowed_targets: list[str] = setting(
         [], "your own modules, whose classes a _target_ may name, such as '[my_module.]'"
@@ -71,7 +73,7 @@ class Targets:
 
 @dataclass(frozen=True, kw_only=True)
 class PartSettings(Targets):
-    """The settings that an aggregator is made with."""
+    """The settings that are passed to the aggregator when it is built."""
 
     adjacency: str = setting(
         "replace_one",
@@ -82,7 +84,7 @@ class PartSettings(Targets):
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """The settings of the guarantee that a price is for."""
+    """The settings of the differential privacy guarantee for which a price (an epsilon) is computed."""
 
     target_delta: float = setting(
         1e-6,
@@ -93,7 +95,10 @@ class Guarantee:
 
 @dataclass(frozen=True, kw_only=True)
 class GuardedSettings(Guarantee):
-    """The settings of a release that the guard of usefulness looks at."""
+    """The settings of a release that is checked for usefulness before it is drawn.
+
+    A plan whose labels would be mostly noise is refused, unless the user allows it.
+    """
 
     allow_useless: bool = setting(
         False,
@@ -115,7 +120,7 @@ class AskingSettings(GuardedSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseSettings(GuardedSettings):
-    """The settings of a release of private records, wherever its votes come from, and of its ledger.
+    """The settings of a release of labels from private records, and of the ledger that the release is charged to.
 
     `pate.run.release_terms.ReleaseTerms`, the plan of such a release in Python, has the same fields.
     """
@@ -153,7 +158,7 @@ class ReleaseSettings(GuardedSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetSettings(ReleaseSettings):
-    """The settings of a run's budget, where the budget is more than one epsilon for everybody."""
+    """The settings of a run's privacy budget, which may differ between groups of records."""
 
     max_epsilon: float | None = setting(
         None,
@@ -169,7 +174,10 @@ class BudgetSettings(ReleaseSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(AskingSettings, BudgetSettings):
-    """The settings of a run, from private records to a student; `pate.run.plan.Plan` has the same fields."""
+    """The settings of a run that trains teachers on private records and a student on their noisy labels.
+
+    `pate.run.plan.Plan`, the plan of such a run in Python, has the same fields.
+    """
 
     fewer_queries: bool = setting(
         True,
@@ -197,7 +205,7 @@ class RunSettings(AskingSettings, BudgetSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class FolderSettings(PartSettings):
-    """The settings of commands that leave a release in a folder."""
+    """The settings of commands that write a release into a folder."""
 
     output_dir: str | None = setting(
         None,
@@ -209,7 +217,10 @@ class FolderSettings(PartSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseSettings(ReleaseSettings):
-    """The settings of commands that release labels; in Python `target_epsilon=None` takes the noise as it is."""
+    """The settings of commands that release labels, with the choice between solved and given noise.
+
+    In Python, `target_epsilon=None` uses the aggregator's noise as configured.
+    """
 
     noise: str = setting(
         "solved",
@@ -228,13 +239,13 @@ class NoiseSettings(ReleaseSettings):
 
     @property
     def solved_epsilon(self) -> float | None:
-        """Returns the epsilon that noise is solved for; None where noise is given."""
+        """Returns the epsilon for which the noise is solved; None if the noise is given."""
         return None if self.noise == "given" else self.target_epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings(RunSettings, NoiseSettings, FolderSettings):
-    """The settings of `pate-train`, beside those of its parts."""
+    """The settings of `pate-train`, without those of its data, aggregator, teachers and student."""
 
     logger: str = setting(
         "tensorboard",
@@ -258,7 +269,7 @@ class TrainSettings(RunSettings, NoiseSettings, FolderSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class VotesOfOthers:
-    """The settings of commands that read vote files of other projects."""
+    """The settings of commands that read vote files which another project has written."""
 
     layout: str = setting(
         "auto",
@@ -272,7 +283,7 @@ class VotesOfOthers:
 
 @dataclass(frozen=True, kw_only=True)
 class CollectSettings(VotesOfOthers, NoiseSettings, FolderSettings):
-    """The settings of `pate-release`, beside those of its parts."""
+    """The settings of `pate-release`, without those of its aggregator and student."""
 
     votes: OneOrSeveral = setting(
         MISSING, "the vote files: a pattern in quotes, a file, or a list of files", is_path=True
@@ -293,7 +304,7 @@ class CollectSettings(VotesOfOthers, NoiseSettings, FolderSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings(AskingSettings, PartSettings):
-    """The settings of `pate-compare`, beside those of its parts."""
+    """The settings of `pate-compare`, without those of its data, teachers, student and methods."""
 
     aggregators: OneOrSeveral = setting(
         [
@@ -357,7 +368,7 @@ class CompareSettings(AskingSettings, PartSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class AccountSettings(AskingSettings, PartSettings):
-    """The settings of `pate-account`, beside those of its parts."""
+    """The settings of `pate-account`, without those of its aggregator."""
 
     num_labels: int = setting(40, "the number of labels of a query")
     num_teachers: int = setting(400, "the number of teachers that vote")
@@ -420,7 +431,7 @@ class AccountSettings(AskingSettings, PartSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class AttackSettings(AskingSettings, PartSettings):
-    """The settings of `pate-attack`, beside those of its parts."""
+    """The settings of `pate-attack`, without those of its aggregator."""
 
     target_epsilon: float | None = setting(
         2.0, "the epsilon that the attack tries to refute; null takes the noise as it is"
@@ -451,7 +462,7 @@ class AttackSettings(AskingSettings, PartSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings(VotesOfOthers, Guarantee, PartSettings):
-    """The settings of `pate-audit`, beside those of its parts."""
+    """The settings of `pate-audit`, without those of its aggregator."""
 
     votes: str = setting(MISSING, "an .npy, .npz or .csv file, or a run's votes.npz", is_path=True)
     noise_std: float | None = setting(
@@ -597,30 +608,38 @@ SETTINGS_OF_COMMAND: dict[str, type] = {
 
 
 def settings_classes() -> Mapping[str, type]:
-    """Returns the class of settings of each command by its name, those of installed packages included."""
+    """Returns the class of settings of each command, by the command's name.
+
+    Commands of other installed packages are included.
+    """
     added = {name: command.settings for name, command in package_commands().items()}
     return SETTINGS_OF_COMMAND | added
 
 
 def settings_of(command: str) -> tuple[Field[Any], ...]:
-    """Returns the fields of a command's settings, those that it shares with other commands first."""
+    """Returns the fields of a command's settings; fields that several commands share come first."""
     return fields(settings_classes()[command])
 
 
 def values_of(settings: Any, kind: type, *, without: Collection[str] = ()) -> dict[str, Any]:
-    """Returns the values of the settings that a class has, by name, to make a plan whose fields have these names.
+    """Returns the values of some of a command's settings, by name, such as for the fields of a plan.
 
     Args:
         settings: the settings of a command.
-        kind: a class of settings, such as `RunSettings`.
-        without: names that are left out.
+        kind: a class of settings, such as `RunSettings`. Its fields are the settings whose values are returned.
+        without: names of fields of `kind` that are left out.
     """
     names = [item.name for item in fields(kind) if item.name not in without]
     return {name: getattr(settings, name) for name in names}
 
 
 def names_with(mark: str, *commands: str) -> frozenset[str]:
-    """Returns the names of the settings with a mark, such as `beside_release`, of these commands or of all."""
+    """Returns the names of the settings that carry a mark.
+
+    Args:
+        mark: a keyword of `setting`, such as `beside_release`.
+        commands: the commands whose settings are searched; all commands if none is given.
+    """
     return frozenset(
         item.name
         for command in commands or settings_classes()

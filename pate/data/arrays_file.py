@@ -39,14 +39,16 @@ _OPTIONAL_FORMS = {
 
 @dataclass(frozen=True)
 class Arrays:
-    """A reader of .npz files, or of folders of .npy files, one for each split. Each holds arrays by name.
+    """A reader of three .npz files, one for each split, or of three folders of .npy files.
 
-    * `inputs`: numbers `[n, d]`, images `[n, channels, height, width]` as bytes or as floats in [0, 1];
-    * `labels`: 0 and 1, `[n, L]`; public records may lack them, as they serve measurements alone;
-    * `groups`, where rows belong together: whole numbers `[n]`, the same for rows of one person;
-    * `budgets`, of private rows whose groups differ in epsilon: that number, or the name of a class in `budgets=`;
-    * `ids`, where records have numbers of their own: whole numbers `[n]`, those of public records are published;
-    * `label_names`, in one of the files at least, or `labels=` here: texts `[L]`.
+    Each file or folder holds arrays by name. n is the number of records in the split, L the number of labels.
+
+    * `inputs`: features `[n, d]`, or images `[n, channels, height, width]` as bytes or as floats in [0, 1];
+    * `labels`: 0 and 1, `[n, L]`. Public records may lack labels, which are only used to measure;
+    * `groups`, optional: whole numbers `[n]`, equal for records that belong together, such as those of one person;
+    * `budgets`, optional, of private records: the epsilon of the record's group, or the name of a class in `budgets=`;
+    * `ids`, optional: whole numbers `[n]` that name the records. The ids of public records are published;
+    * `label_names`: texts `[L]`, in at least one of the files, unless the field `labels` holds them.
     """
 
     private: str | None = None  # file of the private records
@@ -68,16 +70,18 @@ class Arrays:
             normalize_field(self, split, at_home(getattr(self, split)))
 
     def require_settings(self) -> None:
-        """Raises `InvalidValue` for a split without a path."""
+        """Raises `InvalidValue` if a split has no path."""
         for split in SPLITS:
             path = getattr(self, split)
             require(isinstance(path, str), f"data.{split}", path, f"{_FILE} with labels")
 
     def load(self) -> Dataset:
-        """Reads the files. Without the array `groups` each record is a group of its own.
+        """Reads the three splits and returns them as a data set.
+
+        Without an array `groups`, each record is a group of its own.
 
         Raises:
-            InvalidValue: a file is missing, lies in two splits, or has arrays of other forms.
+            InvalidValue: a file is missing, one file is named for two splits, or an array has the wrong form.
             DamagedFile: a file cannot be read.
         """
         files = {split: _read(f"data.{split}", getattr(self, split)) for split in SPLITS}
@@ -115,7 +119,7 @@ class Arrays:
         )
 
     def private_records(self) -> PrivateRecords:
-        """Reads the private records alone, for a holder whose queries come from elsewhere."""
+        """Reads only the private records, for a holder who receives the queries from somebody else."""
         arrays = _read("data.private", self.private)
         require("budgets" not in arrays, "data.private.budgets", "there", UNIFORM_RULE)
         names = self._names({"private": arrays})
@@ -148,11 +152,11 @@ class Arrays:
 
 
 def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
-    """Reads the arrays of a split from an .npz file, or from a folder with inputs.npy and labels.npy.
+    """Returns the arrays of a split by name, from an .npz file or from a folder with inputs.npy and labels.npy.
 
     Args:
-        name: of the setting.
-        file: its value, a path.
+        name: the name of the setting that holds the path, for messages.
+        file: the path of the file or folder; None if the setting is not set, which is an `InvalidValue`.
     """
     path = Path(file if isinstance(file, str | PathLike) else "")
     is_there = path.is_file() or (path / "inputs.npy").is_file()
@@ -172,7 +176,7 @@ def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
 
 
 def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  # noqa: B008 - it is frozen
-    """Returns the array of an .npy file; raises `DamagedFile` where the file holds no array of that form."""
+    """Returns the array in an .npy file; raises `DamagedFile` if the file holds no array of the expected form."""
     rule = f"an .npy file, {path.stem} as {form}"
     remedy = "save it with numpy.save(FILE, inputs)"
     content = read_bytes(path, rule=rule, remedy=remedy)
@@ -187,15 +191,15 @@ def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  
 
 
 def _split(name: str, index: int, arrays: dict[str, NDArray[Any]]) -> Split:
-    """Returns the split of some arrays.
+    """Returns the split that consists of the given arrays.
 
     Args:
-        name: of the setting, for messages.
-        index: of the split; records without ids get ids that no other split has.
-        arrays: by name.
+        name: the name of the setting that holds the split's path, for messages.
+        index: the number of the split. Records without ids get ids that no record of another split has.
+        arrays: the arrays of the split, by name.
 
     Raises:
-        InvalidValue: lengths or shapes disagree, labels are no bits, or inputs are not finite.
+        InvalidValue: lengths or shapes disagree, a label is neither 0 nor 1, or an input is not finite.
     """
     inputs = arrays["inputs"]
     labels = arrays["labels"]

@@ -20,7 +20,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Some blocks that were computed."""
+    """Blocks of rows that were computed and have to be written into a `StampedFile`."""
 
     numbers: Numbers  # of the blocks, int64 `[n]`
     values: NDArray[Any]  # `[n, …]`
@@ -33,12 +33,14 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @dataclass(frozen=True)
 class StampedFile:
-    """An array in a file, and a file of stamps: one for each block of rows, 0 for a block that is not computed yet.
+    """An array in a file that is computed block by block, with a second file that records which blocks are complete.
 
-    Blocks reach the disk before their stamps do. So a block with a stamp is whole, whatever ended the process. The next
-    call computes only the other blocks, and the file ends with the same bytes as one that was written in one go. A
-    second process that needs the same file waits. A file without missing blocks is only read, so its folder may be
-    read-only. The array is as private as its source; the folder has mode 0700.
+    The second file holds one stamp for each block of rows. The stamp is 0 as long as the block is not computed.
+
+    A block is written to disk before its stamp is. So a block with a stamp is complete, even if the process was killed.
+    The next call computes only the missing blocks, and the file ends with the same bytes as if it had been written in
+    one go. A second process that needs the same file waits for a lock. A file without missing blocks is only read, so
+    its folder may be read-only. The array is as private as the data that it is computed from; the folder has mode 0700.
     """
 
     path: Path  # of the array; a missing folder is made
@@ -49,9 +51,9 @@ class StampedFile:
     setting: str  # the name of the setting that chooses the folder, for messages
 
     def read_stamps(self) -> Numbers:
-        """Returns the stamps of all blocks, int64 `[num_blocks]`; zeros where a file is missing or cut short.
+        """Returns the stamps of all blocks, int64 `[num_blocks]`, without taking the lock.
 
-        The lock is not needed.
+        All stamps are 0 if one of the two files is missing or cut short.
         """
         num_blocks = -(-self.shape[0] // self.block)
         with suppress(OSError):
@@ -61,7 +63,7 @@ class StampedFile:
         return np.zeros(num_blocks, np.int64)
 
     def mapped(self, mode: Any = "r") -> Any:
-        """Returns the array, memory-mapped."""
+        """Returns the array as a `np.memmap` that is opened in the given mode."""
         return np.memmap(self.path, self.dtype, mode=mode, shape=self.shape)
 
     def fill(
@@ -74,15 +76,15 @@ class StampedFile:
         """Computes and writes the missing blocks.
 
         Args:
-            missing: returns the numbers of missing blocks. It is called again under the lock, when no other process
-                writes.
-            compute: computes blocks by their numbers, some at a time.
-            name: of the stage.
-            stage: opens the stage.
+            missing: returns the numbers of the missing blocks. It is called a second time under the lock, when no other
+                process writes.
+            compute: computes the blocks with the given numbers, and yields some of them at a time.
+            name: the name of the stage that reports progress.
+            stage: opens that stage.
 
         Raises:
             InvalidValue: the folder cannot be written.
-            OSError: the disk is full; the blocks that were written stay.
+            OSError: the disk is full. Blocks that were already written stay.
         """
         if not len(missing()):
             return
@@ -126,7 +128,12 @@ class StampedFile:
 
 @contextmanager
 def writable(setting: str, folder: Path) -> Iterator[None]:
-    """Turns errors of writing into `InvalidValue` of the setting that chooses the folder, but for a full disk."""
+    """Turns an error of writing in the body into an `InvalidValue` of a setting; a full disk stays an `OSError`.
+
+    Args:
+        setting: the name of the setting that chooses the folder.
+        folder: the folder that is written.
+    """
     try:
         yield
     except OSError as error:
@@ -137,9 +144,15 @@ def writable(setting: str, folder: Path) -> Iterator[None]:
 
 
 def _write(file: int, numbers: NDArray[np.int64], width: int, values: NDArray[Any]) -> None:
-    """Writes blocks of `width` bytes into their places and flushes them.
+    """Writes blocks at their positions in a file, and flushes them to disk.
 
-    A memory-mapped file could not report a full disk.
+    A memory-mapped file would not report a full disk.
+
+    Args:
+        file: the descriptor of the open file.
+        numbers: the numbers of the blocks, int64 `[num_blocks]`.
+        width: the number of bytes of a block.
+        values: the content of the blocks, `[num_blocks, ...]`.
     """
     # the places where runs of consecutive numbers begin
     runs = np.flatnonzero(np.diff(numbers, prepend=-2) != 1).tolist()
@@ -163,17 +176,19 @@ def cached_pixels(
     name: str,
     stage: StageOpener,
 ) -> NDArray[np.uint8]:
-    """Returns pictures at the size in use, memory-mapped from a file in the folder, read-only.
+    """Returns resized pictures from a cache file, and decodes those that the file lacks.
+
+    The result is a read-only `np.memmap` `[num_images, channels, height, width]`.
 
     Args:
-        folder: of the file.
+        folder: the folder of the cache file.
         shape: `(num_images, channels, height, width)`.
-        rows: the images that are needed, int64 `[n]`; the others may be blank.
-        stamps: the version of each image's source, int64 `[num_images]`, not 0 for an image that is needed. An image
-            with another stamp is decoded again.
-        decode: reads images by their rows, as uint8 `[len(rows), channels, height, width]`.
-        name: of the stage.
-        stage: opens the stage.
+        rows: the numbers of the needed images, int64 `[num_needed]`. All other images may be blank in the result.
+        stamps: the version of each image's source, int64 `[num_images]`, not 0 for a needed image. An image whose stamp
+            has changed is decoded again.
+        decode: decodes the images with the given numbers, as uint8 `[len(rows), channels, height, width]`.
+        name: the name of the stage that reports progress.
+        stage: opens that stage.
     """
     file = StampedFile(
         folder / "images.u8", folder / "stamps.i64", shape, np.uint8, 1, "data.cache"

@@ -55,7 +55,7 @@ _VERSION = 2  # of how photographs become pixels; in the cache's name
 
 
 class Attributes(NamedTuple):
-    """The content of the attribute list."""
+    """The content of `list_attr_celeba`: the files, the names of the attributes, and the attributes of each file."""
 
     names: tuple[str, ...]
     files: tuple[str, ...]  # the file of each row
@@ -65,10 +65,12 @@ class Attributes(NamedTuple):
 
 
 def read_attributes(folder: Path) -> Attributes:
-    """Reads `list_attr_celeba`; the caller checks the number of rows that it announces.
+    """Reads `list_attr_celeba` from the folder of a copy.
+
+    The number of rows that the first line announces is returned, but not checked.
 
     Raises:
-        InvalidValue: no such list, a row of other cells, or an image twice.
+        InvalidValue: the list is missing, a row has other cells than expected, or an image occurs twice.
     """
     # Text has the number of rows in line 1 (copies that were cut often keep the old number) and the names in line 2.
     # CSV has the names in line 1. Then follows a row for each image: its file, and 1 or -1 for each attribute; some
@@ -105,18 +107,19 @@ def read_attributes(folder: Path) -> Attributes:
 
 
 def read_numbers(folder: Path, stem: str, files: Sequence[str]) -> tuple[NDArray[np.int64], int]:
-    """Reads a list of a whole number of at most 18 digits for each file.
+    """Reads a list that gives each photograph a whole number, such as `list_eval_partition`.
 
     Args:
-        folder: the copy.
-        stem: the name of the list.
-        files: the files of the attribute list.
+        folder: the folder of the copy.
+        stem: the name of the list, without its ending.
+        files: the names of the photographs in the attribute list.
 
     Returns:
-        The number of each file, int64 `[len(files)]`, and how many rows the list has for other files.
+        The number of each photograph, int64 `[len(files)]`, and the number of rows for photographs not in `files`.
 
     Raises:
-        InvalidValue: no such list, a row of other cells, a file twice, or one of the files in no row.
+        InvalidValue: the list is missing, a row has other cells, a photograph occurs twice or not at all, or a number
+            has more than 18 digits.
     """
     path, rows = _read_rows(folder, stem)
     numbers: dict[str, int] = {}
@@ -135,13 +138,23 @@ def read_numbers(folder: Path, stem: str, files: Sequence[str]) -> tuple[NDArray
 
 
 def find_table(folder: Path, stem: str) -> Path | None:
-    """Returns the file of a list, the text form first; None where the copy has no such list."""
+    """Returns the path of a list, preferring `.txt` over `.csv`; None if the copy has no such list.
+
+    Args:
+        folder: the folder of the copy.
+        stem: the name of the list, without its ending.
+    """
     paths = (folder / place / f"{stem}{suffix}" for suffix in (".txt", ".csv") for place in _PLACES)
     return next((path for path in paths if path.is_file()), None)
 
 
 def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
-    """Returns the file of a list and the cells of its lines; raises `InvalidValue` where there is no such list."""
+    """Returns the path of a list and the cells of each line; raises `InvalidValue` if there is no such list.
+
+    Args:
+        folder: the folder of the copy.
+        stem: the name of the list, without its ending.
+    """
     path = find_table(folder, stem)
     if path is None:
         rule = f"{stem}.txt or {stem}.csv in it, from where the photographs came from"
@@ -169,18 +182,18 @@ def _read_rows(folder: Path, stem: str) -> tuple[Path, list[list[str]]]:
 def _find_photographs(
     folder: Path, files: Sequence[str]
 ) -> tuple[Path, tuple[str, ...], NDArray[np.int64]]:
-    """Finds the photographs of a copy.
+    """Finds the file of each photograph.
 
     Args:
-        folder: the copy.
-        files: the names of photographs in the attribute list.
+        folder: the folder of the copy.
+        files: the names of the photographs in the attribute list.
 
     Returns:
-        The folder of photographs, the name of each photograph's file, and stamps `[len(files)]`. A stamp changes with
-        its file, and is 0 for a missing one.
+        The folder of the photographs, the name of each photograph's file, and a stamp of each file, `[len(files)]`. The
+        stamp changes when the file does, and is 0 if the file is missing.
 
     Raises:
-        InvalidValue: two names of the list mean one file, so that a photograph could be private and public.
+        InvalidValue: two names in the list mean the same file, so that a photograph could be both private and public.
     """
     # Photographs may lie in a folder of the same name, as the CSV form is often unpacked, or in the authors' `Img`.
     places = [
@@ -218,24 +231,24 @@ def _find_photographs(
 
 
 def _stem(name: str) -> str:
-    """Returns a photograph's name without the ending of a picture."""
+    """Returns a photograph's name without `.jpg`, `.jpeg` or `.png`."""
     return PurePath(name).stem if PurePath(name).suffix.lower() in _PICTURES else name
 
 
 def decode_images(
     paths: Sequence[Path], *, image_size: int, crop: int | None = None
 ) -> NDArray[np.uint8]:
-    """Reads images as uint8 `[n, 3, image_size, image_size]`, 0 is black.
+    """Reads images as uint8 `[num_images, 3, image_size, image_size]`, where 0 is black.
 
-    Each image is cropped to the square in its middle and resized; pixels that fall together are averaged.
+    Each image is cropped to the square in its middle and resized. Pixels that fall onto one pixel are averaged.
 
     Args:
-        paths: the images.
+        paths: the files of the images.
         image_size: height and width of the result, in pixels.
-        crop: the side of the square, in pixels; None for the largest.
+        crop: the side of the square, in pixels; None for the largest square.
 
     Raises:
-        InvalidValue: an image is damaged; the value names all that are.
+        InvalidValue: an image is damaged. The error names all damaged images.
     """
     images = np.empty((len(paths), 3, image_size, image_size), dtype=np.uint8)
     damaged = dict[Path, InvalidValue]()
@@ -270,21 +283,22 @@ def decode_images(
 
 @dataclass(frozen=True)
 class CelebA:
-    """A reader of the folder that CelebA is distributed as; it fetches nothing.
+    """A reader of the folder in which CelebA is distributed. It downloads nothing.
 
-    The folder has `list_attr_celeba` and `list_eval_partition`, each `.txt` as the authors give it or `.csv` as it is
-    often passed on. It has `img_align_celeba/` with the photographs and, if needed, `identity_CelebA`. All may lie in
-    the authors' `Anno`, `Eval` and `Img`. The official training split is private, validation public, test test. A
-    folder that `scripts/make_synth_faces.py` wrote is read likewise, and called synthetic.
+    The folder holds `list_attr_celeba` and `list_eval_partition`, as `.txt` (the authors' form) or as `.csv` (a common
+    copy). It also holds the photographs in `img_align_celeba/`, and `identity_CelebA` if persons are needed. The lists
+    may lie in the authors' folders `Anno` and `Eval`, the photographs in `Img`. The official training split becomes
+    private, the validation split public, and the test split the test set. A folder that `scripts/make_synth_faces.py`
+    wrote is read in the same way, and is called synthetic in the report.
 
-    Photographs are decoded once, at the size in use, into a cache of 3 * image_size**2 bytes each, and read from there
-    as `Pixels`. The next run decodes those that were replaced or added meanwhile. Record ids are row numbers of the
-    attribute list from 1; public photographs are published under the names that the list gives them. A photograph may
-    be called `.JPG` or `.png` where the list says `.jpg`.
+    Photographs are decoded once, at the size in use, into a cache of 3 * image_size**2 bytes each. They are read from
+    the cache as `Pixels`. The next run decodes only photographs that were replaced or added since. A record id is the
+    row number in the attribute list, from 1. Public photographs are published under their names in that list. The file
+    of a photograph may end in `.JPG` or `.png` where the list has `.jpg`.
 
-    A damaged photograph is refused by name. `missing` decides about a copy with gaps: a photograph that is not there,
-    or only in the list of splits, or a list whose first line announces another number of rows. The reader passes over
-    gaps with a warning, or refuses them.
+    A damaged photograph is always an error that names it. The field `missing` decides how the reader treats gaps:
+    "skip" warns and continues, "error" refuses. Gaps are missing photographs, photographs that only the list of splits
+    has, and a first line that announces another number of rows.
 
     Source: Z. Liu, P. Luo, X. Wang and X. Tang, "Deep Learning Face Attributes in the Wild", ICCV 2015.
     """
@@ -313,11 +327,11 @@ class CelebA:
                 require_count(name, getattr(self, name))
 
     def load(self, stage: StageOpener = unwatched) -> Dataset:
-        """Reads the lists and decodes the photographs that the cache lacks.
+        """Reads the lists, decodes the photographs that the cache lacks, and returns the data set.
 
         Raises:
-            InvalidValue: a list or photograph that the copy must have is missing or damaged.
-            OSError: the disk is full; what was decoded stays.
+            InvalidValue: a required list or photograph is missing or damaged.
+            OSError: the disk is full. Photographs that were already decoded stay in the cache.
         """
         folder = self._folder()
         attributes = read_attributes(folder)
@@ -389,7 +403,13 @@ class CelebA:
         )
 
     def _identities(self, folder: Path, files: Sequence[str]) -> NDArray[np.int64] | None:
-        """Returns the person of each photograph; None where no list names people and groups are photographs."""
+        """Returns the number of the person on each photograph, int64 `[len(files)]`.
+
+        None if the copy has no valid list of persons and `partition_by_identity` is false.
+
+        Raises:
+            InvalidValue: `partition_by_identity` is true, and the list of persons is missing or invalid.
+        """
         try:
             rule = (
                 f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
@@ -413,7 +433,16 @@ class CelebA:
     def _rows(
         self, role: str, listed: NDArray[np.bool_], present: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """Returns the rows of a split's photographs that are there; raises `InvalidValue` where there is none."""
+        """Returns the row numbers of a split's existing photographs, at most `limit` of them.
+
+        Args:
+            role: the split: private, public or test.
+            listed: whether each photograph belongs to the split, `[len(files)]`.
+            present: whether the file of each photograph exists, `[len(files)]`.
+
+        Raises:
+            InvalidValue: no photograph of the split exists, or some are missing and the field `missing` is "error".
+        """
         rows = np.flatnonzero(listed & present)
         count = int(listed.sum())
         rule = f"the photographs of the {role} split unpacked in {IMAGES}/, found none of {count}"
@@ -424,7 +453,13 @@ class CelebA:
         return rows[: self.limit]
 
     def _report_gap(self, name: str, value: object, rule: str) -> None:
-        """Refuses a gap of the copy, or warns and goes on, as `missing` says."""
+        """Raises `InvalidValue` for a gap in the copy if the field `missing` is "error"; logs a warning otherwise.
+
+        Args:
+            name: the setting or list in which the gap was found.
+            value: the value that was found.
+            rule: the text of the message that describes what was expected.
+        """
         if self.missing == "error":
             rule = f"{rule}; data.missing=skip goes on with what is there"
             raise InvalidValue(name, value, rule=rule)

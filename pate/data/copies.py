@@ -32,7 +32,7 @@ _BITS_KEPT = np.uint32(0xFFFFFF00)
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """The inputs of a split as one number each."""
+    """The inputs of a split, each represented by a hash, so that records with equal inputs can be found."""
 
     # `[n]`, equal where inputs are equal, see `rounded`; a process has other numbers than another
     numbers: NDArray[np.uint64]
@@ -41,7 +41,7 @@ class Inputs:
 
     @classmethod
     def from_split(cls, split: Split) -> Inputs:
-        """Reads the inputs of a split, some thousand at a time."""
+        """Computes the hashes of a split's inputs, some thousand records at a time."""
         blocks = (
             split.inputs.blocks() if isinstance(split.inputs, Pixels) else row_blocks(split.inputs)
         )
@@ -54,7 +54,7 @@ class Inputs:
 
     @cached_property
     def num_repeated(self) -> int:
-        """The number of records that have the inputs of a record of another group."""
+        """The number of records whose input also occurs in another group of the split."""
         _, input_of_record = np.unique(self.numbers, return_inverse=True)
         num_groups = int(self.groups.max()) + 1
         pairs = np.unique(input_of_record * num_groups + self.groups)  # distinct (input, group)
@@ -62,14 +62,15 @@ class Inputs:
         return int((groups_with_input[input_of_record] > 1).sum())
 
     def count_in(self, other: Inputs) -> int:
-        """Returns the number of these records whose inputs occur in another split."""
+        """Returns the number of records in this split whose input also occurs in `other`."""
         return int(np.isin(self.numbers, other.numbers).sum())
 
     def share_by_chance(self, size: int) -> float:
-        """Returns about the chance that a new record has the inputs of one of `size` records like these.
+        """Returns an estimate of the probability that a new record has the same input as one of `size` records.
 
-        The share of repeated records in this split estimates it. One more repeated record is added, so that a small
-        split without any does not say that chance never repeats inputs.
+        All records are assumed to come from the same distribution. The estimate is the share of repeated records in
+        this split. Except for pictures, one repeated record is added, so that the estimate is positive in a small
+        split.
         """
         share = (
             self.num_repeated / len(self)
@@ -82,14 +83,15 @@ class Inputs:
 def remarks_on_copies(
     private: Split, public: Split, test: Split | None = None, cells_of: CellNumbers | None = None
 ) -> Iterator[str]:
-    """Yields lines for the owner of the records alone, where more records agree in all inputs than by chance.
+    """Yields remarks for the owner of the records where more records have equal inputs than chance explains.
 
     Args:
         private: the private records.
         public: the public pool.
-        test: the test set, if there is one.
-        cells_of: numbers of the records' cells. Inputs may agree where cells do not, as those beyond the public range;
-            agreement of inputs then counts only where cells agree as well.
+        test: the test set; None if there is none.
+        cells_of: a function from a split's name to a number for each record, which represents the record's cells.
+            Inputs may agree where cells differ, such as two numbers beyond the public range. With this function,
+            records count as equal only if their numbers agree as well. None compares the inputs alone.
     """
     splits = {"private": private, "public": public}
     if test is not None:
@@ -133,7 +135,10 @@ def _lines(inputs: Mapping[str, Inputs]) -> Iterator[str]:
 
 
 def _numbers_of_rows(block: NDArray[Any]) -> NDArray[np.uint64]:
-    """Returns the hash of each row's bytes, `[n]`. Python's own is many times as fast here as a digest."""
+    """Returns a hash of each row's bytes, uint64 `[num_rows]`.
+
+    Python's own `hash` is many times as fast here as a cryptographic digest.
+    """
     rows = np.ascontiguousarray(block if block.dtype == np.uint8 else rounded(block)).reshape(
         len(block), -1
     )
@@ -142,7 +147,9 @@ def _numbers_of_rows(block: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def rounded(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns numbers rounded to 16 bits: a copy that another program computed or saved differs in the last of 24.
+    """Returns numbers rounded from 24 significant bits to 16.
+
+    Copies of a number that different programs computed or saved may differ in the last bits.
 
     >>> rounded(np.array([70.1, 70.10001, 70.11], np.float32)).tolist()
     [70.099609375, 70.099609375, 70.109375]
@@ -154,9 +161,14 @@ def rounded(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _is_unlikely(count: int, total: int, chance: float) -> bool:
-    """Tells whether `count` or more of `total` records agree by chance less often than `_UNLIKELY`.
+    """Returns whether at least `count` of `total` records agree by chance with a probability below `_UNLIKELY`.
 
-    The number of agreeing records is binomial; its upper tail is the regularized incomplete beta function.
+    The number of agreeing records is binomial. Its upper tail is the regularized incomplete beta function.
+
+    Args:
+        count: the number of records that agree.
+        total: the number of records.
+        chance: the probability that one record agrees by chance.
     """
     from scipy.special import betainc  # loads slowly
 

@@ -45,13 +45,13 @@ _RANKS = {"features": 2, "images": 4}
 class Dataset:
     """Three splits: a private pool for the teachers, a public pool for queries and student, a test set for the report.
 
-    Formal guarantees, or else `InvalidValue`:
-        * No record and no group is shared by two splits, and no split is empty or lists a record twice.
+    Formal guarantees; a violation is an `InvalidValue`:
+        * No record and no group is in two splits. No split is empty or lists a record twice.
         * All splits have the same input shape, images in [0, 1], and one column for each name in `label_names`.
 
-    The public pool's order is part of the data set: the first `num_queries` of it are the queries, so a reader shuffles
-    it where its source is sorted. Nothing public (features, scaling, vocabulary) may be fitted on private inputs or
-    labels: no epsilon would cover it.
+    The order of the public pool is part of the data set: its first `num_queries` records are the queries. So a reader
+    shuffles the pool if its source is sorted. Features, scaling and vocabulary must not be fitted on private inputs or
+    labels, because no epsilon would cover them.
     """
 
     name: str  # of the data set in configs and reports
@@ -134,13 +134,16 @@ class Dataset:
 
     @property
     def privacy_unit(self) -> PrivacyUnit:
-        """The private records that one change replaces together, in words that depend on no record."""
+        """The unit of privacy: the private records that replace-one adjacency replaces together.
+
+        Its description depends on no record.
+        """
         unit = self.group_unit if self.shared is None else self.shared.unit
         return unit if self.budgets is None else unit.within_class
 
     @property
     def published_ids(self) -> NDArray[Any]:
-        """The published names of public records, `[num_public]`; none depends on a private record."""
+        """The names under which public records are published, `[num_public]`; none depends on a private record."""
         return np.arange(len(self.public)) if self.public_ids is None else self.public_ids
 
     @property
@@ -155,11 +158,11 @@ class Dataset:
 
     @property
     def weights(self) -> NDArray[np.float64] | None:
-        """The weight of each private record, `[num_private]`; None where all count once."""
+        """The weight of each private record, `[num_private]`; None if every record has weight 1."""
         return None if self.shared is None else self.shared.weights
 
     def repeat_private(self, times: NDArray[np.int64]) -> Dataset:
-        """Returns the data set with each private record several times, each time in another group.
+        """Returns the data set with copies of the private records, such that no two copies of a record share a group.
 
         Args:
             times: the number of copies of each private record, int64 `[num_private]`.
@@ -181,7 +184,7 @@ class Dataset:
         return replace(self, private=private, budgets=None)
 
     def digest(self) -> str:
-        """Returns the SHA-256 digest of all inputs, labels and ids, in hexadecimal. No epsilon covers it."""
+        """Returns the SHA-256 digest of all inputs, labels and ids, in hexadecimal. No epsilon covers the digest."""
         digest = hashlib.sha256(repr((self.name, self.label_names)).encode())
         for _, split in self._splits():
             for array in (split.inputs, split.labels, split.record_ids, split.group_ids):
@@ -193,9 +196,9 @@ class Dataset:
         return digest.hexdigest()
 
     def private_digest(self) -> str:
-        """Returns the digest by which a budget over several runs knows the private records again.
+        """Returns the digest by which a ledger recognizes the same private records in several runs.
 
-        It is `private_cells`, or else `Split.digest` of the private records.
+        The result is `private_cells` if the reader has set it, and `Split.digest` of the private records otherwise.
         """
         return self.private_cells or self.private.digest()
 
@@ -227,14 +230,14 @@ class Dataset:
 
 
 def require_dataset(loaded: Any, *, weighted: bool = False) -> Dataset:
-    """Returns what a reader loaded, if it is a data set.
+    """Returns the result of a reader's `load` if it is a valid `Dataset`.
 
     Args:
         loaded: the object that a reader's `load` returned.
-        weighted: whether groups may have budgets of their own, and records several owners.
+        weighted: whether groups may have budgets of their own, and records may have weights.
 
     Raises:
-        InvalidValue: the object is no data set, or its records count differently and may not.
+        InvalidValue: the object is no `Dataset`, or has budgets or weights although `weighted` is false.
     """
     if not isinstance(loaded, Dataset):
         raise InvalidValue("load()", type(loaded).__name__, rule="a pate.data.Dataset")
@@ -246,14 +249,14 @@ def require_dataset(loaded: Any, *, weighted: bool = False) -> Dataset:
 
 
 def load_dataset(reader: Any, stage: StageOpener = unwatched) -> Dataset:
-    """Returns the data set that a reader loads.
+    """Calls a reader's `load` and returns the data set.
 
     Args:
-        reader: an object with a method `load()`, or `load(stage)` if it announces what takes long.
-        stage: opens the stages that the reader announces.
+        reader: an object with a method `load()`. A reader that reports progress has `load(stage)`.
+        stage: opens the stages in which the reader reports progress.
 
     Raises:
-        InvalidValue: `load` returned no data set.
+        InvalidValue: `load` returned no `Dataset`.
     """
     announces = "stage" in signature(reader.load).parameters
     loaded = reader.load(stage) if announces else reader.load()
@@ -263,7 +266,14 @@ def load_dataset(reader: Any, stage: StageOpener = unwatched) -> Dataset:
 def _require_disjoint(
     unit: str, ids: NDArray[np.int64], other_ids: NDArray[np.int64], splits: str
 ) -> None:
-    """Raises `InvalidValue` where a record or a group, the unit, is in both of two splits."""
+    """Raises `InvalidValue` if two splits share a record or a group.
+
+    Args:
+        unit: "record" or "group", which the ids name.
+        ids: the ids in the first split, int64 `[num_records]`.
+        other_ids: the ids in the second split, int64 `[num_other_records]`.
+        splits: the names of both splits, for the message.
+    """
     num_shared = _count_shared(ids, other_ids)
     if num_shared > 0:
         rule = f"each {unit} in one split, found {num_shared} in {splits}"
@@ -271,9 +281,9 @@ def _require_disjoint(
 
 
 def _count_shared(ids: NDArray[np.int64], other_ids: NDArray[np.int64]) -> int:
-    """Returns how many distinct ids stand in both arrays.
+    """Returns the number of distinct ids that occur in both arrays.
 
-    The longer array is sorted and searched: numpy's sets take ten times as long for a million whole numbers.
+    The longer array is sorted and searched. Sets of numpy take ten times as long for a million integers.
     """
     shorter, longer = sorted((ids, other_ids), key=len)
     if shorter.max() < longer.min() or longer.max() < shorter.min():

@@ -33,18 +33,19 @@ _STEPS = np.float32(127)
 
 @dataclass(frozen=True)
 class DigitsGrid:
-    """A reader that composes scikit-learn's 1,797 digits of 8x8 pixels into 16x16 images; label d: "it shows a d".
+    """A reader that composes images of digits (8x8 pixels) into images of four cells (16x16 pixels).
 
-    A cell is blank with probability 1/4, so an image shows 0 to 4 digits and about 2.7 of the 10 labels hold. Reports
-    call it synthetic: the pixels are real, but which digits meet in a picture is drawn at random.
+    The 1,797 images of digits, called base digits below, are those of scikit-learn. Label d holds if a composed image
+    shows the digit d. A cell is blank with probability 1/4, so an image shows 0 to 4 digits, and about 2.7 of the 10
+    labels hold. Reports call the data synthetic: the pixels are real, but the choice of digits for an image is random.
 
-    The private thing is a base digit, somebody's handwriting, which is in many composites. So base digits are dealt to
-    the splits first, and the private ones to disjoint pools of about `pool_size`. A composite takes distinct digits of
-    one pool, and the pool is its group. There can be as many teachers as pools, `1197 // pool_size`. The public split
-    and the test split have one pool each.
+    A base digit, that is the handwriting of a person, occurs in many composed images and is what has to be protected.
+    So the base digits are first divided among the splits, and the private ones into disjoint pools of about
+    `pool_size`. An image uses distinct digits of one pool, and the pool is the image's group. So there can be at most
+    `1197 // pool_size` teachers. The public split and the test split have one pool each.
 
-    Formal guarantees: no base digit is in two groups, hence none in two splits or at two teachers; the same parameters
-    give the same arrays.
+    Formal guarantees: no base digit is in two groups, hence none is in two splits or seen by two teachers. Equal
+    parameters give equal arrays.
 
     Source: scikit-learn's `load_digits`, from the UCI "Optical Recognition of Handwritten Digits" data.
     """
@@ -69,11 +70,11 @@ class DigitsGrid:
 
     @property
     def num_pools(self) -> int:
-        """The number of pools that the private digits are cut into."""
+        """The number of disjoint pools into which the private base digits are divided."""
         return _NUM_PRIVATE_DIGITS // self.pool_size
 
     def load(self) -> Dataset:
-        """Composes the images: float32 `[n, 1, 16, 16]` in [0, 1], labels "0" to "9"."""
+        """Composes the images and returns the data set: float32 `[n, 1, 16, 16]` in [0, 1], labels "0" to "9"."""
         from sklearn.datasets import load_digits  # heavy, and needed by this data set alone
 
         tiles, digits = load_digits(return_X_y=True)
@@ -120,22 +121,26 @@ class DigitsGrid:
 
 @dataclass(frozen=True)
 class WordNet40(TextReader):
-    """A reader of the noun synsets of WordNet 3.0: the sample is a gloss, the labels are 40 hypernyms.
+    """A reader of noun synsets of WordNet 3.0: the input is a gloss (a definition), the 40 labels are hypernyms.
 
-    A record is a synset, a group is a family of synsets with the same gloss. 62,115 records are private, 10,000 public
-    (in a fixed random order), 10,000 for test; the splits are part of the file.
+    A record is a synset. A group is all synsets with the same gloss. 62,115 records are private, 10,000 public (in a
+    fixed random order) and 10,000 for test. The file that the package ships fixes the splits.
 
-    Features (tf-idf of the gloss without its examples, truncated SVD of 128 dimensions, scaled to length 1, 8 bits) are
-    fitted on the 10,000 public glosses only. The 40 labels are the hypernyms that hold most often in the public pool,
-    but for the root. Groups, hence splits, come from all glosses, by equality of text; nothing else depends on that.
+    An input is the tf-idf vector of the gloss without its examples, reduced by truncated SVD to 128 dimensions, scaled
+    to length 1, and stored in 8 bits. This transform is fitted on the 10,000 public glosses alone. The labels are the
+    40 hypernyms that hold most often in the public pool, without the root. Groups, and hence splits, depend on the
+    private glosses by equality of text; nothing else does.
 
-    With `features=text` the glosses are read, as a column `gloss`, and become vectors in place of these features.
+    With `features=text`, the glosses are read as a column `gloss` and become vectors of text in place of these inputs.
 
     Source: WordNet 3.0, Princeton University; its license is in LICENSE-WORDNET beside the file.
     """
 
     def load(self, stage: StageOpener = unwatched) -> Dataset:
-        """Reads the vendored file: features float32 `[n, 128]`, multiples of 1/127 in [-1, 1]; or vectors of texts."""
+        """Reads the file that the package ships, and returns the data set.
+
+        Inputs are float32 `[n, 128]`, multiples of 1/127 in [-1, 1], or vectors of text with `features=text`.
+        """
         with np.load(ARCHIVE, allow_pickle=False) as arrays:
             names = tuple(str(name) for name in arrays["label_names"])
             rows = Split(

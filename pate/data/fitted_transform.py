@@ -35,7 +35,7 @@ CONTENT_ERRORS = (
 
 @dataclass(frozen=True, eq=False)
 class FittedTransform(ABC):
-    """A transform that was fitted on public data, or on nothing."""
+    """A transform that is fitted on public data, or not fitted at all, and that is saved in a safetensors file."""
 
     arrays: Mapping[str, NDArray[Any]]  # all that was learned or read, by name
     settings: Mapping[str, Any]  # plain values that say how arrays are used
@@ -49,15 +49,15 @@ class FittedTransform(ABC):
     @classmethod
     @abstractmethod
     def of_kind(cls, kind: str) -> Any:
-        """Returns the class of a kind; raises `LookupError` for a kind that does not exist."""
+        """Returns the class of transforms with this value of `kind`; raises `LookupError` if there is none."""
 
     @abstractmethod
     def sample_output(self) -> NDArray[Any]:
-        """Returns the output for some made-up input; raises where arrays and settings do not fit together."""
+        """Returns the output for an artificial input; raises an error if arrays and settings do not fit together."""
 
     @cached_property
     def content(self) -> bytes:
-        """The bytes of the file; equal arrays, settings and origins give equal bytes."""
+        """The bytes of the file. Transforms with equal arrays, settings and origins have equal bytes."""
         from safetensors.numpy import save  # which is optional
 
         header = {"kind": self.kind, "settings": dict(self.settings), "origin": dict(self.origin)}
@@ -70,7 +70,7 @@ class FittedTransform(ABC):
         return hashlib.sha256(self.content).hexdigest()
 
     def save(self, path: Path | str) -> None:
-        """Writes the file in one step; replaces a file of that name."""
+        """Writes the file in one step, and replaces an existing file."""
         with replacing(path) as file:
             file.write(self.content)
 
@@ -78,17 +78,17 @@ class FittedTransform(ABC):
     def load(
         cls, path: Path | str, *, remedy: str, sha256: str | None = None, **beside: Any
     ) -> Self:
-        """Reads a file that `save` wrote.
+        """Reads a file that `save` wrote, and returns the transform.
 
         Args:
             path: the file.
-            remedy: the advice in an error.
-            sha256: the digest that the file must have, if one is known.
-            beside: further arguments of the transform's class.
+            remedy: the advice at the end of an error message.
+            sha256: the digest that the file must have; None if the digest is not checked.
+            beside: further keyword arguments of the transform's class.
 
         Raises:
-            DamagedFile: the file has another digest, or arrays and settings that do not fit together.
-            InvalidValue: no such file, or one that cannot be read.
+            DamagedFile: the file has another digest, or its arrays and settings do not fit together.
+            InvalidValue: the file does not exist or cannot be read.
         """
         from safetensors import SafetensorError, safe_open
 

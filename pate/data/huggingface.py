@@ -47,17 +47,20 @@ _BATCH = 16384  # rows that are read together
 
 @dataclass(frozen=True)
 class ListColumn(Column):
-    """A column of lists of numbers, each of which is an input."""
+    """A column whose cells are lists of numbers; each list is an input."""
 
     length: int
 
     @property
     def expects(self) -> str:
-        """The rule for a cell, in words for an error."""
+        """The description of a valid cell, for an error message."""
         return f"lists of {self.length} finite numbers"
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
-        """Encodes lists of numbers as features `[n, length]`; a cell of another kind is wrong."""
+        """Returns lists of numbers as features `[num_cells, length]`.
+
+        A cell is marked as wrong if it is no list of `length` finite numbers.
+        """
         rows = np.full((len(array), self.length), np.nan, np.float32)
         for row, cell in enumerate(array.to_pylist()):
             with suppress(TypeError, ValueError):  # no list, or numbers that are missing
@@ -69,11 +72,12 @@ class ListColumn(Column):
 
 @dataclass(frozen=True)
 class HuggingFace(TextReader):
-    """A reader of a data set with three splits, in a folder of `save_to_disk` or under a name of the hub.
+    """A reader of a Hugging Face data set with three splits, from a `save_to_disk` folder or from the hub.
 
-    Inputs are one column of pictures, one of lists of numbers (such as embeddings), or any columns of numbers, dates
-    and words. The public split alone decides how these columns become features, as in `Table`. Labels are columns
-    of 0 and 1, or one column of lists: of classes that apply (`List(ClassLabel)`), or of a 0 or 1 for each label.
+    Inputs are one column of pictures, or one column of lists of numbers (such as embeddings), or any number of columns
+    of numbers, dates and words. The last become features as in `Table`, and the public split alone determines how.
+    Labels are columns of 0 and 1, or one column of lists. A list holds the classes that apply (`List(ClassLabel)`), or
+    a 0 or 1 for each label.
     """
 
     path: str | None = None  # folder or name
@@ -123,7 +127,7 @@ class HuggingFace(TextReader):
         return Spelling(date_order=self.date_order, first_year=self.first_year)
 
     def require_settings(self) -> None:
-        """Raises `InvalidValue` for settings that name no data set, split or label."""
+        """Raises `InvalidValue` if the settings name no data set, no input or no label."""
         require(
             self.path is not None,
             "data.path",
@@ -139,10 +143,12 @@ class HuggingFace(TextReader):
             )
 
     def load(self, stage: StageOpener = unwatched) -> Dataset:
-        """Reads the three splits; runs no code of the data set, and writes nothing beside it.
+        """Reads the three splits and returns the data set.
+
+        The method executes no code of the data set, and writes nothing into its folder.
 
         Raises:
-            InvalidValue: a setting names no data set, split or column, or cells are of another kind.
+            InvalidValue: a setting names a data set, split or column that does not exist, or cells have the wrong type.
         """
         self.require_settings()
         schema, column = self._schema()
@@ -207,9 +213,9 @@ class HuggingFace(TextReader):
 
     @cached_property
     def _listed(self) -> tuple[tuple[str, ...], bool] | None:
-        """The labels in a column of lists, and whether a list holds classes; it holds a bit for each label otherwise.
+        """The names of the labels if one column holds lists of labels; None if each label has a column.
 
-        None where labels are no lists.
+        The second value is true if a list holds the classes that apply, and false if it holds a bit for each label.
         """
         name, *other_columns = self.labels
         feature = None if other_columns else self._parts["private"].features.get(name)
@@ -240,7 +246,10 @@ class HuggingFace(TextReader):
         return tuple(f"{name}_{place}" for place in range(length)), False
 
     def _schema(self) -> tuple[TableSchema, Column | None]:
-        """Returns the schema of inputs, from the public split, and the column of pictures or lists, if there is one."""
+        """Returns the schema of the inputs, which is learned from the public split.
+
+        The second value is the column of pictures or of lists of numbers; None if inputs are columns as in `Table`.
+        """
         public = self._parts["public"]
         types = arrow().types
         self._require_columns("public")
@@ -267,7 +276,7 @@ class HuggingFace(TextReader):
         return schema, None
 
     def _remarks_on_dates(self, schema: TableSchema) -> tuple[str, ...]:
-        """Returns lines for the owner on the order of public dates, and on dates that stand for none."""
+        """Returns remarks for the owner on the order of day and month in public dates, and on placeholder dates."""
         table = self._public_table()
         return tuple(
             f"{column.name}: {line}"
@@ -306,7 +315,10 @@ class HuggingFace(TextReader):
             done += len(table)
 
     def _bitwise(self, table: Any) -> Any:
-        """Returns a batch with a column of bits for each label in place of lists; null where a list does not say it."""
+        """Returns a batch in which the column of lists of labels is replaced by a column of bits for each label.
+
+        A bit is null if the list does not determine it.
+        """
         if self._listed is None or self.labels[0] not in table.column_names:
             return table
         (names, of_classes) = self._listed
@@ -335,7 +347,7 @@ class HuggingFace(TextReader):
 
 
 def _picture(cell: Any) -> Any:
-    """Returns the bytes or the file of a picture's cell; None for an empty one."""
+    """Returns the picture in a cell, as a stream of bytes or as the path of a file; None for an empty cell."""
     content = (cell or {}).get("bytes")
     path = (cell or {}).get("path")
     return path if content is None else io.BytesIO(content)

@@ -49,12 +49,15 @@ class PictureColumn(Column):
 
     @property
     def expects(self) -> str:
-        """The rule that the first unreadable picture breaks."""
+        """The rule that the first unreadable picture violates, for an error message."""
         has_own_rule = self.refusals and self.refusals[0] != UNREADABLE
         return self.refusals[0] if has_own_rule else self.rule
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
-        """Reads pictures as bytes `[n, channels, height, width]`; one that does not open is wrong."""
+        """Reads pictures as rows of bytes `[num_cells, channels * height * width]`.
+
+        A picture that cannot be read is marked as wrong.
+        """
         rows: Any = np.zeros((len(array), *self.form.input_shape), np.uint8)
         wrong = np.zeros(len(array), np.bool_)
         for place, cell in enumerate(array.to_pylist()):
@@ -70,14 +73,14 @@ class PictureColumn(Column):
         return Encoded(rows.reshape(len(rows), -1), wrong, np.zeros(2, np.int64))
 
     def pixels(self, inputs: NDArray[np.uint8]) -> Pixels:
-        """Returns encoded rows `[n, channels * height * width]` as pictures."""
+        """Returns encoded rows `[n, channels * height * width]` as an array-like of n pictures."""
         return Pixels(
             inputs.reshape(-1, *self.form.input_shape), np.arange(len(inputs), dtype=np.int64)
         )
 
 
 def _content_name(path: Path) -> str:
-    """Returns a name of a picture by its bytes, which a hard link or a copy shares."""
+    """Returns the SHA-256 digest of a picture's bytes, which is the same for a copy or a hard link."""
     return "sha256:" + file_digest(
         path, rule="a picture of data.root", remedy="leave the folder alone while it is read"
     )
@@ -85,7 +88,7 @@ def _content_name(path: Path) -> str:
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """A reader of pictures of any size, and of a table with the labels, the split and the owner of each."""
+    """A reader of a folder of pictures, and of a table with the labels, the split and the owner of each picture."""
 
     root: str | None = None  # folder of the pictures
     # file with a row for each picture: .csv, .parquet and others, as for `Table`
@@ -120,7 +123,7 @@ class ImageFolder:
             normalize_field(self, name, as_name(getattr(self, name)))
 
     def require_settings(self) -> None:
-        """Raises `InvalidValue` without the folder of pictures and the table of labels."""
+        """Raises `InvalidValue` if the folder of pictures, the table or the label columns are not set."""
         has_root = self.root is not None and Path(self.root).is_dir()
         require(has_root, "data.root", self.root, "the folder of the pictures")
         rule = "the file that says the labels of each picture"
@@ -129,10 +132,10 @@ class ImageFolder:
         require(len(self.labels) > 0, "data.labels", list(self.labels), rule)
 
     def load(self, stage: StageOpener = unwatched) -> Dataset:
-        """Reads the table and decodes all pictures.
+        """Reads the table, decodes all pictures, and returns the data set.
 
         Raises:
-            InvalidValue: a setting is missing, a picture cannot be read, or stands in the table twice.
+            InvalidValue: a setting is missing, a picture cannot be read, or the table has a picture twice.
         """
         self.require_settings()
         pictures, read = self._read(stage)

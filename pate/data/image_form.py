@@ -20,7 +20,10 @@ _LARGEST = 4096
 
 @dataclass(frozen=True)
 class ImageForm(Preprocessing):
-    """A preprocessing from pictures of any size to inputs `[channels, height, width]`: upright, in 8 bits, on white."""
+    """A preprocessing that turns pictures of any size into inputs `[channels, height, width]`.
+
+    Pictures are rotated as their EXIF tag demands, reduced to 8 bits, and put on a white background where transparent.
+    """
 
     channels: int = 3  # 1 for gray, 3 for red, green and blue
     height: int = 64  # in pixels
@@ -42,19 +45,19 @@ class ImageForm(Preprocessing):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Channels, height and width of a picture."""
+        """The shape `(channels, height, width)` of an input."""
         return self.channels, self.height, self.width
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """No names: the pixels of pictures have none."""
+        """An empty tuple, because pixels have no names."""
         return ()
 
     def inputs(self, given: Any) -> NDArray[np.float32]:
-        """Returns pictures as float32 `[n, channels, height, width]` in [0, 1].
+        """Returns pictures as float32 `[num_pictures, channels, height, width]` in [0, 1].
 
         Args:
-            given: a file or a PIL image, or a list of them.
+            given: a file, a PIL image, or a list of files and PIL images.
 
         Raises:
             InvalidValue: a picture cannot be read.
@@ -65,12 +68,12 @@ class ImageForm(Preprocessing):
         return np.reshape(levels, (-1, *self.input_shape)).astype(np.float32) / WHITE
 
     def levels(self, picture: Any, name: str, *, needs_white: bool = False) -> NDArray[np.uint8]:
-        """Returns one picture as bytes `[channels, height, width]`, 0 is black.
+        """Returns one picture as bytes `[channels, height, width]`, where 0 is black.
 
         Args:
             picture: a file or a PIL image.
             name: the picture's name in an error.
-            needs_white: see `read_picture`.
+            needs_white: whether a picture of more than 8 bits is refused if the field `white` is None.
         """
         image = read_picture(
             picture, name, channels=self.channels, white=self.white, needs_white=needs_white
@@ -88,7 +91,7 @@ class ImageForm(Preprocessing):
         return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
     def plain(self) -> dict[str, Any]:
-        """Returns the settings as values for JSON; `white` stands there only if there is one."""
+        """Returns the settings as values for JSON. The key `white` is left out if `white` is None."""
         settings = {
             name: value
             for name, value in vars(self).items()
@@ -98,7 +101,7 @@ class ImageForm(Preprocessing):
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> Self:
-        """Makes the form from what `plain` returned; raises `LookupError` where a setting is missing."""
+        """Builds an `ImageForm` from the values that `plain` returned; raises `LookupError` if one is missing."""
         return cls(
             channels=values["channels"],
             height=values["height"],

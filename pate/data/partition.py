@@ -29,16 +29,18 @@ _COLUMNS = ("record_ids", "group_ids", "teachers")
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """A partition of the private records into the shards of the teachers.
+    """A partition of the private records into one shard for each teacher.
 
-    A record at two teachers would move two votes, and every epsilon would be too small. So `verify` checks it.
+    A record in the shards of two teachers would change two votes, and every epsilon would be too small. `verify` checks
+    that no record is.
 
-    Formal guarantees, for a partition that `draw` made:
+    Formal guarantees of a partition that `draw` returns:
         * Whole groups: all records of a group have the same teacher.
-        * Exchangeable: groups are dealt in a uniformly random order, looking neither at inputs, labels nor group sizes.
-          So replacing one group by another, of whatever size, can be coupled with a partition that differs in one
-          teacher only. Balancing by group size would break this: one record could move any number of other groups.
-        * No teacher is empty, and the numbers of groups of two teachers differ by at most one.
+        * Exchangeable: groups are assigned in a uniformly random order that does not depend on inputs, labels or group
+          sizes. So if one group is replaced by another group of any size, the two random partitions can be coupled such
+          that they differ in one teacher only. Balancing shards by group size would break this: a change of one record
+          could move any number of other groups.
+        * No teacher is empty. The numbers of groups of any two teachers differ by at most one.
     """
 
     # int64 `[num_private]`, the teacher of each row of the private split
@@ -60,15 +62,15 @@ class Partition:
     def draw(
         cls, group_ids: NDArray[np.int64], num_teachers: int, rng: np.random.Generator
     ) -> Partition:
-        """Deals whole groups to teachers, in a random order.
+        """Assigns whole groups to teachers in a random order, and returns the partition.
 
         Args:
             group_ids: the group of each private record, int64 `[num_private]`.
-            num_teachers: T.
-            rng: draws the order.
+            num_teachers: the number of teachers, T.
+            rng: the generator that draws the order.
 
         Raises:
-            InvalidValue: fewer groups than teachers.
+            InvalidValue: there are fewer groups than teachers.
         """
         require_count("num_teachers", num_teachers)
         require_generator(rng)
@@ -80,7 +82,7 @@ class Partition:
         return cls(teacher_of_group[group_of], num_teachers)
 
     def indices(self, teacher: int) -> NDArray[np.int64]:
-        """Returns the rows of the private split that belong to a teacher, ascending."""
+        """Returns the row numbers, ascending, of the private records in a teacher's shard."""
         require_count("teacher", teacher, minimum=0)
         require(teacher < self.num_teachers, "teacher", teacher, f"at most {self.num_teachers - 1}")
         return self._rows_of_teacher[teacher]
@@ -94,10 +96,10 @@ class Partition:
         return np.split(np.argsort(self.teacher_of, kind="stable"), np.cumsum(self.sizes())[:-1])
 
     def verify(self, split: Split) -> None:
-        """Checks the partition against the private split.
+        """Checks that the partition is a valid partition of a private split.
 
         Raises:
-            InvalidValue: a record or a group is at two teachers, a record at none, or a teacher has no record.
+            InvalidValue: a record or a group has two teachers, a record has no teacher, or a teacher has no record.
         """
         num_records = len(self.teacher_of)
         require(
@@ -114,7 +116,12 @@ class Partition:
         )
 
     def _require_one_teacher(self, unit: str, ids: NDArray[np.int64]) -> None:
-        """Raises `InvalidValue` where rows of one id, of a record or a group, are at two teachers."""
+        """Raises `InvalidValue` if two rows with the same id have different teachers.
+
+        Args:
+            unit: "record" or "group", which the ids name.
+            ids: the id of each row, int64 `[num_private]`.
+        """
         order = np.argsort(ids, kind="stable")
         is_same_id = np.diff(ids[order]) == 0
         is_same_teacher = np.diff(self.teacher_of[order]) == 0
@@ -127,14 +134,16 @@ class Partition:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 digest of the teacher of each record, in hexadecimal."""
+        """The SHA-256 digest of the teacher numbers of all records, in hexadecimal."""
         return _digest(self.num_teachers, [self.teacher_of])
 
     def to_json(self, split: Split) -> str:
-        """Returns the manifest, which is the owner's: id, group and teacher of each private record, and a digest.
+        """Returns the partition as JSON text: id, group and teacher of each private record, and a digest.
+
+        The text is private and stays with the owner of the records.
 
         Raises:
-            InvalidValue: as `verify`.
+            InvalidValue: `verify` refuses the partition.
         """
         self.verify(split)
         columns = dict(
@@ -146,10 +155,10 @@ class Partition:
 
     @classmethod
     def from_json(cls, text: str, split: Split) -> Partition:
-        """Reads a manifest.
+        """Reads the JSON text that `to_json` returned.
 
         Raises:
-            InvalidValue: the text was edited, or is the manifest of other records; as `verify`.
+            InvalidValue: the text was edited or belongs to other records, or `verify` refuses the partition.
         """
         try:
             content = json.loads(text)

@@ -43,20 +43,21 @@ _DAMAGE_ERRORS = (OSError, ValueError, SyntaxError, TypeError, EOFError, Overflo
 def read_picture(
     picture: Any, name: str, *, channels: int, white: float | None = None, needs_white: bool = False
 ) -> Image:
-    """Reads a picture as PIL's `L` or `RGB`: turned as its EXIF tag says, in 8 bits, on a white background.
+    """Returns a picture as a PIL image of 8 bits: rotated as its EXIF tag demands, on a white background.
 
     Args:
         picture: the file of a picture, its bytes, or a PIL image.
-        name: of the picture, for messages.
-        channels: 1 for gray, 3 for color.
-        white: the level that is white in gray pictures of more than 8 bits, which do not say it: 65535, or 4095 where
-            a camera of 12 bits wrote them. Pictures of 8 bits do not need it. None takes the largest level of the
-            fewest bits (8, 10, 12, 14, 16, 24, 31 or 32) that hold the picture, and 1 of floats up to 1.
-        needs_white: whether deeper pictures are refused where `white` is None, as many are to be read by one scale.
+        name: the name of the picture, for messages.
+        channels: 1 for gray (PIL's mode `L`), 3 for color (`RGB`).
+        white: the level that means white in a gray picture of more than 8 bits, whose file does not state it: 65535, or
+            4095 from a camera of 12 bits. Pictures of 8 bits ignore the argument. None infers the level: the largest
+            number of 8, 10, 12, 14, 16, 24, 31 or 32 bits, whichever is the smallest that holds all levels of the
+            picture. For floats up to 1 the level is 1.
+        needs_white: whether a picture of more than 8 bits is refused if `white` is None. A caller who reads many
+            pictures sets it, because inferred levels could differ between the pictures.
 
     Raises:
-        InvalidValue: a file that is no picture; a picture of more than 8 bits whose white is not known; a level above
-            white.
+        InvalidValue: the file is no picture; `white` is needed but None; or a level of the picture exceeds `white`.
     """
     require_extra("pictures", "train")
     from PIL import Image  # which is optional
@@ -94,7 +95,10 @@ def _converted(
 
 
 def _require_white_of_colors(image: Image, name: str, white: float | None) -> None:
-    """Raises `InvalidValue` for colors of 16 bits and a white below 65535: PIL reads their upper 8 bits alone."""
+    """Raises `InvalidValue` for a color picture of 16 bits and a `white` below 65535.
+
+    PIL reads only the upper 8 bits of such a picture.
+    """
     decoders = [str(arguments) for _, _, _, arguments in getattr(image, "tile", ())]
     has_16_bits = any(";16" in decoder for decoder in decoders)
     is_color = not image.mode.startswith(_DEEP)
@@ -104,7 +108,10 @@ def _require_white_of_colors(image: Image, name: str, white: float | None) -> No
 
 
 def _of_8_bits(image: Image, name: str, white: float | None) -> Image:
-    """Scales the levels of a gray picture so that `white` becomes 255."""
+    """Returns a gray picture of 8 bits, with levels scaled so that `white` becomes 255.
+
+    None for `white` infers the level with `_likely_white`.
+    """
     from PIL import Image
 
     levels = np.asarray(image).astype(np.float64)
@@ -121,10 +128,17 @@ def _of_8_bits(image: Image, name: str, white: float | None) -> Image:
 
 
 def _likely_white(mode: str, levels: NDArray[np.float64], name: str) -> float:
-    """Returns the largest level of the fewest bits that hold all levels, or 1 for floats up to 1.
+    """Returns the level that probably means white: the largest number of the fewest bits that hold all levels.
+
+    For floats up to 1 the level is 1.
+
+    Args:
+        mode: the mode of the PIL image.
+        levels: the levels of the picture, `[height, width]`.
+        name: the name of the picture, for messages.
 
     Raises:
-        InvalidValue: a level is negative, or above the largest of 32 bits or of floats.
+        InvalidValue: a level is negative, above the largest number of 32 bits, or a float above 1.
     """
     whites = [1.0] if mode == "F" else [2.0**depth - 1 for depth in _DEPTHS]
     for white in whites:
@@ -134,7 +148,12 @@ def _likely_white(mode: str, levels: NDArray[np.float64], name: str) -> float:
 
 
 def require_image_levels(name: str, images: NDArray[Any]) -> None:
-    """Raises `InvalidValue` for images `[n, channels, height, width]` of integers that are neither bytes nor bits."""
+    """Raises `InvalidValue` if images of an integer type hold neither bytes nor bits.
+
+    Args:
+        name: the name of the images, for messages.
+        images: `[num_images, channels, height, width]`.
+    """
     if images.dtype.kind in "iu" and images.dtype != np.uint8 and images.size:
         are_bits = int(images.min()) >= 0 and int(images.max()) <= 1
         rule = "images as bytes (uint8, 255 is white) or as floats in [0, 1]: divide them by the level that is white"
@@ -142,7 +161,7 @@ def require_image_levels(name: str, images: NDArray[Any]) -> None:
 
 
 def is_white(value: Any) -> bool:
-    """Tells whether a setting can be the level that is white: None, or a finite number above 0."""
+    """Returns whether a setting is valid as the level of white: None, or a finite number above 0."""
     if value is None:
         return True
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -17,10 +17,10 @@ _BLOCK = 4096  # pictures that are read together
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
-    """Pictures that read like a float32 array `[n, channels, height, width]` with values in [0, 1].
+    """Pictures in bytes that behave like a float32 array `[n, channels, height, width]` with values in [0, 1].
 
-    `pixels[rows]` (a slice or an array of row numbers) converts those rows, `np.asarray(pixels)` all of them, which
-    arithmetic needs. Length, `shape`, `ndim` and `dtype` are those of the array.
+    `pixels[rows]` converts the rows of a slice or of an array of row numbers. `np.asarray(pixels)` converts all rows,
+    which is needed before arithmetic. The length, `shape`, `ndim` and `dtype` are those of the float32 array.
 
     >>> pixels = Pixels(np.full((2, 3, 8, 8), 51, np.uint8), np.array([1]))
     >>> pixels.shape, float(pixels[:1].max())
@@ -60,6 +60,6 @@ class Pixels:
         return self[:].astype(dtype or np.float32, copy=False)
 
     def blocks(self) -> Iterator[NDArray[np.uint8]]:
-        """Yields the levels, some thousand pictures at a time, in the order of the rows."""
+        """Yields the bytes of all pictures in order, some thousand pictures at a time."""
         for first in range(0, len(self), _BLOCK):
             yield np.ascontiguousarray(self.levels[self.rows[first : first + _BLOCK]])

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 
 class Preprocessing(ABC):
-    """A function from raw samples to inputs, fitted on public data alone or on nothing."""
+    """A function from raw samples to inputs, which is fitted on public data alone or not fitted at all."""
 
     kind: ClassVar[str]  # its name in a file
 
     @property
     @abstractmethod
     def feature_names(self) -> tuple[str, ...]:
-        """A name for each number of an input, or none where inputs are pictures."""
+        """The name of each number in an input; an empty tuple if inputs are pictures."""
 
     @property
     @abstractmethod
@@ -32,19 +32,25 @@ class Preprocessing(ABC):
 
     @abstractmethod
     def inputs(self, given: Any) -> NDArray[np.float32]:
-        """Returns the inputs of raw samples, float32 `[n, *input_shape]`.
+        """Returns the inputs for raw samples, float32 `[num_samples, *input_shape]`.
+
+        Args:
+            given: the raw samples, such as a DataFrame or a list of pictures.
 
         Raises:
-            InvalidValue: a sample lacks something, or is of another kind.
+            InvalidValue: a sample lacks a column, or has the wrong type.
         """
 
     @property
     def origin(self) -> Mapping[str, str | int | float | bool | None]:
-        """The features that stand for pictures: what they were fitted on, and digests. Empty where inputs are plain."""
+        """The public data on which features of pictures or texts were fitted, with digests.
+
+        Empty if nothing was fitted.
+        """
         return {}
 
     def save(self, folder: Path | str) -> None:  # noqa: B027 - there may be nothing
-        """Writes what JSON cannot hold into the folder of a bundle."""
+        """Writes the arrays that JSON cannot hold into the folder of a bundle."""
 
     @abstractmethod
     def plain(self) -> dict[str, Any]:

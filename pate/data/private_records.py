@@ -17,7 +17,7 @@ from pate.validation import require
 
 @dataclass(frozen=True, eq=False)
 class PrivateRecords:
-    """The records that a holder trains teachers on; the fields are those of `Dataset`."""
+    """The private records on which a holder trains teachers; the fields are those of `Dataset`."""
 
     name: str  # of the data set, the same at every holder
     label_names: tuple[str, ...]
@@ -29,12 +29,12 @@ class PrivateRecords:
     group_unit: PrivacyUnit = ONE_GROUP
 
     def with_queries(self, inputs: NDArray[np.float32], record_ids: NDArray[Any]) -> Dataset:
-        """Returns a data set with these private records, and the queries as its public pool.
+        """Returns a data set whose private pool is these records and whose public pool is the queries.
 
-        The labels of the queries are not known. A holder has no test set, so one empty record stands for it.
+        The labels of the queries are unknown. A holder has no test set, so an empty record takes its place.
 
         Args:
-            inputs: the queries, `[num_public, …]`.
+            inputs: the inputs of the queries, `[num_public, ...]`.
             record_ids: the names of the queries, `[num_public]`.
         """
         shape = self.records.inputs.shape[1:]

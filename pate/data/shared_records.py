@@ -30,7 +30,10 @@ _MARGIN = 2.0**-20  # above the rounding error of a sum of weights
 
 @dataclass(frozen=True, eq=False)
 class SharedRecords:
-    """The kinds of owners of private records, and what each record counts."""
+    """The rule that protects all records of each owner, for private records that have several owners each.
+
+    Linked records form one group, or each record has a weight; see the module.
+    """
 
     names: tuple[str, ...]  # of the kinds of owners, at least two
     # `[num_private]`, in (0, 1]; the weights of one owner's records sum to at most 1. None where linked records are
@@ -41,11 +44,11 @@ class SharedRecords:
 
     @classmethod
     def from_owners(cls, names: tuple[str, ...], owners: Sequence[Numbers]) -> Self:
-        """Chooses groups or weights for records with these owners.
+        """Chooses between groups and weights for records with the given owners.
 
         Args:
             names: the kinds of owners, such as `("patient", "doctor")`.
-            owners: for each kind the owner of each record, int64 `[num_private]`, numbered from 0.
+            owners: for each kind, the number of each record's owner from 0, int64 `[num_private]`.
         """
         sizes = np.bincount(linked_groups(owners))
         weights = _weights(owners)
@@ -61,11 +64,11 @@ class SharedRecords:
 
     @property
     def unit(self) -> PrivacyUnit:
-        """Returns the unit of privacy: all records of one owner, by the columns that name owners."""
+        """Returns the unit of privacy, which is all records of one owner of any kind."""
         return PrivacyUnit.of_owners(self.names)
 
     def description(self) -> str:
-        """Returns a line for the owner of the records: whom the release protects, and by which rule."""
+        """Returns a sentence for the owner of the records: whom the release protects, and by which rule."""
         setting = f"data.group=[{','.join(self.names)}]"
         either_name = " or ".join(f"one {name}" for name in self.names)
         rule = f"records linked by any of them are a group: {self.num_groups:,} groups, the largest of {self.largest:,}"
@@ -75,10 +78,13 @@ class SharedRecords:
 
 
 def _weights(owners: Sequence[Numbers]) -> NDArray[np.float64]:
-    """Returns weights `[num_private]` that sum to less than 1 over the records of each owner, of each kind.
+    """Returns weights `[num_private]` such that the weights of each owner's records sum to less than 1.
 
-    Each weight begins with 1 over the number of records of its owner who has most. The steps then raise it until one
-    of its owners has a sum of 1.
+    A record's weight begins as 1 / m, where m is the largest number of records that one of its owners has. The steps
+    raise the weight until the records of one of its owners sum to 1.
+
+    Args:
+        owners: for each kind, the number of each record's owner from 0, int64 `[num_private]`.
     """
     weights = np.ones(len(owners[0]))
     for _ in range(_NUM_STEPS):
@@ -88,10 +94,12 @@ def _weights(owners: Sequence[Numbers]) -> NDArray[np.float64]:
 
 
 def linked_groups(owners: Sequence[Numbers]) -> Numbers:
-    """Returns the group of each record, int64 `[n]`: the connected components of records that share an owner.
+    """Returns the group of each record, int64 `[num_records]`, where records that share an owner have one group.
+
+    The groups are the connected components of the graph in which an edge joins two records of one owner.
 
     Args:
-        owners: for each kind the owner of each record, int64 `[n]`, numbered from 0.
+        owners: for each kind, the number of each record's owner from 0, int64 `[num_records]`.
     """
     num_records = len(owners[0])
     # The nodes of a graph are the records, then the owners of each kind; an edge leads from a record to its owner.
@@ -110,11 +118,11 @@ def linked_groups(owners: Sequence[Numbers]) -> Numbers:
 
 
 def owner_names(**columns: NDArray[Any] | None) -> dict[str, frozenset[bytes]]:
-    """Returns `Dataset.owners`: the distinct names of each kind as bytes.
+    """Returns the distinct names of the owners of each kind as bytes, for `Dataset.owners`.
 
     Args:
-        columns: for each kind, `id` and `group` as in tables, the name of each private record's owner, a whole number
-            or a text; None for a kind that the source does not name.
+        columns: the name of each private record's owner, `[num_private]`, by kind. The kinds are `id` and `group`, as
+            in tables. A name is a whole number or a text. None for a kind that the source does not have.
     """
     return {
         kind: frozenset(str(name).encode() for name in set(names.tolist()))

@@ -22,11 +22,11 @@ SPLITS = ("private", "public", "test")
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Labeled records that play one role: the private pool, the public pool or the test set.
+    """Labeled records of one of the three roles: the private pool, the public pool or the test set.
 
     Raises:
-        InvalidValue: an array of another dtype, rank or length, masked, or without features or labels; inputs that are
-            not finite, or beyond 1e12, whose squares have no sum in float32.
+        InvalidValue: an array has the wrong dtype, rank or length, is masked, or has no features or labels; or an input
+            is not finite or beyond 1e12 (the sum of such squares overflows float32).
     """
 
     # float32 `[n, d]` features, or `[n, channels, height, width]` images in [0, 1], in whose place `Pixels` may stand.
@@ -73,14 +73,14 @@ class Split:
         record_ids: NDArray[np.int64],
         group_ids: NDArray[np.int64],
     ) -> Split:
-        """Returns some of m pictures, which stay where they are as bytes, as a split.
+        """Returns a split of some of m pictures. The pictures are not copied, and stay bytes.
 
         Args:
-            levels: all pictures, uint8 `[m, channels, height, width]`.
-            rows: which of the m pictures are in the split, int64 `[n]`, in this order.
-            labels: of all pictures, bool `[m, num_labels]`.
-            record_ids: of all pictures, int64 `[m]`.
-            group_ids: of all pictures, int64 `[m]`.
+            levels: all m pictures, uint8 `[m, channels, height, width]`.
+            rows: the row numbers of the pictures that the split consists of, in order, int64 `[n]`.
+            labels: the labels of all m pictures, bool `[m, num_labels]`.
+            record_ids: the ids of all m pictures, int64 `[m]`.
+            group_ids: the groups of all m pictures, int64 `[m]`.
         """
         # which reads like an array
         pixels = cast("NDArray[np.float32]", Pixels(levels, rows))
@@ -91,11 +91,14 @@ class Split:
 
     @property
     def num_groups(self) -> int:
-        """The number of groups. In a private split these are the units of privacy: there can be as many teachers."""
+        """The number of groups.
+
+        In a private split a group is the unit of privacy, and each teacher needs at least one.
+        """
         return len(np.unique(self.group_ids))
 
     def take(self, rows: NDArray[np.int64] | slice) -> Split:
-        """Returns the given rows, in the given order, as a split of their own."""
+        """Returns a split that consists of the given rows, in the given order."""
         return Split(
             take_rows(self.inputs, rows),
             self.labels[rows],
@@ -104,7 +107,7 @@ class Split:
         )
 
     def digest(self) -> str:
-        """Returns the SHA-256 digest of the records in the order of their ids, in hexadecimal. No epsilon covers it."""
+        """Returns the SHA-256 digest of the records, ordered by id, in hexadecimal. No epsilon covers the digest."""
         digest = hashlib.sha256(b"records")
         order = np.argsort(self.record_ids, kind="stable")
         inputs = self.inputs
@@ -118,22 +121,22 @@ class Split:
 
 
 def enter_array(digest: Any, array: Any) -> None:
-    """Adds the shape and the bytes of an array to a digest."""
+    """Adds the shape and the bytes of an array or of `Pixels` to a hashlib digest."""
     digest.update(repr(array.shape).encode())
     enter_bytes(digest, array)
 
 
 def enter_bytes(digest: Any, array: Any) -> None:
-    """Adds the bytes of an array to a digest; of `Pixels` those of the levels."""
+    """Adds the bytes of an array, or the bytes of the pictures in `Pixels`, to a hashlib digest."""
     for block in array.blocks() if isinstance(array, Pixels) else row_blocks(array):
         digest.update(np.ascontiguousarray(block).data)
 
 
 def require_files_apart(paths: Mapping[str, Path | str]) -> None:
-    """Raises `InvalidValue` where the files of two splits are one file, under whatever name or link.
+    """Raises `InvalidValue` if two splits are read from the same file, even under different names or links.
 
     Args:
-        paths: the file of each split, by the split's name.
+        paths: the path of each split's file, by the split's name.
     """
     split_of_file: dict[tuple[int, int] | str, str] = {}
     for split, path in paths.items():

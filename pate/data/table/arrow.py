@@ -9,7 +9,7 @@ from pate.extras import require_extra
 
 
 def arrow() -> Any:
-    """Returns the module pyarrow with its computing part; raises `MissingPackage` where it is not installed."""
+    """Returns the module pyarrow, with `pyarrow.compute` loaded; raises `MissingPackage` if it is not installed."""
     require_extra("data", "table", "table")
     import pyarrow
     import pyarrow.compute
@@ -18,23 +18,33 @@ def arrow() -> Any:
 
 
 def joined(array: Any) -> Any:
-    """Returns an array without chunks: those of a chunked array are joined."""
+    """Returns a pyarrow array without chunks. The chunks of a chunked array are joined."""
     return array.combine_chunks() if isinstance(array, arrow().ChunkedArray) else array
 
 
 def is_missing(array: Any) -> NDArray[np.bool_]:
-    """Returns which cells are null, `[n]`."""
+    """Returns whether each cell of a pyarrow array is null, bool `[num_cells]`."""
     return np.asarray(array.is_null().to_numpy(zero_copy_only=False))
 
 
 def count_values(words: Any) -> dict[str, int]:
-    """Returns how often each word occurs that is not null, in the order of first occurrence."""
+    """Returns the number of occurrences of each word in a pyarrow array, in the order of first occurrence.
+
+    Null cells are not counted.
+    """
     counted = words.drop_null().value_counts()
     values = counted.field("values").to_pylist()
     return dict(zip(values, counted.field("counts").to_pylist(), strict=True))
 
 
 def codes_among(words: Any, categories: Any) -> NDArray[np.int64]:
-    """Returns the place of each word `[n]` among the categories, -1 where it is none of them."""
+    """Returns the index of each word in a list of categories, int64 `[num_words]`.
+
+    The index is -1 for a word that is not in the list.
+
+    Args:
+        words: a pyarrow array of words.
+        categories: a pyarrow array of distinct words.
+    """
     places = arrow().compute.index_in(words, value_set=categories, skip_nulls=True)
     return np.asarray(places.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)

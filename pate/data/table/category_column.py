@@ -20,12 +20,13 @@ OTHER = "other"  # in the name of the feature of all words that are no category
 
 @dataclass(frozen=True)
 class CategoryColumn(Column):
-    """Words: a feature of 0 and 1 for each category of the public file, for all other words, and for missing cells.
+    """A column of words, encoded as one feature of 0 and 1 for each category of the public file.
 
-    A word counts as a category that is the same number, date or truth: 3.0 is 3 where the public file has 3.
+    One more feature stands for all other words, and one for missing cells if public cells are missing. A word counts as
+    a category if both denote the same number, date or truth value: 3.0 counts as 3.
 
     Attributes:
-        categories: the words that have a feature, in its order.
+        categories: the words that have a feature, in the order of the features.
     """
 
     categories: tuple[str, ...]
@@ -39,17 +40,20 @@ class CategoryColumn(Column):
 
     @property
     def expects(self) -> str:
-        """The rule for a cell: any word."""
+        """The description of a valid cell, which is any word."""
         return "words"
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """A name for each category, for other words, and for missing cells where public cells are missing."""
+        """The names of the features: one for each category, one for other words, one for missing cells.
+
+        The last exists only if public cells are missing.
+        """
         values = (*self.categories, OTHER, *((MISSING,) if self.missing else ()))
         return tuple(f"{self.name}={value}" for value in values)
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
-        """Encodes words as one feature of 1 among features of 0, `[n, d]`. No word is wrong."""
+        """Returns the one-hot encoding of words, `[num_cells, num_features]`. No word is marked as wrong."""
         words = as_texts(array)
         categories = arrow().array(self.categories, arrow().string())
         codes = codes_among(words, categories)
@@ -71,7 +75,7 @@ class CategoryColumn(Column):
         )
 
     def frame_columns(self, block: Block) -> dict[str, Any]:
-        """Turns features back into words, for estimators that take data frames."""
+        """Returns the words that features `[num_cells, num_features]` encode, as columns of a data frame."""
         from pandas import Categorical
 
         other = OTHER if OTHER not in self.categories else f"{OTHER} than {self.name}"
@@ -80,12 +84,15 @@ class CategoryColumn(Column):
         return {self.name: Categorical.from_codes(codes, categories=[*self.categories, other])}
 
     def plain(self) -> dict[str, Any]:
-        """Returns the column as JSON can hold it."""
+        """Returns the column as values for JSON."""
         return {"kind": self.kind, "categories": list(self.categories), "missing": self.missing}
 
     @classmethod
     def read(cls, name: str, entry: Mapping[str, Any], folder: Path | None) -> Self:
-        """Reads the entry that `plain` gave; raises for what is no list of words."""
+        """Builds the column from the entry that `plain` returned; raises an error if the entry has no list of words.
+
+        For the arguments see `Column.read`.
+        """
         categories = entry["categories"]
         are_words = isinstance(categories, list) and all(
             isinstance(category, str) for category in categories

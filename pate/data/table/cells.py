@@ -25,9 +25,9 @@ _WHOLE_BELOW = 2.0**63  # floats that an int64 can hold
 
 
 def as_texts(array: Any) -> Any:
-    """Returns cells as words: pyarrow strings `[n]` without blanks around them, null for an empty cell.
+    """Returns cells as pyarrow strings `[num_cells]`, without surrounding blanks; null for an empty cell.
 
-    Whole numbers are digits, also where their column holds floats.
+    Whole numbers are written as digits, even if their column holds floats.
     """
     pa = arrow()
     array = _decoded(array)
@@ -47,9 +47,13 @@ def as_texts(array: Any) -> Any:
 
 
 def as_numbers(array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
-    """Returns cells as numbers `[n]`: NaN for a missing cell, infinite for what is no number.
+    """Returns cells as floats `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a number.
 
-    Truths are 0 and 1, durations are seconds.
+    Truth values become 0 and 1, durations seconds.
+
+    Args:
+        array: a pyarrow array of cells.
+        spelling: the notation of numbers and missing cells.
     """
     pa = arrow()
     array = _decoded(array)
@@ -73,7 +77,7 @@ def as_numbers(array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
 def as_dates(
     array: Any, orders: Iterable[str | None] = (), first_year: int | None = None
 ) -> NDArray[np.float64]:
-    """Returns cells as days since 1970 `[n]`: NaN for a missing cell, infinite for what is no date.
+    """Returns cells as days since 1970, `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a date.
 
     For `orders` and `first_year` see `days_of`.
     """
@@ -92,14 +96,15 @@ def as_dates(
 
 
 def have_values(numbers: NDArray[np.float64]) -> bool:
-    """Returns whether some cell has a value, and none is wrong: see `as_numbers`."""
+    """Returns whether at least one number is finite and none is +inf, the mark of a wrong cell in `as_numbers`."""
     return not np.isinf(numbers).any() and not np.isnan(numbers).all()
 
 
 def with_missing(table: Any, spelling: Spelling) -> Any:
-    """Returns a pyarrow table whose missing cells are null, those among them that a word of the spelling names.
+    """Returns a pyarrow table in which all missing cells are null, including words that `spelling.missing` lists.
 
-    `na_values` of pandas compares words; here each value counts, so that -9.0 is missing where -9 is.
+    Numbers are compared by value: -9.0 is missing if the list has -9. In contrast, `na_values` of pandas compares
+    words.
     """
     if not spelling.missing:
         return table
@@ -122,7 +127,7 @@ def with_missing(table: Any, spelling: Spelling) -> Any:
 
 
 def _decoded(array: Any) -> Any:
-    """Returns one array of plain values: chunks joined, dictionaries looked up, text of one type."""
+    """Returns a pyarrow array without chunks, dictionaries or several string types."""
     array = joined(array)
     if arrow().types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -139,7 +144,12 @@ def _number_of(word: str) -> float:
 
 
 def _cast_days(cells: Any, *, safe: bool = True) -> Any:
-    """Returns dates, moments or words in ISO 8601 as days since 1970; with `safe` no part of a second is lost."""
+    """Returns dates, moments or words in ISO 8601 as days since 1970.
+
+    Args:
+        cells: a pyarrow array.
+        safe: whether an error is raised if a conversion would lose part of a second.
+    """
     pa = arrow()
     seconds = cells.cast(pa.timestamp("s"), safe=safe).cast(pa.int64())
     return pa.compute.divide(seconds.cast(pa.float64()), DAY_S)
@@ -148,7 +158,13 @@ def _cast_days(cells: Any, *, safe: bool = True) -> Any:
 def _parse(
     words: Any, parse_all: Callable[[Any], Any], parse_word: Callable[[str], float]
 ) -> NDArray[np.float64]:
-    """Returns numbers `[n]` from words: all at once, or each different word where that fails."""
+    """Returns the numbers `[num_words]` that words denote.
+
+    Args:
+        words: a pyarrow array of words.
+        parse_all: converts all words at once, and may fail.
+        parse_word: converts a single word. It is called for each distinct word if `parse_all` fails.
+    """
     pa = arrow()
     try:
         parsed = parse_all(words)

@@ -22,12 +22,18 @@ Block = NDArray[np.float32]
 
 
 def wrong_cells_in_words(count: int, *, num_rows: int, first_row: int) -> str:
-    """Returns in words how many cells are wrong, without their values; `first_row` counts from 0."""
+    """Returns the end of an error message: the number of wrong cells and the first row with one, but no cell's value.
+
+    Args:
+        count: the number of wrong cells.
+        num_rows: the number of rows of the table.
+        first_row: the number of the first row with a wrong cell, from 0.
+    """
     return f"{count} of {num_rows} rows hold something else, row {first_row + 1} is the first"
 
 
 class Encoded(NamedTuple):
-    """Features of a column or a table, and counts of the cells that they were made of."""
+    """The features of a column or a table, with counts of wrong, unknown and missing cells."""
 
     features: Block  # [n, d]
     # [n] of a column, [n, num_columns] of a table: cells that are not of the column's kind
@@ -38,12 +44,13 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True)
 class Column(ABC):
-    """A column by what the public file says of it. It makes features of the cells of any file.
+    """A column of a table, as learned from the public file. It encodes the cells of any file as features.
 
     Attributes:
-        name: of the column.
-        missing: whether cells are missing in the public file. They have a feature of their own then. Else a cell that
-            is missing takes the place of the mean, or of a category that the public file does not have.
+        name: the name of the column.
+        missing: whether cells of the column are missing in the public file. If so, a feature marks missing cells. If
+            not, a missing cell of another file is encoded as the mean, or as a category that the public file does not
+            have.
     """
 
     name: str
@@ -55,15 +62,25 @@ class Column(ABC):
     @property
     @abstractmethod
     def expects(self) -> str:
-        """The rule for a cell in words; for the public file where the column can be no feature."""
+        """The description of a valid cell.
+
+        For a column that cannot become a feature, the description of what the public file would have to hold.
+        """
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """A name for each feature; none where the column can be no feature."""
+        """The name of each feature; an empty tuple if the column cannot become a feature."""
         return ()
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
-        """Encodes a pyarrow array `[n]` as features `[n, d]`. A column that can be no feature has d = 0."""
+        """Returns the features of cells, `[num_cells, num_features]`, with counts.
+
+        A column that cannot become a feature has 0 features.
+
+        Args:
+            array: a pyarrow array of cells.
+            spelling: the notation of numbers, dates and missing cells.
+        """
         missing = is_missing(as_texts(array))
         return Encoded(
             features=np.zeros((len(array), 0), np.float32),
@@ -72,34 +89,38 @@ class Column(ABC):
         )
 
     def frame_columns(self, block: Block) -> dict[str, Any]:
-        """Returns columns of a data frame for features `[n, d]`: the cells, as far as features tell them."""
+        """Returns the columns of a data frame from which the features `block`, `[num_cells, num_features]`, were made.
+
+        Cells are recovered as far as the features determine them.
+        """
         return dict(zip(self.feature_names, block.T, strict=True))
 
     def plain(self) -> dict[str, Any]:
-        """Returns the column as JSON can hold it, for the file of a schema."""
+        """Returns the column as values for JSON, for the file of a schema."""
         return {"kind": self.kind}
 
     @classmethod
     def read(cls, name: str, entry: Mapping[str, Any], folder: Path | None) -> Self:
-        """Reads the entry of a schema's file that `plain` gave.
+        """Builds the column from the entry in a schema's file that `plain` returned.
 
         Args:
-            name: of the column.
+            name: the name of the column.
             entry: the content of the file under that name.
-            folder: the folder of the schema, which may hold further files; None where there are none.
+            folder: the folder of the schema, where a column of text has a further file; None if the schema has no
+                folder.
 
         Raises:
-            InvalidValue: impossible values. Other errors of Python are raised for entries of other kinds.
+            InvalidValue: the entry has impossible values. An entry of another form raises another error of Python.
         """
         return cls(name, missing=False)
 
 
 class EmptyColumn(Column):
-    """A column whose cells are all missing in the public file."""
+    """A column whose cells are all missing in the public file, so that it cannot become a feature."""
 
     kind = "empty"
 
     @property
     def expects(self) -> str:
-        """The rule for the public file."""
+        """The description of what the public file would have to hold."""
         return "a value in some row of the public file"

@@ -35,18 +35,18 @@ KINDS = {column.kind: column for column in _COLUMNS}
 
 
 def fit_column(name: str, array: Any, *, is_code: bool, spelling: Spelling) -> Column:
-    """Returns the column that public cells make: numbers, dates, or the 50 most frequent words.
+    """Returns the column that is learned from public cells: numbers, dates, or the 50 most frequent words.
 
-    Words that are nearly all different are a `TextColumn`, which can be no feature by itself.
+    If nearly all words differ, the result is a `TextColumn`, which cannot become a feature without text vectors.
 
     Args:
-        name: of the column.
-        array: a pyarrow array of its public cells, missing ones null.
-        is_code: whether numbers and dates are words.
-        spelling: of the public file.
+        name: the name of the column.
+        array: a pyarrow array of the column's public cells, where missing cells are null.
+        is_code: whether numbers and dates are treated as words.
+        spelling: the notation of the public file.
 
     Raises:
-        InvalidValue: the cells are numbers in another spelling, or dates whose order they do not tell.
+        InvalidValue: the cells are numbers in another notation, or dates whose order of day and month is ambiguous.
     """
     numbers = as_numbers(array, spelling)
     if np.isnan(numbers).all():
@@ -68,7 +68,11 @@ def fit_column(name: str, array: Any, *, is_code: bool, spelling: Spelling) -> C
 
 
 def _fit_dates(name: str, array: Any, spelling: Spelling) -> DateColumn | None:
-    """Returns a column of dates, None where a cell is none; raises where the cells do not tell their order."""
+    """Returns a column of dates; None if a cell is not a date.
+
+    Raises:
+        InvalidValue: the order of day and month is ambiguous.
+    """
     days = as_dates(array)
     if have_values(days):
         return DateColumn.fit_dates(name, days)
@@ -84,7 +88,10 @@ def _fit_dates(name: str, array: Any, spelling: Spelling) -> DateColumn | None:
 
 
 def _require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> None:
-    """Raises where all cells of a column are numbers in another spelling, with the fewest settings that read them."""
+    """Raises `InvalidValue` if all cells of a column are numbers in another notation.
+
+    The error names the fewest settings with which the cells can be read.
+    """
     distinct = as_texts(array).drop_null().unique()
     sample = distinct.slice(0, _SAMPLE_WORDS)
     spelling_by = {
@@ -112,17 +119,17 @@ def _require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> Non
 
 
 def read_column(name: str, entry: object, *, where: str, folder: Path | None) -> Column:
-    """Returns the column of an entry in a schema's file.
+    """Returns the column that an entry in a schema's file describes.
 
     Args:
-        name: of the column.
+        name: the name of the column.
         entry: the content of the file under that name.
         where: the setting that names the file, for messages.
-        folder: of the file, which may hold vectors of texts; None where there are no further files.
+        folder: the folder of the file, where a column of text has a further file; None if the schema has no folder.
 
     Raises:
-        InvalidValue: an unknown kind, or values that `pate-schema` does not write.
-        DamagedFile: a file of vectors that is not the one that the entry names.
+        InvalidValue: the kind of column is unknown, or a value is one that `pate-schema` does not write.
+        DamagedFile: the file of text vectors has another digest than the entry.
     """
     kind = entry.get("kind") if isinstance(entry, Mapping) else None
     column = KINDS.get(str(kind))

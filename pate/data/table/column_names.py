@@ -17,9 +17,10 @@ _INVISIBLE = re.compile(
 
 
 def visible(text: str) -> str:
-    """Returns a text without characters that nobody sees.
+    """Returns a text without invisible characters.
 
-    These are blanks of no width, marks of direction, soft hyphens and controls. Blanks that have a width stay.
+    Invisible are zero-width spaces, marks of writing direction, soft hyphens and control characters. Spaces that have a
+    width stay.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -31,7 +32,7 @@ def visible(text: str) -> str:
 
 
 def column_name(text: str) -> str:
-    r"""Returns the name of a column: on one line, its letters composed.
+    r"""Returns the normalized name of a column, on one line and with composed letters.
 
     >>> column_name("age\n(years)")
     'age (years)'
@@ -42,9 +43,12 @@ def column_name(text: str) -> str:
 
 
 def require_columns(name: str, columns: Sequence[str], required: Iterable[str] = ()) -> None:
-    """Raises unless each column has a name of its own, and the required columns are there.
+    """Raises `InvalidValue` if two columns have the same name, or a required column is missing.
 
-    `name` is of the setting that names the table, for messages.
+    Args:
+        name: the name of the setting that names the table, for messages.
+        columns: the names of the table's columns.
+        required: the names of the columns that must exist.
     """
     rule = (
         "a name for each column, once; an index that pandas wrote is left out by "
@@ -64,14 +68,14 @@ def require_columns(name: str, columns: Sequence[str], required: Iterable[str] =
 def require_column(
     role: str, column: str, columns: Sequence[str], where: str, *, remedy: str = ""
 ) -> None:
-    """Raises unless the column that a setting names is one of a table's.
+    """Raises `InvalidValue` if a table lacks the column that a setting names.
 
     Args:
-        role: the setting, such as `data.group`.
-        column: its value.
+        role: the name of the setting, such as `data.group`.
+        column: the value of the setting.
         columns: the names of the table's columns.
-        where: the table, for the message.
-        remedy: the end of the message.
+        where: the description of the table, for the message.
+        remedy: the advice at the end of the message.
     """
     if column not in columns:
         raise InvalidValue(
@@ -80,9 +84,10 @@ def require_column(
 
 
 def as_column_names(setting: str, values: Any) -> tuple[str, ...]:
-    """Returns the different columns that a setting lists; raises `InvalidValue` for anything else.
+    """Returns the distinct column names that a setting lists. Whole numbers, such as 2019, are names as well.
 
-    Whole numbers are names too, such as 2019.
+    Raises:
+        InvalidValue: the value is not a list of names.
     """
     words = [as_name(value) for value in values] if isinstance(values, (list, tuple)) else []
     are_names = isinstance(values, (list, tuple)) and all(isinstance(word, str) for word in words)
@@ -95,6 +100,6 @@ def as_column_names(setting: str, values: Any) -> tuple[str, ...]:
 
 
 def as_name(value: Any) -> Any:
-    """Returns a name as text where Hydra made a whole number of the name; other values stay as they are."""
+    """Returns a column name as text if Hydra parsed it as a whole number; returns any other value unchanged."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     return str(value) if is_whole else value

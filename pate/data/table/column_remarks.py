@@ -52,13 +52,13 @@ _TIMES_THE_MEAN = 5  # and how often it occurs, in units of the mean of all date
 def remarks_on_columns(
     table: Any, schema: TableSchema, *, codes: Collection[str], group: str | None
 ) -> Iterator[tuple[str, str]]:
-    """Yields the names of columns with remarks on them.
+    """Yields pairs of a column's name and a remark on this column, for the owner of the table.
 
     Args:
-        table: the public table, without columns of texts.
-        schema: has all of its columns.
-        codes: columns whose numbers are words.
-        group: the columns that say whose a row is, or None where settings name none.
+        table: the public pyarrow table, without columns of free text.
+        schema: the schema, which contains all columns of the table.
+        codes: the columns whose numbers are treated as words.
+        group: the columns that name the owner of a row; None if settings name none.
     """
     values = with_missing(table, schema.spelling)
     columns = {column.name: column for column in schema.columns}
@@ -82,7 +82,13 @@ def remarks_on_columns(
 
 
 def remarks_on_dates(column: DateColumn, array: Any, spelling: Spelling) -> Iterator[str]:
-    """Yields the order that public dates are read in, and those that stand for none or may do so."""
+    """Yields remarks on a column of public dates: the order of day and month, and likely placeholder dates.
+
+    Args:
+        column: the column, as fitted to the public cells.
+        array: a pyarrow array of the public cells.
+        spelling: the notation of the public file.
+    """
     words = as_texts(array)
     if column.order is not None:
         sample = words.drop_null().unique().slice(0, _SAMPLE_WORDS).to_pylist()
@@ -110,15 +116,15 @@ def remarks_on_dates(column: DateColumn, array: Any, spelling: Spelling) -> Iter
 
 @dataclass(frozen=True, eq=False)
 class _ColumnCells:
-    """Public cells of a column, with the remarks on them.
+    """The public cells of a column, from which remarks on the column are made.
 
     Attributes:
-        name: of the column.
-        cells: a pyarrow array, missing cells null.
-        spelling: of the public file.
-        is_code: whether settings call the column codes.
-        is_date: whether it becomes a column of dates.
-        is_ungrouped: whether no setting says whose a row is.
+        name: the name of the column.
+        cells: a pyarrow array of the cells, where missing cells are null.
+        spelling: the notation of the public file.
+        is_code: whether settings declare the column as codes.
+        is_date: whether the column is fitted as a column of dates.
+        is_ungrouped: whether no setting names the owner of a row.
     """
 
     name: str
@@ -129,7 +135,7 @@ class _ColumnCells:
     is_ungrouped: bool
 
     def remarks(self) -> Iterator[str]:
-        """Yields all remarks on the column, without its name."""
+        """Yields all remarks on the column."""
         if self._are_whole and _FEWEST_ROWS <= len(self._values) == len(self._numbers):
             yield self._on_record_numbers()  # as the numbers of contracts and cases are
         has_zeros = arrow().compute.match_substring_regex(self._words, r"^0\d")
@@ -163,7 +169,7 @@ class _ColumnCells:
         )
 
     def _may_be_people(self) -> bool:
-        """Returns whether values occur a few times each, as those of people who have several rows."""
+        """Returns whether values repeat a few times each, as the names of people with several rows do."""
         if not self.is_ungrouped or self.is_date:
             return False
         if self._is_number:
@@ -198,7 +204,7 @@ class _ColumnCells:
 
     @cached_property
     def _values(self) -> NDArray[np.float64]:
-        """The different numbers, rising."""
+        """The distinct numbers in the column, in ascending order."""
         return np.unique(self._numbers[np.isfinite(self._numbers)])
 
     @property
@@ -211,7 +217,10 @@ class _ColumnCells:
 
     @cached_property
     def _counts_of_values(self) -> NDArray[np.int64]:
-        """The number of cells with each value: a number, or a word of a column without numbers and dates."""
+        """The number of cells with each distinct value.
+
+        Values are numbers, or words if the column holds neither numbers nor dates.
+        """
         if self._is_number or self.is_date:
             finite = self._numbers[np.isfinite(self._numbers)]
             return np.unique(finite, return_counts=True)[1]
@@ -219,7 +228,11 @@ class _ColumnCells:
 
 
 def _are_days(values: NDArray[np.float64]) -> bool:
-    """Returns whether different whole numbers `[n]`, rising, are days such as 20250131, three at least."""
+    """Returns whether at least three whole numbers can all be read as days in the form 20250131.
+
+    Args:
+        values: distinct numbers in ascending order, `[num_values]`.
+    """
     if len(values) < _FEWEST_DATES or values[0] < _FIRST_DAY or values[-1] > _LAST_DAY:
         return False
     try:
@@ -232,12 +245,12 @@ def _are_days(values: NDArray[np.float64]) -> bool:
 
 @dataclass(frozen=True)
 class _Reading:
-    """A way to read words: as numbers in a spelling, or as dates in an order.
+    """A way to read words, either as numbers in a notation or as dates in an order of day, month and year.
 
     Attributes:
-        spelling: of the numbers; None for dates.
-        order: of the dates; None for numbers.
-        settings: those that lead to the spelling.
+        spelling: the notation of the numbers; None for dates.
+        order: the order of the dates; None for numbers.
+        settings: the settings that choose this way.
     """
 
     spelling: Spelling | None
@@ -245,23 +258,25 @@ class _Reading:
     settings: frozenset[str] = frozenset()
 
     def fails_on(self, words: Any) -> NDArray[np.bool_]:
-        """Returns which pyarrow words `[n]` are no number or date in this way."""
+        """Returns whether each word of a pyarrow array cannot be read in this way, bool `[num_words]`."""
         if self.spelling is None:
             return np.isinf(as_dates(words, (self.order,), first_year=2000))
         return np.isinf(as_numbers(words, self.spelling))
 
     @property
     def kind(self) -> str:
-        """The kind of values, with the settings that read them."""
+        """The kind of values, "numbers" or "dates", with the settings that choose this way of reading."""
         return (
             "dates" if self.spelling is None else " with ".join(["numbers", *sorted(self.settings)])
         )
 
 
 def _remarks_on_words(count_of: Mapping[str, int], spelling: Spelling) -> Iterator[str]:
-    """Yields remarks on words most of which are numbers or dates, or have a number in them.
+    """Yields remarks on a column of words if most words are numbers or dates, or contain a number.
 
-    `count_of` has the number of cells with each word.
+    Args:
+        count_of: the number of cells with each word.
+        spelling: the notation of the public file.
     """
     counts = np.array([*count_of.values()], np.int64)
     num_cells = int(counts.sum())
@@ -297,7 +312,13 @@ def _remarks_on_words(count_of: Mapping[str, int], spelling: Spelling) -> Iterat
 
 
 def _likeliest_reading(words: Any, counts: NDArray[np.int64], spelling: Spelling) -> _Reading:
-    """Returns the way to read words `[n]` that fails on the fewest cells, by the first words."""
+    """Returns the way of reading that fails on the fewest cells, judged by the first words.
+
+    Args:
+        words: a pyarrow array of distinct words.
+        counts: the number of cells with each word, `[num_words]`.
+        spelling: the notation of the public file.
+    """
     readings = [_Reading(spelling)]
     readings += [_Reading(other.spelling, settings=other.settings) for other in spelling.others()]
     readings += [_Reading(None, order=order) for order in ORDERS]
@@ -313,7 +334,13 @@ def _likeliest_reading(words: Any, counts: NDArray[np.int64], spelling: Spelling
 def _by_frequency(
     words: Sequence[str], counts: NDArray[np.int64], is_shown: NDArray[np.bool_]
 ) -> list[str]:
-    """Returns some of the words, shortened, the most frequent first."""
+    """Returns some of the words, cut to a length that fits a message; the most frequent word comes first.
+
+    Args:
+        words: distinct words.
+        counts: the number of cells with each word, `[num_words]`.
+        is_shown: whether each word may be returned, `[num_words]`.
+    """
     chosen = [
         (-count, word) for word, count, shows in zip(words, counts, is_shown, strict=True) if shows
     ]

@@ -29,10 +29,10 @@ class CsvHead(NamedTuple):
     """The head of a CSV file.
 
     Attributes:
-        names: of the columns, each once.
-        separator: of cells.
-        num_lines_above: how many lines stand above the line of names.
-        num_unnamed: how many columns at the end have no name; they may have no cells either.
+        names: the distinct names of the columns.
+        separator: the character between two cells.
+        num_lines_above: the number of lines above the line with the names.
+        num_unnamed: the number of columns without a name at the end of a row. Their cells must be empty.
     """
 
     names: list[str]
@@ -42,7 +42,11 @@ class CsvHead(NamedTuple):
 
 
 def read_head(file: SourceFile) -> CsvHead:
-    """Reads the head of a CSV file; raises `InvalidValue` for an empty file, open quotes or repeated names."""
+    """Returns the head of a CSV file.
+
+    Raises:
+        InvalidValue: the file is empty, a quotation mark is not closed, or two columns have the same name.
+    """
     num_lines_above = 0
     separator = ""
     with file.open_text(newline="") as text:
@@ -80,11 +84,17 @@ def read_head(file: SourceFile) -> CsvHead:
 
 
 def csv_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
-    """Yields tables of words as they stand in a CSV file, null for `MISSING_WORDS`; the first has no row.
+    """Yields the content of a CSV file as pyarrow tables of words. The first table has no rows.
+
+    A cell that is one of `MISSING_WORDS` is null. All other cells are unchanged.
+
+    Args:
+        file: the CSV file.
+        columns: the names of the columns to read; None for all columns.
 
     Raises:
-        InvalidValue: rows of other lengths, NUL bytes, or cells in a column without a name. pyarrow's errors are
-            raised for other damage.
+        InvalidValue: rows have different lengths, a cell has a NUL byte, or a column without a name has a cell. Other
+            damage raises an error of pyarrow.
     """
     pa = arrow()
     from pyarrow import csv as arrow_csv
@@ -140,7 +150,13 @@ def csv_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
 
 
 def _require_clean(file: SourceFile, batch: Any, num_names: int) -> None:
-    """Raises for NUL bytes, and for cells in a column without a name."""
+    """Raises `InvalidValue` if a cell has a NUL byte, or a column without a name has a cell.
+
+    Args:
+        file: the CSV file, for messages.
+        batch: a pyarrow table of some rows.
+        num_names: the number of columns that have a name; they come first.
+    """
     compute = arrow().compute
     for column in batch.columns:
         if compute.any(compute.match_substring(column, "\0")).as_py():

@@ -22,11 +22,12 @@ _EXAMPLES = {None: "2025-01-31", "dmy": "31.01.2025", "mdy": "01/31/2025", "ymd"
 
 @dataclass(frozen=True)
 class DateColumn(NumberColumn):
-    """Dates or moments as days since 1970, which become features as numbers do.
+    """A column of dates or moments, converted to days since 1970 and then encoded like numbers.
 
     Attributes:
-        order: of day, month and year, see `dates.ORDERS`; None where the public dates need none, as ISO 8601 does.
-        absent: days in ISO 8601 that stand for no date, see `placeholder_dates`. They are missing cells in all files.
+        order: the order of day, month and year, see `dates.ORDERS`; None if the public dates are unambiguous, as in
+            ISO 8601.
+        absent: placeholder dates in ISO 8601, see `placeholder_dates`. They count as missing cells in all files.
     """
 
     order: str | None = None
@@ -36,24 +37,35 @@ class DateColumn(NumberColumn):
 
     @classmethod
     def fit_dates(cls, name: str, days: NDArray[np.float64], order: str | None = None) -> Self:
-        """Fits a column to public days since 1970 `[n]`, NaN for missing ones."""
+        """Returns the column that is learned from public dates.
+
+        Args:
+            name: the name of the column.
+            days: the public dates as days since 1970, `[num_cells]`; NaN for a missing cell.
+            order: the order of day, month and year; None if the dates are unambiguous.
+        """
         absent = sorted(placeholder_dates(days))
         column = cls.fit(name, np.where(np.isin(np.floor(days), absent), np.nan, days))
         return replace(column, order=order, absent=tuple(map(days_as_text, absent)))
 
     @property
     def expects(self) -> str:
-        """The rule for a cell, in words for an error."""
+        """The description of a valid cell, for an error message."""
         return f"dates such as {_EXAMPLES[self.order]} as in the public file"
 
     def numbers(self, array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
-        """Returns cells as days since 1970 `[n]`: NaN for a missing date, infinite for what is no date."""
+        """Returns cells as days since 1970, `[num_cells]`: NaN for a missing date, +inf for a cell that is not a date.
+
+        Args:
+            array: a pyarrow array of cells.
+            spelling: the notation of dates and missing cells.
+        """
         days = as_dates(array, (spelling.date_order, self.order), spelling.first_year)
         absent = np.isin(np.floor(days), [days_of(day) for day in self.absent])
         return np.where(absent, np.nan, days)
 
     def plain(self) -> dict[str, Any]:
-        """Returns the column as JSON can hold it."""
+        """Returns the column as values for JSON."""
         entry = super().plain()
         if self.order is not None:
             entry["order"] = self.order
@@ -63,7 +75,10 @@ class DateColumn(NumberColumn):
 
     @classmethod
     def read(cls, name: str, entry: Mapping[str, Any], folder: Path | None) -> Self:
-        """Reads the entry that `plain` gave; raises for orders and dates that are none."""
+        """Builds the column from the entry that `plain` returned; raises an error if its order or dates are invalid.
+
+        For the arguments see `Column.read`.
+        """
         column = super().read(name, entry, folder)
         order = entry.get("order")
         is_order = order is None or order in ORDERS

@@ -14,17 +14,17 @@ from pate.data.table.dates import ORDERS, NoDate, WrittenDate, days_as_text, day
 
 
 class UnclearDates(ValueError):
-    """Dates whose order or century the column does not tell; the message is a rule with a way out."""
+    """An error: the dates of a column have an ambiguous order or century. The message states a remedy."""
 
 
 @dataclass
 class _MarkedDates:
-    """Dates of a column that have one mark between their numbers.
+    """The dates of a column that have the same mark between their numbers, such as a dot.
 
     Attributes:
-        orders: those in which all of these dates are dates.
+        orders: the orders of day, month and year in which all of these dates are valid.
         example: the first of these dates.
-        counterexamples: for each order that was ruled out, the first date that rules it out.
+        counterexamples: for each order that was excluded, the first date that is invalid in that order.
     """
 
     orders: set[str]
@@ -32,14 +32,28 @@ class _MarkedDates:
     counterexamples: dict[str, str] = field(default_factory=dict)
 
     def add(self, word: str, date: WrittenDate) -> None:
-        """Rules out the orders in which a date is none."""
+        """Excludes the orders in which a date is invalid.
+
+        Args:
+            word: the date as text.
+            date: the same date, split into its parts.
+        """
         for order in tuple(self.orders):
             if not date.is_date_in(order):
                 self.orders.discard(order)
                 self.counterexamples[order] = word
 
     def only_order(self, named: str | None, first_year: int | None) -> str:
-        """Returns the order that is named, or else the only one that is left; raises `UnclearDates`."""
+        """Returns the order of day, month and year in which these dates are read.
+
+        Args:
+            named: the order that a setting names; None takes the only order that is not excluded.
+            first_year: the earliest year that two digits can mean; None if no setting names one.
+
+        Raises:
+            UnclearDates: several orders are possible and none is named, the named order is excluded, or a year of two
+                digits is ambiguous.
+        """
         if named in self.orders:
             return str(named)
         if named in self.counterexamples:
@@ -64,19 +78,19 @@ class _MarkedDates:
 
 
 def infer_order(words: Iterable[str], *, named: str | None, first_year: int | None) -> str | None:
-    """Returns the order of a column's dates, None where they need none.
+    """Returns the order of day, month and year in a column of dates; None if all dates are unambiguous.
 
-    Rule: every word is a date in some order. Words with one mark between numbers, such as a dot, are all dates in one
-    order alone, or in the order that a setting names. Words with different marks are in the same order.
+    Rule: every word is a date in some order. Words with the same mark between numbers, such as a dot, must all be valid
+    in one order only, unless a setting names the order. Words with different marks have the same order.
 
     Args:
-        words: all different ones of a public column that are not missing.
-        named: the order that a setting names, or None.
-        first_year: of years of two digits, as a setting names it, or None.
+        words: the distinct words of a public column, without missing cells.
+        named: the order that a setting names; None if no setting does.
+        first_year: the earliest year that two digits can mean; None if no setting names one.
 
     Raises:
-        NoDate: a word is no date in any order.
-        UnclearDates: the words do not tell their order or century; the message names the settings that do.
+        NoDate: a word is not a date in any order.
+        UnclearDates: the order or the century is ambiguous. The message names the settings that resolve it.
     """
     groups: dict[str, _MarkedDates] = {}  # by the mark, and the number of orders that lengths allow
     short_year: str | None = None  # the first date with one
@@ -114,7 +128,7 @@ def _is_iso(word: str) -> bool:
 
 
 def telling_date(words: Sequence[str]) -> str:
-    """Returns the first date that is another day in another order; the first of all where none is."""
+    """Returns the first date that means another day in another order; the first date if all are unambiguous."""
     for word in words:
         readings = set()
         for order in ORDERS:

@@ -48,23 +48,24 @@ _WORDS = tuple(
 
 
 class NoDate(ValueError):
-    """A word that is no date, or none in the orders that were named."""
+    """An error: a word is not a date, or not a date in any of the given orders."""
 
 
 @dataclass(frozen=True)
 class WrittenDate:
-    """A date as it is written.
+    """A date or moment as text, split into its parts.
 
     Attributes:
-        parts: its parts by name. Three numbers are `first`, `middle` and `last` with one `mark` between them; else
-            there are `day`, `month` as a word, and `year`. The parts of a time are None where it is not written.
+        parts: the parts by name. A date of three numbers has `first`, `middle` and `last`, with the same `mark` between
+            them. A date with the month as a word has `day`, `month` and `year`. The parts of the time are None in a
+            date without a time.
     """
 
     parts: dict[str, str | None]
 
     @classmethod
     def parse(cls, word: str) -> WrittenDate:
-        """Returns the parts of a word; raises `NoDate`."""
+        """Splits a word into the parts of a date; raises `NoDate` if the word is not a date."""
         word = " ".join(word.split())  # blanks of any kind
         for pattern in (_NUMBERS, *_WORDS):
             if match := pattern.fullmatch(word):
@@ -73,25 +74,33 @@ class WrittenDate:
 
     @property
     def mark(self) -> str:
-        """The mark between the numbers; empty where the month is a word."""
+        """The mark between the numbers; empty if the month is a word."""
         return self.parts.get("mark") or ""
 
     @property
     def has_short_year(self) -> bool:
-        """True where the year has fewer than four digits, wherever it stands."""
+        """True if the year has fewer than four digits."""
         if not self.mark:
             return len(self._text("year")) < 4
         return len(self._text("first")) < 4 and len(self._text("last")) < 4
 
     @property
     def orders(self) -> tuple[str, ...]:
-        """The orders that the lengths of its numbers allow; empty where it needs no order."""
+        """The orders of day, month and year that the numbers of digits allow; empty if the date is unambiguous."""
         if not self.mark or len(self._text("first")) == 4:
             return ()
         return ("dmy", "mdy") if len(self._text("last")) == 4 else ORDERS
 
     def moment(self, orders: Iterable[str | None], first_year: int | None) -> datetime:
-        """Returns the moment in the first of the orders that its numbers allow; raises `NoDate`."""
+        """Returns the moment, read in the first of the given orders that the numbers of digits allow.
+
+        Args:
+            orders: orders of day, month and year, as in `ORDERS`, or None.
+            first_year: the earliest year that two digits can mean; None if a year of two digits is an error.
+
+        Raises:
+            NoDate: no order is allowed, or the numbers are no day of the calendar.
+        """
         if not self.mark:
             month = 1 + _MONTHS.index(self._text("month").lower()[:3])
             return self._moment_of(self._text("year"), month, self._text("day"), first_year)
@@ -105,7 +114,7 @@ class WrittenDate:
         return self._moment_of(number_of["y"], int(number_of["m"]), number_of["d"], first_year)
 
     def is_date_in(self, order: str) -> bool:
-        """Returns whether the numbers are a day of the calendar in an order, of whatever century."""
+        """Returns whether the numbers are a valid date in an order of day, month and year, in any century."""
         try:
             self.moment((order,), first_year=2000)  # a leap year
         except NoDate:
@@ -155,15 +164,16 @@ def _offset(zone: str) -> timezone:
 
 
 def days_of(word: str, orders: Iterable[str | None] = (), first_year: int | None = None) -> float:
-    """Returns a date or moment as days since 1970, in UTC where it names no zone.
+    """Returns a date or moment as days since 1970. A moment without a time zone is in UTC.
 
     Args:
-        word: in ISO 8601, with the year in front, with the month in English, or in one of the orders.
-        orders: of `ORDERS`; the first that the word's numbers allow is taken.
-        first_year: the earliest year that two digits mean; None where two digits are no year.
+        word: a date in ISO 8601, a date that begins with the year, a date with the month in English, or a date in one
+            of the orders.
+        orders: orders from `ORDERS`. The date is read in the first order that the numbers of digits allow.
+        first_year: the earliest year that two digits can mean; None if a year of two digits is an error.
 
     Raises:
-        ValueError: no date.
+        ValueError: the word is not a date.
 
     >>> days_of("13.01.1970", ["dmy"]), days_of("January 2, 1970"), days_of("01/02/70 6:00 PM", ["mdy"], 1930)
     (12.0, 1.0, 1.75)
@@ -180,5 +190,5 @@ def days_of(word: str, orders: Iterable[str | None] = (), first_year: int | None
 
 
 def days_as_text(days: float) -> str:
-    """Returns days since 1970 in ISO 8601, without a time that is midnight."""
+    """Returns days since 1970 as a date in ISO 8601, with a time unless it is midnight."""
     return str(np.datetime64(round(days * DAY_S), "s")).removesuffix("T00:00:00")

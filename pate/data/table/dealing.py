@@ -34,14 +34,16 @@ Write = Callable[[Any], object]
 
 @dataclass(frozen=True)
 class Dealing:
-    """The parts that the rows of a file go to. They depend on the seed and on which rows are of one group alone.
+    """A random division of the rows of a file into private, public and test rows, by groups.
+
+    The division depends only on the seed and on which rows belong to the same group.
 
     Attributes:
-        file: all records.
-        group: the column that tells which rows belong together; None where each row is by itself.
-        public_share: of the groups that become public, at least one.
-        test_share: of the groups that measure, at least one; the others are private.
-        seed: of the order in which groups are dealt.
+        file: the file with all rows.
+        group: the column whose equal cells mark rows that belong together; None if each row is a group of its own.
+        public_share: the share of groups that become public, at least one group.
+        test_share: the share of groups that become the test set, at least one group. All other groups become private.
+        seed: the seed of the random order of the groups.
     """
 
     file: TableFile
@@ -62,9 +64,16 @@ class Dealing:
         return f"{self.public_share},{self.test_share}"
 
     def write(self, folder: Path) -> dict[str, Path]:
-        """Writes the parts as files of the same kind; rows keep their order.
+        """Writes each split into a file of the same kind, with rows in their original order.
 
-        Returns the file of each split. Raises `InvalidValue` where such a file is there already.
+        Args:
+            folder: the folder of the new files.
+
+        Returns:
+            The path of each split's file, by the split's name.
+
+        Raises:
+            InvalidValue: such a file already exists.
         """
         paths = {split: folder / f"{split}{self.file.ending}" for split in SPLITS}
         for path in paths.values():
@@ -82,7 +91,7 @@ class Dealing:
 
     @cached_property
     def groups(self) -> NDArray[np.int64]:
-        """The number of each row's group, `[num_rows]`; without a column of groups, each row is one."""
+        """The number of each row's group, `[num_rows]`."""
         if self.group is None:
             first_column = self.file.names[:1]
             num_rows = sum(table.num_rows for _, table in self.file.rows(first_column))
@@ -100,7 +109,7 @@ class Dealing:
         return People.from_words([words], spelling).merged_by_looks()[0]
 
     def part_of_row(self) -> NDArray[np.int64]:
-        """Returns the place in `SPLITS` of each row, `[num_rows]`."""
+        """Returns the split of each row as an index into `SPLITS`, `[num_rows]`."""
         num_groups = int(self.groups.max()) + 1
         num_public = max(round(self.public_share * num_groups), 1)
         num_test = max(round(self.test_share * num_groups), 1)
@@ -113,7 +122,7 @@ class Dealing:
         return part_of_turn[turn_of_group][self.groups]
 
     def largest_remark(self) -> str | None:
-        """Returns a line where one group has a large part of all rows."""
+        """Returns a remark if one group has a large share of all rows; None otherwise."""
         counts = np.bincount(self.groups)
         has_few_groups = len(counts) < len(SPLITS) / _LARGE_SHARE
         if has_few_groups or counts.max() < _LARGE_SHARE * counts.sum():
@@ -126,7 +135,12 @@ class Dealing:
 
 @contextmanager
 def _writer(file: TableFile, path: Path) -> Iterator[Write]:
-    """Opens a file that is written as another of the same columns is; the body appends tables to it."""
+    """Opens a new file with the same columns and format as `file`, and gives the body a function that appends tables.
+
+    Args:
+        file: the file whose columns and format are copied.
+        path: the new file.
+    """
     with replacing(path) as out:
         if file.is_text:
             with ExitStack() as stack:

@@ -41,9 +41,9 @@ class MixedLines:
     """Counts of the lines of a file that have bytes beyond ASCII.
 
     Attributes:
-        utf_8: how many of the lines are UTF-8.
-        other: how many are not.
-        first_other: the number of the first line that is not, from 1; 0 where there is none.
+        utf_8: the number of these lines that are valid UTF-8.
+        other: the number of these lines that are not.
+        first_other: the number of the first line that is not valid UTF-8, from 1; 0 if there is none.
     """
 
     utf_8: int
@@ -52,12 +52,17 @@ class MixedLines:
 
     @property
     def mostly_utf_8(self) -> bool:
-        """True where at least as many lines are UTF-8 as are of another encoding."""
+        """True if at least half of these lines are valid UTF-8."""
         return self.utf_8 > 0 and self.utf_8 >= self.other
 
 
 def require_encoding(name: str, encoding: object) -> None:
-    """Raises unless Python knows an encoding of text by that name; `name` is of the setting."""
+    """Raises `InvalidValue` if Python knows no text encoding of that name.
+
+    Args:
+        name: the name of the setting, for messages.
+        encoding: the value of the setting.
+    """
     try:
         "a".encode(cast(str, encoding))  # raises for what encodes no text, too, such as base64
     except (LookupError, TypeError, ValueError) as error:
@@ -66,10 +71,14 @@ def require_encoding(name: str, encoding: object) -> None:
 
 
 def encoding_of(path: Path, named: str) -> str:
-    """Returns the encoding that a file is read in, a name that Python knows.
+    """Returns the encoding in which a file is read.
 
-    A byte-order mark tells it. Text that is UTF-8 and not ASCII alone is UTF-8, whatever is named: other text is valid
-    UTF-8 by accident only. All other text is in the encoding that is named.
+    A byte-order mark decides. Otherwise a text that is valid UTF-8 and has bytes beyond ASCII is read as UTF-8, because
+    a text in another encoding is rarely valid UTF-8 by accident. Any other text is read in the encoding that is named.
+
+    Args:
+        path: the file.
+        named: the encoding that a setting names.
     """
     with opened(path) as file:
         head = file.read(_LONGEST_MARK)
@@ -88,9 +97,9 @@ def encoding_of(path: Path, named: str) -> str:
 
 
 def mixed_lines(path: Path, encoding: str) -> MixedLines:
-    """Counts the lines of a file with bytes beyond ASCII, those that are UTF-8 and those that are not.
+    """Counts the lines of a file with bytes beyond ASCII, separately for lines that are valid UTF-8 and others.
 
-    Returns zeros for an encoding whose lines end otherwise than those of ASCII, such as UTF-16.
+    All counts are 0 for an encoding in which lines do not end as in ASCII, such as UTF-16.
     """
     try:
         ends_as_ascii = b"\n".decode(encoding) == "\n"
@@ -115,9 +124,10 @@ def mixed_lines(path: Path, encoding: str) -> MixedLines:
 
 
 def lines_of_another_page(path: Path, encoding: str) -> int:
-    """Counts the lines of a file in cp1252 that look as if they were in another encoding; 0 for other encodings.
+    """Returns the number of lines in a file of cp1252 that are probably in another encoding; 0 for other encodings.
 
-    In cp1252, letters with accents of mac-roman and cp850 are signs and capital letters within words, as in KšŠln.
+    Accented letters of mac-roman and cp850, if read as cp1252, become signs and capital letters within words, as in
+    KšŠln.
     """
     if codecs.lookup(encoding).name != "cp1252":
         return 0
@@ -126,9 +136,9 @@ def lines_of_another_page(path: Path, encoding: str) -> int:
 
 
 def likely_utf_16(head: bytes) -> str | None:
-    """Returns which UTF-16 the beginning of a text without a byte-order mark is in, None where it is in neither.
+    """Returns "utf-16-le" or "utf-16-be" if a text without a byte-order mark begins like one; None otherwise.
 
-    Of a text in Latin letters every second byte is zero; a quarter of all bytes is enough.
+    In a text of Latin letters every second byte is zero. A quarter of zero bytes is taken as sufficient.
 
     >>> likely_utf_16("age,ill".encode("utf-16-le"))
     'utf-16-le'
@@ -141,14 +151,16 @@ def likely_utf_16(head: bytes) -> str | None:
 
 
 def opened(path: Path) -> BinaryIO:
-    """Opens a file for its bytes, unpacked where its name ends in .gz."""
+    """Opens a file for reading bytes, decompressed if its name ends in .gz."""
     return cast(BinaryIO, gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb"))
 
 
 def _is_utf_8(path: Path, *, also_ascii: bool) -> bool:
-    """Returns whether the bytes of a file are UTF-8 without zero bytes, which UTF-16 has.
+    """Returns whether a file is valid UTF-8 without zero bytes, which UTF-16 has.
 
-    For a file of ASCII alone the answer is `also_ascii`.
+    Args:
+        path: the file.
+        also_ascii: the result for a file that has only ASCII bytes.
     """
     decoder = codecs.getincrementaldecoder(UTF_8)()
     is_ascii = True

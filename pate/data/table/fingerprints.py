@@ -23,9 +23,14 @@ _MISSING_WORD = "\x00"
 
 
 def row_numbers(batches: Iterable[NumberedBatch], schema: TableSchema) -> NDArray[np.uint64]:
-    """Returns a number for each row, which rows share whose cells in the schema's columns have the same values.
+    """Returns a number for each row, uint64 `[num_rows]`, equal for rows whose cells have equal values.
 
-    Numbers that are not whole are equal to 16 bits, as inputs are where copies are looked for.
+    Only the columns of the schema count. Fractional numbers are rounded to 16 significant bits, as in the search for
+    copied inputs.
+
+    Args:
+        batches: the rows.
+        schema: the columns that are compared, and the notation of their cells.
     """
     numbers = []
     for _, table in batches:
@@ -38,7 +43,13 @@ def row_numbers(batches: Iterable[NumberedBatch], schema: TableSchema) -> NDArra
 
 
 def _values_of(array: Any, column: Column, spelling: Spelling) -> Any:
-    """Returns cells as pyarrow words, one for each value; a missing cell has a word, too."""
+    """Returns a pyarrow word for each cell, such that cells with equal values have equal words. Missing is a value.
+
+    Args:
+        array: a pyarrow array of cells.
+        column: the column of the schema.
+        spelling: the notation of the cells.
+    """
     if isinstance(column, NumberColumn):
         numbers = column.numbers(array, spelling)
         is_whole = np.isfinite(numbers) & (numbers % 1 == 0)
@@ -49,10 +60,14 @@ def _values_of(array: Any, column: Column, spelling: Spelling) -> Any:
 
 
 def private_digest(batches: Iterable[NumberedBatch], *, of_text: bool = False) -> str:
-    """Returns the SHA-256 digest of all cells of private rows, in hexadecimal, whatever their order.
+    """Returns the SHA-256 digest of all cells of the private rows in hexadecimal, which does not depend on their order.
 
-    No epsilon covers the digest. In a file of text (`of_text`) a decimal comma is a point, whatever settings name: no
-    setting makes the records new ones.
+    No epsilon covers the digest.
+
+    Args:
+        batches: the private rows.
+        of_text: whether the cells are text, as in CSV. A decimal comma then counts as a point, whatever settings say,
+            so that no setting makes a ledger take the records for new records.
     """
     names = list[str]()
     numbers = []
@@ -66,7 +81,11 @@ def private_digest(batches: Iterable[NumberedBatch], *, of_text: bool = False) -
 
 
 def _hash_rows(columns: list[Any]) -> NDArray[np.uint64]:
-    """Returns a hash of the words in each row of pyarrow columns `[n]`."""
+    """Returns a hash of the words in each row, `[num_rows]`.
+
+    Args:
+        columns: pyarrow arrays of words, each `[num_rows]`.
+    """
     from pandas.util import hash_array  # loads slowly
 
     lines = arrow().compute.binary_join_element_wise(*columns, _CELL_SEPARATOR)

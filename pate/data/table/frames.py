@@ -9,10 +9,10 @@ from pate.validation import InvalidValue
 
 
 def as_table(data: Any) -> Any:
-    """Returns a DataFrame, a pyarrow table or a mapping of columns as a pyarrow table.
+    """Returns a pyarrow table with the columns of a DataFrame, a pyarrow table or a mapping from names to columns.
 
     Raises:
-        InvalidValue: a name occurs twice, columns have different lengths, or the data are of another kind.
+        InvalidValue: a name occurs twice, columns have different lengths, or the data have another type.
     """
     pa = arrow()
     is_frame = hasattr(data, "columns") and hasattr(data, "iloc")
@@ -33,7 +33,7 @@ def as_table(data: Any) -> Any:
 
 
 def _as_array(column: Any) -> Any:
-    """Returns a column as a pyarrow array; a series of values of several types becomes words."""
+    """Returns a column as a pyarrow array. A pandas series of several types becomes an array of words."""
     pa = arrow()
     try:
         return pa.array(column, from_pandas=True)

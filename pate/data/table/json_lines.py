@@ -22,11 +22,14 @@ _LIST_SEPARATOR = ";"  # between the words of a list, which become one cell
 
 
 class JsonLines:
-    """Lines of JSON: an object each, whose fields are columns. A field that an object lacks is missing there.
+    """A reader of lines of JSON, each an object whose fields are columns.
+
+    A field that an object lacks is a missing cell.
 
     Args:
-        file: to read.
-        whole_lists: columns whose lists stay lists, as the text of a list. In other columns their words are joined.
+        file: the file to read.
+        whole_lists: the columns in which a list stays a list, as JSON text. In other columns the items of a list are
+            joined to one text.
     """
 
     def __init__(self, file: SourceFile, whole_lists: Collection[str]) -> None:
@@ -34,7 +37,14 @@ class JsonLines:
         self._whole_lists = frozenset(whole_lists)
 
     def batches(self, columns: list[str] | None) -> Iterator[Any]:
-        """Yields tables of words, all or some of the columns; raises `InvalidValue` for other lines."""
+        """Yields the content of the file as pyarrow tables of words.
+
+        Args:
+            columns: the names of the columns to read; None for all columns.
+
+        Raises:
+            InvalidValue: a line is not a JSON object.
+        """
         pa = arrow()
         fields = self.fields
         name_of = {field: column_name(field) for field in fields}
@@ -52,7 +62,7 @@ class JsonLines:
 
     @cached_property
     def fields(self) -> list[str]:
-        """The fields of all lines, in the order in which they first occur."""
+        """The names of all fields in any line, in the order of first occurrence."""
         fields = dict[str, None]()
         for rows in self._rows():
             for row in rows:
@@ -60,7 +70,7 @@ class JsonLines:
         return list(fields)
 
     def _rows(self) -> Iterator[list[dict[str, Any]]]:
-        """Yields the objects of some thousand lines at a time; empty lines and byte-order marks are passed over."""
+        """Yields lists of some thousand objects. Empty lines and byte-order marks are skipped."""
         with self._file.open_text() as text:
             while lines := list(islice(text, BATCH_ROWS)):
                 contents = (line.strip().lstrip(_BYTE_ORDER_MARK) for line in lines)
@@ -82,7 +92,7 @@ class JsonLines:
         return row
 
     def _cell(self, value: Any, column: str) -> str | None:
-        """Returns a value as the word of a cell, None for a missing value; truths are 0 and 1."""
+        """Returns a JSON value as the word in a cell; None for a missing value. Truth values become 0 and 1."""
         if isinstance(value, list):
             if column in self._whole_lists:
                 return json.dumps(value, ensure_ascii=False)

@@ -22,14 +22,24 @@ _EMPTY_LISTS = ("[]", "()", "{}", "set()", "frozenset()", "list()", "tuple()")
 
 
 class NoNames(ValueError):
-    """A cell that is no list of names: a list of lists or truths, an object, or a list without quotes."""
+    """An error: a cell is no list of label names.
+
+    The cell is a list of lists or of truth values, an object, or a list without quotation marks.
+    """
 
 
 def names_in(cell: str, separator: str) -> list[str]:
-    """Returns the labels that a cell names, as canonical words; missing items and blanks name none.
+    """Returns the labels that a cell names, as canonical words. Empty items and missing items are skipped.
 
-    A list is read as a list whatever the separator is, so that labels may contain the separator. Raises `NoNames` for a
-    cell that looks like a list and is none of names.
+    A cell in the form of a list is parsed as a list whatever the separator is, so that labels may contain the
+    separator.
+
+    Args:
+        cell: the text of the cell.
+        separator: the mark between two labels.
+
+    Raises:
+        NoNames: the cell looks like a list, but is not a list of names.
 
     >>> names_in("flu; cough;", ";"), names_in("['flu', 'pain; chest']", ";")
     (['flu', 'cough'], ['flu', 'pain; chest'])
@@ -48,7 +58,7 @@ def is_list(cell: str) -> bool:
 
 
 def are_bits(cells: Iterable[str]) -> bool:
-    """Returns whether some cell is a list, and all lists hold 0 and 1 alone, as if they had one for each label."""
+    """Returns whether at least one cell is a list, and all lists contain only 0 and 1, like a bit for each label."""
     lists = [_items_of_list(cell.strip()) for cell in cells if is_list(cell)]
     filled_lists = [items for items in lists if items]
     return bool(filled_lists) and all(
@@ -57,7 +67,11 @@ def are_bits(cells: Iterable[str]) -> bool:
 
 
 def _items_of_list(cell: str) -> list[str] | None:
-    """Returns the items of a list, or None for a cell that is no list; raises `NoNames`."""
+    """Returns the items of a list; None if the cell is not a list.
+
+    Raises:
+        NoNames: the cell looks like a list, but is not a list of names.
+    """
     if cell in _EMPTY_LISTS:
         return []
     if cell.startswith("["):
@@ -84,7 +98,11 @@ def _items_of_list(cell: str) -> list[str] | None:
 
 
 def _names_of_json(value: Any) -> list[str]:
-    """Returns the items of a list without its missing items; raises `NoNames` for other items and values."""
+    """Returns the items of a JSON list without its missing items.
+
+    Raises:
+        NoNames: the value is not a list, or has items that are not names.
+    """
     if not isinstance(value, list):
         raise NoNames
     names = []

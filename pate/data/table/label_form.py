@@ -20,15 +20,15 @@ from pate.validation import InvalidValue, require
 def labels_with_columns(
     names: tuple[str, ...], files: Iterable[TableFile], *, true: str | None
 ) -> Labels:
-    """Returns labels that have a column each.
+    """Returns the reader of labels that have a column each.
 
     Args:
-        names: of the labels.
-        files: of all splits.
-        true: the word for yes where labels are two words that settings have to name; None for 0 and 1, yes and no.
+        names: the names of the labels, which are the names of the columns.
+        files: the files of all splits.
+        true: the word that means yes in labels of two arbitrary words; None for labels of 0 and 1, or yes and no.
 
     Raises:
-        InvalidValue: no column of a label has the word for yes, or one has several other words.
+        InvalidValue: no column of a label has the word `true`, or such a column has more than one other word.
     """
     if true is None:
         hint = f"{LABEL_HINT}; data.true=WORD names another word for yes"
@@ -59,18 +59,18 @@ def labels_in_one_column(
     public: TableFile | None,
     separator: str,
 ) -> Labels:
-    """Returns labels that one column names.
+    """Returns the reader of labels that one column lists.
 
     Args:
-        setting: the column and the labels behind it. A column alone takes the labels that the public file names. For
-            labels alone, the column is the public column that names these labels and no other label.
-        files: of all splits.
-        public: the public file, or None where no setting names it.
-        separator: what stands between the names in a cell.
+        setting: the name of the column, followed by the names of the labels. A column alone means the labels that the
+            public file lists. Labels alone mean the public column that lists exactly these labels.
+        files: the files of all splits.
+        public: the public file; None if no setting names one.
+        separator: the mark between two labels in a cell.
 
     Raises:
-        InvalidValue: there is no such column, or several; the public file names no label; or a label is called as a
-            column is.
+        InvalidValue: there is no such column or more than one, the public file lists no label, or a label has the name
+            of a column.
     """
     columns = {name for file in files for name in file.names}
     column = setting[0]
@@ -92,7 +92,16 @@ def labels_in_one_column(
 
 
 def _column_naming(labels: Sequence[str], public: TableFile | None, separator: str) -> str:
-    """Returns the public column whose cells name some of the labels and nothing else; raises where it is not one."""
+    """Returns the name of the public column whose cells list some of the given labels and nothing else.
+
+    Args:
+        labels: the names of the labels.
+        public: the public file; None if no setting names one.
+        separator: the mark between two labels in a cell.
+
+    Raises:
+        InvalidValue: there is no such column, or more than one.
+    """
     names = {canonical_word(label) for label in labels}
     names |= {name for label in labels for name in names_in(label, separator)}
     columns = []
@@ -110,7 +119,11 @@ def _column_naming(labels: Sequence[str], public: TableFile | None, separator: s
 
 
 def _public_names(column: str, public: TableFile, separator: str) -> set[str]:
-    """Returns the labels that the cells of a public column name; raises for cells that name none."""
+    """Returns the labels that the cells of a public column list.
+
+    Raises:
+        InvalidValue: a cell cannot be read as a list of labels, or no cell lists a label.
+    """
     cells = _words_with_whole_lists(public, [column]).get(column, set())
     try:
         names = _names_in_cells(cells, separator)
@@ -127,12 +140,12 @@ def _names_in_cells(cells: Iterable[str], separator: str) -> set[str]:
 
 
 def _words_with_whole_lists(file: TableFile, columns: Iterable[str]) -> Mapping[str, set[str]]:
-    """Returns the words in columns of a file, lists in JSON as the text of a list."""
+    """Returns the distinct words in columns of a file, by column. A JSON list is one word, its JSON text."""
     return _words_in(replace(file, whole_lists=tuple(file.names)), columns)
 
 
 def _words_in(file: TableFile, columns: Iterable[str]) -> Mapping[str, set[str]]:
-    """Returns the different words in columns of a file, as far as it has these columns."""
+    """Returns the distinct words in columns of a file, by column. Columns that the file lacks are left out."""
     words: dict[str, set[str]] = {name: set() for name in columns if name in file.names}
     if not words:
         return words

@@ -20,11 +20,11 @@ LABEL_HINT = "; yes and no, true and false are taken too, an empty cell is not: 
 
 
 class Truths(NamedTuple):
-    """The words of a label's column, as `label_word` gives them.
+    """The words that mean no and yes in a label's column, in the form that `label_word` returns.
 
     Attributes:
-        no: None where all cells have the word for yes.
-        yes: that a setting names.
+        no: the word for no; None if all cells have the word for yes.
+        yes: the word for yes, which a setting names.
     """
 
     no: str | None
@@ -35,12 +35,12 @@ _USUAL_TRUTHS = {"false": False, "no": False, "true": True, "yes": True}
 
 
 def label_word(word: str) -> str:
-    """Returns a word of a label's column as words are compared there: canonical, in small letters."""
+    """Returns a word of a label's column in the form in which such words are compared: canonical, in lower case."""
     return canonical_word(word).casefold()
 
 
 class ReadLabels(NamedTuple):
-    """Labels of a table."""
+    """The labels of some rows of a table, and the cells that could not be read."""
 
     bits: Bits  # [n, num_labels]
     wrong: Bits  # [n, num_labels], cells that are no label
@@ -48,17 +48,19 @@ class ReadLabels(NamedTuple):
 
 @dataclass
 class Labels:
-    """Labels that have a column each, of 0 and 1, yes and no, or two words; or one column that names all of a record.
+    """A reader of labels from a table.
 
-    Names, such as flu;cough, are from public knowledge: a list, or the public file. An empty cell names none.
+    Each label has a column of 0 and 1, of yes and no, or of two given words. Or one column lists all labels of a
+    record, such as flu;cough, and an empty cell lists none. The names of the labels come from public knowledge: from a
+    setting or from the public file.
 
     Attributes:
-        names: of the labels.
-        truths: the words of labels that are written in two other words than 0 and 1 or yes and no.
-        hint: the end of a message on a cell that is no label; `read` replaces it where cells are lists.
-        column: the column that names all labels; None where each label has a column.
-        separator: of the names there.
-        num_unknown: how many cells have named a label that `names` lacks; such names are left out.
+        names: the names of the labels.
+        truths: the words for no and yes, for labels that are not written as 0 and 1 or as yes and no.
+        hint: the end of an error message on a cell that is no label. `read` replaces it if cells are lists.
+        column: the column that lists all labels; None if each label has a column.
+        separator: the mark between two labels in that column.
+        num_unknown: the number of cells read so far that listed a label which `names` lacks. Such labels are left out.
     """
 
     names: tuple[str, ...]
@@ -75,11 +77,16 @@ class Labels:
 
     @property
     def rule(self) -> str:
-        """The rule for a cell that names all labels of a record."""
+        """The description of a valid cell in the column that lists all labels."""
         return naming_rule(self.separator)
 
     def read(self, table: Any, spelling: Spelling = USUAL) -> ReadLabels:
-        """Reads the labels of a pyarrow table that has their columns, and counts names that are unknown."""
+        """Returns the labels of the rows in a pyarrow table, and counts labels that are unknown.
+
+        Args:
+            table: a table that has the columns of the labels.
+            spelling: the notation of the cells.
+        """
         if self.column is not None:
             return self._read_names(table.column(self.column))
         bits = np.zeros((table.num_rows, len(self.names)), np.bool_)
@@ -89,7 +96,13 @@ class Labels:
         return ReadLabels(bits, wrong)
 
     def _read_column(self, name: str, column: Any, spelling: Spelling) -> tuple[Bits, Bits]:
-        """Returns the bits `[n]` of one label, and which cells are no label."""
+        """Returns two arrays bool `[num_rows]`: the values of one label, and whether each cell could not be read.
+
+        Args:
+            name: the name of the label.
+            column: a pyarrow array of the label's cells.
+            spelling: the notation of the cells.
+        """
         truths = self.truths.get(name)
         if truths is not None:
             truth_of = {truths.yes: True}
@@ -106,7 +119,12 @@ class Labels:
         return bits, wrong
 
     def _read_words(self, column: Any, truth_of: Mapping[str, bool]) -> tuple[Bits, Bits]:
-        """Returns the bits `[n]` of words, and which cells are none of the words."""
+        """Returns the values of a label, bool `[num_rows]`, and whether each cell is none of the known words.
+
+        Args:
+            column: a pyarrow array of the label's cells.
+            truth_of: the value that each known word means.
+        """
         coded = as_texts(column).dictionary_encode()
         words = coded.dictionary.to_pylist()
         if any(map(is_list, words)):
@@ -120,7 +138,10 @@ class Labels:
         return bits, wrong
 
     def _read_names(self, column: Any) -> ReadLabels:
-        """Reads cells that name labels; a cell is wrong that names none and is not empty."""
+        """Returns the labels that cells list.
+
+        A cell is marked as wrong if it is not empty and cannot be read as a list of labels.
+        """
         coded = as_texts(column).dictionary_encode()
         cells = coded.dictionary.to_pylist()
         place_of = {canonical_word(name): place for place, name in enumerate(self.names)}
@@ -142,5 +163,5 @@ class Labels:
 
 
 def naming_rule(separator: str) -> str:
-    """Returns the rule for a cell that names all labels of a record."""
+    """Returns the description of a valid cell in a column that lists all labels of a record."""
     return f"names of labels with {separator} between them, or a list of names in quotes"

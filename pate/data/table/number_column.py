@@ -27,20 +27,21 @@ _FRAME_DIGITS = 6  # of the public range, to which features are turned back
 
 @dataclass(frozen=True)
 class NumberColumn(Column):
-    """Numbers: cut to the public range, less the public mean, in units of the public spread.
+    """A column of numbers, standardized by the mean and standard deviation of the public cells.
 
-    Where a column has two numbers alone, such as 0 and 1, their distance is the unit in place of the spread. In units
-    of the spread, a rare flag would be longer than all other features of its record. Numbers with a long tail get a
-    power that makes the public numbers most like a normal distribution, and then the mean and spread of these powers.
+    Numbers are first clipped to the public range. If a column has only two distinct numbers, such as 0 and 1, their
+    distance is the unit in place of the standard deviation; otherwise a rare flag would outweigh all other features of
+    its record. If the public numbers have a long tail, they are transformed by the Yeo-Johnson power that makes them
+    most similar to a normal distribution, and standardized again.
 
     Attributes:
-        mean: of the public cells that are not missing.
-        std: the standard deviation of these cells; 1 where they are all alike.
+        mean: the mean of the public cells that are not missing.
+        std: the standard deviation of these cells; 1 if they are all equal.
         min: the smallest of these cells.
         max: the largest of these cells.
-        power: of numbers less the mean in units of the spread, from 0 to 2; 1 leaves numbers as they are.
-        center: of these powers, the 0 of the feature.
-        unit: of these powers, the 1 of the feature.
+        power: the exponent, from 0 to 2, that is applied to standardized numbers; 1 leaves them unchanged.
+        center: the number, after the power, that has the feature 0.
+        unit: the distance from `center`, after the power, that has the feature 1.
 
     Source: I.-K. Yeo and R. Johnson, "A new family of power transformations to improve normality or symmetry",
     Biometrika 2000.
@@ -71,7 +72,12 @@ class NumberColumn(Column):
 
     @classmethod
     def fit(cls, name: str, numbers: Numbers) -> Self:
-        """Fits a column to public numbers `[n]`, NaN for missing ones: their mean, spread, range and power."""
+        """Returns the column that is learned from public numbers: their mean, standard deviation, range and power.
+
+        Args:
+            name: the name of the column.
+            numbers: the public cells, `[num_cells]`; NaN for a missing cell.
+        """
         finite = numbers[~np.isnan(numbers)]
         mean = float(finite.mean())
         std = float(finite.std())
@@ -101,22 +107,28 @@ class NumberColumn(Column):
 
     @property
     def expects(self) -> str:
-        """The rule for a cell, in words for an error."""
+        """The description of a valid cell, for an error message."""
         return "numbers as in the public file"
 
     def numbers(self, array: Any, spelling: Spelling = USUAL) -> Numbers:
-        """Returns cells as numbers `[n]`: NaN for a missing cell, infinite for what is no number."""
+        """Returns cells as numbers `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a number.
+
+        Args:
+            array: a pyarrow array of cells.
+            spelling: the notation of numbers and missing cells.
+        """
         return as_numbers(array, spelling)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The column's name, and a name for missing cells where public cells are missing."""
+        """The column's name; followed by the name of a mark of missing cells if public cells are missing."""
         return (self.name, f"{self.name}={MISSING}") if self.missing else (self.name,)
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
-        """Encodes numbers as features `[n, 1]` or `[n, 2]`: the scaled number, and whether it is missing.
+        """Returns numbers as features `[num_cells, 1]`, or `[num_cells, 2]` if public cells are missing.
 
-        A missing number has the feature 0, which is the public mean. Numbers outside the public range are unknown.
+        The first feature is the scaled number. The second is 1 for a missing cell. A missing number has the feature 0,
+        which stands for the public mean. Numbers outside the public range are counted as unknown.
         """
         numbers = self.numbers(array, spelling)
         missing = np.isnan(numbers)
@@ -134,7 +146,7 @@ class NumberColumn(Column):
         )
 
     def frame_columns(self, block: Block) -> dict[str, Any]:
-        """Turns features back into numbers, to a millionth of the public range."""
+        """Returns the numbers that features encode, rounded to a millionth of the public range, for a data frame."""
         powers = block[:, 0].astype(np.float64) * self.unit + self.center
         numbers = _inverse_yeo_johnson(powers, self.power) * self.std + self.mean
         magnitude = int(np.ceil(np.log10(max(self.max - self.min, 1e-300))))
@@ -142,7 +154,10 @@ class NumberColumn(Column):
         return {self.name: np.where(block[:, 1] > 0, np.nan, numbers) if self.missing else numbers}
 
     def plain(self) -> dict[str, Any]:
-        """Returns the column as JSON can hold it; power, center and unit are left out where they are the defaults."""
+        """Returns the column as values for JSON.
+
+        `power`, `center` and `unit` are left out if they have their defaults.
+        """
         entry = super().plain()
         entry |= {key: getattr(self, key) for key in self.keys if key != "missing"}
         for key in _SCALE_KEYS:
@@ -153,7 +168,10 @@ class NumberColumn(Column):
 
     @classmethod
     def read(cls, name: str, entry: Mapping[str, Any], folder: Path | None) -> Self:
-        """Reads the entry that `plain` gave; raises for impossible numbers."""
+        """Builds the column from the entry that `plain` returned; raises an error if a number is impossible.
+
+        For the arguments see `Column.read`.
+        """
         return cls(
             name,
             missing=entry["missing"],
@@ -168,12 +186,16 @@ class NumberColumn(Column):
 
 
 def _yeo_johnson(numbers: Numbers, power: float) -> Numbers:
-    """Returns Yeo and Johnson's power of numbers: the Box-Cox power of 1 + |x|, by `2 - power` below 0."""
+    """Returns the Yeo-Johnson transform of numbers.
+
+    For x >= 0 the transform is the Box-Cox transform of 1 + x with exponent `power`. For x < 0 it is minus the Box-Cox
+    transform of 1 - x with exponent `2 - power`.
+    """
     return _signed(scipy.special.boxcox1p, numbers, power)
 
 
 def _inverse_yeo_johnson(powers: Numbers, power: float) -> Numbers:
-    """Returns the numbers of which `_yeo_johnson` made these powers; scipy.stats has no inverse."""
+    """Returns the numbers whose transform by `_yeo_johnson` is `powers`; scipy.stats has no inverse."""
     return _signed(scipy.special.inv_boxcox1p, powers, power)
 
 

@@ -31,11 +31,12 @@ _LONG_NUMBER = r"^(?:[^0-9]*[0-9]){7}"
 
 
 def person_name(word: str) -> str:
-    r"""Returns the one name of whoever a word names: two words with one name are one person.
+    r"""Returns the normalized name of a person: two words with the same normalized name mean the same person.
 
-    A name is a canonical word, see `canonical_word`. Every dash is a hyphen, brackets and quotes around a word are no
-    part of the name, a UUID is 32 digits, and an address with @ has small letters and no name or mailto: before it. 007
-    is not 7, and a-1 not A-1: they look alike, and `People.remarks` counts such names.
+    The result is a canonical word, see `canonical_word`. In addition, every dash becomes a hyphen, and surrounding
+    brackets and quotation marks are removed. A UUID becomes its 32 digits. An email address is in lower case, without a
+    name or mailto: before it. 007 and 7 remain different, and so do a-1 and A-1; `People.remarks` counts such similar
+    names.
 
     >>> [person_name(word) for word in (" 7.0", "P\u20137", "{x}", "Ann <Ann@Example.org>", "007")]
     ['7', 'P-7', 'x', 'ann@example.org', '007']
@@ -52,7 +53,12 @@ def person_name(word: str) -> str:
 
 
 def person_names(words: Any, spelling: Spelling = USUAL) -> Any:
-    """Returns the names of the persons of pyarrow words `[n]`: see `person_name`."""
+    """Returns the normalized names of persons as a pyarrow array `[num_words]`: see `person_name`.
+
+    Args:
+        words: a pyarrow array of words that name persons.
+        spelling: the notation of numbers and dates.
+    """
     pa = arrow()
     words = canonical_words(words, spelling)
     is_unusual = pa.compute.match_substring_regex(words, _UNUSUAL).fill_null(False)
@@ -61,10 +67,14 @@ def person_names(words: Any, spelling: Spelling = USUAL) -> Any:
 
 
 def looks_of(names: Any) -> Any:
-    """Returns how pyarrow names `[n]` look; equal looks differ in letter case, accents, signs and leading zeros alone.
+    """Returns a simplified form of each name, so that similar names have equal forms.
 
-    Signs between digits count where there are few digits: 1-11 and 11-1 are different people. They do not count between
-    thousands, as in 100,001. The part of an address from a + to the @ does not count.
+    Similar names differ only in letter case, accents, punctuation and leading zeros. Punctuation between digits counts
+    if there are few digits, because 1-11 and 11-1 are different people. Punctuation between thousands, as in 100,001,
+    does not count. The part of an email address from a + to the @ is ignored.
+
+    Args:
+        names: a pyarrow array of names, `[num_names]`.
     """
     compute = arrow().compute
 
@@ -85,21 +95,21 @@ def looks_of(names: Any) -> Any:
 
 
 def _in_small_letters(names: Any) -> Any:
-    """Returns pyarrow names `[n]` in small letters: STRASSE is straße then, as it is in capital letters."""
+    """Returns pyarrow names `[num_names]` in lower case. STRASSE becomes straße, which has the same capital letters."""
     compute = arrow().compute
     return compute.replace_substring(compute.utf8_lower(names), "\u00df", "ss")
 
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Persons of the rows of each split, by the words of a column.
+    """The persons who own the rows of each split, as numbers.
 
-    Persons are numbered in the order in which they first occur, those of the first split first.
+    Persons are numbered from 0 in the order of their first row, where the rows of the first split come first.
 
     Attributes:
-        numbers: `[n]` of each split, the person of each row, the same in all splits.
-        folds: `[num_persons]`, equal where names differ in letter case alone.
-        looks: `[num_persons]`, equal where names look alike: see `looks_of`.
+        numbers: for each split, the person of each row, `[num_rows]`. A person has the same number in all splits.
+        folds: `[num_persons]`, equal for persons whose names differ only in letter case.
+        looks: `[num_persons]`, equal for persons with similar names: see `looks_of`.
     """
 
     numbers: tuple[Numbers, ...]
@@ -108,7 +118,12 @@ class People:
 
     @classmethod
     def from_words(cls, columns: Sequence[Any], spelling: Spelling = USUAL) -> People:
-        """Reads chunked pyarrow arrays of words, one for each split, none missing."""
+        """Returns the persons whom the cells of a column name.
+
+        Args:
+            columns: for each split, a chunked pyarrow array of the cells; no cell is missing.
+            spelling: the notation of numbers and dates.
+        """
         words = arrow().chunked_array([chunk for column in columns for chunk in column.chunks])
         chunks = words.dictionary_encode().unify_dictionaries().chunks
         names = person_names(chunks[-1].dictionary, spelling)  # of the different words
@@ -123,23 +138,28 @@ class People:
         )
 
     def groups(self) -> list[Numbers]:
-        """Returns the group of each row: in the first split names that differ in letter case alone are one group.
+        """Returns, for each split, the group of each row, `[num_rows]`.
 
-        Whoever has one of the names is then protected with all rows of both.
+        In the first split, persons whose names differ only in letter case form one group. A person whose name occurs in
+        both forms is then protected with all rows.
         """
         return [_merged(self.numbers[0], self.folds), *self.numbers[1:]]
 
     def merged_by_looks(self) -> list[Numbers]:
-        """Returns groups of which no two look alike, numbered from 0 in the order of their first rows."""
+        """Returns, for each split, groups in which persons with similar names are merged.
+
+        Groups are numbered from 0 in the order of their first rows.
+        """
         merged = _merged(np.concatenate(self.numbers), self.looks)
         _, groups = np.unique(merged, return_inverse=True)
         ends = np.cumsum([len(numbers) for numbers in self.numbers])[:-1]
         return np.split(groups.astype(np.int64), ends)
 
     def remarks(self, setting: str) -> Iterator[str]:
-        """Yields lines for the owner of the records on persons that look alike, with counts and no name.
+        """Yields remarks for the owner of the records on persons with similar names. Remarks have counts, but no name.
 
-        `setting` names the column, for the lines.
+        Args:
+            setting: the setting that names the column, such as `data.group=NAME`, for the remarks.
         """
         reason = (
             "they differ in letter case, accents, signs or leading zeros alone; where two are one person, "
@@ -160,21 +180,30 @@ class People:
 
 
 def smallest_of_group(groups: Numbers, numbers: Numbers) -> Numbers:
-    """Returns for each row `[n]` the smallest number of the rows of its group."""
+    """Returns, for each row, the smallest number among the rows of its group, `[num_rows]`.
+
+    Args:
+        groups: the group of each row, from 0, `[num_rows]`.
+        numbers: the number of each row, `[num_rows]`.
+    """
     smallest = np.full(int(groups.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(smallest, groups, numbers)
     return np.asarray(smallest[groups], np.int64)
 
 
 def _codes(words: Any) -> Numbers:
-    """Returns a number for each pyarrow word `[n]`, equal words alike."""
+    """Returns a number for each word, such that equal words have equal numbers."""
     return np.asarray(words.dictionary_encode(null_encoding="encode").indices.to_numpy(), np.int64)
 
 
 def _merged(numbers: Numbers, codes: Numbers) -> Numbers:
-    """Returns persons `[n]` merged where codes are equal: the smallest of those that occur stands for all.
+    """Returns the person of each row after all persons with equal codes are merged.
 
-    `codes` has one for each person, `[num_persons]`.
+    The smallest number of a merged person that occurs stands for all of them.
+
+    Args:
+        numbers: the person of each row, `[num_rows]`.
+        codes: the code of each person, `[num_persons]`.
     """
     persons = np.unique(numbers)
     _, first, code_of_person = np.unique(codes[persons], return_index=True, return_inverse=True)

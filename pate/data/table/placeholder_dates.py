@@ -14,11 +14,14 @@ _FEWEST_OTHERS = 3  # different dates
 
 
 def placeholder_dates(days: NDArray[np.float64]) -> list[float]:
-    """Returns days since 1970 that stand for no date, by the public file alone.
+    """Returns the dates in a public column that are probably placeholders for a missing date, as days since 1970.
 
-    Rule: the first or the last of all days stands for no date where it is far from the nearest day. Far is ten years or
-    more, and more than 10 times the distance between the first and the last of the other days. For a first or last day
-    of a year 1.5 times is enough. The rule is applied again to the other days, as long as three different days stay.
+    Rule: the first or last of the dates is a placeholder if the nearest other date is far away. Far means at least ten
+    years, and more than 10 times the range of the other dates. For the first or last day of a year, 1.5 times that
+    range suffices. The rule is repeated without the placeholder, while at least three distinct dates remain.
+
+    Args:
+        days: the public dates as days since 1970, `[num_cells]`.
 
     >>> placeholder_dates(np.array([19000.0, 19010.0, 19020.0, 2932896.0]))
     [2932896.0]
@@ -38,7 +41,7 @@ def placeholder_dates(days: NDArray[np.float64]) -> list[float]:
 
 
 def is_at_years_end(day: float) -> bool:
-    """Returns whether a day since 1970 is the first day of a year, or one of the last two or three."""
+    """Returns whether a date is the first day of a year or one of the last days of December."""
     date = np.datetime64(int(day // 1), "D")
     first_of_year = date.astype("datetime64[Y]").astype("datetime64[D]")
     return bool((date - first_of_year).astype(int) in (0, 363, 364, 365))

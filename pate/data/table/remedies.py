@@ -6,10 +6,14 @@ from pate.validation import as_setting
 
 
 def ways_out(columns: Sequence[str], group: str | None) -> str:
-    """Returns the settings that keep columns from becoming features.
+    """Returns advice for a message: the settings that keep columns from becoming features.
 
-    `group` is the column, or the columns, that settings name as whose a row is. Where there is none, naming the group
-    comes before dropping: a person's number that is dropped leaves each row protected by itself.
+    If settings name no owner, the advice to name one as the group comes before the advice to drop the column. A dropped
+    column of people's names would leave each row protected by itself.
+
+    Args:
+        columns: the names of the columns.
+        group: the columns that name the owner of a row; None if settings name none.
     """
     drop = as_setting("data.drop", columns)
     objects = "it" if len(columns) == 1 else "all such columns"

@@ -27,12 +27,12 @@ _GATHERED_BYTES = 2**25  # of batches with texts that are encoded at once
 
 
 class Roles(NamedTuple):
-    """Columns that name things.
+    """The names of the columns that identify the record, its owners and their budget.
 
     Attributes:
-        group: the columns that tell whose a row is, one for each kind of owner.
-        id: the column that names the record.
-        budget: the column that tells what epsilon a group agreed to.
+        group: the columns that name the owner of a row, one column for each kind of owner.
+        id: the column that names the record; None if there is none.
+        budget: the column with the epsilon that a group agreed to; None if there is none.
     """
 
     group: tuple[str, ...] = ()
@@ -41,56 +41,63 @@ class Roles(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All of the columns, each once."""
+        """The names of all these columns, each once."""
         columns = (*self.group, self.id, self.budget)
         return tuple(dict.fromkeys(column for column in columns if column is not None))
 
     @property
     def group_unit(self) -> PrivacyUnit:
-        """The unit of privacy that the columns of groups make."""
+        """The unit of privacy: all records of one owner."""
         if len(self.group) > 1:
             return PrivacyUnit.of_owners(self.group)
         return PrivacyUnit.of_column(self.group[0]) if self.group else PrivacyUnit("one row")
 
 
 class _WrongCells:
-    """Counts of wrong cells by column, over batches, and the first row with one."""
+    """Counts of wrong cells in each column, over several batches, and the first row with a wrong cell."""
 
     def __init__(self, num_columns: int) -> None:
         self.counts = np.zeros(num_columns, np.int64)
         self.first_rows = np.zeros(num_columns, np.int64)
 
     def add(self, wrong: NDArray[np.bool_], numbers: Numbers) -> None:
-        """Adds which cells of a batch are wrong, `[n, num_columns]`, and the numbers `[n]` of its rows."""
+        """Adds the wrong cells of a batch to the counts.
+
+        Args:
+            wrong: whether each cell is wrong, `[num_rows, num_columns]`.
+            numbers: the numbers of the rows, `[num_rows]`.
+        """
         first_rows = numbers[wrong.argmax(axis=0)]
         self.first_rows = np.where(self.counts > 0, self.first_rows, first_rows)
         self.counts += wrong.sum(axis=0)
 
 
 class Rows:
-    """The rows of one split.
+    """The rows of one split, read from a table.
+
+    n is the number of rows.
 
     Attributes:
-        inputs: features `[n, d]`, of a large table a read-only `np.memmap`.
+        inputs: features `[n, num_features]`; a read-only `np.memmap` if the table is large.
         labels: bool `[n, num_labels]`.
-        labeled: False where all labels of public rows are missing; their bits are False then.
+        labeled: False if all labels of public rows are missing; all of `labels` are False then.
         numbers: int64 `[n]`, the numbers of the rows in the file, from 0.
-        groups: pyarrow words `[n]` of each column that tells whose a row is.
-        ids: pyarrow words `[n]`, or None where no column names records.
-        budgets: pyarrow words `[n]`, or None where no column tells budgets.
-        texts: the first texts of each column of text, by its name.
-        unknown_and_missing: counts of cells `[num_columns, 2]`, see `Encoded`.
+        groups: for each kind of owner, pyarrow words `[n]` that name the owner of each row.
+        ids: pyarrow words `[n]` that name the records; None if no column does.
+        budgets: pyarrow words `[n]`; None if no column has budgets.
+        texts: the first texts of each column of free text, by the column's name.
+        unknown_and_missing: the numbers of unknown and of missing cells, `[num_columns, 2]`, see `Encoded`.
 
     Args:
-        batches: of the rows, with their numbers.
-        schema: makes the features.
+        batches: the rows, some thousand at a time.
+        schema: encodes the features.
         labels: reads the labels.
         roles: the columns that name records and owners.
-        name: of the setting that names the file, for messages.
-        split: whose rows these are.
+        name: the name of the setting that names the file, for messages.
+        split: the split that the rows belong to.
 
     Raises:
-        InvalidValue: cells, labels, groups or ids are wrong; the message has the column and a count, and no cell.
+        InvalidValue: a cell, label, group or id is wrong. The message has the column and a count, but no cell.
     """
 
     def __init__(
@@ -141,7 +148,7 @@ class Rows:
 
     @property
     def record_names(self) -> list[str]:
-        """The words that name records; none where no column names them."""
+        """The names of the records; an empty list if no column names them."""
         return [] if self.ids is None else list(self.ids.to_pylist())
 
     def _encode(self, numbers: Numbers, batch: Any) -> NDArray[np.float32]:
@@ -154,13 +161,20 @@ class Rows:
         return encoded.features
 
     def _other_columns(self, batch: Any, roles: Roles) -> Any:
-        """Returns the columns of labels and roles, missing cells null."""
+        """Returns a pyarrow table of the columns of labels and roles, in which missing cells are null."""
         labels = [column for column in self._label_form.columns if column in batch.column_names]
         columns = list(dict.fromkeys((*labels, *roles.columns)))
         return with_missing(batch.select(columns), self._schema.spelling)
 
     def _read_labels(self, numbers: Numbers, table: Any) -> NDArray[np.bool_]:
-        """Returns the bits of a batch; all False where it lacks a column of labels, as public rows may."""
+        """Returns the labels of a batch, bool `[num_rows, num_labels]`.
+
+        All are False if the columns of labels are missing, which public rows may lack.
+
+        Args:
+            numbers: the numbers of the rows, `[num_rows]`.
+            table: the rows as a pyarrow table.
+        """
         bits = np.zeros((len(numbers), len(self._label_form.names)), np.bool_)
         columns = [column for column in self._label_form.columns if column in table.column_names]
         if len(columns) == len(self._label_form.columns):
@@ -171,7 +185,7 @@ class Rows:
         return bits
 
     def _require_labels(self) -> None:
-        """Raises where a cell is no label, unless all labels of public rows are missing."""
+        """Raises `InvalidValue` if a cell is no label, unless the rows are public and all their labels are missing."""
         if not self.labeled:
             return
         form = self._label_form
@@ -192,7 +206,7 @@ class Rows:
             raise InvalidValue(f"{self._name}.{label}", rule=rule)
 
     def _require_values(self, column: str, words: Any) -> None:
-        """Raises unless each row has a word in which a character is seen."""
+        """Raises `InvalidValue` if a cell of a column is missing or has only invisible characters."""
         compute = arrow().compute
         num_unseen = compute.sum(compute.match_substring_regex(words, _UNSEEN)).as_py() or 0
         num_missing = words.null_count + num_unseen
@@ -204,12 +218,12 @@ class Rows:
 def gather_batches(
     batches: Iterable[NumberedBatch], *, size_kb: int, advance: Callable[[int], object]
 ) -> Iterator[NumberedBatch]:
-    """Yields batches with texts, joined until all cores have texts to encode.
+    """Yields batches with columns of text, joined to larger batches so that all cores have texts to encode.
 
     Args:
-        batches: of a file.
-        size_kb: of the file, in kB.
-        advance: is called with the number of kB that are done, `size_kb` at most.
+        batches: the batches of a file.
+        size_kb: the size of the file, in kB.
+        advance: is called with the number of kB that are done so far, at most `size_kb`.
     """
     numbers = list[Numbers]()
     tables = list[Any]()

@@ -40,17 +40,20 @@ _HEADING = """\
 
 
 class UnlikePublic(UserWarning):
-    """A warning that records have cells that the public file does not know."""
+    """A warning: records have cells that the public file does not know."""
 
 
 @dataclass(frozen=True)
 class TableSchema(Preprocessing):
-    """The columns of a table that become features, in order. It makes inputs of any table that has them.
+    """The columns of a table that become features, in order, as learned from a public table.
+
+    The schema encodes any table that has these columns as inputs.
 
     Attributes:
-        columns: fitted to a public table.
-        spelling: of the public file, and of others unless a setting names another spelling. Schemas with other
-            spellings are equal, as their features are.
+        columns: the columns, each fitted to its public cells.
+        spelling: the notation of numbers, dates and missing cells in the public file. Other files have the same
+            notation unless a setting names another. Two schemas that differ in notation alone are equal, as their
+            features are.
     """
 
     columns: tuple[Column, ...]
@@ -67,16 +70,16 @@ class TableSchema(Preprocessing):
         texts: Collection[str] = (),
         spelling: Spelling = USUAL,
     ) -> Self:
-        """Fits a column to each column of a public pyarrow table: see `fit_column`.
+        """Returns the schema that is learned from a public pyarrow table, by `fit_column` for each column.
 
         Args:
             table: the public table.
-            codes: columns whose numbers and dates are words.
-            texts: columns of free text; they get vectors later, by `with_text_vectors`.
-            spelling: of the table's cells.
+            codes: the columns whose numbers and dates are treated as words.
+            texts: the columns of free text, which become features only after `with_text_vectors`.
+            spelling: the notation of the table's cells.
 
         Raises:
-            InvalidValue: cells in another spelling, or dates whose order they do not tell.
+            InvalidValue: cells are numbers in another notation, or dates whose order of day and month is ambiguous.
         """
         values = with_missing(_without_columns(table, texts), spelling)
         columns: list[Column] = []
@@ -91,16 +94,16 @@ class TableSchema(Preprocessing):
     def with_text_vectors(
         self, table: Any, names: Collection[str], fit: TextFit, stage: StageOpener = unwatched
     ) -> TableSchema:
-        """Returns the same schema with vectors for columns of text, fitted to a public pyarrow table.
+        """Returns the schema in which columns of text become vectors, fitted to a public pyarrow table.
 
-        Rule: in the public pool the variance of all texts together is that of all other columns together, and texts
-        share it equally. Where there are no other columns, vectors have length 1.
+        Rule: vectors are scaled so that, in the public pool, the total variance of all columns of text equals that of
+        all other columns, and columns of text share it equally. Without other columns, vectors have length 1.
 
         Args:
-            table: the public table, with all columns.
-            names: of the columns of text.
-            fit: the function from public texts to vectors.
-            stage: announces the passes over the texts.
+            table: the public table, with all columns of the schema.
+            names: the columns of text.
+            fit: the function that fits vectors to public texts.
+            stage: opens the stages that report progress.
         """
         other_columns = self.without(names)
         table = table.take(evenly_spaced(range(table.num_rows)))
@@ -122,7 +125,7 @@ class TableSchema(Preprocessing):
 
     @property
     def texts(self) -> dict[str, TextVectors]:
-        """The vectors of each column of texts, by the column's name."""
+        """The vectors of each column of text, by the column's name."""
         return {
             column.name: column.vectors
             for column in self.columns
@@ -131,7 +134,10 @@ class TableSchema(Preprocessing):
 
     @property
     def origin(self) -> Mapping[str, str | int | float | bool | None]:
-        """The public texts that vectors were fitted on; different values of several columns are joined by blanks."""
+        """The description of the public texts to which vectors were fitted.
+
+        If columns have different values for a key, the values are joined by blanks.
+        """
         vectors = self.texts.values()
         if not vectors:
             return {}
@@ -166,7 +172,7 @@ class TableSchema(Preprocessing):
         return tuple(column.name for column in self.columns)
 
     def without(self, names: Collection[str]) -> TableSchema:
-        """Returns the schema without some columns."""
+        """Returns the schema without the named columns."""
         columns = tuple(column for column in self.columns if column.name not in names)
         return replace(self, columns=columns)
 
@@ -178,13 +184,14 @@ class TableSchema(Preprocessing):
         *,
         group: str | None = None,
     ) -> None:
-        """Raises where a column can be no feature, or there is no column.
+        """Raises `InvalidValue` if a column cannot become a feature, or the schema has no column.
 
         Args:
-            name: of the setting that names the public file, for messages.
-            remarks: a line on a column, by its name, which ends the message.
-            texts: columns that get vectors later.
-            group: the column, or the columns, that settings name as whose a row is; it decides what is offered.
+            name: the name of the setting that names the public file, for messages.
+            remarks: for some columns, a remark that is added to the message.
+            texts: the columns that get text vectors later; they are not checked.
+            group: the columns that name the owner of a row; None if settings name none. The advice in the message
+                depends on them.
         """
         useless = [
             column
@@ -203,9 +210,9 @@ class TableSchema(Preprocessing):
         require(len(self.columns) > 0, f"{name}.columns", 0, rule)
 
     def encode(self, table: Any) -> Encoded:
-        """Encodes a pyarrow table that has the columns as features `[n, num_features]`.
+        """Returns the features of a pyarrow table that has the schema's columns, `[num_rows, num_features]`.
 
-        Cells are spelled as the schema has it.
+        Cells are read in the notation of the schema.
         """
         texts = [column.name for column in self.columns if isinstance(column, TextColumn)]
         columns = table.select(list(self.names))
@@ -221,9 +228,10 @@ class TableSchema(Preprocessing):
         )
 
     def frame(self, inputs: NDArray[np.float32]) -> Any:
-        """Returns inputs `[n, num_features]` as a DataFrame of cells, as far as features tell them.
+        """Returns a DataFrame of the cells from which inputs `[num_rows, num_features]` were made.
 
-        Numbers that were cut to the public range stay so, and dates are days since 1970.
+        Cells are recovered as far as the features determine them: numbers beyond the public range stay clipped to the
+        range, and dates are days since 1970.
         """
         from pandas import DataFrame
 
@@ -235,13 +243,27 @@ class TableSchema(Preprocessing):
         return DataFrame(cells)
 
     def inputs(self, given: Any, *, name: str = "data") -> Block:
-        """Returns the features of a DataFrame, a pyarrow table or a mapping of columns, which errors call `name`."""
+        """Returns the features of records, `[num_rows, num_features]`.
+
+        Args:
+            given: a DataFrame, a pyarrow table, or a mapping from names to columns.
+            name: the name of the records in error messages.
+
+        Raises:
+            InvalidValue: a column is missing or a cell is wrong.
+        """
         return self.read_table(as_table(given), name=name).features
 
     def read_table(self, table: Any, *, first_row: int = 0, name: str = "data") -> Encoded:
-        """Returns what `encode` does; raises where a column is not there or a cell is wrong.
+        """Returns the features of a pyarrow table as `encode` does, but checks columns and cells.
 
-        Messages call the first row by the number `first_row`, and the table by `name`.
+        Args:
+            table: the table.
+            first_row: the number of the first row, for messages.
+            name: the name of the table in messages.
+
+        Raises:
+            InvalidValue: a column is missing or a cell is wrong.
         """
         require_columns(name, table.column_names, self.names)
         encoded = self.encode(table)
@@ -262,13 +284,13 @@ class TableSchema(Preprocessing):
         *,
         num_rows: int,
     ) -> None:
-        """Raises where cells are wrong; no message has the value of a cell.
+        """Raises `InvalidValue` if a cell is wrong. The message does not show the cell.
 
         Args:
-            name: of the setting that names the table, for messages.
-            num_wrong: how many cells of each column are wrong, `[num_columns]`.
-            first_wrong: the number of the first row with a wrong cell, `[num_columns]`, from 0.
-            num_rows: of the table.
+            name: the name of the setting that names the table, for messages.
+            num_wrong: the number of wrong cells in each column, `[num_columns]`.
+            first_wrong: the number of the first row with a wrong cell in each column, from 0, `[num_columns]`.
+            num_rows: the number of rows of the table.
         """
         rows = zip(self.columns, num_wrong.tolist(), first_wrong.tolist(), strict=True)
         for column, count, row in rows:
@@ -280,7 +302,12 @@ class TableSchema(Preprocessing):
                 raise InvalidValue(f"{name}.{column.name}", rule=rule, hint=hint)
 
     def _hint_for(self, column: Column, prefix: str) -> str:
-        """Returns the settings that may read wrong cells of a column; empty where no setting does."""
+        """Returns advice: the settings with which wrong cells of a column might be readable; empty if there are none.
+
+        Args:
+            column: the column.
+            prefix: the text before the name of a setting, such as `data.`.
+        """
         if isinstance(column, DateColumn):
             if column.order is not None:
                 return ""
@@ -298,15 +325,16 @@ class TableSchema(Preprocessing):
     def unknown_cell_remarks(
         self, name: str, counts: NDArray[np.int64], num_records: int
     ) -> Iterator[str]:
-        """Yields a line for each column with cells that the public file does not know, at most five.
+        """Yields a remark for at most five columns with cells that do not occur in the public file.
 
-        Columns with most such cells come first. Missing cells count where the public file has none, or where all are
-        missing.
+        Columns with most such cells come first. Missing cells are counted if no cell is missing in the public file, or
+        if all are missing in this table.
 
         Args:
-            name: of the setting that names the table.
-            counts: sums of `Encoded.unknown_and_missing`, `[num_columns, 2]`.
-            num_records: of the table.
+            name: the name of the setting that names the table.
+            counts: the numbers of unknown and of missing cells, `[num_columns, 2]`: sums of
+                `Encoded.unknown_and_missing`.
+            num_records: the number of rows of the table.
         """
         num_losses: dict[str, int] = {}  # by line
         for column, (num_unknown, num_missing) in zip(self.columns, counts.tolist(), strict=True):
@@ -326,7 +354,7 @@ class TableSchema(Preprocessing):
             yield f"{name}: {len(lines) - _COLUMNS_SHOWN} more columns have such cells"
 
     def plain(self) -> dict[str, Any]:
-        """Returns the schema as JSON can hold it, without what is spelled as usual."""
+        """Returns the schema as values for JSON, without parts of the notation that are the default."""
         spelling = {
             key: value
             for key, value in asdict(self.spelling).items()
@@ -337,9 +365,15 @@ class TableSchema(Preprocessing):
 
     @classmethod
     def read(cls, content: Any, *, name: str, folder: Path | str | None = None) -> Self:
-        """Reads what `plain` gave, and the files that `save` wrote into a folder.
+        """Builds the schema from the values that `plain` returned.
 
-        `name` is of the setting that names the file, for messages. Raises `InvalidValue` for other content.
+        Args:
+            content: the values.
+            name: the name of the setting that names the file, for messages.
+            folder: the folder into which `save` wrote; None if the schema has no columns of text.
+
+        Raises:
+            InvalidValue: the content is no schema.
         """
         entries = content.get("columns") if isinstance(content, Mapping) else None
         if not isinstance(entries, Mapping) or not entries:
@@ -363,12 +397,17 @@ class TableSchema(Preprocessing):
         return cls(columns, spelling)
 
     def save(self, folder: Path | str) -> None:
-        """Writes the vectors of texts into a folder, beside the schema's file."""
+        """Writes the vectors of each column of text into a file in the folder of the schema."""
         for vectors in self.texts.values():
             vectors.save(Path(folder, vectors.file))
 
     def write(self, path: Path | str, settings: TableSettings | None = None) -> None:
-        """Writes YAML for people, with the settings of its table, and vectors of texts in files beside it."""
+        """Writes the schema as YAML, and the vectors of texts into files in the same folder.
+
+        Args:
+            path: the file.
+            settings: settings of the table that are written as well; None for none.
+        """
         content = self.plain()
         columns = content.pop("columns")
         plain_settings = {} if settings is None else settings.plain()
@@ -382,19 +421,24 @@ class TableSchema(Preprocessing):
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Reads a schema that was written as YAML, with the files of vectors beside it."""
+        """Reads the YAML file that `write` wrote, with the files of vectors in the same folder."""
         name = f"data.schema={path}"
         return cls.read(_read_file(Path(path), name), name=name, folder=Path(path).parent)
 
 
 def load_settings(path: Path | str) -> TableSettings:
-    """Reads the settings in a schema's file; the defaults from a file of a version that wrote none."""
+    """Returns the settings of a table from a schema's file. A file of an older version gives the defaults."""
     name = f"data.schema={path}"
     return TableSettings.read(_read_file(Path(path), name), name=name)
 
 
 def _read_file(path: Path, name: str) -> Any:
-    """Returns the content of a schema's file; `name` is of the setting that names it, for messages."""
+    """Returns the content of a schema's file.
+
+    Args:
+        path: the file.
+        name: the name of the setting that names the file, for messages.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -413,7 +457,7 @@ def _total_variance(features: Block) -> float:
 
 
 def _unknown_of(column: Column) -> str:
-    """Returns in words what an unknown cell of a column holds."""
+    """Returns a phrase for unknown cells of a column, such as "outside the public range 0 to 9"."""
     if not isinstance(column, NumberColumn):
         return "with a word that the public file does not have"
     is_calendar_day = max(abs(column.min), abs(column.max)) < _LATEST_DAYS

@@ -41,12 +41,12 @@ _LOOK_BYTES = 2**20  # of a file that shows whether it is UTF-16
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of a table.
+    """A file that holds a table.
 
     Attributes:
-        path: its ending tells its kind: .csv, .csv.gz, .tsv, .parquet, .feather, .arrow, .jsonl, ...
-        name: of the setting that names it, for messages.
-        encoding: of a file of text that is not UTF-8, see `read_in`.
+        path: the path, whose ending determines the kind: .csv, .csv.gz, .tsv, .parquet, .feather, .arrow, .jsonl, ...
+        name: the name of the setting that names the file, for messages.
+        encoding: the encoding of a file of text that is not UTF-8, see `read_in`.
     """
 
     path: Path
@@ -55,13 +55,17 @@ class SourceFile:
 
     @property
     def ending(self) -> str:
-        """The file's ending with its point, such as `.csv` or `.csv.gz`."""
+        """The ending of the file's name, such as `.csv` or `.csv.gz`."""
         num_endings = 2 if self.path.suffix == ".gz" else 1
         return "".join(self.path.suffixes[-num_endings:])
 
     @property
     def kind(self) -> Kind:
-        """The kind of the file; raises `InvalidValue` where there is no such file, or its ending names no kind."""
+        """The kind of the file.
+
+        Raises:
+            InvalidValue: the file does not exist, or its ending is unknown.
+        """
         kind = _KINDS.get(self.ending.lower().removesuffix(".gz"))
         if kind is None or not self.path.is_file():
             raise self.refusal(
@@ -72,19 +76,22 @@ class SourceFile:
 
     @property
     def is_text(self) -> bool:
-        """True where the file holds cells as text (CSV, JSON), rather than typed values."""
+        """True if the file holds cells as text (CSV, JSON), False if it holds typed values."""
         return self.kind in ("csv", "json")
 
     @cached_property
     def read_in(self) -> str:
-        """The encoding that a file of text is read in: `encoding`, unless the file's own bytes are UTF-8 or UTF-16."""
+        """The encoding in which a file of text is read.
+
+        This is `encoding`, unless the bytes of the file are UTF-8 or UTF-16.
+        """
         encoding = encoding_of(self.path, self.encoding)
         if encoding != UTF_8 and mixed_lines(self.path, encoding).mostly_utf_8:
             raise self.encoding_refusal()
         return encoding
 
     def open_text(self, newline: str | None = None) -> TextIO:
-        """Opens the file as text, unpacked; `newline` is that of Python's `open`."""
+        """Opens the file as text, decompressed. `newline` is the argument of Python's `open`."""
         # plain utf-8 would make a character of a byte-order mark
         encoding = "utf-8-sig" if self.read_in == UTF_8 else self.read_in
         if self.path.suffix == ".gz":
@@ -92,7 +99,7 @@ class SourceFile:
         return self.path.open("rt", encoding=encoding, newline=newline)
 
     def encoding_remark(self) -> str | None:
-        """Returns a line for the owner where the file is not read in UTF-8, or not in the encoding that is named."""
+        """Returns a remark for the owner if the file is not read in UTF-8, or not in the named encoding; else None."""
         if not self.is_text:
             return None
         if self.read_in == UTF_8:
@@ -109,11 +116,16 @@ class SourceFile:
         return remark
 
     def refusal(self, rule: str, *, hint: str = "") -> InvalidValue:
-        """Returns the error that the file is not what a rule expects."""
+        """Returns an error that states that the file violates a rule.
+
+        Args:
+            rule: the description of a valid file.
+            hint: the advice at the end of the message.
+        """
         return InvalidValue(self.name, self.path, rule=rule, hint=hint)
 
     def encoding_refusal(self) -> InvalidValue:
-        """Returns the error that text is not in the encoding that was expected, with the way out."""
+        """Returns an error that states that the text is not in the expected encoding, with advice."""
         lines = mixed_lines(self.path, self.encoding)
         if lines.mostly_utf_8:
             num_lines = lines.utf_8 + lines.other
@@ -137,7 +149,7 @@ class SourceFile:
         )
 
     def nul_refusal(self) -> InvalidValue:
-        """Returns the error that text has NUL bytes, as UTF-16 has when it is read as bytes."""
+        """Returns an error that states that the text has NUL bytes, as UTF-16 has if it is read byte by byte."""
         encoding = self._likely_utf_16 or "utf-16-le"
         setting = self.setting_name("encoding")
         return self.refusal(
@@ -150,5 +162,5 @@ class SourceFile:
             return likely_utf_16(file.read(_LOOK_BYTES))
 
     def setting_name(self, name: str) -> str:
-        """Returns the name of a setting of the file: pate-train has it below `data`, other commands do not."""
+        """Returns the full name of a setting of this file: `data.NAME` in pate-train, `NAME` in other commands."""
         return f"data.{name}" if "." in self.name else name

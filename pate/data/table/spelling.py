@@ -33,11 +33,11 @@ _PLAIN = r"^(?:\d+|[A-Za-z_][!-~]*)$"
 
 
 def canonical_word(word: str) -> str:
-    r"""Returns the one word for a value, however it is spelled.
+    r"""Returns the canonical form of a word: words that denote the same value have the same form.
 
-    3.0 is 3, 2.50 is 2.5, 1e+16 its digits, a day at 00:00:00 the day, a moment that of UTC, true is True. Letters and
-    digits are composed and of one width, blanks of any kind are one blank, and what nobody sees is left out. 007 stays
-    what it is, as codes do.
+    3.0 becomes 3, 2.50 becomes 2.5, and 1e+16 is written as digits. A day at 00:00:00 becomes the day, a moment is
+    converted to UTC, and true becomes True. Letters and digits are composed and of normal width, any blank becomes one
+    blank, and invisible characters are removed. Codes such as 007 stay unchanged.
 
     >>> [canonical_word(word) for word in ("7.0", "7,0", " 7\u200b", "007", "2025-01-31T00:00:00", "TRUE")]
     ['7', '7', '7', '007', '2025-01-31', 'True']
@@ -81,14 +81,14 @@ def _canonical_moment(parts: re.Match[str]) -> str:
 
 
 def with_points(words: Any) -> Any:
-    """Returns pyarrow words `[n]`, those with a decimal comma with a point."""
+    """Returns pyarrow words `[num_words]` in which numbers with a decimal comma are written with a decimal point."""
     return arrow().compute.replace_substring_regex(
         words, r"^(\s*[+-]?\d+),(\d+(?:[eE][+-]?\d+)?\s*)$", r"\1.\2"
     )
 
 
 class OtherSpelling(NamedTuple):
-    """Another spelling of numbers, and the settings that choose it."""
+    """Another notation of numbers, and the settings that choose it."""
 
     spelling: Spelling
     settings: frozenset[str]
@@ -96,18 +96,18 @@ class OtherSpelling(NamedTuple):
 
 @dataclass(frozen=True)
 class Spelling:
-    """The way in which a file of text writes numbers, dates and missing cells. Public; a schema carries it.
+    """The notation of numbers, dates and missing cells in a file of text. It is public and part of a schema.
 
-    pandas would read numbers with `decimal=` and `thousands=`, but drops every mark between digits: 1.2.3 is 123 there.
-    Here the last mark stands before three digits, or the cell is no number. With a decimal comma alone 1.234 is no
-    number either, as it may be 1234.
+    pandas can read numbers with `decimal=` and `thousands=`, but removes every mark between digits, so that 1.2.3 would
+    be 123. Here the mark of thousands must stand before groups of three digits; otherwise the cell is not a number. If
+    only a decimal comma is set, 1.234 is not a number, because it could mean 1234.
 
     Attributes:
-        decimal: `point`, or `comma` where numbers read 3,5.
+        decimal: `point`, or `comma` for numbers such as 3,5.
         thousands: the mark between thousands, one of . , ' _ or a blank; None for no mark.
-        missing: words that are missing cells; a number stands for all of its spellings, as -9 is -9.0.
-        date_order: the order of dates in numbers with the year not in front, see `dates.ORDERS`.
-        first_year: the earliest year that two digits mean; None where two digits are no year.
+        missing: the words that mean a missing cell. A number in the list covers all of its notations: -9 covers -9.0.
+        date_order: the order of day, month and year in dates such as 04.03.2024, see `dates.ORDERS`; None for no order.
+        first_year: the earliest year that two digits can mean; None if a year of two digits is an error.
     """
 
     decimal: str = "point"
@@ -117,7 +117,11 @@ class Spelling:
     first_year: int | None = None
 
     def require(self, setting: Callable[[str], str]) -> None:
-        """Raises `InvalidValue` unless the fields are possible; `setting` gives the name of a field's setting."""
+        """Raises `InvalidValue` if a field has an impossible value.
+
+        Args:
+            setting: returns the name of the setting for a field's name, for the message.
+        """
         require_choice(setting("decimal"), self.decimal, ("point", "comma"))
         require(
             self.thousands is None
@@ -149,11 +153,11 @@ class Spelling:
 
     @property
     def decimal_mark(self) -> str:
-        """The decimal mark, a comma or a point."""
+        """The decimal mark: `,` or `.`."""
         return "," if self.decimal == "comma" else "."
 
     def without_grouping(self, words: Any) -> Any:
-        """Returns pyarrow words `[n]`, numbers among them without the marks between thousands."""
+        """Returns pyarrow words `[num_words]` in which numbers have no marks between thousands."""
         if self.thousands is None:
             return words
         compute = arrow().compute
@@ -164,9 +168,9 @@ class Spelling:
         return compute.if_else(is_grouped, compute.replace_substring_regex(words, mark, ""), words)
 
     def number_words(self, words: Any) -> Any:
-        """Returns pyarrow words `[n]` that are to be numbers, with a decimal point.
+        """Returns pyarrow words `[num_words]` in which numbers have a decimal point and no marks between thousands.
 
-        With a decimal comma 1.234 becomes no number, as it may be 1234.
+        With a decimal comma, 1.234 is changed to a word that is not a number, because it could mean 1234.
         """
         compute = arrow().compute
         words = self.without_grouping(words)
@@ -180,7 +184,7 @@ class Spelling:
         )
 
     def others(self) -> Iterator[OtherSpelling]:
-        """Yields all other spellings of numbers, each with the settings that replace this spelling by it."""
+        """Yields all other notations of numbers, each with the settings that choose it."""
         marks = (None, *GROUPING) if self.thousands is None else (None, self.thousands)
         for decimal, thousands in product(("point", "comma"), marks):
             other = replace(self, decimal=decimal, thousands=thousands)
@@ -198,9 +202,11 @@ USUAL = Spelling()
 
 
 def canonical_words(words: Any, spelling: Spelling = USUAL) -> Any:
-    """Returns pyarrow words `[n]` as canonical words, null where nothing of a word is seen.
+    """Returns pyarrow words `[num_words]` in canonical form, see `canonical_word`; null for a word that is invisible.
 
-    Numbers may have the decimal comma and the marks between thousands of the spelling.
+    Args:
+        words: a pyarrow array of words.
+        spelling: the notation of numbers: decimal mark and mark between thousands.
     """
     compute = arrow().compute
     coded = joined(words).dictionary_encode()

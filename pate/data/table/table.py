@@ -58,7 +58,7 @@ _COLUMNS_LISTED = 5
 
 
 class _PublicReading(NamedTuple):
-    """The schema that the public records give, and remarks on columns by their names, in order."""
+    """The schema that is learned from the public records, and pairs of a column's name and a remark."""
 
     schema: TableSchema
     remarks: tuple[tuple[str, str], ...]
@@ -66,49 +66,50 @@ class _PublicReading(NamedTuple):
 
 @dataclass(frozen=True)
 class Table(TextReader):
-    """Records in CSV, JSON, Parquet, Feather or Arrow files: a file per split, or one file with a column of splits.
+    """A reader of CSV, JSON, Parquet, Feather or Arrow files: one file per split, or one file with a column of splits.
 
-    Every column that is no label, group, id or split and is not dropped becomes features, as a schema has it. The
-    schema is learned from the public file alone; no private cell has a part in it. Numbers and dates are within the
-    public range and in units of the public spread, or of what lies between them where there are two; long tails get a
-    power. Words are categories, with one for all others. Missing cells have a feature.
+    Every column becomes features, except labels, group, id, split and dropped columns. A schema determines the
+    features. The schema is learned from the public file alone and depends on no private cell. Numbers and dates are
+    clipped to the public range and standardized; numbers with a long tail are first transformed by a power. Words are
+    one-hot encoded, with one more category for unknown words. Missing cells have a feature of their own.
 
-    Settings that do not go together are an `InvalidValue`. An error of `load` names what is wrong with a file by
-    column, count and split, and shows no cell.
+    Settings that exclude each other are an `InvalidValue`. An error of `load` names the column, the split and the
+    number of wrong cells, but shows no cell.
 
     Attributes:
         private: the file of the private records.
         public: the file of the public records. Its rows are shuffled, and the first of them are the queries. Their
-            labels serve measurements alone: the file may lack all columns of labels, or all their cells.
-        test: the file of the records that measure.
-        path: one file for all three, in their place.
-        split: its column that holds private, public or test.
-        labels: the columns that are labels. With a `label_separator`: the column that names all labels of a record, and
-            behind it the labels that there are; or the labels alone. A column without labels behind it takes those that
-            the public file names, never those of private rows.
+            labels are only used to measure: the file may lack all columns of labels, or all their cells.
+        test: the file of the test set.
+        path: one file for all three splits, in place of the three files.
+        split: the column in `path` that holds private, public or test.
+        labels: the columns that are labels. With a `label_separator`: the column that lists all labels of a record,
+            followed by the names of the labels; or the names of the labels alone. If no names follow the column, the
+            labels are those that occur in the public file, never those of private rows.
         group: the column that tells which rows belong together, such as a person: epsilon protects all of them at once.
             None for rows that have nothing to do with each other. A list where rows have several owners, such as a
             patient and a doctor: epsilon protects all rows of each owner, but not who belongs with whom.
-        budget: the private column that tells what epsilon a group agreed to, or a class of `budgets=`. It is public,
-            and nothing protects it.
+        budget: the private column with the epsilon that a group agreed to, or a class of `budgets=`. The column counts
+            as public, and nothing protects it.
         id: the column that names each record; None for the number of the row. Public ids are published.
         drop: columns that are not read.
-        category: columns of codes, whose numbers or dates are words, each a category.
-        text: columns of free text, which become vectors as `features=text` has it, by default tf-idf of public texts.
+        category: columns of codes, whose numbers or dates are treated as words, each a category.
+        text: columns of free text, which become vectors by `features=text`, by default tf-idf of public texts.
         schema: the file that `pate-schema` wrote; None learns the schema anew from the public file. Labels, group, id,
-            columns to drop, the separator of labels and the encoding are those of the file where they are not set here.
-        encoding: of files of text that are not UTF-8, for all files or by split. Text that is UTF-8 is read as UTF-8
-            whatever is named here, and a byte-order mark tells the encoding.
-        decimal: `comma` where numbers of CSV files read 3,5; None for that of the schema's file, or else a point.
+            columns to drop, the separator of labels and the encoding are taken from the file unless they are set here.
+        encoding: the encoding of files of text that are not UTF-8, for all files or by split. Text that is valid UTF-8
+            is read as UTF-8 in any case, and a byte-order mark determines the encoding.
+        decimal: `comma` for numbers such as 3,5 in CSV files; None takes the value in the schema's file, or else a
+            point.
         thousands: the mark between thousands, one of . , ' _ or a blank; None as for `decimal`.
-        missing: words that are missing cells, beside empty cells and NA; none as for `decimal`.
-        date_order: `dmy`, `mdy` or `ymd`, the order of dates in numbers where the public file does not tell it, such as
-            04.03.2024.
-        first_year: the earliest year that two digits of dates mean: 1930 makes 45 1945 and 22 2022.
+        missing: words that mean a missing cell, in addition to empty cells and NA; none as for `decimal`.
+        date_order: `dmy`, `mdy` or `ymd`, the order of dates in numbers such as 04.03.2024 if the public file is
+            ambiguous.
+        first_year: the earliest year that two digits of dates can mean: with 1930, 45 is 1945 and 22 is 2022.
         true: the word for yes where labels are two other words than 0 and 1, such as ja.
-        label_separator: the mark between labels where a column names all labels of a record, such as flu;cough.
-        name: of the data set, in the report and on the card.
-        seed: of the public rows' order; part of the data, not of the noise.
+        label_separator: the mark between labels where a column lists all labels of a record, such as flu;cough.
+        name: the name of the data set, in the report and on the card.
+        seed: the seed of the public rows' order; part of the data, not of the noise.
     """
 
     private: str | None = None
@@ -159,7 +160,11 @@ class Table(TextReader):
         self._require_one_role_for_each_column()
 
     def _normalize_group(self) -> None:
-        """Makes one column of a list of one; raises for an empty list, or for budgets beside several columns."""
+        """Replaces a list of one column by the column.
+
+        Raises:
+            InvalidValue: the list is empty, or budgets are set although there are several columns.
+        """
         group = as_name(self.group)
         if group is not None and not isinstance(group, str):
             owners = as_column_names("data.group", group)
@@ -174,7 +179,11 @@ class Table(TextReader):
             self._normalize_name("group")
 
     def _normalize_name(self, name: str) -> None:
-        """Raises unless a setting is a name or None; gives the name of a column its one form."""
+        """Normalizes the value of the setting `name`, which is the name of a column or None.
+
+        Raises:
+            InvalidValue: the value is neither.
+        """
         value = getattr(self, name)
         is_name = isinstance(value, str) and value != ""
         require(value is None or is_name, f"data.{name}", value, "a name")
@@ -182,7 +191,10 @@ class Table(TextReader):
             normalize_field(self, name, column_name(value))
 
     def _require_encodings(self) -> None:
-        """Raises unless `encoding` names an encoding, or an encoding by split where each split has a file."""
+        """Raises `InvalidValue` unless `encoding` is the name of an encoding, or a mapping from splits to names.
+
+        The mapping is only allowed if each split has a file.
+        """
         if not isinstance(self.encoding, Mapping):
             require_encoding("data.encoding", self.encoding)
             return
@@ -193,7 +205,7 @@ class Table(TextReader):
             require_encoding(f"data.encoding.{split}", encoding)
 
     def _require_one_role_for_each_column(self) -> None:
-        """Raises where two settings name one column, but for the column of groups, which may name records, too."""
+        """Raises `InvalidValue` if two settings name the same column. Only `group` and `id` may do so."""
         role_of: dict[str, str] = {}
         for role in (*_ROLES, "text"):
             for column in self._columns_of(role):
@@ -205,7 +217,10 @@ class Table(TextReader):
         require(repeated is None, "data.text", repeated, "another column than data.category")
 
     def require_settings(self) -> None:
-        """Raises unless settings name labels and three files, or one with a column of splits; no file is opened."""
+        """Raises `InvalidValue` unless settings name labels, and three files or one file with a column of splits.
+
+        No file is opened.
+        """
         paths = {split: getattr(self, split) for split in SPLITS}
         if self.path is not None:
             is_alone = not any(paths.values()) and self.split is not None
@@ -220,9 +235,10 @@ class Table(TextReader):
         require(len(labels) > 0, "data.labels", list(labels), _LABELS_RULE)
 
     def completed(self) -> Self:
-        """Returns the same reader with the settings of its schema's file where it has none; opens no other file.
+        """Returns the reader with settings from the schema's file in place of settings that are not set.
 
-        A group that the file names is taken over: to protect something else, `group` names it.
+        Only the schema's file is opened. If the file names a group, the group is adopted; set `group` to protect
+        another unit.
         """
         settings = self._schema_settings
         separator = self.label_separator
@@ -242,11 +258,14 @@ class Table(TextReader):
 
     @cached_property
     def _schema_settings(self) -> TableSettings:
-        """The settings that the schema's file holds; the defaults without such a file."""
+        """The settings in the schema's file; the defaults if there is no such file."""
         return TableSettings() if self.schema is None else load_settings(self.schema)
 
     def load(self, stage: StageOpener = unwatched) -> Dataset:
-        """Reads the files. Record ids are the rows of each file, with its split in the upper bits."""
+        """Reads the files and returns the data set.
+
+        A record id is the number of the row in its file, with the number of the split in the upper bits.
+        """
         return self.completed()._load(stage)
 
     def _load(self, stage: StageOpener) -> Dataset:
@@ -275,9 +294,9 @@ class Table(TextReader):
         )
 
     def private_records(self) -> PrivateRecords:
-        """Reads the file of private records alone, for a holder whose queries come from elsewhere.
+        """Reads only the private file, for a holder who receives the queries from somebody else.
 
-        The schema is the same at every holder.
+        All holders need the same schema.
         """
         rule = "the file that pate-schema wrote of the public samples, the same at every place"
         require(self.schema is not None, "data.schema", self.schema, rule)
@@ -315,7 +334,7 @@ class Table(TextReader):
         )
 
     def public_schema(self) -> TableSchema:
-        """Returns the schema of all public columns that settings do not call something else."""
+        """Returns the schema of all public columns to which settings assign no other role."""
         return self._with_text_vectors(self._public_reading.schema)
 
     def _with_text_vectors(
@@ -328,7 +347,7 @@ class Table(TextReader):
         return schema.with_text_vectors(public, self.text, fit, stage)
 
     def public_remarks(self) -> tuple[str, ...]:
-        """Returns lines for the owner on public columns that may be meant otherwise, on units, and on the group."""
+        """Returns remarks for the owner on the public columns: likely misinterpretations, units, and the group."""
         columns = self._public_reading.schema.columns
         numbers = [column for column in columns if isinstance(column, NumberColumn)]
         flags = [column.name for column in numbers if column.power == 1 and column.unit != 1]
@@ -368,7 +387,11 @@ class Table(TextReader):
         return _PublicReading(schema, tuple(remarks))
 
     def _usable_schema(self) -> TableSchema:
-        """Returns the schema of a file, or else that of the public records; raises where it is not usable."""
+        """Returns the schema from the schema's file, or else the one learned from the public records.
+
+        Raises:
+            InvalidValue: a column cannot become a feature.
+        """
         public = self._public_file
         if self.schema is None:
             schema, remarks = self._public_reading
@@ -390,7 +413,7 @@ class Table(TextReader):
 
     @cached_property
     def _no_features(self) -> set[str]:
-        """The columns that become no features."""
+        """The names of the columns that do not become features."""
         columns = {*self._label_form.names, *self._label_form.columns}
         for role in ("drop", "group", "budget", "id"):
             columns |= {*self._columns_of(role)}
@@ -403,7 +426,7 @@ class Table(TextReader):
 
     @cached_property
     def _files(self) -> dict[str, TableFile]:
-        """The file of each split that settings name: a file of its own, or its rows of the file for all splits."""
+        """The file of each split that settings name: a separate file, or the rows of the split in the common file."""
         if self.path is not None:
             return {
                 split: self._file(
@@ -450,19 +473,22 @@ class Table(TextReader):
         return self._files["public"]
 
     def _columns_of(self, role: str) -> tuple[str, ...]:
-        """Returns the columns that a setting names."""
+        """Returns the columns that the setting `role` names."""
         columns = getattr(self, role) or ()
         return (columns,) if isinstance(columns, str) else columns
 
     @property
     def _owner_columns(self) -> str | None:
-        """The columns that tell whose a row is, for messages."""
+        """The columns that name the owner of a row, as text for messages; None if settings name none."""
         return ", ".join(self._columns_of("group")) or None
 
     def _role_columns(self, split: str) -> list[str]:
-        """Returns the columns of labels, owners and ids that a file has to have; raises where it lacks one.
+        """Returns the columns of labels, owners and ids that the file of a split must have.
 
-        A public file may have no label at all.
+        A public file may lack all columns of labels.
+
+        Raises:
+            InvalidValue: the file lacks such a column.
         """
         file = self._files[split]
         folded_names = {name.casefold() for name in file.names}
@@ -482,7 +508,7 @@ class Table(TextReader):
         return [column for columns in columns_of.values() for column in columns]
 
     def _require_columns(self) -> None:
-        """Raises unless each file has the columns that settings name, and those of the other files."""
+        """Raises `InvalidValue` if a file lacks a column that settings name, or a column that becomes a feature."""
         names_of = {split: file.names for split, file in self._files.items()}
         all_names = list(dict.fromkeys(name for names in names_of.values() for name in names))
         for column in self.drop:
@@ -497,7 +523,13 @@ class Table(TextReader):
                     raise InvalidValue(f"{file.name}.{name}", rule=rule)
 
     def _rows(self, split: str, schema: TableSchema, stage: StageOpener = unwatched) -> Rows:
-        """Reads the rows of a split."""
+        """Reads the rows of a split.
+
+        Args:
+            split: private, public or test.
+            schema: encodes the features.
+            stage: opens the stage that reports progress.
+        """
         file = self._files[split]
         if self._label_form.column is not None:
             file = replace(file, whole_lists=(self._label_form.column,))
@@ -527,7 +559,7 @@ class Table(TextReader):
         )
 
     def _notes(self) -> tuple[str, ...]:
-        """Returns lines for the owner on how labels, files and public columns were read."""
+        """Returns remarks for the owner on how labels, files and public columns were read."""
         form = self._label_form
         notes = [
             f"data.labels={label}: {truths.yes} is 1, {truths.no} is 0"
@@ -551,7 +583,7 @@ class Table(TextReader):
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Returns columns by name, at most five of them, for a line."""
+    """Returns the names of at most five columns as text for a remark."""
     columns = "column" if len(names) == 1 else "columns"
     listed = ", ".join(names[:_COLUMNS_LISTED])
     num_others = len(names) - _COLUMNS_LISTED

@@ -43,23 +43,23 @@ def make_dataset(
     private_cells: str | None = None,
     cells_of: CellNumbers | None = None,
 ) -> Dataset:
-    """Returns a data set of the rows of each split.
+    """Returns the data set that consists of the rows of each split.
 
     Args:
-        rows: of each split, by its name.
-        schema: that made the inputs.
+        rows: the rows of each split, by the split's name.
+        schema: the schema that encoded the inputs.
         roles: the columns that name records and owners.
-        name: of the data set.
-        kind: of its inputs.
-        label_names: one for each column of labels.
-        seed: of the order of the public records.
-        notes: lines for the owner, before those on records.
-        preprocessing: how inputs were made, for a published model.
-        private_cells: the digest of the private rows.
+        name: the name of the data set.
+        kind: the kind of inputs, features or images.
+        label_names: the names of the labels.
+        seed: the seed of the order of the public records.
+        notes: remarks for the owner, to which remarks on records are added.
+        preprocessing: the function from raw samples to inputs, for a published model; None if there is none.
+        private_cells: the digest of the private rows; None if it is not computed.
         cells_of: see `remarks_on_copies`.
 
     Raises:
-        InvalidValue: a record or an owner is in two splits, under whichever spelling of the name.
+        InvalidValue: a record or an owner is in two splits, even if the names are written differently.
     """
     parts = [rows[split] for split in SPLITS]
     private = rows["private"]
@@ -116,9 +116,13 @@ def make_dataset(
 
 
 def _names_for_ledgers(columns: Sequence[Any], spelling: Spelling) -> frozenset[bytes]:
-    """Returns the names of owners or records by which ledgers know them.
+    """Returns the names by which ledgers recognize owners or records.
 
-    These are canonical words, by which older ledgers know them, and names of persons in any letters.
+    Each owner has two names: a canonical word, as in older ledgers, and the normalized name of a person in lower case.
+
+    Args:
+        columns: pyarrow arrays of words that name owners or records.
+        spelling: the notation of the words.
     """
     names = set[str]()
     for column in columns:
@@ -131,7 +135,13 @@ def _names_for_ledgers(columns: Sequence[Any], spelling: Spelling) -> frozenset[
 
 
 def remarks_on_lost_columns(split: str, columns: Sequence[Column], rows: Rows) -> Iterator[str]:
-    """Yields a line for each column that tells a model nothing of these records."""
+    """Yields a remark for each column whose features carry no information on the rows of a split.
+
+    Args:
+        split: the name of the split.
+        columns: the columns of the schema.
+        rows: the rows of the split.
+    """
     rule = (
         "every cell is missing, or no word of the public file, or outside its range; in other words or "
         "units?"
@@ -143,9 +153,12 @@ def remarks_on_lost_columns(split: str, columns: Sequence[Column], rows: Rows) -
 
 
 def require_apart(role: str, column: str | None, ids: Sequence[Numbers]) -> None:
-    """Raises where an owner or record is in two splits.
+    """Raises `InvalidValue` if an owner or a record is in two splits.
 
-    `role` is the setting and `column` its value, for messages; `ids` has the numbers `[n]` of each split.
+    Args:
+        role: the name of the setting that names the column, for the message.
+        column: the value of that setting.
+        ids: for each split, the number of each row's owner or record, `[num_rows]`.
     """
     for first, second in ((0, 1), (0, 2), (1, 2)):
         num_shared = len(np.intersect1d(ids[first], ids[second]))
@@ -156,18 +169,22 @@ def require_apart(role: str, column: str | None, ids: Sequence[Numbers]) -> None
 
 
 def split_numbers(numbers: Sequence[Numbers]) -> list[Numbers]:
-    """Returns the numbers `[n]` of the rows of each split, different between splits: the split is in the upper bits."""
+    """Returns the numbers of rows with the number of the split in the upper bits, so that splits share no number.
+
+    Args:
+        numbers: for each split, the numbers of its rows, `[num_rows]`.
+    """
     return [rows | (place * _SPLIT_STEP) for place, rows in enumerate(numbers)]
 
 
 class _Identities(NamedTuple):
-    """The records and owners of the rows of each split, as numbers `[n]`.
+    """The numbers of the records and of the owners of all rows, by split.
 
     Attributes:
-        ids: of the records.
-        groups: of the owners.
-        shared: what records of several owners count; None where each has one owner.
-        remarks: lines for the owner of the records on names that look alike.
+        ids: for each split, the number of each row's record, `[num_rows]`.
+        groups: for each split, the number of each row's group, `[num_rows]`.
+        shared: the rule for records of several owners; None if each record has one owner.
+        remarks: remarks for the owner of the records on similar names.
     """
 
     ids: list[Numbers]
@@ -177,7 +194,16 @@ class _Identities(NamedTuple):
 
 
 def _identify(parts: Sequence[Rows], roles: Roles, spelling: Spelling) -> _Identities:
-    """Returns whose rows are whose; raises where an owner or a record is in two splits."""
+    """Returns the numbers of the records and owners of all rows.
+
+    Args:
+        parts: the rows of each split.
+        roles: the columns that name records and owners.
+        spelling: the notation of the cells.
+
+    Raises:
+        InvalidValue: an owner or a record is in two splits.
+    """
     remarks: list[str] = []
     ids = split_numbers([part.numbers for part in parts])
     if roles.id is not None:
@@ -205,7 +231,13 @@ def _identify(parts: Sequence[Rows], roles: Roles, spelling: Spelling) -> _Ident
 
 
 def _link_owners(owners: Sequence[Sequence[Numbers]]) -> list[Numbers]:
-    """Returns the groups of each split that owners of several kinds link; no owner is in two splits."""
+    """Returns, for each split, the group of each row, where rows that share an owner of any kind have one group.
+
+    No owner may be in two splits.
+
+    Args:
+        owners: for each kind of owner and each split, the number of each row's owner, `[num_rows]`.
+    """
     groups = linked_groups([np.concatenate(splits) for splits in owners])
     ends = np.cumsum([len(numbers) for numbers in owners[0]])[:-1]
     return np.split(groups, ends)
@@ -214,9 +246,15 @@ def _link_owners(owners: Sequence[Sequence[Numbers]]) -> list[Numbers]:
 def _with_ids_of_repeats(
     column: str, ids: Sequence[Numbers], groups: Sequence[Numbers] | None
 ) -> list[Numbers]:
-    """Returns ids that are different in each row: rows that repeat an id get other numbers.
+    """Returns, for each split, ids that differ between rows: the second row with an id gets another number.
 
-    Raises unless all rows of one id are in one group, which is protected. No public row may repeat an id.
+    Args:
+        column: the column of ids, for messages.
+        ids: for each split, the number of each row's id, `[num_rows]`.
+        groups: for each split, the group of each row, `[num_rows]`; None if each row is a group of its own.
+
+    Raises:
+        InvalidValue: rows with the same id are in different groups, or two public rows have the same id.
     """
     first_free = 1 + max(int(numbers.max()) for numbers in ids)
     different_ids = []

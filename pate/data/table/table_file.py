@@ -30,17 +30,17 @@ NumberedBatch = tuple[NDArray[np.int64], Any]
 
 @dataclass(frozen=True)
 class TableFile(SourceFile):
-    """A table in a file, or its rows of one split.
+    """A file that holds a table, or the rows of one split in a file of several splits.
 
     Attributes:
-        decimal: `comma` where numbers read 3,5; None where no setting names it, as with the next two.
-        thousands: the mark between thousands.
-        missing: words that are missing cells, beside `MISSING_WORDS`.
-        split: the column of the split that a row is in, where the file holds several splits.
-        part: the split whose rows are meant then.
-        date_order: of dates such as 04.03.2024, see `Spelling`; None where no setting names it, as with the next.
-        first_year: the earliest year that two digits mean.
-        whole_lists: columns whose lists in JSON stay lists, see `JsonLines`.
+        decimal: `comma` for numbers such as 3,5; None if no setting names the decimal mark.
+        thousands: the mark between thousands; None if no setting names one.
+        missing: the words that mean a missing cell, in addition to `MISSING_WORDS`; None if no setting lists any.
+        split: the column that names the split of a row; None if the file holds one split.
+        part: the split whose rows are read; None if the file holds one split.
+        date_order: the order of day, month and year in dates such as 04.03.2024; None if no setting names one.
+        first_year: the earliest year that two digits can mean; None if no setting names one.
+        whole_lists: the columns in which a JSON list stays a list, see `JsonLines`.
     """
 
     decimal: str | None = None
@@ -57,7 +57,11 @@ class TableFile(SourceFile):
         require_encoding(self.setting_name("encoding"), self.encoding)
 
     def spelling(self, known: Spelling = USUAL) -> Spelling:
-        """Returns how cells are spelled: as settings name it, and as is known where they do not."""
+        """Returns the notation of the cells.
+
+        Args:
+            known: the notation for the parts that no setting names.
+        """
         decimal = self.decimal
         if decimal is None:  # a mark between thousands is not the decimal mark
             decimal = {".": "comma", ",": "point"}.get(self.thousands or "", known.decimal)
@@ -74,7 +78,7 @@ class TableFile(SourceFile):
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of all columns but the column of splits."""
+        """The names of all columns, without the column that names the split."""
         return [name for name in self._all_names if name != self.split]
 
     @cached_property
@@ -86,13 +90,16 @@ class TableFile(SourceFile):
         return list(next(self.batches()).column_names)
 
     def rows(self, columns: list[str] | None = None) -> Iterator[NumberedBatch]:
-        """Yields the rows of this split a batch at a time, all or some of the columns, with their numbers.
+        """Yields batches of this split's rows, with the numbers of the rows.
 
-        Rows are numbered in the file, from 0. Public rows are numbered among public rows: neither a published number
-        nor the number in an error depends on how many private rows stand in the same file.
+        Rows are numbered in their file, from 0. Public rows are numbered among public rows, so that neither a published
+        number nor a number in an error depends on the private rows of the same file.
+
+        Args:
+            columns: the names of the columns to read; None for all columns.
 
         Raises:
-            InvalidValue: the split has no row, or a row is in no split; and as `batches`.
+            InvalidValue: the split has no row, a row is in no split, or `batches` refuses the file.
         """
         if self.split is None:
             batches = _numbered(self.batches(columns))
@@ -111,7 +118,7 @@ class TableFile(SourceFile):
             raise InvalidValue(self.name, rule=f"{rows}, the table has none")
 
     def _rows_of_part(self, split: str, columns: list[str]) -> Iterator[NumberedBatch]:
-        """Yields the rows whose cell in the column `split` names this part."""
+        """Yields batches of the rows in which the column `split` names this part, with the numbers of the rows."""
         num_of_part = 0
         columns_read = list(dict.fromkeys([*columns, split]))
         for numbers, batch in _numbered(self.batches(columns_read)):
@@ -130,14 +137,21 @@ class TableFile(SourceFile):
             num_of_part += batch.num_rows
 
     def read(self, columns: list[str] | None = None) -> Any:
-        """Reads the rows of this split, all or some of the columns, as one pyarrow table."""
+        """Returns the rows of this split as one pyarrow table.
+
+        Args:
+            columns: the names of the columns to read; None for all columns.
+        """
         return arrow().concat_tables([table for _, table in self.rows(columns)])
 
     def batches(self, columns: list[str] | None = None) -> Iterator[Any]:
-        """Yields tables of some thousand rows, all or some of the columns, in order; at least one, maybe empty.
+        """Yields pyarrow tables of some thousand rows in order; at least one table, which may have no rows.
 
-        The cells of a file of text are words as the file has them; `MISSING_WORDS` become null. An error
-        names what is wrong with the file, such as names that occur twice or rows of another length, and shows no cell.
+        The cells of a file of text are words, unchanged, except that `MISSING_WORDS` become null. An error names the
+        problem, such as two columns of the same name or rows of different length, but shows no cell.
+
+        Args:
+            columns: the names of the columns to read; None for all columns.
 
         Raises:
             InvalidValue: the file cannot be read, is damaged, or is in another encoding.

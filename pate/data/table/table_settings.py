@@ -12,10 +12,10 @@ from pate.validation import require
 
 @dataclass(frozen=True)
 class TableSettings:
-    """Settings of a table that a schema's file holds beside the columns: those that `pate-schema` was given.
+    """The settings of a table that a schema's file stores in addition to the columns, as passed to `pate-schema`.
 
-    Each is the setting of `Table` with the same name, and holds where a run does not set it. Settings are public, as
-    the names of columns are, but are not published with a model.
+    Each field is the setting of `Table` with the same name, and is used if a run does not set it. The settings are
+    public, like the names of columns, but are not published with a model.
     """
 
     labels: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class TableSettings:
     encoding: str = UTF_8
 
     def plain(self) -> dict[str, Any]:
-        """Returns the settings that differ from their defaults, tuples as lists."""
+        """Returns the settings that differ from their defaults, with tuples as lists."""
         settings = {}
         for setting in fields(self):
             value = getattr(self, setting.name)
@@ -36,9 +36,14 @@ class TableSettings:
 
     @classmethod
     def read(cls, content: object, *, name: str) -> Self:
-        """Returns the settings of a schema's content; the defaults where it has none.
+        """Returns the settings in a schema's file; the defaults if the file has none.
 
-        `name` is of the setting that names the file, for messages.
+        Args:
+            content: the content of the file, with the settings under the key `settings`.
+            name: the name of the setting that names the file, for messages.
+
+        Raises:
+            InvalidValue: a setting is unknown or has an impossible value.
         """
         settings = content.get("settings") if isinstance(content, Mapping) else None
         if settings is None:

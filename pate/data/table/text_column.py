@@ -19,10 +19,10 @@ from pate.validation import require
 
 @dataclass(frozen=True)
 class TextColumn(Column):
-    """Words that are nearly all different, such as names or remarks.
+    """A column of words that nearly all differ, such as names or comments.
 
-    They can be no feature before they have `vectors`. Then a text is a vector of length `weight`, or 0 where nothing is
-    known of it. A missing text is an empty text.
+    The column cannot become a feature until it has `vectors`. A text is then encoded as a vector of length `weight`, or
+    as 0 if its words are unknown. A missing text is encoded like an empty text.
     """
 
     vectors: TextVectors | None = None
@@ -32,18 +32,18 @@ class TextColumn(Column):
 
     @property
     def expects(self) -> str:
-        """The rule for the public file, where the column can be no feature."""
+        """The description of what the public file would have to hold, because the column cannot become a feature."""
         return "numbers, dates such as 2025-01-31, or words that occur again"
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """A name for each component of a text's vector."""
+        """The name of each component of a text's vector."""
         if self.vectors is None:
             return ()
         return tuple(f"{self.name}[{place}]" for place in range(self.vectors.dimension))
 
     def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
-        """Encodes texts as weighted vectors `[n, dimension]`; of an unknown text nothing is known."""
+        """Returns texts as vectors `[num_cells, dimension]` of length `weight`; 0 for an unknown text."""
         cells = super().encode(array, spelling)
         if self.vectors is None:
             return cells
@@ -57,7 +57,7 @@ class TextColumn(Column):
         )
 
     def plain(self) -> dict[str, Any]:
-        """Returns the column as JSON can hold it; the vectors lie in a file beside the schema."""
+        """Returns the column as values for JSON. The vectors are stored in a file in the same folder as the schema."""
         vectors = self.vectors
         if vectors is None:
             return super().plain()
@@ -73,7 +73,10 @@ class TextColumn(Column):
 
     @classmethod
     def read(cls, name: str, entry: Mapping[str, Any], folder: Path | None) -> Self:
-        """Reads the entry that `plain` gave, with the file of vectors in the folder."""
+        """Builds the column from the entry that `plain` returned, with the file of vectors in the folder.
+
+        For the arguments see `Column.read`.
+        """
         if "file" not in entry or folder is None:
             return cls(name, missing=False)
         weight = float(entry["weight"])

@@ -12,9 +12,14 @@ from pate.data.table.source_file import BATCH_ROWS, SourceFile
 
 
 def typed_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
-    """Yields tables of typed cells, all or some of the columns; the first has no row.
+    """Yields the content of a Parquet, Feather or Arrow file as pyarrow tables. The first table has no rows.
 
-    Raises `InvalidValue` unless each column has a name of its own; pyarrow's errors are raised for damage.
+    Args:
+        file: the file.
+        columns: the names of the columns to read; None for all columns.
+
+    Raises:
+        InvalidValue: two columns have the same name. Damage raises an error of pyarrow.
     """
     pa = arrow()
     from pyarrow import parquet
@@ -42,7 +47,10 @@ def typed_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
 
 
 def _open_arrow(source: Any) -> tuple[Any, Iterator[Any]]:
-    """Returns the schema and the batches of a file of Arrow, or of its stream, which has no index at its end."""
+    """Returns the schema and the batches of an Arrow file.
+
+    The file may also be an Arrow stream, which has no index at its end.
+    """
     from pyarrow import ipc
 
     try:
