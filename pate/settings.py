@@ -27,9 +27,9 @@ _LIKE_THE_PUBLIC_FILE = "by default as in the public file"
 
 
 def setting(
-    default: Any,
     help_text: str,
     *,
+    default: Any = MISSING,
     beside_release: bool = False,
     published: bool = False,
     is_path: bool = False,
@@ -38,9 +38,9 @@ def setting(
     """Returns the dataclass field of a setting.
 
     Args:
-        default: the value of the setting where the user sets none. A list is copied. `MISSING` makes the setting
-            required.
         help_text: the text that `--help` prints. It begins in lower case, and ends without a full stop.
+        default: the value of the setting where the user sets none. A list is copied. Without a default the user has to
+            set a value.
         beside_release: whether the setting has no effect on the release (for `pate-vote`: on the votes). A run may then
             be continued in its folder with another value.
         published: whether the value may stand in a release's `config.yaml`.
@@ -67,7 +67,7 @@ class Targets:
     """The setting that lists the user's own modules whose classes a configuration may name."""
 
     allowed_targets: list[str] = setting(
-        [], "your own modules, whose classes a _target_ may name, such as '[my_module.]'"
+        "your own modules, whose classes a _target_ may name, such as '[my_module.]'", default=[]
     )
 
 
@@ -76,8 +76,8 @@ class PartSettings(Targets):
     """The settings that are passed to the aggregator when it is built."""
 
     adjacency: str = setting(
-        "replace_one",
         "replace_one (one record changes) or add_remove (one teacher is added or removed)",
+        default="replace_one",
         published=True,
     )
 
@@ -87,8 +87,8 @@ class Guarantee:
     """The settings of the differential privacy guarantee for which a price (an epsilon) is computed."""
 
     target_delta: float = setting(
-        1e-6,
         "the delta of the guarantee, well below one over the number of private records",
+        default=1e-6,
         published=True,
     )
 
@@ -101,8 +101,8 @@ class GuardedSettings(Guarantee):
     """
 
     allow_useless: bool = setting(
-        False,
         "true allows a plan that the guard refuses because its release would tell nothing",
+        default=False,
         beside_release=True,
     )
 
@@ -112,8 +112,8 @@ class AskingSettings(GuardedSettings):
     """The settings of a release whose number of queries the user chooses."""
 
     num_queries: int = setting(
-        600,
         "the number of public samples that the teachers vote on, the first ones; all of them if there are fewer",
+        default=600,
         published=True,
     )
 
@@ -126,33 +126,33 @@ class ReleaseSettings(GuardedSettings):
     """
 
     target_epsilon: float | None = setting(
-        8.0,
         "the epsilon that the release may cost; the noise is solved for it. For stable_top_k_boundary pate-train takes "
         "36.0 by default",
+        default=8.0,
         published=True,
     )
     ledger: Path | str | None = setting(
-        None,
         "the file that all releases of the same private records are charged to. By default it is ledger.db in the "
         "folder that output_dir lies in, such as outputs/ledger.db; a run that is continued keeps the file that it "
         "began with. Runs under another adjacency or delta have a second file, and the two cannot be added up",
+        default=None,
         beside_release=True,
         is_path=True,
     )
     max_total_epsilon: float | None = setting(
-        None,
         "a cap on the epsilon of all releases of these records in the ledger. A release that does not fit ends before "
         "anything is trained. The cap holds even if you look at earlier releases before you choose the next",
+        default=None,
         beside_release=True,
     )
     redraw: bool = setting(
-        False,
         "true replaces a lost release by a new release with fresh noise, which is charged a second time",
+        default=False,
         beside_release=True,
     )
     seed: int | None = setting(
-        None,
         "a number that makes the run reproducible; the noise then protects nobody from those who know the seed",
+        default=None,
     )
 
 
@@ -161,14 +161,14 @@ class BudgetSettings(ReleaseSettings):
     """The settings of a run's privacy budget, which may differ between groups of records."""
 
     max_epsilon: float | None = setting(
-        None,
         "with noise=given, the epsilon that the run may cost: only as many queries are asked as it pays for",
+        default=None,
         published=True,
     )
     budgets: OneOrSeveral = setting(
-        None,
         "with data.budget=COLUMN, the epsilon of each word in that column, such as {cautious: 1, usual: 4}; by default "
         "the words are numbers, and mean themselves",
+        default=None,
     )
 
 
@@ -180,25 +180,25 @@ class RunSettings(AskingSettings, BudgetSettings):
     """
 
     fewer_queries: bool = setting(
-        True,
         "false refuses a public pool that has fewer samples than num_queries",
+        default=True,
         beside_release=True,
     )
     new_account: bool = setting(
-        False,
         "true gives the records an account of their own although another account of the ledger knows some of these "
         "people; no epsilon then counts what both accounts have cost them",
+        default=False,
         beside_release=True,
     )
     holders: int | None = setting(
-        None,
         "the number of holders of records that the teachers are spread over, as with pate-vote holders=; the privacy "
         "card then says whom the price covers",
+        default=None,
     )
     all_records: bool | None = setting(
-        None,
         "false leaves out the model of all private records, which is the ceiling in the report; by default it is "
         "trained unless that takes long",
+        default=None,
         beside_release=True,
     )
 
@@ -208,8 +208,8 @@ class FolderSettings(PartSettings):
     """The settings of commands that write a release into a folder."""
 
     output_dir: str | None = setting(
-        None,
         "the run's folder, of which only release/ may be published; by default it is named after the settings",
+        default=None,
         beside_release=True,
         is_path=True,
     )
@@ -223,9 +223,9 @@ class NoiseSettings(ReleaseSettings):
     """
 
     noise: str = setting(
-        "solved",
         "solved computes the aggregator's noise from target_epsilon; given takes the noise as it is configured, and "
         "ignores target_epsilon",
+        default="solved",
         beside_release=True,
     )
 
@@ -248,15 +248,15 @@ class TrainSettings(RunSettings, NoiseSettings, FolderSettings):
     """The settings of `pate-train`, without those of its data, aggregator, teachers and student."""
 
     logger: str = setting(
-        "tensorboard",
         "tensorboard (curves in the run's folder), none, or mlflow (with the extra mlflow). MLflow logs only what "
         "release/ holds, in the run's folder or on the server that MLFLOW_TRACKING_URI names",
+        default="tensorboard",
         beside_release=True,
     )
     data_dependent: bool = setting(
-        False,
         "true adds to the report what the release cost on the votes at hand, as the 2018 PATE paper counts: no "
         "guarantee, and as private as the votes",
+        default=False,
         beside_release=True,
     )
 
@@ -272,12 +272,13 @@ class VotesOfOthers:
     """The settings of commands that read vote files which another project has written."""
 
     layout: str = setting(
-        "auto",
         "the layout of vote files of other projects: auto, teacher_votes [N, Q, L] (bits or confidences), histogram "
         "[Q, L], classes [Q, C] (one vote per teacher), or pairs [Q, L, 2] (teachers against and for)",
+        default="auto",
     )
     num_teachers: int | None = setting(
-        None, "the number of teachers: required if a file holds a histogram, checked otherwise"
+        "the number of teachers: required if a file holds a histogram, checked otherwise",
+        default=None,
     )
 
 
@@ -286,19 +287,19 @@ class CollectSettings(VotesOfOthers, NoiseSettings, FolderSettings):
     """The settings of `pate-release`, without those of its aggregator and student."""
 
     votes: OneOrSeveral = setting(
-        MISSING, "the vote files: a pattern in quotes, a file, or a list of files", is_path=True
+        "the vote files: a pattern in quotes, a file, or a list of files", is_path=True
     )
     name: str = setting(
-        "votes", "the published name of the data behind vote files of other projects"
+        "the published name of the data behind vote files of other projects", default="votes"
     )
     queries: str | None = setting(
-        None,
         "the file of public samples, for stable_top_k_not_prior: that aggregator compares votes with the predictions "
         "of the student that student=NAME names",
+        default=None,
         is_path=True,
     )
     table_schema: str | None = setting(
-        None, "the file that pate-schema wrote, if the queries are a table", is_path=True
+        "the file that pate-schema wrote, if the queries are a table", default=None, is_path=True
     )
 
 
@@ -307,7 +308,9 @@ class CompareSettings(AskingSettings, PartSettings):
     """The settings of `pate-compare`, without those of its data, teachers, student and methods."""
 
     aggregators: OneOrSeveral = setting(
-        [
+        "a list of the names above; NAME@T takes T teachers. A name of an experiment brings the experiment's teachers "
+        "and student; aggregator:NAME is the aggregator of the same name alone",
+        default=[
             "centered_votes",  # one teacher for each private group
             "centered_votes_400",  # 400 convex teachers
             "centered_votes@400",  # 400 kernel teachers
@@ -325,43 +328,43 @@ class CompareSettings(AskingSettings, PartSettings):
             "confident_votes@1000",
             "powerset_gnmax@400",
         ],
-        "a list of the names above; NAME@T takes T teachers. A name of an experiment brings the experiment's teachers "
-        "and student; aggregator:NAME is the aggregator of the same name alone",
     )
     methods: list[str] = setting(
-        [],
         "a list of the names above: alternatives to PATE, priced for the same unit of privacy. method=NAME is one of "
         "them with settings of its own, such as method.batch_size=2048",
+        default=[],
     )
     fewer_queries: bool = setting(
-        True, "false refuses a public pool that has fewer samples than num_queries"
+        "false refuses a public pool that has fewer samples than num_queries", default=True
     )
     epsilons: OneOrSeveral = setting(
-        [0.1, 0.25, 0.5, 1, 2, 3.6, 8],
         "a list of budgets; the table marks an aggregator that cannot meet one of them",
+        default=[0.1, 0.25, 0.5, 1, 2, 3.6, 8],
     )
     seeds: OneOrSeveral = setting(
-        5, "the number of seeds for noise and student, or a list of seeds"
+        "the number of seeds for noise and student, or a list of seeds", default=5
     )
     ensemble_seed: int = setting(
-        0, "the seed of the partition and the teachers, which are trained once"
+        "the seed of the partition and the teachers, which are trained once", default=0
     )
     metric: str = setting(
-        "mean_average_precision",
         "the metric of the frontier: accuracy, balanced_accuracy, micro_f1, macro_f1 or mean_average_precision",
+        default="mean_average_precision",
     )
     shares: OneOrSeveral = setting(
-        [0.5, 0.8],
         "a list of shares. For each of them a table shows the epsilon from which on a method closes that share of the "
         "gap between a constant and the model of all records",
+        default=[0.5, 0.8],
     )
     all_records: bool = setting(
-        True, "false leaves out the model of all private records, which may take long"
+        "false leaves out the model of all private records, which may take long", default=True
     )
-    num_workers: int | None = setting(None, "the number of processes; by default one for each core")
+    num_workers: int | None = setting(
+        "the number of processes; by default one for each core", default=None
+    )
     output_dir: str | None = setting(
-        None,
         "the folder of the comparison; by default it is named after data, queries, delta and adjacency",
+        default=None,
         is_path=True,
     )
 
@@ -370,62 +373,64 @@ class CompareSettings(AskingSettings, PartSettings):
 class AccountSettings(AskingSettings, PartSettings):
     """The settings of `pate-account`, without those of its aggregator."""
 
-    num_labels: int = setting(40, "the number of labels of a query")
-    num_teachers: int = setting(400, "the number of teachers that vote")
+    num_labels: int = setting("the number of labels of a query", default=40)
+    num_teachers: int = setting("the number of teachers that vote", default=400)
     target_epsilon: float | None = setting(
-        None, "an epsilon that the noise is solved for; by default the noise is taken as it is"
+        "an epsilon that the noise is solved for; by default the noise is taken as it is",
+        default=None,
     )
     budgets: OneOrSeveral = setting(
-        None,
         "in place of target_epsilon, the epsilons of classes of groups, {cautious: 1, usual: 4} or [1,4]; the price of "
         "each class is printed",
+        default=None,
     )
     max_epsilon: float | None = setting(
-        None,
         "in place of num_queries, an epsilon; as many queries are asked as it pays for",
+        default=None,
     )
     accountants: OneOrSeveral = setting(
-        None, "all, or a list such as '[rdp,exact]', whose prices are printed side by side"
+        "all, or a list such as '[rdp,exact]', whose prices are printed side by side", default=None
     )
     ledger: str | None = setting(
-        None,
         "the ledger of runs. For each data set the command prints what is spent and left, how many releases like the "
         "planned one fit, and the largest target_epsilon that fits; with no other setting it lists all charges",
+        default=None,
         is_path=True,
     )
     write_table: str | None = setting(
-        None,
         "a file that the table of the stability test is written to: its probabilities as exact integers, and their "
         "price",
+        default=None,
         is_path=True,
     )
     votes: str | None = setting(
-        None,
         "a file of public or synthetic votes (.npy, .npz), for which the expected hits of a session are counted",
+        default=None,
         is_path=True,
     )
     data_dependent: bool = setting(
-        False,
         "true adds the cost of the release on these votes, as the 2018 PATE paper counts; it is no guarantee",
+        default=False,
     )
     prior: str | None = setting(
-        None,
         "a file of the label sets that stable_top_k_not_prior compares the votes with, bool [Q, L]",
+        default=None,
         is_path=True,
     )
     num_private: int | None = setting(
-        None,
         "the number of private groups, which limits the number of teachers and the delta",
+        default=None,
     )
     suggest: bool = setting(
-        False,
         "true searches for the numbers of teachers and queries with the best release at target_epsilon",
+        default=False,
     )
     lower_bound: bool = setting(
-        False, "true adds a lower bound on epsilon, from two neighboring histograms"
+        "true adds a lower bound on epsilon, from two neighboring histograms", default=False
     )
     format: str = setting(
-        "text", f"{_FORMAT}; with ledger= alone also jsonl, which prints a line for each charge"
+        f"{_FORMAT}; with ledger= alone also jsonl, which prints a line for each charge",
+        default="text",
     )
 
 
@@ -434,103 +439,99 @@ class AttackSettings(AskingSettings, PartSettings):
     """The settings of `pate-attack`, without those of its aggregator."""
 
     target_epsilon: float | None = setting(
-        2.0, "the epsilon that the attack tries to refute; null takes the noise as it is"
+        "the epsilon that the attack tries to refute; null takes the noise as it is", default=2.0
     )
     num_canaries: int | None = setting(
-        None,
         "the number of canaries in each run: records or teachers, of which a secret coin chooses one of two variants. "
         "By default 1000, or as many as there is room for, or fewer teachers whose votes tell more",
+        default=None,
     )
     num_runs: int = setting(
-        4,
         "the number of rehearsals, each with coins and noise of its own; more of them refute more",
+        default=4,
     )
     num_teachers: int = setting(
-        4000, "the number of teachers, for all aggregators except centered_votes"
+        "the number of teachers, for all aggregators except centered_votes", default=4000
     )
-    confidence: float = setting(0.95, "the confidence with which a price is refuted")
+    confidence: float = setting("the confidence with which a price is refuted", default=0.95)
     sabotage: str | None = setting(
-        None,
         "breaks the release on purpose, to see that the attack notices: noise (a tenth of it), clip (not applied), "
         "charge (half), features (fitted on private records), or seed (shared between runs)",
+        default=None,
     )
     seed: int | None = setting(
-        None, "the seed of coins and noise; null draws both from the operating system"
+        "the seed of coins and noise; null draws both from the operating system", default=None
     )
-    format: str = setting("text", _FORMAT)
+    format: str = setting(_FORMAT, default="text")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings(VotesOfOthers, Guarantee, PartSettings):
     """The settings of `pate-audit`, without those of its aggregator."""
 
-    votes: str = setting(MISSING, "an .npy, .npz or .csv file, or a run's votes.npz", is_path=True)
+    votes: str = setting("an .npy, .npz or .csv file, or a run's votes.npz", is_path=True)
     noise_std: float | None = setting(
-        None, "the standard deviation of the noise in the audited release, in votes"
+        "the standard deviation of the noise in the audited release, in votes", default=None
     )
     screening_std: float | None = setting(
-        None, "the standard deviation of the screening noise in the audited release, in votes"
+        "the standard deviation of the screening noise in the audited release, in votes",
+        default=None,
     )
     threshold_share: float | None = setting(
-        None, "the share of the teachers that the screening of the audited release required"
+        "the share of the teachers that the screening of the audited release required", default=None
     )
     vote_clip: int | None = setting(
-        None, "the most labels of a query that a teacher voted for in the audited release"
+        "the most labels of a query that a teacher voted for in the audited release", default=None
     )
     max_size: int | None = setting(
-        None, "the most labels of a set that the audited release chose as a whole"
+        "the most labels of a set that the audited release chose as a whole", default=None
     )
     data_dependent: bool = setting(
-        False,
         "true adds the cost of gnmax, confident_gnmax, gaussian_votes or confident_votes on these votes, as the 2018 "
         "PATE paper counts. The number is no guarantee, and as private as the votes",
+        default=False,
     )
-    format: str = setting("text", _FORMAT)
+    format: str = setting(_FORMAT, default="text")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictSettings:
     """The settings of `pate-predict`."""
 
-    release: str = setting(
-        MISSING, "the folder release/ of a finished run, or a copy of it", is_path=True
-    )
+    release: str = setting("the folder release/ of a finished run, or a copy of it", is_path=True)
     data: str = setting(
-        MISSING,
         "the records: a table with the columns of the public file, in any order, as .csv, .csv.gz, .tsv, .parquet, "
         ".feather or .arrow; a folder of pictures; or an array of the model's inputs, as .npy or .npz",
         is_path=True,
     )
-    output: str = setting(
-        MISSING, "the .csv file to write; a file of that name is replaced", is_path=True
-    )
+    output: str = setting("the .csv file to write; a file of that name is replaced", is_path=True)
     id: str | None = setting(
-        None,
         "the column that names the records; by default they are numbered from 1",
+        default=None,
         is_name=True,
     )
     encoding: str = setting(
-        "utf-8", "the encoding of a CSV file that is not UTF-8, such as cp1252 or latin-1"
+        "the encoding of a CSV file that is not UTF-8, such as cp1252 or latin-1", default="utf-8"
     )
     decimal: str | None = setting(
-        None,
         f"comma for numbers such as 3,5, point for 3.5; {_LIKE_THE_PUBLIC_FILE}",
+        default=None,
     )
     thousands: str | None = setting(
-        None,
         f"the separator of thousands, one of . , ' _ or a blank; {_LIKE_THE_PUBLIC_FILE}",
+        default=None,
     )
     missing: list[str] = setting(
-        [],
         "the words that stand for missing cells, such as [?,-]; by default those of the public file",
+        default=[],
         is_name=True,
     )
     date_order: str | None = setting(
-        None, f"the order of dates in numbers: dmy, mdy or ymd; {_LIKE_THE_PUBLIC_FILE}"
+        f"the order of dates in numbers: dmy, mdy or ymd; {_LIKE_THE_PUBLIC_FILE}", default=None
     )
     first_year: int | None = setting(
-        None,
         f"the earliest year that two digits in a date can mean; {_LIKE_THE_PUBLIC_FILE}",
+        default=None,
     )
 
 
@@ -539,58 +540,55 @@ class TableSchemaSettings:
     """The settings of `pate-schema`."""
 
     data: str = setting(
-        MISSING,
         "the file of the public records: .csv, .csv.gz, .tsv, .parquet, .feather or .arrow",
         is_path=True,
     )
-    output: str = setting(
-        MISSING, "the file to write; a file of that name is never replaced", is_path=True
-    )
+    output: str = setting("the file to write; a file of that name is never replaced", is_path=True)
     labels: list[str] = setting(
-        [],
         "the columns that hold labels. A run takes labels, group, id, drop, label_separator and encoding from the "
         "schema's file, unless its own command sets them",
+        default=[],
         is_name=True,
     )
     group: str | None = setting(
-        None, "the column that says whose records belong together", is_name=True
+        "the column that says whose records belong together", default=None, is_name=True
     )
-    id: str | None = setting(None, "the column that names the records", is_name=True)
-    drop: list[str] = setting([], "the columns that are left out", is_name=True)
+    id: str | None = setting("the column that names the records", default=None, is_name=True)
+    drop: list[str] = setting("the columns that are left out", default=[], is_name=True)
     category: list[str] = setting(
-        [],
         "the columns of codes, such as numbers of departments, whose values become categories",
+        default=[],
         is_name=True,
     )
     text: list[str] = setting(
-        [],
         "the columns of free text; the file that turns text into numbers is written beside the schema",
+        default=[],
         is_name=True,
     )
     split: OneOrSeveral = setting(
-        None,
         "if one file holds all records, its column with the words private, public or test; or two shares, such as "
         ".1,.1, of the groups that are dealt to the public and the test part",
+        default=None,
     )
-    seed: int = setting(0, "the seed by which split= deals groups to the parts")
+    seed: int = setting("the seed by which split= deals groups to the parts", default=0)
     encoding: str = setting(
-        "utf-8", "the encoding of a CSV file that is not UTF-8, such as cp1252 or latin-1"
+        "the encoding of a CSV file that is not UTF-8, such as cp1252 or latin-1", default="utf-8"
     )
-    decimal: str | None = setting(None, "comma for numbers such as 3,5; by default point")
+    decimal: str | None = setting("comma for numbers such as 3,5; by default point", default=None)
     thousands: str | None = setting(
-        None, "the separator of thousands, one of . , ' _ or a blank; by default none"
+        "the separator of thousands, one of . , ' _ or a blank; by default none", default=None
     )
     missing: list[str] = setting(
-        [], "the words that stand for missing cells, such as [?,-]", is_name=True
+        "the words that stand for missing cells, such as [?,-]", default=[], is_name=True
     )
-    date_order: str | None = setting(None, _DATE_ORDER)
+    date_order: str | None = setting(_DATE_ORDER, default=None)
     first_year: int | None = setting(
-        None,
         "the earliest year that two digits in a date can mean: with 1930, 45 is 1945 and 22 is 2022",
+        default=None,
     )
     label_separator: str | None = setting(
-        None,
         "the separator of labels, if one column holds all of them, as in flu;cough",
+        default=None,
     )
 
 

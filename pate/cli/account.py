@@ -46,7 +46,7 @@ def account(config: DictConfig) -> None:
 
 
 def _names_ledger_alone() -> bool:
-    """Tells whether the command line names a ledger and no setting of a release; False for a call from Python."""
+    """Returns whether the command line names a ledger and no setting of a release; False if called from Python."""
     if not HydraConfig.initialized():
         return False
     words = HydraConfig.get().overrides.task
@@ -110,11 +110,11 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
 
 
 def _accountant_names(setting: Any, names: tuple[str, ...]) -> list[str]:
-    """Returns the accountants to show side by side.
+    """Returns the names of the accountants whose prices are shown side by side.
 
     Args:
         setting: the value of `accountants=`: null, `all`, a name or a list of names.
-        names: all accountants.
+        names: the names of all accountants.
     """
     if setting is None:
         return []
@@ -127,7 +127,12 @@ def _accountant_names(setting: Any, names: tuple[str, ...]) -> list[str]:
 
 
 def _accountant(name: str, allowed: list[str]) -> Accountant:
-    """Returns an accountant of the group, as `accountant=NAME` would make it."""
+    """Builds the accountant with the given name, as `accountant=NAME` would.
+
+    Args:
+        name: the name of the accountant.
+        allowed: the user's own modules whose classes may be loaded.
+    """
     shipped = CONFIG_FOLDER / "accountant" / f"{name}.yaml"
     # the user's own file may need composing
     node = _loaded(shipped) if shipped.is_file() else _composed_accountant(name)
@@ -149,7 +154,13 @@ def _composed_accountant(name: str) -> DictConfig:
 def _written_table(
     path: str | None, release: pricing.PricedRelease, budget: Budget
 ) -> dict[str, Any] | None:
-    """Writes the table of the stability test to a path, and returns its description with its cost."""
+    """Writes the table of the stability test to a file, and returns its description and cost; None without a file.
+
+    Args:
+        path: the file; None writes nothing.
+        release: the priced release.
+        budget: the budget that the noise is solved for.
+    """
     if path is None:
         return None
     rule = f"an aggregator with a stability test, not {type(release.aggregator).__name__}"
@@ -164,9 +175,10 @@ def _written_table(
 
 
 def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: Budget) -> dict[str, Any]:
-    """Returns the fields of a quote that a file of votes gives.
+    """Returns the parts of a quote that depend on a file of votes.
 
-    They are the cost of the release on these votes, and the plan of a session that is charged by hits.
+    These are the cost of the release on these votes, and the plan of a session that is charged only for queries that
+    are hit.
     """
     if config.votes is None:
         return {}
@@ -199,11 +211,11 @@ def _on_votes(config: DictConfig, release: pricing.PricedRelease, budget: Budget
 
 
 def _print_ledger(path: str, form: str) -> None:
-    """Prints the charges of a ledger.
+    """Prints the charges in a ledger.
 
     Args:
-        path: of the ledger.
-        form: text, for tables; json, for one object; jsonl, for one object a charge.
+        path: the path of the ledger.
+        form: text prints tables, json one object, jsonl one object for each charge.
     """
     from pate.pricing.ledger_accounts import charges_of, ledgers_in
 

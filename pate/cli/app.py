@@ -1,4 +1,4 @@
-"""The frame of all commands: it runs a Hydra app, and turns a user's mistake into one line and exit code 2."""
+"""The frame of all commands: it runs a Hydra application, and turns a user's mistake into one line and exit code 2."""
 
 import dataclasses
 import re
@@ -54,7 +54,13 @@ Task = Callable[[DictConfig], Any]
 
 
 def command_of(task: Task, command: str, module: str) -> Callable[[], None]:
-    """Returns the `main` of a command's module; calls it at once if the module runs as `python -m`."""
+    """Returns the `main` function of a command's module, and calls it if the module is run by `python -m`.
+
+    Args:
+        task: the function of the composed configuration that the command runs.
+        command: the name of the command.
+        module: the `__name__` of the command's module.
+    """
     main = partial(run_app, task, command)
     if module == "__main__":
         main()
@@ -62,12 +68,15 @@ def command_of(task: Task, command: str, module: str) -> Callable[[], None]:
 
 
 def run_app(task: Task, command: str) -> None:
-    """Runs a task on its composed configuration and exits: 0, or 2 with one line for a user's mistake.
+    """Runs a task on its composed configuration and exits with code 0, or with another code after an error.
 
-    A full disk or memory, an unreadable file and lost workers give one line and exit code 1. Ctrl-C, SIGTERM and SIGHUP
-    give one line and 130, 143 and 129. If nobody reads the output any more, as behind `| head`, the command ends
-    silently. Any other error is a fault of ours and keeps its traceback. Only the owner can read files and folders that
-    the command makes.
+    * A user's mistake prints one line; the exit code is 2.
+    * A full disk or memory, an unreadable file, or lost worker processes print one line; the exit code is 1.
+    * Ctrl-C, SIGTERM and SIGHUP print one line; the exit codes are 130, 143 and 129.
+    * If the reader of the output has closed the pipe, as in `| head`, the command ends silently.
+    * Any other error is our own bug and prints a traceback.
+
+    Files and folders that the command creates are readable only by their owner.
     """
     mend_streams()
     if "--version" in sys.argv[1:]:
@@ -96,11 +105,11 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
     """Composes the configuration and runs the task, or all tasks of a sweep.
 
     Returns:
-        The line and the exit code of the first task that ended early; an empty line and 0 if none did.
+        The line and the exit code of the first task that failed; an empty line and 0 if none did.
     """
 
     def job(config: DictConfig) -> Any:
-        """Runs the task for Hydra. An error becomes a `JobEnd`, as Hydra would print a line of its own."""
+        """Runs the task for Hydra, and replaces an error by a `JobEnd`, because Hydra would print its own message."""
         hydra = HydraConfig.get()
         is_single = hydra.mode == RunMode.RUN
         way_line = default_choices.way_line(hydra.runtime.choices)
@@ -149,37 +158,40 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
         is_of_job = any(frame.f_code is job.__code__ for frame, _ in walk_tb(error.__traceback__))
         mistake = None if is_of_job else mistakes.mistake_of(error, words)
         return _ended(mistake or error, spelling)
-    first = next(iter([*ends, *SweepEnds.last]), JobEnd("", 0))
+    first = next(iter([*ends, *SweepEnds.last]), JobEnd(note="", code=0))
     return first.note, first.code
 
 
 @dataclass(frozen=True)
 class JobEnd:
-    """The end of a job that was not done: a line and an exit code."""
+    """The end of a job that failed: the line to print and the exit code."""
 
     note: str
     code: int
 
 
 class SweepEnds(Callback):
-    """The ends of a sweep's jobs, which may run in other processes: each leaves a file in the sweep's folder."""
+    """A callback of Hydra that collects the ends of a sweep's failed jobs.
+
+    Jobs may run in other processes, so each failed job writes a file in the sweep's folder.
+    """
 
     last: ClassVar[list[JobEnd]] = []
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Forgets the jobs of an earlier sweep into the same folder."""
+        """Deletes the ends of jobs of an earlier sweep in the same folder."""
         for path in self._files(config):
             path.unlink()
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
-        """Writes the end of a job of a sweep that was not done."""
+        """Writes the end of a job that failed."""
         value = job_return.return_value if job_return.status == JobStatus.COMPLETED else None
         if config.hydra.mode == RunMode.MULTIRUN and isinstance(value, dict) and "code" in value:
             folder = make_folder(Path(config.hydra.sweep.dir) / _JOBS)
             write_text(folder / f"{config.hydra.job.num:05d}{_END}", to_json_line(value))
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
-        """Reads the ends of jobs, for the exit code of the command."""
+        """Reads the ends of all jobs, from which the command's exit code follows."""
         for path in self._files(config):
             end = read_json(path, rule="the end of a job of this sweep", remedy="sweep again")
             self.last.append(JobEnd(end["note"], end["code"]))
@@ -189,14 +201,22 @@ class SweepEnds(Callback):
 
 
 def _given(words: list[str]) -> dict[str, str]:
-    """Returns the settings of a job that its command line names, as text by name, with the job's own value."""
+    """Returns the settings on the command line as text by name; in a sweep, with the value of the current job."""
     settings = command_line.given_settings(words)
     job_settings = command_line.given_settings(HydraConfig.get().overrides.task)
     return {name: value for name, value in job_settings.items() if name in settings}
 
 
 def _unused(config: DictConfig, given: Mapping[str, str], command: str) -> list[str]:
-    """Returns a line for each given setting that changes nothing; no line where the task will refuse a part."""
+    """Returns a sentence for each setting on the command line that has no effect.
+
+    The list is empty if a part cannot be built; the task will then report the error.
+
+    Args:
+        config: the composed configuration.
+        given: the settings on the command line as text, by name.
+        command: the name of the command.
+    """
     try:
         lines = unused_lines(
             config, given, command, part_maker(config), has_known_cost=_has_known_cost
@@ -207,14 +227,14 @@ def _unused(config: DictConfig, given: Mapping[str, str], command: str) -> list[
 
 
 def _has_known_cost(aggregator: Aggregator) -> bool:
-    """Tells whether a theorem bounds the cost of an aggregator on given votes."""
+    """Returns whether the data-dependent cost of an aggregator (its cost on given votes) can be computed."""
     from pate.auditing.aggregator_cost import has_known_cost  # which few commands need
 
     return has_known_cost(aggregator)
 
 
 def _ended(error: Exception, spelling: Spelling) -> tuple[str, int]:
-    """Returns the line and the exit code of an error that is no fault of ours; raises any other."""
+    """Returns the line and the exit code of an error that is not a bug of ours; raises any other error."""
     for cause in causes(error):
         # an interrupt within OmegaConf is hidden behind the errors that follow
         if isinstance(cause, KeyboardInterrupt):
@@ -233,9 +253,9 @@ def _ended(error: Exception, spelling: Spelling) -> tuple[str, int]:
 
 
 def _unprinted(failed: threading.ExceptHookArgs) -> None:
-    """Prints the error of a thread, but for a full disk or memory in TensorBoard's.
+    """Prints the uncaught error of a thread, except for a full disk or memory in a thread of TensorBoard.
 
-    That error is raised once more where events are written.
+    TensorBoard raises that error again when events are written.
     """
     is_shortage = isinstance(failed.exc_value, (OSError, MemoryError))
     is_of_tensorboard = type(failed.thread).__module__.startswith("tensorboard.")

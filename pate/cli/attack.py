@@ -1,4 +1,4 @@
-"""pate-attack: plants canaries in a rehearsal of a release, and prints the price that their guesses refute."""
+"""pate-attack: runs a release with canaries and guesses them, to test whether the guesses refute the price."""
 
 from pate.extras import require_extra
 
@@ -30,7 +30,10 @@ _SETTINGS = (
 
 
 def attack(config: DictConfig) -> None:
-    """Rehearses the configured release with canaries, guesses them, and prints the bound beside the price."""
+    """Runs the configured release with canaries and guesses their labels, as an attacker would.
+
+    The lower bound on epsilon that follows from the guesses is printed beside the price.
+    """
     require_choice("format", config.format, ("text", "json"))
     make = part_maker(config)
     monitor = run.ConsoleMonitor()
@@ -45,7 +48,7 @@ def attack(config: DictConfig) -> None:
     )
     with monitor.stage("reading the data"):
         dataset = run.watched_load(
-            make("data"), monitor, make("features"), Path("outputs/attack")
+            make("data"), monitor, features=make("features"), folder=Path("outputs/attack")
         )()
     result = planned.run(dataset, monitor)
     print_result(config.format, result.to_json(), "cli/attack.txt", found=result)

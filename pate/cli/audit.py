@@ -1,4 +1,4 @@
-"""pate-audit: prices the release of somebody else's file of votes, as its paper claims and soundly."""
+"""pate-audit: prices a release of somebody else's votes, both as the paper claims and with a sound proof."""
 
 from dataclasses import fields
 from functools import partial
@@ -15,7 +15,7 @@ from pate.votes.imported import ImportedVotes
 
 
 def audit(config: DictConfig) -> None:
-    """Reads the votes, prices every release that can be made of them, and prints the prices beside the claims."""
+    """Reads votes, prices every release that could be made of them, and compares the prices with published claims."""
     require_choice("format", config.format, ("text", "json"))
     adjacency = Adjacency.parse(config.adjacency)
     make = part_maker(config)

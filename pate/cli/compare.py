@@ -1,4 +1,4 @@
-"""pate-compare: several aggregators on the same votes, at several epsilons, with the same seeds; and its table."""
+"""pate-compare: compares several methods at several epsilons with the same seeds, and prints a table."""
 
 from pate.config.plain import plain_values
 from pate.extras import require_extra
@@ -44,8 +44,8 @@ _GROUPS = ("aggregator", "experiment")
 
 
 def compare_from_config(config: DictConfig) -> None:
-    """Runs or continues the configured comparison and prints its tables."""
-    all_settings = plain_settings(config, ())
+    """Runs or continues the configured comparison of methods, and prints its tables."""
+    all_settings = plain_settings(config, without=())
     settings = {name: all_settings[name] for name in _COMPARED if name in all_settings}
     data_name = str(config.data._target_).rpartition(".")[2].lower()
     output_dir = Path(config.output_dir or default_folder("compare", data_name, settings=settings))
@@ -60,7 +60,9 @@ def compare_from_config(config: DictConfig) -> None:
     accountant = OmegaConf.create(plain_values(config.accountant, resolve=True))
     check = None if config.fewer_queries else partial(_require_queries, config.num_queries)
     plan = ComparisonPlan(
-        load_dataset=watched_load(make("data"), monitor, make("features"), output_dir, check=check),
+        load_dataset=watched_load(
+            make("data"), monitor, features=make("features"), folder=output_dir, check=check
+        ),
         methods=(*pate_methods, *other_methods),
         engine=make("engine"),
         student=make("student"),
@@ -83,7 +85,7 @@ def compare_from_config(config: DictConfig) -> None:
 
 
 def _words_of_parts(words: Iterable[str]) -> list[str]:
-    """Returns the words of a command line that set the teacher or the student, or one of their settings."""
+    """Returns the arguments of a command line that choose or configure the teacher or the student."""
     part_words = []
     for word in words:
         setting = word.lstrip("+~").partition("=")[0]
@@ -93,7 +95,7 @@ def _words_of_parts(words: Iterable[str]) -> list[str]:
 
 
 def _other_methods(config: DictConfig) -> tuple[Method, ...]:
-    """Returns the rivals of PATE: the methods of `methods=`, and the one of `method=` with its settings."""
+    """Returns the compared methods other than PATE: those in `methods=`, and the one in `method=` with its settings."""
     nodes = {}
     for name in map(str, config.methods):
         require_choice("methods", name, members("method"))
@@ -115,9 +117,14 @@ def _other_methods(config: DictConfig) -> tuple[Method, ...]:
 
 
 def _names(aggregators: Any, other_methods: tuple[Method, ...] = ()) -> tuple[str, ...]:
-    """Reads the list of aggregators: names of aggregators or experiments, with @T for T teachers.
+    """Returns the entries of `aggregators=`, after checking that each names an aggregator or an experiment.
 
-    `aggregator:NAME` is the aggregator where an experiment has the same name, and `experiment:NAME` the experiment.
+    NAME@T stands for T teachers. If an aggregator and an experiment have the same name, `aggregator:NAME` and
+    `experiment:NAME` distinguish them.
+
+    Args:
+        aggregators: the value of the setting.
+        other_methods: the compared methods other than PATE.
     """
     names: list[Any] = []
     if isinstance(aggregators, str):
@@ -139,7 +146,12 @@ def _names(aggregators: Any, other_methods: tuple[Method, ...] = ()) -> tuple[st
 
 
 def _require_used(part_words: list[str], names: tuple[str, ...]) -> None:
-    """Raises `InvalidValue` for a number of teachers where every entry of `aggregators=` has its own."""
+    """Raises `InvalidValue` for a number of teachers on the command line if every entry has a number of its own.
+
+    Args:
+        part_words: the arguments of the command line that configure the teacher or the student.
+        names: the entries of `aggregators=`.
+    """
     number = next((word for word in part_words if word.startswith("teacher.num_teachers=")), None)
     if number and all("@" in name or _is_experiment(name) for name in names):
         rule = "some name in aggregators= that has no @T and is no experiment's"
@@ -148,15 +160,23 @@ def _require_used(part_words: list[str], names: tuple[str, ...]) -> None:
 
 
 def _is_experiment(entry: str) -> bool:
-    """Tells whether an entry of `aggregators=` is an experiment; it goes before an aggregator of the same name."""
+    """Returns whether an entry of `aggregators=` is an experiment.
+
+    An experiment has precedence over an aggregator of the same name.
+    """
     group, _, name = entry.partition("@")[0].rpartition(":")
     return group != "aggregator" and name in members("experiment")
 
 
 def _pate_method(entry: str, config: DictConfig, part_words: list[str]) -> PATEMethod:
-    """Returns the method of an entry of `aggregators=`.
+    """Returns the compared method that an entry of `aggregators=` describes.
 
-    An experiment has its own teachers and student, an aggregator those of the command line.
+    An experiment brings its own teachers and student. An aggregator uses those of the command line.
+
+    Args:
+        entry: the entry.
+        config: the composed configuration.
+        part_words: the arguments of the command line that configure the teacher or the student.
     """
     chosen_name, _, num_teachers = entry.partition("@")
     name = chosen_name.rpartition(":")[2]
@@ -186,13 +206,18 @@ def _pate_method(entry: str, config: DictConfig, part_words: list[str]) -> PATEM
 
 
 def _require_queries(num_queries: int, dataset: Dataset) -> None:
-    """Raises `InvalidValue` for more queries than public samples, before features are fitted."""
+    """Raises `InvalidValue` if the public pool has fewer samples than `num_queries`, before features are fitted."""
     pool = len(dataset.public)
     require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public pool")
 
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:
-    """Returns the numbers of a setting, which is a number or a list of numbers."""
+    """Returns the numbers in a setting whose value is a number or a list of numbers.
+
+    Args:
+        name: the name of the setting, for messages.
+        values: the value of the setting.
+    """
     listed = list(values) if isinstance(values, ListConfig) else [values]
     try:
         return tuple(float(value) for value in listed)
@@ -201,7 +226,7 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
 
 
 def _seeds(values: Any) -> tuple[int, ...]:
-    """Returns the seeds of a setting, which is the number of seeds from 0 on, or a list of seeds."""
+    """Returns the seeds in a setting whose value is a list of seeds, or n for the seeds 0 to n - 1."""
     if isinstance(values, int) and not isinstance(values, bool):
         return tuple(range(values))
     if isinstance(values, ListConfig) and all(type(value) is int for value in values):
@@ -210,7 +235,15 @@ def _seeds(values: Any) -> tuple[int, ...]:
 
 
 def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None = None) -> None:
-    """Prints scores, the cheapest epsilon for each goal and the baselines, with spreads where there is room."""
+    """Prints the scores of a comparison, the smallest epsilon for each goal, and the baselines.
+
+    Standard deviations over seeds are printed if there is room.
+
+    Args:
+        frontier: the results of the comparison.
+        folder: the folder of the comparison, which is printed.
+        console: the console to print on; None for standard output.
+    """
     console = console or PlainConsole()
     room = console.width - max(len(line.name) for line in frontier.lines) - len("  teachers")
     spread = frontier.has_spread and room >= len(frontier.epsilons) * len("  0.123 ± 0.123")

@@ -1,4 +1,4 @@
-"""The console's monitor: bars on a terminal, and lines in a log."""
+"""The progress monitor of the console: bars on a terminal, lines in a log."""
 
 import sys
 import threading
@@ -24,16 +24,16 @@ _WATCHER = "stages"  # the thread's name
 
 
 class ConsoleMonitor(Monitor):
-    """A monitor that shows stages on standard error.
+    """A monitor that shows the progress of stages on standard error.
 
-    On a terminal there are bars, elsewhere a line every 20 s; the end of a stage leaves a line. In another process a
-    pickled monitor arrives as a `Monitor`, which shows nothing.
+    On a terminal each stage has a progress bar. Elsewhere a line is printed every 20 s. At the end of a stage a line
+    remains. If the monitor is pickled for another process, the copy is a `Monitor` that shows nothing.
 
     Args:
-        console: takes the lines; None for standard error.
-        shown_after: stages that end within so many seconds leave no line.
+        console: the console to print on; None for standard error.
+        shown_after: a stage that ends within this number of seconds leaves no line.
         clock: returns the time in seconds.
-        watches: whether a thread shows stages that report nothing for a while; tests call `show_if_due` themselves.
+        watches: whether a thread shows stages that report nothing for a while. Tests call `show_if_due` instead.
     """
 
     def __init__(
@@ -74,7 +74,12 @@ class ConsoleMonitor(Monitor):
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
-        """Opens a stage of `total` steps, or of unknown length, and shows it."""
+        """Opens a stage, shows it, and gives the body a function that reports progress.
+
+        Args:
+            name: the name of the stage.
+            total: the number of steps; None if it is unknown.
+        """
         stage = Stage(name, total, self._clock())
         task = self._bars.add_task(name, total=total, note="")
 
@@ -95,11 +100,14 @@ class ConsoleMonitor(Monitor):
             self._print(f"{name}: {passed:.1f} s{end}", style="dim")
 
     def say(self, line: str) -> None:
-        """Prints a line of its own."""
+        """Prints a line that belongs to no stage."""
         self._print(line, style="yellow")
 
     def show_if_due(self) -> float:
-        """Prints the progress of the innermost stage if no line was printed for 20 s; returns when the next is due."""
+        """Prints the progress of the innermost stage if no line was printed for 20 s.
+
+        Returns the number of seconds until the next line is due.
+        """
         with self._lock:
             now = self._clock()
             due = self._shown_at + _EVERY_S
@@ -135,7 +143,7 @@ class ConsoleMonitor(Monitor):
                 self._watcher = None
 
     def _watch(self, all_ended: threading.Event) -> None:
-        """Shows stages that report nothing themselves, until all have ended."""
+        """Repeatedly shows stages that report no progress, until all stages have ended."""
         while not all_ended.wait(max(self.show_if_due() - self._clock(), 0.01)):
             pass
 

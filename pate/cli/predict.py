@@ -1,4 +1,4 @@
-"""pate-predict: the labels and probabilities that a published model gives new records, by the names of its labels."""
+"""pate-predict: applies a published model to new records, and writes a probability for each label."""
 
 from pate.extras import require_extra
 
@@ -41,17 +41,17 @@ _MOST_BYTES = 2**36  # of the arrays in an .npz file, against files that would u
 
 
 class Block(NamedTuple):
-    """Some records: a name for each, and the inputs `[n, ...]` of a model."""
+    """Some records: the name of each record, and the inputs `[num_records, ...]` of the model."""
 
     names: list[str]
     inputs: NDArray[np.float32]
 
 
 def predict(config: DictConfig) -> None:
-    """Reads the bundle and the records, a block at a time, and writes a row for each record.
+    """Reads a bundle and records, block by block, and writes a row of predictions for each record.
 
     Raises:
-        InvalidValue: a setting, the bundle or a record is not as it has to be. No file is left then.
+        InvalidValue: a setting, the bundle or a record is invalid. No output file remains.
     """
     require_named(config, _RULES)
     bundle = Bundle.load(str(config.release))
@@ -97,7 +97,13 @@ def predict(config: DictConfig) -> None:
 
 
 def _require_output(output: Path, *, data: Path, release: Path) -> None:
-    """Raises unless the output is a CSV file that overwrites no records and is published with no model."""
+    """Raises `InvalidValue` if the output is no CSV file, overwrites the records, or would be published.
+
+    Args:
+        output: the file to write.
+        data: the file or folder of the records.
+        release: the folder of the bundle, which may be published.
+    """
     require(output.suffix == ".csv", "output", output, "a file that ends in .csv")
     require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
     is_data = output.exists() and data.exists() and output.samefile(data)
@@ -108,10 +114,18 @@ def _require_output(output: Path, *, data: Path, release: Path) -> None:
 
 
 def blocks(bundle: Bundle, file: TableFile, id_column: str | None) -> Iterator[Block]:
-    """Yields records as the model takes them.
+    """Yields records, some at a time, in the form that the bundle's model accepts.
 
-    Their names are the cells of the column `id_column`, or the names of pictures, or else the numbers of rows from 1.
-    Raises `InvalidValue` for a file of a kind that the model does not take.
+    A record is named by its cell in the column `id_column`. Without such a column, a picture is named by its file, and
+    a row by its number from 1.
+
+    Args:
+        bundle: the bundle with the model.
+        file: the file or folder of the records.
+        id_column: the column that names records; None if there is none.
+
+    Raises:
+        InvalidValue: the model does not accept records of this kind.
     """
     form = bundle.form.preprocessing
     path = file.path
@@ -134,7 +148,7 @@ def blocks(bundle: Bundle, file: TableFile, id_column: str | None) -> Iterator[B
 
 
 def _table_blocks(schema: TableSchema, file: TableFile, id_column: str | None) -> Iterator[Block]:
-    """Yields the rows of a table; warns behind the last row of cells that the public file does not know."""
+    """Yields the rows of a table; warns at the end about cells that do not occur in the public file."""
     if id_column is not None:
         require_column("id", id_column, file.names, f"data={file.path}")
     require_columns("data", file.names, schema.names)
@@ -157,7 +171,7 @@ def _table_blocks(schema: TableSchema, file: TableFile, id_column: str | None) -
 
 
 def _picture_blocks(form: ImageForm, path: Path) -> Iterator[Block]:
-    """Yields the pictures of a folder, or one picture, with values in [0, 1]."""
+    """Yields the pictures in a folder, or a single picture, with values in [0, 1]."""
     rule = f"a folder with pictures ({', '.join(_PICTURE_ENDINGS)}), or one picture"
     require(path.exists(), "data", path, f"{rule}; this is not there")
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
@@ -171,7 +185,7 @@ def _picture_blocks(form: ImageForm, path: Path) -> Iterator[Block]:
 
 
 def _read_array(path: Path) -> NDArray[Any]:
-    """Returns the array of an .npy file, or the only array, or `inputs`, of an .npz file."""
+    """Returns the array in an .npy file. From an .npz file, it returns the only array or the array `inputs`."""
     if path.suffix == ".npy":
         return read_npy(path)
     remedy = "save it with numpy.savez(FILE, inputs=…)"

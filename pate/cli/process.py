@@ -1,7 +1,7 @@
-"""A command as a process: the signals that end it, its standard streams, and a machine without memory or threads.
+"""A command as a process: signals, standard streams, and lack of memory or threads.
 
-A signal ends a command within a second, and a second signal kills it at once. Files of a run are whole at any moment,
-so nothing is lost.
+A signal ends a command within a second, and a second signal kills it at once. The files of a run are complete at any
+moment, so nothing is lost.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ _SHORTAGES = (  # messages of CPython and the dynamic loader, which have no erro
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal that asked the command to end; `code` is the exit code, as a shell gives it: 130, 143 or 129."""
+    """An exception: a signal asked the command to end.
+
+    `code` is the exit code as a shell reports it: 130, 143 or 129.
+    """
 
     def __init__(self, number: int) -> None:
         self.code = 128 + number
@@ -72,9 +75,9 @@ class Stopped(KeyboardInterrupt):
 def ended_by_signals() -> Iterator[None]:
     """Makes signals raise `Stopped` within the block.
 
-    A signal that was ignored before, as under nohup, stays ignored. Where the block does not end soon, as in a
-    computation outside Python, another thread ends the process and all its descendants. Trackers of shared resources
-    that start later clean up silently.
+    A signal that was ignored before, as under nohup, stays ignored. If the block does not end soon, because a
+    computation outside Python does not return, another thread ends the process and all its descendants. Python's
+    trackers of shared memory that start later then clean up without a message.
     """
     if _SILENT_TRACKER not in sys.warnoptions:
         # options that Python passes on to the processes that it starts
@@ -109,7 +112,10 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def _start_thread(target: Callable[..., None], *arguments: Any) -> bool:
-    """Starts a thread and tells whether the system had one; the command goes on without it."""
+    """Starts a thread, and returns whether the system had a thread left.
+
+    The command continues without the thread.
+    """
     # `threading.Thread.start` waits until the thread reports that it runs. A thread without memory never does.
     try:
         _thread.start_new_thread(target, arguments)
@@ -138,7 +144,7 @@ def _watch(reading: int, handled: list[signal.Signals]) -> None:
 
 
 def leave(code: int) -> None:
-    """Ends the process with a code, after the functions that `atexit` has; a regular end would take seconds."""
+    """Ends the process with an exit code after calling the `atexit` functions. A regular exit would take seconds."""
 
     def kill() -> None:
         time.sleep(_PATIENCE_S)
@@ -150,7 +156,7 @@ def leave(code: int) -> None:
 
 
 def end_descendants() -> None:
-    """Kills all descendants of this process, where the system lists processes in /proc."""
+    """Kills all descendants of this process, if the system lists processes in /proc."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
@@ -166,7 +172,7 @@ def end_descendants() -> None:
 
 
 class _LossyStream(io.TextIOWrapper):
-    """A stream that drops text which it cannot write, so that a closed terminal ends no run."""
+    """A text stream that drops text which it cannot write, so that a closed terminal does not end a run."""
 
     def write(self, text: str) -> int:
         with suppress(OSError):
@@ -182,7 +188,7 @@ class _LossyStream(io.TextIOWrapper):
 
 
 def _drop(number: int) -> None:
-    """Connects a stream, by its number, with /dev/null: all that is written from now on, or waits, is dropped."""
+    """Connects a file descriptor with /dev/null, so that text which is written later, or still buffered, is dropped."""
     null = os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
     if null != number:
         os.dup2(null, number)
@@ -190,7 +196,7 @@ def _drop(number: int) -> None:
 
 
 def plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Returns similar characters, or escapes, for those that an encoding lacks: an error handler for `codecs`."""
+    """Returns similar characters or escapes for characters that an encoding lacks, as an error handler for `codecs`."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]
@@ -202,10 +208,10 @@ def plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 def mend_streams() -> None:
-    """Mends the standard streams.
+    """Repairs the standard streams.
 
-    A closed stream is opened on /dev/null, as the next file would take its number. The others write similar characters
-    for those that their encoding, such as ASCII or Latin-1, lacks.
+    A closed stream is opened on /dev/null, because the next opened file would get its descriptor. An open stream writes
+    similar characters for those that its encoding, such as ASCII or Latin-1, lacks.
     """
     codecs.register_error(_PLAIN_LETTERS, plain_letters)
     # no tracebacks of the logger where nobody reads its stream, as behind `| head`
@@ -227,7 +233,7 @@ def mend_streams() -> None:
 
 
 def nobody_reads() -> bool:
-    """Tells whether standard output is a closed pipe; the text that waits for it is then dropped."""
+    """Returns whether standard output is a closed pipe; if so, buffered text is dropped."""
     pipe = select.poll()
     pipe.register(sys.stdout.fileno(), 0)  # errors alone
     closed = any(flags & select.POLLERR for _, flags in pipe.poll(0))
@@ -237,9 +243,9 @@ def nobody_reads() -> bool:
 
 
 def report_shortages() -> None:
-    """Makes Python print one line, without a traceback, for uncaught errors that are no fault of ours.
+    """Makes Python print one line, without a traceback, for an uncaught error that is not a bug of ours.
 
-    A thread that found no memory to start prints nothing.
+    A thread that could not start for lack of memory prints nothing.
     """
     previous_hook = sys.unraisablehook
 
@@ -271,13 +277,13 @@ def report_shortages() -> None:
 
 
 def _is_shortage(error: BaseException) -> bool:
-    """Tells whether an error comes from a lack of memory or threads."""
+    """Returns whether an error was caused by a lack of memory or threads."""
     message = str(error)
     return isinstance(error, MemoryError) or any(words in message for words in _SHORTAGES)
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yields an error and its causes, each once: those of OmegaConf may form a circle."""
+    """Yields an error and its causes, each once. The causes of an OmegaConf error may form a cycle."""
     visited: set[int] = set()
     while error is not None and id(error) not in visited:
         yield error

@@ -1,4 +1,4 @@
-"""pate-release: votes that were cast elsewhere become a release that may be published."""
+"""pate-release: releases labels from votes that were cast elsewhere."""
 
 from pate.extras import how_to_install_federated, require_extra
 
@@ -38,7 +38,7 @@ _HOLDERS_MEMBERS = ("manifest", "sum_heads")
 
 
 def release(config: DictConfig) -> None:
-    """Releases the configured votes, or continues, and prints what the release cost and what comes next."""
+    """Releases labels from the configured votes, or continues a release, and prints its price and the next steps."""
     plan, output_dir = plan_of(config)
     paths = vote_paths(config)
     for path in paths:
@@ -52,14 +52,27 @@ def release(config: DictConfig) -> None:
 def release_and_print(
     plan: ReleasePlan, votes: VoteSource, cohort: Cohort, output_dir: Path
 ) -> None:
-    """Releases votes by `release_votes`, and prints the terms of the release."""
+    """Releases labels from votes by `release_votes`, and prints the terms of the release.
+
+    Args:
+        plan: the plan of the release.
+        votes: the votes.
+        cohort: the holders who cast the votes.
+        output_dir: the folder of the release.
+    """
     terms = release_votes(plan, votes, cohort, output_dir, run.ConsoleMonitor())
     num_holders = 0 if cohort.places is None else cohort.places.num_holders
     print_terms(terms, output_dir, num_holders=num_holders)
 
 
 def print_terms(terms: Terms, output_dir: Path, *, num_holders: int) -> None:
-    """Prints what a release answered and cost; with 0 holders, nothing of them."""
+    """Prints the number of answers and the price of a release.
+
+    Args:
+        terms: the terms of the release.
+        output_dir: the folder of the release.
+        num_holders: the number of holders; with 0, no line on holders is printed.
+    """
     print_page(
         "cli/release.txt",
         terms=terms,
@@ -71,7 +84,11 @@ def print_terms(terms: Terms, output_dir: Path, *, num_holders: int) -> None:
 
 
 def vote_paths(config: DictConfig) -> list[Path]:
-    """Returns the vote files that a configuration names, or matches by a pattern; raises where there is none."""
+    """Returns the vote files that the setting `votes` names or that match its pattern.
+
+    Raises:
+        InvalidValue: there is no such file.
+    """
     if OmegaConf.is_missing(config, "votes") or config.votes is None:
         raise InvalidValue("votes", "???", rule=_RULE)
     names = list(config.votes) if isinstance(config.votes, ListConfig) else [config.votes]
@@ -84,15 +101,19 @@ def vote_paths(config: DictConfig) -> list[Path]:
 
 
 def read_foreign_votes(config: DictConfig, paths: list[Path]) -> tuple[ForeignVotes, Cohort]:
-    """Reads vote files of another project: the votes as one source, and who cast them."""
+    """Reads vote files of another project, and returns the votes as one source and the holders who cast them."""
     foreign = ForeignVotes(paths, layout=config.layout, num_teachers=config.num_teachers)
     return foreign, Cohort.of_others(foreign, config.name)
 
 
 def plan_of(config: DictConfig, *, without: Collection[str] = ()) -> tuple[ReleasePlan, Path]:
-    """Makes the plan of a configuration without some of its settings, and the folder of its release.
+    """Returns the plan of a configured release, and the folder of the release.
 
-    The folder is `output_dir`, or one named after all settings that the release depends on.
+    The folder is `output_dir`, or a folder named after all settings that affect the release.
+
+    Args:
+        config: the composed configuration.
+        without: the names of settings that are left out of the plan.
     """
     make = part_maker(config)
     settings = run.plain_settings(config, without)
@@ -132,7 +153,12 @@ def plan_of(config: DictConfig, *, without: Collection[str] = ()) -> tuple[Relea
 
 
 def _output_dir(config: DictConfig, of_release: dict[str, Any]) -> Path:
-    """Returns the folder of a release: the one that is named, or one named after the settings of the release."""
+    """Returns the folder of a release: `output_dir`, or a folder named after the settings that affect the release.
+
+    Args:
+        config: the composed configuration.
+        of_release: the settings that affect the release.
+    """
     if config.output_dir:
         return Path(config.output_dir)
     name = str(config.aggregator._target_).rpartition(".")[2]

@@ -27,10 +27,13 @@ _TERMS = ("target_epsilon", "max_epsilon", "target_delta", "num_queries", "adjac
 
 
 def plain_settings(config: DictConfig, without: Collection[str]) -> dict[str, Any]:
-    """Returns a configuration as plain values, without some settings.
+    """Returns a configuration as plain values, such that equal runs have equal values.
 
-    Equal runs have equal settings: `features=none` is left out, folders of caches are null, and noise that is given has
-    no target.
+    `features=none` is left out, cache folders become null, and so does the target if noise is given.
+
+    Args:
+        config: the composed configuration.
+        without: the names of settings that are left out.
     """
     plain = plain_values(config, resolve=True)
     if plain.get("noise") == "given":
@@ -46,7 +49,14 @@ def plain_settings(config: DictConfig, without: Collection[str]) -> dict[str, An
 
 
 def settings_from(config: DictConfig, kind: type[S]) -> S:
-    """Returns the settings of a class from a composed configuration, lists and mappings as plain values."""
+    """Returns an instance of a class of settings with the values of a composed configuration.
+
+    Lists and mappings become plain values.
+
+    Args:
+        config: the composed configuration.
+        kind: the class of settings, such as `TrainSettings`.
+    """
     plain = plain_values(config, resolve=True)
     # mypy does not know that S is a dataclass
     return kind(**{item.name: plain[item.name] for item in fields(kind)})  # type: ignore[arg-type]
@@ -59,13 +69,13 @@ def run_heading(
     *,
     beside_release: Collection[str],
 ) -> Heading:
-    """Returns the heading of a run.
+    """Returns the heading of a run, with the settings and choices that it shows.
 
     Args:
-        settings: of the run, as plain values.
-        overrides: of its command line.
-        choices: the name of the YAML file of each group.
-        beside_release: names of settings that the release does not depend on.
+        settings: the settings of the run, as plain values.
+        overrides: the settings on the command line.
+        choices: the chosen member of each configuration group.
+        beside_release: the names of settings that do not affect the release.
     """
     overridden = given_settings(overrides)
     names = dict[str, Any]()
@@ -88,7 +98,10 @@ def run_heading(
 
 
 def default_folder(*names: str, settings: Mapping[str, Any]) -> str:
-    """Returns outputs/NAME-NAME-HASH: the same command finds the same folder, so it continues."""
+    """Returns outputs/NAME-NAME-HASH, where the hash depends on the settings.
+
+    The same command finds the same folder, so that it continues its run.
+    """
     safe = [
         "".join(letter if letter.isalnum() or letter in "_-" else "_" for letter in name)
         for name in names
@@ -97,7 +110,12 @@ def default_folder(*names: str, settings: Mapping[str, Any]) -> str:
 
 
 def require_named(config: DictConfig, rules: Mapping[str, str]) -> None:
-    """Raises `InvalidValue` for a setting without a value; `rules` says what each one needs."""
+    """Raises `InvalidValue` if a setting has no value.
+
+    Args:
+        config: the composed configuration.
+        rules: the description of a valid value, for each setting that is required.
+    """
     for name, rule in rules.items():
         if OmegaConf.is_missing(config, name) or config[name] is None:
             raise InvalidValue(name, "???", rule=rule)
@@ -111,18 +129,18 @@ def watched_load(
     *,
     check: Callable[[Dataset], object] | None = None,
 ) -> Callable[[], Dataset]:
-    """Returns a function that reads a data set, or its features, anew at each call. It keeps no record in memory.
+    """Returns a function that reads the data set or its features, anew at each call. No record is kept in memory.
 
     Args:
         data: the reader.
         monitor: shows the stages.
-        features: the recipe. Data with texts take `features=text` where none is chosen; `features=kernel` is the
-            teachers' own.
-        folder: of the run. Features are cached beside it.
-        check: of a blank data set, before features are fitted.
+        features: the recipe of features; None leaves inputs unchanged. For data with texts, `NoFeatures` is replaced by
+            `Text`. `Kernel` leaves inputs unchanged, because the teachers compute the kernel.
+        folder: the folder of the run, beside which features are cached.
+        check: is called with a data set of the same shape but blank inputs, before features are fitted.
 
     Raises:
-        InvalidValue: a setting of the reader is missing; before any other part is made, as a teacher loads torch.
+        InvalidValue: a setting of the reader is missing. This is checked first, because other parts take long to load.
     """
     getattr(data, "require_settings", lambda: None)()
     if isinstance(features, NoFeatures) and getattr(data, "text", None):
@@ -133,5 +151,5 @@ def watched_load(
         if isinstance(features, Text):
             data = features.reader(data, cache)
         else:
-            data = FeaturedData(data, features, cache, check)
+            data = FeaturedData(data, features, cache=cache, check=check)
     return partial(load_dataset, data, monitor.stage)

@@ -1,4 +1,4 @@
-"""pate-schema: the columns of a public table, as a file that people may change."""
+"""pate-schema: learns the columns of a public table, and writes them to a file that users may edit."""
 
 from pate.extras import require_extra
 
@@ -31,10 +31,12 @@ _SHARES = re.compile(r"[\d.]+(?:,[\d.]+)+")
 
 
 def write_schema(config: DictConfig) -> None:
-    """Reads the public table, writes its schema and shows it; deals one file to three where `split` has shares.
+    """Reads the public table, writes its schema and prints it.
+
+    If `split` has shares, the command first divides one file into private, public and test files.
 
     Raises:
-        InvalidValue: a setting or the table is not as it has to be. Files of parts are removed then.
+        InvalidValue: a setting or the table is invalid. Files of splits that were written are removed.
     """
     require_named(config, _RULES)
     output = Path(str(config.output))
@@ -76,7 +78,12 @@ def write_schema(config: DictConfig) -> None:
 
 
 def _table(config: DictConfig, parts: Mapping[str, Path]) -> Table:
-    """Returns the reader of the public records: of the file that was dealt, or of the one that `data` names."""
+    """Returns the reader of the public records.
+
+    Args:
+        config: the composed configuration.
+        parts: the files into which `data` was divided, by split; empty if `data` is itself the public file.
+    """
     has_column_of_splits = config.split is not None and not parts
     return Table(
         public=None if has_column_of_splits else str(parts.get("public", config.data)),
@@ -99,7 +106,12 @@ def _table(config: DictConfig, parts: Mapping[str, Path]) -> Table:
 
 
 def _settings_of(table: Table, *, encoding: str) -> TableSettings:
-    """Returns the settings of a table that its schema's file is to hold."""
+    """Returns the settings of a table that are stored in its schema's file.
+
+    Args:
+        table: the table.
+        encoding: the encoding to store.
+    """
     return TableSettings(
         labels=table.labels,
         group=table.group,
@@ -111,10 +123,13 @@ def _settings_of(table: Table, *, encoding: str) -> TableSettings:
 
 
 def _command(table: Table, output: Path, parts: Mapping[str, Path]) -> str:
-    """Returns the line that trains by the schema, to paste into a shell.
+    """Returns the command line that trains with the schema, to paste into a shell.
 
-    The private and the test file are those that the command has dealt; else they are called private and test, beside
-    the public file.
+    Args:
+        table: the table.
+        output: the schema's file.
+        parts: the files into which the data were divided, by split. If empty, the command line has placeholders,
+            `private` and `test`, for files in the folder of the public file.
     """
     words = ["pate-train", "data=table", as_setting("data.schema", output)]
     if table.path is not None:
@@ -134,7 +149,7 @@ def _command(table: Table, output: Path, parts: Mapping[str, Path]) -> str:
 
 
 def _dealing(config: DictConfig) -> Dealing | None:
-    """Returns how the file is dealt; None where `split` is a column, or not set."""
+    """Returns the division of one file into splits; None if `split` names a column or is not set."""
     words = config.split
     if isinstance(words, str) and _SHARES.fullmatch(words):
         words = words.split(",")
@@ -165,9 +180,9 @@ def _dealing(config: DictConfig) -> Dealing | None:
 
 
 def _own_names(message: str) -> str:
-    """Returns a message of `Table` with the settings of this command.
+    """Returns a message of `Table` with the names that its settings have in this command.
 
-    `data.public=` and `data.path=` are `data=` here, and other settings have no `data.` before them.
+    `data.public=` and `data.path=` become `data=`. Other settings lose the prefix `data.`.
     """
     message = re.sub(r"\bdata\.(public|path)\b", "data", message)
     return re.sub(r"\bdata\.(?!public|path)(\w+)(?==)", r"\1", message)

@@ -1,4 +1,4 @@
-"""pate-train: from private records to a private student, or onwards from where a run stopped, and sweeps of runs."""
+"""pate-train: trains teachers on private records and a student on their noisy labels; also sweeps."""
 
 from pate.extras import require_extra
 
@@ -49,7 +49,7 @@ _REMEDY = "sweep again into another folder; finished runs are shown again at no 
 
 
 def train_from_config(config: DictConfig) -> dict[str, Any]:
-    """Runs or continues the configured run and prints its report; returns its row in the table of a sweep."""
+    """Runs or continues the configured run, prints its report, and returns its row in the table of a sweep."""
     # all that the release depends on; the folder's name comes from it, and a run goes on in a folder of equal settings
     settings = run.plain_settings(config, _BESIDE_RELEASE)
     hydra = HydraConfig.get()
@@ -88,8 +88,8 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     load = run.watched_load(
         data,
         monitor,
-        make("features"),
-        output_dir,
+        features=make("features"),
+        folder=output_dir,
         check=lambda dataset: price(plan.for_dataset(dataset, Monitor()), dataset, monitor),
     )
     report = train(replace(plan, load_dataset=load), output_dir, monitor)
@@ -100,19 +100,25 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
 
 
 def _epsilon_on_votes() -> EpsilonOnVotes:
-    """Returns the function that computes the cost of a release on its own votes."""
+    """Returns the function that computes the data-dependent cost of a release on its own votes."""
     from pate.auditing.aggregator_cost import epsilon_on  # which few runs need
 
     return epsilon_on
 
 
 def enter_folder(sweep: Path, number: int, output_dir: Path) -> None:
-    """Writes down the folder of a sweep's job before anything is drawn, so that a job which then fails counts."""
+    """Records the folder of a sweep's job before anything is drawn, so that a job which fails later is counted.
+
+    Args:
+        sweep: the folder of the sweep.
+        number: the number of the job.
+        output_dir: the folder of the job.
+    """
     write_text(make_folder(sweep / "jobs") / f"{number:05d}.folder", str(output_dir.resolve()))
 
 
 def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
-    """Returns the row of a run in the table of a sweep."""
+    """Returns the row of a run in the table of a sweep, by column."""
     release = report.release
     verdict = report.verdict
     return {name: getattr(report.student, name, None) for name in _SCORES} | {
@@ -135,26 +141,29 @@ def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
 
 
 class SweepTable(Callback):
-    """The table of a sweep, as a callback of Hydra.
+    """A callback of Hydra that writes and prints the table of a sweep.
 
-    Hydra calls its methods before and after each job, in the job's process, and before and after all jobs.
+    Hydra calls the methods before and after each job, in the job's process, and before and after all jobs.
     """
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Forgets the jobs of an earlier sweep into the same folder."""
+        """Deletes the records of jobs of an earlier sweep in the same folder."""
         for pattern in (_JOBS, _FOLDERS):
             for path in Path(config.hydra.sweep.dir, "jobs").glob(pattern):
                 path.unlink()
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
-        """Prints the overrides of a job as its heading."""
+        """Prints the settings in which a job differs, as its heading."""
         if config.hydra.mode == RunMode.MULTIRUN:
             overrides = " ".join(config.hydra.overrides.task)
             heading = Text(f"\n[{config.hydra.job.num + 1}] {overrides}", style="bold")
             PlainConsole().print(heading, soft_wrap=True)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
-        """Writes the result of a job, and the table so far, which a stopped sweep then has; prints why a job failed."""
+        """Records the result of a job and writes the table so far; prints the error of a job that failed.
+
+        A sweep that is stopped therefore leaves a table.
+        """
         if config.hydra.mode != RunMode.MULTIRUN:
             return
         value: object = {"note": "failed"}
@@ -173,7 +182,10 @@ class SweepTable(Callback):
         _write(folder)
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
-        """Prints the table: each run's name, the settings that differ, its results; the best mean AP first."""
+        """Prints the table: for each run its name, the settings that differ, and its results.
+
+        The run with the best mean average precision comes first.
+        """
         folder = Path(config.hydra.sweep.dir)
         jobs, settings = _write(folder)
         if not jobs:
@@ -215,14 +227,14 @@ class SweepTable(Callback):
 
 @dataclass(frozen=True)
 class Yardstick:
-    """The ceiling that stands for 100% in the column `reached` of a sweep's table, the same for all its runs."""
+    """The score that counts as 100% in the column `reached` of a sweep's table, the same for all runs."""
 
     ceiling: str | None  # a key of `MODEL_NAMES`; None where no run reached a share of anything
     excluded: tuple[str, ...]  # ceilings of the runs whose cells stay empty
 
     @property
     def note(self) -> str:
-        """A sentence on what 100% is, and why cells are empty; empty where all cells are filled."""
+        """A sentence that explains the 100% and empty cells; empty if no explanation is needed."""
         if self.ceiling is None or not self.excluded:
             return ""
         names = " or ".join(f"the {MODEL_NAMES[name]}" for name in self.excluded)
@@ -235,9 +247,12 @@ class Yardstick:
 
 
 def choose_yardstick(results: Sequence[Mapping[str, Any]]) -> Yardstick:
-    """Chooses the ceiling of a sweep's table: the model of all private records, if some run had one.
+    """Chooses the score that counts as 100%: that of the model of all private records, if a run has trained one.
 
-    Shares of different ceilings cannot be compared. Rows of older versions name no ceiling; their cells stay empty.
+    Shares of different scores cannot be compared. The cells of rows that an older version wrote stay empty.
+
+    Args:
+        results: the rows of the table.
     """
     ceilings = dict.fromkeys(
         str(result.get("ceiling") or "unnamed")
@@ -249,9 +264,9 @@ def choose_yardstick(results: Sequence[Mapping[str, Any]]) -> Yardstick:
 
 
 def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
-    """Returns the releases of all jobs of a sweep, and the number of unreadable ledgers; a folder counts once.
+    """Returns the releases of all jobs of a sweep, each folder once, and the number of unreadable ledgers.
 
-    A job that failed after its release was drawn has released it.
+    A job that failed after its release was drawn is included, because its labels may be known.
     """
     places = {
         read_text(path, rule="a folder", remedy=_REMEDY)
@@ -269,7 +284,7 @@ def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
 
 
 def _write(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """Writes sweep.csv; returns the jobs in it, and the settings that their command lines name."""
+    """Writes sweep.csv; returns the jobs in it, and the names of the settings on their command lines."""
     jobs = [
         read_json(path, rule="a job of this sweep", remedy=_REMEDY)
         for path in sorted((folder / "jobs").glob(_JOBS))

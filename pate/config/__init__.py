@@ -1,4 +1,4 @@
-"""Configuration: dataclass schemas, where the YAML lies, and how objects are built from it."""
+"""Configuration: dataclass schemas, the location of the YAML files, and building objects from configuration."""
 
 from pate.extras import require_extra
 

@@ -1,7 +1,7 @@
-"""The application of a command: `hydra.main`, with two differences.
+"""The Hydra application of a command: `hydra.main`, with two differences.
 
-Hydra wants its options in front of all settings; here they may stand anywhere. And `--help` prints a page of ours,
-which explains the settings of the chosen parts.
+Hydra requires its options before all settings; here they may stand anywhere. And `--help` prints our own page, which
+explains the settings of the chosen parts.
 """
 
 from __future__ import annotations
@@ -71,14 +71,16 @@ def run_application(
     chosen: Sequence[str] = (),
     allowed: Sequence[str] = (),
 ) -> None:
-    """Runs `hydra.main` with the words of a command line, and raises the errors that Hydra would print.
+    """Composes a command's configuration with `hydra.main`, and runs a task on it.
+
+    An error that Hydra would print is raised.
 
     Args:
-        task: called with each composed configuration.
-        command: the name of the file that is composed.
-        words: of the command line, options and settings in any order.
-        chosen: further settings, which the words left open.
-        allowed: the user's modules whose classes may be loaded.
+        task: is called with each composed configuration; with several in a sweep.
+        command: the name of the command, which is the name of the YAML file that is composed.
+        words: the arguments of the command line, options and settings in any order.
+        chosen: further settings, which are chosen by default because the command line leaves them open.
+        allowed: the user's own modules whose classes may be loaded.
     """
     options = options_parser().parse_intermixed_args(words)
     folders = []
@@ -94,7 +96,7 @@ def run_application(
     typed = sys.argv
 
     def job(config: DictConfig) -> Any:
-        """Runs the task with the program's arguments as the user typed them: a charge in a ledger names them."""
+        """Runs the task with `sys.argv` as the user typed it, because a charge in a ledger records the command line."""
         sys.argv = typed
         return task(config)
 
@@ -113,7 +115,7 @@ def run_application(
 
 
 def _words_of(options: Namespace) -> list[str]:
-    """Returns the options that Hydra reads itself, as words before all settings."""
+    """Returns the options that Hydra reads itself, as arguments that come before all settings."""
     words = []
     for name, *_ in OPTIONS_WITHOUT_VALUE:
         if getattr(options, name.removeprefix("--").replace("-", "_")):
@@ -127,7 +129,11 @@ def _words_of(options: Namespace) -> list[str]:
 
 @contextmanager
 def _arguments(words: Sequence[str]) -> Iterator[None]:
-    """Sets the program's arguments to some words within the block, and makes Hydra raise its errors."""
+    """Sets `sys.argv` within the block, and makes Hydra raise its errors.
+
+    Args:
+        words: the arguments, without the name of the program.
+    """
     arguments = sys.argv
     full_error = os.environ.get(_FULL_ERROR)
     sys.argv = [arguments[0], *words]
@@ -142,7 +148,13 @@ def _arguments(words: Sequence[str]) -> Iterator[None]:
 
 
 def print_help(folder: Path, name: str, options: Namespace) -> None:
-    """Prints a command's help as wide as the terminal, with the settings of the parts that its words choose."""
+    """Prints a command's help in the width of the terminal, with the settings of the chosen parts.
+
+    Args:
+        folder: the folder of the command's YAML file.
+        name: the name of the YAML file.
+        options: the parsed command line.
+    """
     with hydra.initialize_config_dir(str(folder), version_base=_VERSION_BASE, job_name=name):
         config = hydra.compose(name, options.overrides, return_hydra_config=True)
         HydraConfig.instance().set_config(config)

@@ -1,7 +1,7 @@
-"""Objects from configuration: `build` makes the object of a node and those within it.
+"""Building of objects from configuration: `build` builds the object of a node and all objects within it.
 
-It works in two passes. The first finds and judges the classes of all nodes (`pate.config.classes`) and turns each node
-into a function. The second calls these functions. So nothing is made before all classes are known to be good.
+The first pass finds and checks the classes of all nodes (`pate.config.classes`), and turns each node into a function.
+The second pass calls these functions. So no object is built before all classes are accepted.
 """
 
 import inspect
@@ -29,20 +29,21 @@ _TARGET = "_target_"
 def build(
     node: DictConfig, slot: str, *, allowed_targets: Iterable[str] = (), **arguments: Any
 ) -> Any:
-    """Makes the object of a node and those within it: calls each class with the node's values by their names.
+    """Builds the object that a configuration node describes, and the objects that it contains.
 
-    A `_target_` is a class that its slot takes: of pate, of scikit-learn, of a module of `allowed_targets`, or one that
-    an installed package names as a part by an entry point. Nothing is made before all of them are judged, and no other
-    module is loaded.
+    The class in `_target_` is called with the other values of the node as keyword arguments. The class must fit the
+    slot. It must come from pate, from scikit-learn, from a module in `allowed_targets`, or from an entry point of an
+    installed package. All classes are checked before the first object is built, and no other module is imported.
 
     Args:
-        node: with `_target_`.
-        slot: accountant, aggregator, data, engine, estimator, features, method, student or teacher.
-        allowed_targets: modules of one's own.
-        **arguments: further arguments of the class.
+        node: a node with the key `_target_`.
+        slot: the role of the object: accountant, aggregator, data, engine, estimator, features, method, student or
+            teacher.
+        allowed_targets: the user's own modules.
+        **arguments: further keyword arguments of the class.
 
     Raises:
-        InvalidValue: a `_target_` of another kind; keys that the class does not take; values that it refuses.
+        InvalidValue: the class does not fit the slot, does not accept a key, or refuses a value.
     """
     # `hydra.utils.instantiate` would turn these plain values into a configuration again. A text `${oc.create:…}` in
     # them would become a node whose `_target_` nobody judged. So the classes are called with the judged values.
@@ -61,7 +62,13 @@ def build(
 def build_aggregator(
     node: DictConfig, *, adjacency: str, allowed_targets: Iterable[str] = ()
 ) -> Aggregator:
-    """Makes the aggregator of a configuration, under the adjacency that all commands share."""
+    """Builds the aggregator that a configuration node describes, with the adjacency of the command.
+
+    Args:
+        node: the node of the aggregator.
+        adjacency: "replace_one" or "add_remove".
+        allowed_targets: the user's own modules.
+    """
     aggregator: Aggregator = build(
         node, "aggregator", allowed_targets=allowed_targets, adjacency=Adjacency.parse(adjacency)
     )
@@ -69,9 +76,9 @@ def build_aggregator(
 
 
 def part_maker(config: DictConfig) -> Callable[[str], Any]:
-    """Returns a function that makes the part of a group: `part_maker(config)("data")`.
+    """Returns a function that builds a part of the configuration by its name: `part_maker(config)("data")`.
 
-    A teacher is made without `num_teachers`, which is a setting of the run and no argument of its class.
+    A teacher is built without `num_teachers`, which is a setting of the run and not an argument of the teacher's class.
     """
 
     def make(group: str) -> Any:
@@ -95,16 +102,16 @@ def part_maker(config: DictConfig) -> Callable[[str], Any]:
 def _object_maker(
     node: dict[Any, Any], path: str, kind: Kind, trusted: tuple[str, ...]
 ) -> Callable[..., Any]:
-    """Judges the class of a node and of all nodes within it, and returns a function that makes the object.
+    """Checks the class of a node and of all nodes within it, and returns a function that builds the object.
 
     Args:
-        node: with `_target_`.
-        path: the node's place in the configuration, for messages.
-        kind: the classes that the place takes.
+        node: a node with the key `_target_`.
+        path: the path of the node in the configuration, for messages.
+        kind: the classes that are allowed at this path.
         trusted: prefixes of modules whose classes may be loaded.
 
     Returns:
-        A function of further arguments of the class.
+        A function that takes further arguments of the class.
     """
     cls = trusted_class(node[_TARGET], kind, trusted)
     value_makers: dict[str, Callable[[], Any]] = {}
@@ -134,13 +141,13 @@ def _object_maker(
 def _value_maker(
     value: Any, cls: type, argument: str, path: str, trusted: tuple[str, ...]
 ) -> Callable[[], Any]:
-    """Judges a value of a node, and returns a function that makes the value.
+    """Checks a value in a node, and returns a function that builds the value.
 
     Args:
-        value: a plain value, a node, or a container of these.
-        cls: the class of the node.
-        argument: the argument of the class that the value is for, or lies in.
-        path: the value's place in the configuration, for messages.
+        value: a plain value, a node, or a list or mapping of these.
+        cls: the class of the node that contains the value.
+        argument: the argument of `cls` that the value is passed to.
+        path: the path of the value in the configuration, for messages.
         trusted: prefixes of modules whose classes may be loaded.
     """
     key = path.rpartition(".")[2].rpartition("__")[2]
@@ -167,7 +174,13 @@ def _value_maker(
 
 
 def _require_parameters(cls: type, path: str, arguments: Mapping[str, Any]) -> None:
-    """Raises `InvalidValue` where a class does not take one of the arguments by name, or needs another one."""
+    """Raises `InvalidValue` if a class does not accept one of the keyword arguments, or lacks a required one.
+
+    Args:
+        cls: the class.
+        path: the path of the node in the configuration, for messages.
+        arguments: the keyword arguments.
+    """
     parameters = inspect.signature(cls).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return

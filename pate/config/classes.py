@@ -1,8 +1,8 @@
-"""The classes that a configuration may name: they are found by name and judged before any object is built.
+"""The classes that a configuration may name. They are found by name and checked before any object is built.
 
-A configuration is no code. A `_target_` may name a class that is defined in a trusted package and of the kind that its
-slot takes, and nothing else. So neither a function such as `os.system` nor a class that somebody smuggled into another
-package's namespace can be reached.
+A configuration must not execute arbitrary code. So a `_target_` may only name a class that is defined in a trusted
+package and that fits its slot. A function such as `os.system`, or a class that was smuggled into another package's
+namespace, is refused.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ GROUPS_OF_CLASSES = ("data", *(slot for slot in _BASES if slot != _IN_SKLEARN))
 
 
 class Kind(NamedTuple):
-    """The classes that a slot takes."""
+    """The classes that are allowed in a slot, with a description for messages."""
 
     rule: str  # for messages, such as "a subclass of pate.teachers.Voter"
     accepts: Callable[[type], bool]
@@ -54,22 +54,28 @@ class Kind(NamedTuple):
 
 @cache
 def installed_parts(group: str) -> Mapping[str, str]:
-    """Returns the `_target_` of each part that an installed package has for a group, by the part's name.
+    """Returns the parts that installed packages add to a group: the `_target_` of each part, by the part's name.
 
-    The names come from the packages' entry points; nothing of a package is loaded.
+    The names come from the packages' entry points. No package is imported.
     """
     points = entry_points(group=_ENTRY_POINTS[group]) if group in _ENTRY_POINTS else ()
     return {point.name: f"{point.module}.{point.attr}" for point in points if point.attr}
 
 
 def is_within(name: str, prefixes: tuple[str, ...]) -> bool:
-    """Tells whether a dotted name is one of some modules or lies in one; `mine.` and `mine` are the same module."""
+    """Returns whether a dotted name is one of the given modules or lies within one.
+
+    A prefix may end in a dot: `mine.` and `mine` mean the same module.
+    """
     modules = [prefix.rstrip(".") for prefix in prefixes]
     return any(name == module or name.startswith(f"{module}.") for module in modules)
 
 
 def is_class_name(target: str) -> bool:
-    """Tells whether a class may be loaded by a name: dotted, without dunders; of scikit-learn a public name."""
+    """Returns whether a class may be loaded by this name.
+
+    The name must be dotted and without parts that begin with two underscores. A name in scikit-learn must be public.
+    """
     if not _NAME.fullmatch(target):
         return False
     package, *modules, cls = target.split(".")
@@ -84,13 +90,13 @@ def trusted_class(target: Any, kind: Kind, trusted: tuple[str, ...]) -> type:
     """Returns the class that a `_target_` names.
 
     Args:
-        target: the value of the `_target_`.
-        kind: the classes that the slot takes.
-        trusted: prefixes of the modules whose classes may be loaded. A part that an installed package names by an entry
-            point is trusted as well, as whoever installed the package trusts it.
+        target: the value of `_target_`.
+        kind: the classes that the slot allows.
+        trusted: prefixes of the modules whose classes may be loaded. A class that an entry point of an installed
+            package names is trusted as well, because the user has installed the package.
 
     Raises:
-        InvalidValue: no such class, a class that is defined elsewhere, of another kind, or abstract.
+        InvalidValue: the class does not exist, is defined in another place, is abstract, or does not fit the slot.
     """
     is_part = any(target in installed_parts(group).values() for group in _ENTRY_POINTS)
     cls = None
@@ -114,14 +120,14 @@ def trusted_class(target: Any, kind: Kind, trusted: tuple[str, ...]) -> type:
 
 
 def find_class(target: str) -> type | None:
-    """Returns the class of a dotted name; None where there is no such class. Nothing is called.
+    """Returns the class with a dotted name; None if there is no such class. Nothing is called.
 
-    Modules are loaded one within the other, and only of the package that the name begins with. An attribute is read
-    from the innermost module alone, never through a module that it holds. The result has to be a class that is defined
-    in the same package, under its own name: `pate.x.np.testing.runstring` leads nowhere.
+    Only modules within the package that begins the name are imported. An attribute is read from the innermost module
+    alone, never through another module that it imports. The class must be defined in the same package under its own
+    name. So `pate.x.np.testing.runstring` gives None.
 
     Raises:
-        ModuleNotFoundError: a module of the name needs another module that is not installed.
+        ModuleNotFoundError: a module in the name needs another module that is not installed.
     """
     if not is_class_name(target):
         return None
@@ -146,7 +152,7 @@ def find_class(target: str) -> type | None:
 
 
 def _definition(cls: type) -> object:
-    """Returns the object at the place where a class says that it was defined."""
+    """Returns the object that is found under a class's own `__module__` and `__qualname__`; None if nothing is."""
     definition: object = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
         if not isinstance(definition, (type, ModuleType)):
@@ -156,7 +162,10 @@ def _definition(cls: type) -> object:
 
 
 def kind_of_group(group: str) -> Kind:
-    """Returns the kind of a group's classes: subclasses of its base; for data, classes with `load()`."""
+    """Returns the classes that are allowed in a configuration group.
+
+    These are the subclasses of the group's base class. In the group `data` they are the classes with a method `load()`.
+    """
     if group == "data":
 
         def loads(cls: type) -> bool:
@@ -173,14 +182,14 @@ def kind_of_group(group: str) -> Kind:
 
 
 def kind_of_argument(cls: type | None, name: str) -> Kind:
-    """Returns the kind of the objects that an argument of a class takes, alone or in a sequence or mapping.
+    """Returns the classes whose objects may be passed to an argument, alone or in a list or mapping.
 
-    These are parts of a run, callables of one number, and instances of the classes in the argument's annotation; or
-    what `metadata={"kind": "estimator"}` of a field declares.
+    These are parts of a run, callables with one argument, and the classes in the annotation of the argument. A field
+    with `metadata={"kind": "estimator"}` allows the classes of that group instead.
 
     Args:
-        cls: the class; None for a class of scikit-learn, which annotates no argument.
-        name: of the argument.
+        cls: the class that has the argument; None for a class of scikit-learn, which annotates no argument.
+        name: the name of the argument.
     """
     if cls is None:
         return kind_of_group(_IN_SKLEARN)
@@ -206,7 +215,7 @@ def kind_of_argument(cls: type | None, name: str) -> Kind:
 
 
 def _classes_in(hint: Any) -> Iterator[type]:
-    """Yields the classes in an annotation, also those of a container's items."""
+    """Yields the classes in an annotation, including those of the items of a container."""
     if isinstance(hint, type) and not get_args(hint):
         yield hint
     for inner in get_args(hint):
@@ -214,8 +223,8 @@ def _classes_in(hint: Any) -> Iterator[type]:
 
 
 def _has_method(cls: type, method: str, *, num_arguments: int) -> bool:
-    """Tells whether instances have a method that can be called with so many positional arguments."""
-    function = inspect.getattr_static(cls, method, None)
+    """Returns whether a class has a method that can be called with `num_arguments` positional arguments."""
+    function = inspect.getattr_static(cls, method, default=None)
     if not isinstance(function, FunctionType):
         return False
     arguments = [None] * (1 + num_arguments)  # with self

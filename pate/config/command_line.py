@@ -1,7 +1,7 @@
-"""The words of a command line: settings and choices by name, and the paths and noise in a composed configuration.
+"""The arguments of a command line: settings by name, and the paths and noise in a composed configuration.
 
-Neighbors of this module read the same words: `default_choices` decides what they leave open, `quoting` writes them as
-Hydra reads them, `mistakes` explains those that nobody can read.
+Three neighboring modules read the same arguments. `default_choices` makes the choices that are left open, `quoting`
+writes arguments as Hydra parses them, and `mistakes` explains arguments that cannot be parsed.
 """
 
 import os
@@ -24,13 +24,13 @@ _EXPANDED_BY_THEIR_READERS = ("data.root", "features.weights")
 
 
 def given_settings(words: Iterable[str]) -> dict[str, str]:
-    """Returns the settings and choices of a command line by name, as text."""
+    """Returns the settings in the arguments of a command line: the value of each as text, by the setting's name."""
     settings = [word.lstrip("+~") for word in words if not word.startswith("-")]
     return dict(setting.partition("=")[::2] for setting in settings)
 
 
 def allowed_modules(words: Iterable[str]) -> tuple[str, ...]:
-    """Returns the modules of `allowed_targets`, which the command line alone may name, and no file."""
+    """Returns the modules in the setting `allowed_targets`, which may only be set on the command line."""
     text = given_settings(words).get("allowed_targets", "[]")
     try:
         value = OverridesParser.create().parse_override(f"allowed_targets={text}").value()
@@ -40,16 +40,16 @@ def allowed_modules(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_sweep(words: Sequence[str]) -> bool:
-    """Tells whether a command line asks for several runs, whose values stand with commas between them."""
+    """Returns whether a command line asks for a sweep: several runs, whose values are separated by commas."""
     shortened = [_MULTIRUN[:length] for length in range(len("--mu"), len(_MULTIRUN) + 1)]
     options = ("-m", *shortened)
     return any(word in options or word.lstrip("+") == "hydra.mode=MULTIRUN" for word in words)
 
 
 def expand_home(config: DictConfig) -> None:
-    """Puts the home folder in the place of `~` where a path of a composed configuration begins with it.
+    """Replaces a leading `~` by the home folder in each path of a composed configuration.
 
-    No shell expands `~` behind `=`, and a folder called `~` would be made.
+    A shell does not expand `~` after `=`, so that a folder with the name `~` would be created.
     """
     plain = plain_values(config, resolve=False)
     for name in sorted(PATHS):
@@ -67,14 +67,15 @@ def expand_home(config: DictConfig) -> None:
 
 
 def require_noise_said(config: DictConfig, given: Mapping[str, str]) -> None:
-    """Checks that a command line says whether its noise is used as it is, or solved for.
+    """Checks that a command line states whether the noise is used as configured or solved for a target.
 
     Args:
-        config: composed.
-        given: settings of the command line, as text, by name.
+        config: the composed configuration.
+        given: the settings in the command line as text, by name.
 
     Raises:
-        InvalidValue: the command line names noise and neither `noise=` nor a target; or a target beside `noise=given`.
+        InvalidValue: the command line sets noise, but neither `noise=` nor a target; or it sets a target together with
+            `noise=given`.
     """
     if "noise" not in config:
         return
@@ -94,7 +95,10 @@ def require_noise_said(config: DictConfig, given: Mapping[str, str]) -> None:
 
 
 def _noise_settings(aggregator: DictConfig) -> list[str]:
-    """Returns the names of the settings that are an aggregator's noise; none for a class that cannot be loaded."""
+    """Returns the names of the settings that determine an aggregator's noise.
+
+    The list is empty if the aggregator's class cannot be loaded.
+    """
     try:
         cls = find_class(str(aggregator.get("_target_")))
     except ModuleNotFoundError:

@@ -1,7 +1,8 @@
-"""The choices that a command line leaves open, and that depend on the others.
+"""Choices that a command line leaves open, and that depend on its other choices.
 
-Hydra's lists of defaults name what a choice brings along. They cannot see that a user named no teacher. So that is
-decided here, from the names alone, before anything runs. `--cfg job` prints the decision, and a run says it in a line.
+Hydra's lists of defaults name further choices for a choice that was made. They cannot react to a choice that was not
+made, such as a missing teacher. So such choices are made here, from the names alone, before anything runs.
+`--cfg job` shows them, and a run prints a sentence on them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,10 +18,15 @@ _TEACHERS_OF_PICTURES = ("cnn", "resnet50")
 
 
 def default_way(words: Iterable[str], command: str) -> str | None:
-    """Returns the member of `way` that suits a data set best, where a command line leaves it open; None elsewhere.
+    """Returns the member of the group `way` that suits the data best; None if the command line decides.
 
-    A teacher, features, an experiment or a way on the command line decide by themselves. Beside settings of teachers,
-    or an aggregator, pictures get features alone. `features=kernel` brings the way of kernel teachers on any data.
+    The group `way` chooses features, teacher, aggregator and student together. The command line decides if it names a
+    teacher, features, an experiment or a way. If it only sets a teacher or an aggregator, pictures get features alone.
+    `features=kernel` chooses the way of kernel teachers for any data.
+
+    Args:
+        words: the arguments of the command line.
+        command: the name of the command.
     """
     settings = given_settings(words)
     names_no_other = not (_NAMED - {"features"}) & settings.keys()
@@ -36,7 +42,11 @@ def default_way(words: Iterable[str], command: str) -> str | None:
 
 
 def way_line(choices: Mapping[str, Any]) -> str | None:
-    """Returns a line on what the way chose, from the chosen member of each group; None without a way."""
+    """Returns a sentence on the parts that the group `way` chose; None if no way is chosen.
+
+    Args:
+        choices: the chosen member of each group.
+    """
     way = choices.get("way")
     if way in (None, "none"):
         return None
@@ -50,10 +60,14 @@ def way_line(choices: Mapping[str, Any]) -> str | None:
 
 
 def default_student(words: Iterable[str], command: str) -> str | None:
-    """Returns the student of pictures, where a command line names teachers of pictures and no student; else None.
+    """Returns the student for pictures if a command line names teachers for pictures but no student; None otherwise.
 
-    The default student is linear on raw pixels, and learns little from them. An experiment that names a student, or
-    includes a file that may, decides by itself.
+    The default student is linear in raw pixels, and learns little from pictures. None is also returned for an
+    experiment that names a student, or that includes a file which may name one.
+
+    Args:
+        words: the arguments of the command line.
+        command: the name of the command.
     """
     settings = given_settings(words)
     names_student = {"student", "student._target_"} & settings.keys()
@@ -67,7 +81,7 @@ def default_student(words: Iterable[str], command: str) -> str | None:
 
 
 def _may_choose_student(experiment: str) -> bool:
-    """Tells whether an experiment chooses a student, or includes another file that may."""
+    """Returns whether an experiment names a student, or includes another file that may name one."""
     file = CONFIG_FOLDER / "experiment" / f"{experiment}.yaml"
     if not file.is_file():
         return True
@@ -77,7 +91,12 @@ def _may_choose_student(experiment: str) -> bool:
 
 
 def student_line(student: str, words: Iterable[str]) -> str:
-    """Returns a line on the choice of `default_student`."""
+    """Returns a sentence on the student that `default_student` chose.
+
+    Args:
+        student: the name of the student.
+        words: the arguments of the command line.
+    """
     teacher = given_settings(words)["teacher"]
     return (
         f"no student is named: student={student}, which looks at pictures as teacher={teacher} does"

@@ -1,6 +1,6 @@
-"""Help pages: the settings of the chosen parts with their comments, and lines as wide as the terminal.
+"""Help pages: the settings of the chosen parts with their descriptions, in lines as wide as the terminal.
 
-The texts lie in `conf/hydra/help/`. The meaning of a part's setting is taken from its class: from the section
+The texts lie in `conf/hydra/help/`. The description of a part's setting comes from its class: from the section
 `Attributes:` of the docstring, or from the comment behind the field or above it.
 """
 
@@ -40,12 +40,18 @@ _SET_BESIDE = {
 
 
 def page_width() -> int:
-    """Returns the width of the terminal, or the variable COLUMNS; 80 in a pipe or file without it, 110 at most."""
+    """Returns the width for a help page, at most 110 characters.
+
+    This is the width of the terminal, or the variable COLUMNS. Output into a pipe or file has 80 characters.
+    """
     return max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size((_IN_A_PIPE, 24)).columns))
 
 
 def settings_of_parts(config: DictConfig) -> str:
-    """Returns the settings of the chosen parts of a configuration with their meaning, a paragraph for each part."""
+    """Returns the settings of the chosen parts of a configuration with their descriptions.
+
+    Each part has a paragraph.
+    """
     paragraphs = []
     for group in GROUPS_OF_CLASSES:
         node = config.get(group)
@@ -68,10 +74,10 @@ def settings_of_parts(config: DictConfig) -> str:
 
 
 def comments_of(cls: type | None) -> dict[str, str]:
-    """Returns the comments of a class and its bases on their fields, by the fields' names.
+    """Returns the descriptions of a class's fields by the fields' names, from comments and `Attributes:` sections.
 
-    A class whose docstring names another class of its module, as in "of `ConfidentGNMax`", takes that class's comments
-    for the fields that it does not explain itself.
+    Base classes are included. If the docstring of a class names another class of its module, as in "of
+    `ConfidentGNMax`", the descriptions of that class are used for fields without a description of their own.
     """
     texts: dict[str, str] = {}
     bases = [
@@ -102,13 +108,16 @@ def comments_of(cls: type | None) -> dict[str, str]:
 
 
 def _attributes(docstring: str | None) -> str:
-    """Returns the section `Attributes:` of a docstring; empty without one."""
+    """Returns the section `Attributes:` of a docstring; an empty text if there is none."""
     _, heading, text = (docstring or "").partition("\nAttributes:\n")
     return re.split(r"\n(?=\S)", text, maxsplit=1)[0] if heading else ""
 
 
 def _comments_at_fields(source: str) -> Iterator[tuple[str, str]]:
-    """Yields the comment of each field of a class: the one behind it, or else the lines above."""
+    """Yields the name and the comment of each field in a class's source code.
+
+    The comment stands behind the field or in the lines above.
+    """
     lines = inspect.cleandoc(source).splitlines()
     try:
         tree = ast.parse("\n".join(lines)).body[0]
@@ -129,11 +138,11 @@ def _comments_at_fields(source: str) -> Iterator[tuple[str, str]]:
 
 
 def folded(text: str, width: int) -> str:
-    """Returns a help page with lines of at most a width.
+    """Returns a help page whose lines have at most the given width.
 
-    Paragraphs and entries (a name, blanks, a text) are joined and wrapped again. Examples keep their lines, as people
-    copy them; one that is too long goes on behind a backslash. Everything from the line `Current configuration` on is
-    YAML and stays as it is.
+    Paragraphs and entries (a name, blanks, a text) are wrapped anew. Lines of examples are kept, because users copy
+    them; a line that is too long is continued after a backslash. All lines from `Current configuration` on are YAML and
+    are kept.
     """
     page, configuration, yaml = text.partition(CONFIGURATION)
     lines = page.split("\n")
@@ -161,7 +170,7 @@ def folded(text: str, width: int) -> str:
 
 
 def _paragraph_length(lines: list[str]) -> int:
-    """Returns how many of some lines belong to the paragraph or entry that the first one begins."""
+    """Returns the number of lines that belong to the paragraph or entry that begins with the first line."""
     entry = _ENTRY.fullmatch(lines[0])
     column = entry.start("text") if entry else _indent(lines[0])
     is_name = entry is None and " " not in lines[0].strip()
@@ -182,12 +191,12 @@ def _indent(line: str) -> int:
 
 
 def _begins_block(lines: list[str]) -> bool:
-    """Tells whether the first of some lines is a name or a heading above a line that is indented further."""
+    """Returns whether the first line is a name or heading, followed by a line with more indentation."""
     return len(lines) > 1 and bool(lines[1].strip()) and _indent(lines[1]) > _indent(lines[0])
 
 
 def _folded_example(line: str, width: int) -> list[str]:
-    """Returns a line of the examples, folded: a command goes on behind a backslash, and its remark comes below."""
+    """Returns a line of the examples, wrapped: a command is continued after a backslash, its remark is put below."""
     if len(line) <= width:
         return [line]
     text = line.strip()
@@ -215,7 +224,7 @@ def _folded_example(line: str, width: int) -> list[str]:
 
 
 def _folded_paragraph(lines: list[str], width: int) -> list[str]:
-    """Returns the lines of a paragraph, or of an entry with its name in front, joined and wrapped again."""
+    """Returns the lines of a paragraph or entry, wrapped anew."""
     entry = _ENTRY.fullmatch(lines[0])
     indent = _indent(lines[0])
     words = [entry["text"] if entry else lines[0].strip(), *(line.strip() for line in lines[1:])]

@@ -1,7 +1,7 @@
 """Mistakes on a command line or in a file of settings: each becomes one line that names the key, rule and value.
 
-Some are refused before Hydra sees them. Others Hydra or OmegaConf find; their errors are turned into lines of ours, by
-the patterns in `said.yaml`.
+Some mistakes are refused before Hydra receives the arguments. Others are found by Hydra or OmegaConf; the patterns in
+`said.yaml` turn their errors into our own lines.
 """
 
 import dataclasses
@@ -41,14 +41,15 @@ _HINTS = {
 
 
 def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
-    """Refuses words that Hydra may not see.
+    """Checks arguments of a command line that Hydra must not receive.
 
     Args:
-        words: of the command line.
-        known: the settings of the command.
+        words: the arguments of the command line.
+        known: the names of the command's settings.
 
     Raises:
-        InvalidValue: a word that is no UTF-8, a setting with dashes, or the option that runs a pickled configuration.
+        InvalidValue: an argument is not UTF-8, is a setting with leading dashes, or is the option that executes a
+            pickled configuration.
     """
     for word in words:
         name = word.partition("=")[0]
@@ -62,7 +63,11 @@ def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
 
 
 def require_choices(words: Iterable[str]) -> None:
-    """Raises `InvalidValue` for a group whose value is no name of a member, such as null or a number."""
+    """Raises `InvalidValue` if the value of a configuration group is no name of a member, such as null or a number.
+
+    Args:
+        words: the arguments of the command line.
+    """
     for word in words:
         group, _, value = word.partition("=")
         names = members(group)
@@ -74,13 +79,13 @@ def require_sound(config: DictConfig, schema: type, command: str) -> None:
     """Checks the keys and texts of a composed configuration.
 
     Args:
-        config: composed.
-        schema: of the command.
-        command: its name.
+        config: the composed configuration.
+        schema: the dataclass that describes the configuration of the command.
+        command: the name of the command.
 
     Raises:
-        InvalidValue: a key that the command does not have, a setting without a value, a part without `_target_`, or a
-            text that is no UTF-8.
+        InvalidValue: the command has no such key, a setting has no value, a part has no `_target_`, or a text is not
+            UTF-8.
     """
     fields = {field.name: field for field in dataclasses.fields(schema)}
     names = tuple(fields)
@@ -111,10 +116,14 @@ def require_sound(config: DictConfig, schema: type, command: str) -> None:
 
 
 def mistake_of(error: Exception, words: Iterable[str]) -> InvalidValue | None:
-    """Returns the refusal of files or words over which Hydra or OmegaConf stumbled; None for another error.
+    """Returns the user's mistake that caused an error in Hydra or OmegaConf; None if the error has another cause.
 
-    Both raise plain Python errors where a file holds no mapping, or a name is missing. Such an error is a user's
-    mistake, unless it comes from our own code.
+    Both libraries raise general Python errors if a file holds no mapping or a name is missing. Such an error counts as
+    a user's mistake unless it was raised in our own code.
+
+    Args:
+        error: the error.
+        words: the arguments of the command line.
     """
     if isinstance(error, yaml.YAMLError):
         mark = getattr(error, "problem_mark", None)
@@ -142,7 +151,7 @@ def mistake_of(error: Exception, words: Iterable[str]) -> InvalidValue | None:
 
 
 def explain(error: Exception) -> str:
-    """Returns an error of Hydra or OmegaConf as one line that names the key or group, the rule and the value."""
+    """Returns an error of Hydra or OmegaConf as one line, which names the key or group, the rule and the value."""
     if isinstance(error, OverrideParseException):
         return _explain_grammar(error.override)
     messages = [str(part) for part in (error, error.__cause__) if part is not None]
@@ -171,7 +180,7 @@ def explain(error: Exception) -> str:
 
 
 def _explain_grammar(override: str) -> str:
-    """Returns the line for a word that Hydra's grammar does not take."""
+    """Returns one line on an argument that Hydra's grammar does not accept."""
     key, equals, value = override.partition("=")
     if not equals:
         return f"{override}: expected NAME=VALUE, no blank around the =; --help lists the names"
@@ -181,7 +190,7 @@ def _explain_grammar(override: str) -> str:
 
 
 def _first_line(text: str) -> str:
-    """Returns a message of OmegaConf in one line, with the key in front if the message names one."""
+    """Returns a message of OmegaConf as one line, which begins with the key if the message names one."""
     message, marker, key = text.partition("full_key: ")
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     if not marker or not key.split() or not lines:
@@ -193,26 +202,32 @@ def _first_line(text: str) -> str:
 
 
 def _intended_value(value: str) -> str | list[str]:
-    """Returns the text, or the texts of a list, that a value stands for which Hydra cannot read."""
+    """Returns the text, or list of texts, that the user probably meant by a value that Hydra cannot parse."""
     is_list = value.startswith("[") and (value.endswith("]") or "]" not in value)
     return _words_of(value.removeprefix("[").removesuffix("]")) if is_list else value
 
 
 def _as_list(name: str, words: list[str]) -> str:
-    """Returns a setting of a list to paste; numbers are in quotes where they are names, as of columns."""
+    """Returns a setting with a list as its value, in a form to paste into a shell.
+
+    Numbers are quoted if they are names, such as names of columns.
+    """
     if NAME_SETTINGS.fullmatch(name) is None and all(map(_NUMERAL.fullmatch, words)):
         return shlex.quote(f"{name}=[{','.join(words)}]")
     return as_setting(name, words)
 
 
 def _words_of(text: str) -> list[str]:
-    """Returns the words between commas, but for commas in quotes, without quotes and blanks around them."""
+    """Returns the items between commas without surrounding blanks and quotes.
+
+    A comma within quotes separates no items.
+    """
     words = (word.strip(" '\"") for word in _BETWEEN_COMMAS.findall(text))
     return [word for word in words if word]
 
 
 def _key_hint(error: Exception, key: str) -> str:
-    """Returns the keys beside an unknown one, and which of them is nearest."""
+    """Returns advice on an unknown key: the keys that exist in its place, and the most similar one."""
     cause = error.__cause__
     if not isinstance(cause, OmegaConfBaseException):
         return "; --help lists them"

@@ -21,7 +21,7 @@ _LETTERS = {
 
 @cache
 def settings_by_word() -> Mapping[str, Mapping[str, str | None]]:
-    """Returns the settings that each word may mean, each with an aggregator that has it, or None."""
+    """Returns the settings that each word of the papers can mean, with an aggregator that has the setting, or None."""
     words: Mapping[str, Mapping[str, str | None]] = read_yaml(
         _FILE.read_text(encoding="utf-8"), _FILE.name, "YAML"
     )
@@ -29,12 +29,13 @@ def settings_by_word() -> Mapping[str, Mapping[str, str | None]]:
 
 
 def hint(word: str, known: tuple[str, ...], *, part: str = "aggregator") -> str:
-    """Returns the settings that a paper's word means here, as the end of a refusal; empty for a word of no paper.
+    """Returns advice on the settings that a word of the papers means here; an empty text if no paper uses the word.
 
     Args:
         word: an unknown key.
-        known: the settings at this place. They come first, as a word has several meanings for several aggregators.
-        part: the part of the configuration in which the word stands, "" for none. Within a part that is no aggregator,
+        known: the settings that exist in the key's place. They come first, because a word has different meanings for
+            different aggregators.
+        part: the part of the configuration in which the key stands; "" for none. In a part other than the aggregator,
             such as `student`, only settings of that part are named.
 
     >>> hint("sigma_1", ("selection_scale", "test_std"))

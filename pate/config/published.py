@@ -1,8 +1,8 @@
-"""The settings in `release/config.yaml`, by an allow-list: nothing of the owner's leaves because nobody forbade it.
+"""The settings in `release/config.yaml`, selected by an allow-list, so that nothing private is published by default.
 
-Published are the settings that are marked so in `pate.settings`, and of the data what our classes declare public. Of
-aggregator, accountant, teacher and student it is the class, its last name alone if it is not ours, and what
-`published_fields` lets out.
+Published are the settings that are marked as published in `pate.settings`, and the fields of the data that our classes
+declare public. For aggregator, accountant, teacher and student, the class and its `published_fields` are published. If
+the class is not ours, only the last part of its name is.
 """
 
 import inspect
@@ -39,9 +39,9 @@ def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **chang
     """Returns the settings of a run that may be published, as YAML, with the noise that the aggregator used.
 
     Args:
-        settings: of the run.
-        aggregator: with its noise solved for.
-        **changed: settings that the run changed, such as the number of queries.
+        settings: the settings of the run.
+        aggregator: the aggregator after its noise was solved for.
+        **changed: settings that the run has changed, such as the number of queries.
     """
     public = _terms({**settings, **changed}, aggregator) | _parts(settings, _PARTS)
     teacher = settings.get("teacher", {})
@@ -51,7 +51,7 @@ def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **chang
 
 
 def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the settings of a holder's teachers, features and data that may be published, as YAML by group."""
+    """Returns those settings of a holder's teachers, features and data that may be published, as YAML by group."""
     return {
         part: _text(content) for part, content in _parts(settings, ("features", "teacher")).items()
     }
@@ -65,14 +65,14 @@ def release_settings(
     num_queries: int,
     num_teachers: int,
 ) -> str:
-    """Returns `public_settings` of a release of holders' votes, without a student.
+    """Returns those settings of a release of holders' votes that may be published, as YAML. There is no student.
 
     Args:
-        settings: of the release.
-        aggregator: with its noise solved for.
-        holders: `holder_settings` that are the same for all holders, by group.
-        num_queries: of the release.
-        num_teachers: of all holders together.
+        settings: the settings of the release.
+        aggregator: the aggregator after its noise was solved for.
+        holders: the results of `holder_settings` by group, where they are the same for all holders.
+        num_queries: the number of queries of the release.
+        num_teachers: the number of teachers of all holders together.
     """
     public = _terms({"max_epsilon": None, **settings, "num_queries": num_queries}, aggregator)
     public["accountant"] = _component(settings["accountant"])
@@ -94,7 +94,12 @@ def release_settings(
 
 
 def with_student(text: str, student: Mapping[str, Any]) -> str:
-    """Returns the settings of `release_settings` with those of the student that was trained on the release."""
+    """Returns the YAML of `release_settings` with the settings of the student that was trained on the release.
+
+    Args:
+        text: the YAML.
+        student: the settings of the student.
+    """
     public = read_yaml(text, "config.yaml", "YAML as pate-release writes it")
     if not isinstance(public, dict):
         raise InvalidValue("config.yaml", rule="settings as pate-release writes them")
@@ -102,14 +107,18 @@ def with_student(text: str, student: Mapping[str, Any]) -> str:
 
 
 def own_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a run whose values stand in the configuration itself.
+    """Returns the settings of a run without values that are read from outside the configuration.
 
-    A value that a resolver reads elsewhere, `${oc.env:NAME}` above all, must not be published: a file of settings that
-    somebody else wrote would carry it out of the house. Fields of the data with such a value, as its folder may have,
-    are left out.
+    A resolver such as `${oc.env:NAME}` reads a value from the environment. Such a value must not be published, because
+    a file of settings from somebody else could use it to leak secrets. Fields of the data with such a value, such as
+    the folder, are left out.
+
+    Args:
+        config: the composed configuration, with its interpolations.
+        settings: the same settings as plain values.
 
     Raises:
-        InvalidValue: such a value in the release's terms, in a part of the run, or in a name.
+        InvalidValue: the terms of the release, another part of the run, or a published name has such a value.
     """
     publishable = dict(settings)
     for path in _read_elsewhere(config):
@@ -126,16 +135,25 @@ def own_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, A
 
 
 def _read_elsewhere(config: DictConfig) -> list[tuple[Any, ...]]:
-    """Returns the paths of values that do not stand in the configuration itself, such as those of the environment.
+    """Returns the paths of values that are read from outside the configuration, such as from the environment.
 
-    Any resolver counts as one that reads elsewhere, whatever its name: `oc.select` reads what reads the environment.
+    Every resolver counts as such, whatever its name: `oc.select` can read a value that itself reads the environment.
     """
     plain = OmegaConf.to_container(config, resolve=False)
-    return [path for path, value in _texts(plain) if not _is_pure(plain, path, value, frozenset())]
+    return [
+        path
+        for path, value in _texts(plain)
+        if not _is_pure(plain, path, value, visited=frozenset())
+    ]
 
 
 def _texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str]]:
-    """Yields the texts in plain values, each with its path."""
+    """Yields each text in nested plain values, with its path.
+
+    Args:
+        value: nested lists and dicts.
+        path: the path of `value`.
+    """
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict):
@@ -147,13 +165,13 @@ def _texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
 
 
 def _is_pure(plain: Any, path: tuple[Any, ...], text: str, visited: frozenset[Any]) -> bool:
-    """Tells whether a text reads nothing but the configuration: it has references alone, to pure values.
+    """Returns whether a text depends on nothing but the configuration: all interpolations are references to such texts.
 
     Args:
-        plain: the configuration as plain values, interpolations unresolved.
-        path: of the text.
-        text: with its interpolations.
-        visited: paths of the texts that refer to this one.
+        plain: the configuration as plain values, with unresolved interpolations.
+        path: the path of the text.
+        text: the text with its interpolations.
+        visited: the paths of the texts from which the references lead here.
     """
     if path in visited:
         return False
@@ -167,13 +185,13 @@ def _is_pure(plain: Any, path: tuple[Any, ...], text: str, visited: frozenset[An
         if value is _NOTHING:
             return False
         for inner, inner_text in _texts(value, target):
-            if not _is_pure(plain, inner, inner_text, visited | {path}):
+            if not _is_pure(plain, inner, inner_text, visited=visited | {path}):
                 return False
     return True
 
 
 def _at(plain: Any, path: tuple[Any, ...]) -> Any:
-    """Returns the value at a path of plain values; `_NOTHING` where there is none."""
+    """Returns the value at a path of nested plain values; `_NOTHING` if there is none."""
     value = plain
     for key in path:
         if isinstance(value, dict) and key in value:
@@ -186,7 +204,7 @@ def _at(plain: Any, path: tuple[Any, ...]) -> Any:
 
 
 def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any]:
-    """Returns the terms of the release, and the aggregator with the noise that it used."""
+    """Returns the terms of the release, and the settings of the aggregator with the noise that it used."""
     values = {
         name: value
         for name, value in vars(aggregator).items()
@@ -203,7 +221,7 @@ def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any
 
 
 def _parts(settings: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Returns what may be published of some parts, and of the data."""
+    """Returns the publishable settings of the named parts, and of the data."""
     parts = {
         part: _component(settings[part], of_data=part == "data")
         for part in (*names, "data")
@@ -213,7 +231,7 @@ def _parts(settings: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any
 
 
 def _text(public: Mapping[str, Any]) -> str:
-    """Returns settings as YAML, in a fixed order; those without a place in it come last."""
+    """Returns settings as YAML in a fixed order; settings that the order does not list come last."""
     ordered = [name for name in _ORDER if name in public]
     ordered += [name for name in public if name not in _ORDER]
     content: str = yaml.safe_dump(
@@ -223,10 +241,14 @@ def _text(public: Mapping[str, Any]) -> str:
 
 
 def _component(node: Mapping[str, Any], *, of_data: bool = False) -> dict[str, Any]:
-    """Returns what may be published of a part of a run, or of an object within one.
+    """Returns the publishable settings of a part of a run, or of an object within a part.
 
-    That is the class, and those of its fields that may be published and that YAML can hold. Of data it is the class if
-    it is ours, and the fields that any class declares public.
+    These are the class, and the fields that may be published and that YAML can represent. For data, the class is
+    published only if it is ours, and only fields that are declared public are published.
+
+    Args:
+        node: the configuration of the part, with `_target_`.
+        of_data: whether the part is the data.
     """
     target = str(node["_target_"])
     is_ours = is_within(target, ("pate.",) if of_data else _PUBLIC_PREFIXES)
@@ -252,7 +274,7 @@ def _component(node: Mapping[str, Any], *, of_data: bool = False) -> dict[str, A
 
 
 def _public_value(value: Any) -> Any:
-    """Returns a value of a public field as YAML can hold it; raises `TypeError` for a value that it cannot hold."""
+    """Returns the value of a public field in a form that YAML can represent; raises `TypeError` if there is none."""
     if isinstance(value, (list, tuple)):
         return [_public_value(item) for item in value]
     if isinstance(value, Mapping) and "_target_" in value:

@@ -1,8 +1,8 @@
-"""The quotes that Hydra's grammar needs around some values, and that no user should have to know.
+"""The quotes that Hydra's grammar needs around some values, and that users should not have to know.
 
-A path may have blanks, brackets or equal signs; the name of a column may look like a number; a mark such as `;` means
-itself. Hydra reads none of these as text unless it stands in quotes. So a command puts quotes around such values before
-Hydra sees them.
+A path may have blanks, brackets or equal signs. The name of a column may look like a number. A separator such as `;`
+is meant literally. Hydra reads none of these as text unless it is quoted. So a command quotes such values before Hydra
+receives them.
 """
 
 import os
@@ -32,13 +32,13 @@ _READ_AS_VALUE = re.compile(r"[+-]?\.?\d[\w.+-]*|true|false|null|[+-]?(?:nan|inf
 
 
 def quoted(word: str, *, in_sweep: bool = False) -> str:
-    """Returns a setting with quotes around those values that Hydra could not read otherwise; another word unchanged.
+    """Returns an argument of a command line in a form that Hydra can parse, with quotes around its value where needed.
 
-    A path stands for itself, whatever characters it has, unless it stands in quotes, is a list of votes, or one of
-    several values of a sweep.
+    The value of a path is taken literally, unless it is quoted, is a list of vote files, or is one of several values of
+    a sweep.
 
     Args:
-        word: of the command line.
+        word: the argument.
         in_sweep: whether commas separate the values of several runs.
     """
     key, equals, value = word.partition("=")
@@ -68,14 +68,17 @@ def _quoted_part(part: str, *, are_names: bool) -> str:
 
 
 def _is_path(name: str, value: str) -> bool:
-    """Tells whether a setting names a file or folder; `data=A,B` names members of a group, and votes may be a list."""
+    """Returns whether a setting's value is the path of a file or folder.
+
+    `data=A,B` names members of a group instead, and `votes` may be a list.
+    """
     names_members = name == "data" and _MEMBERS.fullmatch(value) is not None
     is_list_of_votes = name == "votes" and value.startswith("[") and value.endswith("]")
     return name in PATHS and not names_members and not is_list_of_votes
 
 
 def _quoted_path(name: str, value: str) -> str:
-    """Returns a path as Hydra reads it; null, interpolations and a path in quotes unchanged."""
+    """Returns a path in a form that Hydra can parse. null, interpolations and quoted paths are unchanged."""
     if name.startswith("hydra."):  # which is read before any configuration is composed
         value = os.path.expanduser(value)
     in_quotes = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""

@@ -1,7 +1,7 @@
-"""The files of settings: their folder, the groups and their members, and the schemas by which they are read.
+"""The files of settings: their folders, the configuration groups and their members, and the schemas of all of these.
 
-A command's keys are the parts that its file in `conf/` chooses and its settings in `pate.settings`, which have types
-and defaults. Those of a group's member come from the class that its YAML names by `_target_`.
+The keys of a command are the parts that its file in `conf/` chooses, and its settings in `pate.settings`, with types
+and defaults. The keys of a group's member come from the class that its YAML file names by `_target_`.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ _SET_ELSEWHERE = {"aggregator": ("adjacency", "span", "weights"), "method": ("na
 
 Field = tuple[str, Any, Any]
 """A field of a schema: name, type and default, as `make_dataclass` takes them."""
+_PAGE_COLUMNS = 116  # of the longest lines on a page of help
 _COLUMN = 16  # where texts begin on a page of help, behind the indent
 _SENTENCE = re.compile(r".*?\.(?=\s|$)")
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -62,19 +63,25 @@ FILE_COMMANDS: Path = CONFIG_FOLDER / "file_commands"
 
 
 def folder_of(command: str) -> Path:
-    """Returns the folder with a command's YAML, which an installed package may bring."""
+    """Returns the folder with a command's YAML file. The folder may belong to another installed package."""
     if command in package_commands():
         return package_commands()[command].folder
     return FILE_COMMANDS if (FILE_COMMANDS / f"{command}.yaml").is_file() else CONFIG_FOLDER
 
 
 def shipped_folders() -> tuple[Path, ...]:
-    """Returns the folders of YAML that are ours or an installed package's; names of files there may be published."""
+    """Returns the folders of YAML files that pate and installed packages ship.
+
+    The names of these files may be published.
+    """
     return (CONFIG_FOLDER, *package_folders())
 
 
 def folders() -> tuple[Path, ...]:
-    """Returns the folders with a group's files: the shipped ones, and those that `--config-dir` named."""
+    """Returns all folders with files of configuration groups.
+
+    These are the shipped folders, and the user's folders in the option `--config-dir`.
+    """
     hydra = GlobalHydra.instance()
     if not hydra.is_initialized():
         return shipped_folders()
@@ -87,21 +94,26 @@ def folders() -> tuple[Path, ...]:
 
 
 def members(group: str) -> tuple[str, ...]:
-    """Returns the names of a group's members, of files and of installed packages."""
+    """Returns the names of a configuration group's members, from YAML files and from installed packages."""
     files = {path.stem for folder in folders() for path in (folder / group).glob("*.yaml")}
     return tuple(sorted(files | installed_parts(group).keys()))
 
 
 def file_of(group: str, name: str) -> Path | None:
-    """Returns the first file of a member; None where there is none."""
+    """Returns the first YAML file of a group's member; None if no folder has one.
+
+    Args:
+        group: the configuration group, such as `teacher`.
+        name: the name of the member.
+    """
     paths = (folder / group / f"{name}.yaml" for folder in folders())
     return next((path for path in paths if path.is_file()), None)
 
 
 def choices(*groups: str) -> str:
-    """Returns the members of groups for a page of help, a paragraph for each group.
+    """Returns the members of configuration groups for a help page, one paragraph for each group.
 
-    Beside a member stands the first sentence of its file's comment, or its class.
+    The description of a member is the first sentence of its file's comment, or the name of its class.
     """
     paragraphs = []
     for group in groups:
@@ -113,7 +125,7 @@ def choices(*groups: str) -> str:
             description = installed_parts(group)[name] if file is None else _description(file)
             lines += wrap(
                 description,
-                116,
+                width=_PAGE_COLUMNS,
                 break_on_hyphens=False,
                 initial_indent=f"    {name:<{width}}",
                 subsequent_indent=" " * (width + 4),
@@ -123,7 +135,7 @@ def choices(*groups: str) -> str:
 
 
 def _description(file: Path) -> str:
-    """Returns the first sentence of the comment that a file begins with."""
+    """Returns the first sentence of the comment at the beginning of a file."""
     comment = []
     for line in file.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
@@ -136,7 +148,7 @@ def _description(file: Path) -> str:
 
 
 def settings_page(command: str) -> str:
-    """Returns the settings of a command with their help, for a page of help: short names stand beside their text."""
+    """Returns the settings of a command with their descriptions, for a help page."""
     lines = []
     for item in settings_of(command):
         text = item.metadata["help"]
@@ -149,7 +161,7 @@ def settings_page(command: str) -> str:
 
 @cache
 def command_schema(command: str) -> type:
-    """Returns the schema of a command, a dataclass: the parts that its file chooses, then its settings."""
+    """Returns the dataclass that describes a command's configuration: its parts, then its settings."""
     content = yaml.load((folder_of(command) / f"{command}.yaml").read_bytes(), yaml.SafeLoader)
     schema: list[Field] = []
     for entry in content["defaults"]:
@@ -166,10 +178,10 @@ def command_schema(command: str) -> type:
 
 
 def _nested_default(cls: type) -> Any:
-    """Returns the default of a field whose value is a dataclass: its fields by name, all null.
+    """Returns the default of a field whose value is a dataclass: a dict with the fields' names and null for each value.
 
-    A null field stands for its own default. So a version that adds such a field, or changes a default, still finds the
-    settings of a run that an earlier one began.
+    null stands for the default of the nested field. So a later version may add a nested field or change its default,
+    and still continue a run that an earlier version began.
     """
     hints = get_type_hints(cls)
     schema: list[Field] = []
@@ -183,20 +195,24 @@ def _nested_default(cls: type) -> Any:
 
 
 def _default_of(item: dataclasses.Field[Any]) -> Any:
-    """Returns the default of a dataclass's field as another dataclass takes it; OmegaConf's `MISSING` without one."""
+    """Returns the default of a dataclass's field, for a field of another dataclass.
+
+    OmegaConf's `MISSING` stands for no default.
+    """
     if item.default_factory is not dataclasses.MISSING:
         return dataclasses.field(default_factory=item.default_factory)
     return MISSING if item.default is dataclasses.MISSING else item.default
 
 
 def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
-    """Returns the schema of a member: that of its class, or an empty one that accepts all keys.
+    """Returns the schema of a group's member, derived from its class.
 
-    The second is for a class that cannot be loaded or is no dataclass; building it will tell what is wrong.
+    If the class cannot be loaded or is no dataclass, the schema is empty and accepts all keys. The error is then
+    reported when the class is built.
 
     Args:
-        group: of the member.
-        name: of the member.
+        group: the configuration group.
+        name: the name of the member.
         trusted: prefixes of the modules whose classes may be loaded.
     """
     cls: object = None
@@ -214,7 +230,12 @@ def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
 
 
 def target_of(group: str, name: str) -> str | None:
-    """Returns the `_target_` of a member, or that of the member that it begins from; None without one."""
+    """Returns the `_target_` of a member, or of the member from which it inherits; None if there is none.
+
+    Args:
+        group: the configuration group.
+        name: the name of the member.
+    """
     file = file_of(group, name)
     if file is None:
         return installed_parts(group).get(name)
@@ -235,11 +256,11 @@ def target_of(group: str, name: str) -> str | None:
 
 
 def schema_of(cls: type, *, without: tuple[str, ...] = (), extra: Iterable[Field] = ()) -> type:
-    """Returns a schema for a dataclass: `_target_` and the same fields, typed where OmegaConf knows the type.
+    """Returns a schema for a dataclass: the key `_target_` and all fields, typed if OmegaConf supports the type.
 
     Args:
         cls: the dataclass.
-        without: names of fields that are left out.
+        without: the names of fields that are left out.
         extra: further fields.
     """
     try:

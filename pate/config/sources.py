@@ -1,6 +1,6 @@
-"""Hydra's sources beside files: the schemas of commands and parts, and the parts of installed packages.
+"""Hydra's sources other than files: the schemas of commands and parts, and the parts of installed packages.
 
-Two plugins, as Hydra documents them, provide them: a source of configurations, and an entry in the search path.
+They are provided by two plugins as Hydra documents them: a source of configurations, and an entry in the search path.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _SCHEMA = "schema"
 
 
 class PartSource(ConfigSource):
-    """A source of schemas, `schema/COMMAND` and `schema/GROUP/NAME`, and of installed packages' parts, `GROUP/NAME`.
+    """A source of configurations that are computed and not read from YAML files.
 
-    The class of a part is loaded when its schema is read, and not before.
+    These are the schemas `schema/COMMAND` and `schema/GROUP/NAME`, and parts of installed packages, `GROUP/NAME`. The
+    class of a part is not imported before its schema is read.
     """
 
     trusted: ClassVar[tuple[str, ...]] = TRUSTED_PREFIXES
@@ -49,15 +50,18 @@ class PartSource(ConfigSource):
 
     @staticmethod
     def scheme() -> str:
-        """Returns the scheme of its paths."""
+        """Returns the scheme of the source's paths."""
         return _SCHEME
 
     def available(self) -> bool:
-        """Returns True: the source needs no file."""
+        """Returns True, because the source needs no file."""
         return True
 
     def is_config(self, config_path: str) -> bool:
-        """Tells whether the source has a configuration of this path; a file takes precedence over an entry point."""
+        """Returns whether the source has a configuration at this path.
+
+        A YAML file takes precedence over an entry point.
+        """
         group, _, name = config_path.rpartition("/")
         if group == _SCHEMA:
             return name in settings_classes()
@@ -67,15 +71,15 @@ class PartSource(ConfigSource):
         return name in installed_parts(group) and file_of(group, name) is None
 
     def is_group(self, config_path: str) -> bool:
-        """Tells whether installed packages have parts for this group."""
+        """Returns whether installed packages have parts for this group."""
         return bool(installed_parts(config_path))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
-        """Returns the names of the parts that packages have for a group."""
+        """Returns the names of the parts that installed packages have for a group."""
         return [] if results_filter == ObjectType.GROUP else sorted(installed_parts(config_path))
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Returns the schema of a command or of a member, or the `_target_` of an installed part."""
+        """Returns the schema of a command or member, or the `_target_` of a part of an installed package."""
         if not self.is_config(config_path):
             raise ConfigLoadError(f"Config not found: {config_path}")
         group, _, name = config_path.rpartition("/")
@@ -97,12 +101,15 @@ class PartSource(ConfigSource):
 
 
 class PartSearchPath(SearchPathPlugin):
-    """The additions to the search path of every command: the user's folders, packages', ours, then `PartSource`."""
+    """A plugin of Hydra that extends the search path of every command.
+
+    The order is: folders of the user, of installed packages, our own, then `PartSource`.
+    """
 
     folders: ClassVar[tuple[Path, ...]] = ()
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Appends the folders and the source behind the command's own folder."""
+        """Appends the folders and the source to the search path, after the command's own folder."""
         present = {entry.path.removeprefix("file://") for entry in search_path.get_path()}
         for folder in self.folders:
             search_path.append("command-line", f"file://{folder}")
@@ -114,11 +121,11 @@ class PartSearchPath(SearchPathPlugin):
 
 
 def register_configs(*, allowed: Iterable[str] = (), folders: Iterable[Path] = ()) -> None:
-    """Registers schemas and parts with Hydra, for all configurations that this process composes from now on.
+    """Registers schemas and parts with Hydra, for all configurations that this process composes afterwards.
 
     Args:
-        allowed: modules of one's own whose classes may be loaded, as those that are trusted.
-        folders: of configurations of one's own, beside those of the package.
+        allowed: the user's own modules whose classes may be loaded, in addition to the trusted modules.
+        folders: the user's own folders of configurations, in addition to those of the packages.
     """
     PartSource.trusted = (*TRUSTED_PREFIXES, *allowed)
     PartSearchPath.folders = tuple(folders)
@@ -132,5 +139,5 @@ def register_configs(*, allowed: Iterable[str] = (), folders: Iterable[Path] = (
 
 
 def _chosen(choice: Any) -> str:
-    """Returns the name of a chosen member; `none` where a list of defaults has null or a mapping."""
+    """Returns the name of a chosen member; `none` if a list of defaults has null or a mapping in its place."""
     return choice if isinstance(choice, str) else "none"

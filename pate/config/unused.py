@@ -1,7 +1,7 @@
-"""Settings on a command line that change nothing beside the others.
+"""Detection of settings on a command line that have no effect together with the other settings.
 
-A user who sets a number expects an effect. So each setting that the chosen parts do not read is named in a line, with
-the reason, before anything is spent.
+A user who sets a number expects an effect. So each setting that the chosen parts ignore is reported in a sentence, with
+the reason, before any privacy budget is spent.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def unused_lines(
     *,
     has_known_cost: Callable[[Aggregator], bool],
 ) -> Iterator[str]:
-    """Yields a line for each setting of a command line that the chosen parts do not read.
+    """Yields a sentence for each setting on the command line that the chosen parts ignore.
 
     Args:
-        config: composed.
-        given: settings of the command line, as text, by name.
-        command: which command they were given to.
-        make: makes a part; only parts of which settings were given are made.
-        has_known_cost: tells whether a theorem bounds the cost of an aggregator on given votes.
+        config: the composed configuration.
+        given: the settings on the command line as text, by name.
+        command: the name of the command.
+        make: builds a part. Only parts whose settings are on the command line are built.
+        has_known_cost: returns whether the data-dependent cost of an aggregator can be computed.
     """
     for name, reason in _reasons(config, given, command, make, has_known_cost).items():
         if name in given:
@@ -63,7 +63,7 @@ def _reasons(
     make: Make,
     has_known_cost: Callable[[Aggregator], bool],
 ) -> Reasons:
-    """Returns the reasons why settings of the given groups change nothing."""
+    """Returns the reasons why settings of the parts have no effect. For the arguments see `unused_lines`."""
     groups = {name.partition(".")[0] for name in given}
     reasons = _command_reasons(config, command)
     has_budget = config.get("target_epsilon") is not None or config.get("budgets") is not None
@@ -104,11 +104,11 @@ def _prefixed(group: str, reasons: Mapping[str, str]) -> Reasons:
 
 
 def aggregator_reasons(aggregator: Aggregator, *, is_solved: bool) -> Reasons:
-    """Returns the reasons why fields of an aggregator change neither its price nor its answers.
+    """Returns the reasons why fields of an aggregator affect neither its price nor its answers.
 
     Args:
-        aggregator: as the settings make it.
-        is_solved: whether its noise is solved for. Only then are shares of a budget read.
+        aggregator: the aggregator, as configured.
+        is_solved: whether its noise is solved for a target. Only then do shares of a budget have an effect.
     """
     # imported here, as a page of help and a price need neither
     from pate.aggregators import CenteredVotes, NotPriorTopK
@@ -156,7 +156,12 @@ def _stable_top_k_reasons(aggregator: StableAggregator, *, is_solved: bool) -> R
 
 
 def teacher_reasons(teacher: Any, aggregator: Aggregator | None) -> Reasons:
-    """Returns the reasons why fields of a recipe for teachers change nothing."""
+    """Returns the reasons why fields of a recipe for teachers have no effect.
+
+    Args:
+        teacher: the recipe.
+        aggregator: the aggregator that receives the teachers' votes; None if it could not be built.
+    """
     from pate.aggregators import CenteredVotes
     from pate.models import KernelTeacher, ResNet50Teacher
 
@@ -172,7 +177,12 @@ def teacher_reasons(teacher: Any, aggregator: Aggregator | None) -> Reasons:
 
 
 def engine_reasons(teacher: Any, given: Mapping[str, str]) -> Reasons:
-    """Returns the reasons why settings of the engine change nothing beside these teachers."""
+    """Returns the reasons why settings of the training engine have no effect for these teachers.
+
+    Args:
+        teacher: the recipe for teachers.
+        given: the settings on the command line as text, by name.
+    """
     from pate.models import Teacher
 
     if not isinstance(teacher, Teacher):
@@ -184,7 +194,7 @@ def engine_reasons(teacher: Any, given: Mapping[str, str]) -> Reasons:
 
 
 def student_reasons(student: Any) -> Reasons:
-    """Returns the reasons why fields of a recipe for a student change nothing."""
+    """Returns the reasons why fields of a recipe for a student have no effect."""
     from pate.models import LinearStudent
     from pate.models.thresholds import ThresholdedStudent
 
@@ -199,7 +209,7 @@ def student_reasons(student: Any) -> Reasons:
 
 
 def method_reasons(node: Mapping[str, Any]) -> Reasons:
-    """Returns the reasons why fields of a method change nothing, from its settings."""
+    """Returns the reasons why settings of a compared method have no effect."""
     network = node.get("network")
     if network is None:
         return {}
@@ -212,7 +222,7 @@ def method_reasons(node: Mapping[str, Any]) -> Reasons:
 
 
 def _command_reasons(config: DictConfig, command: str) -> Reasons:
-    """Returns the reasons why settings of a command, of no part, change nothing."""
+    """Returns the reasons why settings of the command itself have no effect."""
     reasons: Reasons = {}
     if command == "account" and config.votes is None:
         reasons["prior"] = "no votes= are given"

@@ -1,4 +1,4 @@
-"""Arrays in files: inputs and labels as they are, in one .npz file or in several .npy files."""
+"""Data sets from numpy arrays in files: three .npz files, or three folders of .npy files."""
 
 import io
 from dataclasses import dataclass, field
@@ -127,7 +127,7 @@ class Arrays:
         return PrivateRecords(
             self.name,
             names,
-            _split("data.private", 0, arrays),
+            _split("data.private", index=0, arrays=arrays),
             notes=() if grouped else (_UNGROUPED,),
             group_unit=_ONE_GROUP if grouped else _ONE_ROW,
         )
@@ -230,4 +230,9 @@ def _split(name: str, index: int, arrays: dict[str, NDArray[Any]]) -> Split:
         is_infinite = (~np.isfinite(numbers)).reshape(len(numbers), -1).any(axis=1)
         rule = f"finite numbers, {int(is_infinite.sum())} of {len(numbers)} rows have others"
         raise InvalidValue(f"{name}.inputs", rule=rule)
-    return Split(numbers, labels.astype(np.bool_, copy=False), ids, groups)
+    return Split(
+        inputs=numbers,
+        labels=labels.astype(np.bool_, copy=False),
+        record_ids=ids,
+        group_ids=groups,
+    )

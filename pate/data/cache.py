@@ -1,4 +1,4 @@
-"""A cache on disk of values that are computed once for many pictures: pixels at the size in use, or features."""
+"""A cache on disk of arrays that are computed once for many pictures: resized pixels, or features."""
 
 import errno
 import os
@@ -27,6 +27,7 @@ class Blocks:
     stamps: Numbers  # int64 `[n]`
 
 
+_STAMP_BYTES = 8  # of an int64
 _CHUNK = 512  # images that are decoded and written together
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -101,7 +102,7 @@ class StampedFile:
                     # a new file, or one that was cut short: its stamps do not hold
                     os.ftruncate(stamps, 0)
                 os.ftruncate(values, self._num_bytes)
-                os.ftruncate(stamps, 8 * len(self.read_stamps()))
+                os.ftruncate(stamps, _STAMP_BYTES * len(self.read_stamps()))
             lacking = missing()
             if not len(lacking):
                 return
@@ -111,8 +112,8 @@ class StampedFile:
             block_bytes = self._num_bytes // self.shape[0] * self.block
             for blocks in compute(lacking):
                 try:
-                    _write(values, blocks.numbers, block_bytes, blocks.values)
-                    _write(stamps, blocks.numbers, 8, blocks.stamps)
+                    _write(values, blocks.numbers, width=block_bytes, values=blocks.values)
+                    _write(stamps, blocks.numbers, width=_STAMP_BYTES, values=blocks.stamps)
                 except OSError as error:
                     size = f"the cache takes {self._num_bytes / 1e9:.2g} GB for {self.shape[0]:,} images"
                     raise OSError(
@@ -191,7 +192,12 @@ def cached_pixels(
         stage: opens that stage.
     """
     file = StampedFile(
-        folder / "images.u8", folder / "stamps.i64", shape, np.uint8, 1, "data.cache"
+        path=folder / "images.u8",
+        stamps=folder / "stamps.i64",
+        shape=shape,
+        dtype=np.uint8,
+        block=1,
+        setting="data.cache",
     )
 
     def missing() -> Numbers:

@@ -103,7 +103,7 @@ def read_attributes(folder: Path) -> Attributes:
     require(len(set(files)) == len(files), f"{path.name}", f"{len(files)} rows", "each image once")
     cells = (value == "1" for row in rows for value in row[1:])
     labels = np.fromiter(cells, np.bool_, len(rows) * len(names)).reshape(len(rows), len(names))
-    return Attributes(tuple(names), files, int(announced), labels)
+    return Attributes(names=tuple(names), files=files, announced=int(announced), labels=labels)
 
 
 def read_numbers(folder: Path, stem: str, files: Sequence[str]) -> tuple[NDArray[np.int64], int]:
@@ -369,7 +369,13 @@ class CelebA:
         cache = parent / f"celeba-{self.image_size}-{digest[:8]}"
         rows = np.sort(np.concatenate([*rows_of.values()]))
         levels = cached_pixels(
-            cache, shape, rows, stamps, decode, name="decoding photographs", stage=stage
+            cache,
+            shape,
+            rows=rows,
+            stamps=stamps,
+            decode=decode,
+            name="decoding photographs",
+            stage=stage,
         )
         private, public, test = (
             Split.from_pictures(
@@ -381,7 +387,11 @@ class CelebA:
             )
             for rows in rows_of.values()
         )
-        form = ImageForm(3, self.image_size, self.image_size, "crop") if self.crop is None else None
+        form = (
+            ImageForm(channels=3, height=self.image_size, width=self.image_size, fit="crop")
+            if self.crop is None
+            else None
+        )
         private_rows = rows_of["private"]
         files = np.array(attributes.files)
         return Dataset(

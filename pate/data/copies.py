@@ -1,9 +1,10 @@
-"""Records that occur twice: in two splits, or at two people.
+"""Records that occur twice: in two splits, or under the names of two people.
 
-A copy of a private record in the public pool is not protected. One in the test set makes scores too good. A private
-record under two names is protected once for each name. Files show no more than equal inputs, and where inputs have few
-values, records of different people agree by chance. So the owner of the records gets a line only where agreement is
-more frequent than chance explains.
+A private record that is also in the public pool is not protected. A private record that is also in the test set makes
+scores too good. A private record under two names is protected only once for each name.
+
+The data show only that inputs are equal. If inputs have few values, records of different people are sometimes equal by
+chance. So the owner of the records gets a remark only if equal inputs are more frequent than chance explains.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A data set: three splits of labeled records, the names of the labels, and how inputs were made.
+"""A data set: three splits of labeled records, the names of the labels, and the preprocessing of the inputs.
 
 Every reader of data returns a `Dataset`, and all stages of a run begin with one.
 """
@@ -94,13 +94,13 @@ class Dataset:
             self._require_split(name, split)
         # a pool in which nothing is present measures nothing, whoever filled it in
         if not self.public.labels.any():
-            normalize_field(self, "public_labeled", False)
+            normalize_field(self, "public_labeled", value=False)
         for (first, split), (second, other_split) in combinations(self._splits(), 2):
             splits = f"{first} and {second}"
-            _require_disjoint("record", split.record_ids, other_split.record_ids, splits)
+            _require_disjoint("record", split.record_ids, other_split.record_ids, splits=splits)
         for (first, split), (second, other_split) in combinations(self._splits(), 2):
             splits = f"{first} and {second}"
-            _require_disjoint("group", split.group_ids, other_split.group_ids, splits)
+            _require_disjoint("group", split.group_ids, other_split.group_ids, splits=splits)
         if self.budgets is not None:
             self._require_budgets(self.budgets)
         if self.public_ids is not None:
@@ -264,7 +264,7 @@ def load_dataset(reader: Any, stage: StageOpener = unwatched) -> Dataset:
 
 
 def _require_disjoint(
-    unit: str, ids: NDArray[np.int64], other_ids: NDArray[np.int64], splits: str
+    unit: str, ids: NDArray[np.int64], other_ids: NDArray[np.int64], *, splits: str
 ) -> None:
     """Raises `InvalidValue` if two splits share a record or a group.
 

@@ -1,4 +1,4 @@
-"""Data sets that need no file of the user's: composed digits and WordNet's glosses."""
+"""Data sets that need no file of the user: composed images of digits, and glosses of WordNet."""
 
 import bz2
 from dataclasses import dataclass, field, replace

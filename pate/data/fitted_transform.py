@@ -1,7 +1,8 @@
-"""A transform that was fitted on public data, and its file.
+"""A transform that is fitted on public data, and the file that stores it.
 
-The file is safetensors: arrays by name, and in its header one JSON object with the kind, the settings and the origin.
-Reading it runs no code. Equal transforms give equal bytes, so a digest of the file names the transform.
+The file has the format safetensors: arrays by name, and a header with one JSON object that holds the kind, the settings
+and the origin. Reading the file executes no code. Equal transforms give equal bytes, so the digest of the file
+identifies the transform.
 """
 
 from __future__ import annotations

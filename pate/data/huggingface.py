@@ -1,4 +1,4 @@
-"""Data sets of Hugging Face's library, from disk or from the hub."""
+"""Data sets of the Hugging Face library `datasets`, from disk or from the hub."""
 
 import io
 from collections.abc import Iterator
@@ -259,14 +259,20 @@ class HuggingFace(TextReader):
             first = public.select_columns([self.inputs[0]]).with_format("arrow")[:1].column(0)
             if type(feature).__name__ == "Image":
                 form = ImageForm(
-                    self.channels, self.image_size, self.image_size, self.fit, self.white
+                    channels=self.channels,
+                    height=self.image_size,
+                    width=self.image_size,
+                    fit=self.fit,
+                    white=self.white,
                 )
-                column = PictureColumn(self.inputs[0], False, form, _picture)
+                column = PictureColumn(self.inputs[0], missing=False, form=form, open=_picture)
             elif any(
                 is_kind(first.type)
                 for is_kind in (types.is_list, types.is_large_list, types.is_fixed_size_list)
             ):
-                column = ListColumn(self.inputs[0], False, len(first[0].as_py() or ()))
+                column = ListColumn(
+                    self.inputs[0], missing=False, length=len(first[0].as_py() or ())
+                )
         if column is not None:
             return TableSchema((column,)), column
         schema = TableSchema.fit(

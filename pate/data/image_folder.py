@@ -1,4 +1,4 @@
-"""Pictures in a folder, and a table with the labels and the split of each."""
+"""Data sets of pictures in a folder, with a table of the labels and the split of each picture."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -231,8 +231,14 @@ class ImageFolder:
             return path if path.is_relative_to(root) else None
 
         rule = f"pictures that can be read and lie below data.root={self.root}, endings such as .png included"
-        form = ImageForm(self.channels, self.image_size, self.image_size, self.fit, self.white)
-        pictures = PictureColumn(self.file, False, form, open_picture, rule)
+        form = ImageForm(
+            channels=self.channels,
+            height=self.image_size,
+            width=self.image_size,
+            fit=self.fit,
+            white=self.white,
+        )
+        pictures = PictureColumn(self.file, missing=False, form=form, open=open_picture, rule=rule)
         schema = TableSchema((pictures,))
         total = sum(table.num_rows for table in file.batches(columns[:1]))
         with stage("decoding pictures", total) as advance:

@@ -1,4 +1,4 @@
-"""The form of inputs that are pictures."""
+"""The preprocessing of pictures of any size into inputs of one size."""
 
 from __future__ import annotations
 

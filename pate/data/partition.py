@@ -1,7 +1,7 @@
-"""The disjoint partition of the private pool into teachers, and its manifest.
+"""The disjoint partition of the private pool into shards of teachers, and its manifest.
 
-All prices rest on the partition: one record may change the vote of one teacher alone. The manifest lists the teacher of
-each record, so that a continued run and an auditor can check it.
+All prices rest on the partition: one record may change the vote of only one teacher. The manifest lists the teacher of
+each record, so that a continued run or an auditor can check the partition.
 """
 
 from __future__ import annotations

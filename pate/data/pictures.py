@@ -1,8 +1,8 @@
-"""Pictures from files or PIL images, all read in one way: upright, in 8 bits, on white.
+"""Pictures from files or PIL images, read uniformly: rotated, in 8 bits, on a white background.
 
-Files differ in more than their pixels. A camera notes in an EXIF tag how it was held, some pictures are transparent,
-and gray ones may have more than 8 bits without saying which level is white. Training and prediction must treat all of
-that alike, so both come here.
+Files differ in more than their pixels. A camera stores its orientation in an EXIF tag, some pictures are transparent,
+and gray pictures of more than 8 bits do not state which level is white. Training and prediction must treat all of these
+alike, so both use this module.
 """
 
 from __future__ import annotations
@@ -65,9 +65,13 @@ def read_picture(
     try:
         if isinstance(picture, (str, PathLike, BytesIO)):
             with Image.open(at_home(picture)) as opened:
-                return _converted(opened, name, channels, white, needs_white)
+                return _converted(
+                    opened, name, channels=channels, white=white, needs_white=needs_white
+                )
         if isinstance(picture, Image.Image):
-            return _converted(picture, name, channels, white, needs_white)
+            return _converted(
+                picture, name, channels=channels, white=white, needs_white=needs_white
+            )
     except InvalidValue:
         raise
     except (*_DAMAGE_ERRORS, Image.DecompressionBombError) as error:
@@ -76,7 +80,7 @@ def read_picture(
 
 
 def _converted(
-    image: Image, name: str, channels: int, white: float | None, needs_white: bool
+    image: Image, name: str, *, channels: int, white: float | None, needs_white: bool
 ) -> Image:
     from PIL import Image, ImageOps
 

@@ -1,7 +1,7 @@
-"""The way from raw samples, rows of a table or pictures, to the inputs of a model.
+"""The function from raw samples, such as rows of a table or pictures, to the inputs of a model.
 
-A published model carries its preprocessing along, so that a stranger can apply the model to raw samples. Hence nothing
-in it may depend on private records.
+A published model includes its preprocessing, so that anybody can apply the model to raw samples. Hence the
+preprocessing must not depend on private records.
 """
 
 from __future__ import annotations

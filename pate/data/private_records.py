@@ -1,4 +1,4 @@
-"""The private records of one holder among several, whose queries come from elsewhere."""
+"""The private records of one holder, who receives the queries from somebody else."""
 
 from __future__ import annotations
 

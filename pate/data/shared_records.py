@@ -1,12 +1,12 @@
 """Private records that have several owners each, such as a patient and a doctor.
 
-A release then protects all records of each owner. Two rules achieve that, and `SharedRecords.from_owners` takes the one
-that leaves more of what the records say:
+A release protects all records of each owner by one of two rules. `SharedRecords.from_owners` chooses the rule that
+loses less information:
 
 * Records that are linked by a chain of shared owners form one group. A group is the unit of privacy.
-* Each record counts for itself, with a weight. The weights of one owner's records add up to at most 1.
+* Each record has a weight. The weights of one owner's records sum to at most 1.
 
-Both rules read who belongs with whom, and no other cell. That is taken as public.
+Both rules depend on which records belong to which owner, and on no other cell. This relation is treated as public.
 """
 
 from __future__ import annotations

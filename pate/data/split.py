@@ -84,7 +84,12 @@ class Split:
         """
         # which reads like an array
         pixels = cast("NDArray[np.float32]", Pixels(levels, rows))
-        return cls(pixels, labels[rows], record_ids[rows], group_ids[rows])
+        return cls(
+            inputs=pixels,
+            labels=labels[rows],
+            record_ids=record_ids[rows],
+            group_ids=group_ids[rows],
+        )
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -100,10 +105,10 @@ class Split:
     def take(self, rows: NDArray[np.int64] | slice) -> Split:
         """Returns a split that consists of the given rows, in the given order."""
         return Split(
-            take_rows(self.inputs, rows),
-            self.labels[rows],
-            self.record_ids[rows],
-            self.group_ids[rows],
+            inputs=take_rows(self.inputs, rows),
+            labels=self.labels[rows],
+            record_ids=self.record_ids[rows],
+            group_ids=self.group_ids[rows],
         )
 
     def digest(self) -> str:

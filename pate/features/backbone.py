@@ -1,7 +1,7 @@
-"""Features from a pretrained network: the vectors that enter its last layer, projected.
+"""Features from a pretrained network: the input of its last layer, projected.
 
-The network is chosen by name. Its weights come from a package or from a file of the user's, which is read without
-running code in it.
+The network is chosen by name. Its weights come from a package or from a file of the user. Reading the file executes no
+code.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LEAST_SIDE = 64  # pixels, to which smaller pictures are resized
 
 @dataclass(frozen=True, eq=False)
 class Net:
-    """A network without its last layer, and the standardization of its pictures."""
+    """A network without its last layer, and the mean and standard deviation that standardize its pictures."""
 
     module: torch.nn.Module  # gives features `[n, d]` of pictures
     head: str  # the name of the layer that was its last
@@ -63,7 +63,7 @@ class Net:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of the arrays that weights have to bring, by name."""
+        """The shape of each array that a file of weights must have, by name."""
         state = self.module.state_dict().items()
         return {
             name: tuple(tensor.shape) for name, tensor in state if tensor.dtype.is_floating_point
@@ -71,10 +71,10 @@ class Net:
 
 
 def net_of(name: str) -> Net:
-    """Returns the network of a name, without weights.
+    """Returns the network with the given name, without trained weights.
 
     Raises:
-        InvalidValue: neither the package, nor torchvision, nor timm (where that is installed) knows the name.
+        InvalidValue: the name is unknown to the package, to torchvision, and to timm (if timm is installed).
     """
     if name == IN_A_PACKAGE:
         network = _package("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")
@@ -95,14 +95,14 @@ def net_of(name: str) -> Net:
 
 
 def weights_path(name: str, weights: str | None) -> Path:
-    """Returns the file of a network's weights.
+    """Returns the path of a network's trained weights.
 
     Args:
-        name: of the network.
-        weights: the file that the user names; None for the file of a package.
+        name: the name of the network.
+        weights: the file that the user names; None for the weights of an installed package.
 
     Raises:
-        InvalidValue: no such file, or a network whose weights come with no package.
+        InvalidValue: the file does not exist, or `weights` is None and no package has weights of this network.
     """
     if weights is None:
         rule = (
@@ -118,19 +118,19 @@ def weights_path(name: str, weights: str | None) -> Path:
 
 
 def read_net(name: str, path: Path) -> dict[str, NDArray[np.float32]]:
-    """Reads the weights of a network, without its last layer, and runs no code in the file.
+    """Reads the trained weights of a network, without its last layer. No code in the file is executed.
 
     The weights must come from public data.
 
     Args:
-        name: of the network.
-        path: the file, safetensors or torch's state dictionary.
+        name: the name of the network.
+        path: the file, in the format safetensors or a state dictionary of torch.
 
     Returns:
-        float32 arrays by name.
+        The float32 arrays by name.
 
     Raises:
-        InvalidValue: a file that cannot be read, weights of another network, or numbers that are not finite.
+        InvalidValue: the file cannot be read, has weights of another network, or has numbers that are not finite.
     """
     is_safetensors = path.suffix == ".safetensors"
     net = net_of(name)
@@ -180,12 +180,12 @@ def _without_head(
     module: torch.nn.Module,
     standardization: tuple[tuple[float, ...], tuple[float, ...]],
 ) -> Net:
-    """Returns the network without its last layer, which has to be linear.
+    """Returns the network without its last layer, which must be linear.
 
     Args:
-        name: of the network.
-        module: the whole network, which is changed.
-        standardization: mean and standard deviation of each channel.
+        name: the name of the network.
+        module: the whole network; it is modified in place.
+        standardization: the mean of each channel, and the standard deviation of each channel.
     """
     linear = [
         layer_name
@@ -206,16 +206,20 @@ def _package(name: str) -> Any:
 
 
 class BackboneExtractor(Extractor):
-    """An `Extractor` whose arrays are the network's weights behind `net.`, and those of `with_projection`.
+    """An extractor of features by a pretrained network.
 
-    Rule: pictures are resized, gray ones repeated in three channels, and standardized; the vectors that enter the
-    network's last layer are projected.
+    Rule: pictures are resized, gray pictures repeated in three channels, and standardized. The input of the network's
+    last layer is the measurement, which is projected on public directions. The arrays of the network have names that
+    begin with `net.`; the other arrays come from `with_projection`.
     """
 
     kind = "backbone"
 
     def _numbers_at_once(self) -> int:
-        """Returns the numbers of the pictures and of the first layer; checks the shapes before the network is built."""
+        """Returns about how many numbers the picture and the first layer take in memory, for one picture.
+
+        The shapes of the arrays are checked before the network is built.
+        """
         with torch.device("meta"):
             shapes = net_of(str(self.settings["model"])).shapes.items()
         if any(self.arrays[f"{PREFIX}{name}"].shape != shape for name, shape in shapes):
@@ -223,12 +227,12 @@ class BackboneExtractor(Extractor):
         return _LAYERS * (math.prod(self.picture_shape) + 3 * int(self.settings["image_size"]) ** 2)
 
     def project(self, measurements: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns features: the measurements, centered, on the public directions."""
+        """Returns the features: the measurements, centered and projected on the public directions."""
         centered = measurements - self.arrays["center"]
         return np.asarray(centered @ self.arrays["projection"], np.float32)
 
     def measure(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns the network's vectors of pictures, float32 `[n, d]`."""
+        """Returns the network's vector of each picture, float32 `[num_pictures, d]`."""
         size = int(self.settings["image_size"])
         device = require_device("auto")
         mean = torch.tensor(self._net.mean, device=device)[:, None, None]
@@ -256,7 +260,7 @@ class BackboneExtractor(Extractor):
 
 @dataclass(frozen=True)
 class Backbone(Features):
-    """A recipe of features by a pretrained network: the vectors before its last layer, projected in the public pool.
+    """A recipe of features by a pretrained network: the input of its last layer, projected on public directions.
 
     **Weights must come from public data.** A network that was trained on private records, or on data that overlap them,
     leaks these records, and no epsilon here covers that. The weights are read before anything is fitted.
@@ -284,10 +288,10 @@ class Backbone(Features):
         weights_path(self.model, self.weights)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """Reads the weights and runs the network on one blank picture.
+        """Reads the weights and applies the network to one blank picture of the given shape.
 
         Raises:
-            InvalidValue: the network does not take pictures of this size; as `read_net`.
+            InvalidValue: the network cannot process pictures of this shape, or `read_net` refuses the weights.
         """
         extractor = self._network(picture_shape, {})
         try:
@@ -298,7 +302,7 @@ class Backbone(Features):
             raise InvalidValue("features.image_size", size, rule=rule) from error
 
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> BackboneExtractor:
-        """Fits directions to the network's vectors of public pictures."""
+        """Returns the extractor whose directions are fitted to the network's vectors of the public pictures."""
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         network = self._network(pictures.shape, pictures.origin)
         with one_thread():
@@ -307,7 +311,7 @@ class Backbone(Features):
             )
 
     def identity(self, pictures: PublicPictures) -> str:
-        """Returns a digest of settings, pictures and weights."""
+        """Returns a digest of the settings, the public pictures and the weights."""
         return hashlib.sha256(f"{super().identity(pictures)}{self._digest()}".encode()).hexdigest()
 
     def _digest(self) -> str:

@@ -1,4 +1,4 @@
-"""The preprocessing of a published model that reads features of pictures."""
+"""The preprocessing of a published model whose inputs are features of pictures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ FILE = "extractor.safetensors"
 
 @dataclass(frozen=True, eq=False)
 class ExtractedForm(Preprocessing):
-    """A preprocessing that brings pictures to one size and extracts their features."""
+    """A preprocessing that resizes pictures and extracts their features."""
 
     # from pictures of any size to the extractor's; None where only arrays can be given
     pictures: ImageForm | None
@@ -31,7 +31,7 @@ class ExtractedForm(Preprocessing):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """No names: features of pictures have none."""
+        """An empty tuple, because features of pictures have no names."""
         return ()
 
     @property
@@ -41,19 +41,20 @@ class ExtractedForm(Preprocessing):
 
     @property
     def origin(self) -> Mapping[str, Any]:
-        """The description of the extractor: its kind, dimension, origin and digest; public."""
+        """The public description of the extractor: its kind, dimension, origin and digest."""
         extractor = self.extractor
         description = {"features": extractor.kind, "dimension": extractor.num_features}
         return {**description, **extractor.origin, "extractor_sha256": extractor.digest}
 
     def inputs(self, given: Any) -> NDArray[np.float32]:
-        """Returns the features of pictures, float32 `[n, num_features]`.
+        """Returns the features of pictures, float32 `[num_pictures, num_features]`.
 
         Args:
-            given: files or PIL images, or an array `[n, channels, height, width]` of bytes or of numbers in [0, 1].
+            given: files or PIL images, or an array `[num_pictures, channels, height, width]` of bytes or of floats in
+                [0, 1].
 
         Raises:
-            InvalidValue: a picture cannot be read, or an array has another shape.
+            InvalidValue: a picture cannot be read, or an array has the wrong shape.
         """
         picture_shape = self.extractor.picture_shape
         rule = f"[n, {', '.join(map(str, picture_shape))}]"
@@ -68,7 +69,7 @@ class ExtractedForm(Preprocessing):
         return self.extractor.extract(self.pictures.inputs(given))
 
     def plain(self) -> dict[str, Any]:
-        """Returns the form as values for JSON; `save` writes the extractor's arrays into a file beside."""
+        """Returns the form as values for JSON. The extractor's arrays are not included; `save` writes them."""
         extractor = self.extractor
         return {
             "kind": self.kind,
@@ -83,26 +84,26 @@ class ExtractedForm(Preprocessing):
         }
 
     def save(self, folder: Path | str) -> None:
-        """Writes the extractor's file into a folder."""
+        """Writes the file with the extractor's arrays into a folder."""
         self.extractor.save(Path(folder, FILE))
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any], folder: Path | str, *, remedy: str) -> Self:
-        """Reads a form.
+        """Builds the form from the values that `plain` returned and the file that `save` wrote.
 
         Args:
-            values: what `plain` returned.
-            folder: the folder that `save` wrote to.
-            remedy: the advice in an error.
+            values: the values.
+            folder: the folder of the file.
+            remedy: the advice at the end of an error message.
 
         Raises:
-            DamagedFile: the extractor's file is not the one that `values` name.
+            DamagedFile: the file has another digest than the one in `values`.
             InvalidValue: the form and the extractor disagree on the size of pictures.
         """
         digest = values["extractor"]["sha256"]
         extractor = Extractor.load(Path(folder, FILE), remedy=remedy, sha256=digest)
         if values["pictures"] is None:
-            return cls(None, extractor)
+            return cls(pictures=None, extractor=extractor)
         pictures = ImageForm.from_plain(values["pictures"])
         shape = pictures.input_shape
         rule = f"pictures {extractor.picture_shape}"

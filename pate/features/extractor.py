@@ -1,9 +1,11 @@
-"""An extractor: a fitted function from pictures to features.
+"""A fitted function from pictures to features.
 
-An extractor works in two steps. `measure` computes raw numbers of a batch of pictures, such as the answers of filters
-or the vectors of a network. `project` centers these and projects them on directions that `with_projection` learned from
-public pictures. All pictures pass in batches of one size, padded where they are fewer. A picture then has the same
-features, to the last bit, in training and in a published model.
+An extractor has two steps. The method `measure` computes raw numbers for a batch of pictures, such as responses of
+filters or vectors of a network. The method `project` centers these numbers and projects them on directions that
+`with_projection` learned from public pictures.
+
+All batches have the same size, with padding in the last. So the features of a picture are equal, to the last bit, in
+training and in a published model.
 """
 
 from abc import abstractmethod
@@ -36,7 +38,10 @@ _NUMBERS_PER_NUMBER = 16
 
 @dataclass(frozen=True, eq=False)
 class Extractor(FittedTransform):
-    """A function from pictures to features, by float32 arrays."""
+    """A fitted function from pictures to features, which is determined by float32 arrays.
+
+    Features are computed in two steps: `measure`, then `project`.
+    """
 
     # features of the first pictures of the fit, in whole batches, so that they are not computed again; None of an
     # extractor from a file
@@ -47,13 +52,13 @@ class Extractor(FittedTransform):
 
     @classmethod
     def of_kind(cls, kind: str) -> Any:
-        """Returns the class of extractors that a file names; raises `LookupError` for another name."""
+        """Returns the class of extractors with this value of `kind`; raises `LookupError` if there is none."""
         module, _, name = _KINDS[kind].partition(".")
         return getattr(import_module(f"pate.features.{module}"), name)
 
     @property
     def picture_shape(self) -> tuple[int, ...]:
-        """Channels, height and width of a picture."""
+        """The shape `(channels, height, width)` of a picture."""
         channels, height, width = map(int, self.settings["picture_shape"])
         return channels, height, width
 
@@ -64,12 +69,12 @@ class Extractor(FittedTransform):
 
     @property
     def batch_size(self) -> int:
-        """The number of pictures in a batch; equal batches give equal bytes."""
+        """The number of pictures in a batch. Equal batches give equal features, bit for bit."""
         return 64
 
     @abstractmethod
     def _numbers_at_once(self) -> int:
-        """Returns about how many numbers one picture takes in memory.
+        """Returns about how many numbers have to be in memory to process one picture.
 
         Raises:
             ValueError: the shapes of arrays contradict the settings.
@@ -77,28 +82,32 @@ class Extractor(FittedTransform):
 
     @abstractmethod
     def measure(self, images: Array) -> Array:
-        """Returns the measurements `[n, d]` of one batch of pictures `[n, channels, height, width]` in [0, 1]."""
+        """Returns the measurements `[num_pictures, d]` of one batch of pictures.
+
+        Args:
+            images: `[num_pictures, channels, height, width]` in [0, 1].
+        """
 
     @abstractmethod
     def project(self, measurements: Array) -> Array:
-        """Returns the features `[n, num_features]` of measurements `[n, d]`."""
+        """Returns the features `[num_pictures, num_features]` for measurements `[num_pictures, d]`."""
 
     def with_projection(
         self, pictures: PublicPictures, *, dimension: int, seed: int, stage: StageOpener
     ) -> Self:
-        """Returns the extractor with a projection that is learned from public pictures.
+        """Returns the extractor with a projection that is fitted to public pictures.
 
-        Measurements are standardized and projected on their principal directions. All features are scaled together, so
-        that those of the public pictures have a mean square of 1.
+        Measurements are standardized and projected on their principal directions. All features are then multiplied by
+        one factor, so that their mean square over the public pictures is 1.
 
         Args:
             pictures: the public pictures.
             dimension: the largest number of directions.
-            seed: of the randomized decomposition.
-            stage: opens the stage.
+            seed: the seed of the randomized decomposition.
+            stage: opens the stage that reports progress.
 
         Raises:
-            InvalidValue: all measurements of the public pictures are alike.
+            InvalidValue: all public pictures have the same measurements.
         """
         from sklearn.decomposition import PCA
 
@@ -149,10 +158,10 @@ class Extractor(FittedTransform):
         return replace(extractor, first_features=np.concatenate(features) if features else None)
 
     def extract(self, images: Any) -> Array:
-        """Returns the features of pictures, float32 `[n, num_features]`, in memory.
+        """Returns the features of pictures in memory, float32 `[num_pictures, num_features]`.
 
         Args:
-            images: `[n, *picture_shape]` in [0, 1]; any number of them.
+            images: `[num_pictures, *picture_shape]` in [0, 1].
 
         Raises:
             InvalidValue: the pictures have another shape.
@@ -171,7 +180,7 @@ class Extractor(FittedTransform):
         return features
 
     def sample_output(self) -> Array:
-        """Returns the features of a gray picture, to see that the arrays of a file work."""
+        """Returns the features of a gray picture, which tests that the arrays of a file fit together."""
         num_numbers = sum(array.size for array in self.arrays.values())
         are_floats = all(array.dtype == np.float32 for array in self.arrays.values())
         limit = _MODERATE + _NUMBERS_PER_NUMBER * num_numbers
@@ -181,7 +190,10 @@ class Extractor(FittedTransform):
 
 
 def on_all_cores(function: Callable[[int], Array], items: Sequence[int]) -> Iterator[Array]:
-    """Yields the function of each item, in order; each call has one core, so no bit depends on the number of cores."""
+    """Yields `function(item)` for each item in order. Items are processed in parallel, each on one core.
+
+    So the results do not depend on the number of cores, bit for bit.
+    """
     import torch
     from joblib import cpu_count
 

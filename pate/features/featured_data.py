@@ -1,4 +1,4 @@
-"""A data set of pictures, read with features in their place."""
+"""A data set of pictures in which features replace the pictures."""
 
 import hashlib
 import re
@@ -40,11 +40,11 @@ _REMEDY = "remove it, and the same command makes it again"
 
 @dataclass(frozen=True)
 class FeaturedData:
-    """A reader of a data set of pictures that puts features in their place, for teachers, students and methods alike.
+    """A reader that replaces the pictures of a data set by features, for teachers, students and compared methods.
 
-    The extractor is fitted on the public pool and cached, and so are the features of each split: see `StampedFile`.
-    Labels, ids and groups are those of the pictures, and so is the digest by which a budget of several runs knows the
-    records again.
+    The extractor is fitted on the public pool and cached. The features of each split are cached in a `StampedFile`.
+    Labels, ids and groups are those of the pictures, and so is the digest by which a ledger recognizes the same records
+    in several runs.
     """
 
     data: Any  # the reader of the pictures: an object with `load()`
@@ -54,11 +54,11 @@ class FeaturedData:
     check: Callable[[Dataset], object] | None = None
 
     def load(self, stage: StageOpener = unwatched) -> Dataset:
-        """Reads the pictures, fits the extractor, and extracts features; what the cache has is not done again.
+        """Reads the pictures, fits the extractor, and returns the data set with features. Cached results are reused.
 
         Raises:
-            InvalidValue: data without pictures, or of a size that the features do not take; the cache cannot be
-                written. All before anything is fitted.
+            InvalidValue: the data have no pictures, the pictures have a size that the recipe cannot process, or the
+                cache cannot be written. All three are checked before anything is fitted.
         """
         dataset = load_dataset(self.data, stage)
         kind = type(self.features).__name__.lower()
@@ -70,7 +70,7 @@ class FeaturedData:
         identity = self.features.identity(pictures)
         folder = self.cache.expanduser() / f"features-{kind}-{identity[:12]}"
         if self.check is not None and not _has_extractor(folder):
-            self.check(_with_features(dataset, _blank_features(dataset), None))
+            self.check(_with_features(dataset, _blank_features(dataset), form=None))
         with writable("features.cache", folder):
             make_folder(folder)
         first_features = None
@@ -87,9 +87,9 @@ class FeaturedData:
             name: _features_of_split(
                 name,
                 getattr(dataset, name).inputs,
-                extractor,
-                folder,
-                stage,
+                extractor=extractor,
+                folder=folder,
+                stage=stage,
                 first_features=first_features if name == "public" else None,
             )
             for name in SPLITS
@@ -100,7 +100,7 @@ class FeaturedData:
 
 
 def _has_extractor(folder: Path) -> bool:
-    """Tells whether a whole extractor lies in the folder."""
+    """Returns whether a folder holds a complete extractor."""
     try:
         digest = read_text(folder / _DIGEST, remedy=_REMEDY).strip()
         return digest == file_digest(folder / FILE, remedy=_REMEDY)
@@ -115,7 +115,13 @@ def _blank_features(dataset: Dataset) -> dict[str, Array]:
 def _with_features(
     dataset: Dataset, inputs: Mapping[str, Array], form: ExtractedForm | None
 ) -> Dataset:
-    """Returns the data set with other inputs, by split."""
+    """Returns the data set with other inputs.
+
+    Args:
+        dataset: the data set of pictures.
+        inputs: the features of each split, by the split's name.
+        form: the preprocessing for a published model; None if there is none.
+    """
     return replace(
         dataset,
         kind="features",
@@ -135,15 +141,15 @@ def _features_of_split(
     *,
     first_features: Array | None,
 ) -> Array:
-    """Returns the features of a split, memory-mapped from a file that is named after its pictures.
+    """Returns the features of a split as a `np.memmap`; the file is named after the split's pictures.
 
     Args:
-        name: of the split.
-        inputs: its pictures, `[n, channels, height, width]`.
+        name: the name of the split.
+        inputs: the pictures, `[num_pictures, channels, height, width]`.
         extractor: computes the features.
-        folder: of the file.
-        stage: opens the stage.
-        first_features: the features of the first pictures, where the fit has computed them.
+        folder: the folder of the file.
+        stage: opens the stage that reports progress.
+        first_features: the features of the first pictures if the fit has already computed them; None otherwise.
     """
     digest = hashlib.sha256(repr(inputs.shape).encode())
     enter_bytes(digest, inputs)
@@ -185,6 +191,6 @@ def _features_of_split(
 
 
 def _stamp(features: Array) -> int:
-    """Returns a number for the bytes of a block of features; never 0, which stands for a missing block."""
+    """Returns a nonzero hash of a block of features. 0 would mark a missing block."""
     digest = hashlib.sha256(np.ascontiguousarray(features).data).digest()
     return int.from_bytes(digest[:8], "big") >> 1 | 1

@@ -1,4 +1,4 @@
-"""A recipe of features, chosen by `features=`: how to fit an extractor on public pictures."""
+"""Recipes of features, chosen by `features=`: they fit an extractor on public pictures."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -15,12 +15,12 @@ VERSION = 1  # of the recipes' meaning; in the names of cached extractors and ve
 
 
 class Features(ABC):
-    """A recipe of a representation of pictures.
+    """A recipe of a representation of pictures, which is fitted on public pictures.
 
-    Formal guarantee: `fit` takes `PublicPictures` and no other data. So an extractor is a function of the public pool,
-    of the recipe's own settings and of the files that these name. No private record has a part in it.
+    Formal guarantee: `fit` accepts only `PublicPictures`. So an extractor is a function of the public pool, the
+    settings of the recipe and the files that these settings name. It depends on no private record.
 
-    A recipe is a frozen dataclass; its fields are public settings, but for `cache`.
+    A recipe is a frozen dataclass. All of its fields except `cache` are public settings.
     """
 
     # folder of extractors and features, as private as the pictures; None for `pate_cache` beside the run's folder
@@ -29,18 +29,26 @@ class Features(ABC):
 
     @abstractmethod
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """Checks that pictures of a shape can be read.
+        """Checks that the recipe can process pictures of a shape.
+
+        Args:
+            picture_shape: `(channels, height, width)`.
 
         Raises:
-            InvalidValue: they cannot, or a file that the recipe names is not there.
+            InvalidValue: the recipe cannot process such pictures, or a file that it names does not exist.
         """
 
     @abstractmethod
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
-        """Returns the extractor; equal pictures and settings give an equal one on the same machine."""
+        """Returns the extractor. On one machine, equal pictures and settings give equal extractors.
+
+        Args:
+            pictures: the public pictures.
+            stage: opens the stages that report progress.
+        """
 
     def identity(self, pictures: PublicPictures) -> str:
-        """Returns a digest of all that an extractor depends on: settings, files, and the public pictures."""
+        """Returns a digest of everything that the extractor depends on: settings, files, and the public pictures."""
         settings = {
             item.name: getattr(self, item.name)
             for item in fields(cast("Any", self))
@@ -52,16 +60,19 @@ class Features(ABC):
 
 @dataclass(frozen=True)
 class NoFeatures(Features):
-    """Inputs as the data set gives them."""
+    """A recipe that leaves the inputs of the data set unchanged."""
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
         """Accepts pictures of any shape."""
 
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
-        """Raises `TypeError`: there is nothing to fit."""
+        """Raises `TypeError`, because there is nothing to fit."""
         raise TypeError("features=none fits nothing")
 
 
 @dataclass(frozen=True)
 class Kernel(NoFeatures):
-    """Inputs as they are, and a kernel's components in the rounds of kernel teachers: see `KernelTeacher.nonlinear`."""
+    """A recipe that leaves inputs unchanged, but gives kernel teachers a nonlinear kernel.
+
+    The kernel's components are computed when the teachers are trained: see `KernelTeacher.nonlinear`.
+    """

@@ -1,8 +1,8 @@
 """Features by filters of small patches, which are learned from the public pool without labels.
 
 Patches of the public pictures are contrast-normalized and whitened. Spherical k-means finds the filters: unit vectors
-such that each patch is near one of them or its opposite. The answers of all filters to all patches of a picture are
-rectified both ways, averaged over regions, compressed by a logarithm and projected.
+such that each patch, or its negative, is close to one of them. The responses of all filters to all patches of a picture
+are rectified in both directions, averaged over regions, compressed by a logarithm and projected.
 
 Source: A. Coates and A. Ng, "Learning Feature Representations with K-means", 2012.
 """
@@ -32,6 +32,7 @@ Array = NDArray[np.float32]
 
 # added to a patch's variance, by whose root the patch is divided, so that noise stays small
 CONTRAST = np.float32((10 / 255) ** 2)
+_NUM_STEPS = 1  # of the stage in which filters are learned
 _FLAT = 1e-4  # the largest variance of a patch that shows nothing
 _RIDGE = 0.05  # added to the variances that are whitened
 _ROUNDS = 12  # of k-means
@@ -45,13 +46,20 @@ def learn_filters(
 ) -> tuple[Array, Array]:
     """Learns filters and their offsets from patches of public pictures.
 
-    The answer of a filter to a patch p with variance v is `<filter, p> / sqrt(v + CONTRAST) - offset`.
+    The response of a filter to a patch p with variance v is `<filter, p> / sqrt(v + CONTRAST) - offset`.
+
+    Args:
+        pictures: the public pictures.
+        patch_size: height and width of a patch, in pixels.
+        num_filters: the number of filters.
+        num_patches: the number of random patches that are used.
+        seed: the seed of the random choices.
 
     Returns:
-        Filters `[num_filters, channels, patch_size, patch_size]` of mean 0, and offsets `[num_filters]`.
+        The filters `[num_filters, channels, patch_size, patch_size]` of mean 0, and the offsets `[num_filters]`.
 
     Raises:
-        InvalidValue: no patch shows anything.
+        InvalidValue: all patches are constant.
     """
     rng = np.random.default_rng(seed)
     rows = _sample_patches(pictures, patch_size, num_patches, rng)
@@ -70,7 +78,13 @@ def learn_filters(
 
 
 def spherical_k_means(rows: Array, count: int, rng: np.random.Generator) -> Array:
-    """Returns `count` unit vectors `[count, d]` such that each row is near one of them, or its opposite is."""
+    """Returns `count` unit vectors `[count, d]` such that each row, or its negative, is close to one of them.
+
+    Args:
+        rows: the vectors to cluster, `[num_rows, d]`.
+        count: the number of clusters.
+        rng: draws the initial vectors.
+    """
     directions = _unit(rng.standard_normal((count, rows.shape[1])).astype(np.float32))
     for _ in range(_ROUNDS):
         total = directions.copy()  # damping: a direction without near rows stays as it is
@@ -90,7 +104,14 @@ def spherical_k_means(rows: Array, count: int, rng: np.random.Generator) -> Arra
 def _sample_patches(
     pictures: PublicPictures, size: int, count: int, rng: np.random.Generator
 ) -> Array:
-    """Draws about `count` patches `[n, channels * size * size]`, equally many of each picture; drops flat ones."""
+    """Returns about `count` random patches `[num_patches, channels * size * size]`, without constant patches.
+
+    Args:
+        pictures: the public pictures; each contributes the same number of patches.
+        size: height and width of a patch, in pixels.
+        count: the number of patches.
+        rng: draws the positions.
+    """
     per_picture = -(-count // len(pictures))
     _, height, width = pictures.shape
     samples = []
@@ -114,21 +135,23 @@ def _unit(rows: Array) -> Array:
 
 
 class PatchExtractor(Extractor):
-    """An `Extractor` whose arrays are the filters and offsets of `learn_filters`, and those of `with_projection`.
+    """An extractor of features by filters of small patches.
 
-    Rule: the answers a of all filters to a contrast-normalized patch become max(a - t, 0) and max(-a - t, 0); their
-    means m over a grid of regions, weighted by `region_weights`, become log(1 + compression m) and are projected.
+    Rule: let a be the response of a filter to a contrast-normalized patch, and t a threshold. Two rectified responses,
+    max(a - t, 0) and max(-a - t, 0), are averaged over a grid of regions with the weights of `region_weights`. A mean m
+    becomes log(1 + compression m), and the results are projected. The arrays are the filters and offsets of
+    `learn_filters`, and the arrays of `with_projection`.
     """
 
     kind = "patches"
 
     @property
     def batch_size(self) -> int:
-        """The number of pictures that are worked on at once."""
+        """The number of pictures that are processed together."""
         return 512 if require_device("auto").type == "cuda" else 64
 
     def _numbers_at_once(self) -> int:
-        """Returns the numbers of all patches, the filters' answers to them, and the regions' weights."""
+        """Returns about how many numbers patches, responses and region weights take in memory, for one picture."""
         channels, height, width = self.picture_shape
         stride = int(self.settings["stride"])
         grid = int(self.settings["grid"])
@@ -151,7 +174,10 @@ class PatchExtractor(Extractor):
         return picture_numbers + rows * columns * position_numbers + (rows + columns) * grid
 
     def measure(self, images: Array) -> Array:
-        """Returns the compressed means of rectified answers by region, `[n, 2 * filters * grid * grid]`, at least 0."""
+        """Returns the compressed means of rectified responses by region.
+
+        The shape is `[num_pictures, 2 * filters * grid * grid]`.
+        """
         device = require_device("auto")
         compression = float(self.settings["compression"])
         with torch.inference_mode():
@@ -167,7 +193,7 @@ class PatchExtractor(Extractor):
         return pooled
 
     def project(self, measurements: Array) -> Array:
-        """Returns features: the measurements, centered, on the public directions."""
+        """Returns the features: the measurements, centered and projected on the public directions."""
         tensors = self._tensors
         with torch.inference_mode():
             centered = torch.from_numpy(measurements).to(tensors["center"].device)
@@ -177,7 +203,10 @@ class PatchExtractor(Extractor):
         return projected
 
     def _means(self, batch: torch.Tensor) -> torch.Tensor:
-        """Returns the means of max(a - t, 0) and of max(-a - t, 0) by region, `[n, 2 * filters * grid * grid]`."""
+        """Returns the means of max(a - t, 0) and of max(-a - t, 0) by region.
+
+        The shape is `[num_pictures, 2 * filters * grid * grid]`.
+        """
         tensors = self._tensors
         regions = self._regions
         stride = int(self.settings["stride"])
@@ -210,7 +239,7 @@ class PatchExtractor(Extractor):
 
     @cached_property
     def _regions(self) -> torch.Tensor:
-        """The weight of each position in the mean of each region, `[grid * grid, positions]`."""
+        """The weight of each position of a patch in the mean of each region, `[grid * grid, positions]`."""
         _, height, width = self.picture_shape
         size = self.arrays["filters"].shape[-1]
         stride = int(self.settings["stride"])
@@ -225,15 +254,15 @@ class PatchExtractor(Extractor):
 
 
 def region_weights(count: int, grid: int, *, overlap: bool) -> NDArray[np.float64]:
-    """Returns the weight of each position along a side in the mean of each region, `[count, grid]`.
+    """Returns the weight of each position along one side of a picture in the mean of each region, `[count, grid]`.
 
-    Without overlap, a position counts in one region, and all its positions count alike. With overlap, weights fall
-    linearly from a region's middle to 0 at the middles of its neighbors. Columns sum to 1, or to 0 for a region without
-    positions.
+    Without overlap, each position belongs to one region, and all positions of a region have the same weight. With
+    overlap, weights decrease linearly from the middle of a region to 0 at the middles of its neighbors. Each column
+    sums to 1, or to 0 for a region without positions.
 
     Args:
-        count: positions along the side.
-        grid: regions along the side.
+        count: the number of positions along the side.
+        grid: the number of regions along the side.
         overlap: whether regions overlap.
     """
     if overlap:
@@ -249,9 +278,9 @@ def region_weights(count: int, grid: int, *, overlap: bool) -> NDArray[np.float6
 class Patches(Features):
     """A recipe of features by filters of small patches, which are learned without labels from the public pool.
 
-    Patches are contrast-normalized and whitened; spherical k-means finds the filters. A filter's answers all over a
-    picture are rectified both ways and averaged over a grid of regions; the logarithms of these means are standardized
-    and projected on their principal directions in the public pool.
+    Patches are contrast-normalized and whitened. Spherical k-means finds the filters. The responses of a filter all
+    over a picture are rectified in both directions and averaged over a grid of regions. The logarithms of these means
+    are standardized and projected on their principal directions in the public pool.
     """
 
     # features a picture, at most; fewer where the public pool has fewer directions
@@ -287,16 +316,16 @@ class Patches(Features):
         require_non_negative("features.threshold", self.threshold)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """Raises `InvalidValue` for pictures that are smaller than a patch."""
+        """Raises `InvalidValue` if pictures are smaller than a patch."""
         side = min(picture_shape[1:])
         rule = f"at most {side}, the pictures' smaller side"
         require(self.patch_size <= side, "features.patch_size", self.patch_size, rule)
 
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> PatchExtractor:
-        """Learns filters and directions from public pictures."""
+        """Returns the extractor whose filters and directions are learned from the public pictures."""
         require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
         with one_thread():  # the same last bits on any number of cores
-            with stage("learning filters from public pictures", 1) as advance:
+            with stage("learning filters from public pictures", _NUM_STEPS) as advance:
                 filters, offsets = learn_filters(
                     pictures,
                     patch_size=self.patch_size,
@@ -304,7 +333,7 @@ class Patches(Features):
                     num_patches=self.num_patches,
                     seed=self.seed,
                 )
-                advance(1)
+                advance(_NUM_STEPS)
             settings = {
                 "picture_shape": list(pictures.shape),
                 "stride": self.stride or max(1, min(pictures.shape[1:]) // _SIDE),

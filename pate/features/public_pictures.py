@@ -1,4 +1,4 @@
-"""The pictures that features may be fitted on."""
+"""The pictures on which features may be fitted."""
 
 import hashlib
 
@@ -15,8 +15,8 @@ Array = NDArray[np.float32]
 class PublicPictures:
     """The first pictures of a data set's public pool.
 
-    Formal guarantee: no private or test record can be reached through an object of this class, and no caller chooses
-    the split that a fit reads. The constructor takes a whole data set and keeps `Dataset.public.inputs` alone.
+    Formal guarantee: an object of this class gives no access to a private or test record, and no caller chooses the
+    split that is fitted on. The constructor takes a whole data set and keeps only `Dataset.public.inputs`.
 
     Args:
         dataset: a data set of pictures.
@@ -36,16 +36,21 @@ class PublicPictures:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of a picture."""
+        """The shape `(channels, height, width)` of a picture."""
         return tuple(self.inputs.shape[1:])
 
     def batch(self, first: int, size: int) -> Array:
-        """Returns the pictures from number `first` on, at most `size` of them, float32 `[n, *shape]` in [0, 1]."""
+        """Returns up to `size` consecutive pictures, float32 `[num_pictures, *shape]` in [0, 1].
+
+        Args:
+            first: the index of the first picture.
+            size: the largest number of pictures.
+        """
         return np.asarray(self.inputs[first : first + size], np.float32)
 
     @property
     def origin(self) -> dict[str, str | int]:
-        """The description of the pictures that features were fitted on; public."""
+        """The public description of the pictures that features are fitted on."""
         return {
             "fitted_on": "the public pool",
             "num_pictures": len(self),

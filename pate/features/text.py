@@ -24,7 +24,7 @@ _REMEDY = "remove it, and the same command makes it again"
 
 @dataclass(frozen=True)
 class Text(Features):
-    """A recipe of vectors for the texts of a table or a data set, fitted on the public texts."""
+    """A recipe of vectors for the texts of a data set, fitted on the public texts."""
 
     # `tfidf`: words and parts of words of the public texts; `static`: vectors of words from a file; `encoder`: vectors
     # of an encoder of sentences
@@ -48,19 +48,19 @@ class Text(Features):
         require_count("features.seed", self.seed, minimum=0)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
-        """Raises `InvalidValue`: pictures have no texts."""
+        """Raises `InvalidValue`, because pictures have no texts."""
         raise InvalidValue("features", "text", rule="data with texts, and these are pictures")
 
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
-        """Raises `TypeError`: pictures have no texts."""
+        """Raises `TypeError`, because pictures have no texts."""
         raise TypeError("features=text fits no pictures")
 
     def reader(self, data: Any, cache: Path | str) -> Any:
-        """Returns a reader of the same data with vectors in the place of texts.
+        """Returns a reader of the same data in which texts become vectors of this recipe.
 
         Args:
             data: a reader of data with texts, such as `Table`.
-            cache: the folder for the vectors.
+            cache: the folder of cached vectors.
 
         Raises:
             InvalidValue: the data have no texts.
@@ -73,12 +73,12 @@ class Text(Features):
     def fit_texts(
         self, cache: Path, texts: Sequence[str], stage: StageOpener = unwatched
     ) -> TextVectors:
-        """Returns vectors that are fitted on public texts, once for each pool and setting.
+        """Returns vectors that are fitted to public texts, from the cache if they were fitted before.
 
         Args:
-            cache: the folder for the fitted transform, and for vectors of texts, block by block.
+            cache: the folder of the fitted transform, and of vectors of texts.
             texts: the public texts.
-            stage: opens the stages of the fit.
+            stage: opens the stages that report progress.
         """
         weights = self._weights
         # The digest of the weights stands for the place where they lie.

@@ -1,10 +1,10 @@
-"""Tables in files: the reading of files, kinds of columns, and a schema that makes features of cells.
+"""Tables in files: reading files, kinds of columns, and a schema that encodes cells as features.
 
-pyarrow and pandas read the files and hold the cells. How a cell is understood stands here, by hand. A cell of a
-private file has to mean what it means in the public file, or the reading has to be refused. The readers of pandas guess
-instead:
+pyarrow and pandas read the files and hold the cells. The meaning of a cell is determined by code in this package. A
+cell of a private file must mean the same as in the public file, or the file must be refused. The readers of pandas
+guess instead:
 
-- `read_csv` fills up rows that are too short, and drops every mark between digits;
-- `to_datetime` reads 13/01 as a day in January although months stand in front;
-- `read_json` makes another number of an id of 21 digits.
+- `read_csv` completes rows that are too short, and removes every mark between digits;
+- `to_datetime` reads 13/01 as a day in January even if months come first;
+- `read_json` changes an id of 21 digits to another number.
 """

@@ -1,4 +1,4 @@
-"""The package pyarrow, which is optional and loads slowly."""
+"""Helpers for pyarrow, which is optional and loads slowly."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""Cells of a column as words, numbers or dates, and which of them are missing.
+"""Conversion of a column's cells to words, numbers or dates, with missing cells marked.
 
-A column is a pyarrow array, of words where the file is text and of typed values where it is Parquet or Arrow. pyarrow
-reads whole columns at once. A column that it refuses is read again word by word, so that an error can name the row; the
-readings are the same, but Python also takes digits of other scripts.
+A column is a pyarrow array: of words if the file is text, of typed values if it is Parquet or Arrow. pyarrow converts
+whole columns at once. If it refuses a column, the column is converted word by word, so that an error can name the row.
+Both give the same results, except that Python also accepts digits of other scripts.
 """
 
 from __future__ import annotations

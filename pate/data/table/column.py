@@ -1,4 +1,4 @@
-"""A column of a table: how its cells become features, and what a schema's file holds of it."""
+"""A column of a table: the encoding of its cells as features, and its entry in a schema's file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of columns: which kind a public column is, and how a schema's file names it."""
+"""Kinds of columns: the kind that is inferred from public cells, and its name in a schema's file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of columns: their one form, checks that each column has a name of its own, and lists of names in settings."""
+"""Names of columns: their normalized form, checks that names are distinct, and lists of names in settings."""
 
 import re
 from collections import Counter

@@ -1,6 +1,6 @@
-"""Remarks for the owner on public columns that may be meant otherwise than they are read.
+"""Remarks for the owner on public columns that are probably misinterpreted.
 
-All are made of the public table and the settings alone, so they may be printed and published.
+All remarks depend only on the public table and the settings, so they may be printed and published.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ def _likeliest_reading(words: Any, counts: NDArray[np.int64], spelling: Spelling
     """
     readings = [_Reading(spelling)]
     readings += [_Reading(other.spelling, settings=other.settings) for other in spelling.others()]
-    readings += [_Reading(None, order=order) for order in ORDERS]
+    readings += [_Reading(spelling=None, order=order) for order in ORDERS]
     sample = words.slice(0, _SAMPLE_WORDS)
     sample_counts = counts[:_SAMPLE_WORDS]
 

@@ -1,8 +1,8 @@
-"""Rows of a CSV file as tables of words, by pyarrow.
+"""Rows of a CSV file as pyarrow tables of words.
 
-The head of the file is read here: the line of names, the separator of cells, and lines above. The rows are pyarrow's.
-pandas would fill up rows that have too few cells, and make names of its own for columns without a name or with the name
-of another column.
+This module reads the head of the file: the line of names, the separator, and the lines above. The library pyarrow reads
+the rows. The library pandas is not used, because it completes rows that have too few cells. It also invents names for
+columns without a name or with the name of another column.
 """
 
 from __future__ import annotations

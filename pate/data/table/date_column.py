@@ -1,4 +1,4 @@
-"""Columns of dates: numbers of days, without dates that stand for none."""
+"""Columns of dates: numbers of days, in which placeholder dates count as missing."""
 
 from __future__ import annotations
 

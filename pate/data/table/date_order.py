@@ -1,7 +1,7 @@
-"""The order of day, month and year in a column of dates, by the public file.
+"""Inference of the order of day, month and year in a column of public dates.
 
-04.03.2024 may be a day in March or in April. A column tells its order where some date is a date in one order alone.
-Where no date tells, the owner has to name the order, as no guess is better than another.
+04.03.2024 may be a day in March or in April. A column determines its order if some date is valid in only one order. If
+no date is, the owner has to name the order, because any guess could be wrong.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def infer_order(words: Iterable[str], *, named: str | None, first_year: int | No
         if date.has_short_year:
             short_year = short_year or word
         if not date.orders:
-            date.moment((), first_year=2000)  # raises for what is no day of the calendar
+            date.moment(orders=(), first_year=2000)  # raises for what is no day of the calendar
             continue
         if not any(date.is_date_in(order) for order in date.orders):
             raise NoDate(word)

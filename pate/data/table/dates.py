@@ -1,7 +1,7 @@
-"""Dates as people write them, as days since 1970.
+"""Parsing of dates and moments as days since 1970.
 
-Read by hand, as a date must not be guessed. `pandas.to_datetime` and dateutil take another order for a cell that the
-named order does not fit, and dateutil makes a day of this month of a bare number.
+Dates are parsed by own code, because they must not be guessed. Both `pandas.to_datetime` and dateutil use another order
+for a cell that is invalid in the given order. A bare number becomes a day of the current month in dateutil.
 """
 
 from __future__ import annotations
@@ -103,7 +103,12 @@ class WrittenDate:
         """
         if not self.mark:
             month = 1 + _MONTHS.index(self._text("month").lower()[:3])
-            return self._moment_of(self._text("year"), month, self._text("day"), first_year)
+            return self._moment_of(
+                year=self._text("year"),
+                month=month,
+                day=self._text("day"),
+                first_year=first_year,
+            )
         order = "ymd"
         if self.orders:
             order = next((candidate for candidate in orders if candidate in self.orders), "")
@@ -111,7 +116,12 @@ class WrittenDate:
             raise NoDate("an order is needed")
         numbers = (self._text("first"), self._text("middle"), self._text("last"))
         number_of = dict(zip(order, numbers, strict=True))
-        return self._moment_of(number_of["y"], int(number_of["m"]), number_of["d"], first_year)
+        return self._moment_of(
+            year=number_of["y"],
+            month=int(number_of["m"]),
+            day=number_of["d"],
+            first_year=first_year,
+        )
 
     def is_date_in(self, order: str) -> bool:
         """Returns whether the numbers are a valid date in an order of day, month and year, in any century."""

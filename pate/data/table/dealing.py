@@ -1,4 +1,4 @@
-"""Dealing one file to three: the private, the public and the test rows, by whole groups."""
+"""A random division of one file into private, public and test rows, by whole groups."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Encodings of files of text.
 
-A file's own bytes tell its encoding first, by a byte-order mark or by being UTF-8. A setting names the encoding of all
-other files.
+The bytes of a file determine the encoding if they begin with a byte-order mark or are valid UTF-8. Otherwise a setting
+names the encoding.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fingerprints of rows: numbers and digests by which equal rows are found, whatever the order of the rows."""
+"""Numbers and digests of rows, by which equal rows are recognized in any order."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def _values_of(array: Any, column: Column, spelling: Spelling) -> Any:
 
 
 def private_digest(batches: Iterable[NumberedBatch], *, of_text: bool = False) -> str:
-    """Returns the SHA-256 digest of all cells of the private rows in hexadecimal, which does not depend on their order.
+    """Returns the SHA-256 digest of all cells of the private rows, in hexadecimal.
 
-    No epsilon covers the digest.
+    The digest does not depend on the order of the rows. No epsilon covers it.
 
     Args:
         batches: the private rows.

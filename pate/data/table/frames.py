@@ -1,4 +1,4 @@
-"""Data frames and mappings of columns as pyarrow tables."""
+"""Conversion of data frames and mappings of columns to pyarrow tables."""
 
 from collections.abc import Mapping
 from typing import Any

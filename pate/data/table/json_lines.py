@@ -1,8 +1,7 @@
-"""Rows of a file of JSON lines as tables of words.
+"""Rows of a file of JSON lines as pyarrow tables of words.
 
-Each line is read by Python's own reader. `pandas.read_json` makes another number of a whole number of 21 digits, and
-makes 1.0 of 1 where another line lacks the field. A field that first occurs behind the rows that it reads at once is
-unknown there.
+Each line is parsed by Python's own `json`. `pandas.read_json` changes a whole number of 21 digits to another number,
+and 1 to 1.0 if another line lacks the field. Its block-wise reader ignores a field that first occurs in a later block.
 """
 
 from __future__ import annotations

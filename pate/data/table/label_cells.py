@@ -1,4 +1,4 @@
-"""Cells that name all labels of a record: words between separators, or a list as JSON, pandas or numpy write it."""
+"""Parsing of cells that list all labels of a record: words between separators, or a list as JSON, pandas or numpy."""
 
 import json
 import re

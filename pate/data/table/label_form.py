@@ -1,7 +1,7 @@
-"""The form of a table's labels, by its settings and files: which columns hold them, and which words stand for yes.
+"""The form of a table's labels: which columns hold them, and which words mean yes.
 
-The names of labels are never learned from private rows: a label that one private record alone has would be published.
-The word for no is read from all files, and only lines for the owner quote it.
+The names of labels are never learned from private rows, because a label that only one private record has would be
+published. The word for no is read from all files, and is quoted only in remarks for the owner.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Labels of records: a column of 0 and 1 for each label, or one column that names all labels of a record."""
+"""Reading of labels: from a column of 0 and 1 for each label, or from one column that lists all labels of a record."""
 
 from __future__ import annotations
 

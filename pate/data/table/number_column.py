@@ -1,4 +1,4 @@
-"""Columns of numbers: cut to the public range, centered and scaled by the public mean and spread."""
+"""Columns of numbers: clipped to the public range and standardized."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Persons to whom rows belong: which words of a column name one person, and which look as if they might."""
+"""Persons who own rows: the names in a column that mean the same person, and names that are suspiciously similar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dates that stand for no date, as 9999-12-31 does among dates of one summer."""
+"""Detection of placeholder dates, such as 9999-12-31 among dates of one summer."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Settings that messages offer to type."""
+"""Advice in error messages: settings to type."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Rows of one split as features, labels and the words that name their records and owners."""
+"""Reading of the rows of one split: features, labels, and the names of records and owners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of a table on the disk: its kind by its ending, its encoding, and errors that name the file."""
+"""A file that holds a table: its kind and encoding, and errors that name the file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Spellings of values: how a file writes its numbers, dates and missing cells, and the one word for each value.
+"""The notation of values in a file: numbers, dates and missing cells; and a canonical form of each value.
 
-Two files write one value in two ways: 3 and 3.0, 1,5 and 1.5, a day and that day at midnight, an accent as one
-character or two. Categories, groups and ids are compared as canonical words, one for each value. A person whose number
-is spelled otherwise is then the same person. pandas has no such form, as it reads a column as numbers or as words.
+Two files may write the same value differently: 3 and 3.0, 1,5 and 1.5, a day and the same day at midnight, an accented
+letter as one character or two. Categories, groups and ids are compared in their canonical form. So a person whose
+number is written in two ways counts as one person. pandas has no such form, because it reads a whole column either as
+numbers or as words.
 """
 
 from __future__ import annotations

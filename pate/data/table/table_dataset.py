@@ -1,4 +1,4 @@
-"""A data set of the rows of three splits: whose the records are, in which order they stand, what to tell the owner."""
+"""A data set made of the rows of three splits: owners of records, order of records, and remarks for the owner."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def make_dataset(
     if identities.shared is not None:
         remarks.append(identities.shared.description())
     remarks += identities.remarks
-    remarks += remarks_on_copies(splits["private"], splits["public"], splits["test"], cells_of)
+    remarks += remarks_on_copies(
+        splits["private"], splits["public"], splits["test"], cells_of=cells_of
+    )
     for split in ("private", "test"):
         remarks += remarks_on_lost_columns(split, schema.columns, rows[split])
     owners = {"id": [] if private.ids is None else [private.ids], "group": private.groups}

@@ -1,4 +1,4 @@
-"""A table in a file, or its rows of one split, read a batch at a time."""
+"""A table in a file, or its rows of one split, read batch by batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a table in its schema's file, which a run does not have to name again."""
+"""The settings of a table that its schema's file stores, so that a run does not have to repeat them."""
 
 from __future__ import annotations
 

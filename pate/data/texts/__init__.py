@@ -1,1 +1,1 @@
-"""Texts as vectors of length 1, which public texts, a file of word vectors or an encoder of sentences make."""
+"""Vectors of texts, of length 1, from tf-idf weights, word vectors, or a sentence encoder."""

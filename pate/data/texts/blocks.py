@@ -1,4 +1,4 @@
-"""Blocks of texts that are worked on at once, in this process, in threads or in other processes."""
+"""Parallel processing of blocks of texts: in this process, in threads or in other processes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
@@ -19,14 +19,14 @@ def map_blocks(
     advance: Callable[[int], object],
     workers: Workers | None = None,
 ) -> Iterator[T]:
-    """Yields what a function makes of each block of texts, in the order of the texts.
+    """Applies a function to each block of consecutive texts, and yields the results in order.
 
     Args:
-        function: takes a sequence of texts; with `workers="processes"` it has to pickle.
-        texts: any number of them.
-        size: texts of a block.
-        advance: is called after each block with the number of texts that are done.
-        workers: `threads` or `processes`, one for each core; None works in the caller's thread.
+        function: the function of a list of texts. With `workers="processes"` it must be picklable.
+        texts: all texts.
+        size: the number of texts in a block.
+        advance: is called after each block with the number of texts that are done so far.
+        workers: `threads` or `processes`, as many as there are cores; None computes in the caller's thread.
     """
     from joblib import Parallel, cpu_count, delayed
 

@@ -1,4 +1,4 @@
-"""Counts of the words of texts, as sparse matrices."""
+"""Counts of words in texts, as sparse matrices."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _DAMPED_COUNTS: NDArray[np.float64] = 1 + np.log(np.arange(1, LONGEST_TEXT + 2))
 
 
 def count_words(texts: Sequence[str]) -> tuple[list[str], Any]:
-    """Returns the different words of some texts, sorted, and how often each occurs in each text.
+    """Returns the distinct words of all texts, sorted, and the number of occurrences of each word in each text.
 
     The counts are a sparse float64 matrix `[num_texts, num_words]`.
     """
@@ -32,14 +32,20 @@ def count_words(texts: Sequence[str]) -> tuple[list[str], Any]:
 
 
 def damped(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns 1 + log(count) for counts >= 1 of any shape: the tenth time, a word tells less than the first."""
+    """Returns 1 + log(count) for each count >= 1, so that a word's tenth occurrence adds less than its first."""
     return _DAMPED_COUNTS[counts.astype(np.int64) - 1]
 
 
 def stack_blocks(
     count: Callable[[Sequence[str]], Any], texts: Sequence[str], *, advance: Callable[[int], object]
 ) -> Any:
-    """Returns the sparse rows that a function makes of blocks of texts as one matrix `[num_texts, d]`."""
+    """Applies a function to each block of texts, and returns the results as one sparse matrix `[num_texts, d]`.
+
+    Args:
+        count: returns a sparse matrix with d columns and one row for each text of a block.
+        texts: all texts.
+        advance: is called after each block with the number of texts that are done so far.
+    """
     from scipy.sparse import csr_matrix, vstack
 
     blocks = list(map_blocks(count, texts, advance=advance))

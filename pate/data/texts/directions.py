@@ -1,10 +1,12 @@
-"""Directions of the public texts, and products with them that are exact.
+"""Principal directions of the public texts, and an exact projection on them.
 
-Texts become vectors of a hundred numbers by a product with directions in which public texts vary most. A vector is to
-be a function of its text and the public pool alone, bit for bit. A product of floating-point matrices is none: its sums
-are rounded in an order that depends on how many rows there are. So both factors are cut to 26 bits after the point.
-Rows and directions have length 1 at most. Each product and each partial sum is then a whole multiple of `2**-52` below
-1 in size, which a float64 holds exactly, and the order of the sum does not matter.
+A text becomes a vector of about a hundred numbers by a projection on the directions in which the public texts vary
+most. The vector must be a function of its text and the public pool alone, bit for bit. A floating-point matrix product
+does not guarantee this: the rounding of its sums depends on the number of rows.
+
+So both factors are truncated to 26 bits after the binary point. Rows and directions have length at most 1. Each product
+and each partial sum is then a multiple of `2**-52` with absolute value below 1. A float64 represents such numbers
+exactly, so the order of the sum does not matter.
 """
 
 from typing import Any
@@ -21,21 +23,26 @@ _FRACTION_BITS = 26
 
 
 def fixed_point(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns `values * 2**26` cut to whole numbers, of any shape."""
+    """Returns `values * 2**26`, truncated to whole numbers, as float64 of the same shape."""
     return np.asarray(np.trunc(np.ldexp(values.astype(np.float64), _FRACTION_BITS)))
 
 
 def from_product(products: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the numbers that sums of products of two `fixed_point` factors stand for."""
+    """Undoes the scaling of a sum of products of two numbers from `fixed_point`, and returns the sum itself."""
     return np.asarray(np.ldexp(products, -2 * _FRACTION_BITS), np.float64)
 
 
 def principal_directions(
     rows: NDArray[np.float64], dimension: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns the mean `[d]` of rows `[n, d]` that are not 0, and the directions `[d, k]` in which they vary most.
+    """Returns the mean `[d]` and the leading principal directions `[d, k]` of the nonzero rows of a matrix.
 
-    `k` is `dimension`, or fewer where rows vary in fewer directions. Raises `InvalidValue` where they vary in none.
+    Args:
+        rows: `[num_rows, d]`.
+        dimension: the largest number of directions. k is smaller if the rows vary in fewer directions.
+
+    Raises:
+        InvalidValue: all nonzero rows are equal.
     """
     from sklearn.decomposition import PCA
 

@@ -1,7 +1,7 @@
-"""Vectors of texts by an encoder of sentences: a graph of ONNX, or a folder of sentence-transformers.
+"""Vectors of texts by a sentence encoder: an ONNX graph, or a folder of sentence-transformers.
 
-A small graph travels with the published model. A large encoder, or one in another format, is published by its name and
-digest, and has to lie beside the model.
+A small graph is stored in the published model. A large encoder, or one in another format, is published by its name and
+digest, and its files must be copied next to the model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,9 +38,10 @@ Encode = Callable[[str], NDArray[Any]]
 
 
 class EncoderVectors(TextVectors):
-    """Vectors that an encoder of sentences gives, less the public mean, in directions of the public texts.
+    """Vectors of a sentence encoder, projected on the principal directions of the public texts.
 
-    Each text is encoded by itself. In a batch, other texts would have a part in the last bits of its vector.
+    The mean vector of the public texts is subtracted first. Each text is encoded separately. In a batch, the other
+    texts would influence the last bits of its vector.
     """
 
     kind = "encoder"
@@ -55,11 +56,17 @@ class EncoderVectors(TextVectors):
         weights: Weights,
         dimension: int = 128,
     ) -> Self:
-        """Fits a center and directions to the encoder's vectors of at most 2,000 public texts.
+        """Returns the transform, with mean and directions computed from the encoder's vectors of public texts.
+
+        Args:
+            texts: the public texts; at most 2,000 of them, evenly spaced, are used.
+            stage: opens the stage that reports progress.
+            weights: the files of the encoder.
+            dimension: the largest number of directions.
 
         Raises:
-            InvalidValue: the weights are no encoder, or the texts are all alike.
-            MissingPackage: the encoder's runtime is not installed.
+            InvalidValue: the files are no encoder, or all texts have the same vector.
+            MissingPackage: the package that runs the encoder is not installed.
         """
         sample = evenly_spaced(texts, _MOST_FITTED_TEXTS)
         try:
@@ -88,7 +95,11 @@ class EncoderVectors(TextVectors):
         return cls(arrays, settings, origin_of_texts(sample, weights), weights=weights)
 
     def is_usable(self) -> bool:
-        """Returns whether arrays that were read belong together; raises where the encoder is not there."""
+        """Returns whether the arrays and settings that were read from a file fit together.
+
+        Raises:
+            DamagedFile: the encoder's files are missing or changed.
+        """
         center = self.arrays["center"]
         components = self.arrays["components"]
         if "model" not in self.arrays:
@@ -102,7 +113,7 @@ class EncoderVectors(TextVectors):
         return len(squares) > 0 and have_lengths and has_tokens
 
     def _require_encoder(self) -> None:
-        """Raises `DamagedFile` unless the encoder that was published by name lies where it should."""
+        """Raises `DamagedFile` if the encoder is not stored in this file, and its own files are missing or changed."""
         encoder = self._weights
         if encoder.place.exists() and encoder.sha256 == self.settings["sha256"]:
             return
@@ -118,11 +129,11 @@ class EncoderVectors(TextVectors):
         return Weights(folder / Path(str(self.settings["name"])).name)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Returns the encoder's vectors `[n, d]`, of length 1, or 0 for an empty text.
+        """Returns the encoder's vectors of length 1, `[num_texts, d]`; an empty text has the vector 0.
 
         Raises:
-            ImportError: the encoder's runtime is not installed.
-            ValueError: the encoder fails, or gives no vector of numbers.
+            ImportError: the package that runs the encoder is not installed.
+            ValueError: the encoder fails, or its result is not a vector of finite numbers.
         """
         readable_texts = [readable(text).strip() for text in texts]
         try:
@@ -158,7 +169,7 @@ class EncoderVectors(TextVectors):
 
 
 def _sentence_transformer(folder: Path) -> Encode:
-    """Returns the encoder of a folder of sentence-transformers; no code of the folder runs."""
+    """Returns the encoder in a folder of sentence-transformers. No code of the folder is executed."""
     encoder = _package("sentence_transformers").SentenceTransformer(
         str(folder),
         device="cpu",
@@ -175,7 +186,7 @@ def _sentence_transformer(folder: Path) -> Encode:
 
 
 def _read_encoder(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Returns the files of an encoder that a published model carries, and the settings by which it is used."""
+    """Returns the files of an encoder as arrays, to be stored in a published model, and the settings of their use."""
     place = weights.place
 
     def read_settings(name: str) -> Any:
@@ -216,12 +227,12 @@ def _read_encoder(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, 
 
 
 def _has_weights_beside(model: Path) -> bool:
-    """Returns whether a graph of ONNX keeps its weights in further files, which begin with its name."""
+    """Returns whether an ONNX graph stores its weights in further files, whose names begin with the graph's name."""
     return any(file != model for file in model.parent.glob(f"{model.name}*"))
 
 
 def _onnx_files(place: Path) -> tuple[Path | None, Path | None]:
-    """Returns the graph and the tokenizer of an encoder; None where there is none."""
+    """Returns the paths of an encoder's ONNX graph and tokenizer. A path is None if there is no such file."""
     folder = place if place.is_dir() else place.parent
     graphs = (folder / "onnx" / "model.onnx", folder / "model.onnx") if place.is_dir() else (place,)
     tokenizers = (folder / "tokenizer.json", folder.parent / "tokenizer.json")
@@ -233,7 +244,13 @@ def _onnx_files(place: Path) -> tuple[Path | None, Path | None]:
 def _onnx_encoder(
     model: bytes | Path | None, tokenizer: bytes | Path | None, settings: Mapping[str, Any]
 ) -> Encode:
-    """Returns the encoder of a graph that takes a text, or the tokens that a tokenizer makes of it."""
+    """Returns the encoder of an ONNX graph.
+
+    Args:
+        model: the graph, as bytes or as a file.
+        tokenizer: the tokenizer, as bytes or as a file; None for a graph that takes text.
+        settings: the settings of the use of the files.
+    """
     runtime = _package("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1

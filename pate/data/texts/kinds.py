@@ -1,4 +1,4 @@
-"""Kinds of vectors by the names that settings and files use."""
+"""Kinds of text vectors by the names that settings and files use."""
 
 from collections.abc import Mapping
 from typing import Any

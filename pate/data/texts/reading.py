@@ -1,7 +1,7 @@
-"""A text as the words that a reader sees: without markup, composed, in small letters.
+"""Normalization of a text into words: without markup, with composed letters, in lower case.
 
-All kinds of vectors read texts in this way. A text is cut to 100,000 characters first, and no step takes longer than
-in proportion to them, so that a hostile text costs a moment.
+All kinds of vectors normalize texts in this way. A text is first cut to 100,000 characters, and each step takes time at
+most proportional to the length, so that a hostile text cannot block the computation.
 """
 
 import hashlib
@@ -29,7 +29,10 @@ _MOST_MARKS = 8  # on one letter; no script has as many, and composing more take
 
 @cache
 def _marks() -> str:
-    """Returns all marks that join the letter before them, such as the vowels of Indian scripts, for a pattern."""
+    """Returns all Unicode marks that combine with the letter before them, for a regular expression.
+
+    Examples are the vowel signs of Indian scripts.
+    """
     return "".join(
         re.escape(chr(code))
         for code in range(0x300, 0x10000)
@@ -39,7 +42,7 @@ def _marks() -> str:
 
 @cache
 def word_pattern() -> str:
-    """Returns the regular expression of a word: letters, digits and the marks on them."""
+    """Returns the regular expression of a word, which consists of letters, digits and combining marks."""
     return rf"[\w{_marks()}]+"
 
 
@@ -49,9 +52,9 @@ def _too_many_marks() -> re.Pattern[str]:
 
 
 def readable(text: str) -> str:
-    """Returns the first 100,000 characters of a text, composed and of one width, without markup.
+    """Returns the first 100,000 characters of a text, normalized and without HTML markup.
 
-    Tags of HTML become blanks, scripts and styles vanish with their content, and entities become their characters.
+    Tags become blanks, scripts and styles are removed with their content, and entities become their characters.
     """
     text = text[:LONGEST_TEXT]
     if "<" in text:
@@ -66,7 +69,9 @@ def readable(text: str) -> str:
 
 
 def plain_text(text: str) -> str:
-    r"""Returns a readable text in small letters, with runs of Chinese and Japanese letters as overlapping pairs.
+    r"""Returns a text from `readable` in lower case.
+
+    A run of Chinese or Japanese characters becomes overlapping pairs of characters.
 
     >>> plain_text("<p>Z\u00dcRICH &amp; Bern</p>").split()
     ['zürich', '&', 'bern']
@@ -80,12 +85,12 @@ def _as_pairs(run: re.Match[str]) -> str:
 
 
 def as_strings(words: Any) -> list[str]:
-    """Returns pyarrow words `[n]` as strings, an empty one for a missing word."""
+    """Returns pyarrow words as a list of strings; a missing word becomes an empty string."""
     return [word or "" for word in words.to_pylist()]
 
 
 def evenly_spaced(items: Sequence[T], most: int = MOST_FITTED_TEXTS) -> list[T]:
-    """Returns at most `most` items in their order, evenly spaced from the first to the last."""
+    """Returns at most `most` of the items in order, evenly spaced from the first to the last."""
     places = np.linspace(0, len(items) - 1, min(most, len(items))).astype(np.int64)
     return [items[place] for place in places.tolist()]
 

@@ -1,10 +1,10 @@
-"""Vectors of texts by tf-idf of words and parts of words, in directions of the public pool.
+"""Vectors of texts by tf-idf weights of words and parts of words, projected on directions of the public pool.
 
-Counts, weights and directions are scikit-learn's (`CountVectorizer`, `HashingVectorizer`, `TfidfTransformer`,
-`TruncatedSVD`). Two steps stand here. The vocabulary is chosen by the number of public texts that have a word, a block
-of texts at a time; scikit-learn's `max_features` would take the most frequent words of all texts at once. And parts are
-counted in each different word rather than in each text, which is many times faster. The counts of parts in texts are
-the product of the counts of words in texts and of parts in words.
+scikit-learn computes counts, weights and directions (`CountVectorizer`, `HashingVectorizer`, `TfidfTransformer`,
+`TruncatedSVD`). Two steps differ. First, the vocabulary is chosen by the number of public texts that have a word, block
+by block; scikit-learn's `max_features` would choose the words with most occurrences, and needs all texts at once.
+Second, parts are counted once in each distinct word and not in each text, which is many times faster. The counts of
+parts in texts are the matrix product of the counts of words in texts and of parts in words.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ _DTYPE_OF_BUCKETS = np.int32
 
 
 class _Vocabulary(NamedTuple):
-    """Words and parts that enough public texts have."""
+    """The words and parts of words that at least two public texts have, with the number of texts that have them."""
 
     words: list[str]  # sorted
     buckets: NDArray[np.int32]  # of hashed parts, rising
@@ -41,7 +41,7 @@ class _Vocabulary(NamedTuple):
 
 
 class WeightedTexts(NamedTuple):
-    """Texts as tf-idf weights, before they are projected."""
+    """The tf-idf weights of texts, before the projection."""
 
     weights: Any  # sparse `[num_texts, num_words + num_buckets]`, rows of length 1 at most
     num_known: int  # words of the texts that are in the vocabulary, with repetitions
@@ -49,11 +49,12 @@ class WeightedTexts(NamedTuple):
 
 
 class TfidfVectors(TextVectors):
-    """Tf-idf weights of words and parts of words, projected on directions of the public texts.
+    """Vectors of texts: tf-idf weights of words and parts of words, projected on directions of the public texts.
 
-    A weight is (1 + log(count)) times the inverse document frequency of the public texts. Words are those of
-    `settings`; parts of three and four letters are hashed to `buckets`; `idf` belongs to both. The two halves have one
-    length each before `components`, the leading right singular vectors of the public texts, project them.
+    A weight is 1 + log(count), multiplied by the inverse document frequency in the public texts. The words are listed
+    in `settings`. Parts of words have three or four letters and are hashed to `buckets`. The array `idf` has an entry
+    for each word, then for each bucket. The weights of words and those of parts are each normalized to the same length.
+    The array `components`, the leading right singular vectors of the public texts, projects them.
     """
 
     kind = "tfidf"
@@ -67,16 +68,16 @@ class TfidfVectors(TextVectors):
         dimension: int = 128,
         seed: int = 0,
     ) -> Self:
-        """Fits the vocabulary, its weights and the directions to public texts.
+        """Returns the transform whose vocabulary, weights and directions are fitted to public texts.
 
         Args:
-            texts: public ones; at most 10,000 of them, evenly spaced, are read.
-            stage: announces the two passes over the texts.
-            dimension: the number of directions, at most.
-            seed: of the randomized singular value decomposition.
+            texts: the public texts; at most 10,000 of them, evenly spaced, are used.
+            stage: opens the stage of each of the two passes over the texts.
+            dimension: the largest number of directions.
+            seed: the seed of the randomized singular value decomposition.
 
         Raises:
-            InvalidValue: no word is in two texts, or all texts are alike.
+            InvalidValue: no word occurs in two texts, or all texts are equal.
         """
         from sklearn.decomposition import TruncatedSVD
 
@@ -109,7 +110,7 @@ class TfidfVectors(TextVectors):
         return cls(arrays, settings, origin)
 
     def is_usable(self) -> bool:
-        """Returns whether arrays and words that were read belong together."""
+        """Returns whether the arrays and words that were read from a file fit together."""
         words = self.settings["words"]
         buckets = self.arrays["buckets"]
         idf = self.arrays["idf"]
@@ -127,12 +128,15 @@ class TfidfVectors(TextVectors):
         return are_buckets and belong_together and len(squares) > 0 and bool(np.all(squares < 1.01))
 
     def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Returns how many words of texts are in the vocabulary, and how many words there are."""
+        """Returns the number of words in the texts that the vocabulary has, and the number of all their words."""
         weighted = self.weigh(texts)
         return weighted.num_known, weighted.num_words
 
     def weigh(self, texts: Sequence[str]) -> WeightedTexts:
-        """Returns the tf-idf weights of texts: of words and of parts, each half of a row of one length or 0."""
+        """Returns the tf-idf weights of words and of parts of words in each text.
+
+        In each text, the weights of words have a fixed length or are 0, and so do the weights of parts.
+        """
         from scipy.sparse import csr_matrix, hstack
 
         words, counts = count_words(texts)
@@ -168,7 +172,12 @@ class TfidfVectors(TextVectors):
 
 
 def _weigh_counts(counts: Any, idf: NDArray[np.float64]) -> Any:
-    """Returns sparse counts `[n, d]` as tf-idf weights, rows of length 1 or 0."""
+    """Returns the tf-idf weights of counts, a sparse matrix `[num_texts, d]` whose rows have length 1 or 0.
+
+    Args:
+        counts: the number of occurrences of each of d words in each text, sparse `[num_texts, d]`.
+        idf: the inverse document frequency of each word, `[d]`.
+    """
     from sklearn.feature_extraction.text import TfidfTransformer
 
     counts.sort_indices()  # a row's length is a sum in one order, whatever the words of the block
@@ -178,7 +187,7 @@ def _weigh_counts(counts: Any, idf: NDArray[np.float64]) -> Any:
 
 
 def _count_parts(words: Sequence[str]) -> Any:
-    """Returns how often each part occurs in each word, by the part's bucket, sparse `[num_words, _BUCKETS]`."""
+    """Returns the number of parts of each word that fall into each bucket, sparse `[num_words, _BUCKETS]`."""
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import HashingVectorizer
 
@@ -196,7 +205,12 @@ def _count_parts(words: Sequence[str]) -> Any:
 
 
 def _frequent_in(texts: Sequence[str], advance: Callable[[int], object]) -> _Vocabulary:
-    """Returns the words and parts that most texts have, of those that two texts have at least."""
+    """Returns the most frequent words and parts of words, of those that occur in at least two texts.
+
+    Args:
+        texts: the public texts.
+        advance: is called after each block with the number of texts that are done so far.
+    """
     num_texts_with_word = Counter[str]()
     num_texts_with_part = np.zeros(_BUCKETS)
     for words, counts in map_blocks(count_words, texts, advance=advance):

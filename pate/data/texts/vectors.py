@@ -1,4 +1,4 @@
-"""Vectors of texts: what all kinds promise, how many texts become vectors, and how vectors are kept between runs."""
+"""The common base of all kinds of text vectors: guarantees, parallel computation, and a cache between runs."""
 
 import hashlib
 import re
@@ -32,14 +32,15 @@ _FEW_TEXTS = 1000  # a public pool of fewer is remarked on
 
 @dataclass(frozen=True, eq=False)
 class TextVectors(FittedTransform):
-    """A map from a text to a vector of length 1, or to 0 where nothing is known of the text.
+    """A transform from a text to a vector of length 1, or to the vector 0 if all words of the text are unknown.
 
-    Formal guarantee: a vector is a function of its text, the public pool and public weights, bit for bit. Other texts
-    of the same call have no part in the vector.
+    Formal guarantee: a vector is a function of its text, the public pool and public weights, bit for bit. It does not
+    depend on the other texts of the same call.
 
     Attributes:
-        cache: a folder for vectors of blocks of texts, as private as the texts; None keeps none.
-        weights: an encoder that is not among the arrays; None where it lies beside the file.
+        cache: a folder for the vectors of blocks of texts, as private as the texts; None for no cache.
+        weights: the files of an encoder that is not stored in the arrays; None if the encoder is stored, lies in the
+            transform's folder, or is not needed.
     """
 
     cache: Path | None = None
@@ -51,13 +52,13 @@ class TextVectors(FittedTransform):
 
     @classmethod
     def of_kind(cls, kind: str) -> Any:
-        """Returns the class of vectors that a file names."""
+        """Returns the class of transforms with this value of `kind`."""
         from pate.data.texts.kinds import TEXT_KINDS  # whose classes derive from this one
 
         return TEXT_KINDS[kind]
 
     def sample_output(self) -> Array:
-        """Returns the vector of a short text; raises where the arrays of a file make none."""
+        """Returns the vector of a short text; raises an error if the arrays do not fit together."""
         if not self.is_usable():
             raise ValueError("arrays of other shapes")
         return self.vectors(["a text"])
@@ -69,25 +70,30 @@ class TextVectors(FittedTransform):
 
     @abstractmethod
     def is_usable(self) -> bool:
-        """Returns whether arrays and settings that were read belong together; may raise any error where not."""
+        """Returns whether the arrays and settings that were read from a file fit together.
+
+        If they do not, an implementation may also raise any error.
+        """
 
     @abstractmethod
     def _unscaled(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Returns vectors `[n, dimension]` of any length."""
+        """Returns vectors `[num_texts, dimension]` before they are scaled to length 1."""
 
     def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Returns how many words of texts the public texts have, and how many words there are.
+        """Returns the number of words in the texts that also occur in public texts, and the number of all their words.
 
-        Both are 0 for kinds that know no words.
+        Both are 0 for a kind of vectors that is not based on words.
         """
         return 0, 0
 
     def vectors(
         self, texts: Sequence[str], advance: Callable[[int], object] = lambda done: None
     ) -> Array:
-        """Returns vectors `[n, dimension]` of any number of texts; many texts are shared among all cores.
+        """Returns the vectors of texts, `[num_texts, dimension]`. Many texts are divided among all cores.
 
-        `advance` is called with the number of texts that are done.
+        Args:
+            texts: the texts.
+            advance: is called with the number of texts that are done so far.
         """
         is_long = sum(map(len, texts)) > _MANY_CHARACTERS
         workers = self.workers if is_long or self.workers == "threads" else None
@@ -102,7 +108,7 @@ class TextVectors(FittedTransform):
         return np.concatenate([self._block(texts[first : first + BLOCK_ROWS]) for first in firsts])
 
     def _block(self, texts: Sequence[str]) -> Array:
-        """Returns the vectors of one block, from the cache where a whole file has them."""
+        """Returns the vectors of one block of texts, from the cache if a complete file has them."""
         if self.cache is None:
             return self._scaled(texts)
         path = self.cache / f"{texts_digest(texts)[:32]}.f32"
@@ -117,7 +123,7 @@ class TextVectors(FittedTransform):
         return rows
 
     def _scaled(self, texts: Sequence[str]) -> Array:
-        """Returns vectors of length 1, or 0 where only rounding is left of a text."""
+        """Returns vectors of length 1. A vector that consists of rounding errors alone becomes 0."""
         vectors = self._unscaled(texts)
         lengths = np.sqrt(np.square(vectors).sum(axis=1, keepdims=True))
         divisors = np.where(lengths > ROUNDING, lengths, np.inf)
@@ -125,21 +131,30 @@ class TextVectors(FittedTransform):
 
     @property
     def file(self) -> str:
-        """The name of the file of these vectors, in a bundle or beside a schema."""
+        """The name of the file that stores the transform, in a bundle or in the folder of a schema."""
         return f"text-{self.digest[:12]}.safetensors"
 
     @cached_property
     def _place_of(self) -> dict[str, int]:
-        """The place of each word of the settings; a word in small letters stands for itself first."""
+        """The index of each word in `settings`.
+
+        If two words are equal in lower case, the word that is in lower case has precedence.
+        """
         words: list[str] = self.settings["words"]
         folded = {word.casefold(): place for place, word in reversed(list(enumerate(words)))}
         return folded | {word: place for place, word in enumerate(words)}
 
 
 def remarks_on_texts(name: str, vectors: TextVectors, texts: Sequence[str]) -> Iterator[str]:
-    """Yields lines for the owner on a column of texts, with counts and no word.
+    """Yields remarks for the owner on a column of texts. Remarks have counts, but no word of a text.
 
-    The public texts may be too few. The first private `texts` may be empty, or use words that no public text has.
+    A remark is made if there are few public texts, if private texts are empty, or if many of their words occur in no
+    public text.
+
+    Args:
+        name: the name of the column.
+        vectors: the transform that was fitted to the public texts.
+        texts: the first private texts.
     """
     num_public = int(vectors.origin.get("num_texts", _FEW_TEXTS))
     if num_public < _FEW_TEXTS:
@@ -164,22 +179,29 @@ TextFit = Callable[..., TextVectors]
 
 
 class TextReader:
-    """A reader of data that may have texts.
+    """A base class of readers whose data may have columns of text.
 
-    `text_fit` is the function from public texts to vectors, or None where no setting names one.
+    The field `text_fit` is the function that fits vectors to public texts; None if no setting names one.
     """
 
     text_fit: ClassVar[TextFit | None] = None
 
     def with_text(self, fit: TextFit) -> Self:
-        """Returns the same reader with another function from public texts to vectors."""
+        """Returns the reader with another function that fits vectors to public texts."""
         reader = copy(self)
         normalize_field(reader, "text_fit", fit)
         return reader
 
 
 def origin_of_texts(texts: Sequence[str], weights: Weights | None = None) -> dict[str, str | int]:
-    """Returns what vectors were fitted on, for their file and the model card: digests, a count, and no text."""
+    """Returns the description of the texts to which vectors were fitted, for their file and the model card.
+
+    The description has digests and a count, but no text.
+
+    Args:
+        texts: the public texts.
+        weights: the files of an encoder or of word vectors; None if there are none.
+    """
     origin: dict[str, str | int] = {
         "fitted_on": "the public pool",
         "num_texts": len(texts),

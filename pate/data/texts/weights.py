@@ -1,4 +1,4 @@
-"""Weights that somebody else has trained on public data: a file of word vectors, or an encoder of sentences."""
+"""Weights that somebody else has trained on public data: a file of word vectors, or a sentence encoder."""
 
 import hashlib
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ FILE_RULE = "what makes numbers of texts"
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights in a file or folder, known by their digest wherever they lie."""
+    """Pretrained weights in a file or folder, which are identified by their digest."""
 
     place: Path
 
     @cached_property
     def sha256(self) -> str:
-        """The SHA-256 digest of a file, or of the names and digests of a folder's files, in hexadecimal."""
+        """The SHA-256 digest in hexadecimal: of the file, or of the names and digests of all files in the folder."""
         if self.place.is_file():
             return self._file_digest(self.place)
         files = sorted(path for path in self.place.rglob("*") if path.is_file())

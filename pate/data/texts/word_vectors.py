@@ -1,4 +1,4 @@
-"""Vectors of texts as means of word vectors from a file, such as GloVe's or a static model's."""
+"""Vectors of texts as weighted means of word vectors from a file, such as those of GloVe."""
 
 import csv
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ _LONGEST_REASON = 200
 
 
 class WordVectors(NamedTuple):
-    """Words of a file and their vectors.
+    """The words in a file of word vectors, and their vectors.
 
     Attributes:
-        words: different ones, or pieces of words.
+        words: the distinct words, or pieces of words (subword tokens).
         vectors: `[num_words, d]`.
-        marks: two, which stand before the first piece of a word and before later pieces. The second is None where
-            words have no pieces.
+        marks: two prefixes: of the first piece of a word, and of its later pieces. The second is None if words are not
+            split into pieces.
     """
 
     words: list[str]
@@ -44,11 +44,12 @@ class WordVectors(NamedTuple):
 
 
 class StaticVectors(TextVectors):
-    """Means of the vectors of a text's words, rare words more, less the mean of the public texts.
+    """Vectors of texts: weighted means of the vectors of their words, centered by the mean of the public texts.
 
-    A word that a share p of the public texts has counts .3 / (.3 + p), times 1 + the logarithm of how often it occurs
-    in the text. Vectors are in directions of the public texts, as numbers of 16 bits, and belong to `words` of
-    `settings`. For its two `marks` see `WordVectors`.
+    A word that occurs in a share p of the public texts has the weight .3 / (.3 + p), times 1 + the logarithm of its
+    count in the text. So rare words have larger weights. Vectors are projected on the principal directions of the
+    public texts, and stored as numbers of 16 bits. The array `vectors` has a row for each entry of `words` in
+    `settings`. For the two `marks` see `WordVectors`.
 
     Source: S. Arora, Y. Liang and T. Ma, "A simple but tough-to-beat baseline for sentence embeddings", ICLR 2017, with
     another constant.
@@ -65,10 +66,16 @@ class StaticVectors(TextVectors):
         weights: Weights,
         dimension: int = 128,
     ) -> Self:
-        """Fits the weights of words, a center and directions to public texts; a file gives the words' vectors.
+        """Returns the transform whose word weights, center and directions are fitted to public texts.
+
+        Args:
+            texts: the public texts.
+            stage: opens the stage that reports progress.
+            weights: the file of word vectors.
+            dimension: the largest number of directions.
 
         Raises:
-            InvalidValue: the file holds no word vectors, or the texts are all alike.
+            InvalidValue: the file holds no word vectors, or all texts have the same vector.
         """
         words, table, marks = read_vectors(weights.place)
         sample = evenly_spaced(texts)
@@ -96,7 +103,7 @@ class StaticVectors(TextVectors):
         return cls(arrays, settings, origin_of_texts(sample, weights))
 
     def is_usable(self) -> bool:
-        """Returns whether arrays and words that were read belong together."""
+        """Returns whether the arrays and words that were read from a file fit together."""
         words = self.settings["words"]
         first_mark, later_mark = self.settings["marks"]
         table = self.arrays["components"]
@@ -111,16 +118,16 @@ class StaticVectors(TextVectors):
         )
 
     def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Returns how many words of texts some public text has, and how many words there are."""
+        """Returns the number of words in the texts that also occur in public texts, and the number of all words."""
         counts, num_words = self.count_pieces(texts)
         is_public = self.arrays["weights"] < 1  # of a share above 0 of the public texts
         num_known = int(np.asarray(counts.sum(axis=0)).ravel()[is_public].sum())
         return min(num_words, num_known), num_words  # a word may have several pieces
 
     def count_pieces(self, texts: Sequence[str]) -> tuple[Any, int]:
-        """Returns how often each word of the file, or piece, is in each text, and how many words the texts have.
+        """Returns how often each word or piece of the file occurs in each text, and the number of all words.
 
-        The counts are sparse, `[num_texts, num_words_of_file]`.
+        The occurrences are a sparse matrix `[num_texts, num_words_of_file]`.
         """
         from scipy.sparse import csr_matrix
 
@@ -134,7 +141,14 @@ class StaticVectors(TextVectors):
         return piece_counts, int(counts.sum())
 
     def mean_vectors(self, counts: Any) -> NDArray[np.float64]:
-        """Returns weighted means `[n, d]` of word vectors by sparse counts `[n, num_words]`; 0 without a word."""
+        """Returns the weighted mean of the word vectors of each text, `[num_texts, d]`.
+
+        The mean of a text without a known word is 0.
+
+        Args:
+            counts: the number of occurrences of each word of the file in each text, sparse `[num_texts,
+                num_words_of_file]`.
+        """
         counts = counts.copy()
         counts.data = damped(counts.data) * self.arrays["weights"][counts.indices]
         columns = np.unique(
@@ -149,10 +163,10 @@ class StaticVectors(TextVectors):
         return np.where(rows.any(axis=1, keepdims=True), rows - self.arrays["center"], 0)
 
     def pieces_of(self, word: str) -> list[int]:
-        """Returns the places of a word's pieces in the file; none where the file does not have them all.
+        """Returns the indices of a word's pieces in the file; an empty list if the word cannot be split.
 
-        A word that the file has is one piece. Else its pieces are the longest ones, from the left. The word itself is
-        looked up first, then the word without accents.
+        A word that the file has is its own piece. Otherwise the longest piece of the file is split off from the left,
+        repeatedly. If this fails, the word is tried without accents.
         """
         first_mark, later_mark = self.settings["marks"]
         without_accents = "".join(
@@ -184,10 +198,13 @@ class StaticVectors(TextVectors):
 
 
 def read_vectors(place: Path) -> WordVectors:
-    """Reads GloVe's or word2vec's lines of text, or a folder with `model.safetensors` and `tokenizer.json`.
+    """Reads word vectors from a text file of GloVe or word2vec, or from `model.safetensors` and `tokenizer.json`.
+
+    Args:
+        place: the text file, or the folder with both files.
 
     Raises:
-        InvalidValue: the file holds no word vectors.
+        InvalidValue: the file or folder holds no word vectors.
     """
     try:
         is_model = place.is_dir() or place.suffix == ".safetensors"
@@ -205,7 +222,7 @@ def read_vectors(place: Path) -> WordVectors:
 
 
 def _vectors_of_model(place: Path) -> WordVectors:
-    """Reads a table of vectors in safetensors, and the words of its rows from the tokenizer beside it."""
+    """Reads a matrix of word vectors in safetensors, and the word of each row from the tokenizer in the same folder."""
     from safetensors.numpy import load_file
 
     path = place / "model.safetensors" if place.is_dir() else place
@@ -232,7 +249,7 @@ def _vectors_of_model(place: Path) -> WordVectors:
 
 
 def _marks_of(tokenizer: dict[str, Any], words: Sequence[str]) -> list[str | None]:
-    """Returns the marks of a tokenizer's pieces: see `WordVectors`."""
+    """Returns the prefixes of a tokenizer's pieces, for `WordVectors.marks`."""
     if tokenizer["type"] == "WordPiece":
         return ["", tokenizer.get("continuing_subword_prefix", "##")]
     if tokenizer["type"] == "WordLevel":
@@ -243,7 +260,10 @@ def _marks_of(tokenizer: dict[str, Any], words: Sequence[str]) -> list[str | Non
 
 
 def _vectors_of_lines(path: Path) -> WordVectors:
-    """Reads lines of a word and its numbers. A few words of GloVe's have blanks: their lines are left out."""
+    """Reads a text file in which each line is a word and its numbers.
+
+    A few words of GloVe contain a blank; their lines are skipped.
+    """
     require_extra("features.kind", "table", "static")
     import pandas
 
