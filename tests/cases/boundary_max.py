@@ -1,11 +1,17 @@
 """Cases of BoundaryMax."""
 
 from pate.aggregators import BoundaryMax
-from tests.contract.case import SESSION, Case
+from tests.contract.case import SESSION_DELTA, TARGET_HITS, Case
 from tests.privacy.case import Case as LawCase
 from tests.privacy.case import Counts, Distribution, Shape, rename_set
 
-CONTRACT = (Case("boundary_max", BoundaryMax(selection_scale=6.0, **SESSION), halts=True),)
+CONTRACT = (
+    Case(
+        "boundary_max",
+        BoundaryMax(selection_scale=6.0, target_hits=TARGET_HITS, session_delta=SESSION_DELTA),
+        halts=True,
+    ),
+)
 
 
 def _distribution(aggregator: BoundaryMax, histogram: Counts, _: Shape) -> Distribution:

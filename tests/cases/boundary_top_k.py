@@ -3,14 +3,20 @@
 from typing import Any
 
 from pate.aggregators import BoundaryTopK
-from tests.contract.case import SESSION, Case
+from tests.contract.case import SESSION_DELTA, TARGET_HITS, Case
 from tests.privacy.case import Case as LawCase
 from tests.privacy.case import rename_set
 
 CONTRACT = (
     Case(
         "boundary",
-        BoundaryTopK(selection_scale=2.0, test_std=0.3, failure_prob=1e-11, **SESSION),
+        BoundaryTopK(
+            selection_scale=2.0,
+            test_std=0.3,
+            failure_prob=1e-11,
+            target_hits=TARGET_HITS,
+            session_delta=SESSION_DELTA,
+        ),
         halts=True,
     ),
 )

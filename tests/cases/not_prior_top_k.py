@@ -1,13 +1,18 @@
 """Cases of NotPriorTopK."""
 
 from pate.aggregators import NotPriorTopK
-from tests.contract.case import SESSION, Case
+from tests.contract.case import SESSION_DELTA, TARGET_HITS, Case
 
 CONTRACT = (
     Case(
         "not_prior",
         NotPriorTopK(
-            prior_scale=2.0, selection_scale=2.0, table_order=3.0, table_budget=4.0, **SESSION
+            prior_scale=2.0,
+            selection_scale=2.0,
+            table_order=3.0,
+            table_budget=4.0,
+            target_hits=TARGET_HITS,
+            session_delta=SESSION_DELTA,
         ),
         halts=True,
     ),

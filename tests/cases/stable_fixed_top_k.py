@@ -1,5 +1,6 @@
 """Cases of StableFixedTopK."""
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -9,8 +10,6 @@ from tests.privacy.case import Case as LawCase
 from tests.privacy.case import rename_indices, rename_set
 from tests.privacy.rival_distributions import stable_fixed_top_k_distribution
 
-TABLE = {"test": "table", "table_order": 3.0, "table_budget": 4.0}
-
 CONTRACT = (
     Case(
         "fixed",
@@ -19,7 +18,15 @@ CONTRACT = (
     ),
     Case(
         "fixed_table",
-        StableFixedTopK(k=3, selection_scale=2.0, peel_scale=6.0, penalty=1.0, **TABLE),
+        StableFixedTopK(
+            k=3,
+            selection_scale=2.0,
+            peel_scale=6.0,
+            penalty=1.0,
+            test="table",
+            table_order=3.0,
+            table_budget=4.0,
+        ),
         refuses=False,
     ),
 )
@@ -30,46 +37,87 @@ def _rename(step: Any, order: list[int]) -> Any:
 
 
 def _distribution(
-    k: int, tightness: float = 0.0, largest: tuple[int, int] = (3, 5), **options: Any
+    name: str,
+    aggregator: StableFixedTopK,
+    tightness: float = 0.0,
+    largest: tuple[int, int] = (3, 5),
 ) -> LawCase:
-    settings = {"selection_scale": 1.0, "peel_scale": 1.5, "penalty": 0.5} | TESTS[0] | options
+    """Returns the case of an aggregator, which is made for the adjacency and the labels of each shape."""
+    k = aggregator.k
+    refuted_on = (min(largest[0], 4), 3 + (k == 1))
     return LawCase(
-        "-".join(["StableFixedTopK", str(k), *map(str, options.values())]),
-        lambda shape: StableFixedTopK(
-            k=min(k, shape.num_labels), adjacency=shape.adjacency, **settings
-        ),
+        f"StableFixedTopK-{k}{name}",
+        lambda shape: replace(aggregator, k=min(k, shape.num_labels), adjacency=shape.adjacency),
         stable_fixed_top_k_distribution,
         tightness=tightness,
         largest=largest,
         min_labels=k + 1,
-        refuted_on=None
-        if settings.get("padded") and settings["penalty"] == 0
-        else (min(largest[0], 4), 3 + (k == 1)),
+        refuted_on=None if aggregator.padded and aggregator.penalty == 0 else refuted_on,
         rename=_rename,
     )
 
 
-TESTS: tuple[dict[str, Any], ...] = (
-    {"test": "gaussian", "test_std": 2.0, "failure_prob": 0.3},
-    {"test": "table", "table_order": 4.0, "table_budget": 0.2, "failure_prob": 0.05},
-    {"test": "gaussian", "test_std": 0.5, "failure_prob": 1e-3},
+USUAL = StableFixedTopK(
+    k=1,
+    selection_scale=1.0,
+    peel_scale=1.5,
+    penalty=0.5,
+    test="gaussian",
+    test_std=2.0,
+    failure_prob=0.3,
 )
-WIDE = {"selection_scale": 4.0, "peel_scale": 6.0, "penalty": 0.0}
+WITH_TABLE = replace(USUAL, test="table", table_order=4.0, table_budget=0.2, failure_prob=0.05)
+NARROW_TEST = replace(USUAL, test_std=0.5, failure_prob=1e-3)
+TESTS = {
+    "gaussian-2.0-0.3": USUAL,
+    "table-4.0-0.2-0.05": WITH_TABLE,
+    "gaussian-0.5-0.001": NARROW_TEST,
+}
+"""Aggregators with each stability test, by the test and its parameters."""
+
+# The test has so much noise that its bit reveals nothing about the votes.
+UNINFORMATIVE_TEST = replace(USUAL, test_std=1e4, failure_prob=1e-3, peel_scale=4.0)
+
 DISTRIBUTIONS = (
     *(
-        _distribution(k, padded=padded, **test, **scales)
-        for k, padded, test, scales in product((1, 2), (False, True), TESTS, ({}, WIDE))
+        _distribution(f"-{padded}-{test}", replace(aggregator, k=k, padded=padded))
+        for k, padded, (test, aggregator) in product((1, 2), (False, True), TESTS.items())
     ),
-    *(_distribution(k, largest=(4, 6), **TESTS[1]) for k in (1, 2)),
-    _distribution(3, largest=(4, 3), padded=True, max_k=2, **TESTS[1]),
     *(
-        _distribution(1, selection_noise=noise, max_k=max_k)
+        _distribution(
+            f"-{padded}-{test}-4.0-6.0-0.0",
+            replace(
+                aggregator,
+                k=k,
+                padded=padded,
+                selection_scale=4.0,
+                peel_scale=6.0,
+                penalty=0.0,
+            ),
+        )
+        for k, padded, (test, aggregator) in product((1, 2), (False, True), TESTS.items())
+    ),
+    *(
+        _distribution("-table-4.0-0.2-0.05", replace(WITH_TABLE, k=k), largest=(4, 6))
+        for k in (1, 2)
+    ),
+    _distribution(
+        "-True-2-table-4.0-0.2-0.05",
+        replace(WITH_TABLE, k=3, padded=True, max_k=2),
+        largest=(4, 3),
+    ),
+    *(
+        _distribution(f"-{noise}-{max_k}", replace(USUAL, selection_noise=noise, max_k=max_k))
         for noise in ("gaussian", "exponential", "laplace")
         for max_k in (None, 1)
     ),
-    # two tied labels and a test that says nothing: the peel is all there is; and two picks of it
-    _distribution(1, 0.9, (2, 6), **TESTS[2] | {"test_std": 1e4, "peel_scale": 4.0}),
+    # two tied labels and an uninformative test: the outcome depends on the peel alone
+    _distribution("-gaussian-10000.0-0.001-4.0", UNINFORMATIVE_TEST, 0.9, (2, 6)),
+    # the same with two picks of the peel
     _distribution(
-        2, 0.9, (4, 4), **TESTS[2] | {"test_std": 1e4, "peel_scale": 4.0, "selection_scale": 1e4}
+        "-gaussian-10000.0-0.001-4.0-10000.0",
+        replace(UNINFORMATIVE_TEST, k=2, selection_scale=1e4),
+        0.9,
+        (4, 4),
     ),
 )

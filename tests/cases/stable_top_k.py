@@ -1,7 +1,7 @@
 """Cases of StableTopK."""
 
+from dataclasses import replace
 from itertools import product
-from typing import Any
 
 from pate.aggregators import StableTopK
 from pate.mechanisms.gap_selection import SELECTION_NOISES
@@ -30,37 +30,54 @@ CONTRACT = (
 )
 
 
-def _distribution(noise: str, tightness: float = 0.0, **options: Any) -> LawCase:
-    settings = {"test_std": 1.0, "failure_prob": 0.05, "selection_scale": 1.0} | options
+def _distribution(name: str, aggregator: StableTopK, tightness: float = 0.0) -> LawCase:
+    """Returns the case of an aggregator, which is made for the adjacency of each shape."""
+    is_wide_and_padded = aggregator.padded and aggregator.selection_scale == 3.0
     return LawCase(
-        "-".join(["StableTopK", noise, *map(str, options.values())]),
-        lambda shape: StableTopK(selection_noise=noise, adjacency=shape.adjacency, **settings),
+        f"StableTopK-{name}",
+        lambda shape: replace(aggregator, adjacency=shape.adjacency),
         stable_top_k_distribution,
         tightness=tightness,
-        min_labels=1 if settings.get("padded") else 2,
-        refuted_on=None
-        if settings.get("padded") and settings["selection_scale"] == 3.0
-        else (3, 4),
+        min_labels=1 if aggregator.padded else 2,
+        refuted_on=None if is_wide_and_padded else (3, 4),
         rename=rename_set,
     )
 
 
-TESTS: tuple[dict[str, Any], ...] = (
-    {"test": "gaussian", "test_std": 2.0, "failure_prob": 0.3},
-    {"test": "laplace", "test_std": 1.0, "failure_prob": 0.05},
-    {"test": "table", "table_order": 4.0, "table_budget": 0.2, "failure_prob": 0.3},
-    {"test": "gaussian", "test_std": 0.5, "failure_prob": 1e-3},
-)
+TESTS = {
+    "gaussian-2.0-0.3": StableTopK(
+        selection_scale=1.0, test="gaussian", test_std=2.0, failure_prob=0.3
+    ),
+    "laplace-1.0-0.05": StableTopK(
+        selection_scale=1.0, test="laplace", test_std=1.0, failure_prob=0.05
+    ),
+    "table-4.0-0.2-0.3": StableTopK(
+        selection_scale=1.0, test="table", table_order=4.0, table_budget=0.2, failure_prob=0.3
+    ),
+    "gaussian-0.5-0.001": StableTopK(
+        selection_scale=1.0, test="gaussian", test_std=0.5, failure_prob=1e-3
+    ),
+}
+"""Aggregators with each stability test, by the test and its parameters."""
+
 DISTRIBUTIONS = (
-    _distribution("gumbel", 0.9),
+    _distribution("gumbel", StableTopK(selection_scale=1.0, test_std=1.0, failure_prob=0.05), 0.9),
     *(
-        _distribution(noise, 0.0, selection_scale=scale, padded=padded, **test)
+        _distribution(
+            f"{noise}-{scale}-{padded}-{test}",
+            replace(TESTS[test], selection_noise=noise, selection_scale=scale, padded=padded),
+        )
         for noise, scale, padded, test in product(
             SELECTION_NOISES, (0.5, 3.0), (False, True), TESTS
         )
     ),
     *(
-        _distribution(noise, 0.0, selection_scale=0.5, max_k=max_k, **test)
-        for noise, max_k, test in product(SELECTION_NOISES, (1, 2), TESTS[1:3])
+        _distribution(
+            f"{noise}-0.5-{max_k}-{test}",
+            replace(TESTS[test], selection_noise=noise, selection_scale=0.5, max_k=max_k),
+        )
+        for noise, max_k, test in product(
+            SELECTION_NOISES, (1, 2), ("laplace-1.0-0.05", "table-4.0-0.2-0.3")
+        )
     ),
 )

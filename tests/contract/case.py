@@ -66,7 +66,8 @@ def charging(ledger: Ledger, aggregator: Aggregator, votes: VoteSource) -> Memor
     return MemoryRecord(partial(ledger.charge, event, adjacency=aggregator.adjacency))
 
 
-SESSION = {"target_hits": 400, "session_delta": 5e-5}
+TARGET_HITS = 400  # of a session of target charging
+SESSION_DELTA = 5e-5
 
 CLEAR = np.array([[40, 40, 0, 0]])
 UNSURE = np.array([[34, 26, 18, 10]])
