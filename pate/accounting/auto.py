@@ -1,4 +1,4 @@
-"""The default accountant, which asks other accountants that are quick, and returns the smallest of their bounds."""
+"""The default accountant: the smallest bound of several accountants that are quick for the given events."""
 
 from collections import Counter
 from operator import attrgetter
@@ -30,25 +30,28 @@ _MOST_SCALES = 60.0
 
 
 class _LeastEpsilon(NamedTuple):
-    """The smallest epsilon of the accountants, and the accountant that has it."""
+    """The smallest epsilon of several accountants, with the accountant that computed it."""
 
     epsilon: float
     accountant: Accountant
 
 
 class AutoAccountant(AccountantBesideRenyi):
-    """The smallest epsilon or delta of all accountants that can price the composition within seconds; the default.
+    """The default accountant: it returns the smallest epsilon or delta of up to three accountants.
 
-    The accountants are Renyi's; optimal composition, if it knows every event and takes few seconds; and the joint law
-    of selection and test, for a stable top-k of at most 60 times as many votes as its noise. No figure depends on what
-    else is installed.
+    * `RdpAccountant` always.
+    * `ExactAccountant` (optimal composition), where it can price every event within some seconds. More than 180
+      queries with an optimal table of the stability test take longer.
+    * `JointLawAccountant`, where an event selects and tests gaps (`SelectThenTestEvent`) of at most 60 times as many
+      votes as the noise scale.
 
-    Each bound holds for all composed events, so the smallest bound does; `winner` names its accountant. No bound holds
-    for prices that were chosen by looking at outputs. Whether optimal composition is asked depends on the time that it
-    would take: more than 180 queries with an optimal table of the stability test are not composed so.
+    The bound of each accountant holds for all composed events, so the smallest bound holds too. `winner` names the
+    accountant with the smallest epsilon. The bounds hold if the prices were fixed before the first release. They do not
+    depend on installed extras.
 
-    Optimal composition holds for the order of its steps. With `any_order` it is asked for noisy maxima alone, step by
-    step, and the figure holds for every order of the events.
+    Args:
+        any_order: True returns bounds that hold for every order of the events. `ExactAccountant` is then used for noisy
+            maxima only.
 
     >>> from pate.accounting import BoundedRangeEvent
     >>> spent = AutoAccountant().compose(BoundedRangeEvent(0.1), 20)
@@ -62,13 +65,12 @@ class AutoAccountant(AccountantBesideRenyi):
         super().__init__()
         self.any_order = any_order
         self._composed: list[tuple[Event, int]] = []
-        self._accountants: list[Accountant] | None = (
-            None  # those to ask, chosen for the first figure
-        )
+        # the accountants of which the smallest bound is taken; None until the first bound is computed
+        self._accountants: list[Accountant] | None = None
         self._least_by_delta: dict[float, _LeastEpsilon] = {}
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        """Adds an event `count` times; all accountants that are asked get the same events."""
+        """Adds an event to the total, `count` times, and returns this accountant."""
         self._rdp.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
         self._composed.append((event, count))
@@ -77,35 +79,35 @@ class AutoAccountant(AccountantBesideRenyi):
         return self
 
     def get_epsilon(self, target_delta: float) -> float:
-        """Returns the smallest epsilon of the accountants at `target_delta`."""
+        """Returns the smallest epsilon, at `target_delta`, of all accountants that are used for these events."""
         return self._least(target_delta).epsilon
 
     def get_delta(self, target_epsilon: float) -> float:
-        """Returns the smallest delta of the accountants at `target_epsilon`."""
-        accountants = self._accountants_to_ask()
+        """Returns the smallest delta, at `target_epsilon`, of all accountants that are used for these events."""
+        accountants = self._chosen_accountants()
         return min(accountant.get_delta(target_epsilon) for accountant in accountants)
 
     def winner(self, target_delta: float) -> str:
-        """Returns the name of the accountant whose epsilon is the smallest."""
+        """Returns the name of the accountant with the smallest epsilon at `target_delta`, such as `exact`."""
         return self._least(target_delta).accountant.name
 
     def resolution(self, target_delta: float) -> float:
-        """Returns the resolution of the accountant whose epsilon is the smallest."""
+        """Returns the relative numerical error of the epsilon at `target_delta` (`Accountant.resolution`)."""
         return self._least(target_delta).accountant.resolution(target_delta)
 
     def _least(self, target_delta: float) -> _LeastEpsilon:
-        """Returns the smallest epsilon, and the first accountant that has it."""
+        """Returns the smallest epsilon at `target_delta`, with its accountant; of several, with the first."""
         require_probability("target_delta", target_delta)
         if target_delta not in self._least_by_delta:
             candidates = [
-                _LeastEpsilon(accountant.get_epsilon(target_delta), accountant)
-                for accountant in self._accountants_to_ask()
+                _LeastEpsilon(epsilon=accountant.get_epsilon(target_delta), accountant=accountant)
+                for accountant in self._chosen_accountants()
             ]
             self._least_by_delta[target_delta] = min(candidates, key=attrgetter("epsilon"))
         return self._least_by_delta[target_delta]
 
-    def _accountants_to_ask(self) -> list[Accountant]:
-        """Returns Renyi's accountant, and the two slow accountants where they are quick and know every event."""
+    def _chosen_accountants(self) -> list[Accountant]:
+        """Returns `RdpAccountant`, and each slower accountant that can price all composed events quickly."""
         if self._accountants is None:
             self._accountants = [self._rdp]
             if self._has_small_joint_laws():
@@ -117,7 +119,7 @@ class AutoAccountant(AccountantBesideRenyi):
         return self._accountants
 
     def _has_small_joint_laws(self) -> bool:
-        """Returns True where the joint laws are few, take little time, and may save something."""
+        """Returns True where `JointLawAccountant` is quick for the composed events and may give a smaller bound."""
         kinds = {
             kind for event, count in self._composed for kind in select_then_tests(event, count)
         }
@@ -128,7 +130,7 @@ class AutoAccountant(AccountantBesideRenyi):
         )
 
     def _is_composable(self) -> bool:
-        """Returns True where optimal composition knows every event, and may have the smallest bound."""
+        """Returns True where `ExactAccountant` can price all composed events and may give the smallest bound."""
         counts = Counter[Event]()
         for event, count in self._composed:
             for leaf, times in event_tree.leaves(event_tree.by_accesses(event), count=count):

@@ -1,10 +1,11 @@
-"""Released bits: the pairs of probabilities at neighboring statistics, and the worst Renyi divergence among them.
+"""The Renyi divergence of one released bit, the largest over all pairs of neighbors.
 
-A bit is 1 with probability p(k), which never falls in an integer statistic k, and k moves by at most `reach` between
-neighbors. So the worst neighbors are exactly `reach` apart: the pairs (p(k), p(k + reach)), either way round. A pair
-has two losses, that of a 1, log(p' / p), and that of a 0, log((1 - p) / (1 - p')). A pair with larger losses of both
-kinds dominates. So thousands of pairs are searched by branch and bound, and a pair above a whole run of pairs stands
-for it.
+A bit is 1 with probability p(k), where k is an integer statistic of the private data. This probability never falls as k
+rises, and k differs by at most `reach` between neighbors. So for the worst neighbors k differs by exactly `reach`. Such
+neighbors are described by a pair of probabilities p = p(k) and p' = p(k + reach), stored as two logits (log odds). The
+privacy loss of a 1 is log(p' / p), and that of a 0 is log((1 - p) / (1 - p')). A pair dominates each pair whose two
+losses are both smaller. So the worst of thousands of pairs is found by branch and bound: one dominating pair represents
+a run of consecutive pairs.
 """
 
 from functools import lru_cache
@@ -29,7 +30,7 @@ _LEAST_LOSS = 1e-300
 
 
 class _Candidates(NamedTuple):
-    """Pairs, or runs of pairs, by their indices, each with the index of an order: `[N]` each."""
+    """The candidates of the search: indices of pairs (or of runs of pairs) and of orders, `[num_candidates]` each."""
 
     pairs: NDArray[np.int64]
     orders: NDArray[np.int64]
@@ -37,10 +38,10 @@ class _Candidates(NamedTuple):
 
 @lru_cache(maxsize=16)
 def bit_pairs(event: BitEvent) -> Array:
-    """Returns logits `[2, P]` of pairs that dominate a bit at any two neighbors, the larger logit second.
+    """Returns pairs of logits, `[2, num_pairs]`, such that any two neighbors are dominated by one of the pairs.
 
-    Each pair serves both ways. The number of pairs depends neither on the number of teachers nor, beyond some
-    thousands, on the noise.
+    The second logit of a pair is the larger. A pair may be used in both directions. The number of pairs does not grow
+    with the number of teachers, and is limited to some thousands.
     """
     if isinstance(event, events.ThresholdEvent) and event.num_values > _MOST_PAIRS:
         return _pairs_above_runs(event)
@@ -55,10 +56,11 @@ def bit_pairs(event: BitEvent) -> Array:
 
 
 def _pairs_above_runs(event: events.ThresholdEvent) -> Array:
-    """Returns a pair above each of some thousands of runs of neighboring pairs, shorter near the threshold.
+    """Returns some thousands of pairs of logits, `[2, num_runs]`, each of which dominates a run of consecutive pairs.
 
-    Phi is log-concave: log Phi(z + h) - log Phi(z) falls in z, and the same of Phi(-z) rises. So of a run of values the
-    first pair has the largest loss of a 1, and the last pair that of a 0 (docs/proofs/gaussian_votes.md).
+    Runs are shorter near the threshold. Phi is log-concave, so log Phi(z + h) - log Phi(z) falls as z rises. So within
+    a run the first pair has the largest loss of a 1, and the last pair has the largest loss of a 0
+    (docs/proofs/gaussian_votes.md).
     """
     last_value = event.num_values - 1
     unit = _CENTER * event.noise_std
@@ -77,14 +79,21 @@ def _pairs_above_runs(event: events.ThresholdEvent) -> Array:
 
 
 def _difference(larger: Array, smaller: Array) -> Array:
-    """Returns the difference of two log probabilities <= 0, never below the true one."""
+    """Returns `larger - smaller`, rounded up; both are logarithms of probabilities."""
     return np.asarray(larger - smaller - LOG_ROUNDING * (larger + smaller))
 
 
 def pairs_of_losses(loss_of_one: Array, loss_of_zero: Array) -> Array:
-    """Returns logits `[2, P]` of the pairs with these losses > 0, rounded outward.
+    """Returns the pairs of logits that have the given privacy losses, rounded so that the losses are not smaller.
 
     With p' / p = e^one and (1 - p) / (1 - p') = e^zero the odds of p' are (e^zero - 1) / (1 - e^-one).
+
+    Args:
+        loss_of_one: log(p' / p) of each pair, > 0, `[num_pairs]`.
+        loss_of_zero: log((1 - p) / (1 - p')) of each pair, > 0, `[num_pairs]`.
+
+    Returns:
+        The logits of p in the first row, and those of p' in the second, `[2, num_pairs]`.
     """
     one = np.maximum(loss_of_one * (1 + _OUTWARD), _LEAST_LOSS)
     zero = np.maximum(loss_of_zero * (1 + _OUTWARD), _LEAST_LOSS)
@@ -97,11 +106,12 @@ def pairs_of_losses(loss_of_one: Array, loss_of_zero: Array) -> Array:
 
 
 def bit_rdp(event: BitEvent, orders: Array) -> Array:
-    """Returns the largest D_a between the distributions of a bit at any two neighbors, `[len(orders)]`.
+    """Returns the Renyi curve of a released bit: the largest D_a over all pairs of neighbors, `[num_orders]`.
 
-    It is found by branch and bound, for each order by itself. Level 0 holds the pairs. A run of a higher level is the
-    pair with the largest loss of a 1 and the largest loss of a 0 among four runs below, so its divergence is a bound
-    for all of its pairs. A run whose bound a single pair attains is dropped.
+    The largest divergence is found by branch and bound, for each order separately. Level 0 has the single pairs. On a
+    higher level a pair represents four runs of the level below: it has their largest loss of a 1 and their largest loss
+    of a 0. So its divergence bounds the divergences of all pairs in these runs. A run is discarded where its bound is
+    not above the divergence of a single pair that was found before.
     """
     pairs = bit_pairs(event)
     largest = np.zeros_like(orders)
@@ -125,7 +135,12 @@ def bit_rdp(event: BitEvent, orders: Array) -> Array:
 
 
 def _largest_of_each_order(candidates: _Candidates, bounds: Array) -> _Candidates:
-    """Returns the candidate with the largest bound for each order that has candidates."""
+    """Returns, for each order with candidates, the candidate with the largest bound.
+
+    Args:
+        candidates: the candidates, `[num_candidates]`.
+        bounds: a bound on the divergence of each candidate, `[num_candidates]`.
+    """
     by_order_and_bound = np.lexsort((bounds, candidates.orders))
     is_last_of_order = np.append(np.diff(candidates.orders[by_order_and_bound]) > 0, True)
     best = by_order_and_bound[is_last_of_order]
@@ -133,7 +148,13 @@ def _largest_of_each_order(candidates: _Candidates, bounds: Array) -> _Candidate
 
 
 def _parts(candidates: _Candidates, is_alive: NDArray[np.bool_], *, num_parts: int) -> _Candidates:
-    """Returns the runs of the level below, `num_parts` in number, that the living candidates hold."""
+    """Returns, as new candidates, the runs of the level below that the remaining candidates represent.
+
+    Args:
+        candidates: runs of one level.
+        is_alive: True for the candidates that remain, `[num_candidates]`.
+        num_parts: the number of runs on the level below.
+    """
     parts = (candidates.pairs[is_alive, None] * _RUN_LENGTH + np.arange(_RUN_LENGTH)).ravel()
     orders = np.repeat(candidates.orders[is_alive], _RUN_LENGTH)
     exists = parts < num_parts  # the last run of a level may be shorter
@@ -141,7 +162,10 @@ def _parts(candidates: _Candidates, is_alive: NDArray[np.bool_], *, num_parts: i
 
 
 def _levels_of_runs(pairs: Array) -> list[Array]:
-    """Returns the pairs `[2, P]` and, while there are many, the pairs above runs of 4, 16, … of them."""
+    """Returns the levels of the search: the pairs, then pairs that dominate runs of 4 pairs, of 16 pairs, and so on.
+
+    Each level is an array of logits, `[2, num_runs]`. The last level has a few dozen runs.
+    """
     levels = [pairs]
     num_pairs = pairs.shape[1]
     if num_pairs <= _FEW_PAIRS:
@@ -158,9 +182,14 @@ def _levels_of_runs(pairs: Array) -> list[Array]:
 
 
 def _divergences(pairs: Array, which: NDArray[np.int64], orders: Array) -> Array:
-    """Returns the larger D_a of both ways of the pairs `which` `[N]`, each at its order `[N]`.
+    """Returns the Renyi divergence of pairs of logits, the larger of both directions, `[num_candidates]`.
 
-    Some are computed at a time, so that memory does not grow with N.
+    Args:
+        pairs: the logits of all pairs, `[2, num_pairs]`.
+        which: the index of the pair of each candidate, `[num_candidates]`.
+        orders: the order of each candidate, `[num_candidates]`.
+
+    The candidates are computed in batches, so that memory does not grow with their number.
     """
     divergences = np.empty(len(which))
     log_p, log_q = log_expit(pairs)

@@ -1,4 +1,4 @@
-"""The epsilon of a release on its own votes: a type apart from every guarantee."""
+"""The data-dependent epsilon of a release: a private number that is not a guarantee, and so has its own type."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,15 @@ from pate.validation import InvalidValue
 
 
 class UnknownCost(InvalidValue):
-    """A refusal to state the cost of a release on the votes at hand: no theorem bounds it."""
+    """The error for a release whose data-dependent epsilon is not bounded by any known theorem."""
 
 
 @dataclass(frozen=True)
 class DataDependentEpsilon:
-    """The cost of a release on the votes at hand at one delta.
+    """The epsilon of a release for the actual votes, and not for the worst votes, at one delta.
 
-    The number is private like the votes. It is no guarantee and adds up with none, so it has a type of its own and no
-    arithmetic. `pate.auditing` computes it.
+    The number depends on the private votes, so it is private too. It is not a guarantee, and must not be added to one,
+    so the class has no arithmetic. `pate.auditing` computes it.
     """
 
     value: float  # >= 0; infinity is allowed

@@ -1,10 +1,11 @@
-"""Pairs of discrete distributions (P, Q) that dominate others, by their test curves.
+"""Pairs (P, Q) of discrete distributions, constructed so that they dominate given pairs.
 
-The test curve of a pair is the largest P(S) over all sets of outcomes S of a given Q(S), a concave function of Q(S) in
-[0, 1]. One pair dominates another if and only if its curve lies above the other's (Blackwell 1953). A discrete pair has
-a polygon as its curve: an outcome of mass q under Q and P / Q = 1 + excess is an edge of width q and slope 1 + excess.
-So upper bounds on points of a curve give a pair, by their concave hull. All heights here are P(S) - Q(S), and all
-slopes are excesses, so that nothing cancels where the loss is small (docs/proofs/winner.md, step 4).
+The *test curve* of a pair maps a probability q in [0, 1] to the largest P(S) over all sets of outcomes S with
+Q(S) = q; it is concave. One pair dominates another if and only if its curve is nowhere below the other curve
+(Blackwell 1953). The curve of a discrete pair is a polygon: an outcome with probability q under Q and
+P / Q = 1 + excess is an edge of width q and slope 1 + excess. So upper bounds on some points of a curve give a
+dominating pair: the concave hull of the points is its curve. All heights here are P(S) - Q(S), and all slopes are
+excesses, so that nothing cancels where the privacy loss is small (docs/proofs/winner.md, step 4).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _CENSORED_PLACES = np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0])
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A pair of distributions by its outcomes: their masses under Q, and P = Q (1 + excess)."""
+    """A pair (P, Q) of discrete distributions: the probability of each outcome under Q, and excess = P / Q - 1."""
 
     masses: Array  # `[K]` under Q
     excess: Array  # `[K]` P / Q - 1
@@ -40,25 +41,28 @@ class Pair:
 
     @property
     def losses(self) -> Array:
-        """The privacy loss log(P / Q) of each outcome; -inf for an outcome that has become impossible."""
+        """The privacy loss log(P / Q) of each outcome; -inf where P is 0."""
         with np.errstate(divide="ignore"):
             return np.log1p(self.excess)
 
     def mixed_with(self, other: Pair, *, share: float) -> Pair:
-        """Returns the experiment that is the other one with probability `share`, and shows which of both it is."""
+        """Returns the pair of a release that uses `other` with probability `share`, and else this pair.
+
+        The release also reveals which of both was used.
+        """
         masses = np.concatenate([(1 - share) * self.masses, share * other.masses])
         missing = (1 - share) * self.missing + share * other.missing
         return Pair(masses, np.concatenate([self.excess, other.excess]), missing)
 
     def product(self, other: Pair) -> Pair:
-        """Returns both experiments together, independent of each other."""
+        """Returns the pair of both releases together, with independent outcomes."""
         masses = np.outer(self.masses, other.masses).ravel()
         excess = (self.excess[:, None] + other.excess + np.outer(self.excess, other.excess)).ravel()
         return Pair(masses, excess, self.missing + other.missing)
 
 
 class _CurvePoints(NamedTuple):
-    """Points of the test curve of N(shift, 1) against N(0, 1) at thresholds z, `[N]` each."""
+    """Points of the test curve of P = N(shift, 1) and Q = N(0, 1), one for each threshold z, `[num_points]` each."""
 
     masses: Array  # Q(Z > z)
     heights: Array  # P(Z > z) - Q(Z > z)
@@ -66,15 +70,20 @@ class _CurvePoints(NamedTuple):
 
 
 def _gaussian_curve(z: Array, shift: float) -> _CurvePoints:
-    """Returns the points of the curve of N(shift, 1) against N(0, 1) at thresholds z."""
+    """Returns the points of the test curve of P = N(shift, 1) and Q = N(0, 1) for the sets {x > z}."""
     slopes = np.asarray(np.expm1(z * shift - shift * shift / 2))
     return _CurvePoints(np.asarray(ndtr(-z)), moved_mass(z, shift), slopes)
 
 
 def pair_above_points(q: Array, heights: Array, *, shift: float) -> Pair:
-    """Returns the least pair whose curve lies above points (q, q + height), `[N]`.
+    """Returns the smallest pair whose test curve is nowhere below the points (q, q + height).
 
-    The curve is cut off by tangents of the curve of N(shift, 1) against N(0, 1), which lies above every test.
+    The curve is limited by tangents of the test curve of N(shift, 1) and N(0, 1), which is known to be an upper bound.
+
+    Args:
+        q: the probabilities Q(S) of the points, `[num_points]`.
+        heights: P(S) - Q(S) of the points, `[num_points]`.
+        shift: the shift of the normal whose test curve is an upper bound.
     """
     x, y = _upper_hull(np.concatenate([[0.0, 1.0], q]), np.concatenate([[0.0, 0.0], heights]))
     widths = np.diff(x)
@@ -97,9 +106,14 @@ def pair_above_points(q: Array, heights: Array, *, shift: float) -> Pair:
 
 
 def censored_pair(shift: float, threshold: float, *, falls: bool) -> Pair:
-    """Returns a pair of few outcomes that dominates max(Z, threshold) under P = N(0, 1).
+    """Returns a pair with few outcomes that dominates the release of max(Z, threshold).
 
-    Q is N(-shift, 1) where `falls`, and N(shift, 1) otherwise.
+    Z is from P = N(0, 1) or from Q, a normal whose mean is moved by `shift`.
+
+    Args:
+        shift: the distance of both means, > 0.
+        threshold: the value below which Z is not revealed.
+        falls: True for Q = N(-shift, 1), False for Q = N(shift, 1).
     """
     if falls:
         edges = np.append(threshold + shift + _CENSORED_PLACES, FARTHEST + shift)
@@ -115,10 +129,14 @@ def censored_pair(shift: float, threshold: float, *, falls: bool) -> Pair:
 
 
 def gaussian_pair(shift: float, edges: Array) -> Pair:
-    """Returns a pair that dominates N(shift, 1) against N(0, 1) between edges, `[N]` rising.
+    """Returns a pair with one outcome for each edge that dominates P = N(shift, 1) and Q = N(0, 1).
 
-    The mass of each cell moves to both ends such that both distributions keep theirs. The mass above the last edge is
-    missing where that edge is at `FARTHEST`.
+    The probability of each interval between two edges is moved to both edges, so that both distributions keep their
+    probability. If the last edge is at `FARTHEST` or beyond, the probability above it counts as an infinite loss.
+
+    Args:
+        shift: the distance of both means, > 0.
+        edges: the edges, rising, `[num_edges]`.
     """
     curve = _gaussian_curve(edges, shift)  # masses fall, slopes rise
     slopes = curve.slopes
@@ -137,7 +155,7 @@ def gaussian_pair(shift: float, edges: Array) -> Pair:
 
 
 def pair_above_pairs(parts: list[Pair]) -> Pair:
-    """Returns the least pair that dominates several pairs; the pair itself where there is one."""
+    """Returns the smallest pair that dominates all pairs in a list; a single pair is returned as it is."""
     if len(parts) == 1:
         return parts[0]
     corners_x = []  # of the test curves: masses under Q, and heights
@@ -155,7 +173,7 @@ def pair_above_pairs(parts: list[Pair]) -> Pair:
 
 
 def _upper_hull(x: Array, y: Array) -> tuple[Array, Array]:
-    """Returns the corners of the least concave function above points, in the order of x."""
+    """Returns the corners of the smallest concave function that is nowhere below the points (x, y), by rising x."""
     order = np.lexsort((-y, x))
     is_highest = np.append(True, np.diff(x[order]) > 0)  # of the points with the same x
     order = order[is_highest]
@@ -164,10 +182,15 @@ def _upper_hull(x: Array, y: Array) -> tuple[Array, Array]:
 
 
 def largest_excess_moment(pairs: tuple[Pair, ...], orders: Array, shift: float) -> Array:
-    """Returns the largest E_Q[(P/Q)^a] - 1 among pairs at orders a `[A]`, rounded up.
+    """Returns the largest E_Q[(P/Q)^a] - 1 of several pairs at each order a, rounded up, `[num_orders]`.
 
-    With E_Q[P/Q] = 1 taken out, E[(P/Q)^a] - 1 = E[(P/Q)^a - 1 - a (P/Q - 1)], whose terms are >= 0, so nothing
-    cancels. A missing mass is that of a normal moved by `shift` beyond `FARTHEST`, whose moment is a closed form.
+    Because E_Q[P/Q] = 1, E[(P/Q)^a] - 1 = E[(P/Q)^a - 1 - a (P/Q - 1)], whose terms are >= 0, so nothing cancels.
+
+    Args:
+        pairs: the pairs.
+        orders: the orders a > 1, `[num_orders]`.
+        shift: where a pair has a probability of an infinite loss, it stands for N(shift, 1) and N(0, 1) beyond
+            `FARTHEST`, whose moment is a closed form.
     """
     # E[(P/Q)^a] of N(shift, 1) against N(0, 1) beyond FARTHEST: e^(a (a - 1) shift^2 / 2) P(N(a shift, 1) > FARTHEST)
     log_moment = orders * (orders - 1) * (shift * shift / 2)

@@ -1,12 +1,13 @@
-"""The loss of a pair on a grid: masses at multiples of a spacing that dominate the pair.
+"""The privacy loss of a pair of continuous distributions, discretized on a grid so that the result dominates the pair.
 
-The line is cut where the loss is a multiple i h of the spacing, so the loss of an interval lies between i h and
-(i + 1) h. With P and Q the masses of the interval, its mass moves to both ends such that both distributions keep
-theirs:
+The real line is cut at the points where the loss is a multiple i h of the spacing h, so within an interval the loss
+lies between i h and (i + 1) h. Let P and Q be the probabilities of the interval under both distributions. They are
+moved to the two ends of the interval, so that both distributions keep their probability:
 
     at (i + 1) h:   (P - e^(i h) Q) / (1 - e^-h),        at i h:   the rest of P.
 
-The moved pair is easier to tell apart: the expectation of whatever is convex in e^-loss grows (docs/proofs/pld.md).
+The discretized pair is easier to distinguish: the expectation of any function that is convex in e^-loss grows
+(docs/proofs/pld.md).
 """
 
 import math
@@ -28,14 +29,14 @@ _LARGEST_LOSS = 700.0  # a larger one counts as missing; its exponential may be 
 
 
 class _Masses(NamedTuple):
-    """The masses of intervals and bounds on their rounding errors, `[C]` each."""
+    """The probabilities of intervals and bounds on their rounding errors, `[num_intervals]` each."""
 
     values: Array
     rounding: Array
 
 
 class _Cells(NamedTuple):
-    """The places where the loss is a multiple of the spacing, `[C + 1]`, and these multiples."""
+    """The places at which the loss is a multiple of the spacing, and these multiples, `[num_intervals + 1]` each."""
 
     places: Array
     multiples: NDArray[np.int64]
@@ -44,17 +45,20 @@ class _Cells(NamedTuple):
 def discretized_loss(
     pair: ShiftedMaximum | SampledPair, spacing: float, size: int, *, missing: float
 ) -> tuple[Array, float]:
-    """Returns masses of a pair's loss at -n..n times the spacing, n <= `size`, and the mass on an infinite loss.
+    """Returns the distribution of the privacy loss of a pair, discretized on multiples of a spacing.
 
-    A `SampledPair` is taken as it is. Of a shifted maximum, the pair is (M + shift, M) from the place x on where
-    P(M + shift > x) = P(M <= x), together with its mirror image: the negated losses, with both distributions exchanged.
-    For one normal, which is the only maximum that is composed so, that is the pair itself.
+    A `ShiftedMaximum` is symmetrized: its upper part, from the place x with P(M + shift > x) = P(M <= x) on, is joined
+    with the mirror image of that part, in which both distributions are exchanged and the loss is negated. For one
+    normal, the only maximum for which the function is used, the result is the pair itself.
 
     Args:
         pair: the pair.
-        spacing: h > 0.
-        size: the largest multiple.
-        missing: the mass of the upper tail that may count as infinite.
+        spacing: the spacing h, > 0.
+        size: the largest multiple of the spacing.
+        missing: the probability of large losses that may count as infinite.
+
+    Returns:
+        The probabilities of -n..n times the spacing, n <= `size`, `[2 n + 1]`, and that of an infinite loss.
     """
     places, multiples = _cells(pair, spacing, size, missing)
     location_error = _LOCATION_ERROR + pair.loss_rounding(places) / spacing  # [C + 1]
@@ -69,7 +73,13 @@ def discretized_loss(
     scale = -math.expm1(-spacing)
 
     def add_intervals(low: Array, favored: _Masses, other: _Masses) -> None:
-        """Adds the masses of intervals with losses from `low` on, `[C]`, to both of their ends."""
+        """Adds the probabilities of intervals to the grid, at both ends of each interval.
+
+        Args:
+            low: the smaller loss of each interval, `[num_intervals]`.
+            favored: the probabilities under the distribution that positive losses favor.
+            other: the probabilities under the other distribution.
+        """
         ratio = np.exp(low)
         to_upper_end = np.clip((favored.values - ratio * other.values) / scale, 0.0, favored.values)
         # What rounding and the search for the ends may have moved goes one point farther, where the price is larger.
@@ -97,7 +107,10 @@ def discretized_loss(
 
 
 def _interval_masses(tails: Tails) -> _Masses:
-    """Returns the masses between places, as differences of the tails from the side where they are small."""
+    """Returns the probabilities between neighboring places, given the tail probabilities at the places.
+
+    Each is a difference of the smaller of both tails, which keeps its digits.
+    """
     below, above = tails
     is_left = below[1:] < above[:-1]
     difference = np.where(is_left, below[1:] - below[:-1], above[:-1] - above[1:])
@@ -106,11 +119,11 @@ def _interval_masses(tails: Tails) -> _Masses:
 
 
 def _cells(pair: ShiftedMaximum | SampledPair, spacing: float, size: int, missing: float) -> _Cells:
-    """Returns the places where the loss is a multiple of the spacing, up to an upper tail of `missing`."""
+    """Returns the places at which the loss is a multiple of the spacing; `discretized_loss` explains the arguments."""
     largest_multiple = min(size, int(_LARGEST_LOSS / spacing))
 
     def are_beyond_ends(x: Array) -> NDArray[np.bool_]:
-        """Returns whether the grid begins left of x[0], and whether it ends left of x[1]."""
+        """Returns two booleans: True where the grid begins left of x[0], and True where it ends left of x[1]."""
         above = pair.first(x).above
         if isinstance(pair, SampledPair):
             begins = pair.loss(x) > -largest_multiple * spacing
@@ -134,7 +147,13 @@ def _cells(pair: ShiftedMaximum | SampledPair, spacing: float, size: int, missin
 
 
 def _bisected(condition: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array) -> Array:
-    """Returns the places between `low` and `high` from which on conditions hold, `[N]` each."""
+    """Returns, for each of several conditions, the smallest place at which it holds, `[num_conditions]`, by bisection.
+
+    Args:
+        condition: a function from one place for each condition to booleans, which are True from some place on.
+        low: a place at which each condition is False, `[num_conditions]`.
+        high: a place at which each condition is True, `[num_conditions]`.
+    """
     for _ in range(_NUM_BISECTIONS):
         middle = (low + high) / 2
         holds = condition(middle)

@@ -1,6 +1,8 @@
 """The exact accountant: optimal adaptive composition by dynamic programming, as a guaranteed upper bound.
 
-Let V_n(x) be the delta at epsilon = x that an adversary can still reach in the last n steps. Without a step
+A *step* is one release. The adversary chooses two neighbors for each step, and sees each privacy loss before the next
+step. Let V_n(x) be the largest delta at epsilon = x that the adversary can still reach in the last n steps. Without a
+step
 
     V_0(x) = max(0, 1 - e^x),
 
@@ -9,10 +11,9 @@ over the pairs of distributions that the step allows:
 
     V_(n+1)(x) = max over pairs (P, Q) of  E_(y ~ P) V_n(x - log P(y) / Q(y)).
 
-The adversary picks two neighbors anew at every step, having seen all losses before, so the maximum is inside the
-recursion, and delta(epsilon) is the last V at epsilon (docs/proofs/exact_composition.md). The functions are held on a
-grid (`exact_grid`), the pairs of each event are in `exact_steps`, and many steps are composed in blocks
-(`exact_blocks`).
+The neighbors may differ from step to step, so the maximum is inside the recursion. With V of all steps,
+delta(epsilon) = V(epsilon) (docs/proofs/exact_composition.md). `exact_grid` represents a function V by its values on a
+grid, `exact_steps` has the pairs of each event, and `exact_blocks` composes many steps.
 """
 
 import math
@@ -55,24 +56,26 @@ _FIGURE_ROUNDING = 1e-9  # relative: above the rounding errors of a figure that 
 
 
 class ExactAccountant(LossAccountant):
-    """Composes bits, bounded ranges, pure DP, Gaussians, their maxima and samples by their optimal composition.
+    """An accountant that computes the optimal composition of bits, bounded ranges, pure DP and Gaussian releases.
 
     Formal guarantees, for the adjacency that the events were made for:
-        * An adversary may pick two neighbors anew for every step, having seen all losses before. The adversary's best
-          play is never better than these figures, rounding included.
-        * Gaussians alone are exact. Sampled Gaussians have one worst pair, whose losses are summed; a unit that comes
-          or goes does so in the same way at all of them. A noisy maximum with Gaussian noise is replaced by one pair
-          that dominates it, whose losses are summed: the bound is not the best play.
-        * A figure is the smallest of several bounds, so it is never above that of the Renyi accountant. The others are
-          the price of noisy counts whose winner alone is released, and that of a session by its hits.
+        * The totals bound the strongest adversary, who chooses two neighbors for every release after seeing all earlier
+          losses. Rounding errors are included.
+        * The total of Gaussians alone is exact. Sampled Gaussians have one worst pair of distributions, whose losses
+          are summed. A noisy maximum with Gaussian noise is replaced by one pair that dominates it, so its total is a
+          bound and not optimal.
+        * A total is never above that of `RdpAccountant`. It is also at most the price of releasing all noisy counts
+          where only the winner is released, and at most the price of a session by its hits.
 
-    Edge cases: the bound is for steps in the order of the event, but Gaussians, their samples and maxima count as the
-    first, which gives the adversary of the others the most freedom. With `any_order` each step is replaced by one pair
-    that dominates it, and the bound holds for every order. More than 180 other steps are composed in blocks, some
-    tenths of a percent above the best play, unless `in_blocks` is False. Then every step takes some milliseconds.
-    Optimal tables of the stability test, whose losses can be enormous, are always composed so. Epsilons above 500 and
-    deltas below 1e-187 are those of the Renyi accountant. Source: Murtagh & Vadhan 2016; Zhu, Dong & Wang 2022;
-    docs/proofs/exact_composition.md.
+    Edge cases: the bound is for releases in the order of the events. Gaussians, sampled Gaussians and noisy maxima
+    count as the first releases, because that gives the adversary the most freedom later. Epsilons above 500 and deltas
+    below 1e-187 are those of `RdpAccountant`. Optimal tables of the stability test, whose losses can be enormous, are
+    never composed in blocks. Source: Murtagh & Vadhan 2016; Zhu, Dong & Wang 2022; docs/proofs/exact_composition.md.
+
+    Args:
+        in_blocks: True composes more than 180 releases in blocks, with a total some tenths of a percent above the
+            optimum. False composes every release by itself, which takes some milliseconds for each.
+        any_order: True replaces each release by one pair that dominates it, so that the bound holds for every order.
 
     >>> from pate.accounting import BoundedRangeEvent, RdpAccountant, SelfComposedEvent
     >>> event = SelfComposedEvent(BoundedRangeEvent(0.1), 20)
@@ -92,7 +95,11 @@ class ExactAccountant(LossAccountant):
         self._mu_squared_of_winners = 0.0  # winners as releases of their counts
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        """Adds an event `count` times, by the pairs of distributions that dominate it."""
+        """Adds an event to the total, `count` times, by the pairs of distributions that dominate it.
+
+        Returns this accountant. Raises `InvalidValue`, and adds nothing, where an event within `event` has no known
+        dominating pairs.
+        """
         require_count("count", count, minimum=0)
         steps: list[RepeatedStep] = []
         mu_squared = mu_squared_of_winners = 0.0
@@ -120,7 +127,7 @@ class ExactAccountant(LossAccountant):
         return self
 
     def work(self) -> int:
-        """Returns the time of the first reading, in quarters of a step of some milliseconds."""
+        """Returns the estimated time of the first epsilon or delta; 4 units are one step of some milliseconds."""
         steps = tuple(self._steps)
         maxima = {pairs for pairs, _ in steps if isinstance(pairs, NoisyMaximum)}
         work_of_maxima = _COST_OF_MAXIMUM * len(maxima)
@@ -153,14 +160,14 @@ class ExactAccountant(LossAccountant):
         of_profile: Callable[[Profile], float],
         smallest_delta: float,
     ) -> float:
-        """Returns the least figure, an epsilon or a delta, of the compositions that bound the releases.
+        """Returns the smallest bound, an epsilon or a delta, that the ways to compose the events give.
 
-        Winners are composed by their own pairs, and also as Gaussian releases of their counts.
+        The price of a winner is composed by its own pairs, and also as a Gaussian release of all counts.
 
         Args:
-            of_mu: the figure of Gaussian releases alone, given their mu.
-            of_profile: the figure that is read off a profile.
-            smallest_delta: the profile has to be known down to this delta.
+            of_mu: returns the bound for Gaussian releases alone, given their mu.
+            of_profile: returns the bound for other releases, given the privacy profile of all events.
+            smallest_delta: the smallest delta for which the profile has to be accurate.
         """
         figures = [
             self._figure(
@@ -193,7 +200,15 @@ class ExactAccountant(LossAccountant):
         of_profile: Callable[[Profile], float],
         smallest_delta: float,
     ) -> float:
-        """Returns the figure of steps and a Gaussian release of mu; infinity where no grid can hold them."""
+        """Returns the bound for some steps and a Gaussian release together; infinity where no grid can hold them.
+
+        Args:
+            steps: the steps besides Gaussian releases.
+            mu: the mu of all Gaussian releases together, >= 0.
+            of_mu: returns the bound for Gaussian releases alone, given their mu.
+            of_profile: returns the bound, given the privacy profile of all events.
+            smallest_delta: the smallest delta for which the profile has to be accurate.
+        """
         if not steps:
             return of_mu(mu)
         # With two neighbors exchanged, too, where that makes a difference: a unit comes at all steps, or goes.
@@ -210,7 +225,14 @@ class ExactAccountant(LossAccountant):
     def _profile(
         self, steps: list[RepeatedStep], mu: float, smallest_delta: float
     ) -> Profile | None:
-        """Returns the profile down to a delta, one for many questions; None where no grid can hold it."""
+        """Returns the privacy profile of some steps and a Gaussian release together; None where no grid can hold it.
+
+        Args:
+            steps: the steps besides Gaussian releases.
+            mu: the mu of all Gaussian releases together, >= 0.
+            smallest_delta: the smallest delta for which the profile has to be accurate. It is rounded down to one of a
+                few levels, so that one cached profile answers many calls.
+        """
         level = next((level for level in _LEVELS if 10.0**-level <= smallest_delta), None)
         if level is None:
             return None
@@ -241,25 +263,30 @@ class ExactAccountant(LossAccountant):
 
 
 def _has_no_protection(leaf: LeafEvent) -> bool:
-    """Returns True for an event of infinite price, which no pair dominates; the Renyi accountant prices it."""
+    """Returns True for an event with an infinite price, which no pair of distributions dominates."""
     if isinstance(leaf, events.NonPrivateEvent):
         return True
     return getattr(leaf, "noise_multiplier", 1.0) == 0 or getattr(leaf, "epsilon", 0.0) == math.inf
 
 
 def _mu_squared(noise_multiplier: float, count: int) -> float:
-    """Returns mu^2 = count / noise_multiplier^2 of that many Gaussian releases, rounded up."""
+    """Returns mu^2 = count / noise_multiplier^2 of `count` Gaussian releases together, rounded up."""
     mu_squared = max(count / noise_multiplier / noise_multiplier, _LEAST_DELTA)
     return _rounded_up(_rounded_up(mu_squared))
 
 
 def _rounded_up(number: float) -> float:
-    """Returns the next larger float, which covers a rounding error; 0 stays."""
+    """Returns the next larger float, which covers one rounding error; returns 0 for 0."""
     return math.nextafter(number, math.inf) if number else number
 
 
 def _leaves_in_order(event: Event, count: int) -> Iterator[tuple[LeafEvent, int]]:
-    """Yields the leaves of an event that happens `count` times in the order of their releases, equal ones as one."""
+    """Yields the leaves of an event in the order of their releases, as pairs of a leaf and its count.
+
+    Args:
+        event: the event.
+        count: the number of times that the event is released.
+    """
     if isinstance(event, LeafEvent):
         yield event, count
     elif isinstance(event, events.ApproximateEvent):

@@ -1,12 +1,12 @@
-"""Composition of many steps: one by one, or in blocks whose losses are summed.
+"""Composition of many steps (releases): one by one, or in blocks whose privacy losses are summed.
 
-Up to some 180 steps are taken one by one, from the last to the first. Many steps are taken in blocks. The adversary's
-best play inside a block is a profile f(epsilon), and every such profile is that of one pair of distributions. This pair
-dominates the block in every adaptive composition, whatever comes before and after (Zhu, Dong & Wang 2022). So the
-distribution of its loss is summed with those of the other blocks, by convolution.
+Up to some 180 steps are composed one by one, from the last to the first. More steps are grouped into blocks of
+consecutive steps. The largest delta that an adversary can reach within a block is a privacy profile f(epsilon). Every
+such profile is the profile of some pair of distributions. This pair dominates the block in every adaptive composition,
+whatever comes before and after (Zhu, Dong & Wang 2022). So the distributions of the losses of all blocks are convolved.
 
-The profile of a block is known at n points x_i = i h on either side of 0. A pair with this profile, linear in e^x
-between the points, has its losses at the points. With f_i = f(x_i) the mass of the loss x_i is
+The profile of a block is computed at n points x_i = i h on each side of 0. A pair whose profile is linear in e^x
+between the points has its losses at the points. With f_i = f(x_i) the probability of the loss x_i is
 
     P(x_i) = (f_(i-1) - f_i) / (1 - e^-h) - (f_i - f_(i+1)) / (e^h - 1),
 
@@ -66,7 +66,7 @@ _NEGLIGIBLE = 1e-3  # of the smallest delta: the error of all steps together
 
 
 class RepeatedStep(NamedTuple):
-    """The pairs of one event, and how often the event follows itself."""
+    """One release, described by the pairs that dominate it, with the number of times that it is repeated in a row."""
 
     pairs: DominatingPairs
     times: int
@@ -75,7 +75,7 @@ class RepeatedStep(NamedTuple):
 Steps = tuple[RepeatedStep, ...]
 """The steps of a composition, in their order."""
 Run = tuple[DominatingPairs, ...]
-"""Consecutive steps that one block holds, each by itself."""
+"""The consecutive steps of one block; a repeated step is listed several times."""
 
 
 @lru_cache(maxsize=16)
@@ -87,14 +87,14 @@ def composed(
     in_blocks: bool = True,
     any_order: bool = False,
 ) -> Profile:
-    """Returns the profile of steps taken in this order, or in any order; kept, as releases are priced repeatedly.
+    """Returns the privacy profile of steps in a given order, or in any order; the results are cached.
 
     Args:
-        steps: the steps, the first of which the adversary plays first.
-        reach: the largest epsilon that the profile has to hold, in (0, 500).
-        smallest_delta: the smallest delta that will be read off; the profile errs by a thousandth of it.
-        in_blocks: False takes all steps one by one, however many there are.
-        any_order: True makes each step a block of its own, so that the bound holds in every order.
+        steps: the steps, in the order of their releases.
+        reach: the largest epsilon of the profile, in (0, 500).
+        smallest_delta: the smallest delta that is of interest; the profile errs by at most a thousandth of it.
+        in_blocks: False composes all steps one by one, whatever their number.
+        any_order: True makes each step a separate block, so that the bound holds for every order.
     """
     num_steps = sum(times for _, times in steps)
     negligible = _NEGLIGIBLE * smallest_delta / num_steps
@@ -134,9 +134,9 @@ def composed(
 
 
 def _aligned(spacing: float, steps: Steps) -> float:
-    """Returns about this spacing, a divisor of the losses that matter the most.
+    """Returns a spacing near `spacing` that divides the most important loss of the steps.
 
-    Those are the length of a span and the loss of a single pair, where the steps with this loss add the most variance.
+    That is the loss whose steps add the most variance, among the lengths of spans and the losses of single pairs.
     """
     spacing = rounded_spacing(spacing)
     variance_of_loss = {0.0: 0.0}
@@ -153,7 +153,7 @@ def _aligned(spacing: float, steps: Steps) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The loss distribution of a pair that dominates a block: masses at multiples of a spacing, both ways from 0."""
+    """The loss distribution of a pair that dominates a block of steps: probabilities of multiples of a spacing."""
 
     masses: Array  # `[2 n + 1]` at -n..n times the spacing; they may sum to a little more than 1
     missing: float  # mass on an infinite loss
@@ -161,9 +161,13 @@ class Block:
 
     @classmethod
     def from_profile(cls, values: Array, spacing: float) -> Self:
-        """Returns a pair whose profile is nowhere below these values at 0, 1, 2, … times the spacing.
+        """Returns a pair whose privacy profile is at least `values` at 0, 1, 2, … times the spacing.
 
-        Nor is the profile below their mirror image f(-x) = 1 - e^-x + e^-x f(x), as neighbors can be exchanged.
+        Neighbors can be exchanged, so at -x the profile is at least the mirror image f(-x) = 1 - e^-x + e^-x f(x).
+
+        Args:
+            values: the profile f at 0, spacing, 2 * spacing, …, `[num_points]`.
+            spacing: the distance between two losses.
         """
         losses = np.arange(len(values), dtype=np.float64) * spacing
         hull = convex_minorant(np.exp(losses), values)
@@ -188,7 +192,7 @@ class Block:
         return replace(block, masses=block.masses * factor, missing=missing * factor)
 
     def profile(self) -> Array:
-        """Returns the deltas at -n..n times the spacing, `[2 n + 1]`, to a relative 1e-11."""
+        """Returns the privacy profile at -n..n times the spacing, `[2 n + 1]`, with a relative error below 1e-11."""
         mass_share = -np.expm1(-self.spacing)
         delta_share = np.exp(-self.spacing)
         # from the last place down: the mass on larger losses
@@ -199,10 +203,12 @@ class Block:
         return np.array(deltas[::-1]) + self.missing
 
     def convolved(self, other: Self, *, largest_num_points: int) -> Self:
-        """Returns the distribution of the sum of both losses.
+        """Returns the distribution of the sum of the losses of this and another block with the same spacing.
 
-        A loss below -n times the spacing, with n = `largest_num_points`, is moved up to it. A loss above n times the
-        spacing counts as infinite.
+        Args:
+            other: the other block.
+            largest_num_points: n; a sum below -n times the spacing is rounded up to -n times the spacing, and a sum
+                above n times the spacing counts as infinite.
         """
         n = largest_num_points
         masses = np.convolve(self.masses, other.masses)
@@ -217,7 +223,10 @@ class Block:
         return replace(self, masses=masses, missing=missing * (1 + _BLOCK_ROUNDING))
 
     def power(self, count: int, *, largest_num_points: int) -> Self:
-        """Returns the distribution of the sum of `count` >= 1 independent losses, by repeated squaring."""
+        """Returns the distribution of the sum of `count` >= 1 independent losses of this block, by repeated squaring.
+
+        `convolved` explains `largest_num_points`.
+        """
         square = self
         product = None
         while count:
@@ -234,14 +243,22 @@ class Block:
 
     @property
     def total(self) -> float:
-        """The sum of all masses, the missing mass included."""
+        """The sum of all probabilities, that of an infinite loss included."""
         return float(self.masses.sum()) + self.missing
 
 
 def composed_in_blocks(
     steps: Steps, *, spacing: float, reach: float, negligible: float, any_order: bool = False
 ) -> Block:
-    """Returns the pair above all steps in this order, or in any order, where each step is a block of its own."""
+    """Returns the loss distribution of a pair that dominates all steps together.
+
+    Args:
+        steps: the steps, in the order of their releases.
+        spacing: the distance between two losses within a block.
+        reach: the largest loss; larger losses count as infinite.
+        negligible: the error of a profile that is allowed for speed.
+        any_order: True makes each step a separate block, so that the bound holds for every order.
+    """
     runs = Counter(_runs(steps, capacity=0 if any_order else CAPACITY))
     fixed = [(pairs, times) for pairs, times in steps if isinstance(pairs, FixedPair)]
     negligible = 10.0 ** math.floor(math.log10(negligible))  # the same for similar counts
@@ -275,7 +292,7 @@ def composed_in_blocks(
 
 
 def _grid_of_run(run: Run, *, spacing: float, reach: float) -> LossGrid:
-    """Returns a grid that reaches as far as the losses of a run, but for a tiny mass that counts as infinite."""
+    """Returns a grid for the losses of a run, whose points reach from 0 to a loss that is almost never exceeded."""
     usual_losses = _BLOCK_DEVIATIONS * math.sqrt(math.fsum(pairs.variance for pairs in run))
     rare_loss = max(
         largest_loss(pairs, otherwise=0.0) - 2 * math.sqrt(pairs.variance) for pairs in run
@@ -286,7 +303,16 @@ def _grid_of_run(run: Run, *, spacing: float, reach: float) -> LossGrid:
 
 
 def _repeated_block(pair: FixedPair, times: int, grid: LossGrid, negligible: float) -> Block:
-    """Returns the summed losses of one fixed pair, infinite beyond the grid: nobody chooses between its steps."""
+    """Returns the distribution of the summed losses of `times` steps with one fixed pair.
+
+    A fixed pair leaves the adversary no choice, so the losses of its steps are independent.
+
+    Args:
+        pair: the pair.
+        times: the number of steps.
+        grid: the grid of losses; larger losses count as infinite.
+        negligible: the probability of large losses that may count as infinite.
+    """
     num_points = grid.first + grid.size
     if isinstance(pair, NoisyMaximum):
         block = _maximum_block(pair, grid.spacing, num_points)
@@ -298,7 +324,13 @@ def _repeated_block(pair: FixedPair, times: int, grid: LossGrid, negligible: flo
 
 @lru_cache(maxsize=16)
 def _maximum_block(pair: NoisyMaximum, spacing: float, num_points: int) -> Block:
-    """Returns a pair above a noisy maximum, with losses of at most `num_points` times the spacing."""
+    """Returns the loss distribution of a pair that dominates a noisy maximum, from a cache.
+
+    Args:
+        pair: the noisy maximum.
+        spacing: the distance between two losses.
+        num_points: the largest loss, as a multiple of the spacing.
+    """
     size = min(math.ceil(pair.reach(_MAXIMUM_MISSING) / spacing) + 1, num_points)
     epsilons = np.arange(-size, size + 1, dtype=np.float64) * spacing
     # At 0 and above alone: neighbors can be exchanged, so that the mirror image holds below.
@@ -308,7 +340,10 @@ def _maximum_block(pair: NoisyMaximum, spacing: float, num_points: int) -> Block
 
 @lru_cache(maxsize=6)
 def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> Array:
-    """Returns the profiles of the last 1, 2, … steps at 0 and above, `[steps, size]`; kept for other counts."""
+    """Returns the privacy profiles of the last 1, 2, … steps of a run at the points of a grid, `[num_steps, size]`.
+
+    The results are cached, because runs of other lengths have the same last steps.
+    """
     step_of: dict[DominatingPairs, CompositionStep] = {}
     values = np.zeros(grid.size)
     profiles = np.empty((len(run), grid.size))
@@ -320,7 +355,7 @@ def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> Array:
 
 
 def are_taken_one_by_one(steps: Steps) -> bool:
-    """Returns True for few steps, and for steps with rare losses beside which the usual losses are tiny."""
+    """Returns True where steps are composed one by one: they are few, or one has a rare and enormous loss."""
     total_cost = sum(times * cost_of_step(pairs) for pairs, times in steps)
     has_rare_loss = any(
         largest_loss(pairs, otherwise=0.0) > _RARE_LOSS * math.sqrt(pairs.variance)
@@ -330,20 +365,28 @@ def are_taken_one_by_one(steps: Steps) -> bool:
 
 
 def cost_of_step(pairs: DominatingPairs) -> int:
-    """Returns the time of a step in the units of `CAPACITY`; all steps of a fixed pair are one convolution."""
+    """Returns the estimated time of one step in the units of `CAPACITY`.
+
+    The time is 0 for a fixed pair, because all its steps together are one convolution.
+    """
     if isinstance(pairs, FixedPair):
         return 0
     return _COST_OF_WINNER if isinstance(pairs, Winner) else _COST
 
 
 def cost_in_blocks(steps: Steps, *, any_order: bool) -> int:
-    """Returns the time of the different blocks of steps in the units of `CAPACITY`; a repeated block takes none."""
+    """Returns the estimated time of composing steps in blocks, in the units of `CAPACITY`; equal blocks count once."""
     different_runs = set(_runs(steps, capacity=0 if any_order else CAPACITY))
     return sum(sum(map(cost_of_step, run)) for run in different_runs)
 
 
 def _runs(steps: Steps, *, capacity: int) -> Iterator[Run]:
-    """Yields consecutive steps, as many at a time as a block holds, without those of fixed pairs."""
+    """Yields the steps in runs of consecutive steps, without steps of fixed pairs.
+
+    Args:
+        steps: the steps, in the order of their releases.
+        capacity: the time of a run, in the units of `CAPACITY`; 0 makes each step a run.
+    """
     run = list[DominatingPairs]()
     left = capacity
     for pairs, times in steps:
@@ -359,7 +402,7 @@ def _runs(steps: Steps, *, capacity: int) -> Iterator[Run]:
 
 
 def largest_loss(pairs: DominatingPairs, *, otherwise: float) -> float:
-    """Returns the largest loss of one step; `otherwise` for pairs whose losses are unbounded."""
+    """Returns the largest loss of one step, or the value `otherwise` for pairs whose losses are unbounded."""
     if isinstance(pairs, Box):
         return pairs.up
     return pairs.length if isinstance(pairs, Span) else otherwise

@@ -1,4 +1,4 @@
-"""The grid of optimal composition: bounds on delta at equally spaced losses, and their moves by a loss.
+"""The grid of optimal composition: bounds on delta at equally spaced epsilons, and their shifts by a privacy loss.
 
 Optimal composition computes functions V of a loss x, where V(x) is the delta that the remaining steps can reach at
 epsilon = x (`pate.accounting.exact`). Each V falls in x and is convex in e^x, with V = 1 at e^x = 0. A grid holds V at
@@ -29,10 +29,10 @@ _NEARLY = (
 
 
 class Shift(NamedTuple):
-    """The move of a grid by one loss: V(x - loss) = lower V(x + whole h) + upper V(x + (whole + 1) h).
+    """The weights that express V(x - loss) by V at two points of the grid with spacing h, for all points x.
 
-    Both weights include the probability of the loss. A `whole` of minus the grid's size leads left of all points,
-    where V is 1.
+    The expression is lower * V(x + whole * h) + upper * V(x + (whole + 1) * h). Both weights include the probability of
+    the loss. If `whole` is minus the grid's size, x + whole * h lies left of all points, where V is 1.
     """
 
     whole: int
@@ -41,12 +41,12 @@ class Shift(NamedTuple):
 
 
 Shifts = tuple[Shift, ...]
-"""The moves by all losses of one pair of distributions."""
+"""The shifts by all privacy losses of one pair of distributions."""
 
 
 @dataclass(frozen=True)
 class LossGrid:
-    """The losses first * spacing, (first + 1) * spacing, ..., `size` in number."""
+    """The grid with the points first * spacing, (first + 1) * spacing, ..., (first + size - 1) * spacing."""
 
     first: int  # the index of the first point
     size: int  # the number of points, >= 2
@@ -57,16 +57,24 @@ class LossGrid:
 
     @property
     def points(self) -> Array:
-        """The losses at the points, `[size]`."""
+        """The points of the grid, `[size]`."""
         indices = np.arange(self.first, self.first + self.size, dtype=np.float64)
         return np.asarray(indices * self.spacing)
 
     def padding(self, largest_loss: float) -> int:
-        """Returns the number of points that `padded` has to add on either side for losses up to the largest."""
+        """Returns the number of points that `padded` must add on each side so that `largest_loss` can be shifted by."""
         return math.ceil(min(largest_loss / self.spacing, self.size)) + 3
 
     def padded(self, values: Array, pad: int) -> Array:
-        """Returns bounds of V at `pad` more points on either side, `[pad + size + pad]`, given `values` `[size]`."""
+        """Returns V at the points of the grid and upper bounds of V at `pad` further points on each side.
+
+        Args:
+            values: V at the points of the grid, `[size]`.
+            pad: the number of further points on each side.
+
+        Returns:
+            The values, `[pad + size + pad]`.
+        """
         distance = self.spacing * np.arange(pad, 0, -1)
         right = np.full(pad, values[-1])
         if self.mirrored:
@@ -78,9 +86,10 @@ class LossGrid:
         return np.concatenate([chord, values, right])
 
     def rounded_outward(self, loss: float) -> float:
-        """Returns a loss a little farther from 0: a multiple of the spacing where the loss is nearly that multiple.
+        """Returns a loss with an absolute value a little above that of `loss`, to cover rounding errors.
 
-        A move by a multiple of the spacing needs no interpolation.
+        The returned loss is a multiple of the spacing where `loss` is almost one, because a shift by a multiple needs
+        no interpolation.
         """
         multiple = math.inf
         if abs(loss) < self.size * self.spacing:
@@ -89,9 +98,9 @@ class LossGrid:
         return multiple if is_nearly_multiple else loss * _OUTWARD
 
     def shift(self, loss: float, weight: float = 1.0) -> Shift:
-        """Returns the move by a loss of this probability.
+        """Returns the shift by a loss that has the probability `weight`.
 
-        The expectation of a function that is linear in e^x between the points is that at the loss itself.
+        The weights are exact for a function that is linear in e^x between the points of the grid.
         """
         if abs(loss) > (self.size - 1) * self.spacing:
             beyond_all_points = -self.size if loss > 0 else self.size + 1
@@ -107,7 +116,13 @@ class LossGrid:
         return Shift(whole, lower, scale * math.expm1(beyond))
 
     def shifted(self, padded: Array, pad: int, shift: Shift) -> Array:
-        """Returns the weighted values at the moved points, `[size]`, given values that `padded` has extended."""
+        """Returns the probability of a loss times V(x - loss) at all points x of the grid, `[size]`.
+
+        Args:
+            padded: the values of V that the method `padded` has returned, `[pad + size + pad]`.
+            pad: the number of points that were added on each side.
+            shift: the shift by the loss.
+        """
         if shift.whole <= -self.size:  # left of all points V is 1
             return np.full(self.size, shift.lower)
         start = pad + shift.whole
@@ -119,7 +134,7 @@ class LossGrid:
 
 
 def rounded_spacing(spacing: float) -> float:
-    """Returns a spacing of 32 binary digits, at least as large as the one asked for."""
+    """Returns `spacing` rounded up to 32 binary digits, so that its multiples are exact floats."""
     fraction, exponent = math.frexp(spacing)
     digits = math.ceil(math.ldexp(fraction, _SPACING_DIGITS))
     return math.ldexp(digits, exponent - _SPACING_DIGITS)
@@ -127,13 +142,16 @@ def rounded_spacing(spacing: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """Upper bounds for delta at the epsilons of a grid, and between them by convexity in e^epsilon."""
+    """A privacy profile: upper bounds on delta at the epsilons of a grid.
+
+    Between two points of the grid the chord in e^epsilon is an upper bound, because delta is convex in e^epsilon.
+    """
 
     grid: LossGrid  # the epsilons
     values: Array  # `[size]` the deltas
 
     def delta(self, epsilon: float) -> float:
-        """Returns an upper bound of delta at an epsilon."""
+        """Returns an upper bound on delta at an epsilon."""
         grid = self.grid
         position = epsilon / grid.spacing - grid.first
         if position >= grid.size - 1:
@@ -145,7 +163,7 @@ class Profile:
         return float(self.values[index] + min(max(share, 0.0), 1.0) * step)
 
     def epsilon(self, delta: float) -> float:
-        """Returns the epsilon >= 0 from which on the values are at most `delta`; infinity where no value is."""
+        """Returns the smallest epsilon >= 0 at which the profile is at most `delta`; infinity where it never is."""
         is_nonnegative = np.arange(self.grid.size) + self.grid.first >= 0
         above = np.flatnonzero((self.values > delta) & is_nonnegative)
         if above.size == 0:

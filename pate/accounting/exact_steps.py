@@ -62,36 +62,40 @@ _LOSS_DIGITS = 36  # binary digits of a loss: so few that mirror images are equa
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """The pair that dominates a run of P neighboring two-point pairs of an event, and the two halves of the run."""
+    """A set of two-point pairs of an event, represented by one pair that dominates all of them.
+
+    A two-point pair has two outcomes, with the privacy losses up > 0 > down. The dominating pair has the largest `up`
+    and the smallest `down` of the set. `parts` are two boxes with one half of the pairs each.
+    """
 
     ups: Array  # `[P]`, falling: the loss of the outcome that P favors, in each pair
     downs: Array  # `[P]`, falling: the loss of the other outcome
 
     @cached_property
     def up(self) -> float:
-        """The largest loss among the pairs."""
+        """The largest loss of all pairs."""
         return float(self.ups[0])
 
     @cached_property
     def down(self) -> float:
-        """The smallest loss among the pairs."""
+        """The smallest loss of all pairs."""
         return float(self.downs[-1])
 
     @property
     def largest(self) -> float:
-        """The largest absolute loss."""
+        """The largest absolute value of a loss."""
         return max(self.up, -self.down)
 
     @cached_property
     def parts(self) -> tuple[Self, ...]:
-        """The two halves of the run, empty for a single pair; made when asked for, as most are never reached."""
+        """The boxes with the first and the second half of the pairs; empty for a single pair."""
         middle = len(self.ups) // 2
         parts = (slice(middle), slice(middle, None)) if middle else ()
         return tuple(replace(self, ups=self.ups[part], downs=self.downs[part]) for part in parts)
 
     @cached_property
     def variance(self) -> float:
-        """The largest second moment of the loss among the pairs: a measure, not a bound."""
+        """The largest second moment of the loss of a pair; used to choose grids, and not a rigorous bound."""
         with np.errstate(over="ignore", invalid="ignore"):
             p_up, p_down = two_point_probabilities(self.ups, self.downs)
             return float(
@@ -101,27 +105,31 @@ class Box:
 
 @dataclass(frozen=True)
 class Span:
-    """All pairs with losses (t, t - length), 0 <= t <= length: log-likelihood ratios that span at most `length`."""
+    """All two-point pairs with the losses t and t - length, for t in 0..length; they dominate a bounded range."""
 
     length: float  # > 0
 
     @property
     def variance(self) -> float:
-        """The largest variance of a loss that lies in the span."""
+        """The largest variance that a loss between t - length and t can have."""
         return self.length * self.length / 4
 
 
 FixedPair = SampledPair | NoisyMaximum
-"""A pair that leaves the adversary no choice. The losses of many steps are summed before all other steps."""
+"""A single pair that dominates an event: the adversary has no choice, so the losses of several steps are summed."""
 
 DominatingPairs = Box | Span | ShiftedMaximum | FixedPair | Winner
-"""The pairs of distributions that dominate one event."""
+"""The pairs of distributions that together dominate one event."""
 
 
 def two_point_probabilities(up: Any, down: Any) -> tuple[Any, Any]:
-    """Returns P(up) and P(down) of two-point pairs, under the distribution that losses favor, to their last digits.
+    """Returns the probabilities, under P, of both outcomes of two-point pairs, given their privacy losses.
 
-    With Q = P e^-loss both distributions sum to 1 where P(up) = (1 - e^down) / (1 - e^(down - up)).
+    Q has the probabilities P e^-loss. Both distributions sum to 1 if P(up) = (1 - e^down) / (1 - e^(down - up)).
+
+    Args:
+        up: the loss of the first outcome, > 0; a number or an array.
+        down: the loss of the second outcome, < 0.
     """
     scale = np.expm1(down - up)
     return np.expm1(down) / scale, np.exp(down) * np.expm1(-up) / scale
@@ -130,9 +138,12 @@ def two_point_probabilities(up: Any, down: Any) -> tuple[Any, Any]:
 def composition_step(
     pairs: DominatingPairs, grid: LossGrid, *, negligible: float
 ) -> CompositionStep:
-    """Returns the step of one event's pairs on a grid.
+    """Returns the composition step of one release: a function from values V on a grid to the new values there.
 
-    An absolute error of `negligible`, upwards, is allowed for speed.
+    Args:
+        pairs: the pairs that dominate the release.
+        grid: the grid.
+        negligible: an absolute error upwards that is allowed for speed.
     """
     match pairs:
         case Box() | Winner():
@@ -146,7 +157,10 @@ def composition_step(
 
 
 class _WeightedSums(NamedTuple):
-    """The expectations of V over several pairs, S in number, as one matrix product."""
+    """The expectations of V(x - loss) over several pairs, written as one matrix product.
+
+    The number of pairs is S. The product has R rows, each of which is V shifted by a number of grid points.
+    """
 
     starts: NDArray[np.int64]  # `[R]` where the rows of moved values start in the padded values
     weights: Array  # `[S, R]` of the rows
@@ -154,11 +168,17 @@ class _WeightedSums(NamedTuple):
 
 
 class _CoveredStep:
-    """The step of a tree of pairs, such as boxes: the maximum over all pairs, or little more.
+    """A composition step that takes the maximum over all pairs of a tree, or a little more.
 
-    A pair above others is replaced by its parts only where its value exceeds what single pairs attain. The pairs that
-    were not replaced cover the whole tree. The values of successive steps hardly differ, so several steps take the
-    maximum over the same cover. At first the values differ most, so few steps share a cover.
+    Leaves of the tree are pairs of the event. An inner node is a pair that dominates its children (`parts`). The search
+    replaces a node by its children only where the expectation of the node is above those of the leaves seen so far. The
+    nodes at which the search stops cover the whole tree. Successive steps have similar values V, so several steps use
+    the same cover. The first steps differ most, so few of them share a cover.
+
+    Args:
+        grid: the grid of the values V.
+        pairs: the tree.
+        negligible: an absolute error upwards that is allowed for speed.
     """
 
     def __init__(self, grid: LossGrid, pairs: Box | Winner, negligible: float) -> None:
@@ -189,7 +209,11 @@ class _CoveredStep:
         return np.minimum(best * self._rounding_factor, 1.0)
 
     def _split(self, padded: Array) -> Array:
-        """Returns the maximum, searched from the roots of the tree down, and renews the cover."""
+        """Searches the tree from its roots, stores the new cover, and returns the maximum at each point, `[size]`.
+
+        Args:
+            padded: the values V on the padded grid.
+        """
         attained = self._largest(self._single_sums, padded)  # a lower bound of the maximum
         best = attained.copy()
         pending = [*self._roots]
@@ -220,7 +244,7 @@ class _CoveredStep:
         return best
 
     def _shifts(self, pair: Box | Pair) -> Shifts:
-        """Returns the moves by all losses of a pair; the mass on an infinite loss leads left of all points."""
+        """Returns the shifts by all losses of a pair, from a cache; an infinite loss shifts left of all points."""
         if pair not in self._shifts_of_pair:
             grid = self._grid
             if isinstance(pair, Box):
@@ -235,7 +259,12 @@ class _CoveredStep:
         return self._shifts_of_pair[pair]
 
     def _largest(self, sums: list[_WeightedSums], padded: Array) -> Array:
-        """Returns the largest of the weighted sums at each point, `[size]`."""
+        """Returns the largest expectation of all pairs in `sums` at each point of the grid, `[size]`.
+
+        Args:
+            sums: the expectations as matrix products.
+            padded: the values V on the padded grid.
+        """
         size = self._grid.size
         windows = sliding_window_view(
             padded, size
@@ -249,7 +278,13 @@ class _CoveredStep:
         return best
 
     def _weighted_sums(self, pairs: Sequence[Shifts]) -> list[_WeightedSums]:
-        """Returns the expectations over pairs in batches: neighboring pairs share most rows of moved values."""
+        """Returns the expectations over pairs as matrix products, a batch of pairs in each.
+
+        Pairs that follow each other share most shifts, so a batch needs few rows.
+
+        Args:
+            pairs: the shifts by all losses of each pair.
+        """
         batches = []
         for start in range(0, len(pairs), _SUMS_TOGETHER):
             batch = pairs[start : start + _SUMS_TOGETHER]
@@ -276,7 +311,9 @@ class _CoveredStep:
 
 
 def _span_step(grid: LossGrid, length: float) -> CompositionStep:
-    """Returns the step of all pairs with losses (t, t - length), which takes the maximum over t piece by piece.
+    """Returns the composition step of a `Span`: the maximum over all pairs with the losses t and t - length.
+
+    The interval of t is cut into pieces.
 
     On a piece of t the values V(x - t) and V(x - t + length) lie below their chords in e^-t. With these chords the
     expectation is A + B s - C / s in s = e^t. Over the piece that is at most its own chord plus D share (1 - share),
@@ -327,9 +364,12 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
 
 
 def fixed_pair_step(grid: LossGrid, masses: Array, missing: float) -> CompositionStep:
-    """Returns the step of one pair, given the masses `[2 n + 1]` of its losses -n..n times the spacing.
+    """Returns the composition step of a single pair, given the distribution of its loss.
 
-    `missing` is the mass on an infinite loss.
+    Args:
+        grid: the grid of the values V.
+        masses: the probabilities of the losses -n..n times the grid's spacing, `[2 n + 1]`.
+        missing: the probability of an infinite loss.
     """
     last = len(masses) // 2
     rounding = _ROUNDING + len(masses) * 2.0**-52
@@ -344,9 +384,9 @@ def fixed_pair_step(grid: LossGrid, masses: Array, missing: float) -> Compositio
 
 @lru_cache(maxsize=256)
 def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
-    """Returns the pairs of distributions that dominate an event between neighbors; None where nothing can happen.
+    """Returns the pairs of distributions that together dominate an event; None for an event that costs nothing.
 
-    Raises `InvalidValue` for an event that has no such family.
+    Raises `InvalidValue` for an event whose dominating pairs are not known.
     """
     match event:
         case events.NoOpEvent():
@@ -377,9 +417,9 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
 
 
 def _bit_box(event: events.BitEvent) -> Box | None:
-    """Returns the pairs of a bit at two statistics that differ by the reach, either way round.
+    """Returns the two-point pairs of a released bit for neighbors, in both directions; None where there is no pair.
 
-    A pair that another pair dominates is left out.
+    Pairs that another pair dominates are left out.
     """
     lower_logits, higher_logits = bit_pairs(event)
     if lower_logits.size == 0:
@@ -398,7 +438,7 @@ def _bit_box(event: events.BitEvent) -> Box | None:
 
 
 def _rounded_difference(larger: Array, smaller: Array) -> Array:
-    """Returns the difference > 0 of two log probabilities, never below the true one, to `_LOSS_DIGITS` digits."""
+    """Returns `larger - smaller` of logarithms of probabilities, rounded up to `_LOSS_DIGITS` binary digits."""
     rounding = _LOG_EXPIT_ROUNDING * (larger + smaller)
     difference = larger - smaller - rounding + np.finfo(np.float64).tiny
     digits, exponent = np.frexp(difference)

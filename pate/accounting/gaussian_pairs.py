@@ -1,7 +1,7 @@
-"""Single pairs of distributions on a line: of Gaussian releases, of noisy maxima, and of secret Poisson samples.
+"""Pairs of distributions of one real number, for Gaussian releases, noisy maxima and sums over a random sample.
 
-A pair is two distributions of one real number x, such that the privacy loss log(dP/dQ)(x) rises in x. So the loss is
-above a level exactly right of one place, and both distributions have closed forms:
+Both distributions P and Q of a pair have closed forms, and the privacy loss log(dP/dQ)(x) rises in x. So the loss is
+above a given value exactly for all x above some place:
 
     ShiftedMaximum   M + shift against M, the largest of n standard normals; n = 1 is a Gaussian release,
     SampledPair      (1 - q) N(0, 1) + q N(up, 1) against (1 - q) N(0, 1) + q N(down, 1), a release of a sample.
@@ -20,7 +20,7 @@ _NEAR = 9.0  # standard deviations that the sum of a variance goes over
 
 
 class Tails(NamedTuple):
-    """The probabilities of both sides of places x, `[N]` each, to their last digits."""
+    """The probabilities below and above given places x, `[num_places]` each, accurate also where they are tiny."""
 
     below: Array  # P(X <= x)
     above: Array  # P(X > x)
@@ -28,14 +28,14 @@ class Tails(NamedTuple):
 
 @dataclass(frozen=True)
 class ShiftedMaximum:
-    """The pair M + shift and M, the largest of `count` standard normals."""
+    """The pair of the distributions of M + shift and of M, where M is the largest of `count` standard normals."""
 
     count: int  # the number of normals, >= 1; one is a Gaussian release
     shift: float  # > 0
 
     @property
     def variance(self) -> float:
-        """The second moment of the loss where it is positive, under both distributions: a measure, not a bound."""
+        """The second moment of the positive losses under both distributions; used to choose grids, and no bound."""
         x = np.linspace(-_NEAR, self.shift + _NEAR, 1001)
         mass = np.diff(self.first(x).below + self.second(x).below)
         return float(np.sum(mass * np.maximum(self.loss(x[1:]), 0.0) ** 2))
@@ -72,7 +72,10 @@ class ShiftedMaximum:
 
 @dataclass(frozen=True)
 class SampledPair:
-    """The pair of two mixtures of N(0, 1), with N(up, 1) and with N(down, 1): a Gaussian release of a sample."""
+    """The pair that dominates a sum over a random sample with Gaussian noise.
+
+    Both distributions are mixtures: N(0, 1) with N(up, 1), and N(0, 1) with N(down, 1).
+    """
 
     sampling_prob: float  # the weight of the second part of both mixtures, in (0, 1)
     up: float  # >= 0
@@ -80,12 +83,12 @@ class SampledPair:
 
     @property
     def exchanged(self) -> Self:
-        """The pair whose losses are those of the same two distributions exchanged; equal where up = -down."""
+        """The pair with both distributions exchanged and x replaced by -x; equal to this pair where up = -down."""
         return replace(self, up=-self.down, down=-self.up)
 
     @property
     def variance(self) -> float:
-        """The variance of the loss, to choose the spacing of a grid."""
+        """The variance of the privacy loss, to choose the spacing of a grid."""
         x = np.linspace(self.down - _NEAR, self.up + _NEAR, 2001)
         return float(np.sum(np.diff(self.first(x).below) * self.loss(x[1:]) ** 2))
 
@@ -118,14 +121,15 @@ class SampledPair:
 
 
 def mixture_tail(x: Array, shift: float, q: float) -> Array:
-    """Returns P(X > -x), where X is N(0, 1), or with probability q N(shift, 1)."""
+    """Returns P(X > -x) at each place x, where X is from N(shift, 1) with probability q, and else from N(0, 1)."""
     return np.asarray((1 - q) * ndtr(x) + q * ndtr(x + shift))
 
 
 def log_mixture_ratio(x: Array, shift: float, q: float) -> Array:
-    """Returns the log of 1 - q + q e^(C x - C^2 / 2), C = shift: the density of a mixture over that of N(0, 1).
+    """Returns the log density ratio, at places x, of the mixture (1 - q) N(0, 1) + q N(shift, 1) and N(0, 1).
 
-    It has all digits: near 0 by log1p, and for large powers with the power taken out of the logarithm.
+    The ratio is 1 - q + q e^(C x - C^2 / 2) with C = shift. Its logarithm is accurate near 0, where log1p is used, and
+    for large powers, which are taken out of the logarithm.
     """
     power = shift * x - shift * shift / 2
     far = power > 1

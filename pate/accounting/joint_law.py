@@ -1,9 +1,10 @@
-"""The accountant that prices a gap selection and the test of its choice as one release.
+"""The joint-law accountant: it prices the selection of a gap and the test of the selected gap as one release.
 
-The gap with the most noise is chosen, and released where the test of this very gap passes. T votes allow few large
-gaps, so not every gap that may be chosen can also pass its test: the joint law of both costs less than both apart. At
-each order a > 1 the Renyi divergence of the joint law is bounded by linear programs (`worst_joint_law`), which takes
-some milliseconds. So only orders near the best order of the Renyi accountant are searched (docs/proofs/joint_law.md).
+The gap with the largest noisy value is selected, and its position is released if the test of this gap passes
+(`SelectThenTestEvent`). T votes allow few large gaps, so not every gap that may be selected can also pass its test. So
+the joint distribution ("law") of both results costs less than selection and test composed. At each order a > 1 linear
+programs bound the Renyi divergence of the joint law (`worst_joint_law`), which takes some milliseconds. So only orders
+near the best order of `RdpAccountant` are computed (docs/proofs/joint_law.md).
 """
 
 from __future__ import annotations
@@ -41,15 +42,14 @@ _WORTH_SEARCHING = 0.99  # of the Renyi accountant's price at the first order
 
 
 class JointLawAccountant(AccountantBesideRenyi):
-    """Prices a gap selection and the test of its choice as one release, and all else as `RdpAccountant` does.
+    """An accountant that prices a gap selection and its test as one release, and other events as `RdpAccountant` does.
 
-    With 40 labels, 600 queries and an optimal table at epsilon 8 a stable top-k of 400 teachers is a quarter cheaper,
-    that of 800 a seventh, and that of 2,000 a thirtieth. `AutoAccountant` asks this accountant where its price may be
-    below the others'.
+    The saving depends on the number of teachers. For a stable top-k with 40 labels, 600 queries and an optimal table,
+    epsilon 8 falls by a quarter with 400 teachers, by a seventh with 800, and by a thirtieth with 2,000.
 
-    The price is an upper bound at each Renyi order that is computed, a few near the best order of `RdpAccountant`. A
-    price takes a tenth of a second. The prices of two nearly equal releases may differ by a relative 0.003 more than
-    exact bounds would.
+    An epsilon is an upper bound at each Renyi order, and the smallest of a few orders near the best order of
+    `RdpAccountant` is returned. One epsilon takes a tenth of a second. Epsilons of two nearly equal releases may differ
+    by a relative 0.003 although the exact bounds are equal.
 
     Source: docs/proofs/joint_law.md.
     """
@@ -62,7 +62,10 @@ class JointLawAccountant(AccountantBesideRenyi):
         self._joint: Counter[SelectThenTestEvent] = Counter()
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        """Adds an event `count` times; selections with their tests are kept apart for the joint law."""
+        """Adds an event to the total, `count` times, and returns this accountant.
+
+        Raises `InvalidValue`, and adds nothing, where an event within `event` has no known Renyi curve.
+        """
         self._rdp.compose(event, count)
         self.failure_prob = self._rdp.failure_prob
         for kind, times in select_then_tests(event, count).items():
@@ -71,21 +74,25 @@ class JointLawAccountant(AccountantBesideRenyi):
         return self
 
     def resolution(self, target_delta: float) -> float:
-        """Returns how finely the joint law is computed; 0 where there is none."""
+        """Returns the relative numerical error of the epsilon at `target_delta`; 0 without a gap selection."""
         return _RESOLUTION if self._joint else 0.0
 
     def get_epsilon(self, target_delta: float) -> float:
-        """Returns the epsilon by the joint law, or by Renyi where that is smaller."""
+        """Returns the smaller epsilon, at `target_delta`, of the joint law and of `RdpAccountant`.
+
+        Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more.
+        """
         renyi_epsilon = self._rdp.get_epsilon(target_delta)
-        left = self.remaining_delta(target_delta)
+        delta_left = self.remaining_delta(target_delta)
         if not self._joint or not 0 < renyi_epsilon < math.inf:
             return renyi_epsilon
 
         @cache
         def epsilon_at(step: int) -> float:
-            """Returns the epsilon at an order of the grid."""
+            """Returns the epsilon at the order 1 + _ORDER_RATIO**step."""
             orders = np.array([1 + _ORDER_RATIO**step])
-            return float(rdp_to_epsilons(orders, self._curve(orders), target_delta=left)[0])
+            rdp = self._curve(orders)
+            return float(rdp_to_epsilons(orders, rdp, target_delta=delta_left)[0])
 
         best_order = self._rdp.best_order(target_delta)
         first = round(math.log(best_order - 1) / math.log(_ORDER_RATIO))
@@ -105,7 +112,10 @@ class JointLawAccountant(AccountantBesideRenyi):
         return min(renyi_epsilon, epsilon_at(best))
 
     def get_delta(self, target_epsilon: float) -> float:
-        """Returns the smallest delta whose epsilon is at most the target, failures included, to a relative 0.01."""
+        """Returns the smallest delta, failures included, whose epsilon is at most `target_epsilon`.
+
+        The delta is found by bisection, with a relative error of at most 0.01 upwards.
+        """
         renyi_delta = self._rdp.get_delta(target_epsilon)
         if not self._joint or not self.failure_prob < renyi_delta < 1:
             return renyi_delta
@@ -124,7 +134,7 @@ class JointLawAccountant(AccountantBesideRenyi):
         return least_delta
 
     def _curve(self, orders: Array) -> Array:
-        """Returns the Renyi curve of all events, less what the joint law saves, `[len(orders)]`."""
+        """Returns the Renyi curve of all events, with gap selections priced by their joint law, `[num_orders]`."""
         total = self._rdp.curve(orders)
         for event, count in self._joint.items():
             rdp_apart = rdp_curve(count_leaves(event), orders)
@@ -165,7 +175,12 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
 
 
 def select_then_tests(event: Event, count: int) -> Counter[SelectThenTestEvent]:
-    """Returns the selections with their tests in an event that happens `count` times, with how often each happens."""
+    """Returns the gap selections with their tests within an event, with the number of times that each is released.
+
+    Args:
+        event: the event.
+        count: the number of times that the event is released, >= 0.
+    """
     counts = Counter[SelectThenTestEvent]()
     for node, times in nodes(event, count=count):
         if isinstance(node, SelectThenTestEvent):

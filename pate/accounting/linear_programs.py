@@ -1,13 +1,13 @@
-"""Many small linear programs at once: the largest mean of values under a limited distribution.
+"""Many small linear programs, solved together: the largest mean of some values under a constrained distribution.
 
-Each of B programs has K types of things, values v `[K]`, and rows r_1, ..., r_R `[K]` each. It asks for
+Each of B programs has K types, values v `[K]`, and R constraint rows r_1, ..., r_R, `[K]` each. The program is
 
     max over distributions p on the types of   E_p[v]   such that   E_p[r_1] = 0 and E_p[r_i] <= 0 for i > 1.
 
-For any multipliers y (y_i >= 0 for i > 1), the largest of v - y_1 r_1 - ... - y_R r_R over the types is an upper bound
-of the answer (weak duality). So the solver is not trusted: it only makes the bound small. It is the simplex method, one
-step of all programs per array operation. A library's solver takes longer to call than such a program takes to solve,
-and a price needs a thousand of them.
+For any multipliers y (y_i >= 0 for i > 1), the maximum over the types of v - y_1 r_1 - ... - y_R r_R is an upper bound
+on the optimum (weak duality). So a wrong solution never makes the bound invalid, only large. The solver is the simplex
+method, which makes one step of all programs in each array operation. A call of a library's solver takes longer than
+such a small program, and one price needs a thousand programs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _ROUNDING = 2.0**-46  # of a sum of at most 16 products, relative to the sum of 
 
 @dataclass(frozen=True, eq=False)
 class LinearPrograms:
-    """B programs over K types with R rows, whose values and rows are weighted sums of M parts that all share."""
+    """B linear programs over K types with R constraint rows.
+
+    The values and rows of all programs are weighted sums of the same M arrays, called parts.
+    """
 
     parts: Array  # `[M, K]`
     weights: Array  # `[B, 1 + R, M]` of the parts: in the values, then in the rows
@@ -41,21 +44,27 @@ class LinearPrograms:
     own_values: Array  # `[B, K]` added to the values of each program
 
     def remainders(self, multipliers: Array) -> Array:
-        """Returns the values less the rows times multipliers `[B, R]`, for each type, `[B, K]`."""
+        """Returns v - y_1 r_1 - ... - y_R r_R of each program and type, `[B, K]`, for multipliers y, `[B, R]`."""
         weights = self.weights[:, 0] - (multipliers[:, None] @ self.weights[:, 1:])[:, 0]
         return np.asarray(weights @ self.parts + self.own_values)
 
     def bounds(self, multipliers: Array, remainders: Array) -> Array:
-        """Returns upper bounds of the programs' answers, `[B]`; infinity where double precision cannot hold them."""
+        """Returns an upper bound on the optimum of each program, `[B]`; infinity where it exceeds double precision.
+
+        Args:
+            multipliers: the multipliers y, `[B, R]`.
+            remainders: the result of `remainders(multipliers)`, `[B, K]`.
+        """
         sizes = self.sizes[:, 0] + (np.abs(multipliers) * self.sizes[:, 1:]).sum(axis=1)
         bounds = remainders.max(axis=1) + _ROUNDING * sizes
         return np.where(np.isfinite(bounds), bounds, np.inf)
 
 
 def best_multipliers(programs: LinearPrograms) -> tuple[Array, Array]:
-    """Returns multipliers `[B, R]` that make each bound small, and the answers `[B]` that the solver found.
+    """Solves the programs, and returns the multipliers of the rows, `[B, R]`, and the optima, `[B]`.
 
-    Both are 0 where double precision cannot hold a program.
+    Both are 0 for a program that exceeds double precision. The optima are approximate; `LinearPrograms.bounds` returns
+    rigorous bounds for the multipliers.
     """
     table = programs.weights @ programs.parts  # values and rows, `[B, 1 + R, K]`
     table[:, 0] += programs.own_values
@@ -74,7 +83,11 @@ def best_multipliers(programs: LinearPrograms) -> tuple[Array, Array]:
 
 @dataclass(eq=False)
 class _SimplexState:
-    """A basis of each of B programs: R rows and the sum of the distribution, for 2 R slack columns and K types."""
+    """The state of the simplex method for B programs: the current basis of each.
+
+    A program has R + 1 equations, for its rows and for the sum of the distribution. It has 2 R slack columns and K
+    columns of types.
+    """
 
     limits: Array  # `[B, R + 1]` of the rows, and 1
     tableau: Array  # `[B, R + 2, 2 R + K]` the objective, the rows, and the ones that sum to 1
@@ -82,18 +95,22 @@ class _SimplexState:
     inverse: Array  # `[B, R + 1, R + 1]` of the basis's columns
 
     def restricted_to(self, chosen: NDArray[np.bool_]) -> _SimplexState:
-        """Returns the state of the chosen programs."""
+        """Returns the state of some of the programs, those with True in `chosen`, `[B]`."""
         return _SimplexState(
             self.limits[chosen], self.tableau[chosen], self.basis[chosen], self.inverse[chosen]
         )
 
     def prices(self) -> Array:
-        """Returns the price of each row and of the sum in the current basis, `[B, 1, R + 1]`."""
+        """Returns the dual price of each equation in the current basis, `[B, 1, R + 1]`."""
         objective = np.take_along_axis(self.tableau[:, :1], self.basis[:, None], axis=2)
         return np.asarray(objective @ self.inverse)
 
     def exchange(self, entering: Indices) -> None:
-        """Brings one column `[B]` into each basis, for the basic column that falls to 0 first."""
+        """Makes one pivot step in each program: a column enters the basis, and the column that reaches 0 first leaves.
+
+        Args:
+            entering: the index of the entering column of each program, `[B]`.
+        """
         programs = np.arange(len(self.basis))
         # how fast the basic columns fall as the entering column rises
         columns = self.tableau[programs, 1:, entering][:, :, None]
@@ -108,11 +125,11 @@ class _SimplexState:
 
 
 def row_prices(values: Array, rows: Array) -> Array:
-    """Returns how much relaxing each row would add to the largest mean, and that mean, `[B, R + 1]`.
+    """Returns the dual price of each constraint row and, in the last column, the optimum of each program, `[B, R + 1]`.
 
     Args:
-        values: `[B, K]`, sizes of at most 1.
-        rows: `[B, R, K]`, sizes of at most 1.
+        values: the values v of each program, with absolute values of at most 1, `[B, K]`.
+        rows: the constraint rows, with absolute values of at most 1, `[B, R, K]`.
     """
     limits = np.full((len(rows), rows.shape[1] + 1), _TOLERANCE)
     # The first row, of an equation, may be missed on the side of its larger entries.
@@ -138,7 +155,13 @@ def row_prices(values: Array, rows: Array) -> Array:
 
 
 def _initial_state(values: Array, rows: Array, limits: Array) -> _SimplexState:
-    """Returns the basis with all weight on the type of the largest value, and a slack column for each row."""
+    """Returns the first basis of each program: the type with the largest value, and a slack column for each row.
+
+    Args:
+        values: the values v of each program, `[B, K]`.
+        rows: the constraint rows, `[B, R, K]`.
+        limits: the right sides of the equations, `[B, R + 1]`.
+    """
     num_programs, num_rows, num_types = rows.shape
     above = slice(num_rows)  # slack where a row is above its limit, at a penalty
     below = slice(num_rows, 2 * num_rows)

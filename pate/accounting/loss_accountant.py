@@ -1,4 +1,4 @@
-"""Bases of the accountants that have a bound of their own beside the Renyi accountant's."""
+"""Base classes of accountants that combine a bound by another method with the bound of the Renyi accountant."""
 
 import copy
 import math
@@ -12,7 +12,10 @@ from pate.accounting.rdp import RdpAccountant
 
 
 class AccountantBesideRenyi(Accountant):
-    """An accountant with a bound of its own that is never above the Renyi accountant's."""
+    """The base class of accountants whose bounds are never above those of the Renyi accountant.
+
+    Such an accountant computes a bound by another method and returns the smaller of both.
+    """
 
     def __init__(self) -> None:
         self._rdp = RdpAccountant()
@@ -23,7 +26,7 @@ class AccountantBesideRenyi(Accountant):
         return self._rdp._counts_in_words | super()._counts_in_words
 
     def copy(self) -> Self:
-        """Returns an independent accountant to which the same events were added."""
+        """Returns an independent accountant with the same events; adding events to the copy leaves this one as is."""
         duplicate = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, (list, dict, Accountant)):
@@ -32,10 +35,11 @@ class AccountantBesideRenyi(Accountant):
 
 
 class LossAccountant(AccountantBesideRenyi):
-    """An accountant that composes privacy losses, and takes a session by its accesses.
+    """The base class of accountants that compose distributions of the privacy loss.
 
-    Every figure is the least of three bounds: that by losses, Renyi's bound of the accesses, and Renyi's bound of the
-    sessions by their hits.
+    Every epsilon and delta is the smallest of three bounds: the composition of privacy losses, the Renyi bound with
+    sessions priced by their accesses, and the Renyi bound with sessions priced by their hits. Losses also price a
+    session by its accesses. `SessionEvent` explains sessions.
     """
 
     def __init__(self) -> None:
@@ -44,7 +48,7 @@ class LossAccountant(AccountantBesideRenyi):
         self._by_hits: RdpAccountant | None = None
 
     def _compose_renyi(self, event: Event, count: int) -> None:
-        """Adds an event to both Renyi bounds, or to neither where one of them raises."""
+        """Adds an event, `count` times, to both Renyi bounds; where an error is raised, to neither."""
         accesses = by_accesses(event)
         by_hits = self._by_hits
         if by_hits is not None or accesses is not event:
@@ -55,29 +59,39 @@ class LossAccountant(AccountantBesideRenyi):
 
     @abstractmethod
     def _epsilon(self, target_delta: float, bound: float) -> float:
-        """Returns the epsilon by losses at the delta that failures have left; infinity where it is not known.
+        """Returns the epsilon by the composition of privacy losses; infinity where it cannot be computed.
 
-        `bound` is the epsilon of Renyi's bounds.
+        Args:
+            target_delta: the delta, from which failure probabilities have been subtracted.
+            bound: the smaller epsilon of both Renyi bounds.
         """
 
     @abstractmethod
     def _delta(self, target_epsilon: float, bound: float) -> float:
-        """Returns the delta by losses, without failures. `bound` is that of Renyi's bounds, without failures."""
+        """Returns the delta by the composition of privacy losses, without failure probabilities.
+
+        Args:
+            target_epsilon: the epsilon, >= 0.
+            bound: the smaller delta of both Renyi bounds, without failure probabilities.
+        """
 
     def get_epsilon(self, target_delta: float) -> float:
-        """Returns the least of the epsilons by losses, by hits and by Renyi."""
+        """Returns the smallest of the three bounds on epsilon at `target_delta`.
+
+        Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more.
+        """
         by_hits = math.inf
         if self._by_hits is not None:
             by_hits = self._by_hits.get_epsilon(target_delta)
             # The accesses may overrun with a probability that uses up delta, where hits have no overrun.
             if self.failure_prob >= target_delta:
                 return by_hits
-        left = self.remaining_delta(target_delta)
+        delta_left = self.remaining_delta(target_delta)
         bound = min(by_hits, self._rdp.get_epsilon(target_delta))
-        return min(bound, self._epsilon(left, bound)) if 0 < bound < math.inf else bound
+        return min(bound, self._epsilon(delta_left, bound)) if 0 < bound < math.inf else bound
 
     def get_delta(self, target_epsilon: float) -> float:
-        """Returns the least of the deltas by losses, by hits and by Renyi."""
+        """Returns the smallest of the three bounds on delta at `target_epsilon`, failure probabilities included."""
         by_hits = 1.0 if self._by_hits is None else self._by_hits.get_delta(target_epsilon)
         bound = min(by_hits, self._rdp.get_delta(target_epsilon))
         if not self.failure_prob < bound < 1:

@@ -1,12 +1,13 @@
-"""The privacy profile of a noisy maximum with Gaussian noise: upper bounds for its hockey sticks between neighbors.
+"""The privacy profile of report noisy max with Gaussian noise: an upper bound on its delta at each epsilon.
 
-The index of the largest of n values is released, each with Gaussian noise of standard deviation 1 and moved by at most
-D / 2 between neighbors. A set S of `a` outcomes wins if its largest noisy value exceeds that of the other n - a values.
-So with M_a the largest of a standard normals, the hockey stick of S is at most the smaller of
+The release is the index of the largest of n values, each with Gaussian noise of standard deviation 1. Each value
+differs by at most D / 2 between neighbors. The index lies in a set S of `a` indices if the largest noisy value in S
+exceeds the largest of the other n - a values. Let M_a be the largest of a standard normals, and H(X || Y) the delta of
+the pair (X, Y) at some epsilon (the hockey-stick divergence). Then the delta of S is at most the smaller of
 
     H(M_a + D || M_a)   and   H(M_(n-a) - D || M_(n-a)),
 
-and the profile of the release is at most the largest over a of the convex minorant of this
+The profile of the release is at most the maximum, over a, of the largest convex function below this bound
 (docs/proofs/gap_selection.md, docs/proofs/pld.md).
 """
 
@@ -38,19 +39,19 @@ _NUM_BLOCKS_OF_OPPOSED_MAXIMA = 20
 
 @dataclass(frozen=True)
 class NoisyMaximum:
-    """The pair of distributions that dominates a noisy maximum with Gaussian noise, known by its profile alone."""
+    """A pair of distributions that dominates report noisy max with Gaussian noise, given by its privacy profile."""
 
     event: NoisyMaxGaussianEvent
 
     @property
     def variance(self) -> float:
-        """The second moment of the loss of a pair that dominates this pair: a measure, not a bound."""
+        """A rough second moment of the privacy loss; used to choose grids, and not a rigorous bound."""
         return ShiftedMaximum(
             count=self.event.num_candidates - 1, shift=2 / self.event.noise_multiplier
         ).variance
 
     def reach(self, delta: float) -> float:
-        """Returns an epsilon at which the profile is below `delta`."""
+        """Returns an epsilon at which the privacy profile is below `delta`."""
         # The Renyi bound a D^2 / 2 + log(n) / (a - 1) of Zhu & Wang (2022), converted at its best order a.
         shift = 2 / self.event.noise_multiplier
         return shift * (
@@ -59,10 +60,14 @@ class NoisyMaximum:
 
 
 def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: Array) -> Array:
-    """Returns upper bounds for the largest hockey stick at rising epsilons of either sign, `[E]`.
+    """Returns an upper bound on the delta of report noisy max at each epsilon, `[num_epsilons]`.
 
-    For opposed maxima the hockey stick of a set is at most the smallest of three: both maxima may also move by half as
-    much each, in opposite ways.
+    For an `OpposedMaximaEvent` a third bound holds besides the two of the module docstring: both maxima move by D / 2,
+    in opposite directions.
+
+    Args:
+        event: the price of the release.
+        epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
     """
     n = event.num_candidates
     is_opposed = isinstance(event, OpposedMaximaEvent)
@@ -85,9 +90,12 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: Array) -> Arra
 
 
 def moved_maximum(count: int, shift: float, epsilons: Array) -> Array:
-    """Returns the hockey stick of M + shift against M, M the largest of `count` standard normals.
+    """Returns the delta of the pair (M + shift, M) at each epsilon, `[num_epsilons]`.
 
-    The shift may have either sign.
+    Args:
+        count: the number of independent standard normals of which M is the largest.
+        shift: the distance by which M is moved, positive or negative.
+        epsilons: the epsilons, positive or negative, `[num_epsilons]`.
     """
     # At t the noise is x = t, or -t where M is lowered: there the loss, which rises in t, meets its target.
     sign = math.copysign(1.0, shift)
@@ -111,11 +119,17 @@ def moved_maximum(count: int, shift: float, epsilons: Array) -> Array:
 
 
 def opposite_maxima(rising: int, falling: int, shift: float, epsilons: Array) -> Array:
-    """Returns an upper bound for the hockey stick of (M + shift, M' - shift) against (M, M'), independent: `[E]`.
+    """Returns an upper bound on the delta of two independent maxima that move apart, at each epsilon, `[num_epsilons]`.
 
-    M is the largest of `rising` standard normals, M' that of `falling` normals. The line of M' is cut into cells, whose
-    masses go to both ends such that both distributions keep theirs. The hockey stick of M is read off chords. Both make
-    the bound larger.
+    The pair is that of (M + shift, M' - shift) and (M, M'). The distribution of M' is discretized: the probability of
+    each interval is moved to its ends, so that both distributions keep their probability. The delta of M is
+    interpolated by chords. Both errors are upwards.
+
+    Args:
+        rising: the number of standard normals of which M is the largest.
+        falling: the number of standard normals of which M' is the largest.
+        shift: the distance by which each maximum is moved, > 0.
+        epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
     """
     # the loss of M' - shift against M' rises as x falls
     x = np.linspace(_HIGHEST, _LOWEST - shift, _NUM_CELLS + 1)
@@ -149,7 +163,13 @@ def opposite_maxima(rising: int, falling: int, shift: float, epsilons: Array) ->
 
 
 def _places_of(rising: Callable[[Array], Array], targets: Array, shift: float) -> Array:
-    """Returns the places where a rising function of the noise meets its targets, by bisection."""
+    """Returns, by bisection, the places at which a rising function takes each of the target values.
+
+    Args:
+        rising: the function, from places to values.
+        targets: the values, `[num_targets]`.
+        shift: the shift of the maximum, from which the range of the search follows.
+    """
     farthest_loss = float(np.abs(targets).max()) + shift * shift
     farthest = min(farthest_loss / shift + shift + _FARTHEST, _LARGEST_PLACE)
     num_halvings = min(math.ceil(math.log2(2 * farthest / _LOCATION_ERROR)), _MOST_HALVINGS)

@@ -1,13 +1,14 @@
-"""The PLD accountant: it composes dominating pairs as privacy-loss distributions, through Google's dp-accounting.
+"""The PLD accountant: composition of privacy-loss distributions (PLDs), computed with Google's dp-accounting.
 
-A profile f bounds the hockey stick
+The *privacy profile* f of an event bounds the delta of every ordered pair of neighbors with output distributions P and
+P' (the hockey-stick divergence), at each positive or negative epsilon:
 
-    f(epsilon) >= sup over sets S of  P(S) - e^epsilon P'(S)
+    f(epsilon) >= sup over sets S of  P(S) - e^epsilon P'(S).
 
-of every ordered pair of neighbors, at epsilons of either sign. The relation between neighbors is symmetric, so one
-profile serves both directions. Any convex function of e^epsilon above the supremum, 1 at e^epsilon = 0 and never
-rising, is the profile of some pair of distributions. That pair dominates the event in every adaptive composition, and
-the distributions of its losses are convolved (Zhu, Dong & Wang 2022; docs/proofs/pld.md).
+The relation between neighbors is symmetric, so one profile holds for both directions. Any function above the supremum
+that is convex in e^epsilon, never rises, and is 1 at e^epsilon = 0, is the profile of some pair of distributions. That
+pair dominates the event in every adaptive composition. So the accountant convolves the distributions of the privacy
+losses of these pairs (Zhu, Dong & Wang 2022; docs/proofs/pld.md).
 """
 
 from __future__ import annotations
@@ -49,15 +50,22 @@ _POINTS_PER_RELEASE = 2**10
 
 
 def privacy_profile(event: LeafEvent, epsilons: Array) -> Array:
-    """Returns upper bounds for the largest hockey stick at rising epsilons of either sign, `[E]`.
+    """Returns an upper bound on the delta of a release at each epsilon, `[num_epsilons]`.
 
-    No profile is below that of two equal distributions, max(0, 1 - e^epsilon), nor above 1.
+    The returned values are at most 1, and at least max(0, 1 - e^epsilon), the profile of two equal distributions.
+
+    Args:
+        event: the price of the release.
+        epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
     """
     return np.clip(_profile(event, epsilons), np.maximum(-np.expm1(epsilons), 0.0), 1.0)
 
 
 def _profile(event: LeafEvent, epsilons: Array) -> Array:
-    """Returns the profile of an event by the closed form of its kind, or by its Renyi curve, `[E]`."""
+    """Returns the privacy profile of an event, `[num_epsilons]`, before it is limited to its valid range.
+
+    The profile is a closed form where the class of the event has one, and else follows from the Renyi curve.
+    """
     # scipy loads slowly. Our own `expit` may differ in the last digit from the totals that ledgers have kept.
     from scipy.special import expit
 
@@ -102,10 +110,11 @@ def _profile(event: LeafEvent, epsilons: Array) -> Array:
 
 
 def _profile_by_renyi(event: LeafEvent, epsilons: Array) -> Array:
-    """Returns the smallest delta of the Renyi curve at any order, both ways round, `[E]`.
+    """Returns a privacy profile that follows from the Renyi curve of an event, `[num_epsilons]`.
 
-    At epsilon < 0 the two distributions are exchanged: f(epsilon) = 1 - e^epsilon + e^epsilon f'(-epsilon). The convex
-    minorant of the result dominates the event.
+    At each epsilon the delta is the smallest over the orders of the grid. At epsilon < 0 the two distributions are
+    exchanged: f(epsilon) = 1 - e^epsilon + e^epsilon f'(-epsilon). The largest convex function below the result is
+    still a valid profile.
     """
     orders = DEFAULT_ORDERS
     rdp = rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
@@ -122,10 +131,15 @@ def _profile_by_renyi(event: LeafEvent, epsilons: Array) -> Array:
 
 
 def profiles_both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
-    """Returns the profile of an ordered pair of neighbors and of the exchanged pair, `[E]`; one where both are equal.
+    """Returns the privacy profiles of both directions between two neighbors, `[num_epsilons]` each.
 
-    A unit that may come or go is in the same data set at every step. So each direction is composed for itself, and the
-    larger result is the price. The larger profile, composed, would cost more.
+    The list has one profile where both directions have the same. For a sampled Gaussian under `ADD_REMOVE` the unit is
+    missing from the same one of both data sets at every step. So each direction is composed separately, and the larger
+    total is the price. A composition of the larger profiles would cost more.
+
+    Args:
+        event: the price of the release.
+        epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
     """
     if not isinstance(event, events.SampledGaussianEvent):
         return [privacy_profile(event, epsilons)]
@@ -136,9 +150,12 @@ def profiles_both_ways(event: LeafEvent, epsilons: Array) -> list[Array]:
 
 
 class LossDistribution:
-    """The distribution of the summed losses of counted events, on one grid.
+    """The distribution of the summed privacy loss of several releases, on a grid of losses.
 
-    Where no grid fits, every epsilon is infinite and every delta is 1.
+    Where no grid can hold the losses, every epsilon is infinite and every delta is 1.
+
+    Args:
+        parts: pairs of the price of a release and the number of such releases.
     """
 
     def __init__(self, parts: list[tuple[LeafEvent, int]]) -> None:
@@ -165,13 +182,13 @@ class LossDistribution:
         self.allowance = num_transforms * rounding_of_one
 
     def epsilon(self, target_delta: float) -> float:
-        """Returns the epsilon at a delta, what was cut off included."""
+        """Returns an upper bound on epsilon at `target_delta`, with the mass beyond the grid and rounding included."""
         if self._losses is None or target_delta <= self.allowance:
             return math.inf
         return float(self._losses.get_epsilon_for_delta(target_delta - self.allowance))
 
     def delta(self, target_epsilon: float) -> float:
-        """Returns the delta at an epsilon, what was cut off included."""
+        """Returns an upper bound on delta at `target_epsilon`, with the mass beyond the grid and rounding included."""
         if self._losses is None:
             return 1.0
         return min(1.0, float(self._losses.get_delta_for_epsilon(target_epsilon)) + self.allowance)
@@ -179,7 +196,13 @@ class LossDistribution:
 
 @lru_cache(maxsize=16)  # the price after each query asks again for the same
 def _discretized(event: LeafEvent, spacing: float, reach: float) -> Any:
-    """Returns the loss distribution of one release, in dp-accounting's class, with multiples of `spacing` as losses."""
+    """Returns the loss distribution of one release as a `PrivacyLossDistribution` of dp-accounting.
+
+    Args:
+        event: the price of the release.
+        spacing: the distance between two losses of the grid.
+        reach: the largest loss of the grid.
+    """
     num_cells = math.ceil(reach / spacing)
     stride = math.ceil(num_cells / _POINTS_PER_RELEASE)  # chords over several cells are chords, too
     num_strides = math.ceil(num_cells / stride)
@@ -195,23 +218,26 @@ def _discretized(event: LeafEvent, spacing: float, reach: float) -> Any:
 
 
 def _load(module: str) -> ModuleType:
-    """Returns a module of `dp_accounting.pld`, which takes seconds to load and is an optional dependency."""
+    """Imports and returns the module of `dp_accounting.pld` with this name.
+
+    dp-accounting is optional and takes seconds to load. Raises an error that names the extra `pld` where it is missing.
+    """
     require_extra("accountant", "pld", "pld")
     return import_module(f"dp_accounting.pld.{module}")
 
 
 class PldAccountant(LossAccountant):
-    """Composes the privacy-loss distributions of dominating pairs; needs dp-accounting, the extra `pld`.
+    """An accountant that composes privacy-loss distributions; it needs dp-accounting, the extra `pld`.
 
     Formal guarantees, for the adjacency that the events were made for:
-        * Every event is replaced by a pair that dominates it in both directions: the largest hockey stick between
-          neighbors, joined by chords on a grid of losses, so the grid errs upwards.
-        * A figure is never above that of the Renyi accountant. Renyi's bound is smaller for many bounded-range or
-          one-bit releases, whose worst pair differs from one epsilon to the next. For Gaussians, pure DP and the
-          Gaussian noisy maximum the distributions give the smaller bound.
+        * Every event is replaced by a pair of distributions that dominates it in both directions. The profile of the
+          pair is exact on a grid of losses and linear in e^epsilon between its points, so it errs upwards.
+        * A total is never above that of `RdpAccountant`. The Renyi bound is the smaller one for many bounded-range or
+          one-bit releases, because their worst pair differs from one epsilon to the next. The loss distributions give
+          the smaller bound for Gaussians, pure DP and the Gaussian noisy maximum.
 
-    Edge cases: epsilons above 300 or below 1e-9 are those of the Renyi accountant. So are epsilons at deltas that the
-    rounding of the Fourier transform could hide, below about 2e-9 for 600 releases. Every different event takes about
+    Edge cases: epsilons above 300 or below 1e-9 are those of `RdpAccountant`. So are epsilons at tiny deltas, which the
+    rounding of the Fourier transform could exceed: below about 2e-9 for 600 releases. Every distinct event takes about
     0.1 s; all Gaussians count as one event, and so do all zCDP releases. Source: Zhu, Dong & Wang 2022; Doroshenko et
     al. 2022 (connect the dots); docs/proofs/pld.md.
 
@@ -232,7 +258,10 @@ class PldAccountant(LossAccountant):
         self._composed: LossDistribution | None = None
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        """Adds an event `count` times, by the distribution of its privacy loss."""
+        """Adds an event to the total, `count` times, by the distribution of its privacy loss; returns this accountant.
+
+        Raises `InvalidValue`, and adds nothing, where the accountant cannot price an event within `event`.
+        """
         spent = list(leaves(by_accesses(event), count=require_count("count", count, minimum=0)))
         self._compose_renyi(event, count)
         for leaf, times in spent:
@@ -249,7 +278,10 @@ class PldAccountant(LossAccountant):
         return self._distribution().delta(target_epsilon)
 
     def _distribution(self) -> LossDistribution:
-        """Returns the distribution of all events: Gaussians as one, and zCDP releases as one of the summed rho."""
+        """Returns the distribution of the summed privacy loss of all events, from a cache.
+
+        All Gaussians are replaced by one equivalent Gaussian, and all zCDP events by one with the sum of their rho.
+        """
         if self._composed is None:
             parts = list[tuple[LeafEvent, int]]()
             multipliers = list[float]()

@@ -1,13 +1,14 @@
-"""The pure-DP accountant: it composes events with a finite largest loss, and nothing else, optimally.
+"""The pure-DP accountant: optimal composition of epsilon-DP releases (delta = 0).
 
-The worst of n epsilon-DP releases is n-fold randomized response. Its privacy loss is (2k - n) epsilon with
-k ~ Bin(n, 1 / (1 + e^-epsilon)) (Kairouz, Oh & Viswanath 2015, Theorem 3.3; Murtagh & Vadhan 2016). Its hockey stick is
+The worst case of n epsilon-DP releases is n-fold randomized response. Its privacy loss is (2k - n) epsilon with
+k ~ Bin(n, 1 / (1 + e^-epsilon)) (Kairouz, Oh & Viswanath 2015, Theorem 3.3; Murtagh & Vadhan 2016). The delta at an
+epsilon of x (the hockey-stick divergence) is
 
     delta(x) = max over thresholds j of  P(k >= j) - e^x P'(k >= j),
 
 so epsilon and delta are closed forms of the tails of a binomial. The worst case of releases with several epsilons is
-the product of their randomized responses. Its loss is moved to a grid by splitting every value between its two
-neighbors, which only makes the pair easier to tell apart (docs/proofs/pure_dp.md).
+the product of their randomized responses. The loss of the product is moved to a grid: the mass of each loss is split
+between the two nearest points, which only makes both distributions easier to distinguish (docs/proofs/pure_dp.md).
 """
 
 import math
@@ -37,12 +38,14 @@ _ROUNDING = 1e-12
 
 
 class PureDpAccountant(AccountantBesideRenyi):
-    """Composes epsilon-DP releases as randomized response; refuses noise that is not pure DP, such as a Gaussian.
+    """An accountant that composes epsilon-DP releases (delta = 0) optimally.
 
-    Every event is charged as an epsilon-DP release. A bounded range or a bit is better than that, so other accountants
-    have smaller figures for these. Releases of one epsilon compose optimally (Kairouz, Oh & Viswanath 2015, Theorem
-    3.3), and those of several epsilons up to a grid that errs upwards (docs/proofs/pure_dp.md). A figure is never above
-    the sum of the epsilons, nor above the Renyi bound. Beyond a million releases or 64 epsilons these two serve alone.
+    Events that are not pure DP, such as Gaussians, are refused. Every event is priced by its epsilon of pure DP alone.
+    Other accountants have smaller totals for bounded ranges and bits, which leak less than that epsilon allows. For
+    releases with one epsilon the composition is exact (Kairouz, Oh & Viswanath 2015, Theorem 3.3). For several epsilons
+    it is an upper bound, computed on a grid (docs/proofs/pure_dp.md). A total is never above the sum of the epsilons,
+    nor above the total of `RdpAccountant`. For more than a million releases or 64 distinct epsilons the total is the
+    smaller of both.
 
     >>> round(PureDpAccountant().compose(PureDpEvent(0.05), 600).get_epsilon(1e-6), 3)
     6.142
@@ -56,7 +59,10 @@ class PureDpAccountant(AccountantBesideRenyi):
         self._counts: dict[float, int] = {}  # the number of releases by their epsilon
 
     def compose(self, event: Event, count: int = 1) -> Self:
-        """Adds an event `count` times, by its pure epsilon."""
+        """Adds an event to the total, `count` times, by its epsilon of pure DP, and returns this accountant.
+
+        Raises `InvalidValue`, and adds nothing, where an event within `event` is not pure DP.
+        """
         event = by_accesses(event)
         parts = leaves(event, count=require_count("count", count, minimum=0))
         # All epsilons first: where a part has none, nothing is added.
@@ -69,15 +75,19 @@ class PureDpAccountant(AccountantBesideRenyi):
         return self
 
     def get_epsilon(self, target_delta: float) -> float:
-        """Returns the epsilon of the optimal composition of pure epsilons."""
-        left = self.remaining_delta(target_delta)
-        bound = min(self._rdp.get_epsilon(left), self._sum_of_epsilons())
+        """Returns the epsilon at `target_delta` of the optimal composition of all events.
+
+        Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more.
+        """
+        delta_left = self.remaining_delta(target_delta)
+        bound = min(self._rdp.get_epsilon(delta_left), self._sum_of_epsilons())
         if not self._has_tails():
             return bound
-        return min(bound, _epsilon_of_tails(_log_tails_of_product(self._counts), left))
+        log_tails = _log_tails_of_product(self._counts)
+        return min(bound, _epsilon_of_tails(log_tails, delta_left))
 
     def get_delta(self, target_epsilon: float) -> float:
-        """Returns the delta of the optimal composition of pure epsilons."""
+        """Returns the delta at `target_epsilon` of the optimal composition of all events, failures included."""
         require_non_negative("target_epsilon", target_epsilon)
         has_no_delta = self._sum_of_epsilons() <= target_epsilon
         bound = 0.0 if has_no_delta else self._rdp.get_delta(target_epsilon)
@@ -91,35 +101,41 @@ class PureDpAccountant(AccountantBesideRenyi):
         return min(1.0, bound + self.failure_prob)
 
     def _sum_of_epsilons(self) -> float:
-        """Returns the sum of the epsilons, rounded up."""
+        """Returns the sum of the epsilons of all releases, rounded up."""
         with np.errstate(over="ignore"):
             total = sum(np.float64(epsilon) * count for epsilon, count in self._counts.items())
             return float(total * (1 + 1e-12))
 
     def _has_tails(self) -> bool:
-        """Returns True where the losses of all releases can be summed."""
+        """Returns True where the optimal composition can be computed: few enough releases, all epsilons finite."""
         num_releases = sum(self._counts.values())
         is_small = 0 < num_releases <= _MOST_RELEASES and len(self._counts) <= _MOST_EPSILONS
         return is_small and math.isfinite(self._sum_of_epsilons())
 
 
 def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: float) -> float:
-    """Returns the smallest epsilon at which `count` adaptive epsilon-DP releases are (epsilon, target_delta)-DP."""
+    """Returns the smallest epsilon of `count` adaptive epsilon-DP releases together, at `target_delta`.
+
+    Args:
+        epsilon: the epsilon of each release.
+        count: the number of releases.
+        target_delta: the delta of the returned epsilon, in (0, 1).
+    """
     require_probability("target_delta", target_delta)
     return min(count * epsilon, _epsilon_of_tails(_log_tails(epsilon, count), target_delta))
 
 
 class _LogTails(NamedTuple):
-    """Logarithms of P(loss >= l) and Q(loss >= l) at falling thresholds l, `[N]` each."""
+    """Logarithms of P(loss >= l) and Q(loss >= l) for falling thresholds l, `[num_thresholds]` each."""
 
-    p: Array  # never below the true ones
-    q: Array  # never above the true ones
+    p: Array  # rounded up
+    q: Array  # rounded down
 
 
 def _epsilon_of_tails(log_tails: _LogTails, target_delta: float) -> float:
-    """Returns the smallest x >= 0 at which P - e^x Q is at most delta at every threshold.
+    """Returns the smallest x >= 0 for which P - e^x Q is at most `target_delta` at every threshold of the tails.
 
-    At one threshold that is x = log(P - delta) - log Q.
+    For one threshold that is x = log(P - delta) - log Q.
     """
     log_delta = math.log(target_delta)
     is_above = log_tails.p > log_delta
@@ -130,7 +146,12 @@ def _epsilon_of_tails(log_tails: _LogTails, target_delta: float) -> float:
 
 
 def _log_tails(epsilon: float, count: int) -> _LogTails:
-    """Returns log P(k >= j), j = n, ..., 0, of n-fold randomized response and of its neighbor, `[n + 1]`."""
+    """Returns log P(k >= j), for j = n, ..., 0, of n-fold randomized response and of its neighbor, `[n + 1]` each.
+
+    Args:
+        epsilon: the epsilon of each randomized response, >= 0.
+        count: n, the number of releases.
+    """
     require_non_negative("epsilon", epsilon)
     n = require_count("count", count, minimum=0)
     k = np.arange(n, -1, -1, dtype=np.float64)
@@ -143,18 +164,25 @@ def _log_tails(epsilon: float, count: int) -> _LogTails:
 
 
 class _GridLoss(NamedTuple):
-    """The loss of a group of releases on a grid, under P."""
+    """The distribution, under P, of the summed privacy loss of several releases, on a grid of losses."""
 
-    first: int  # the smallest loss, in spacings
-    masses: Array  # `[N]` at the smallest loss and at the points after it
-    missing: float  # the mass on an infinite loss
+    first: int  # the smallest loss, as a multiple of the grid's spacing
+    masses: (
+        Array  # the probability of each loss of the grid, from the smallest loss on, `[num_points]`
+    )
+    missing: float  # the probability of an infinite loss
 
 
 def _loss_on_grid(epsilon: float, count: int, spacing: float) -> _GridLoss:
-    """Returns the loss of releases with one epsilon on a grid.
+    """Returns the distribution of the summed loss of `count` epsilon-DP releases on a grid.
 
-    A loss between two points is split so that both distributions keep their mass. Losses below the range move up, and
-    losses above it count as infinite.
+    The mass of a loss between two points is split between both, so that P and Q keep their total mass. Losses below the
+    grid are moved up to its first point. Losses above the grid count as infinite.
+
+    Args:
+        epsilon: the epsilon of each release.
+        count: the number of releases.
+        spacing: the distance between two points of the grid.
     """
     k = np.arange(count + 1, dtype=np.float64)
     log_masses = log_choices(count) + k * log_expit(epsilon) + (count - k) * log_expit(-epsilon)
@@ -178,7 +206,11 @@ def _loss_on_grid(epsilon: float, count: int, spacing: float) -> _GridLoss:
 
 
 def _log_tails_of_product(counts: Mapping[float, int]) -> _LogTails:
-    """Returns the log tails of the product of all releases, at losses of a grid that fall from infinity."""
+    """Returns the tails of the summed loss of all releases, for thresholds that fall from infinity.
+
+    Args:
+        counts: the number of releases by their epsilon.
+    """
     if len(counts) == 1:
         [(epsilon, count)] = counts.items()
         return _log_tails(epsilon, count)
@@ -206,9 +238,9 @@ def _log_tails_of_product(counts: Mapping[float, int]) -> _LogTails:
 
 
 def pure_epsilon(event: LeafEvent) -> float:
-    """Returns the largest loss of an event: the smallest epsilon for which it is known to be epsilon-DP.
+    """Returns the smallest epsilon for which a release with this price is known to be epsilon-DP; it may be infinite.
 
-    The epsilon may be infinite. Raises `InvalidValue` for an event that is not pure DP, such as a Gaussian.
+    Raises `InvalidValue` for an event that is not pure DP, such as a Gaussian.
     """
     match event:
         case events.NoOpEvent():
@@ -232,5 +264,5 @@ def pure_epsilon(event: LeafEvent) -> float:
 
 
 def _difference_of_logs(larger: Array, smaller: Array) -> Array:
-    """Returns the difference of log probabilities, never below the true one."""
+    """Returns `larger - smaller`, rounded up; both are logarithms of probabilities."""
     return np.asarray(larger - smaller - LOG_ROUNDING * smaller)

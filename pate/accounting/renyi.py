@@ -1,8 +1,9 @@
-"""Renyi curves in closed form: the largest divergence D_a between neighbors, at orders a > 1, `[len(orders)]` each.
+"""Renyi curves of single events: the largest Renyi divergence D_a between neighbors, for each order a > 1.
 
-For distributions P and Q with the moment E_Q[(P/Q)^a] = e^m, the divergence is D_a(P || Q) = m / (a - 1). Here each
-event has a closed form of its worst moment, or an integral over a line. Logarithms of moments are sums of terms that
-may cancel, so a bound on the rounding errors of the terms is added: every curve is an upper bound.
+For distributions P and Q with the moment E_Q[(P/Q)^a] = e^m, the divergence is D_a(P || Q) = m / (a - 1). The functions
+here compute the moment of the worst pair of neighbors by a closed form or a numerical integral. Each function takes
+orders `[num_orders]` and returns divergences `[num_orders]`. Logarithms of moments are sums of terms that may cancel,
+so a bound on the rounding errors is added. So every returned divergence is an upper bound.
 """
 
 import math
@@ -27,7 +28,9 @@ _TAIL = 12  # standard deviations on either side of the trapezoids
 def bernoulli_rdp(
     log_p: Array, log_not_p: Array, log_q: Array, log_not_q: Array, orders: Array
 ) -> Array:
-    """Returns D_a(Bern(p) || Bern(q)), broadcast over all arguments, rounded up and sharp for tiny p.
+    """Returns the Renyi divergence D_a(Bernoulli(p) || Bernoulli(q)), rounded up.
+
+    All arguments are broadcast together. Logarithms keep the digits of tiny probabilities.
 
     Args:
         log_p: the logarithm of p.
@@ -52,7 +55,10 @@ def bernoulli_rdp(
 
 
 def pure_dp_rdp(epsilon: float, orders: Array) -> Array:
-    """Returns the largest D_a of any epsilon-DP pair, that of randomized response (Kairouz, Oh & Viswanath 2015)."""
+    """Returns the largest D_a that an epsilon-DP release can have, `[num_orders]`.
+
+    Randomized response attains it (Kairouz, Oh & Viswanath 2015).
+    """
     if epsilon in (0, math.inf):
         return np.full_like(orders, epsilon)
     log_truth = np.array(log_expit(epsilon))
@@ -63,14 +69,19 @@ def pure_dp_rdp(epsilon: float, orders: Array) -> Array:
 
 
 def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
-    """Returns the largest D_a of any pair whose log-ratio spans at most `epsilon` (Dong, Durfee & Rogers 2020).
+    """Returns the largest D_a of a release with a bounded range (`BoundedRangeEvent`), `[num_orders]`.
 
-    The worst pair has two outcomes, with losses t and t - epsilon. The supremum over t is attained at
+    The worst pair has two outcomes, with privacy losses t and t - epsilon. The largest divergence over t is at
 
         e^t = (a - 1) (1 - e^(-a epsilon)) / (a (e^(-epsilon) - e^(-a epsilon))).
 
-    Where a epsilon is so small that the closed form would cancel, the divergence is below a epsilon^2 / 8 by
-    O(epsilon^4), and a epsilon^2 / 8 is returned.
+    For tiny a * epsilon the closed form would cancel, and a epsilon^2 / 8 is returned, which is larger by O(epsilon^4).
+
+    Args:
+        epsilon: the range: the largest privacy loss less the smallest, >= 0.
+        orders: a > 1, `[num_orders]`.
+
+    Source: Dong, Durfee & Rogers 2020.
     """
     if epsilon in (0, math.inf):
         return np.full_like(orders, epsilon)
@@ -91,12 +102,12 @@ def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
 
 
 def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: Array) -> Array:
-    """Returns an upper bound for the index of the largest of values with Gaussian noise, each moved by at most 1.
+    """Returns an upper bound on the Renyi curve of report noisy max with Gaussian noise, `[num_orders]`.
 
-    With M the maximum of the other normals and D = 2 / noise_multiplier, the release is dominated by the pair (M + D,
-    M) and, the other way, by (M, M + D). Either divergence bounds both directions (docs/proofs/gap_selection.md). The
-    bound a D^2 / 2 + log(n) / (a - 1) of Zhu & Wang (2022, Corollary 9) serves alone where a D is too large to
-    integrate.
+    Let M be the maximum of the noise on all other values, in units of the noise std, and D = 2 / noise_multiplier. The
+    pair (M + D, M) dominates the release, and so does the pair (M, M + D). Each of both divergences is a bound
+    (docs/proofs/gap_selection.md). Where a D is too large for numerical integration, only the bound
+    a D^2 / 2 + log(n) / (a - 1) of Zhu & Wang (2022, Corollary 9) is used, with n candidates.
     """
     if event.num_candidates == 1 or event.noise_multiplier == 0:
         return np.full_like(orders, 0.0 if event.num_candidates == 1 else np.inf)
@@ -118,9 +129,15 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: Array) -
 
 
 def _log_moments_of_maximum(count: int, shift: float, orders: Array) -> tuple[Array, Array]:
-    """Returns (a - 1) D_a(M + shift || M) and (a - 1) D_a(M || M + shift), `[A]` each.
+    """Returns (a - 1) D_a(M + shift || M) and (a - 1) D_a(M || M + shift), both `[num_orders]`.
 
-    M is the largest of `count` standard normals. A smaller grid serves the orders whose integrands are narrow.
+    M is the largest of `count` independent standard normals. Orders with a narrow integrand are integrated on a smaller
+    grid.
+
+    Args:
+        count: the number of normals, >= 1.
+        shift: the distance by which M is moved, > 0.
+        orders: a > 1, `[num_orders]`.
     """
     up = np.empty_like(orders)
     down = np.empty_like(orders)
@@ -139,15 +156,18 @@ def _log_moments_of_maximum(count: int, shift: float, orders: Array) -> tuple[Ar
 def _log_moments_by_trapezoids(
     count: int, shift: float, orders: Array, size: int
 ) -> tuple[Array, Array]:
-    """Returns both log moments from sums over `size` points; the integrands vanish at both ends."""
-    # [A]
+    """Returns the result of `_log_moments_of_maximum` by the trapezoidal rule with `size` points for each order.
+
+    The integrands vanish at both ends of the grid.
+    """
+    # [num_orders]
     low = -_TAIL - orders * shift
     high = _TAIL + orders * shift
-    points = low + np.linspace(0, 1, size)[:, None] * (high - low)  # [size, A]
+    points = low + np.linspace(0, 1, size)[:, None] * (high - low)  # [size, num_orders]
     steps = (high - low) / (size - 1)
 
     def log_density(x: Array) -> Array:
-        """Returns the log density of M, n phi(x) Phi(x)^(n - 1)."""
+        """Returns the logarithm of M's density n phi(x) Phi(x)^(n - 1), with n = count."""
         log_phi = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
         log_others = (count - 1) * log_ndtr(x) if count > 1 else 0.0
         return np.asarray(math.log(count) + log_phi + log_others)
@@ -163,11 +183,12 @@ def _log_moments_by_trapezoids(
 
 
 def smooth_sensitivity_rdp(event: events.SmoothSensitivityEvent, orders: Array) -> Array:
-    """Returns the largest D_a between N(v, s^2) and N(v', s'^2) over all that a smooth sensitivity allows, b = beta.
+    """Returns the Renyi curve of a number released with noise in proportion to its smooth sensitivity, `[num_orders]`.
 
-    The ratio s / s' is within e^(-b)..e^b, and v - v' within s / z and s' / z, z = noise_multiplier. Theorem 23 of
-    Papernot et al. 2018, a e^(2 b) / z^2 + (a b - log(1 - 2 a b) / 2) / (a - 1), is below this for some a b > 1/4, and
-    false there.
+    Two neighbors release N(v, s^2) and N(v', s'^2). The divergence is the largest over all values with s / s' in
+    e^(-b)..e^b and |v - v'| at most s / z and s' / z, where b = `event.beta` and z = `event.noise_multiplier`. Theorem
+    23 of Papernot et al. 2018, a e^(2 b) / z^2 + (a b - log(1 - 2 a b) / 2) / (a - 1), is smaller for some a b > 1/4,
+    and false there.
     """
     noise_multiplier = event.noise_multiplier
     beta = event.beta

@@ -1,6 +1,6 @@
-"""Epsilons and deltas as they are printed: rounded up, to the same number of digits everywhere.
+"""Formatting of epsilons and deltas for people: rounded up, with the same number of digits everywhere.
 
-No printed bound may be too small. Files for programs hold the numbers themselves.
+A printed bound must not be smaller than the bound itself. Files that programs read hold the unrounded numbers.
 """
 
 import math
@@ -12,10 +12,10 @@ _EXACT = Context(prec=700)  # holds any float's decimals, so that quantizing is 
 
 
 def round_up(value: float, digits: int) -> str:
-    """Returns a number rounded toward plus infinity, to `digits` decimals; infinity is `inf`.
+    """Returns a number as text, rounded toward plus infinity to `digits` decimals; infinity becomes `inf`.
 
-    The number is taken by its shortest decimal form, so that 3.6 prints as `3.60`; reading the result back as a float
-    never gives less than `value`. Raises `InvalidValue` for NaN, minus infinity, or a negative count of decimals.
+    The shortest decimal form of the float is rounded, so that 3.6 becomes `3.60`. The text, read as a float, is never
+    below `value`. Raises `InvalidValue` for NaN, minus infinity, or a negative number of decimals.
 
     >>> round_up(7.9912, 2), round_up(3.6, 2), round_up(float("inf"), 2)
     ('8.00', '3.60', 'inf')

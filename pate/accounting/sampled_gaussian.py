@@ -1,13 +1,14 @@
-"""The price of a sum with Gaussian noise over a secret Poisson sample: its privacy profile and its Renyi curve.
+"""The price of a sum with Gaussian noise over a secret random sample: its privacy profile and its Renyi curve.
 
-Each unit takes part with probability q. Let C be the longest contribution over the noise's standard deviation. One pair
-of distributions gives both prices (docs/proofs/alternatives.md). Where a unit is replaced, the pair is the mixtures of
-N(0, 1) with N(C, 1) and with N(-C, 1), each with weight q. Where a unit is added or removed, it is the mixture with
-N(C, 1), and N(0, 1) alone.
+Each privacy unit is in the sample with probability q (Poisson sampling). Let C be the largest norm of a contribution
+divided by the noise std. One pair of distributions is the worst for both prices (docs/proofs/alternatives.md). If a
+unit is replaced, both are mixtures of N(0, 1): with N(C, 1) and with N(-C, 1), each with weight q. If a unit is added
+or removed, the pair is the mixture with N(C, 1), and N(0, 1) itself.
 
-Why no other pair is worse: at any gamma the hockey stick is q E (Y - gamma Y' - b)_+, with Y and Y' the ratios of the
-densities of two Gaussians and N(0, 1). That is a convex function of Y - gamma Y', so it rises with the variances of the
-two logs and falls with their covariance. Both variances are at most C^2, and the covariance is at least -C^2.
+No other pair is worse: at epsilon = log gamma the delta of a pair (the hockey-stick divergence) is
+q E (Y - gamma Y' - b)_+, with Y and Y' the density ratios of two Gaussians and N(0, 1). That is a convex function of
+Y - gamma Y', so it rises with the variances of log Y and log Y', and falls with their covariance. Both variances are at
+most C^2, and the covariance is at least -C^2.
 """
 
 from typing import NamedTuple
@@ -30,9 +31,13 @@ _LARGEST_LOG_SIDE = 300.0  # beyond it asinh(e^s / 2) is s in double precision
 
 
 def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> list[Array]:
-    """Returns the hockey stick of the pair at epsilons of either sign, `[E]`, and of its two distributions exchanged.
+    """Returns the privacy profile of the worst pair, and that of the pair exchanged, `[num_epsilons]` each.
 
-    There is one profile where a unit is replaced, because the pair is its own exchange.
+    If a unit is replaced, both are equal, and the list has one profile.
+
+    Args:
+        event: the price of the release.
+        epsilons: the epsilons, positive or negative, `[num_epsilons]`.
     """
     # The first distribution is above gamma = e^epsilon times the second on one side of a place x. Any other x gives
     # less, so an error in x counts by its square.
@@ -50,13 +55,13 @@ def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> l
 
 
 def _place_of_odds(odds: Array, shift: float) -> Array:
-    """Returns the place where e^(C x - C^2 / 2) is `odds`; -inf where no place is."""
+    """Returns the x at which e^(C x - C^2 / 2) equals each entry of `odds`, with C = shift; -inf where odds <= 0."""
     log_odds = np.log(np.where(odds > 0, odds, 1.0))
     return np.where(odds > 0, (log_odds + shift * shift / 2) / shift, -np.inf)
 
 
 def _profile_of_replaced(event: SampledGaussianEvent, epsilons: Array) -> Array:
-    """Returns the profile where a unit is replaced, `[E]`.
+    """Returns the privacy profile of the worst pair for a replaced unit, `[num_epsilons]`.
 
     At gamma < 1 the two neighbors are exchanged: H_gamma(P || Q) = 1 - gamma + gamma H_(1/gamma)(Q || P). At gamma > 1
     with y = e^(C x) the place is where
@@ -82,11 +87,11 @@ def _profile_of_replaced(event: SampledGaussianEvent, epsilons: Array) -> Array:
 
 
 def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: Array) -> Array:
-    """Returns the Renyi curve `[A]` of the pair from above, by a relative 1e-5 or less where a price is read off.
+    """Returns an upper bound on the Renyi curve of the worst pair, `[num_orders]`.
 
-    It is the least of three bounds: the release without sampling; Minkowski's inequality, good at large orders; and a
-    sum over places of a line. If a unit comes or goes, its removal costs the most (Mironov, Talwar & Zhang 2019,
-    Theorem 5).
+    The bound is the smallest of three: the divergence without sampling; a bound by Minkowski's inequality, which is
+    good at large orders; and a numerical integral. Near the order that gives the price its relative error is at most
+    1e-5. If a unit is added or removed, its removal costs the most (Mironov, Talwar & Zhang 2019, Theorem 5).
     """
     if event.noise_multiplier == 0:
         return np.full_like(orders, np.inf)
@@ -118,7 +123,7 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: Array) -> Array:
 
 
 class _SumPlan(NamedTuple):
-    """A sum over equally spaced places in place of an integral, for each order: `[A]` each."""
+    """The plan of a numerical integral as a sum over equally spaced places, for each order: `[num_orders]` each."""
 
     first: Array  # the first place
     last: Array  # the last place
@@ -128,10 +133,10 @@ class _SumPlan(NamedTuple):
 
 
 def _sum_plan(event: SampledGaussianEvent, orders: Array) -> _SumPlan:
-    """Returns how the integral over x of E = phi(x) w(x)^a v(x)^(1 - a) becomes a sum.
+    """Returns the plan for the integral over x of E(x) = phi(x) w(x)^a v(x)^(1 - a) as a sum, for each order a.
 
-    Here w and v are the ratios of both densities and phi. The steps are so small that the error of the sum is
-    `_SUM_ERROR` of the smallest divergence that there may be.
+    Here w and v are the densities of both distributions divided by phi. The steps are so small that the error of the
+    sum is at most `_SUM_ERROR` times the smallest possible divergence.
 
     E is analytic. In the strip |Im x| <= y,
 
@@ -162,10 +167,11 @@ def _sum_plan(event: SampledGaussianEvent, orders: Array) -> _SumPlan:
 
 
 def _rdp_by_sum(event: SampledGaussianEvent, orders: Array) -> Array:
-    """Returns the Renyi divergences `[A]` from the sum of E - phi (a w - (a - 1) v), whose integral is the moment - 1.
+    """Returns an upper bound on the Renyi divergence of the worst pair by numerical integration, `[num_orders]`.
 
-    The terms are >= 0, so nothing cancels where the moment is nearly 1. Beyond the ends of the sum the integral is at
-    most the last terms of E, and of (a - 1) phi v, over the slope there. Large moments are scaled down.
+    The integrand is E - phi (a w - (a - 1) v), with the symbols of `_sum_plan`, and its integral is the moment - 1. The
+    integrand is >= 0, so nothing cancels where the moment is nearly 1. Beyond the ends of the sum the integral is at
+    most the last terms of E, and of (a - 1) phi v, divided by the slope of log E there. Large moments are scaled down.
     """
     plan = _sum_plan(event, orders)  # [A] each
     q = event.sampling_prob

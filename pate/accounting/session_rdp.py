@@ -1,17 +1,18 @@
-"""The Renyi curve of a session under target charging, priced by its hits.
+"""The Renyi curve of a session under target charging, computed from the number of its hits.
 
-Fix the order a > 1 and two neighbors. For the laws P and Q of a call let M be the sum of P^a Q^(1-a) over its outcomes
-without a hit, and H the sum over its hits. Two numbers describe all calls of a family:
+`pate.accounting.q_targets` explains calls, accesses and hits. Fix the order a > 1 and two neighbors, and let P and Q be
+the distributions of the outcome of a call. Let M be the sum of P^a Q^(1-a) over all outcomes that are not hits, and H
+the sum over all hits. Two numbers bound all calls that a session may make:
 
-    hit cost u    M + (1 - u) H <= 1 for every call: a call gives nothing away if its hits weigh 1 - u,
-    call cost s   M + H <= 1 + s for every call: the largest moment of a call, less 1.
+    hit cost u    The smallest number with M + (1 - u) H <= 1 for every call.
+    call cost s   The smallest number with M + H <= 1 + s for every call.
 
 A session of n calls that ends with hit number tau has, for every u' between 0 and u, a moment of at most
 
     (1 + (u - u') s / u)^n (1 - u')^-tau.
 
-With u' = u it is the price by hits alone, however many calls there are; with u' = 0, plain composition of n calls. The
-best u' is a quotient (docs/proofs/hits.md).
+With u' = u this is the price by hits alone, for any number of calls. With u' = 0 it is the composition of n calls. The
+u' with the smallest moment has a closed form (docs/proofs/hits.md).
 """
 
 import math
@@ -31,7 +32,7 @@ _RARE_ROUNDING = 2.0**-48  # relative to the exponents of the cost of rare alter
 
 
 def session_rdp(event: SessionEvent, orders: Array) -> Array:
-    """Returns an upper bound on every divergence between neighbors of a whole session, `[len(orders)]`."""
+    """Returns an upper bound on the Renyi curve of a whole session, `[num_orders]`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         u = hit_cost(event, orders)
         s = call_cost(event, orders)
@@ -58,15 +59,20 @@ def session_rdp(event: SessionEvent, orders: Array) -> Array:
 
 
 def _log_moment_of_hits(event: SessionEvent, cost: Array) -> Array:
-    """Returns the log of (1 - cost)^-tau, the moment that all hits together may have, each weighed by 1 - cost."""
+    """Returns the logarithm of (1 - cost)^-tau, rounded up, `[num_orders]`.
+
+    Args:
+        event: the session, which ends with hit number tau.
+        cost: the number u' of the module docstring, for each order, `[num_orders]`.
+    """
     return np.asarray(-event.target_hits * np.log1p(-cost) * (1 + _COST_ROUNDING))
 
 
 def hit_cost(event: SessionEvent, orders: Array) -> Array:
-    """Returns u, the least weight that has to be taken off hits, rounded up, `[len(orders)]`.
+    """Returns the hit cost u of the module docstring, rounded up, `[num_orders]`.
 
-    The cost is that of q-targets, (S - 1) e^((a - 1) t) / q with S the moment of t-DP pairs. For a boundary it is that
-    of boundaries where this is smaller.
+    For q-targets u = (S - 1) e^((a - 1) t) / q, where t is the epsilon of an access and S the largest moment of a t-DP
+    pair. For calls in the boundary wrapper u is the smaller of that and of a bound for this wrapper.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # of orders at which hits limit nothing
         q = min(event.hit_prob, 1 / (math.exp(event.epsilon) + 1))
@@ -82,7 +88,7 @@ def hit_cost(event: SessionEvent, orders: Array) -> Array:
 
 
 def call_cost(event: SessionEvent, orders: Array) -> Array:
-    """Returns s, the largest moment of one call less 1, rounded up, `[len(orders)]`."""
+    """Returns the call cost s of the module docstring, rounded up, `[num_orders]`."""
     with np.errstate(over="ignore", invalid="ignore"):
         cost = _excess_moment(pure_dp_rdp(event.epsilon, orders), orders)
         if isinstance(event, events.BoundarySessionEvent) and event.bounded_range:
@@ -100,10 +106,14 @@ def call_cost(event: SessionEvent, orders: Array) -> Array:
 
 
 def _bounded_range_hit_cost(epsilon: float, orders: Array) -> Array:
-    """Returns the hit cost of a boundary around calls of a bounded range, `[len(orders)]`.
+    """Returns the hit cost u for calls with a bounded range in the boundary wrapper, `[num_orders]`.
 
-    With g = e^epsilon it is the larger of 2 - 2 g^(a-1) (a - (a-1) g), for rare alternatives to a nearly certain
-    outcome, and the cost of near ties.
+    With g = e^epsilon it is the larger of two costs: 2 - 2 g^(a-1) (a - (a-1) g), where one outcome is nearly certain,
+    and the cost where no outcome has a probability above 1/2 (`_tie_cost`).
+
+    Args:
+        epsilon: the range of one call before it is wrapped.
+        orders: a > 1, `[num_orders]`.
     """
     exponent = (orders - 1) * epsilon
     lost = (orders - 1) * math.expm1(epsilon)  # a - (a - 1) g = 1 - lost
@@ -116,9 +126,14 @@ def _bounded_range_hit_cost(epsilon: float, orders: Array) -> Array:
 
 
 def _pure_dp_hit_cost(epsilon: float, orders: Array) -> Array:
-    """Returns the hit cost of a boundary around calls of pure DP; infinite at orders for which it is not proved.
+    """Returns the hit cost u for epsilon-DP calls in the boundary wrapper, `[num_orders]`.
 
-    It is max(rise, fall, tie) of docs/proofs/hits.md, with b = e^-epsilon / 2 and w(x, y) = x^a y^(1-a).
+    The cost is max(rise, fall, tie) of docs/proofs/hits.md, with b = e^-epsilon / 2 and w(x, y) = x^a y^(1-a). It is
+    infinite at orders for which the proof does not hold.
+
+    Args:
+        epsilon: the epsilon of one call before it is wrapped.
+        orders: a > 1, `[num_orders]`.
     """
     b = math.exp(-epsilon) / 2
     inside = _w(0.5, 1 - b, orders)
@@ -139,16 +154,29 @@ def _pure_dp_hit_cost(epsilon: float, orders: Array) -> Array:
 
 
 def _tie_cost(excess: Array, b: float, orders: Array) -> Array:
-    """Returns `tie` of docs/proofs/hits.md: the hit cost where no outcome is likelier than 1/2 in both laws."""
+    """Returns the number `tie` of docs/proofs/hits.md, `[num_orders]`.
+
+    It is the hit cost of wrapped calls in which no outcome has a probability above 1/2 under both P and Q.
+
+    Args:
+        excess: the largest moment of the call less 1, for each order, `[num_orders]`.
+        b: the number b of that proof.
+        orders: a > 1, `[num_orders]`.
+    """
     corner = _largest_corner(excess, b, orders, answered=0)
     return np.asarray(np.maximum(excess / b * (1 + _COST_ROUNDING), corner))
 
 
 def _largest_corner(excess: Array, b: float, orders: Array, *, answered: int) -> Array:
-    """Returns the larger of k(1/2, b) and k(b, 1/2), `[len(orders)]`.
+    """Returns the larger of k(1/2, b) and k(b, 1/2), rounded up, `[num_orders]`.
 
-    Here k(x, y) = (S + w(x, y) - w(1 + x, 1 + y)) / w(x, y), with the moment S = 1 + excess of the call.
-    With `answered` = 1 the denominator is w(1 + x, 1 + y): the excess is a share of the wrapped call's moment.
+    Here k(x, y) = (S + w(x, y) - w(1 + x, 1 + y)) / w(answered + x, answered + y), with S = 1 + excess.
+
+    Args:
+        excess: the largest moment of the call less 1, for each order, `[num_orders]`.
+        b: the number b of docs/proofs/hits.md.
+        orders: a > 1, `[num_orders]`.
+        answered: 0 for the hit cost, 1 for the call cost, as docs/proofs/hits.md derives them.
     """
     corners = [
         (1 + excess + _w(x, y, orders) - _w(1 + x, 1 + y, orders))
@@ -159,10 +187,10 @@ def _largest_corner(excess: Array, b: float, orders: Array, *, answered: int) ->
 
 
 def _w(x: float, y: float, orders: Array) -> Array:
-    """Returns w(x, y) = x^a y^(1 - a)."""
+    """Returns w(x, y) = x^a y^(1 - a) for each order a, `[num_orders]`."""
     return np.asarray(np.exp(orders * math.log(x) + (1 - orders) * math.log(y)))
 
 
 def _excess_moment(rdp: Array, orders: Array) -> Array:
-    """Returns the moment less 1 of a Renyi divergence, e^((a - 1) D_a) - 1, rounded up."""
+    """Returns e^((a - 1) D_a) - 1, rounded up, `[num_orders]`, given the Renyi divergences D_a as `rdp`."""
     return np.asarray(np.expm1((orders - 1) * rdp) * (1 + _COST_ROUNDING))

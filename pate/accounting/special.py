@@ -21,24 +21,27 @@ _LOG_FACTORIALS = np.array([math.log(math.factorial(n)) for n in range(_LARGE)])
 
 
 def expit(x: ArrayLike) -> Any:
-    """Returns the probability of a bit from its logit, small probabilities with all digits."""
+    """Returns 1 / (1 + e^-x) of each entry of x, accurate also where the result is tiny."""
     small = np.exp(-np.abs(x))
     return np.where(np.less(x, 0), small, 1.0) / (1 + small)
 
 
 def log_expit(x: ArrayLike) -> Any:
-    """Returns the log of the probability of a bit from its logit."""
+    """Returns log(1 / (1 + e^-x)) of each entry of x."""
     return -np.logaddexp(0.0, np.negative(x))
 
 
 def softmax(x: Array, axis: int = -1) -> Array:
-    """Returns probabilities in proportion to the exponentials of x along an axis."""
+    """Returns e^x divided by the sum of e^x along an axis: probabilities that sum to 1 along this axis."""
     weights = np.exp(x - x.max(axis=axis, keepdims=True))
     return np.asarray(weights / weights.sum(axis=axis, keepdims=True))
 
 
 def log_choices(n: int) -> Array:
-    """Returns the logs of n over k for k = 0..n, `[n + 1]`; the error is at most 2^-50 log n!."""
+    """Returns the logarithms of the binomial coefficients "n choose k" for k = 0..n, `[n + 1]`.
+
+    The error is at most 2^-50 log n!.
+    """
     k = np.arange(n + 1.0)
     x = np.maximum(k, _LARGE)
     series = sum(coefficient * x ** (-1 - 2 * i) for i, coefficient in enumerate(_STIRLING))
@@ -48,12 +51,15 @@ def log_choices(n: int) -> Array:
 
 
 def few_ndtr(x: ArrayLike) -> Any:
-    """Returns the standard normal distribution function Phi of a few values, without scipy."""
+    """Returns the standard normal distribution function Phi(x) of each entry of x.
+
+    The function does not load scipy. It is slow for large arrays.
+    """
     return _erfc(np.multiply(x, -math.sqrt(0.5))) / 2
 
 
 def few_log_ndtr(x: ArrayLike) -> Any:
-    """Returns log Phi of a few values, without scipy."""
+    """Returns log Phi(x) of each entry of x; it does not load scipy, and is slow for large arrays."""
     below = few_ndtr(np.maximum(x, _DEEP))
     above = few_ndtr(np.negative(np.maximum(x, 0.0)))
     far = np.minimum(x, _DEEP)
@@ -67,7 +73,10 @@ def few_log_ndtr(x: ArrayLike) -> Any:
 
 
 def few_erfcx(x: ArrayLike) -> Any:
-    """Returns exp(x^2) erfc(x) of a few values, without scipy; the relative error is at most 2^-49 from -3.6 on."""
+    """Returns exp(x^2) erfc(x) of each entry of x; it does not load scipy, and is slow for large arrays.
+
+    The relative error is at most 2^-49 for x >= -3.6.
+    """
     near = np.minimum(x, _FRACTION_FROM)
     far = np.maximum(x, _FRACTION_FROM)
     fraction = far
@@ -82,9 +91,9 @@ def few_erfcx(x: ArrayLike) -> Any:
 
 @lru_cache
 def gauss_legendre(count: int) -> tuple[Array, Array]:
-    """Returns the nodes in -1..1 and the weights of Gauss-Legendre quadrature.
+    """Returns the nodes in -1..1 and the weights of Gauss-Legendre quadrature with `count` nodes, `[count]` each.
 
-    They are made when used, because numpy loads `numpy.polynomial` slowly.
+    They are computed at the first call, because numpy loads `numpy.polynomial` slowly.
     """
     nodes, weights = np.polynomial.legendre.leggauss(count)
     return nodes, weights
@@ -94,7 +103,7 @@ _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def _scipy_function(name: str) -> Callable[..., Any]:
-    """Returns a function of `scipy.special`, which is loaded at the first call."""
+    """Returns the function of `scipy.special` with this name; the first call of the function loads scipy."""
 
     def function(*arguments: Any) -> Any:
         from scipy import special  # loads slowly
@@ -120,9 +129,14 @@ betaincc, gammaincinv, gammainccinv, gammaln, log_ndtr, ndtr, ndtri, ndtri_exp =
 
 
 def lower_hull(x: Any, y: Any) -> NDArray[np.int64]:
-    """Returns the indices `[H]` of the corners of the lower convex hull of points (x, y), x rising.
+    """Returns the indices of the points (x, y) that are corners of their lower convex hull, `[num_corners]`.
 
-    It is Andrew's monotone chain: a corner leaves the hull where the next point lies below the line through it.
+    The algorithm is Andrew's monotone chain: a corner is removed again if it does not lie below the line from the
+    corner before it to a later point.
+
+    Args:
+        x: the first coordinates, rising, `[num_points]`.
+        y: the second coordinates, `[num_points]`.
     """
     corners: list[int] = []
     # Floats of Python are the same numbers, and faster.
@@ -141,6 +155,11 @@ def lower_hull(x: Any, y: Any) -> NDArray[np.int64]:
 
 
 def convex_minorant(x: Array, y: Array) -> Array:
-    """Returns the largest convex function through or below points (x, y), x rising, at x, `[len(x)]`."""
+    """Returns the largest convex function that is nowhere above the points (x, y), evaluated at x, `[num_points]`.
+
+    Args:
+        x: the first coordinates, rising, `[num_points]`.
+        y: the second coordinates, `[num_points]`.
+    """
     corners = lower_hull(x, y)
     return np.asarray(np.interp(x, x[corners], y[corners]))

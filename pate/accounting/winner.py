@@ -1,18 +1,24 @@
-"""The price of a noisy maximum that releases the winner alone, where one or two counts move by at most 1.
+"""The price of releasing only the winner of noisy counts, where one or two counts differ by 1 between neighbors.
 
-Divide all counts by the noise's standard deviation: the noise is N(0, 1), and a count moves by at most shift =
-1 / noise multiplier. Reveal also the largest noisy count of those that do not move: the pair of laws becomes the worst
-pair over the places (a, b) of the moving counts above that maximum (docs/proofs/winner.md, steps 1-3).
+The winner is the index of the largest count after Gaussian noise. Divide all counts by the noise std. Then the noise is
+N(0, 1), and a count differs by at most shift = 1 / noise_multiplier. Suppose that the release also reveals the largest
+noisy count M of those that do not differ. Let a and b be the two differing counts less M, before noise. Then the
+release is dominated by the worst pair of distributions over all places (a, b) (docs/proofs/winner.md, steps 1-3).
 
-With one moving count the release is a bit, Z > t with Z ~ N(0, 1) against N(shift, 1). With two, the plane of places is
-covered by four regions, and in each region some discrete pair dominates every law (`winner_law`, `discrete_pairs`):
+If one count differs, the release is the bit Z > t, with Z from N(0, 1) or from N(shift, 1). If two differ, the plane of
+places (a, b) is covered by four regions. In each region a few discrete pairs dominate (`winner_law`, `discrete_pairs`):
 
-    a < -1.8 or b < -1.8   a censored normal that moves by shift, and a normal that moves by shift,
-    a + b > 2.8            a bit of a normal that moves by sqrt 2 shift; with probability <= 0.024 the whole normal,
-    in between             squares, each dominated by the mixture of its corners' pairs, raised by the law's bend.
+    a < -1.8, or b < -1.8   The pair of a normal that is revealed only above a threshold, and another normal. Both are
+                            moved by shift.
 
-From these pairs follow the Renyi curve, log E_Q[(P/Q)^a] / (a - 1) at the worst pair, and the tree of pairs of which
-optimal composition takes the worst.
+    a + b > 2.8             The pair of a bit of a normal that is moved by sqrt 2 shift. With probability <= 0.024 the
+                            whole normal is revealed.
+
+    between these           The plane is cut into squares. A square is dominated by the pairs at its corners, raised by
+                            a bound on the error of interpolation.
+
+The Renyi curve is log E_Q[(P/Q)^a] / (a - 1) at the worst of these pairs. Optimal composition takes the worst pair in
+each step from a tree of these pairs.
 """
 
 from __future__ import annotations
@@ -72,7 +78,10 @@ _LARGEST_NUM_ROOTS = 40  # of the trees of pairs
 
 @lru_cache(maxsize=64)
 def bits(shift: float) -> tuple[Pair, ...]:
-    """Returns pairs above every bit "Z > t" of N(shift, 1) and N(0, 1) with |shift - t| <= 2.4."""
+    """Returns discrete pairs that dominate the release of the bit Z > t, for every threshold t with |shift - t| <= 2.4.
+
+    Z is from P = N(shift, 1) or from Q = N(0, 1).
+    """
     steps = np.diff(_THRESHOLDS)
     widths = np.maximum(np.append(steps, 0), np.append(0, steps))
     q = ndtr(_THRESHOLDS - shift)
@@ -85,7 +94,11 @@ def bits(shift: float) -> tuple[Pair, ...]:
 
 @lru_cache(maxsize=64)
 def squares(shift: float) -> tuple[Pair, ...]:
-    """Returns pairs above the laws at all places that lie between the other regions."""
+    """Returns discrete pairs that dominate the release at all places (a, b) of the middle region, which squares cover.
+
+    Args:
+        shift: the distance by which the counts differ, 1 / noise_multiplier.
+    """
     lowest, widths = _covering_squares()
     corners = lowest[:, None] + widths[:, None, None] * _CORNERS  # [S, 4, 2]
     places, corner_of = np.unique(corners.reshape(-1, 2).round(6), axis=0, return_inverse=True)
@@ -101,10 +114,11 @@ def squares(shift: float) -> tuple[Pair, ...]:
 
 @lru_cache(maxsize=1)
 def _covering_squares() -> tuple[Array, Array]:
-    """Returns the lowest corners `[S, 2]` and the widths `[S]` of squares that cover what other regions leave.
+    """Returns the lower left corners, `[num_squares, 2]`, and the widths, `[num_squares]`, of squares of places (a, b).
 
-    A square is divided where a pair at one of its corners costs too much. The cost is about the second moment of the
-    pair's loss over shift^2, with large losses weighted a little more.
+    The squares cover the middle region. A square is divided into four where the pair at one of its corners costs too
+    much. That cost is about the second moment of the pair's loss divided by shift^2, with large losses weighted a
+    little more.
     """
     starts = _LOWEST_PLACE + _WIDEST * np.arange(
         round((_HIGHEST_SUM - 2 * _LOWEST_PLACE) / _WIDEST)
@@ -135,9 +149,15 @@ def _covering_squares() -> tuple[Array, Array]:
 
 
 def _slack(lowest: Array, width: Array, shift: float) -> Array:
-    """Returns how far the points in a square may lie from those between its corners, `[5, S]`.
+    """Returns bounds on the error of interpolation within each square, `[5, num_squares]`.
 
-    The first row is the slack of Q(S), sideways. The others are the slacks of P(S) - Q(S), upwards.
+    The first row bounds the error of Q(S). The other four rows bound by how much P(S) - Q(S) of the four sets S of
+    outcomes may exceed the interpolation between the corners (`winner_law`).
+
+    Args:
+        lowest: the lower left corners of the squares, `[num_squares, 2]`.
+        width: the widths of the squares, `[num_squares]`.
+        shift: the distance by which the counts differ.
     """
     a_low, b_low = lowest.T
     a_high, b_high = lowest.T + width
@@ -159,7 +179,14 @@ def _slack(lowest: Array, width: Array, shift: float) -> Array:
 
 
 def _pairs_above(q: Array, heights: Array, slack: Array, shift: float) -> list[Pair]:
-    """Returns the pairs above points `[S, N]`, one for each of N places, that may lie `slack` `[N]` to either side."""
+    """Returns, for each place, a pair whose test curve is nowhere below the points of that place.
+
+    Args:
+        q: Q(S) of each set S of outcomes, `[num_sets, num_places]`.
+        heights: P(S) - Q(S), `[num_sets, num_places]`.
+        slack: the distance by which Q(S) may differ from `q` to either side, `[num_places]`.
+        shift: the shift of a normal whose test curve is an upper bound.
+    """
     left = (q - slack).clip(0, 1)
     right = (q + slack).clip(0, 1)
     return [
@@ -175,7 +202,15 @@ def _pairs_above(q: Array, heights: Array, slack: Array, shift: float) -> list[P
 
 
 def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array:
-    """Returns an upper bound for the Renyi curve of a winner at orders `[A]`, never above that of all counts."""
+    """Returns an upper bound on the Renyi curve of releasing only the winner, `[num_orders]`.
+
+    The bound is never above the curve of releasing all noisy counts.
+
+    Args:
+        noise_multiplier: the noise std / the largest difference of one count, >= 0.
+        num_moving: the number of counts that differ between neighbors, 1 or 2.
+        orders: a > 1, `[num_orders]`.
+    """
     if noise_multiplier == 0:
         return np.full_like(orders, np.inf)
     shift = 1 / noise_multiplier
@@ -204,9 +239,15 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array
 
 
 def _log_censored_moment(orders: Array, shift: float, threshold: float) -> Array:
-    """Returns log E[(P/Q)^a] of max(Z, threshold), Z ~ N(0, 1) against N(-shift, 1) or N(shift, 1), the larger: `[A]`.
+    """Returns log E_Q[(P/Q)^a] of the release of max(Z, threshold), rounded up, `[num_orders]`.
 
-    The moment is that of the atom at the threshold and of the normal above it.
+    Z is from P = N(0, 1) or from Q, which is N(-shift, 1) or N(shift, 1), whichever gives the larger moment. The moment
+    is the sum of that of the event Z <= threshold and that of the normal above the threshold.
+
+    Args:
+        orders: a > 1, `[num_orders]`.
+        shift: the distance of both means, > 0.
+        threshold: the value below which Z is not revealed.
     """
     log_moment = orders * (orders - 1) * (shift * shift / 2) * _ROUNDED_UP
     moments = []
@@ -220,7 +261,10 @@ def _log_censored_moment(orders: Array, shift: float, threshold: float) -> Array
 
 @dataclass(frozen=True)
 class Winner:
-    """The laws of a winner, each below a leaf of trees of pairs, where a pair dominates its parts."""
+    """The pairs that together dominate the release of a winner, as the leaves of trees of pairs.
+
+    An inner node of a tree is a pair that dominates its children.
+    """
 
     roots: tuple[Pair, ...]
     variance: float  # the largest second moment of a pair without parts
@@ -229,7 +273,12 @@ class Winner:
 
 @lru_cache(maxsize=16)
 def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
-    """Returns the trees of pairs for a noise multiplier > 0 and one or two counts that move; a node has four parts."""
+    """Returns the trees of pairs that dominate the release of a winner, from a cache; an inner node has four children.
+
+    Args:
+        noise_multiplier: the noise std / the largest difference of one count, > 0.
+        num_moving: the number of counts that differ between neighbors, 1 or 2.
+    """
     shift = 1 / noise_multiplier
     bit_shift = math.sqrt(num_moving) / noise_multiplier
     pairs = [
@@ -268,9 +317,13 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
 
 
 def _ordered_by_nearness(points: Array, indices: NDArray[np.int64]) -> list[int]:
-    """Returns indices of points `[N, 2]` in an order in which runs of 4, 16, … points are near each other.
+    """Returns some indices of points in an order in which groups of 4, of 16, … consecutive points are near each other.
 
-    The points are halved along their wider side, again and again.
+    The points are divided into two halves along their wider side, recursively.
+
+    Args:
+        points: the points, `[num_points, 2]`.
+        indices: the indices of the points to be ordered.
     """
     if len(indices) <= 2:
         return [*indices.tolist()]

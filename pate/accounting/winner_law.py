@@ -1,14 +1,15 @@
-"""The law of a winner of two moving counts, and bounds on how the law bends as the counts' places change.
+"""The distribution ("law") of the winner where two counts differ between neighbors, and bounds on its curvature.
 
-Two counts move between neighbors. Given the largest M of all other noisy counts, they stand at a and b above M before
-the change, and at a - shift and b + shift after it, with X ~ N(a, 1) and Y ~ N(b, 1). The outcomes are A, the first
-count wins (X > max(0, Y)); B, the second wins; and R, one of the rest wins (X < 0 and Y < 0). With Q the law after the
-change and P the law before, the pair is dominated by every pair whose test curve lies above the points
+Let M be the largest noisy count of all counts that do not differ. The two differing counts less M, before noise, are a
+and b on the first data set, and a - shift and b + shift on the second, with X ~ N(a, 1) and Y ~ N(b, 1) after noise.
+The outcomes are A, the first of both counts wins (X > max(0, Y)); B, the second wins; and R, another count wins (X < 0
+and Y < 0). With P the distribution of the outcome on the first data set and Q that on the second, the pair is dominated
+by every pair whose test curve (`discrete_pairs`) is nowhere below the points
 
     (Q(S), P(S) - Q(S))      for the four sets of outcomes S = A, A or R, R, A or B.
 
-Here phi and Phi are density and distribution function of N(0, 1), d = (a - b) / sqrt 2, and t = (a + b) / sqrt 2, the
-places of (X - Y) / sqrt 2 and (X + Y) / sqrt 2, which are independent. Then
+Here phi and Phi are density and distribution function of N(0, 1), and d = (a - b) / sqrt 2 and t = (a + b) / sqrt 2 are
+the means of (X - Y) / sqrt 2 and (X + Y) / sqrt 2, which are independent. Then
 
     dP(A)/da = phi(a) Phi(-b) + phi(d) Phi(t) / sqrt 2,        dP(A)/db = -phi(d) Phi(t) / sqrt 2.
 
@@ -24,7 +25,7 @@ import numpy as np
 from pate.accounting.special import Array, gauss_legendre, ndtr
 
 Range = tuple[Array, Array]
-"""The lowest and the highest of places, `[S]` each."""
+"""The lowest and the highest value of a coordinate within each square of places (a, b), `[num_squares]` each."""
 
 FARTHEST_PLACE = 9.0  # standard deviations beyond which a normal has no mass that is counted
 _MANY_NODES = 64  # of the quadrature of a mass
@@ -37,9 +38,9 @@ def density(z: Array) -> Array:
 
 
 def moved_mass(z: Array, shift: float) -> Array:
-    """Returns Phi(z) - Phi(z - shift) at places z `[N]`, to its last digits however small the shift.
+    """Returns Phi(z) - Phi(z - shift) for each entry of z, `[num_places]`, accurate also for a tiny shift.
 
-    The difference is the integral of phi over the shift, so nothing cancels.
+    The difference is computed as the integral of phi from z - shift to z, so nothing cancels.
     """
     nodes, weights = gauss_legendre(_FEW_NODES)
     steps = shift * (1 + nodes) / 2
@@ -47,7 +48,13 @@ def moved_mass(z: Array, shift: float) -> Array:
 
 
 def curve_points(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
-    """Returns Q(S) and P(S) - Q(S), `[4, N]` each, of the sets A, A or R, R, A or B at places a and b, `[N]`."""
+    """Returns Q(S) and P(S) - Q(S) of the four sets S = A, A or R, R, A or B, `[4, num_places]` each.
+
+    Args:
+        a: the first count less M, on the first data set, `[num_places]`.
+        b: the second count less M, on the first data set, `[num_places]`.
+        shift: the distance by which the counts differ.
+    """
     nodes, weights = gauss_legendre(_FEW_NODES)
     steps = shift * (1 + nodes) / 2
     # P - Q is the integral over the path (a - s, b + s), 0 <= s <= shift, of the derivatives
@@ -76,9 +83,13 @@ def curve_points(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
 
 
 def bend_of_mass(a: Range, b: Range, difference: Range, total: Range) -> Array:
-    """Returns the bend of P(A): the sum of bounds on both second derivatives' absolute values.
+    """Returns the bend of P(A): a bound on the sum of the absolute second derivatives in a and in b, `[num_squares]`.
 
-    `difference` and `total` are the ranges of d and t.
+    Args:
+        a: the range of a within each square.
+        b: the range of b within each square.
+        difference: the range of d within each square.
+        total: the range of t within each square.
     """
     # The derivatives of the module's docstring once more: the second derivatives are phi'(a) Phi(-b) and, for either
     # place, at most |phi'(d) Phi(t)| / 2 + phi(d) phi(t) / 2.
@@ -88,7 +99,10 @@ def bend_of_mass(a: Range, b: Range, difference: Range, total: Range) -> Array:
 
 
 def bend_of_change(a: Range, b: Range, difference: Range, total: Range) -> Array:
-    """Returns the downward bend of the derivative of P(A) as a falls and b rises."""
+    """Returns the downward bend of the derivative of P(A) in the direction in which a falls and b rises.
+
+    `bend_of_mass` explains the arguments.
+    """
     # The derivative is phi(a) Phi(-b) + sqrt 2 phi(d) Phi(t). Its second derivatives are phi''(a) Phi(-b) in a and
     # phi(a) b phi(b) in b; those of the other term are (phi''(d) Phi(t) +- 2 phi'(d) phi(t) + phi(d) phi'(t)) / sqrt 2.
     density_of_total = density(np.clip(0.0, *total))
@@ -104,7 +118,14 @@ def bend_of_change(a: Range, b: Range, difference: Range, total: Range) -> Array
 
 
 def bend_of_rest(a: Range, b: Range) -> Array:
-    """Returns the downward bend of the derivative of P(R), -phi(a) Phi(-b) + Phi(-a) phi(b), as a falls and b rises."""
+    """Returns the downward bend of the derivative of P(R) in the direction in which a falls and b rises.
+
+    The derivative is -phi(a) Phi(-b) + Phi(-a) phi(b).
+
+    Args:
+        a: the range of a within each square.
+        b: the range of b within each square.
+    """
     # The largest phi''(x) = (x^2 - 1) phi(x) is at +- sqrt 3.
     top = 2 * density(np.sqrt([3.0]))
     dip = _largest(_second_derivative, a, (-(3**0.5), 3**0.5), top)
@@ -131,21 +152,25 @@ def _fall(x: Array) -> Array:
 
 
 def _largest_slope(places: Range) -> Array:
-    """Returns the largest |phi'(x)| = |x| phi(x), which rises up to |x| = 1 and then falls."""
+    """Returns the largest |phi'(x)| = |x| phi(x) over x in each range; the function rises up to |x| = 1."""
     return _largest(_absolute_slope, places, (-1.0, 1.0), density(np.ones(1)))
 
 
 def _largest_fall(places: Range) -> Array:
-    """Returns the largest -phi'(x) = x phi(x), at least 0."""
+    """Returns the largest -phi'(x) = x phi(x) over x in each range, at least 0."""
     return _largest(_fall, places, (1.0,), density(np.ones(1)))
 
 
 def _largest(
     function: Callable[[Array], Array], places: Range, tops: tuple[float, ...], top: Array
 ) -> Array:
-    """Returns the largest value of a function between two places, at least 0.
+    """Returns the largest value of a function over each range, at least 0.
 
-    The largest value is at an end, or is `top` where one of the places `tops` of the maximum lies between.
+    Args:
+        function: the function, which has its largest value at an end of a range unless a maximum lies within.
+        places: the ranges.
+        tops: the places of all local maxima.
+        top: the value of the function at these maxima.
     """
     low, high = places
     has_top = np.any([(low <= x) & (x <= high) for x in tops], axis=0)
@@ -153,6 +178,6 @@ def _largest(
 
 
 def _largest_bulge(places: Range) -> Array:
-    """Returns the largest -phi''(x) = (1 - x^2) phi(x), at least 0: its value at the place nearest to 0."""
+    """Returns the largest -phi''(x) = (1 - x^2) phi(x) over x in each range, at least 0: at the x nearest to 0."""
     x: Array = np.clip(0.0, *places)
     return np.maximum((1 - x * x) * density(x), 0.0)

@@ -1,16 +1,18 @@
-"""The worst law of a gap selection and its test between neighbors, by linear programs.
+"""The largest divergence of a gap selection and its test between neighbors, bounded by linear programs.
 
-A query has n candidates, each with a gap in 0..T and a move of its gap between neighbors. A law of the query is a
-distribution over such *types*, and the result of the test of the chosen candidate. With Q and P the laws before and
-after the moves, the divergence is the sum of Q f(P / Q) over all outcomes, for a convex f >= 0 with f(1) = 0. It is
-linear in the law but for two numbers:
+A query selects one of n gaps with noise, and then tests the selected gap. The test passes or *refuses*. A candidate is
+described by its *type*: its gap, in 0..T, and the difference of its gap between neighbors, called its move. A *law* of
+the query is the joint distribution of the selected type and the test's result. With Q and P the laws on two neighbors,
+the divergence is the sum of Q f(P / Q) over all outcomes, for a convex f >= 0 with f(1) = 0. The divergence is linear
+in the law, except for two numbers:
 
-    growth    by how much all weights of the selection together grow between neighbors,
-    refusals  by how much refusals become likelier.
+    growth      The factor by which the sum of all selection weights grows from the first neighbor to the second.
+    refusals    The factor by which the probability of a refusal grows.
 
-Where both are known, the worst law is a linear program: types share T votes, so the mean gap is limited, and so are the
-moves. A cover of the plane of the two numbers has such programs at its corners. Between two corners the bound is the
-larger bound, and what a chord misses (docs/proofs/joint_law.md).
+If both numbers are given, the largest divergence is a linear program over laws. Its constraints are that the gaps sum
+to at most T, and that the moves are limited. The plane of the two numbers is covered by spans, with such programs at
+their corners. The bound for a span is the larger bound of both corners, plus a bound on the error of linear
+interpolation between them (docs/proofs/joint_law.md).
 """
 
 from __future__ import annotations
@@ -63,9 +65,9 @@ _ROUNDED_UP = 1e-12  # for the rounding of a divergence's values about 1
 
 
 class _Corner(NamedTuple):
-    """A point of the cover: the refusals' ratio lies between two logs, and the weights grow by the third.
+    """A corner of the cover: one growth, and an interval of refusals; the module docstring explains both numbers.
 
-    The logs are in units of the largest move.
+    All three are logarithms, as multiples of the logarithm of the largest factor that a move has on a weight.
     """
 
     low: float
@@ -74,7 +76,7 @@ class _Corner(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """A part of the cover that one bound serves: refusals and growth lie between logs, in the units of a corner."""
+    """A part of the cover that has one bound: refusals in low..high and growth in start..end, in units of a corner."""
 
     low: float
     high: float
@@ -84,10 +86,10 @@ class _Span(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CandidateTypes:
-    """The K types of candidates: a gap in 0..T, and the move of the gap between neighbors, in votes.
+    """All K types of a candidate, with the selection weight and the test's probabilities of each type.
 
-    A query's law is a distribution over types, and the result of the test of the chosen candidate. The distribution is
-    limited by what n gaps share: they sum up to at most T, and their moves to at most what one gap moves.
+    The module docstring explains types and laws. Laws are constrained: the n gaps sum to at most T, and their moves sum
+    to at most the largest move of one gap.
     """
 
     largest: float  # log of the largest factor by which a move changes a candidate's weight
@@ -102,7 +104,7 @@ class CandidateTypes:
     @classmethod
     @lru_cache(maxsize=32)  # made once for many questions
     def from_event(cls, event: SelectThenTestEvent) -> Self:
-        """Returns the types of candidates of a selection and the test of its choice."""
+        """Returns the types of candidates for a gap selection and its test, from a cache."""
         logits = np.array(event.bit.logits)
         reach = event.bit.reach
         num_teachers = event.num_teachers
@@ -148,9 +150,13 @@ class CandidateTypes:
 
 
 def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
-    """Returns an upper bound on the divergence of the laws of any two neighbors, for one query.
+    """Returns an upper bound on the divergence of one query between any two neighbors.
 
-    The cover is refined where its bound is above what some law attains.
+    Spans of the cover are divided while their bound is well above the divergence that some law attains.
+
+    Args:
+        types: the types of candidates.
+        divergence: the function f of the module docstring.
     """
     with np.errstate(all="ignore"):  # what double precision cannot hold becomes infinite
         solved = _Solved(types, divergence)
@@ -172,7 +178,7 @@ def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
 
 
 def _halves(span: _Span) -> tuple[_Span, _Span]:
-    """Returns two spans that cover one: divided by growths, or by refusals where these are unbounded."""
+    """Divides a span into two: in the middle of its growths, or by refusals where these are unbounded."""
     low, high, start, end = span
     edge = low if math.isinf(high) else high
     if end - start > _WIDEST_GROWTHS or math.isfinite(high - low) or abs(edge) > _FAR_OUT:
@@ -183,9 +189,14 @@ def _halves(span: _Span) -> tuple[_Span, _Span]:
 
 
 class _Solved:
-    """The programs at corners of the cover, and the multipliers of their rows.
+    """The linear programs at all corners of the cover that were needed so far, with their solutions.
 
-    A program is solved over some types. Types that its multipliers leave out are added to all programs.
+    The programs are solved over a subset of the types. A type is added to the subset where a solution over the subset
+    does not give a close bound over all types (column generation).
+
+    Args:
+        types: the types of candidates.
+        divergence: the function f of the module docstring.
     """
 
     def __init__(self, types: CandidateTypes, divergence: Divergence) -> None:
@@ -216,7 +227,7 @@ class _Solved:
         self.attained = 0.0
 
     def bounds(self, spans: list[_Span]) -> dict[_Span, float]:
-        """Returns bounds on the divergence of the laws in each span."""
+        """Returns an upper bound on the divergence over all laws in each span, by span."""
         ends = [
             (_Corner(low, high, start), _Corner(low, high, end)) for low, high, start, end in spans
         ]
@@ -241,7 +252,7 @@ class _Solved:
         return dict(zip(spans, bounds.tolist(), strict=True))
 
     def _add(self, corners: Iterable[_Corner]) -> None:
-        """Makes the programs of new corners and solves them; adds types where these would lower a bound much."""
+        """Creates the programs at those corners that are new, and solves them."""
         num_known = len(self._index_of)
         new = [corner for corner in dict.fromkeys(corners) if corner not in self._index_of]
         if new:
@@ -252,9 +263,15 @@ class _Solved:
             unsolved = self._solve(unsolved) if unsolved.size else unsolved
 
     def _solve(self, corners: Indices) -> Indices:
-        """Solves programs over the included types, and keeps multipliers that are better.
+        """Solves the programs at some corners over the included types, and stores multipliers that improve a bound.
 
-        Adds types that were left out, and returns the corners where there were such types.
+        Includes further types where they are needed for a close bound.
+
+        Args:
+            corners: the indices of the corners.
+
+        Returns:
+            The indices of the corners for which types were added, and which have to be solved again.
         """
         is_limited = self._is_limited[corners]
         programs = self._programs(corners, np.flatnonzero(self._is_included))
@@ -288,26 +305,33 @@ class _Solved:
     def _evaluated(
         self, corners: Indices, multipliers: Array
     ) -> Iterator[tuple[slice, Array, Array]]:
-        """Yields batches of corners with the bounds by these multipliers `[b]` and the remainders `[b, K]`."""
+        """Yields, for each batch of corners, its slice, the bounds, `[b]`, and the remainders, `[b, K]`.
+
+        `LinearPrograms` explains both; b is the number of corners in the batch.
+
+        Args:
+            corners: the indices of the corners.
+            multipliers: the multipliers of the rows at each corner, `[num_corners, R]`.
+        """
         for batch in self._batches(len(corners)):
             programs = self._programs(corners[batch])
             remainders = programs.remainders(multipliers[batch])
             yield batch, programs.bounds(multipliers[batch], remainders), remainders
 
     def _batches(self, count: int) -> list[slice]:
-        """Returns batches of so few corners that what is computed of all types stays small."""
+        """Returns slices that divide `count` corners into batches, so that arrays over all types stay small."""
         size = max(1, _TYPES_AT_ONCE // self._moved.shape[1])
         return [slice(start, start + size) for start in range(0, count, size)]
 
     def _programs(self, corners: Indices, types: Indices | slice = slice(None)) -> LinearPrograms:
-        """Returns the programs at corners over some types, or all."""
+        """Returns the programs at corners, given by their indices, over some types; by default over all types."""
         own_values = np.stack([self._own_values[corner][types] for corner in corners.tolist()])
         return LinearPrograms(
             self._parts[:, types], self._weights[corners], self._sizes[corners], own_values
         )
 
     def _make(self, corners: list[_Corner]) -> None:
-        """Adds the programs of corners to the arrays."""
+        """Creates the programs at new corners, and appends them to the arrays of this object."""
         log_low, log_high, log_growth = np.array(corners).T
         low = np.exp(self._types.largest * log_low)
         high = np.exp(self._types.largest * log_high)
@@ -347,7 +371,13 @@ class _Solved:
         self._bounds = np.append(self._bounds, np.full(len(corners), np.inf))
 
     def _compute_values_at_growth(self, growth: float, by_chord: bool) -> Array:
-        """Returns what passing adds to the divergence, `[K]`, and refusing where that is not by the chord."""
+        """Returns the contribution of each type to the divergence at one growth, `[K]`.
+
+        Args:
+            growth: the growth of a corner.
+            by_chord: True for the contribution of passing tests only, because a chord bounds that of refusals; False
+                for the contribution of both.
+        """
         types = self._types
         share = math.exp(-self._types.largest * growth)
         if by_chord:
