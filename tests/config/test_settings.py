@@ -46,8 +46,10 @@ def test_no_file_of_a_command_repeats_a_setting() -> None:
 def test_a_field_alone_makes_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class More(SETTINGS_OF_COMMAND["train"]):  # type: ignore[name-defined,misc]
-        loudness: float | None = setting(None, "how loud it is", beside_release=True, is_path=True)
-        needed: str = setting(dataclasses.MISSING, "what is needed", published=True)
+        loudness: float | None = setting(
+            "how loud it is", default=None, beside_release=True, is_path=True
+        )
+        needed: str = setting("what is needed", default=dataclasses.MISSING, published=True)
 
     monkeypatch.setitem(SETTINGS_OF_COMMAND, "train", More)
     command_schema.cache_clear()
