@@ -139,12 +139,16 @@ def table(kept: KeptResults, console: Console, *, record: bool) -> int:
     return 1 if refuted else 0
 
 
-def attack_release(aggregator: Aggregator, dataset: Dataset, **settings: Any) -> dict[str, Any]:
+def attack_release(
+    aggregator: Aggregator, dataset: Dataset, *, num_canaries: int | None = None
+) -> dict[str, Any]:
     """Returns the result of an attack; attacks a price that is refuted again, with twice as many runs."""
     budget = Budget(delta=DELTA, epsilon=EPSILON)
     attack = Attack(
-        aggregator=aggregator, budget=budget, num_queries=QUERIES, num_teachers=TEACHERS, **settings
+        aggregator=aggregator, budget=budget, num_queries=QUERIES, num_teachers=TEACHERS
     )
+    if num_canaries is not None:
+        attack = replace(attack, num_canaries=num_canaries)
     try:
         result = attack.run(dataset)
         if result.refuted:

@@ -85,7 +85,7 @@ class Damage:
     ) -> list[Finding]:
         """Returns the faults of a damaged run that is continued, next to the release it had published.
 
-        An older ledger with nothing published beside it is one that nobody can tell from the newest.
+        An older ledger without a published release cannot be told from the newest ledger, so no release is compared.
         """
         before = {name: _content(folder / name) for name in _WRITTEN_LAST}
         digests = digests_of_draws(folder)

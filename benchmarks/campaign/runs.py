@@ -173,9 +173,9 @@ def find_faults(
 
     Args:
         folder: of the run.
-        truth: of an undisturbed one.
-        kept: what was committed before it went on, by key.
-        shown: the bytes that were published before it went on.
+        truth: of an undisturbed run of its kind.
+        kept: digests of the draws that were committed before the run was continued, by key.
+        shown: the bytes that were published before the run was continued.
     """
     findings = []
     release = release_of(folder)

@@ -54,7 +54,7 @@ class Stops(ABC):
                 description, faults = self._stop(kind, truth, folder, rng)
                 stops.append(description)
                 findings += faults + find_unpaid(folder, truth)
-                # the first counts
+                # the draw of a key and the release must be those of the first stop
                 committed_digests = digests_of_draws(folder) | committed_digests
                 published = published or release_of(folder)
                 if rng.random() >= _AGAIN:

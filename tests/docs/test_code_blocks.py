@@ -68,7 +68,7 @@ def test_the_blocks_of_a_page_run_in_order_in_one_namespace(
         block.run(namespace)
 
 
-def test_output_that_differs_from_the_page_is_named_by_page_and_line(tmp_path: Path) -> None:
+def test_a_difference_from_the_page_is_named_by_line(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     for code in ("print(1)\n#> 2\n", "print(1)\n", "#> 1\n", "print(1)\nprint(2)\n#> 2\n#> 1\n"):
         page.write_text(
@@ -90,7 +90,7 @@ def unsupported(prose: str) -> set[str]:
     return set(FIGURE.findall(FENCED.sub("", prose))) - printed - QUESTIONED
 
 
-def test_every_figure_of_the_audit_is_printed_by_one_of_its_blocks() -> None:
+def test_every_figure_of_the_audit_is_printed_by_a_block() -> None:
     text = AUDIT.read_text(encoding="utf-8")
     assert len(FIGURE.findall(FENCED.sub("", text))) > 10
     assert unsupported(text) == set()

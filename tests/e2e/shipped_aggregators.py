@@ -34,6 +34,7 @@ def shipped(words: str) -> Aggregator:
 
 
 def form_for(aggregator: Aggregator) -> str:
-    if getattr(aggregator, "norm", "") == "l1":  # which keeps each teacher's surest votes
+    """Returns the form of votes that the aggregator reads: clipped, confidences or bits."""
+    if getattr(aggregator, "norm", "") == "l1":  # keeps each teacher's most confident votes
         return "clipped"
     return "confidences" if aggregator.reads is CenterableVotes else "bits"

@@ -182,10 +182,10 @@ HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8">'
         ("no svg", BROKEN),
         (None, BROKEN),
         (f"{HEAD}{'<g>' * 5000}{'</g>' * 5000}</svg>", BROKEN),
-        (f"{HEAD}<text>a</text></svg>", BLANK),  # a font would be the machine's
+        (f"{HEAD}<text>a</text></svg>", BLANK),  # a font would depend on the machine
     ],
 )
-def test_what_is_no_picture_is_told(svg: str | None, outcome: int) -> None:
+def test_a_bad_icon_has_its_outcome(svg: str | None, outcome: int) -> None:
     levels, alpha = draw_icon(svg, pixels=8, color="grey")
     assert alpha == outcome
     assert levels.shape == (1, 8, 8)
@@ -194,7 +194,7 @@ def test_what_is_no_picture_is_told(svg: str | None, outcome: int) -> None:
 Make = Callable[..., Path]
 
 
-def test_what_is_wrong_with_a_package_is_one_line(
+def test_a_faulty_package_is_refused_in_one_line(
     make_package: Make, sets: dict[str, Any], tmp_path: Path
 ) -> None:
     for path in (tmp_path / "none.tgz", tmp_path):
@@ -215,7 +215,7 @@ def test_what_is_wrong_with_a_package_is_one_line(
         list(IconPackage(make_package({"odd": "{"}, packed=False)).sets())
 
 
-def test_which_licenses_are_taken() -> None:
+def test_sets_with_open_licenses_are_accepted() -> None:
     for license_, refusal in (
         *(({"spdx": "MIT", "title": "MIT"}, ""), ({"spdx": "CC-BY-SA-4.0"}, "")),
         *(({"spdx": name}, f"license {name}") for name in ("CC-BY-NC-4.0", "GPL-2.0-or-later")),
@@ -254,7 +254,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def test_data_image_folder_reads_what_was_built(package: IconPackage, tmp_path: Path) -> None:
+def test_data_image_folder_reads_a_build(package: IconPackage, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     settings = build_in(tmp_path / "out", package)
     assert entries(tmp_path / "out") == ["labels.csv", "manifest.json", "pictures"]

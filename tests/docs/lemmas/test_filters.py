@@ -78,14 +78,14 @@ def by_total(
     return admits
 
 
-def by_filter(made: PrivacyFilter) -> Callable[[Counts], bool]:
-    prices = [made.price(PureDpEvent(epsilon)) for epsilon in EPSILONS]
+def by_filter(filter_of_cap: PrivacyFilter) -> Callable[[Counts], bool]:
+    prices = [filter_of_cap.price(PureDpEvent(epsilon)) for epsilon in EPSILONS]
 
     def admits(counts: Counts) -> bool:
         spent = Spent()
         for price, count in zip(prices, counts, strict=True):
             spent = spent.plus(price, count)
-        return made.admits(spent, NoOpEvent())
+        return filter_of_cap.admits(spent, NoOpEvent())
 
     return admits
 
@@ -95,10 +95,10 @@ def by_filter(made: PrivacyFilter) -> Callable[[Counts], bool]:
     ("make", "cap", "delta", "excess"),
     [(PureDpAccountant, 4.0, 1e-2, 1.9), (RdpAccountant, 4.0, 1e-2, 1.05)],
 )
-def test_a_cap_on_the_total_is_broken_by_looking(
+def test_an_adaptive_adversary_breaks_a_cap_on_the_total(
     make: Callable[[], Accountant], cap: float, delta: float, excess: float
 ) -> None:
-    """By the optimal total, and by the best order afterwards: every path keeps the cap, all of them together do not."""
+    """Totals by optimal composition and by the best order: each path keeps the cap, their mixture does not."""
     assert worst_delta(by_total(make, cap=cap, delta=delta), cap) > excess * delta
 
 
@@ -114,7 +114,7 @@ def test_a_cap_on_the_total_is_broken_by_looking(
     ],
 )
 @pytest.mark.parametrize(("cap", "delta"), [(4.0, 1e-2), (1.2, 1e-2)])
-def test_a_filter_is_not(
+def test_an_adaptive_adversary_keeps_the_cap_of_a_filter(
     kind: Callable[[float, float], PrivacyFilter], cap: float, delta: float
 ) -> None:
     """Takes the smallest cap that the sum of pure epsilons still keeps."""
@@ -122,9 +122,9 @@ def test_a_filter_is_not(
     delta_reached = worst_delta(by_filter(filter_of_kind), cap)
     assert delta_reached <= delta
     if cap > 2:
-        # of pure releases by their Gaussians
+        # a Gaussian filter counts pure releases as Gaussians, which is loose
         least = delta / 1000 if kind is GaussianFilter else delta / 100
-        assert delta_reached > least, "the adversary could do something"
+        assert delta_reached > least, "the adversary reaches a part of delta"
 
 
 class Doubled(RenyiFilter):
@@ -149,7 +149,7 @@ def test_a_filter_that_counts_less_fails(kind: Callable[[float, float], PrivacyF
 
 
 def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
-    """(x - e^cap)_+ <= delta x^a exp(-(a - 1) budget): what the stopped supermartingale is compared with."""
+    """(x - e^cap)_+ <= delta x^a exp(-(a - 1) budget), the bound of the stopped supermartingale."""
     rng = np.random.default_rng(0)
     for _ in range(50):
         order = rng.uniform(1.1, 40)
@@ -161,7 +161,7 @@ def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
         with np.errstate(divide="ignore"):
             stick = log_x + np.log(-np.expm1(np.minimum(cap - log_x, 0)))
         assert (stick <= bound + 1e-9).all()
-        assert (stick - bound).max() > -0.02, "and touches it"
+        assert (stick - bound).max() > -0.02, "the bound is attained"
 
 
 def best_second_gaussian(first: float, total: float, cap: float) -> float:
@@ -170,26 +170,26 @@ def best_second_gaussian(first: float, total: float, cap: float) -> float:
     weights = norm.pdf(np.linspace(-9, 9, 4001)) * 18 / 4000
     best = np.maximum(0.0, -np.expm1(cap - loss))
     for second in np.sqrt(np.linspace(0, total - first * first, 12)[1:]):
-        near = (loss - cap) / second + second / 2
-        far = (loss - cap) / second - second / 2
-        best = np.maximum(best, norm.cdf(near) - np.exp(cap - loss) * norm.cdf(far))
+        upper = (loss - cap) / second + second / 2
+        lower = (loss - cap) / second - second / 2
+        best = np.maximum(best, norm.cdf(upper) - np.exp(cap - loss) * norm.cdf(lower))
     return float(weights @ best)
 
 
 @pytest.mark.parametrize(("cap", "delta"), [(4.0, 1e-6), (1.0, 1e-3)])
-def test_a_sum_of_mu_squared_bounds_gaussians_chosen_on_the_way(cap: float, delta: float) -> None:
+def test_a_sum_of_mu_squared_bounds_adaptive_gaussians(cap: float, delta: float) -> None:
     budget = GaussianFilter(cap, delta).budget
     for share in (0.1, 0.5, 0.9):
         delta_reached = best_second_gaussian(math.sqrt(share * budget), budget, cap)
         assert delta_reached <= delta * (1 + 1e-6)
         assert delta_reached == pytest.approx(
             gaussian_delta(math.sqrt(budget), epsilon=cap), rel=1e-4
-        ), "nothing is lost"
+        ), "the bound is attained"
         assert best_second_gaussian(math.sqrt(share * budget), 1.1 * budget, cap) > 1.2 * delta
 
 
 def delta_of_stopping(step: float, bounds: list[float]) -> float:
-    """Returns what `bounds[t]` after t releases are exceeded by, as delta counts it, if somebody stops by looking.
+    """Returns the delta by which an adversary that stops adaptively exceeds `bounds[t]` after t releases.
 
     Every release is randomized response of epsilon `step`. After each outcome the best of stopping and going on is
     taken, backwards from the last release, with all losses at once.
@@ -218,7 +218,7 @@ def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
     assert len(totals) > 20
     fixed = [math.inf] * (len(totals) - 1) + [totals[-1]]
     assert delta_of_stopping(step, fixed) == pytest.approx(delta, rel=0.02), (
-        "of a number fixed beforehand, exactly"
+        "the delta of a fixed number is exact"
     )
     assert delta_of_stopping(step, totals) > 3 * delta, (
         "spent_epsilon is for prices that were fixed beforehand"
@@ -228,7 +228,7 @@ def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
 
 
 def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
-    """The exact delta of 40 randomized responses that were fixed beforehand is that of the cap at most."""
+    """The exact delta of 40 fixed randomized responses is at most that of the cap."""
     step = 0.2
     count = 40
     delta = 1e-3
@@ -242,4 +242,4 @@ def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
     at_the_end = [math.inf] * count
     assert delta_of_stopping(step, [*at_the_end, cap]) == pytest.approx(delta, rel=0.02)
     control = delta_of_stopping(step, [*at_the_end, cap, cap])
-    assert control > 1.05 * delta, "a control: whoever may add one release by looking passes delta"
+    assert control > 1.05 * delta, "the control: one more adaptive release exceeds delta"

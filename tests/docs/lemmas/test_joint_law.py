@@ -91,7 +91,7 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: i
     # half of all weight on a gap of 15 votes that grows
     for move in (types.moved.max(), types.moved.min()):
         lawless[middle[types.moved[middle] == move][0]] = 0.5
-    # the rows are what the bound rests on
+    # without the rows the bound does not hold
     assert divergence_of(types, lawless, f) > bound or number != 1
 
 

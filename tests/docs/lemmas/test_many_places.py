@@ -74,7 +74,7 @@ def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
     size = 4
     epsilon = 0.1
     delta = 0.05
-    # a bit is told with some chance, and else nothing
+    # the mechanism reveals a bit with some probability, and otherwise nothing
     laws = [{2: 1 - delta, bit: delta} for bit in (0, 1)]
     unit_delta = hockey_stick(epsilon, *(together(law) for law in laws))
     assert unit_delta <= delta + 1e-15
