@@ -1,6 +1,7 @@
-"""Teachers and students, a family a file; the engines that train an ensemble, and its checkpoints.
+"""Recipes of teachers and students, with one file for each family of models; and the engines that train teachers.
 
-A name is loaded when it is first read: torch takes seconds, and a page of help needs none of its models.
+A name of this package is imported when it is first used. Torch takes seconds to import, and commands such as `--help`
+use no model.
 """
 
 from typing import TYPE_CHECKING

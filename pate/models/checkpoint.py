@@ -1,4 +1,4 @@
-"""Trained teachers on disk: files of many teachers, signed, each whole or not there; and the votes that they cast."""
+"""The checkpoints of trained teachers: signed files of several teachers each; and the votes of the teachers in them."""
 
 import hmac
 import os
@@ -34,27 +34,30 @@ _ROUNDING = 1e-6  # by which a confidence may leave [0, 1]
 
 @dataclass(frozen=True)
 class CheckpointStore:
-    """A folder of trained teachers, consecutive ones in a file. No epsilon covers it: do not publish it.
+    """A folder of trained teachers, with consecutive teachers in one file. No epsilon covers it: do not publish it.
 
-    A file has each array of its teachers stacked, `[c, …]`. Arrays whose lengths differ are concatenated, and another
-    array has their lengths.
+    A file stores, for each kind of array, the arrays of its c teachers stacked along a new first axis, `[c, …]`. If the
+    arrays have different lengths, they are concatenated, and a further array stores the lengths.
 
     Formal guarantees:
-        * A file appears in one step, after its bytes and before its name reach the disk: whatever kills a run, it
-          leaves all teachers of a `save` file or none.
-        * The teachers of a torn file count as missing, and the next run trains them again. Each file is signed, HMAC
-          SHA256 with a key of 256 random bits. A file that was altered, or is another run's or of other teachers, is
-          refused. So is a file of other records, if `records` names them.
-        * The key counts only if it is a plain file that belongs to this user and that nobody else may read or write.
-          Others who can write to the folder can exchange it, but cannot make this user its owner. A whole folder, key
-          included, that somebody else made and this user copied is not told apart from one's own.
-        * Files have mode 0600, the folder 0700.
+        * A file appears in one step, after its bytes and before its name reach the disk. So a run that is killed in
+        `save` leaves either all teachers of a file or none.
+        * The teachers of an incomplete file count as missing, and the next run trains them again. Each file is signed
+        by HMAC-SHA256 with a key of 256 random bits. A file is refused if it was altered, or if it comes from another
+        run or holds other teachers. If `records` is set, a file of teachers of other records is refused, too.
+        * The key is accepted only if it is a plain file that belongs to this user and that no other user may read or
+        write. Users who can write to the folder can replace the key, but cannot make it belong to this user. If this
+        user copies a whole folder, with its key, from somebody else, the store does not notice.
+        * Files have mode 0600, and the folder has mode 0700.
 
-    The store does not know which teacher, data or seeds its files came from: one folder for each, and one writer.
+    The store does not know which recipe, data or seeds its files came from. Use a separate folder for each combination,
+    and let one process at a time write to it.
 
     Attributes:
-        folder: made by the first `save`, in a folder that exists; the key has its name with `.key` added.
-        records: identifies the records of each teacher, such as a partition's digest; signed with every file.
+        folder: the folder of the files. The first `save` makes it, in a folder that must exist. The key is a file
+            beside it with the name of the folder and the suffix `.key`.
+        records: a text that identifies the records of each teacher, such as the digest of a partition; it is signed
+            with every file.
     """
 
     folder: Path | str
@@ -67,19 +70,27 @@ class CheckpointStore:
         return folder.with_name(f"{folder.name}.key")
 
     def missing(self, num_teachers: int) -> list[int]:
-        """Returns which of teachers 0..num_teachers-1 are in no whole file."""
+        """Returns the indices of the teachers 0..num_teachers-1 that no complete file contains."""
         is_missing = np.ones(num_teachers, np.bool_)
         for members in self._files():
             is_missing[members.start : members.stop] = False
         return [int(teacher) for teacher in np.flatnonzero(is_missing)]
 
     def save(self, states: Mapping[int, State]) -> None:
-        """Writes teachers by their indices: a file for each run of consecutive teachers with arrays of one kind."""
+        """Writes teachers to files. Consecutive teachers whose arrays are of the same kinds share a file.
+
+        Args:
+            states: the arrays of each teacher, by the teacher's index.
+        """
         for teacher in states:
             require_count("teacher", teacher, minimum=0)
 
         def key_of_file(place_and_teacher: tuple[int, int]) -> object:
-            """Returns a key that teachers of one file share: of all but the lengths of their arrays."""
+            """Returns a key that is equal for two teachers if they belong to the same file.
+
+            The key has the names, types and shapes of the arrays without their lengths, and a number that is equal for
+            consecutive teachers.
+            """
             place, teacher = place_and_teacher
             arrays = sorted(states[teacher].items())
             kinds = [(name, array.dtype, array.ndim, array.shape[1:]) for name, array in arrays]
@@ -89,7 +100,7 @@ class CheckpointStore:
             self._write_file({teacher: states[teacher] for _, teacher in places_and_teachers})
 
     def _write_file(self, states: Mapping[int, State]) -> None:
-        """Writes consecutive teachers to a file, with its signature."""
+        """Writes consecutive teachers, by their indices, to one signed file."""
         members = list(states)
         path = Path(self.folder) / f"teachers-{members[0]:06d}-{members[-1]:06d}.safetensors"
         arrays: State = {}
@@ -108,15 +119,22 @@ class CheckpointStore:
             file.write(save(dict(sorted(arrays.items())), metadata={_SIGNATURE: signature}))
 
     def recover(self) -> None:
-        """Removes files that a killed run left half written, or torn. Nobody else may write here meanwhile."""
+        """Removes the half-written and incomplete files that a killed run has left.
+
+        No other process may write to the folder at the same time.
+        """
         disk.remove_partials(Path(self.folder), (CHECKPOINTS,))
         self._files(on_torn=Path.unlink)
 
     def states(self, num_teachers: int, first: int = 0) -> Iterator[State]:
-        """Yields teachers first..num_teachers-1 in order, with no more than one file of them in memory.
+        """Yields the states of teachers first..num_teachers-1 in order; at most one file of teachers is in memory.
+
+        Args:
+            num_teachers: the number of teachers in the store.
+            first: the index of the first teacher that is yielded.
 
         Raises:
-            InvalidValue: a teacher that is missing, or a file that this run did not sign.
+            InvalidValue: a teacher is missing, or this run did not sign a file.
         """
         files = self._files()
         for members in sorted(files, key=_start_of):
@@ -133,14 +151,21 @@ class CheckpointStore:
             )
 
     def load(self, teacher: int) -> State:
-        """Reads a teacher, and the whole file for it; raises as `states`."""
+        """Returns the state of one teacher; the whole file of the teacher is read.
+
+        Raises:
+            InvalidValue: the teacher is missing, or this run did not sign its file.
+        """
         return next(self.states(teacher + 1, first=teacher))
 
     def _files(self, on_torn: Callable[[Path], None] | None = None) -> dict[range, Path]:
-        """Returns the whole files of teachers by the indices of their teachers; calls `on_torn` for the others.
+        """Returns the path of each complete file, by the range of the indices of its teachers.
+
+        Args:
+            on_torn: is called with the path of each incomplete file; None ignores incomplete files.
 
         Raises:
-            InvalidValue: a folder or another thing that is no file, with the name of one.
+            InvalidValue: a folder, or something else that is no plain file, has the name of a checkpoint.
         """
         whole_files = {}
         for path in Path(self.folder).glob("teachers-*.safetensors"):
@@ -158,7 +183,12 @@ class CheckpointStore:
         return whole_files
 
     def _read(self, members: range, path: Path) -> list[State]:
-        """Reads the teachers of a file; raises `InvalidValue` unless this run signed it."""
+        """Reads the states of the teachers in a file; raises `InvalidValue` unless this run signed the file.
+
+        Args:
+            members: the indices of the teachers.
+            path: the file.
+        """
         try:
             arrays: State = load_file(path)
             with safe_open(path, framework="numpy") as file:
@@ -182,7 +212,11 @@ class CheckpointStore:
         return states
 
     def _signature(self, path: Path, arrays: State) -> str:
-        """Returns the signature of arrays in a file of a name, in hexadecimal; raises `InvalidValue` for a bad key."""
+        """Returns the signature of the arrays in a file, in hexadecimal; the file's name is signed, too.
+
+        Raises:
+            InvalidValue: the key is missing, damaged, or not only this user's.
+        """
         remedy = f"remove it and {self.folder} to train again"
         text = disk.read_secret(self.key, remedy=remedy)
         if _KEY.fullmatch(text) is None:
@@ -207,21 +241,25 @@ def cast_votes(
     chunk_size: int = 16,
     scratch: Path | str | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Yields the confidences of a store's teachers, chunk by chunk; a vote is a confidence >= 0.5.
+    """Yields the confidences of the teachers in a store, a chunk of teachers at a time.
+
+    A teacher votes for a label if its confidence is at least 0.5.
 
     Args:
         teacher: the recipe of the teachers.
         store: the trained teachers.
-        num_teachers: teachers 0..num_teachers-1 are asked.
-        inputs: the queries, float32 `[num_queries, …]`.
-        chunk_size: number of teachers in memory, at most.
-        scratch: a folder that keeps confidences, from which a killed run continues; the caller removes it at the end.
+        num_teachers: the number of teachers; teachers 0..num_teachers-1 vote.
+        inputs: the inputs of the queries, float32, one entry for each query.
+        chunk_size: the greatest number of teachers that are in memory at one time.
+        scratch: a folder in which confidences are kept, so that a killed run can continue. The caller removes the
+            folder. None keeps nothing.
 
     Yields:
-        The index of a chunk's first teacher, and confidences float32 `[c, num_queries, num_labels]`.
+        The index of the chunk's first teacher, and the chunk's confidences, float32 `[num_chunk_teachers, num_queries,
+        num_labels]`.
 
     Raises:
-        InvalidValue: a teacher is missing, or its confidences have another shape or leave [0, 1].
+        InvalidValue: a teacher is missing, or its confidences have a wrong shape or are outside [0, 1].
     """
     require_count("num_teachers", num_teachers)
     require_count("chunk_size", chunk_size)
@@ -254,7 +292,10 @@ def cast_votes(
 def _require_confidences(
     confidences: object, *, num_teachers: int, num_queries: int, name: str
 ) -> None:
-    """Raises `InvalidValue` unless confidences are in [0, 1], `[num_teachers, num_queries, num_labels]`."""
+    """Raises `InvalidValue` unless confidences are in [0, 1] and `[num_teachers, num_queries, num_labels]`.
+
+    `name` is the name of the confidences in the error.
+    """
     values = require_array(name, confidences)
     fits = values.ndim == 3 and values.shape[:2] == (num_teachers, num_queries)
     require(fits, f"{name}.shape", values.shape, f"({num_teachers}, {num_queries}, L)")

@@ -1,6 +1,6 @@
-"""Engines, which train the teachers that a store lacks; here those of one process.
+"""Engines, which train the teachers that are missing in a store, and the engines that need one process only.
 
-`ProcessesEngine` and `RayEngine` have modules of their own. Engines of equal chunk size leave the same bytes.
+`ProcessesEngine` and `RayEngine` have modules of their own. All engines with the same chunk size write the same bytes.
 """
 
 from abc import ABC, abstractmethod
@@ -11,32 +11,40 @@ from pate.models.training import TrainingJob
 
 
 class Engine(ABC):
-    """A way to train the teachers that a store lacks; a setting outside its range raises `InvalidValue`.
+    """A way to train the teachers that are missing in a store. A field outside its range raises `InvalidValue`.
 
     Formal guarantees:
-        * Teachers are trained in chunks fixed by their index: chunk c holds teachers c*C … (c+1)*C-1. A
-          chunk with a missing member is trained again as a whole, so a killed run, started again, ends with
-          the same bytes as one that was not. Files already there are not touched. Teachers that
-          are isolated (`Teacher.is_isolated`) are chunks of one.
-        * A chunk's teachers reach the disk in one step. They wait for others no longer than a second or a fiftieth of
-          the training, so that SIGKILL costs no more; whatever else ends a run, nothing is trained again.
-        * Engines with equal chunk size give equal bytes on one kind of machine: each chunk is computed on
-          one thread, in whatever process. With another chunk size teachers agree up to rounding.
-        * Whatever ends a run (a signal, a dead worker, an error in one teacher), the teachers reported
-          before are in the store.
+        * Teachers are trained in chunks that depend on their index alone. With chunk size C, chunk c has the teachers
+        c*C … (c+1)*C-1. If a teacher of a chunk is missing, the whole chunk is trained again, so a run that is
+        continued after a kill writes the same bytes as a run that was not killed. Existing files are not changed.
+        Isolated teachers (`Teacher.is_isolated`) are chunks of one.
+        * The teachers of a chunk are written to the disk in one step. Trained teachers wait for other teachers at most
+        a second or a fiftieth of the training time, so SIGKILL loses no more work than that. Any other end of a run
+        loses no trained teacher.
+        * Engines with equal chunk sizes write equal bytes on one kind of machine, because each chunk is computed by one
+        thread. Teachers of different chunk sizes agree up to rounding.
+        * Whenever `on_progress` has been called for a teacher, the teacher is in the store, however the run ends.
     """
 
     @abstractmethod
     def train(self, job: TrainingJob) -> None:
-        """Trains and saves the teachers that the job's store lacks; raises `WorkersLost` or `DeviceFull`."""
+        """Trains the missing teachers of a job and saves them in the job's store.
+
+        Raises:
+            WorkersLost: worker processes died too often.
+            DeviceFull: the memory of the GPU is too small.
+        """
 
 
 @dataclass(frozen=True)
 class StackedEngine(Engine):
-    """Trains a chunk of teachers at a time in this process, by batched matrix products: the way for a GPU.
+    """An engine that trains one chunk of teachers after another in this process, by batched matrix products.
+
+    It is the right engine for a GPU.
 
     Attributes:
-        chunk_size: teachers in a batch. On a CPU a chunk that exceeds the cache is slower; a GPU likes hundreds.
+        chunk_size: the number of teachers in a chunk. On a CPU, a chunk that exceeds the cache is slower. A GPU is fast
+            with hundreds of teachers.
     """
 
     chunk_size: int = 16
@@ -51,6 +59,9 @@ class StackedEngine(Engine):
 
 @dataclass(frozen=True)
 class SequentialEngine(StackedEngine):
-    """Trains teachers one at a time in this process: the least memory, and the reference for the others."""
+    """An engine that trains one teacher after another in this process. It needs the least memory of all engines.
+
+    The results of the other engines are compared with its results in tests.
+    """
 
     chunk_size: int = field(default=1, init=False)

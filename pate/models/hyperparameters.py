@@ -1,4 +1,4 @@
-"""The ranges of hyper-parameters that several models and engines share, by the names of their fields."""
+"""Checks of hyper-parameters that several models and engines share, by the name of the hyper-parameter."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -66,9 +66,9 @@ _CHECKS: dict[str, Callable[[str, Any], object]] = {
 
 
 def require_settings(settings: Any) -> None:
-    """Raises `InvalidValue` unless each field of a dataclass whose name has a range is in it.
+    """Raises `InvalidValue` if a field of a dataclass object is outside the range that its name has.
 
-    None is allowed for a field whose default is None.
+    Fields whose names have no range are not checked. None is allowed for a field whose default is None.
     """
     for field in fields(settings):
         value = getattr(settings, field.name)

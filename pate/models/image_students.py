@@ -1,4 +1,4 @@
-"""Students that are networks for images: a few small convolutional ones, or residual ones of 50 layers."""
+"""Students for images: ensembles of small convolutional networks, or of networks with 50 residual layers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _LARGEST_PICTURE = 2**20  # numbers that a picture may have beyond those of the 
 
 
 class ImageModel(StudentModel):
-    """A student whose probabilities are the mean of its members'; 0 for labels that were never released."""
+    """A trained student for images. Its probabilities are the mean of the probabilities of several networks.
+
+    The probability of a label that was never released is 0.
+    """
 
     def _probabilities(self, rows: Rows) -> Rows:
         # earlier versions published constant probabilities if there was one answer or none
@@ -53,18 +56,19 @@ class ImageModel(StudentModel):
 
     @abstractmethod
     def network(self) -> Network:
-        """Returns the architecture that arrays and choices belong to."""
+        """Returns the architecture of the networks, with the sizes that the model's arrays have."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageStudent(AdamWRecipe, ThresholdedStudent):
-    """A few networks, the members, each trained without a fold of the rows.
+    """A recipe for an ensemble of a few networks. Each network, a member, is trained on all rows but one fold.
 
-    `learn` also uses the unlabeled rest of the public pool. Each member is trained a second time, on the released
-    labels and on its own probabilities for the pool (self-training). The fold that a member never saw stays held out,
-    so that the threshold is placed on honest probabilities. All of it is post-processing: no cost.
+    `learn` also uses the public samples that were not answered. Each member is trained a second time, on the released
+    labels and on its own predicted probabilities for those samples (self-training). The fold that a member was not
+    trained on stays held out, so the threshold is placed by probabilities for samples that are new to the member. All
+    of it is post-processing and costs no privacy.
 
-    From `epochs` to `precision` the attributes are those of the training, `AdamWRecipe`.
+    The attributes from `epochs` to `precision` are those of `AdamWRecipe`, the recipe of the training.
     """
 
     model: ClassVar[type[ImageModel]]
@@ -77,7 +81,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         ThresholdedStudent.__post_init__(self)  # also checks the settings of the recipe
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
-        """Raises `InvalidValue` for inputs that are no pictures of a size that the network takes."""
+        """Raises `InvalidValue` if inputs of this shape are no images, or have a size that the network cannot take."""
         super().check(input_shape, num_labels)
         size = math.prod(input_shape)
         rule = f"at most {LARGEST_INPUT:,}, or the model could not be read back"
@@ -88,7 +92,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
     def fit(
         self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
-        """Trains the members on rows alone; reports the mean of their losses."""
+        """Trains the members on inputs with labels, and reports the mean loss of the members after each epoch."""
         empty_pool = np.asarray(inputs)[:0]
         training = TrainingSet(inputs, labels)
         return self.learn(training, pool=empty_pool, seed=seed, on_epoch=on_epoch)
@@ -96,7 +100,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
     def learn(
         self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
-        """Trains the members on released labels, and a second time on the pool beside them."""
+        """Trains the members on released labels, and then a second time on the released labels and the public pool."""
         images = require_images(training.inputs)
         _, labels = require_rows(images, training.labels, seed)
         shape = tuple(images.shape[1:])
@@ -151,7 +155,16 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         rng: np.random.Generator,
         device: torch.device,
     ) -> tuple[Tensors, Rows]:
-        """Trains a member; returns its tensors and the losses of its last training."""
+        """Trains one member; returns its tensors and the losses of its last training.
+
+        Args:
+            network: the architecture.
+            images: the images of the answered queries.
+            labels: their released labels, bool `[num_images, num_labels]`.
+            pool: images without labels for the second training; may be empty.
+            rng: the generator of the initial weights and of the order of the images.
+            device: the device on which the member is trained.
+        """
         targets = labels.astype(np.float32)
         tensors, curve = fit_network(network, images, targets, recipe=self, rng=rng, device=device)
         if len(pool) == 0:
@@ -168,9 +181,14 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         )
 
     def _report(self, curves: list[Rows], on_epoch: OnEpoch) -> None:
-        """Reports the members' mean loss of each epoch.
+        """Calls `on_epoch` with the mean loss of the members, for each epoch.
 
-        Folds differ by at most a row, hence curves by a few steps: the shortest has the length of all.
+        The folds may differ by one row, so the members may have different numbers of steps. The shortest curve
+        determines the number of steps.
+
+        Args:
+            curves: the loss of each training step, one array for each member.
+            on_epoch: is called with the number of the epoch and its losses.
         """
         num_steps = min(map(len, curves))
         mean = np.asarray(np.mean([curve[:num_steps] for curve in curves], axis=0), np.float32)
@@ -183,12 +201,12 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
 
 
 class CNNModel(ImageModel):
-    """A student of small convolutional networks."""
+    """A trained student that is an ensemble of small convolutional networks."""
 
     kind = "cnn"
 
     def network(self) -> ConvNet:
-        """Returns the network that the arrays belong to."""
+        """Returns the architecture of the networks, with the sizes that the model's arrays have."""
         # arrays have a leading axis of members; weights are [members, channels out, inputs]
         layer0 = self.arrays["layer0.weight"]
         head = self.arrays["head.weight"]
@@ -213,10 +231,10 @@ class CNNModel(ImageModel):
 
 @dataclass(frozen=True, kw_only=True)
 class CNNStudent(Architecture, ImageStudent):
-    """A few small convolutional networks, trained as `ImageStudent` describes.
+    """A recipe for an ensemble of small convolutional networks, trained as `ImageStudent` describes.
 
-    From `width` to `kernel_size` the attributes are those of the architecture, `ConvNet`; the others are those of
-    `ImageStudent`.
+    The attributes from `width` to `kernel_size` are those of the architecture, `ConvNet`. The other attributes are
+    those of `ImageStudent`.
     """
 
     model: ClassVar[type[ImageModel]] = CNNModel
@@ -235,9 +253,10 @@ class CNNStudent(Architecture, ImageStudent):
 
 
 def _require_moderate(network: ConvNet) -> ConvNet:
-    """Returns the network; raises `InvalidValue` if a layer of one picture is too large.
+    """Returns `network`; raises `InvalidValue` if one layer of it needs too much memory for one image.
 
-    A small file must not ask for much memory, and a model that was trained must be readable.
+    A small file of a model must not be able to demand much memory. And every model that can be trained must be
+    readable.
     """
     channels = max(channels for channels, _ in network.kernels)
     size = channels * math.prod(length // network.patch for length in network.shape[1:])
@@ -247,12 +266,12 @@ def _require_moderate(network: ConvNet) -> ConvNet:
 
 
 class ResNet50Model(ImageModel):
-    """A student of networks ResNet-50."""
+    """A trained student that is an ensemble of ResNet-50 networks."""
 
     kind = "resnet50"
 
     def network(self) -> ResNet50:
-        """Returns the network that the arrays belong to."""
+        """Returns the architecture of the networks, with the sizes that the model's arrays have."""
         image_size = int(self.choices.get(_SIZE, 0))
         # a small file must not ask for much memory
         limit = _LARGEST_PICTURE + sum(array.size for array in self.arrays.values())
@@ -264,14 +283,15 @@ class ResNet50Model(ImageModel):
 
 @dataclass(frozen=True, kw_only=True)
 class ResNet50Student(ImageStudent):
-    """A few networks ResNet-50, trained as `ImageStudent` describes.
+    """A recipe for an ensemble of ResNet-50 networks, trained as `ImageStudent` describes.
 
-    Beside its own attributes it has those of `ImageStudent`.
+    The attributes of `ImageStudent` apply, and the following.
 
     Attributes:
-        weights: file of backbone weights from PUBLIC data to begin with (see `read_weights`), or None.
-        image_size: images are resized to this height and width for the network; None takes them as they are.
-        folds: number of members, at least 2; each takes 94 MB in the published folder.
+        weights: a file of backbone weights from PUBLIC data that training begins with (see `read_weights`); None begins
+            with random weights.
+        image_size: the height and width to which images are resized for the network; None keeps the size of the images.
+        folds: the number of networks, at least 2. Each network takes 94 MB in the published folder.
     """
 
     model: ClassVar[type[ImageModel]] = ResNet50Model
@@ -294,6 +314,13 @@ class ResNet50Student(ImageStudent):
 def _probabilities(
     network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device
 ) -> Rows:
-    """Returns the probabilities of one network, float32 `[n, num_labels]`."""
+    """Returns the probabilities that one network predicts for images, float32 `[num_images, num_labels]`.
+
+    Args:
+        network: the architecture.
+        tensors: the weights of the network.
+        images: the images, `[num_images, channels, height, width]`.
+        device: the device on which they are computed.
+    """
     logits = torch.from_numpy(logits_in_blocks(network, tensors, images, device))
     return np.asarray(logits.sigmoid_().numpy())

@@ -1,4 +1,4 @@
-"""Teachers that are networks for images: small convolutional ones, and residual ones of 50 layers."""
+"""Teachers for images: small convolutional networks, and networks with 50 residual layers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ _STACKED_QUERIES = 64  # asked of a stack of networks at once
 
 
 class ImageTeacher(AdamWRecipe, Teacher):
-    """Teachers that are networks: one after the other, or in one batch, which is the same up to rounding."""
+    """A recipe for teachers that are networks for images.
+
+    Teachers are trained one after the other or in one batch, with equal results up to rounding.
+    """
 
     bias: ClassVar[str]  # the tensor of the head with a number for each label
     device: str
@@ -40,7 +43,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
         """Returns the architecture for images of a shape."""
 
     def check(self, input_shape: tuple[int, ...]) -> None:
-        """Raises `InvalidValue` for inputs that are no pictures."""
+        """Raises `InvalidValue` if inputs of this shape are no images."""
         rule = (
             "pictures, which this teacher looks at: data of pictures with features=none, or a teacher of features, "
             "such as teacher=linear"
@@ -48,7 +51,10 @@ class ImageTeacher(AdamWRecipe, Teacher):
         require(len(input_shape) == 3, "inputs", "features", rule)
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
-        """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""
+        """Trains a teacher for each shard by minibatches.
+
+        The initial weights of a teacher and the order of its records depend on the teacher's seed alone.
+        """
         require_shards(shards, seeds)
         images = [require_images(shard.inputs) for shard in shards]
         targets = [shard.labels.astype(np.float32) for shard in shards]
@@ -75,9 +81,9 @@ class ImageTeacher(AdamWRecipe, Teacher):
     def predict_many(
         self, states: Sequence[State], inputs: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Returns probabilities, moved on the scale of log-odds so that the threshold is at 0.5.
+        """Returns the probability of each label, with log-odds shifted so that the teacher's threshold becomes 0.5.
 
-        Never computed in half precision.
+        The probabilities are never computed in half precision.
         """
         images = require_images(inputs)
         device = require_device(self.device)
@@ -98,7 +104,13 @@ class ImageTeacher(AdamWRecipe, Teacher):
 
 
 def _state_of_row(arrays: State, row: int, losses: NDArray[np.float32]) -> State:
-    """Returns the state of one teacher of a stack; its losses are NaN after its last step."""
+    """Returns the state of one teacher out of the stacked arrays of several teachers.
+
+    Args:
+        arrays: the arrays of all teachers, stacked along the first axis.
+        row: the position of the teacher along that axis.
+        losses: the losses of the teacher's training steps, followed by NaN.
+    """
     state = {name: array[row].copy() for name, array in arrays.items()}
     state[_CURVE] = losses[np.isfinite(losses)]
     return state
@@ -107,7 +119,10 @@ def _state_of_row(arrays: State, row: int, losses: NDArray[np.float32]) -> State
 def _stacked_predictions(
     network: ConvNet, states: Sequence[State], images: NDArray[np.float32], device: torch.device
 ) -> NDArray[np.float32]:
-    """Returns logits `[num_states, n, num_labels]` of a stack of networks, a block of images at a time."""
+    """Returns the logits of several networks for the same images, `[num_states, num_images, num_labels]`.
+
+    The images are processed in blocks, so that they fit into memory.
+    """
     stacks = {
         name: torch.from_numpy(np.stack([state[name] for state in states])).to(device)
         for name in states[0]
@@ -124,20 +139,22 @@ def _stacked_predictions(
 
 @dataclass(frozen=True)
 class CNNTeacher(Architecture, ImageTeacher):
-    """A small convolutional network with a logistic output for each label.
+    """A recipe for teachers that are small convolutional networks with a logistic output for each label.
 
-    From `width` to `kernel_size` the attributes are those of its architecture, `ConvNet`; from `epochs`
-    to `precision`, those of its training, `AdamWRecipe`. Pixels are scaled by public constants. A minibatch's
-    loss is its mean over records and its sum over labels. The threshold is public and the same for all teachers.
+    The attributes from `width` to `kernel_size` are those of the architecture, `ConvNet`. The attributes from `epochs`
+    to `precision` are those of the training, `AdamWRecipe`. Pixels are scaled by public constants. The loss of a
+    minibatch is the mean over its records of the sum over the labels. The threshold is public and equal for all
+    teachers.
 
     Formal guarantees:
-        * Nothing crosses from one teacher to another: not a batch's mean and variance, not a gradient.
-        * On a processor each teacher is trained by itself: the same bytes in whatever chunk, engine and order.
+        * A teacher does not influence another teacher. In particular, they share no mean, variance or gradient of a
+        batch.
+        * On a CPU each teacher is trained by itself. It has the same bytes in any chunk, engine and order.
 
     Attributes:
-        threshold: probability from which a label is voted for, in (0, 1).
-        stacked: whether the teachers of a call are one batched network; None does so on a GPU.
-        device: "auto" (the GPU where there is one), "cpu" or "cuda".
+        threshold: a label gets a vote if its probability is at least this number in (0, 1).
+        stacked: true trains the teachers of a call as one batched network; None does so on a GPU only.
+        device: "cpu", "cuda", or "auto", which is the GPU if there is one.
     """
 
     stays_together: ClassVar[bool] = True
@@ -158,7 +175,7 @@ class CNNTeacher(Architecture, ImageTeacher):
 
     @property
     def is_isolated(self) -> bool:
-        """True unless the teachers of a call are one batched network."""
+        """True if teachers are trained one by one; false if the teachers of a call are one batched network."""
         if self.stacked is not None:
             return not self.stacked
         return require_device(self.device).type != "cuda"
@@ -169,24 +186,25 @@ class CNNTeacher(Architecture, ImageTeacher):
 
 @dataclass(frozen=True)
 class ResNet50Teacher(ImageTeacher):
-    """ResNet-50 with a logistic output for each label, from random weights or from a file of the user's.
+    """A recipe for teachers that are ResNet-50 networks with a logistic output for each label.
 
-    With `frozen`, the backbone is not trained: each record's 2,048 features are computed once, and a teacher is ridge
-    regression on them with a threshold of its own (`LinearTeacher`), thousands of times cheaper.
+    With `frozen`, the backbone is not trained. The 2,048 features of each record are computed once, and each teacher is
+    a ridge regression on these features with a threshold of its own (`LinearTeacher`). Such teachers are thousands of
+    times cheaper.
 
-    **Weights must come from public data.** A backbone trained on private records, or on data that overlaps them, leaks
-    what no epsilon here covers.
+    **Weights must come from public data.** A backbone that was trained on private records, or on data that overlaps
+    them, reveals information that no epsilon covers.
 
-    From `epochs` to `precision` the attributes are those of the training, `AdamWRecipe`; frozen features are
-    never mirrored. A trained teacher takes 94 MB on disk, a frozen one 2,049 numbers per label.
+    The attributes from `epochs` to `precision` are those of the training, `AdamWRecipe`. Images are never mirrored if
+    `frozen` is true. A trained teacher takes 94 MB on disk. A frozen teacher takes 2,049 numbers for each label.
 
     Attributes:
-        weights: file of backbone weights (`.safetensors`, or a state dictionary of torch's, such as torchvision's
-            `resnet50-….pth`); None begins from random weights.
-        frozen: whether only a head is trained; needs weights.
-        image_size: images are resized to this height and width for the network; None takes them as they are.
-        penalty: of the ridge regression on frozen features, > 0.
-        device: "auto" (the GPU where there is one), "cpu" or "cuda".
+        weights: a file of backbone weights: `.safetensors`, or a state dictionary of torch, such as torchvision's
+            `resnet50-….pth`. None begins with random weights.
+        frozen: true trains the head alone; this needs `weights`.
+        image_size: the height and width to which images are resized for the network; None keeps the size of the images.
+        penalty: the penalty of the ridge regression on frozen features, > 0.
+        device: "cpu", "cuda", or "auto", which is the GPU if there is one.
     """
 
     bias: ClassVar[str] = "fc.bias"
@@ -208,11 +226,14 @@ class ResNet50Teacher(ImageTeacher):
 
     @property
     def is_isolated(self) -> bool:
-        """True unless `frozen`: a network is trained by itself, and heads are solved together."""
+        """True if whole networks are trained, one by one; false if heads alone are trained, together."""
         return not self.frozen
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
-        """Fits one shard after the other; a ResNet-50 fills a GPU by itself. Frozen features are solved together."""
+        """Trains a teacher for each shard, one after the other, as one ResNet-50 makes full use of a GPU.
+
+        If `frozen` is true, the ridge regressions of all teachers are solved together.
+        """
         if not self.frozen:
             return super().fit_many(shards, seeds)
         require_shards(shards, seeds)
@@ -225,7 +246,10 @@ class ResNet50Teacher(ImageTeacher):
     def predict_many(
         self, states: Sequence[State], inputs: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Returns probabilities, or with `frozen` the scores of the heads; a vote is a number >= 0.5."""
+        """Returns the probability of each label or, if `frozen` is true, the score of the ridge regression.
+
+        A teacher votes for a label if this number is at least 0.5.
+        """
         if not self.frozen:
             return super().predict_many(states, inputs)
         # all teachers are asked about the same queries

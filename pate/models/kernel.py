@@ -1,4 +1,7 @@
-"""Teachers that vote in directions of the public pool, alone or trained in every round."""
+"""Teachers that vote in directions of the public pool: without training, or trained in every round of a release.
+
+A direction is a direction of the input space, such as a principal component of the public inputs.
+"""
 
 from __future__ import annotations
 
@@ -25,27 +28,29 @@ _LARGEST_PENALTY = 1e6
 
 @dataclass(frozen=True)
 class KernelTeacher(Voter):
-    """Teachers that vote in directions of the public pool, without training; any number of them.
+    """A recipe for any number of teachers that vote in directions of the public pool, without training.
 
-    Rule: teacher t's votes on the queries, minus the prevalence p, are
+    Rule: the votes of teacher t on the Q queries, minus the prevalence p of each label, are
 
-        sqrt(Q / n_t)  span @ sum over its n_t records of  features(x) (y - p)^T,
+        sqrt(Q / n_t)  span @ sum over its n_t records of  features(x) (y - p)^T.
 
-    where `features` have length 1 and `span` is orthonormal (`PublicPCA`). A record's votes are then as long as
-    its labels' distance from the prevalence, and the sum over teachers, projected on the span, is what a release of the
-    sum over records would be. With one record per teacher, the record and the teacher are the same unit.
+    Here x is the input and y the label bits of a record. `features` have length 1, and `span` has orthonormal columns
+    (`PublicPCA`). So the votes of a record are as long as the distance of its labels from the prevalence. The sum over
+    teachers, projected on the span, equals the sum over records. With one record per teacher, the unit of privacy is
+    the record and the teacher alike.
 
-    In rounds p is the prediction, for each record, of the student released before. A teacher's vote is the mean over
-    its n_t records of `PublicPCA.with_constant` times (y - p). It counts sqrt(n_t / m) times, where m is the number of
-    records that a teacher would have with groups as large as those of the public pool.
+    If votes are released in rounds, p is the prediction for each record by the student of the round before. The vote of
+    a teacher is then the mean over its n_t records of `PublicPCA.with_constant` times (y - p). It is multiplied by
+    sqrt(n_t / m), where m is the mean number of records of a teacher if private groups are as large as the groups of
+    the public pool.
 
-    Formal guarantee: a teacher's votes are a function of its own records, the public pool, the queries and p.
+    Formal guarantee: the votes of a teacher are a function of its own records, the public pool, the queries and p.
 
     Attributes:
-        num_directions: number of directions of the public pool, >= 1, or None for `affordable_directions`: a function
-            of the price, and of the numbers of teachers, records and labels.
-        nonlinear: whether a kernel's components are added to the pool's directions in rounds (`PublicKernel`), as many
-            as can be afforded. None adds them if eight times the pool's directions can be afforded.
+        num_directions: the number of directions of the public pool, >= 1. None uses `affordable_directions`, a function
+            of the price and of the numbers of teachers, records and labels.
+        nonlinear: true adds components of a kernel to the directions in rounds (`PublicKernel`), as many as the noise
+            permits. None adds them if the noise permits eight times as many directions as the pool has.
     """
 
     gives: ClassVar[type[VoteSource]] = FunctionVotes
@@ -60,7 +65,10 @@ class KernelTeacher(Voter):
         require(is_known, "nonlinear", self.nonlinear, "true, false or null")
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
-        """Returns the votes of the teachers of a partition, made when they are read."""
+        """Returns the votes of the teachers of a partition on the first `num_queries` public samples.
+
+        The votes are computed when they are read.
+        """
         return KernelVotes(
             private=dataset.private,
             public=dataset.public,
@@ -74,20 +82,22 @@ class KernelTeacher(Voter):
 
 @dataclass(frozen=True)
 class ConvexTeacher(Voter):
-    """Linear teachers that are trained in every round; the price is for one private group, not for a whole teacher.
+    """A recipe for linear teachers that are trained in every round; the price is for one private group.
 
-    Rule: in each round a teacher fits its own records' residuals against the public student, in directions of the
-    public pool. The loss is strongly convex, and the gradient of a group is no longer than the clip. The release sums
-    weights times the penalty (`ConvexVotes`). The first records of a group count, up to 16 times as many as expected.
+    Rule: in each round, a teacher fits a linear model to the residuals of its own records, that is, to their labels
+    minus the predictions of the public student. The model uses directions of the public pool. The loss is strongly
+    convex, and the gradient of a private group is clipped to a greatest length, the clip. The release is the sum over
+    teachers of the model's weights times the penalty (`ConvexVotes`). Of a group, at most 16 times as many records are
+    used as expected, the first ones.
 
-    Formal guarantee: if one private group is replaced, the sum moves by at most two clips, however many groups and
-    teachers there are. If all records of one teacher are replaced, the sum may move further.
+    Formal guarantee: if one private group is replaced, the sum changes by at most two clips, for any number of groups
+    and teachers. If all records of a teacher are replaced, the sum may change more.
 
     Attributes:
-        penalty: of the squared weights, in units of an average direction's variance, 0.001 to 1e6. A larger one gives
-            votes with less noise; a smaller one leaves more to each teacher.
-        num_directions: number of directions of the public pool, >= 1, or None for as many as the noise makes worthwhile
-            (`KernelTeacher`).
+        penalty: the penalty of the squared weights, from 0.001 to 1e6, relative to the mean variance of a direction. A
+            larger penalty gives votes with less noise; a smaller penalty lets each teacher learn more.
+        num_directions: the number of directions of the public pool, >= 1. None uses as many as the noise makes
+            worthwhile (`KernelTeacher`).
     """
 
     gives: ClassVar[type[VoteSource]] = GroupVotes
@@ -104,9 +114,10 @@ class ConvexTeacher(Voter):
     def votes_of(
         self, dataset: Dataset, partition: Partition, num_queries: int
     ) -> GroupKernelVotes:
-        """Returns the votes of private groups: a group's vote is its part in what its teacher learns.
+        """Returns the votes of private groups on the first `num_queries` public samples.
 
-        Groups stand in for teachers, since the price is for one group.
+        The vote of a group is its share of what its teacher learns. Groups take the place of teachers in the result, as
+        the price is for one group.
         """
         _, first_rows, group_of = np.unique(
             dataset.private.group_ids, return_index=True, return_inverse=True

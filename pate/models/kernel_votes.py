@@ -1,4 +1,4 @@
-"""The votes of kernel teachers, at once or in rounds: functions of the queries in directions of the public pool."""
+"""The votes of `KernelTeacher` and `ConvexTeacher`, released at once or in rounds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BLOCK_RECORDS = 4096  # whose features are computed at once
 
 
 def records_per_group(public: Split, recipe: Recipe = DEFAULT_RECIPE) -> float:
-    """Returns the mean number of records of the pool's groups; 1 for a pool of too few groups."""
+    """Returns the mean number of records of a group in the public pool; 1 if the pool has too few groups."""
     num_groups = public.num_groups
     has_enough = num_groups >= recipe.fewest_public_groups
     return len(public) / num_groups if has_enough else 1.0
@@ -38,9 +38,9 @@ def records_per_group(public: Split, recipe: Recipe = DEFAULT_RECIPE) -> float:
 
 @dataclass(eq=False, kw_only=True)
 class KernelVotes(FunctionVotes):
-    """The votes of `KernelTeacher`: functions on the queries, in public directions, around a center.
+    """The votes of `KernelTeacher`, which are computed from the private records whenever they are read.
 
-    They are computed when they are read, from the private records. No epsilon covers them.
+    No epsilon covers them. Each vote is a function on the queries in the span of public directions, plus a center.
     """
 
     private: Split  # the private records, n
@@ -59,16 +59,21 @@ class KernelVotes(FunctionVotes):
         self.queries = np.asarray(self.public.inputs[: self.num_queries], dtype=np.float32)
 
     def bits(self) -> Iterator[Bits]:
-        """Raises `InvalidValue`: kernel teachers vote by functions, not by bits."""
+        """Raises `InvalidValue`, as the votes of these teachers are real numbers and not bits."""
         rule = "teachers that are trained, such as linear, or aggregator=centered_votes"
         raise InvalidValue("teacher", "KernelTeacher", rule=rule)
 
     def label_shares(self) -> Array:
-        """Returns each teacher's share of its own records with each label, `[num_teachers, num_labels]`."""
+        """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`."""
         return mean_labels(self.private.labels, self.teacher_of, self.num_teachers)
 
     def span(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> Array:
-        """Returns the public basis `[Q, r]` that all votes lie in."""
+        """Returns the public orthonormal basis that all votes are combinations of, `[num_queries, num_directions]`.
+
+        Args:
+            noise_multiplier: the noise of the release, which determines the number of directions.
+            recipe: the constants of the method.
+        """
         directions = self._directions_at_once(noise_multiplier, recipe)
         key = ("span", noise_multiplier, recipe)
         return np.asarray(self.remembered(key, lambda: directions.span(self.queries)))
@@ -76,17 +81,17 @@ class KernelVotes(FunctionVotes):
     def votes_around(
         self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterator[LowRankVotes]:
-        """Yields the votes of teachers 0, 1, …, a block at a time, by the rule of `KernelTeacher`.
+        """Yields the votes of the teachers by the rule of `KernelTeacher`, a block of teachers at a time.
 
         Inputs are read a few thousand rows at a time, so images may stay on disk.
 
         Args:
-            center: the prevalence p of each label, `[num_labels]`, or one number.
-            noise_multiplier: of the release, which decides how many directions are worthwhile.
-            recipe: tuned constants.
+            center: the prevalence p of each label, `[num_labels]`, or one number for all labels.
+            noise_multiplier: the noise of the release, which determines the number of directions.
+            recipe: the constants of the method.
 
         Raises:
-            InvalidValue: a center for each query, or a teacher without a record.
+            InvalidValue: `center` has an entry for each query, or a teacher has no record.
         """
         rule = "one number per label for kernel teachers"
         require(center.ndim < 2, "center.shape", center.shape, rule)
@@ -124,7 +129,14 @@ class KernelVotes(FunctionVotes):
             yield LowRankVotes(span, weights)
 
     def in_rounds(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> MomentVotes:
-        """Returns the votes that teachers cast in rounds, each against the student released before."""
+        """Returns the votes as moments that are released in rounds.
+
+        In each round the votes are taken around the predictions of the student of the round before.
+
+        Args:
+            noise_multiplier: the noise of a round, which determines the number of directions.
+            recipe: the constants of the method.
+        """
         directions = self._directions_in_rounds(noise_multiplier, recipe)
         private = self.private
         public_rows = max(recipe.public_rows, self.num_queries)
@@ -144,7 +156,7 @@ class KernelVotes(FunctionVotes):
         return moments
 
     def _directions_at_once(self, noise_multiplier: float, recipe: Recipe) -> PublicPCA:
-        """Returns the directions of one matrix of votes: no more than there are queries."""
+        """Returns the public directions for a release at once; there are at most as many as queries."""
         count = self._num_affordable(noise_multiplier, recipe.noise_share_at_once)
         count = min(count, self.num_queries)
         fit = partial(PublicPCA.fit, np.asarray(self.public.inputs), count, recipe=recipe)
@@ -152,7 +164,7 @@ class KernelVotes(FunctionVotes):
         return directions
 
     def _directions_in_rounds(self, noise_multiplier: float, recipe: Recipe) -> PublicPCA:
-        """Returns the directions of votes in rounds, and a kernel's components beside them."""
+        """Returns the public directions for a release in rounds, with components of a kernel if these are used."""
         count = self._num_affordable(noise_multiplier, recipe.noise_share_in_rounds)
         fit = partial(
             PublicPCA.fit,
@@ -166,7 +178,12 @@ class KernelVotes(FunctionVotes):
         return directions
 
     def _num_affordable(self, noise_multiplier: float, noise_share: float) -> int:
-        """Returns as many directions of the pool as the noise makes worthwhile: a function of public numbers."""
+        """Returns the number of directions of the pool that the noise makes worthwhile, computed from public numbers.
+
+        Args:
+            noise_multiplier: the noise of the release.
+            noise_share: the greatest variance of the noise that is worthwhile, relative to the variance of the labels.
+        """
         records = self.num_groups * self.total_weight / self.num_teachers
         return self.num_directions or affordable_directions(
             noise_multiplier=noise_multiplier,
@@ -178,10 +195,10 @@ class KernelVotes(FunctionVotes):
 
 
 class GroupKernelVotes(KernelVotes, GroupVotes):
-    """The votes of `ConvexTeacher`: of private groups, which teachers learn from in every round."""
+    """The votes of `ConvexTeacher`: one vote for each private group, released in rounds."""
 
     def votes_around(
         self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterator[LowRankVotes]:
-        """Raises `InvalidValue`: these votes are cast in rounds alone."""
+        """Raises `InvalidValue`, as these votes can be released in rounds only."""
         raise InvalidValue("teacher", "ConvexTeacher", rule="centered_votes, which asks in rounds")

@@ -1,7 +1,7 @@
-"""Ridge regression in closed form: linear teachers, all solved together, and the linear student.
+"""Ridge regression in closed form: teachers, which are all solved together, and a student.
 
-The held-out residual of a record comes without another fit: it is the record's residual over one minus its leverage
-(Allen, 1974).
+A leave-one-out residual is the error on a record of a model that was fitted without that record. It needs no second
+fit: it equals the record's residual divided by one minus the record's leverage (Allen, 1974).
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ _PENALTIES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100
 
 @dataclass(frozen=True)
 class LinearTeacher(Teacher):
-    """Ridge regression with an intercept, and a threshold that each teacher finds on its own records.
+    """A recipe for teachers that are ridge regressions with an intercept and a threshold of their own.
 
-    A teacher minimizes, for each label, the squared error on the bits plus `penalty * s * ||weights||^2`. Here s is the
-    mean squared distance of its records to their mean, so the penalty means the same whatever the unit of the inputs.
-    The intercept is not penalized.
+    For each label, a teacher minimizes the squared error on the label bits plus `penalty * s * ||weights||^2`. Here s
+    is the mean squared distance of the teacher's records to their mean. So the effect of the penalty does not depend on
+    the unit of the inputs. The intercept is not penalized.
 
-    A label held by 2% of the records hardly ever reaches a score of 0.5. So each teacher has its own threshold: one
-    number for all labels, from 0.02 to 0.98 in steps of 0.01. It has the best micro-F1 of the teacher's leave-one-out
-    predictions (in closed form from the leverages), and is folded into the intercept.
+    The scores for a label that 2% of the records have rarely reach 0.5. So each teacher has its own threshold, one
+    number for all labels out of 0.02, 0.03, …, 0.98. The threshold maximizes the micro-F1 of the teacher's
+    leave-one-out predictions, and is then subtracted from the intercept.
 
-    Edge cases: a label that no (every) record of a shard has is never (always) voted for; a shard without
-    any label, or of one record, keeps the threshold 0.5.
+    Edge cases: a teacher never votes for a label that none of its records has, and always for a label that all of them
+    have. A teacher without any label, or with one record, has the threshold 0.5.
 
     Attributes:
-        penalty: of the ridge regression, > 0; a larger one keeps the weights smaller.
-        threshold: a fixed threshold in (0, 1) for all teachers, or None for each teacher's own.
-        device: "auto" (the GPU where there is one), "cpu" or "cuda".
+        penalty: the penalty of the ridge regression, > 0; a larger penalty gives smaller weights.
+        threshold: a fixed threshold in (0, 1) for all teachers; None lets each teacher choose its own.
+        device: "cpu", "cuda", or "auto", which is the GPU if there is one.
     """
 
     penalty: float = 0.5
@@ -64,11 +64,14 @@ class LinearTeacher(Teacher):
 
     @property
     def is_scale_sensitive(self) -> bool:
-        """True: the penalty holds the weights of narrow features back."""
+        """True, as the penalty keeps the weights of features with a small range too small."""
         return True
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
-        """Fits in closed form, without the seeds. The loss is the leave-one-out mean squared error."""
+        """Fits a teacher for each shard in closed form; the seeds are not used.
+
+        The loss of a teacher is its leave-one-out mean squared error.
+        """
         require_shards(shards, seeds)
         stack = PaddedBatch(shards, require_device(self.device), torch.float64)
         center = stack.mean(stack.inputs)
@@ -99,7 +102,7 @@ class LinearTeacher(Teacher):
     def predict_many(
         self, states: Sequence[State], inputs: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Returns scores with the threshold moved to 0.5, clipped to [0, 1]."""
+        """Returns the scores of the teachers, shifted so that the threshold becomes 0.5, and clipped to [0, 1]."""
         device = require_device(self.device)
         weights = torch.from_numpy(np.stack([state["weights"] for state in states])).to(device)
         bias = torch.from_numpy(np.stack([state["bias"] for state in states])).to(device)
@@ -110,16 +113,18 @@ class LinearTeacher(Teacher):
 def _solve(
     penalty: float, sizes: torch.Tensor, inputs: torch.Tensor, residual: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Solves the ridge regressions of a stack of shards, with the smaller of the two Gram matrices.
+    """Solves the ridge regressions of several shards at once, by the smaller of the two Gram matrices.
+
+    Shards have different numbers of records. All are padded to n, the largest number. d is the number of features.
 
     Args:
-        penalty: in units of the mean squared length of a shard's inputs.
-        sizes: number of records of each shard, `[num_shards, 1, 1]`.
-        inputs: centered, 0 for padding, `[num_shards, n, d]`.
-        residual: labels minus their prevalence, 0 for padding, `[num_shards, n, num_labels]`.
+        penalty: the penalty, relative to the mean squared length of a shard's inputs.
+        sizes: the number of records of each shard, `[num_shards, 1, 1]`.
+        inputs: the centered inputs, 0 for padding, `[num_shards, n, d]`.
+        residual: the labels minus their prevalence, 0 for padding, `[num_shards, n, num_labels]`.
 
     Returns:
-        Weights `[num_shards, d, num_labels]`, and leave-one-out residuals `[num_shards, n, num_labels]`.
+        The weights `[num_shards, d, num_labels]`, and the leave-one-out residuals `[num_shards, n, num_labels]`.
     """
     by_record = inputs.shape[1] <= inputs.shape[2]
     transposed = inputs.transpose(1, 2)
@@ -143,14 +148,21 @@ def _solve(
 
 
 def _best_thresholds(scores: torch.Tensor, stack: PaddedBatch) -> torch.Tensor:
-    """Returns each shard's threshold in 0.02, 0.03, …, 0.98 with the best held-out micro-F1, of equals nearest 0.5."""
+    """Returns the threshold of each shard, out of 0.02, 0.03, …, 0.98, with the best leave-one-out micro-F1.
+
+    If several thresholds are equally good, the one nearest to 0.5 is returned.
+
+    Args:
+        scores: the leave-one-out scores, `[num_shards, n, num_labels]`.
+        stack: the records of the shards, padded to n records each.
+    """
     count = len(scores)
     device = scores.device
     bins = (scores * _STEPS).clamp_(0, _STEPS - 1).long()
     bins += _STEPS * torch.arange(count, device=device)[:, None, None]
 
     def sums_from_step(weights: torch.Tensor) -> torch.Tensor:
-        """Returns the weights of scores >= step / 100, summed, `[num_shards, 100]`."""
+        """Returns the sum of the weights of all scores >= step / 100 for each step, `[num_shards, 100]`."""
         sums = torch.bincount(bins.flatten(), weights.flatten(), minlength=_STEPS * count)
         return sums.view(count, _STEPS).flip(1).cumsum(1).flip(1)
 
@@ -171,16 +183,20 @@ def require_penalties(penalties: Any) -> None:
 
 
 class LinearModel(FlatModel):
-    """A student whose probabilities are scores `inputs @ weights + bias`, clipped to [0, 1]."""
+    """A trained student with the probabilities `inputs @ weights + bias`, clipped to [0, 1]."""
 
     kind = "linear"
     forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
 
     @classmethod
     def constant(cls, labels: ArrayLike, inputs: Rows) -> LinearModel:
-        """Returns the model that predicts these labels, `[num_labels]`, for every input.
+        """Returns a model that predicts the same labels for every input.
 
-        It is what any student learns from too few rows.
+        Every recipe of a student returns such a model if it has too few rows to learn from.
+
+        Args:
+            labels: the label bits that are predicted, `[num_labels]`.
+            inputs: the inputs of the training, whose shape the model takes.
         """
         shape = np.shape(inputs)[1:]
         bias = np.asarray(labels, np.float32)
@@ -189,26 +205,28 @@ class LinearModel(FlatModel):
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
-        """Returns probabilities `[m, num_labels]` for rows `[m, d]`."""
+        """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
         return (rows @ arrays["weights"] + arrays["bias"]).clip(0, 1)
 
 
 @dataclass(frozen=True)
 class LinearStudent(ThresholdedStudent):
-    """Ridge regression on the label bits, its penalty and threshold chosen by leaving one row out.
+    """A recipe for a student that is a ridge regression; leave-one-out predictions choose its penalty and threshold.
 
-    Each candidate penalty is multiplied by the mean squared distance of the inputs to their mean, so it means the same
-    whatever their unit; the intercept is not penalized. The candidate with the least leave-one-out squared error over
-    all labels wins. The threshold, one for all labels, then has the best leave-one-out micro-F1.
+    Each candidate penalty is multiplied by the mean squared distance of the inputs to their mean. So its effect does
+    not depend on the unit of the inputs. The intercept is not penalized. The candidate with the least leave-one-out
+    squared error over all labels is used. The threshold, one number for all labels, then maximizes the leave-one-out
+    micro-F1.
 
-    A released label set tends to miss rare labels, which pulls the threshold up. If the mean number of labels of a
-    sample is public knowledge, `labels_per_sample` places the threshold instead.
+    A released label set tends to miss rare labels, so the threshold becomes too high. If the mean number of labels of a
+    sample is public knowledge, `labels_per_sample` determines the threshold instead.
 
     Attributes:
-        penalties: candidates, each > 0.
-        rank: number of directions in the space of labels that the scores are confined to, the leading ones of the
-            fitted scores; None for all. A small rank takes noise out of labels released with much of it.
-        labels_per_sample: public mean number of labels per sample, > 0, or None to use the micro-F1.
+        penalties: the candidate penalties, each > 0.
+        rank: the number of directions in the space of labels that the scores are projected on: the leading directions
+            of the fitted scores. A small rank removes noise, which helps if the released labels have much of it. None
+            does not project.
+        labels_per_sample: the public mean number of labels of a sample, > 0; None uses the micro-F1.
     """
 
     is_scale_sensitive: ClassVar[bool] = True
@@ -223,7 +241,7 @@ class LinearStudent(ThresholdedStudent):
 
     @property
     def ceiling(self) -> Student:
-        """A logistic student for the labels of all private records, which have no noise."""
+        """A logistic student, which suits the true labels of all private records, as these have no noise."""
         from pate.models.logistic import LogisticStudent  # which imports this module
 
         return LogisticStudent()
@@ -231,7 +249,7 @@ class LinearStudent(ThresholdedStudent):
     def fit(
         self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> LinearModel:
-        """Fits in closed form, without randomness; reports the leave-one-out squared error once."""
+        """Fits the model in closed form, without randomness; reports the leave-one-out squared error once."""
         rows, labels = require_rows(inputs, labels, seed)
         if len(rows) < 2:  # predicts the labels of the only row, or none
             return LinearModel.constant(labels.any(axis=0), inputs)
@@ -261,10 +279,10 @@ class LinearStudent(ThresholdedStudent):
 
 
 class _RidgePath:
-    """The ridge regressions of all penalties on rows `[n, d]` and labels `[n, num_labels]`, from one decomposition.
+    """The ridge regressions of all candidate penalties, computed from one singular value decomposition.
 
-    The centered rows are U diag(s) V^T. Under a penalty, singular direction i keeps the share s_i^2 / (s_i^2 + penalty)
-    of what the labels project on it.
+    n is the number of rows and d the number of features. The centered rows are U diag(s) V^T. With a penalty, the part
+    of the labels along singular direction i is multiplied by s_i^2 / (s_i^2 + penalty).
     """
 
     def __init__(self, rows: Rows, labels: Labels) -> None:
@@ -280,7 +298,7 @@ class _RidgePath:
         self._unit = self._square.sum() / len(rows) or 1.0
 
     def left_out_scores(self, penalty: float) -> Floats:
-        """Returns each row's scores, minus the prevalence, of a fit without the row, `[n, num_labels]`."""
+        """Returns the leave-one-out score of each row minus the prevalence of each label, `[n, num_labels]`."""
         shrinkage = self._square / (self._square + penalty * self._unit)
         fitted = self._left @ (shrinkage[:, None] * self._projected)
         # Left out, a row's residual is its residual over 1 - its leverage, which is the diagonal of
@@ -290,18 +308,23 @@ class _RidgePath:
         return np.asarray(self._residual - (self._residual - fitted) / slack)
 
     def squared_error(self, penalty: float) -> float:
-        """Returns the mean leave-one-out squared error over rows and labels."""
+        """Returns the mean over rows and labels of the leave-one-out squared error, for one penalty."""
         return float(np.square(self._residual - self.left_out_scores(penalty)).mean())
 
     def weights(self, penalty: float) -> Floats:
-        """Returns the weights `[d, num_labels]` of the fit to all rows."""
+        """Returns the weights of the regression on all rows, `[d, num_labels]`, for one penalty."""
         singular = self._singular
         inverse = np.divide(1, singular, out=np.zeros_like(singular), where=singular > 0)
         factors = self._square / (self._square + penalty * self._unit) * inverse
         return np.asarray(self._right.T @ (factors[:, None] * self._projected))
 
     def leading_label_directions(self, weights: Floats, rank: int) -> Floats:
-        """Returns the projection `[num_labels, num_labels]` on the leading directions of the fitted scores."""
+        """Returns the projection on the leading directions of the fitted scores, `[num_labels, num_labels]`.
+
+        Args:
+            weights: the weights of the regression, `[d, num_labels]`.
+            rank: the number of leading directions.
+        """
         scores = (self._left * self._singular) @ (self._right @ weights)
         directions = np.linalg.svd(scores, full_matrices=False)[2][:rank]
         has_label = self.prevalence > 0  # rounding must not lift scores of 0

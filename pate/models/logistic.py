@@ -1,4 +1,4 @@
-"""Logistic regression of every label at once, in coordinates in which the search is short."""
+"""Logistic regression for all labels at once, fitted in coordinates in which the optimizer needs few steps."""
 
 from __future__ import annotations
 
@@ -29,29 +29,31 @@ _MANY_ROWS = 2**16  # so many choose the penalty, and so many are in a product o
 
 
 class LogisticModel(FlatModel):
-    """A student with probabilities `expit(inputs @ weights + bias)`; 0 for a label that no row has."""
+    """A trained student with the probabilities `expit(inputs @ weights + bias)`; 0 for a label that no row had."""
 
     kind = "logistic"
     forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
-        """Returns probabilities `[m, num_labels]` for rows `[m, d]`."""
+        """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
         return FlatModel.logistic(rows @ arrays["weights"] + arrays["bias"])
 
 
 @dataclass(frozen=True)
 class LogisticStudent(ThresholdedStudent):
-    """Logistic regression of every label at once, its penalty and threshold chosen on a fifth of the rows.
+    """A recipe for a student that is a logistic regression; a fifth of the rows choose its penalty and threshold.
 
-    Rule: L-BFGS on the mean logistic loss plus `penalty / 2` times the squared weights, in units of the inputs' spread
-    and in the coordinates in which the inputs are white, where the search is short. Penalties are tried from the
-    largest down until the held-out loss grows. All rows then fit the best penalty. The threshold, one for all labels,
-    has the best held-out micro-F1. Of more than 65,536 rows so many, drawn at random, choose.
+    Rule: L-BFGS minimizes the mean logistic loss plus `penalty / 2` times the squared weights. The weights are measured
+    relative to the spread of the inputs. The search takes place in white coordinates, in which the inputs have variance
+    1 in every direction, as it needs few steps there. Penalties are tried from the largest to the smallest until the
+    held-out loss grows. The best penalty is then fitted to all rows. The threshold, one number for all labels,
+    maximizes the held-out micro-F1. If there are more than 65,536 rows, a random 65,536 of them take part in the
+    choice.
 
     Attributes:
-        penalties: candidates, each > 0.
-        held_out: share of the rows that choose, in (0, 1).
+        penalties: the candidate penalties, each > 0.
+        held_out: the share of the rows that choose the penalty and the threshold, in (0, 1).
     """
 
     penalties: tuple[float, ...] = field(default=_PENALTIES, metadata={"public": True})
@@ -66,7 +68,7 @@ class LogisticStudent(ThresholdedStudent):
     def fit(
         self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> FlatModel:
-        """Fits by a search; the seed draws which rows choose. Reports their loss once."""
+        """Fits the model by L-BFGS, and reports the held-out loss once; the seed draws the held-out rows."""
         rows, labels = require_rows(inputs, labels, seed)
         if len(rows) < _FEWEST_ROWS:  # predicts the labels that most of a few rows have, or none
             return LinearModel.constant(2 * labels.sum(axis=0) > len(rows), inputs)
@@ -92,7 +94,13 @@ class LogisticStudent(ThresholdedStudent):
         )
 
     def _choose(self, white: WhiteCoordinates, features: Rows, labels: Labels) -> _Choice:
-        """Returns the penalty with the least loss on the first rows, fitted to the others."""
+        """Returns the penalty with the least loss on held-out rows, and the model that was fitted to the other rows.
+
+        Args:
+            white: the white coordinates of all rows.
+            features: the rows in white coordinates, with a constant; the held-out rows come first.
+            labels: the labels of these rows, bool `[num_rows, num_labels]`.
+        """
         num_held_out = max(1, round(self.held_out * len(features)))
         held_features = features[:num_held_out]
         held_labels = labels[:num_held_out]
@@ -118,7 +126,7 @@ class LogisticStudent(ThresholdedStudent):
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """The penalty that was chosen on held-out rows."""
+    """The penalty that held-out rows have chosen, with the weights, predictions and loss of its model."""
 
     penalty: float
     weights: Floats  # of the fit to the other rows, in white coordinates, [r + 1, num_labels]
@@ -127,12 +135,14 @@ class _Choice:
 
 
 class WhiteCoordinates:
-    """The coordinates in which rows have spread 1 in every direction, and a constant beside them.
+    """Coordinates in which the rows have variance 1 in every direction, and a constant coordinate.
+
+    n is the number of rows, d the number of features, and r the number of directions in which the rows vary.
 
     Attributes:
-        center: mean of the rows, `[d]`.
-        directions: from centered rows to white ones, `[d, r]`.
-        penalized: what a squared weight counts for in the penalty, 0 for the constant, `[r + 1, 1]`.
+        center: the mean of the rows, `[d]`.
+        directions: the matrix from centered rows to white coordinates, `[d, r]`.
+        penalized: the factor of each squared weight in the penalty; 0 for the constant; `[r + 1, 1]`.
     """
 
     def __init__(self, rows: Rows) -> None:
@@ -153,12 +163,12 @@ class WhiteCoordinates:
         self.penalized = np.append(spread.sum() / spread, 0.0)[:, None]
 
     def _row_products(self, rows: Rows) -> Floats:
-        """Returns X X^T of the centered rows, `[n, n]`."""
+        """Returns X X^T, where X are the centered rows; `[n, n]`."""
         centered = rows - self.center
         return np.asarray(centered @ centered.T)
 
     def _column_products(self, rows: Rows) -> Floats:
-        """Returns X^T X of the centered rows, `[d, d]`, a block of rows at a time."""
+        """Returns X^T X, where X are the centered rows; `[d, d]`. The rows are processed in blocks."""
 
         def block_products(block: Rows) -> Floats:
             centered = block - self.center
@@ -168,9 +178,13 @@ class WhiteCoordinates:
         return np.asarray(sum(in_order(block_products, blocks)))
 
     def features(self, rows: Rows, order: NDArray[np.intp]) -> Rows:
-        """Returns white coordinates and the constant 1, `[n, r + 1]`, of the rows in an order.
+        """Returns the white coordinates of rows and the constant 1, `[n, r + 1]`.
 
-        At no time is there a second copy of all rows.
+        There is never a second copy of all rows in memory.
+
+        Args:
+            rows: the rows, `[n, d]`.
+            order: the order of the rows in the result, as indices `[n]`.
         """
         features = np.ones((len(rows), len(self.penalized)), np.float32)
         center = self.center.astype(np.float32)
@@ -185,7 +199,14 @@ class WhiteCoordinates:
         return features
 
     def fit(self, features: Rows, labels: Labels, penalty: float, *, start: Floats) -> Floats:
-        """Returns the weights `[r + 1, num_labels]` of the least penalized loss, searched from `start`."""
+        """Returns the weights with the least penalized loss, `[r + 1, num_labels]`.
+
+        Args:
+            features: the rows in white coordinates, with the constant, `[n, r + 1]`.
+            labels: the labels of the rows, bool `[n, num_labels]`.
+            penalty: the penalty of the squared weights.
+            start: the weights at which the search begins, `[r + 1, num_labels]`.
+        """
         from scipy.optimize import minimize  # loads slowly
 
         penalties = penalty * self.penalized
@@ -196,12 +217,12 @@ class WhiteCoordinates:
         bits = labels.astype(np.float32)
 
         def penalized_loss(flat: Floats) -> tuple[float, Floats]:
-            """Returns the penalized mean loss, and its gradient, at weights in one row and in units of theirs."""
+            """Returns the penalized mean loss and its gradient; `flat` are the weights, flattened."""
             weights = flat.reshape(units.shape) * units
             narrow = weights.astype(np.float32)
 
             def block_loss(first: int) -> tuple[float, Rows]:
-                """Returns the loss of a block of rows, and its gradient."""
+                """Returns the loss and the gradient of the block of rows that begins at index `first`."""
                 rows = features[first : first + _MANY_ROWS]
                 true = bits[first : first + _MANY_ROWS]
                 scores = rows @ narrow

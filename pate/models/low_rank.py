@@ -1,4 +1,4 @@
-"""The student of what centered votes release: scores of queries, or weights in directions of the public pool."""
+"""The student that learns from a release of `CenteredVotes`: from noisy scores of queries, or from noisy weights."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from pate.votes.shrinkage import shrink_singular_values
 
 
 class LowRankModel(FlatModel):
-    """A student of features of length 1, linear scores, and for each label the score from which it is predicted.
+    """A trained student with linear scores of features of length 1, and a threshold of the score for each label.
 
-    A probability is the logistic function of the score's distance to the label's threshold, in spreads of the scores.
-    Only the order of probabilities has a meaning.
+    The probability of a label is the logistic function of the score minus the label's threshold, divided by the spread
+    of the label's scores. These numbers are not calibrated: only their order is meaningful.
     """
 
     kind = "low_rank"
@@ -39,7 +39,7 @@ class LowRankModel(FlatModel):
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
-        """Returns probabilities `[m, num_labels]` for rows `[m, d]`."""
+        """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
         features = (rows - arrays["center"]) @ arrays["projection"]
         lengths = xp.linalg.norm(features, axis=1, keepdims=True)
         scores = features / xp.where(lengths > 0, lengths, 1) @ arrays["weights"]
@@ -48,17 +48,18 @@ class LowRankModel(FlatModel):
 
 @dataclass(frozen=True)
 class LowRankStudent(Student):
-    """Linear scores of low rank in the directions of a public pool, with thresholds matched to a prevalence.
+    """A recipe for a student with linear scores of low rank, in the principal directions of the public pool.
 
-    Rule: project the released scores, less the center, on the features of the queries. Shrink singular values as the
-    known noise demands (`shrink_singular_values`). Place a label's threshold so that a share of the public pool equal
-    to its prevalence exceeds it. Nothing is tuned on released labels, nothing is random.
+    Rule: subtract the center from the released scores, and regress them on the features of the queries. Shrink the
+    singular values of the result according to the known noise (`shrink_singular_values`). Place the threshold of a
+    label so that the share of public samples above it equals the prevalence of the label. Nothing is tuned on released
+    labels, and nothing is random.
 
-    From bits alone (`fit`) a label's share among the rows stands for the prevalence, the rows for the pool, and the
-    spread of the bits for the noise.
+    If only label bits are released (`fit`), three quantities are estimated. The share of a label among the rows
+    replaces its prevalence, the rows replace the pool, and the spread of the bits replaces the known noise.
 
     Attributes:
-        num_directions: number of principal directions of the pool, at most; >= 1.
+        num_directions: the greatest number of principal directions of the pool, >= 1.
     """
 
     num_directions: int = 128
@@ -68,13 +69,13 @@ class LowRankStudent(Student):
 
     @property
     def ceiling(self) -> LogisticStudent:
-        """A logistic student for the labels of all private records, which have no noise."""
+        """A logistic student, which suits the true labels of all private records, as these have no noise."""
         return LogisticStudent()
 
     def fit(
         self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
-        """Fits a model to bits, whose noise is estimated from their spread; reports the share of wrong bits once."""
+        """Fits a model to label bits, whose noise it estimates; reports the share of wrong bits once."""
         rows, labels = require_rows(inputs, labels, seed)
         prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])
         if (
@@ -99,7 +100,10 @@ class LowRankStudent(Student):
     def learn(
         self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
-        """Returns the model of released weights, or fits released scores, or else released labels."""
+        """Returns the model of the released weights, if there are any.
+
+        Otherwise fits a model to the released scores or, if there are none, to the released labels.
+        """
         if training.weights is None and training.scores is None:
             return super().learn(training, pool=pool, seed=seed, on_epoch=on_epoch)
         inputs = np.asarray(training.inputs, dtype=np.float32)
@@ -116,19 +120,19 @@ class LowRankStudent(Student):
     def fit_scores(
         self, inputs: Rows, released: NoisyScores, pool: Rows, recipe: Recipe = DEFAULT_RECIPE
     ) -> LowRankModel:
-        """Fits released scores of queries.
+        """Fits a model to noisy scores of queries.
 
-        Scores that were cast in `PublicPCA.span` of the queries come with the number of its directions. Other scores
-        are functions on the queries, which are found by regression.
+        If the scores were released in `PublicPCA.span` of the queries, they come with the number of directions of that
+        span. Otherwise the scores are numbers for each query, and a regression on the inputs finds the model.
 
         Args:
-            inputs: the queries, `[Q, …]`.
-            released: scores `[Q, num_labels]`, their noise, and the prevalence of each label.
-            pool: public inputs that place directions and thresholds, `[n, …]`.
-            recipe: tuned constants.
+            inputs: the inputs of the queries, one entry for each query.
+            released: the scores `[num_queries, num_labels]`, their noise, and the prevalence of each label.
+            pool: public inputs that determine directions and thresholds, one entry for each sample.
+            recipe: the constants of the method.
 
         Raises:
-            InvalidValue: scores of another shape, or not finite.
+            InvalidValue: the scores have a wrong shape or are not finite.
         """
         noise_std = released.noise_std
         in_span = released.num_directions is not None

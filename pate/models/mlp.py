@@ -1,4 +1,4 @@
-"""Teachers and a student with one hidden layer, trained side by side by batched matrix products."""
+"""Teachers and a student with one hidden layer. Several networks are trained at once by batched matrix products."""
 
 from __future__ import annotations
 
@@ -28,22 +28,21 @@ _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
 
 @dataclass(frozen=True)
 class MLPTeacher(Teacher):
-    """A network of one hidden layer of rectified units with a logistic output for each label.
+    """A recipe for teachers with one hidden layer of rectified units and a logistic output for each label.
 
-    Trained by AdamW on cross-entropy.
-
-    Inputs are centered and divided by their root mean square distance to the mean, both of the teacher's own records;
-    the scaling is folded into the hidden layer. A minibatch's loss is its mean over records and its sum over labels.
-    The threshold is public and the same for all teachers; below 0.5 it lets rare labels be voted for.
+    A teacher is trained by AdamW on cross-entropy. Its inputs are centered and divided by their root mean square
+    distance to the mean. Both numbers come from the teacher's own records, and become part of the hidden layer. The
+    loss of a minibatch is the mean over its records of the sum over the labels. The threshold is public and equal for
+    all teachers. With a threshold below 0.5, rare labels get votes.
 
     Attributes:
-        hidden: units of the hidden layer.
-        epochs: passes over a teacher's records.
-        batch_size: number of records of a step, at most.
-        learning_rate: of AdamW, > 0.
-        weight_decay: of AdamW, >= 0.
-        threshold: probability from which a label is voted for, in (0, 1).
-        device: "auto" (the GPU where there is one), "cpu" or "cuda".
+        hidden: the number of units of the hidden layer.
+        epochs: the number of passes over a teacher's records.
+        batch_size: the greatest number of records of a step.
+        learning_rate: the learning rate of AdamW, > 0.
+        weight_decay: the weight decay of AdamW, >= 0.
+        threshold: a label gets a vote if its probability is at least this number in (0, 1).
+        device: "cpu", "cuda", or "auto", which is the GPU if there is one.
     """
 
     hidden: int = 64
@@ -59,7 +58,10 @@ class MLPTeacher(Teacher):
         require_probability("threshold", self.threshold)
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
-        """Fits by minibatches whose order, like the initial weights, depends on a teacher's seed alone."""
+        """Trains a teacher for each shard by minibatches.
+
+        The initial weights of a teacher and the order of its records depend on the teacher's seed alone.
+        """
         require_shards(shards, seeds)
         device = require_device(self.device)
         stack = PaddedBatch(shards, device, torch.float32)
@@ -99,7 +101,7 @@ class MLPTeacher(Teacher):
     def predict_many(
         self, states: Sequence[State], inputs: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Returns probabilities, moved on the scale of log-odds so that the threshold is at 0.5."""
+        """Returns the probability of each label, with log-odds shifted so that the threshold becomes 0.5."""
         device = require_device(self.device)
         stacked = (
             torch.from_numpy(np.stack([state[name] for state in states])).to(device)
@@ -117,7 +119,15 @@ class MLPTeacher(Teacher):
         labels: torch.Tensor,
         batches: Minibatches,
     ) -> NDArray[np.float32]:
-        """Trains the parameters in place; returns losses `[num_shards, steps]`, NaN after a teacher's last step."""
+        """Trains the parameters of all teachers in place, and returns their losses, `[num_shards, num_steps]`.
+
+        Args:
+            parameters: the weights and biases of both layers, stacked over teachers.
+            inputs: the inputs of each teacher, padded to n records, `[num_shards, n, num_features]`.
+            labels: the label bits of each teacher, `[num_shards, n, num_labels]`.
+            batches: the records of each step. A teacher with fewer steps than others has the loss NaN in the remaining
+                steps.
+        """
         optimizer = StackedAdamW(
             [parameter.detach() for parameter in parameters],
             learning_rate=self.learning_rate,
@@ -148,18 +158,26 @@ class MLPTeacher(Teacher):
 
 
 def _logits(parameters: Sequence[torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
-    """Returns log-odds `[num_models, n, num_labels]` of inputs `[num_models, n, d]`, each model on its own."""
+    """Returns the log-odds of several networks, `[num_models, n, num_labels]`.
+
+    Args:
+        parameters: the weights and biases of both layers, stacked over networks.
+        inputs: n inputs for each network, `[num_models, n, num_features]`.
+    """
     hidden_weights, hidden_bias, weights, bias = parameters
     return torch.baddbmm(bias, torch.baddbmm(hidden_bias, inputs, hidden_weights).relu(), weights)
 
 
 def _losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Returns the cross-entropy summed over labels, `[num_models, n]`."""
+    """Returns the cross-entropy of each record, summed over labels, `[num_models, num_records]`."""
     return (torch.nn.functional.softplus(logits) - logits * labels).sum(dim=2)
 
 
 class MLPModel(FlatModel):
-    """A student whose probabilities are the mean of its members'; 0 for labels that were never released."""
+    """A trained student. Its probabilities are the mean of the probabilities of several networks.
+
+    The probability of a label that was never released is 0.
+    """
 
     kind = "mlp"
     forms: ClassVar[Mapping[str, str]] = {
@@ -172,7 +190,7 @@ class MLPModel(FlatModel):
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
-        """Returns probabilities `[m, num_labels]` for rows `[m, d]`."""
+        """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
         members = list(zip(*(arrays[name] for name in _NAMES), strict=True))
         total = 0.0
         for hidden_weights, hidden_bias, weights, bias in members:
@@ -183,7 +201,7 @@ class MLPModel(FlatModel):
 
 @dataclass(frozen=True, eq=False)
 class _Epoch:
-    """The members of an `MLPStudent` after an epoch."""
+    """The parameters of all members of an `MLPStudent` after one epoch, and their held-out predictions."""
 
     epoch: int
     parameters: list[Rows]  # by `_NAMES`, each with a leading axis of members
@@ -192,18 +210,19 @@ class _Epoch:
 
 @dataclass(frozen=True)
 class MLPStudent(ThresholdedStudent):
-    """An ensemble of networks with one hidden layer of rectified units and a logistic output for each label.
+    """A recipe for an ensemble of networks with one hidden layer and a logistic output for each label.
 
-    The rows are cut into folds at random. Each member is trained without one of the folds, all side by side, by
-    full-batch AdamW on cross-entropy. The epoch with the least held-out loss is kept. The threshold, one for all
-    labels, has the best micro-F1 of the held-out probabilities.
+    The hidden units are rectified. Rows are divided at random into folds. Each network, a member, is trained on all
+    folds but one, by full-batch AdamW on cross-entropy. All members are trained at once. The parameters after the epoch
+    with the least held-out loss are kept. The threshold, one number for all labels, maximizes the micro-F1 of the held-
+    out probabilities.
 
     Attributes:
-        hidden: units of a member's hidden layer.
-        folds: number of members, at least 2; fewer if there are fewer rows.
-        epochs: number of epochs, at most.
-        learning_rate: of AdamW, > 0.
-        weight_decay: of AdamW, >= 0.
+        hidden: the number of units of a member's hidden layer.
+        folds: the number of members, at least 2; fewer if there are fewer rows.
+        epochs: the greatest number of epochs.
+        learning_rate: the learning rate of AdamW, > 0.
+        weight_decay: the weight decay of AdamW, >= 0.
     """
 
     hidden: int = 64
@@ -215,7 +234,7 @@ class MLPStudent(ThresholdedStudent):
     def fit(
         self, inputs: Rows, labels: Labels, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
-        """Trains the members; reports the mean of their `loss` and of their `held_out_loss`."""
+        """Trains the members; reports the mean over members of `loss` and of `held_out_loss` after each epoch."""
         rows, labels = require_rows(inputs, labels, seed)
         if len(rows) < 2:  # predicts the labels of the only row, or none
             return LinearModel.constant(labels.any(axis=0), inputs)
@@ -248,7 +267,15 @@ class MLPStudent(ThresholdedStudent):
         rng: np.random.Generator,
         on_epoch: OnEpoch | None,
     ) -> _Epoch:
-        """Trains all members; returns the epoch with the least held-out loss."""
+        """Trains all members, and returns the epoch with the least held-out loss.
+
+        Args:
+            rows: the inputs, `[num_rows, num_features]`.
+            labels: the released labels, bool `[num_rows, num_labels]`.
+            fold_of: the fold of each row, `[num_rows]`.
+            rng: the generator of the initial parameters.
+            on_epoch: is called with the losses of each epoch; None reports nothing.
+        """
         num_members = int(fold_of.max()) + 1
         held = torch.from_numpy(fold_of == np.arange(num_members)[:, None])  # [num_members, n]
         # a row's share of the mean over members and rows: in the loss, and in the held-out loss
@@ -285,7 +312,10 @@ class MLPStudent(ThresholdedStudent):
     def _initial(
         self, inputs: torch.Tensor, targets: torch.Tensor, *, rng: np.random.Generator
     ) -> list[torch.Tensor]:
-        """Draws initial parameters, in the order of `_NAMES`: the output begins near each label's log-odds."""
+        """Draws the initial parameters, in the order of `_NAMES`.
+
+        The outputs begin near the log-odds of each label's share among the rows.
+        """
         num_members, _, width = inputs.shape
         num_labels = targets.shape[1]
         hidden_spread = math.sqrt(2 / width)  # He et al., 2015

@@ -1,7 +1,7 @@
-"""The engine that trains teachers in several processes of this machine, and how its workers end.
+"""The engine that trains teachers in several processes of this machine, and the way in which its workers end.
 
-A worker must not outlive its run, or the next run would train the same teachers beside it. It must not answer Ctrl-C
-either: the run stops its workers in order.
+A worker must end when its run ends. Otherwise the next run would train the same teachers again. A worker must
+also ignore Ctrl-C, as the run itself ends its workers in order.
 """
 
 import _thread
@@ -30,16 +30,17 @@ _WATCH_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class ProcessesEngine(Engine):
-    """Trains a chunk of teachers in each of several processes, one thread each.
+    """An engine that trains chunks of teachers in several processes, with one thread in each.
 
-    Each record is sent to one worker, and each teacher back, through a pipe, never through a file. A script needs no
-    `if __name__ == "__main__"` guard. A worker that dies costs the teachers in work at that moment, and the run goes on
-    with new workers; workers of a run that was killed end themselves.
+    Records and trained teachers travel between processes through pipes, never through files. A script that uses this
+    engine needs no `if __name__ == "__main__"` guard. If a worker dies, the teachers that are being trained at that
+    moment are trained again by new workers. The workers of a killed run end by themselves.
 
     Attributes:
-        num_workers: processes; None for as many as there are cores to this process.
-        chunk_size: teachers in a batch; with that of `StackedEngine` the checkpoints are the same bytes.
-        max_deaths: how many times workers may die before the run gives up.
+        num_workers: the number of processes; None starts one for each core that this process may use.
+        chunk_size: the number of teachers in a chunk. With the chunk size of `StackedEngine`, checkpoints have the same
+            bytes.
+        max_deaths: the number of times that workers may die before the run gives up.
     """
 
     num_workers: int | None = None
@@ -50,7 +51,11 @@ class ProcessesEngine(Engine):
         require_settings(self)
 
     def train(self, job: TrainingJob) -> None:
-        """Trains the missing teachers, with new workers where some died; raises `WorkersLost` after too many deaths."""
+        """Trains the missing teachers of a job; starts new workers if some have died.
+
+        Raises:
+            WorkersLost: workers have died more than `max_deaths` times.
+        """
         for deaths in range(self.max_deaths + 1):
             try:
                 self._train_once(job)
@@ -71,7 +76,7 @@ class ProcessesEngine(Engine):
 
 
 class _WorkerProcesses:
-    """The processes of a pool as `Workers`."""
+    """A pool of worker processes that implements the protocol `Workers`."""
 
     def __init__(self, executor: Any, num_workers: int) -> None:
         self._executor = executor
@@ -86,7 +91,10 @@ class _WorkerProcesses:
     def gather(
         self, handles: list[Future[dict[int, State]]], timeout: float
     ) -> tuple[Iterable[dict[int, State]], Iterable[Any]]:
-        """Returns the teachers of finished tasks, those of failed ones last, and the unfinished."""
+        """Returns the teachers of the finished tasks, and the handles of the unfinished tasks.
+
+        The teachers of tasks that failed come last, since reading them raises the error.
+        """
         finished, unfinished = wait(handles, timeout, FIRST_COMPLETED)
         failed_last = sorted(finished, key=lambda future: future.exception() is not None)
         return (future.result() for future in failed_last), unfinished
@@ -94,7 +102,10 @@ class _WorkerProcesses:
 
 @contextmanager
 def _worker_pool(num_workers: int) -> Iterator[_WorkerProcesses]:
-    """Starts workers for its body, and ends them afterwards: at once if the body failed."""
+    """Starts worker processes for a `with` block, and ends them after the block.
+
+    If the block raises an error, the workers are ended at once.
+    """
     # a pool of its own: the one that joblib shares is of another kind
     from joblib.externals.loky import ProcessPoolExecutor
 
@@ -117,14 +128,15 @@ def _worker_pool(num_workers: int) -> Iterator[_WorkerProcesses]:
 
 
 def _ignore_thread_error(error: threading.ExceptHookArgs) -> None:
-    """Stands in for `threading.excepthook`, and prints nothing."""
+    """Replaces `threading.excepthook` by a function that prints nothing."""
 
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Runs its body with signals blocked: workers that start meanwhile inherit that, and leave signals to this process.
+    """Blocks signals during a `with` block.
 
-    This process answers a signal that came meanwhile a moment later, and stops the workers itself.
+    Processes that are started in the block inherit the blocked signals, so they ignore Ctrl-C. This process handles a
+    signal that arrives in the block after the block, and ends the workers itself.
     """
     ensure_running()  # a tracker that starts with the first worker would let Ctrl-C through again
     signals = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
@@ -137,9 +149,13 @@ def _interrupts_held() -> Iterator[None]:
 
 @cache  # one watching thread for each worker
 def end_with(parent: int, node: int | None = None) -> None:
-    """Makes this process end soon after its parent, or after the process `node`, by their ids.
+    """Makes this process end soon after another process has ended.
 
-    A worker that outlived its run would train teachers that the next run trains too.
+    A worker that lives longer than its run would train teachers that the next run trains, too.
+
+    Args:
+        parent: the id of the parent process.
+        node: the id of a second process whose end also ends this process; None if there is none.
     """
 
     def watch() -> None:

@@ -19,21 +19,22 @@ _ANSWER_SECONDS = 10
 
 @dataclass(frozen=True)
 class RayEngine(Engine):
-    """Trains chunks of teachers as tasks of Ray (the extra `ray`).
+    """An engine that trains chunks of teachers as tasks of Ray (the extra `ray`).
 
-    This process alone writes checkpoints, so nodes need no shared disk. A worker or node that dies costs the teachers
-    it was training, which Ray starts again elsewhere. A node started here ends with the run, and workers with their
-    node: none trains on beside the next run. Records travel through Ray's object store, which writes to its nodes'
-    disks where memory is short: all nodes must be trusted with private data.
+    Only this process writes checkpoints, so the nodes need no shared disk. If a worker or a node dies, Ray trains its
+    teachers again on another node. A node that was started here ends with the run, and workers end with their node, so
+    none trains teachers beside the next run. Records travel through Ray's object store, which writes to the disks of
+    the nodes if memory is short. So all nodes must be trusted with private data.
 
     Attributes:
-        address: of an existing cluster, or "auto" for the one that this machine belongs to. None uses the cluster that
-            the program is connected to, or else starts one on this machine for the length of the call.
-        chunk_size: teachers in a batch; equal sizes give equal bytes, as with the other engines.
-        num_cpus: processors that a task asks for; > 0.
-        num_gpus: GPUs that a task asks for; a fraction lets several tasks share one.
-        max_retries: how many times a task that was lost is started again.
-        max_in_flight: tasks whose records are with Ray at one time.
+        address: the address of an existing cluster, or "auto" for the cluster that this machine belongs to. None uses
+            the cluster that the program is connected to. If there is none, a cluster is started on this machine for the
+            duration of the call.
+        chunk_size: the number of teachers in a chunk. Engines with equal chunk sizes write equal bytes.
+        num_cpus: the number of processors that a task needs, > 0.
+        num_gpus: the number of GPUs that a task needs; a fraction lets several tasks share a GPU.
+        max_retries: the number of times that a lost task is started again.
+        max_in_flight: the greatest number of tasks whose records are in Ray's object store at one time.
     """
 
     address: str | None = None
@@ -47,7 +48,11 @@ class RayEngine(Engine):
         require_settings(self)
 
     def train(self, job: TrainingJob) -> None:
-        """Trains the missing teachers; raises `WorkersLost` if Ray does not answer, or loses too many workers."""
+        """Trains the missing teachers of a job on the cluster.
+
+        Raises:
+            WorkersLost: the cluster does not answer, or has lost too many workers.
+        """
         chunks = job.chunks(self.chunk_size)
         if not chunks:
             return
@@ -71,7 +76,10 @@ class RayEngine(Engine):
 
     @contextmanager
     def _cluster(self, ray: Any, job: TrainingJob) -> Iterator[None]:
-        """Runs its body on the cluster that the program is connected to, or connects for its length."""
+        """Connects to a cluster for the duration of a `with` block.
+
+        If the program is connected to a cluster already, that cluster is used.
+        """
         if ray.is_initialized():
             yield
             return
@@ -102,7 +110,7 @@ class RayEngine(Engine):
 
 
 class _RayTasks:
-    """Tasks of Ray as `Workers`."""
+    """Tasks of Ray that implement the protocol `Workers`."""
 
     def __init__(self, ray: Any, train_remotely: Any, max_running: int) -> None:
         self._ray = ray
@@ -116,13 +124,16 @@ class _RayTasks:
     def gather(
         self, handles: list[Any], timeout: float
     ) -> tuple[Iterable[dict[int, State]], Iterable[Any]]:
-        """Returns the teachers of finished tasks, and the references of the unfinished."""
+        """Returns the teachers of the finished tasks, and the references of the unfinished tasks."""
         finished, unfinished = self._ray.wait(handles, timeout=timeout)
         return map(self._ray.get, finished), unfinished
 
 
 def _require_answer(address: str) -> None:
-    """Raises `OSError` if nobody answers at an address with a port: Ray would try for many minutes."""
+    """Raises `OSError` if no cluster answers at `address`, where Ray itself would try for many minutes.
+
+    Only an address with a port is checked.
+    """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdigit():
         place = (host.strip("[]"), int(port))
@@ -130,9 +141,9 @@ def _require_answer(address: str) -> None:
 
 
 def _train_on_node(task: ChunkTask) -> dict[int, State]:
-    """Trains a chunk in a worker that ends with its node.
+    """Trains a chunk in a worker of Ray that ends soon after its node has ended.
 
-    Ray takes seconds to end the worker of a node that is gone; the worker's parent is then another process.
+    Ray itself takes seconds to end the workers of a node that is gone.
     """
     parent = os.getppid()
     end_with(parent, int(os.environ.get("RAY_RAYLET_PID", parent)))

@@ -1,4 +1,4 @@
-"""Students that are released weights themselves, in directions of the public pool."""
+"""The student whose weights are the released numbers themselves, in directions of the public pool."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _BLOCK_RECORDS = 4096  # whose components are computed at once
 
 
 class ReleasedModel(FlatModel):
-    """A student of released weights: calibrated probabilities, the logistic function of linear scores.
+    """A trained student of released weights, with calibrated probabilities: logistic functions of linear scores.
 
-    Features have length 1. If there is one more weight than directions, features have a height
-    (`PublicPCA.with_constant`).
+    The features of an input have length 1. If there is one weight more than directions, the features also have a
+    constant, their height (`PublicPCA.with_constant`).
     """
 
     kind = "released"
@@ -37,14 +37,15 @@ class ReleasedModel(FlatModel):
     def from_weights(
         weights: Array, public_inputs: Rows, *, num_rows: int, recipe: Recipe = DEFAULT_RECIPE
     ) -> ReleasedModel:
-        """Returns the model of released weights; its threshold has the best expected micro-F1 on public inputs.
+        """Returns the model of released weights, with the threshold of the best expected micro-F1 on public inputs.
 
         Args:
-            weights: `[D, num_labels]`, on `PublicPCA.with_constant` of directions of all public inputs. More weights
-                than directions and their height are those of a kernel's components.
-            public_inputs: the whole public pool, float32 `[m, …]`.
-            num_rows: number of answered queries.
-            recipe: tuned constants.
+            weights: the released weights, `[num_weights, num_labels]`, for `PublicPCA.with_constant` of directions of
+                all public inputs. Weights beyond those of the directions and the constant belong to components of a
+                kernel.
+            public_inputs: the inputs of the whole public pool, float32, one entry for each sample.
+            num_rows: the number of answered queries.
+            recipe: the constants of the method.
         """
         directions = PublicPCA.fit(
             public_inputs,
@@ -81,7 +82,7 @@ class ReleasedModel(FlatModel):
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
-        """Returns probabilities `[m, num_labels]` for rows `[m, d]`."""
+        """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
         features = (rows - arrays["center"]) @ arrays["projection"]
         weights = arrays["weights"]
         lengths = xp.linalg.norm(features, axis=1, keepdims=True)
@@ -95,7 +96,7 @@ class ReleasedModel(FlatModel):
 
 
 class ReleasedKernelModel(ReleasedModel):
-    """A student of released weights on directions, their height, and a kernel's components (`PublicKernel`)."""
+    """A trained student of released weights for directions, a constant, and components of a kernel (`PublicKernel`)."""
 
     kind = "released_kernel"
     forms: ClassVar[Mapping[str, str]] = {
@@ -112,7 +113,7 @@ class ReleasedKernelModel(ReleasedModel):
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
-        """Returns probabilities `[m, num_labels]` for rows `[m, d]`."""
+        """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
         projected = (rows - arrays["center"]) @ arrays["projection"]
         linear = xp.concatenate([projected, xp.ones_like(projected[:, :1])], axis=1)
         cosines = linear / xp.linalg.norm(linear, axis=1, keepdims=True) @ arrays["landmarks"].T

@@ -1,4 +1,4 @@
-"""The private records of teachers: a shard for each."""
+"""Shards: the private records of each teacher."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """The private records of one teacher; raises `InvalidValue` for none, for other labels, for inputs not finite."""
+    """The private records of one teacher.
+
+    The constructor raises `InvalidValue` if there is no record, if the labels are not bits `[n, num_labels]` for n
+    records, or if an input is not finite.
+    """
 
     inputs: NDArray[np.float32]  # [n, …]
     labels: NDArray[np.bool_]  # [n, num_labels]
@@ -37,15 +41,18 @@ class Shard:
 
 
 class Shards(Protocol):
-    """The private records of each teacher, by its index; an engine reads those of a few teachers at a time."""
+    """The private records of all teachers, by the index of the teacher.
+
+    An engine reads the records of a few teachers at a time.
+    """
 
     def __getitem__(self, index: int, /) -> Shard:
-        """Returns the records of a teacher."""
+        """Returns the records of the teacher with this index."""
 
 
 @dataclass(frozen=True, eq=False)
 class PartitionedRecords:
-    """Records of a partition: those of a teacher are read and copied when they are asked for, and not before."""
+    """Records with a partition into shards; the records of a shard are read when the shard is requested."""
 
     inputs: NDArray[np.float32]  # [n, …], which may be on disk
     labels: NDArray[np.bool_]  # [n, num_labels]
@@ -57,7 +64,7 @@ class PartitionedRecords:
 
 
 def require_shards(shards: Sequence[Shard], seeds: Sequence[int]) -> None:
-    """Raises `InvalidValue` unless there are shards, alike in the shape of a record, and a seed for each."""
+    """Raises `InvalidValue` unless there is a shard, all records have one shape, and each shard has a seed."""
     require(len(shards) > 0, "len(shards)", len(shards), "at least one shard")
     rule = f"{len(shards)}, one for each shard"
     require(len(seeds) == len(shards), "len(seeds)", len(seeds), rule)
@@ -72,18 +79,18 @@ def require_shards(shards: Sequence[Shard], seeds: Sequence[int]) -> None:
 
 
 def as_rows(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Flattens each record, `[n, …]` to float32 `[n, d]`; n may be 0."""
+    """Returns the inputs of n >= 0 records, flattened to float32 `[n, num_features]`."""
     return np.asarray(inputs, np.float32).reshape(len(inputs), int(np.prod(inputs.shape[1:])))
 
 
 class PaddedBatch:
-    """Several shards side by side on a device, padded with zeros to the longest.
+    """Several shards as tensors on a device, padded with zeros to n records, the number of the largest shard.
 
     Attributes:
-        inputs: flattened records, `[num_shards, n, d]`.
-        labels: 0 or 1, `[num_shards, n, num_labels]`.
+        inputs: the flattened inputs, `[num_shards, n, num_features]`.
+        labels: the label bits as 0 or 1, `[num_shards, n, num_labels]`.
         mask: 1 for a record and 0 for padding, `[num_shards, n, 1]`.
-        sizes: number of records of each shard, `[num_shards, 1, 1]`.
+        sizes: the number of records of each shard, `[num_shards, 1, 1]`.
     """
 
     def __init__(self, shards: Sequence[Shard], device: torch.device, dtype: torch.dtype) -> None:
@@ -102,8 +109,9 @@ class PaddedBatch:
         self.sizes = sizes.to(dtype)[:, None, None]
 
     def mean(self, values: torch.Tensor) -> torch.Tensor:
-        """Returns each shard's mean over its records, `[num_shards, 1, k]`, of values `[num_shards, n, k]`.
+        """Returns the mean over the records of each shard, `[num_shards, 1, num_columns]`.
 
-        Values must be 0 for padding.
+        Args:
+            values: numbers `[num_shards, n, num_columns]`, which must be 0 for padding.
         """
         return values.sum(dim=1, keepdim=True) / self.sizes

@@ -26,23 +26,24 @@ _MOST_REHEARSED = 200  # public samples that an estimator of frames is tried on
 
 @dataclass(frozen=True)
 class SklearnTeacher(Teacher):
-    """Teachers that are clones of a classifier or regressor.
+    """A recipe for teachers that are clones of a scikit-learn classifier or regressor.
 
-    An estimator that takes several targets at once (its tag `multi_output`: trees, nearest neighbors, `MLPClassifier`,
-    …) is fitted once, any other once for each label. Labels that are the same for all records of a shard are not fitted
-    but repeated. Every parameter called `random_state` is set from the teacher's seed. Confidences come from
-    `predict_proba`, or else `decision_function` through the logistic function, or else `predict` cut to [0, 1].
+    An estimator that accepts several targets (its tag `multi_output`: trees, nearest neighbors, `MLPClassifier`, …) is
+    fitted once. Any other estimator is fitted once for each label. A label that all records of a shard agree on is not
+    fitted: the teacher predicts it always or never. Every parameter called `random_state` is set from the teacher's
+    seed. Confidences come from `predict_proba`. If the estimator lacks it, they are the logistic function of
+    `decision_function`. If it lacks both, they are `predict`, clipped to [0, 1].
 
-    **Trust.** The state holds the fitted estimators as a pickle, and reading a pickle runs code that its author chose.
-    A `CheckpointStore` signs it and reads none that its own key did not sign. Whoever reads a state from elsewhere has
-    to trust its author.
+    **Trust.** The state of a teacher holds the fitted estimators as a pickle, and reading a pickle runs code that its
+    author chose. A `CheckpointStore` signs the state and reads only states that its own key has signed. If you read a
+    state from another source, you have to trust its author.
 
     Attributes:
-        estimator: unfitted; it is cloned, never changed.
-        threshold: confidence from which a label is voted for, in (0, 1).
-        frames: whether the estimator gets a table's rows as a DataFrame, columns by name, words and missing cells as
-            they are: for a pipeline with a `ColumnTransformer`. Numbers are cut to the public range; words that the
-            public file lacks become "other".
+        estimator: an unfitted estimator; it is cloned and never changed.
+        threshold: a label gets a vote if its confidence is at least this number in (0, 1).
+        frames: true passes the rows of a table to the estimator as a DataFrame, with columns by name and with words and
+            missing cells as they are. A pipeline with a `ColumnTransformer` needs this. Numbers are clipped to the
+            public range. Words that the public file lacks become "other".
     """
 
     # in one cast, as in PATEClassifier; inputs may be missing
@@ -60,10 +61,11 @@ class SklearnTeacher(Teacher):
         require_probability("threshold", self.threshold)
 
     def for_data(self, dataset: Dataset, num_queries: int) -> SklearnTeacher:
-        """Returns the recipe; with `frames` the estimator is first tried on public samples.
+        """Returns the recipe for a data set; with `frames`, fits the estimator to public samples first, as a test.
 
         Raises:
-            InvalidValue: `frames` without a table, or an estimator that cannot take its columns.
+            InvalidValue: `frames` is true and the data are no table, or the estimator cannot be fitted to the table's
+                columns.
         """
         if not self.frames:
             return self
@@ -87,16 +89,16 @@ class SklearnTeacher(Teacher):
 
     @property
     def is_isolated(self) -> bool:
-        """True: each teacher is trained by itself."""
+        """True, as each teacher is trained by itself."""
         return True
 
     @property
     def is_scale_sensitive(self) -> bool:
-        """True if features of very different widths make the estimator worse."""
+        """True if the estimator becomes worse when the ranges of its features differ greatly."""
         return is_scale_sensitive(self.estimator)
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
-        """Fits one shard after the other. The loss is the mean squared error on the shard itself."""
+        """Fits one shard after the other. The loss of a teacher is the mean squared error on its own shard."""
         require_shards(shards, seeds)
         states: list[State] = []
         for shard, seed in zip(shards, seeds, strict=True):
@@ -111,7 +113,7 @@ class SklearnTeacher(Teacher):
     def predict_many(
         self, states: Sequence[State], inputs: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Returns confidences, stretched piecewise linearly so that the threshold is at 0.5."""
+        """Returns the confidences, transformed by a piecewise linear function that maps the threshold to 0.5."""
         rows = self._rows(inputs)
         with fit_errors_hidden(self.estimator, "teacher.estimator"):
             raw = np.stack(
@@ -120,13 +122,13 @@ class SklearnTeacher(Teacher):
         return stretched(raw, self.threshold)
 
     def _rows(self, inputs: NDArray[np.float32]) -> Any:
-        """Returns inputs in the form that the estimator takes."""
+        """Returns the inputs in the form that the estimator takes: an array, or a DataFrame if `frames` is true."""
         return as_rows(inputs)
 
 
 @dataclass(frozen=True)
 class _FramedTeacher(SklearnTeacher):
-    """Teachers whose estimator gets DataFrames."""
+    """A recipe for teachers whose estimator takes DataFrames."""
 
     form: Any = None  # makes DataFrames of inputs, as `pate.data.TableSchema` does; public
 
@@ -136,7 +138,7 @@ class _FramedTeacher(SklearnTeacher):
 
 @dataclass(frozen=True, eq=False)
 class FittedLabels:
-    """An estimator fitted to all labels of some records."""
+    """An estimator that was fitted to all labels of some records."""
 
     # `[num_labels]`, the bits of the first record, which are those of all for labels that never vary
     first: NDArray[np.float64]
@@ -147,7 +149,14 @@ class FittedLabels:
     def fit(
         cls, estimator: Any, rows: NDArray[np.float32], labels: NDArray[np.bool_], seed: int
     ) -> Self:
-        """Fits clones of the estimator to rows `[n, d]`, n > 0, and labels `[n, num_labels]`."""
+        """Fits clones of an estimator.
+
+        Args:
+            estimator: the unfitted estimator.
+            rows: the inputs, `[num_rows, num_features]`, with at least one row.
+            labels: the labels, bool `[num_rows, num_labels]`.
+            seed: the value of every `random_state`.
+        """
         share = labels.mean(axis=0)
         varying = np.flatnonzero((share > 0) & (share < 1))
         targets = labels[:, varying].astype(np.int64)
@@ -166,7 +175,7 @@ class FittedLabels:
         return cls(labels[0].astype(np.float64), varying, models)
 
     def confidences(self, rows: NDArray[np.float32]) -> NDArray[Any]:
-        """Returns the confidences of fitted estimators, `[n, num_labels]`."""
+        """Returns the confidences in all labels, `[num_rows, num_labels]`."""
         confidences = np.tile(self.first, (len(rows), 1))
         if self.models:
             num_labels = len(self.varying) // len(self.models)  # of each model
@@ -176,7 +185,10 @@ class FittedLabels:
 
 
 def _probabilities(model: Any, rows: NDArray[np.float32], num_labels: int) -> NDArray[Any]:
-    """Returns a fitted estimator's probabilities `[n, num_labels]`, or what it has in their place."""
+    """Returns the probabilities that a fitted estimator predicts, `[num_rows, num_labels]`.
+
+    If the estimator has no `predict_proba`, numbers in [0, 1] from `decision_function` or `predict` are returned.
+    """
     shape = (len(rows), num_labels)
     if hasattr(model, "predict_proba"):
         probabilities = model.predict_proba(rows)
@@ -198,10 +210,14 @@ def _probabilities(model: Any, rows: NDArray[np.float32], num_labels: int) -> ND
 
 @contextmanager
 def fit_errors_hidden(estimator: Any, name: str = "estimator") -> Iterator[None]:
-    """Turns errors of its body into `InvalidValue`: the estimator cannot be fitted to one teacher's part.
+    """Replaces any error in a `with` block by an `InvalidValue` that states only that the estimator cannot be fitted.
 
-    The message does not tell which part: that depends on private records, and no price was paid for it. The line of the
-    error is the owner's alone.
+    The new error does not name the teacher, since that depends on private records and no price was paid for it. It
+    names the line of the original error, which only the owner may see.
+
+    Args:
+        estimator: the estimator that is fitted in the block.
+        name: the name of the estimator in the error.
     """
     try:
         yield
@@ -214,19 +230,22 @@ def fit_errors_hidden(estimator: Any, name: str = "estimator") -> Iterator[None]
 
 
 def stretched(confidences: NDArray[np.float64], threshold: float = 0.5) -> NDArray[np.float32]:
-    """Returns confidences stretched piecewise linearly, so that the threshold is at 0.5, where votes begin."""
+    """Returns confidences after a piecewise linear function that maps `threshold` to 0.5, where votes begin."""
     votes_against = np.minimum(confidences / (2 * threshold), _BELOW_HALF)
     votes_for = 0.5 + (confidences - threshold) / (2 * (1 - threshold))
     return np.where(confidences < threshold, votes_against, votes_for).astype(np.float32)
 
 
 def is_scale_sensitive(estimator: Any) -> bool:
-    """Returns whether columns of very different widths make an estimator worse: linear models and support vectors."""
+    """Returns true if an estimator becomes worse when the ranges of its features differ greatly.
+
+    Linear models and support vector machines are such estimators.
+    """
     return type(estimator).__module__.startswith(("sklearn.linear_model", "sklearn.svm"))
 
 
 def seeded(estimator: Any, seed: int) -> Any:
-    """Returns an unfitted clone with every `random_state` in it set to the seed."""
+    """Returns an unfitted clone of an estimator, with every `random_state` in it set to `seed`."""
     # here, so that workers with other teachers start in half the time
     from sklearn.base import clone
 
@@ -236,7 +255,7 @@ def seeded(estimator: Any, seed: int) -> Any:
 
 
 def takes_nan(estimator: Any) -> bool:
-    """Returns whether an estimator, or the first step of a pipeline, has the tag that inputs may be missing."""
+    """Returns true if an estimator, or the first step of a pipeline, has the tag that it accepts missing inputs."""
     steps = [
         step for _, step in getattr(estimator, "steps", ()) if step not in (None, "passthrough")
     ]

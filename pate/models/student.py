@@ -1,4 +1,4 @@
-"""A recipe for students, which learn from a release alone."""
+"""The base class of recipes for students, which learn from a release and public samples alone."""
 
 from __future__ import annotations
 
@@ -16,29 +16,40 @@ OnEpoch = Callable[[int, dict[str, float]], None]  # called with an epoch's numb
 
 
 class Learner(Protocol):
-    """Anything that can be trained on a release: every `Student`, and scikit-learn's estimators in `PATEClassifier`."""
+    """The protocol of an object that can be trained on a release.
+
+    Every `Student` implements it, and so do the scikit-learn estimators in `PATEClassifier`.
+    """
 
     def learn(
         self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
     ) -> Predictor:
-        """Trains a model on released labels; `pool` has public inputs without labels."""
+        """Returns a model that is trained on released labels.
+
+        Args:
+            training: the inputs and released labels of the answered queries.
+            pool: the inputs of public samples without labels.
+            seed: the seed of the training.
+            on_epoch: is called with the losses of each epoch; None reports nothing.
+        """
 
 
 class Student(ABC):
-    """A recipe for a student: public hyper-parameters, no learned state.
+    """A recipe for a student: public hyper-parameters, without learned state.
 
     A hyper-parameter outside its range raises `InvalidValue`.
 
     Formal guarantees:
-        * `fit` reads its arguments and nothing else. Given public inputs and released labels, the model and
-          every choice made for it (penalty, threshold, when to stop) are post-processing: no cost.
+        * `fit` reads nothing but its arguments. If these are public inputs and released labels, the model and every
+        choice made for it (penalty, threshold, number of epochs) are post-processing and cost no privacy.
         * Equal arguments give equal models.
 
-    Edge cases: without rows the model predicts no label, with probability 0; from one row it predicts that
-    row's labels, whatever the input. A label that no row has gets no vote.
+    Edge cases: without rows, the model predicts no label, with probability 0. With one row, it predicts the labels of
+    that row for every input. A label that no row has is never predicted.
 
     Attributes:
-        is_scale_sensitive: a property of the class: whether features of very different widths make the student worse.
+        is_scale_sensitive: a property of the class: true if the student becomes worse when the ranges of its features
+            differ greatly.
     """
 
     is_scale_sensitive: ClassVar[bool] = False
@@ -50,40 +61,49 @@ class Student(ABC):
         """Trains a model on answered queries.
 
         Args:
-            inputs: public samples that were answered, float32 `[n, …]`; n may be 0.
+            inputs: the inputs of the answered queries, float32, one entry for each of n >= 0 queries.
             labels: their released labels, bool `[n, num_labels]`.
-            seed: source of all that is random, >= 0.
-            on_epoch: called with the losses of each epoch.
+            seed: the seed of all random numbers, >= 0.
+            on_epoch: is called with the losses of each epoch; None reports nothing.
 
         Raises:
-            InvalidValue: labels of another form, inputs that are not finite, a negative seed.
+            InvalidValue: the labels are not bits `[n, num_labels]`, or an input is not finite, or the seed is negative.
         """
 
     def learn(
         self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
-        """Trains a model on all that was released: on labels, or on scores if a student can use them.
+        """Trains a model on everything that was released: on labels, or on scores if the student can use them.
 
         Args:
-            training: inputs of the answered queries, and what was released for them.
-            pool: public samples without labels that were not asked, float32 `[m, …]` or what reads like it; m may be 0.
-                Many students have no use for them.
-            seed: as in `fit`.
-            on_epoch: as in `fit`.
+            training: the inputs of the answered queries, and what was released for them.
+            pool: the inputs of public samples that were not queries, float32, one entry for each sample; may be empty.
+                Many students do not use them.
+            seed: the seed of all random numbers, >= 0.
+            on_epoch: is called with the losses of each epoch; None reports nothing.
         """
         return self.fit(training.inputs, training.labels, seed=seed, on_epoch=on_epoch)
 
     @property
     def ceiling(self) -> Student:
-        """The recipe of the same kind for many rows with true labels: what privacy and PATE are measured against."""
+        """A recipe for the best model of all private records with true labels: the upper limit in the report."""
         return self
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:  # noqa: B027 - most students take all
-        """Raises `InvalidValue` if the student cannot learn from such inputs; called before anything is spent."""
+        """Raises `InvalidValue` if the student cannot learn from such inputs; called before anything is spent.
+
+        Args:
+            input_shape: the shape of one input.
+            num_labels: the number of labels.
+        """
 
 
 def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[Rows, Labels]:
-    """Returns the inputs flattened to float32 `[n, d]` and the labels, or raises `InvalidValue`."""
+    """Returns inputs as float32 `[num_rows, num_features]`, and labels as bool `[num_rows, num_labels]`.
+
+    Raises:
+        InvalidValue: the labels have another form, or an input is not finite, or the seed is negative.
+    """
     require_count("seed", seed, minimum=0)
     inputs = require_features("inputs", inputs)
     labels = require_array("labels", labels, kinds=None)

@@ -1,8 +1,8 @@
-"""A trained student: its predictions, and the folder that it is published in.
+"""A trained student: its predictions, and the two files in which it is published.
 
-The folder has `student.safetensors`, the arrays, and `student.json`, the card: kind, threshold, shape of an input, and
-what was chosen. Reading them runs no code of whoever wrote them. A kind is the name of a subclass of `StudentModel`;
-`KINDS` says which module defines the kinds that ship.
+`student.safetensors` has the arrays. `student.json`, the card, has the kind of the model, the threshold, the shape of
+an input, and the choices of the training. Reading these files runs no code from them. The kind is the name of a
+subclass of `StudentModel`. `KINDS` lists the modules that define the kinds of this package.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ _PREDICTION_ERRORS = (
 
 
 class Predictor(Protocol):
-    """A fitted model, which predicts labels, or the probability of each."""
+    """The protocol of a fitted model, which predicts labels and their probabilities."""
 
     def predict(self, inputs: Rows) -> Labels:
-        """Predicts labels, bool `[m, num_labels]`, of inputs `[m, …]`."""
+        """Returns the predicted labels of inputs, bool `[num_inputs, num_labels]`."""
 
     def predict_proba(self, inputs: Rows) -> NDArray[Any]:
-        """Predicts the probability of each label, float32 `[m, num_labels]`, of inputs `[m, …]`."""
+        """Returns the predicted probability of each label, float32 `[num_inputs, num_labels]`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Card:
-    """The card of a published student, `student.json`."""
+    """The content of `student.json`: the kind and the numbers of a published student."""
 
     kind: str
     threshold: Threshold
@@ -84,7 +84,7 @@ class _Card:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Reads a card; raises `DamagedFile` for anything else."""
+        """Reads a card from its file; raises `DamagedFile` if the file is no valid card."""
         values = read_json(path, rule=_CARD_RULE, remedy=_REMEDY)
         try:
             shape = tuple(require_count("input_shape", size) for size in values["input_shape"])
@@ -103,7 +103,7 @@ class _Card:
 
 
 def _read_threshold(value: Any) -> Threshold:
-    """Returns a threshold from JSON, a number or a list with one for each label; raises for others."""
+    """Returns the threshold in a card: a number, or a tuple with a number for each label; raises for other values."""
     is_list = isinstance(value, list)
     numbers = tuple(map(float, value if is_list else [value]))
     in_range = all(0 < number <= 1 for number in numbers)
@@ -113,14 +113,15 @@ def _read_threshold(value: Any) -> Threshold:
 
 @dataclass(frozen=True, eq=False)
 class StudentModel(ABC):
-    """A student that can be used and published.
+    """A trained student, which predicts labels and can be published.
 
     Attributes:
-        arrays: all that was learned, by name.
-        threshold: probability from which a label is predicted, in (0, 1]; one for all labels or one for each.
-        input_shape: shape of one input.
-        num_rows: number of answered queries that it was trained on.
-        choices: what was chosen on those rows, for the record.
+        arrays: the learned arrays, by name.
+        threshold: the least probability in (0, 1] for which a label is predicted: one number for all labels, or one for
+            each label.
+        input_shape: the shape of one input.
+        num_rows: the number of answered queries that the student was trained on.
+        choices: values that the training chose, such as a penalty, by name. They are for information only.
     """
 
     arrays: Mapping[str, Rows]
@@ -141,13 +142,13 @@ class StudentModel(ABC):
 
     @final
     def predict_proba(self, inputs: Rows) -> Rows:
-        """Predicts the probability of each label, float32 `[m, num_labels]`, in [0, 1].
+        """Returns the predicted probability of each label, float32 `[num_inputs, num_labels]`, in [0, 1].
 
         Args:
-            inputs: `[m, …]`, each of the shape `input_shape`.
+            inputs: the inputs, each of the shape `input_shape`.
 
         Raises:
-            InvalidValue: inputs of another shape, or not finite.
+            InvalidValue: the inputs have another shape, or are not finite.
         """
         inputs = require_features("inputs", inputs).astype(np.float32, copy=False)
         rule = f"[m, {', '.join(map(str, self.input_shape))}]"
@@ -157,14 +158,15 @@ class StudentModel(ABC):
 
     @final
     def predict(self, inputs: Rows) -> Labels:
-        """Predicts labels, bool `[m, num_labels]`: those whose probability reaches the threshold."""
+        """Returns the labels whose probability reaches the threshold, bool `[num_inputs, num_labels]`."""
         return np.asarray(self.predict_proba(inputs) >= np.asarray(self.threshold, np.float32))
 
     @final
     def save(self, folder: Path | str) -> None:
-        """Writes the two files; each appears whole or not at all. Equal models give equal bytes.
+        """Writes the two files of the student into a folder; equal models give equal bytes.
 
-        A missing folder is made, and the one above it, with mode 0700; files have mode 0600.
+        A file appears only when it is complete. Its mode is 0600. If the folder or its parent does not exist, it is
+        made with mode 0700.
         """
         folder = Path(folder)
         card = {
@@ -182,11 +184,11 @@ class StudentModel(ABC):
 
     @staticmethod
     def load(folder: Path | str) -> StudentModel:
-        """Reads a student of whatever kind.
+        """Reads a student of any kind from its folder.
 
         Raises:
-            InvalidValue: no such folder, damaged files, arrays that make no model of their kind, an unknown kind. A
-                kind of your own is known once its module is imported.
+            InvalidValue: the folder does not exist, a file is damaged, the arrays do not fit the kind, or the kind is
+                unknown. The module of a kind of your own must be imported before.
         """
         card = _Card.read(Path(folder, _CARD))
         if card.kind in KINDS:
@@ -211,9 +213,9 @@ class StudentModel(ABC):
 
     @final
     def _shape_fault(self) -> str:
-        """Returns in words why the shapes of the arrays do not fit; empty if they do.
+        """Returns a phrase that states why the shapes of the arrays are wrong, or "".
 
-        Shapes are looked at first, before a prediction takes the memory that they promise.
+        Shapes are checked before a prediction, which would otherwise need as much memory as the shapes demand.
         """
         size = math.prod(self.input_shape)
         if not self.forms:
@@ -235,7 +237,7 @@ class StudentModel(ABC):
 
     @final
     def _prediction_fault(self) -> str:
-        """Returns in words why the model cannot predict for an input of zeros; empty if it can."""
+        """Returns a phrase that states why the model fails to predict for an input of zeros, or ""."""
         zeros = np.zeros((1, *self.input_shape), np.float32)
         try:
             with np.errstate(all="ignore"):
@@ -252,11 +254,11 @@ class StudentModel(ABC):
 
     @abstractmethod
     def _probabilities(self, rows: Rows) -> Rows:
-        """Returns probabilities `[m, num_labels]` for flattened inputs `[m, d]`."""
+        """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
 
 
 def _read_arrays(path: Path) -> dict[str, Rows]:
-    """Reads the arrays of a published student; raises `DamagedFile` unless all are float32 numbers."""
+    """Reads the arrays of a published student; raises `DamagedFile` unless all of them are float32."""
     wrong = (SafetensorError, ValueError, KeyError, TypeError, MemoryError)
     with reading_file(path, rule=_WEIGHTS_RULE, remedy=_REMEDY, wrong=wrong):
         arrays: dict[str, Rows] = load_file(path)
@@ -268,17 +270,26 @@ def _read_arrays(path: Path) -> dict[str, Rows]:
 
 
 class FlatModel(StudentModel):
-    """A student that is a formula of flat inputs: numpy computes it, and torch where a graph is made of it."""
+    """A trained student whose probabilities are a formula of flat inputs.
+
+    Numpy computes the formula. Torch computes the same formula when the model is exported as a graph.
+    """
 
     @staticmethod
     @abstractmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
-        """Returns probabilities `[m, num_labels]` for rows `[m, d]`; `xp` is numpy, or torch for tensors."""
+        """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`.
+
+        Args:
+            rows: the inputs, as numpy array or torch tensor.
+            arrays: the learned arrays, by name, of the same type.
+            xp: the module `numpy` or `torch`, which computes.
+        """
 
     def _probabilities(self, rows: Rows) -> Rows:
         return np.asarray(self.formula(rows, self.arrays, np), dtype=np.float32)
 
     @staticmethod
     def logistic(scores: Any) -> Any:
-        """Returns the logistic function of an array or a tensor."""
+        """Returns the logistic function of each number in an array or a tensor."""
         return scipy.special.expit(scores) if isinstance(scores, np.ndarray) else scores.sigmoid()

@@ -1,4 +1,4 @@
-"""A recipe for teachers: to a run a voter, to an engine a recipe that fits many at once."""
+"""Base classes of recipes for teachers: `Voter` for all that can vote, and `Teacher` for those that are trained."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PICKLE = "pickle"
 class Voter:
     """A recipe for the votes of teachers, each of which knows only its own private records.
 
-    A subclass is either a `Teacher`, which is trained, saved and asked, or defines how its teachers vote
-    (`votes_of`). An attribute outside its range raises `InvalidValue`.
+    A subclass is either a `Teacher`, which is trained and saved, or it computes the votes of its teachers in
+    `votes_of`. An attribute outside its range raises `InvalidValue`.
 
     Attributes:
-        gives: a property of the class: the type of the votes. It decides which aggregators can read them, whether
-            teachers can be asked in rounds, and whom the price covers (`pate.run.compatibility`).
-        is_trained: a property of the class: whether teachers learn from their records. If so, their number has to be
-            set, and few records teach them little.
+        gives: a property of the class: the type of the votes. It determines which aggregators can read the votes,
+            whether they can be released in rounds, and whose data the price protects (`pate.run.compatibility`).
+        is_trained: a property of the class: true if teachers learn from their records. Then the number of teachers must
+            be set, and teachers with few records are weak.
     """
 
     gives: ClassVar[type[VoteSource]] = TeacherVotesInRounds
@@ -40,86 +40,105 @@ class Voter:
 
     @property
     def is_scale_sensitive(self) -> bool:
-        """True if features of very different widths make the teachers worse, as they do linear ones."""
+        """True if the teachers become worse when the ranges of the features differ greatly, as linear teachers do."""
         return False
 
     def num_protected(self, num_teachers: int, num_groups: int) -> int:
-        """Returns how many parts of the private records are each bounded in what they change: teachers, or groups."""
+        """Returns the number of units whose influence on a release is bounded: of teachers, or of groups."""
         return num_groups if issubclass(self.gives, GroupVotes) else num_teachers
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> VoteSource:
-        """Returns the votes of teachers without saved states on the first `num_queries` samples of the public pool."""
+        """Returns the votes on the first `num_queries` samples of the public pool, for teachers that are not trained.
+
+        Args:
+            dataset: the private records and the public pool.
+            partition: the assignment of private records to teachers.
+            num_queries: the number of queries.
+        """
         raise NotImplementedError(
             f"{type(self).__name__}: expected a method votes_of, or a subclass of Teacher"
         )
 
     def check(self, input_shape: tuple[int, ...]) -> None:
-        """Raises `InvalidValue` if such inputs are not for these teachers; called before anything is spent."""
+        """Raises `InvalidValue` if inputs of this shape do not suit the teachers; called before anything is spent."""
 
 
 class Teacher(Voter, ABC):
-    """A recipe for teachers: public hyper-parameters, no learned state.
+    """A recipe for trained teachers: public hyper-parameters, without learned state.
 
-    What a teacher learns from its own records, thresholds included, stays in its state. It sees no record
-    of another teacher, also where many are fitted in one call.
+    Everything that a teacher learns from its own records, such as its threshold, is in its state. A teacher reads no
+    record of another teacher, even if several teachers are fitted in one call.
 
     Formal guarantees:
-        * State i depends on shard i and seed i; on the other shards of the call only through floating-point
-          rounding (batched kernels choose their summation order by the shape of the batch).
-        * Equal calls on one processor with one thread give equal bytes; on a GPU if its convolutions add up in a
-          fixed order.
+        * State i depends on shard i and seed i. It depends on the other shards of the call only by floating-point
+        rounding, as batched kernels choose the order of summation by the shape of the batch.
+        * Equal calls on one processor with one thread give equal bytes. On a GPU, this holds if its convolutions sum in
+        a fixed order.
 
     Attributes:
-        stays_together: a property of the class: whether teachers take far too long one by one. They are then fitted
-            side by side even where rounding could carry the size of one shard to another (`isolated`).
+        stays_together: a property of the class: true if fitting teachers one by one takes far too long. Then they are
+            fitted together, even if rounding could reveal the size of one shard in the state of another teacher
+            (`isolated`).
     """
 
     stays_together: ClassVar[bool] = False
 
     def for_data(self, dataset: Dataset, num_queries: int) -> Teacher:
-        """Returns the recipe for a data set, which may need more than its inputs.
+        """Returns the recipe that is used for a data set; called before private records are read.
 
-        Called before private records are read.
+        A subclass overrides this method if it needs more than the inputs, such as the columns of a table.
         """
         return self
 
     @property
     def is_isolated(self) -> bool:
-        """True if state i has the same bytes in whatever call: engines then train and save teachers one by one."""
+        """True if state i does not depend on the other shards at all; engines then train teachers one by one."""
         return False
 
     @abstractmethod
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
-        """Fits one teacher for each shard of disjoint records, by its seed, 0 <= seed < 2**32.
+        """Returns the states of teachers that are fitted to shards, one teacher for each shard.
+
+        Args:
+            shards: the records of each teacher. No record is in two shards.
+            seeds: the seed of each teacher, 0 <= seed < 2**32.
 
         Raises:
-            InvalidValue: no shard, shards that differ in the shape of a record, or another number of seeds.
+            InvalidValue: there is no shard, or the shapes of records differ, or the numbers of seeds and shards differ.
         """
 
     @abstractmethod
     def predict_many(
         self, states: Sequence[State], inputs: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Returns confidences in [0, 1] of each teacher, float32 `[num_states, num_queries, num_labels]`.
+        """Returns the confidences of teachers in the labels of inputs, in [0, 1].
 
-        A vote is a confidence >= 0.5: a teacher's own threshold is already folded in.
+        A teacher votes for a label if its confidence is at least 0.5; the teacher's own threshold has been mapped to
+        0.5.
+
+        Args:
+            states: the states of the teachers.
+            inputs: the inputs of the queries, float32, one entry for each query.
+
+        Returns:
+            The confidences, float32 `[num_states, num_queries, num_labels]`.
         """
 
 
 @dataclass(frozen=True)
 class IsolatedTeacher(Teacher):
-    """A teacher whose state has the same bytes whatever the other shards are: each is fitted in a call of its own.
+    """A recipe that fits each teacher in a call of its own, so that other shards do not influence its state.
 
-    Shards that are fitted side by side are padded to the longest, and the order in which a kernel adds up follows that
-    length. If a large group takes the place of a small one, rounding would carry that to other teachers, and now and
-    then to their votes.
+    If shards are fitted together, they are padded to the largest shard, and the order of summation depends on its size.
+    If a large private group replaces a small group, rounding could change the states of other teachers, and sometimes
+    their votes.
     """
 
     teacher: Teacher  # the recipe for each
 
     @property
     def is_isolated(self) -> bool:
-        """True: each teacher is trained by itself."""
+        """True, as each teacher is trained by itself."""
         return True
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
@@ -132,14 +151,19 @@ class IsolatedTeacher(Teacher):
     def predict_many(
         self, states: Sequence[State], inputs: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Returns the confidences of teachers, asked side by side: the shapes of queries are public."""
+        """Returns the confidences of several teachers together, which is safe as the shapes of queries are public."""
         return self.teacher.predict_many(states, inputs)
 
 
 def isolated(teacher: Teacher, group_ids: NDArray[np.int64]) -> Teacher:
-    """Returns the recipe for records of these groups: an isolated one if groups have several records.
+    """Returns a recipe under which the sizes of shards do not influence other teachers.
 
-    The lengths of shards are then private, since a group may have any number of records.
+    If each group has one record, the recipe itself is returned. Otherwise the size of a shard is private, as a group
+    may have any number of records.
+
+    Args:
+        teacher: the recipe.
+        group_ids: the group of each private record, `[num_private]`.
     """
     lengths_are_public = len(np.unique(group_ids)) == len(group_ids)
     if lengths_are_public or teacher.is_isolated or teacher.stays_together:

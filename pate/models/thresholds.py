@@ -1,4 +1,4 @@
-"""Thresholds of students: the probability from which a label is predicted, chosen on held-out probabilities."""
+"""The thresholds of students: the least probability for which a label is predicted, chosen by held-out predictions."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _LOWEST = 1e-3  # above the probability 0 of a label that was never released
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdedStudent(Student):
-    """A student that predicts a label from a threshold of its probability on.
+    """The base class of student recipes that choose a threshold of probabilities.
 
     Attributes:
-        threshold: the rule that places the threshold by held-out probabilities of the answered queries. `micro_f1` and
-            `accuracy` take the one with the best score, `prevalence` predicts as many labels as were released. A number
-            in (0, 1], or one for each label, is the threshold itself.
-        threshold_each_label: whether each label has a threshold of its own, by its own F1 under the rule `micro_f1`. A
-            few rows cannot place the threshold of a rare label.
+        threshold: the rule that chooses the threshold from held-out probabilities of the answered queries. "micro_f1"
+            and "accuracy" choose the threshold with the best such score. "prevalence" predicts as many labels as were
+            released. A number in (0, 1], or a tuple with a number for each label, is the threshold itself.
+        threshold_each_label: true chooses a threshold for each label, by the F1 of that label, under the rule
+            "micro_f1". A few rows are not enough to choose the threshold of a rare label.
     """
 
     threshold: str | float | tuple[float, ...] = field(
@@ -48,20 +48,25 @@ class ThresholdedStudent(Student):
             require(is_number and 0 < number <= 1, "threshold", number, rule)
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
-        """Raises `InvalidValue` if the student cannot learn from such inputs, or so many labels."""
+        """Raises `InvalidValue` if the student cannot learn from such inputs, or the thresholds are not one per label."""
         self._require_thresholds(num_labels)
 
     def _require_thresholds(self, num_labels: int) -> None:
-        """Raises `InvalidValue` unless thresholds for each label are as many as the labels."""
+        """Raises `InvalidValue` if `threshold` is a tuple and its length is not the number of labels."""
         if isinstance(self.threshold, tuple):
             count = len(self.threshold)
             rule = f"one for each of {num_labels} labels"
             require(count == num_labels, "threshold", f"{count} numbers", rule)
 
     def _place(self, probabilities: NDArray[np.floating], labels: Labels) -> Threshold:
-        """Returns the threshold by held-out probabilities and released labels, both `[n, num_labels]`.
+        """Returns the threshold for held-out probabilities and released labels.
 
-        What held-out rows score with it is not kept: answered queries are the easy ones.
+        The score that held-out rows reach with the threshold is not kept, as it is too optimistic: answered queries are
+        easier than the other public samples.
+
+        Args:
+            probabilities: the held-out probabilities of the answered queries, `[num_queries, num_labels]`.
+            labels: the released labels, bool `[num_queries, num_labels]`.
         """
         num_labels = labels.shape[1]
         self._require_thresholds(num_labels)
@@ -77,7 +82,7 @@ class ThresholdedStudent(Student):
         return self._place_one(probabilities, labels)
 
     def _place_one(self, probabilities: NDArray[np.floating], labels: Labels) -> float:
-        """Returns one threshold for all the labels, by the rule."""
+        """Returns one threshold for all labels, chosen by the rule `threshold`."""
         if self.threshold == "prevalence":
             return matched_threshold(probabilities, float(labels.sum(axis=1).mean()))
         return best_threshold(probabilities, labels, metric=str(self.threshold))
@@ -86,13 +91,13 @@ class ThresholdedStudent(Student):
 def best_threshold(
     probabilities: NDArray[np.floating], labels: Labels, *, metric: str = "micro_f1"
 ) -> float:
-    """Returns the threshold, one for all labels, with the best score on held-out probabilities.
+    """Returns the threshold, one number for all labels, with the best score on held-out probabilities.
 
-    The threshold is in (0, 1], halfway between two neighboring probabilities; 0.5 if no label holds.
+    The threshold is in (0, 1], and halfway between two neighboring probabilities. It is 0.5 if no row has a label.
 
     Args:
-        probabilities: held-out, `[n, num_labels]`.
-        labels: bool `[n, num_labels]`.
+        probabilities: held-out probabilities, `[num_rows, num_labels]`.
+        labels: the labels of the rows, bool `[num_rows, num_labels]`.
         metric: "micro_f1" or "accuracy".
     """
     if not labels.any():
@@ -113,6 +118,11 @@ def best_threshold(
 
 
 def matched_threshold(probabilities: NDArray[np.floating], labels_per_sample: float) -> float:
-    """Returns the threshold at which held-out probabilities `[n, num_labels]` predict so many labels per sample."""
+    """Returns the threshold that predicts a given mean number of labels per sample.
+
+    Args:
+        probabilities: held-out probabilities, `[num_rows, num_labels]`.
+        labels_per_sample: the mean number of labels of a sample.
+    """
     share = min(labels_per_sample / probabilities.shape[1], 1.0)
     return float(np.clip(np.quantile(probabilities, 1 - share), _LOWEST, 1.0))

@@ -1,8 +1,8 @@
-"""The training of an ensemble: which teachers are missing, who trains them, and when they reach the disk.
+"""The training of an ensemble: finding missing teachers, training them in workers, and writing their checkpoints.
 
-Teachers are trained in chunks fixed by their index. An engine gives `Workers`: a place where `ChunkTask`s run, this
-process, several of them, or a cluster. `TrainingJob.run` sends chunks to the workers, gathers trained teachers, and
-alone writes the checkpoints.
+Teachers are trained in chunks that depend on their index alone. An engine provides `Workers`, in which tasks
+(`ChunkTask`) run: this process, several processes, or a cluster. `TrainingJob.run` sends chunks to the workers and
+collects the trained teachers. This process alone writes checkpoints.
 """
 
 import time
@@ -33,12 +33,12 @@ SAVE_SHARE = 0.02
 
 
 class WorkersLost(ChildProcessError, RuntimeError):
-    """An error: workers died more often than the engine replaces them. Teachers that were saved are safe."""
+    """An error: more workers have died than the engine replaces. Teachers that were saved before are not lost."""
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkTask:
-    """The training of one chunk of teachers; a call trains them, in whatever process."""
+    """The task to train one chunk of teachers. It can be sent to another process, and is called there."""
 
     teacher: Teacher
     members: range  # the indices of the chunk's teachers
@@ -46,7 +46,7 @@ class ChunkTask:
     seeds: Sequence[int]  # the seed of each member
 
     def __call__(self) -> dict[int, State]:
-        """Returns the trained teachers by their index, computed on one thread."""
+        """Trains the teachers with one thread, and returns their states by the index of the teacher."""
         advice = "a smaller engine.chunk_size or teacher.batch_size takes less"
         with one_thread(), device_memory(advice):
             states = self.teacher.fit_many(self.shards, self.seeds)
@@ -54,42 +54,50 @@ class ChunkTask:
 
 
 class Workers(Protocol):
-    """A place where tasks run. A handle, as `submit` returns it, stands for a task that runs there."""
+    """The protocol of a place in which tasks run.
+
+    A handle, which `submit` returns, identifies a task that was sent there.
+    """
 
     max_running: int  # tasks that are submitted and not gathered yet
 
     def submit(self, task: ChunkTask) -> Any:
-        """Starts a task; returns its handle."""
+        """Starts a task, and returns its handle."""
 
     def gather(
         self, handles: list[Any], timeout: float
     ) -> tuple[Iterable[dict[int, State]], Iterable[Any]]:
-        """Waits until a task ends, `timeout` seconds at most.
+        """Waits until a task has ended, but at most `timeout` seconds.
 
-        Returns the teachers of the tasks that ended, and the handles of the others. Reading the teachers of a task that
-        failed raises its error; tasks that succeeded come before.
+        Args:
+            handles: the handles of all tasks that were not gathered before.
+            timeout: the greatest time to wait, in seconds.
+
+        Returns:
+            The trained teachers of each ended task, and the handles of the unfinished tasks. Reading the teachers of a
+            failed task raises its error, so failed tasks come last.
         """
 
 
 class ThisProcess:
-    """The calling process as the only worker: a task is done when it is submitted."""
+    """The calling process as the only worker: `submit` runs a task at once."""
 
     max_running = 1
 
     def submit(self, task: ChunkTask) -> dict[int, State]:
-        """Runs the task; its handle is what it returns."""
+        """Runs a task; its trained teachers are its handle."""
         return task()
 
     def gather(
         self, handles: list[dict[int, State]], timeout: float
     ) -> tuple[Iterable[dict[int, State]], Iterable[Any]]:
-        """Returns the teachers of all tasks at once."""
+        """Returns the teachers of all tasks; no task is unfinished."""
         return handles, ()
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingJob:
-    """The teachers that a store is to hold in the end."""
+    """The job to train all teachers of an ensemble that are missing in a store."""
 
     teacher: Teacher  # the recipe
     shards: Shards  # a teacher's records by its index; read one chunk at a time
@@ -102,15 +110,15 @@ class TrainingJob:
 
     @property
     def summary(self) -> str:
-        """The line that says how many teachers are in the store already."""
+        """A sentence that states how many teachers are in the store already."""
         total = len(self.seeds)
         num_saved = total - len(self.store.missing(total))
         return f"{num_saved} of {total} teachers are safe in {self.store.folder}"
 
     def chunks(self, chunk_size: int) -> list[range]:
-        """Returns the chunks in which a teacher is missing, after clearing what a killed run left half written.
+        """Returns the chunks in which a teacher is missing; half-written files of a killed run are removed first.
 
-        Chunk c has teachers c * chunk_size, …, (c + 1) * chunk_size - 1. Isolated teachers are chunks of one.
+        Chunk c has the teachers c * chunk_size, …, (c + 1) * chunk_size - 1. Isolated teachers are chunks of one.
         """
         size = 1 if self.teacher.is_isolated else chunk_size
         total = len(self.seeds)
@@ -119,18 +127,23 @@ class TrainingJob:
         return [range(size * chunk, min(size * (chunk + 1), total)) for chunk in incomplete]
 
     def run(self, chunks: Sequence[range], workers: Workers | None = None) -> None:
-        """Trains chunks on workers, by default in this process; saves and reports the teachers that were missing."""
+        """Trains chunks in workers; saves and reports the teachers that were missing.
+
+        Args:
+            chunks: the chunks, as ranges of the indices of teachers.
+            workers: the place in which tasks run; None for this process.
+        """
         ChunkedTraining(self, ThisProcess() if workers is None else workers).run(chunks)
 
     def task(self, members: range) -> ChunkTask:
-        """Returns the task that trains a chunk; reads the records of its teachers."""
+        """Returns the task that trains the teachers `members`, with their private records."""
         shards = [self.shards[index] for index in members]
         seeds = [self.seeds[index] for index in members]
         return ChunkTask(self.teacher, members, shards, seeds)
 
 
 class ChunkedTraining:
-    """One pass over the chunks of a job: tasks go out to workers, trained teachers wait, and files are written."""
+    """The training of all chunks of a job: it sends tasks to workers, collects trained teachers, and writes files."""
 
     def __init__(self, job: TrainingJob, workers: Workers) -> None:
         self._job = job
@@ -143,7 +156,7 @@ class ChunkedTraining:
         self._last_save = self._started
 
     def run(self, chunks: Sequence[range]) -> None:
-        """Trains all chunks. However it ends, the teachers that were gathered are written."""
+        """Trains all chunks. Teachers that were collected are written to files however the method ends."""
         try:
             for members in chunks:
                 self._make_room()
@@ -154,14 +167,17 @@ class ChunkedTraining:
             self._save()
 
     def _make_room(self) -> None:
-        """Gathers finished tasks, and waits until another one may run."""
+        """Waits until the workers can take another task, and collects the teachers of ended tasks."""
         if self._handles:  # trained teachers come back while other chunks are still sent out
             self._gather(timeout=0)
         while len(self._handles) >= self._workers.max_running:
             self._gather(SAVE_SECONDS)
 
     def _gather(self, timeout: float) -> None:
-        """Takes the teachers of finished tasks, and saves the waiting ones if it is time."""
+        """Collects the teachers of ended tasks, and saves the unsaved teachers if it is time.
+
+        `timeout` is the greatest time to wait for a task to end, in seconds.
+        """
         finished, unfinished = self._workers.gather(self._handles, timeout)
         for states in finished:
             for index, state in states.items():
@@ -173,13 +189,13 @@ class ChunkedTraining:
             self._save()
 
     def _is_time_to_save(self) -> bool:
-        """Returns whether unsaved teachers fill a file, or have waited long, however long the next ones take."""
+        """Returns true if the unsaved teachers fill a file, or have waited long."""
         now = time.monotonic()
         patience = max(SAVE_SECONDS, SAVE_SHARE * (now - self._started))
         return self._unsaved_bytes >= FILE_BYTES or now - self._last_save >= patience
 
     def _save(self) -> None:
-        """Writes the unsaved teachers, and then reports them."""
+        """Writes the unsaved teachers to files, and then reports them."""
         curves = {index: _loss_curve(state) for index, state in self._unsaved.items()}
         self._job.store.save(self._unsaved)
         self._unsaved.clear()
@@ -191,7 +207,7 @@ class ChunkedTraining:
 
 
 def _loss_curve(state: State) -> NDArray[Any]:
-    """Returns the losses of a teacher's steps; raises `InvalidValue` if its state has none."""
+    """Returns the loss of each training step of a teacher; raises `InvalidValue` if its state lacks losses."""
     rule = "a state with the array loss_curve, the losses of its steps"
     require(np.size(state.get("loss_curve", ())) > 0, "state", ", ".join(state), rule)
     return state["loss_curve"]

@@ -1,4 +1,4 @@
-"""Networks for images and how they are trained: beneath teachers and students, who both use them."""
+"""Networks for images and their training, which teachers and students share."""
 
 from pate.extras import require_extra
 

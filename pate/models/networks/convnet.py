@@ -1,7 +1,7 @@
-"""A small convolutional network: one at a time, or many in one batch, which suits a GPU.
+"""A small convolutional network, computed alone or together with others in one batch, which is fast on a GPU.
 
-`ConvNet.logits` computes one network; `stacked_logits` and `fit_stacked` compute T networks at once, each on images of
-its own, with the same results up to rounding.
+`ConvNet.logits` computes one network. `stacked_logits` and `fit_stacked` compute T networks at once, each with images
+of its own. The results are equal up to rounding.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EPSILON = 1e-5  # added to variances, as in torch
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """The architecture of a small convolutional network, for images of whatever size."""
+    """The architecture of a small convolutional network, for images of any size."""
 
     width: int = 32  # channels of the first layer, a multiple of 8
     blocks: int = 2  # convolutions after the first layer
@@ -48,12 +48,13 @@ class Architecture:
 
 @dataclass(frozen=True)
 class ConvNet(Architecture, Network):
-    """A network of patches, a few convolutions, means over the cells of a grid, and a linear head.
+    """A network of a few convolutions on patches of an image, averages over a grid, and a linear head.
 
-    The first layer sees patches without overlap, the others have twice as many channels and keep the resolution:
-    nearly all work is in matrix products large enough for a processor to be fast at. Each layer is normalized, over
-    groups of 8 channels of one image ("group"), or over the batch ("batch", with running means and variances of the
-    network's own records). Weights are `[channels out, rows * columns * channels in]`, channels innermost.
+    The first layer maps patches without overlap to channels. The other layers have twice as many channels and keep the
+    resolution. So nearly all work is in matrix products that are large enough to be fast on a CPU. Each layer is
+    normalized. With the norm "group" it is normalized over groups of 8 channels of one image. With "batch" it is
+    normalized over the batch, with running means and variances of the network's own records. Weights have the shape
+    `[channels out, rows * columns * channels in]`, with the channels innermost.
     """
 
     shape: tuple[int, ...]  # (channels, height, width) of an image, in multiples of patch
@@ -63,7 +64,13 @@ class ConvNet(Architecture, Network):
     def from_architecture(
         cls, architecture: Architecture, shape: tuple[int, ...], num_labels: int
     ) -> ConvNet:
-        """Makes the network of an architecture, for images of a shape."""
+        """Makes the network of an architecture.
+
+        Args:
+            architecture: the widths and numbers of layers.
+            shape: the shape of an image, (channels, height, width).
+            num_labels: the number of labels.
+        """
         return cls(
             shape=tuple(shape),
             num_labels=num_labels,
@@ -85,13 +92,13 @@ class ConvNet(Architecture, Network):
 
     @property
     def cells(self) -> int:
-        """The number of rows and columns of cells: the largest up to `grid` that divides the patches evenly."""
+        """The number of rows and columns of the grid: the largest up to `grid` that divides the patches evenly."""
         patches = math.gcd(*(size // self.patch for size in self.shape[1:]))
         return max(cells for cells in range(1, self.grid + 1) if patches % cells == 0)
 
     @property
     def kernels(self) -> list[tuple[int, int]]:
-        """The channels out, and the inputs of each, for each layer before the head."""
+        """The number of output channels and the number of inputs of each, for each layer before the head."""
         patch_layer = (self.width, self.shape[0] * self.patch**2)
         taps = self.kernel_size**2
         # the first convolution reads `width` channels, the next ones twice as many
@@ -101,7 +108,7 @@ class ConvNet(Architecture, Network):
         return [patch_layer, *other_layers]
 
     def initial(self, rng: np.random.Generator) -> Tensors:
-        """Draws He-scaled normal weights (He et al., 2015); the head is zeros."""
+        """Draws normally distributed weights, scaled by the rule of He et al. (2015); the head is zero."""
         tensors: Tensors = {}
         for layer, (channels, inputs) in enumerate(self.kernels):
             spread = np.float32(math.sqrt(2 / inputs))
@@ -117,11 +124,17 @@ class ConvNet(Architecture, Network):
         return tensors
 
     def is_buffer(self, name: str) -> bool:
-        """Returns True for a running mean or variance, which no gradient changes."""
+        """Returns true if the tensor `name` is a running mean or variance, which has no gradient."""
         return name.endswith((".mean", ".var"))
 
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
-        """Returns log-odds `[n, num_labels]` of images in [-1, 1], `[n, channels, height, width]`."""
+        """Returns the log-odds of images, `[num_images, num_labels]`.
+
+        Args:
+            tensors: the parameters and buffers, by name.
+            images: images with values in [-1, 1], `[num_images, channels, height, width]`.
+            training: true normalizes by the statistics of this batch, and updates the running statistics.
+        """
         values = images
         for layer in range(self.blocks + 1):
             weight = tensors[f"layer{layer}.weight"]
@@ -138,7 +151,14 @@ class ConvNet(Architecture, Network):
     def _normalized(
         self, tensors: Tensors, layer: int, values: torch.Tensor, training: bool
     ) -> torch.Tensor:
-        """Returns values `[n, channels, rows, columns]`, normalized; training moves the running statistics."""
+        """Returns the normalized outputs of a layer, `[num_images, channels, rows, columns]`.
+
+        Args:
+            tensors: the parameters and buffers, by name.
+            layer: the index of the layer.
+            values: the outputs of the layer, of the same shape.
+            training: true normalizes by the statistics of this batch, and updates the running statistics.
+        """
         scale = tensors[f"layer{layer}.scale"]
         shift = tensors[f"layer{layer}.shift"]
         if self.norm == "group":
@@ -156,18 +176,18 @@ class ConvNet(Architecture, Network):
 def stacked_logits(
     network: ConvNet, tensors: Tensors, images: torch.Tensor, valid: torch.Tensor, *, training: bool
 ) -> torch.Tensor:
-    """Returns log-odds `[T, n, num_labels]` of T networks, each as `ConvNet.logits` up to rounding.
+    """Returns the log-odds of T networks, `[T, n, num_labels]`, equal to those of `ConvNet.logits` up to rounding.
 
-    A convolution is a product of gathered pixels with all networks' kernels at once: a grouped convolution is slow for
-    many groups.
+    A convolution is computed as one product of gathered pixels and the kernels of all networks. A grouped convolution
+    would be slow for many groups.
 
     Args:
-        network: the architecture of all.
-        tensors: parameters and buffers, with a leading axis of T.
-        images: those of each network, in [-1, 1], `[T, n, channels, height, width]`.
-        valid: images that count in the means and variances of a batch, `[T, n]`; a network without any keeps its
-            buffers.
-        training: as in `ConvNet.logits`.
+        network: the architecture of all networks.
+        tensors: the parameters and buffers, stacked along a new first axis of length T.
+        images: n images for each network, with values in [-1, 1], `[T, n, channels, height, width]`.
+        valid: true for images that count in the means and variances of a batch, `[T, n]`. A network without such an
+            image keeps its buffers.
+        training: true normalizes by the statistics of this batch, and updates the running statistics.
     """
     parts, count, channels, height, width = images.shape
     rows = height // network.patch
@@ -193,14 +213,17 @@ def stacked_logits(
 
 
 class Neighborhoods(torch.autograd.Function):
-    """The k x k neighbors of each pixel side by side, zeros outside, with their gradient.
+    """A differentiable function that gathers the k x k neighbors of each pixel, with zeros outside of the image.
 
     Values `[T, n, rows, columns, c]` become `[T, n, rows, columns, k * k * c]`.
     """
 
     @staticmethod
     def forward(context: Any, values: torch.Tensor, side: int) -> torch.Tensor:
-        """Gathers each pixel's neighborhood; saves the shape for the gradient."""
+        """Returns the neighbors of each pixel, in squares of `side` pixels.
+
+        `context` stores the shape of the values for the gradient.
+        """
         networks, count, rows, columns, channels = values.shape
         context.side = side
         edge = side // 2
@@ -212,7 +235,7 @@ class Neighborhoods(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """Sums the gradients of neighborhoods at their pixels."""
+        """Returns the gradient for each pixel: the sum of the gradients of all neighborhoods that contain the pixel."""
         networks, count, rows, columns, _ = gradients[0].shape
         side = context.side
         edge = context.side // 2
@@ -236,7 +259,16 @@ def _normalized(
     valid: torch.Tensor,
     training: bool,
 ) -> torch.Tensor:
-    """Returns values `[T, n, rows, columns, channels]`, normalized in float32; training moves running statistics."""
+    """Returns the normalized outputs of a layer of T networks, `[T, n, rows, columns, channels]`, computed in float32.
+
+    Args:
+        network: the architecture of all networks.
+        tensors: the parameters and buffers, stacked along a new first axis of length T.
+        layer: the index of the layer.
+        values: the outputs of the layer, of the same shape as the result.
+        valid: true for images that count in the statistics, `[T, n]`.
+        training: true normalizes by the statistics of this batch, and updates the running statistics.
+    """
     values = values.float()
     scale = tensors[f"layer{layer}.scale"][:, None, None, None]
     shift = tensors[f"layer{layer}.shift"][:, None, None, None]
@@ -273,20 +305,22 @@ def fit_stacked(
     rngs: Sequence[np.random.Generator],
     device: torch.device,
 ) -> tuple[Tensors, NDArray[np.float32]]:
-    """Trains T networks on records of their own, each as `fit_network` would train it alone, up to rounding.
+    """Trains T networks at once, each on its own records, equal up to rounding to networks that `fit_network` trains.
 
-    Losses are summed over networks, never averaged, and nothing is clipped across them, so none moves another.
+    The losses are summed over networks, never averaged, and no gradient is clipped across networks. So no network
+    influences another.
 
     Args:
-        network: the architecture of all.
-        images: the records of each network, as in `fit_network`.
-        targets: their targets, in [0, 1], `[n, num_labels]` each.
-        recipe: how they are trained.
-        rngs: a generator for each network.
-        device: where they are trained.
+        network: the architecture of all networks.
+        images: the images of each network, as in `fit_network`.
+        targets: the targets of each network in [0, 1], `[num_images, num_labels]`.
+        recipe: the hyper-parameters of the training.
+        rngs: the random generator of each network.
+        device: the device on which the networks are trained.
 
     Returns:
-        The tensors, with a leading axis of T, and the losses `[T, steps]`, NaN after a network's last step.
+        The trained tensors, stacked along a new first axis of length T, and the losses `[T, num_steps]`. After the last
+        step of a network its losses are NaN.
     """
     initial = [network.initial(rng) for rng in rngs]
     tensors = {
@@ -345,9 +379,9 @@ def fit_stacked(
 
 
 def _draw_flips(batch: Minibatch, rngs: Sequence[np.random.Generator]) -> NDArray[np.bool_]:
-    """Draws which images of a batch are mirrored, `[T, b]`.
+    """Draws which images of a minibatch are mirrored, bool `[T, batch_size]` for T networks.
 
-    Each network's generator draws as many numbers as `fit_network` would draw from it.
+    The generator of each network draws as many numbers as `fit_network` draws for one network.
     """
     flips = np.zeros(batch.rows.shape, np.bool_)
     for part, rng in enumerate(rngs):

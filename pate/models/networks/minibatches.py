@@ -1,4 +1,4 @@
-"""Minibatches and an optimizer for several models at once, each of which moves as it would alone."""
+"""Minibatches and an optimizer for several models at once, each of which is trained as if it were alone."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pate.device import torch
 
 @dataclass(frozen=True, eq=False)
 class Minibatch:
-    """A step's records of several parts."""
+    """The records of one training step, for several models."""
 
     rows: NDArray[np.int64]  # of each part, [num_parts, b], 0 beyond its count
     counts: NDArray[np.int64]  # how many rows count, [num_parts]
 
 
 class Minibatches:
-    """Minibatches of several parts, drawn step by step, one for each.
+    """The minibatches of several models that are trained at once. A model's records are its part of the data.
 
-    Each epoch walks through a part in a fresh random order, by the part's own generator. A part that has done its
-    epochs, `steps_of` steps of `num_steps`, sits the remaining steps out.
+    In each epoch, each part is passed through in a new random order, by its own generator. Small parts have fewer
+    steps: part i has `steps_of[i]` of `num_steps` steps, and is empty in the remaining steps.
     """
 
     def __init__(
@@ -61,10 +61,11 @@ class Minibatches:
 
 
 class StackedAdamW:
-    """Torch's AdamW (Loshchilov and Hutter, 2019) on parameters `[num_parts, …]`: each part moves as it would alone.
+    """Torch's AdamW (Loshchilov and Hutter, 2019) for several models at once, with parameters `[num_parts, …]`.
 
-    A part that sits a step out keeps its parameters; since it never comes back, its moments do not matter. Each step
-    shrinks the parameters by `learning_rate * weight_decay`.
+    Each model, a part, moves as it would alone. In a step without a minibatch, a part keeps its parameters. Such a part
+    has no later minibatch, so the values of its moments do not matter. Each step multiplies the parameters by `1 -
+    learning_rate * weight_decay`.
     """
 
     def __init__(
@@ -86,9 +87,9 @@ class StackedAdamW:
         """Moves the parameters of the active parts.
 
         Args:
-            gradients: one for each parameter.
-            active: parts that move, bool `[num_parts, 1, …]`; None for all.
-            scale: factor of the learning rate, for all parts or `[num_parts, 1, …]`.
+            gradients: the gradient of each parameter.
+            active: true for each part that moves, bool `[num_parts, 1, …]`; None moves all parts.
+            scale: a factor of the learning rate, one number or `[num_parts, 1, …]`.
         """
         from torch.optim.adamw import adamw  # here, as torch is loaded late
 

@@ -1,4 +1,4 @@
-"""An architecture for images, and the images that go into it."""
+"""The base class of network architectures for images, and the preparation of images for a network."""
 
 from __future__ import annotations
 
@@ -18,35 +18,39 @@ _BLOCK_IMAGES = 128  # of a forward pass without gradients
 
 
 class Network(ABC):
-    """An architecture without parameters of its own: they are an argument, by name."""
+    """The architecture of a network. It holds no parameters: methods take them as an argument, by name."""
 
     num_labels: int
 
     @abstractmethod
     def initial(self, rng: np.random.Generator) -> Tensors:
-        """Draws the parameters and buffers that training begins with."""
+        """Draws the parameters and buffers with which training begins."""
 
     @abstractmethod
     def is_buffer(self, name: str) -> bool:
-        """Returns True if the tensor of this name has no gradient, such as a running mean."""
+        """Returns true if the tensor `name` has no gradient, such as a running mean."""
 
     @abstractmethod
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
-        """Returns log-odds `[n, num_labels]` of images; training moves buffers.
+        """Returns the log-odds of images, `[num_images, num_labels]`.
 
         Args:
-            tensors: parameters and buffers.
-            images: in [-1, 1], `[n, channels, height, width]`.
-            training: whether normalization takes the statistics of the batch, and updates the running ones.
+            tensors: the parameters and buffers, by name.
+            images: images with values in [-1, 1], `[num_images, channels, height, width]`.
+            training: true normalizes by the statistics of this batch, and updates the running statistics.
         """
 
     def traceable(self, tensors: Tensors) -> Callable[[torch.Tensor], torch.Tensor]:
-        """Returns `logits` of images in [-1, 1] as a function that torch's exporters can follow."""
+        """Returns a function from images with values in [-1, 1] to log-odds, for the exporters of torch."""
         return lambda images: self.logits(tensors, images, training=False)
 
 
 def require_images(inputs: Any) -> NDArray[Any]:
-    """Returns images `[n, channels, height, width]`, float32 in [0, 1] or uint8, or raises `InvalidValue`."""
+    """Returns images `[num_images, channels, height, width]`, as float32 in [0, 1] or uint8.
+
+    Raises:
+        InvalidValue: the inputs are no such images.
+    """
     images = np.asarray(inputs)
     require(images.ndim == 4, "inputs.shape", images.shape, "images [n, channels, height, width]")
     has_levels = images.dtype in (np.float32, np.uint8)
@@ -55,20 +59,20 @@ def require_images(inputs: Any) -> NDArray[Any]:
 
 
 def centered(images: torch.Tensor) -> torch.Tensor:
-    """Returns images of [0, 1] or 0..255 in [-1, 1], channels innermost in memory; the constants are public."""
+    """Returns images with values in [-1, 1], from images in [0, 1] or 0..255, with channels innermost in memory."""
     scaled = images.float().mul_(2 / 255.0) if images.dtype == torch.uint8 else images * 2
     return scaled.sub_(1).contiguous(memory_format=torch.channels_last)
 
 
 def mirrored(images: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
-    """Returns images with those mirrored whose flip, bool `[n]`, is set."""
+    """Returns images, mirrored from left to right where `flips`, bool `[num_images]`, is true."""
     return torch.where(flips[:, None, None, None], images.flip(3), images)
 
 
 def blocks_of(
     images: NDArray[Any], size: int, device: torch.device
 ) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Yields `size` images at a time: the rows that they are, and the images as `centered` returns them."""
+    """Yields blocks of `size` images: the slice of their positions, and the images with values in [-1, 1]."""
     for start in range(0, len(images), size):
         rows = slice(start, start + size)
         yield rows, centered(torch.from_numpy(np.ascontiguousarray(images[rows])).to(device))
@@ -77,7 +81,7 @@ def blocks_of(
 def logits_in_blocks(
     network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device
 ) -> NDArray[np.float32]:
-    """Returns log-odds of any number of images, `[n, num_labels]`, computed a block at a time in float32."""
+    """Returns the log-odds of any number of images, `[num_images, num_labels]`, computed in float32 and in blocks."""
     logits = np.empty((len(images), network.num_labels), np.float32)
     with torch.no_grad():
         for rows, block in blocks_of(images, _BLOCK_IMAGES, device):

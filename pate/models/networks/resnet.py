@@ -1,4 +1,4 @@
-"""ResNet-50 of torchvision with a head for our labels, and files of its weights."""
+"""The network ResNet-50 of torchvision with a head for our labels, and files of its weights."""
 
 from __future__ import annotations
 
@@ -38,10 +38,13 @@ _declared: list[torch.library.Library] = []  # declarations end with the library
 
 
 def torchvision_models(setting: str = "teacher=resnet50") -> Any:
-    """Imports `torchvision.models`, also of a build for CUDA beside a torch without CUDA.
+    """Imports `torchvision.models`, even if torchvision was built for CUDA and torch was not.
+
+    Args:
+        setting: the setting that needs torchvision, for the error.
 
     Raises:
-        MissingPackage: torchvision is missing; names the setting that needs it.
+        MissingPackage: torchvision is not installed.
     """
     require_extra(setting, "vision")
     if not _declared and torch.version.cuda is None and _torchvision_is_for_cuda():
@@ -55,7 +58,7 @@ def torchvision_models(setting: str = "teacher=resnet50") -> Any:
 
 
 def _torchvision_is_for_cuda() -> bool:
-    """Returns whether torchvision was built for CUDA; reads the file of its version, as an import may fail."""
+    """Returns true if torchvision was built for CUDA; reads its version file, as importing it may fail."""
     spec = importlib.util.find_spec("torchvision")
     if spec is None or not spec.origin:
         return False
@@ -66,7 +69,7 @@ def _torchvision_is_for_cuda() -> bool:
 
 @dataclass(frozen=True)
 class ResNet50(Network):
-    """The residual network of 50 layers (He et al., 2016), each network with batch statistics of its own."""
+    """The residual network with 50 layers (He et al., 2016); each network normalizes by batch statistics of its own."""
 
     num_labels: int  # 0 leaves the head out, so that `logits` are the 2,048 features
     weights: str | None = (
@@ -82,7 +85,7 @@ class ResNet50(Network):
 
     @cached_property
     def _module(self) -> torch.nn.Module:
-        """The layers without weights, which `logits` calls with the tensors of its argument."""
+        """The layers as a module of torch without weights; `logits` calls it with its argument `tensors`."""
         with torch.device("meta"):
             module: torch.nn.Module = torchvision_models().resnet50(weights=None)
         if self.num_labels == 0:
@@ -90,7 +93,7 @@ class ResNet50(Network):
         return module
 
     def initial(self, rng: np.random.Generator) -> Tensors:
-        """Draws the weights that training begins with, or reads those of the file; the head is zeros."""
+        """Draws the weights with which training begins, or reads them from the file `weights`; the head is zero."""
         seed = int(rng.integers(2**32))
         if self.weights is None:
             with torch.random.fork_rng(devices=[]):
@@ -105,11 +108,17 @@ class ResNet50(Network):
         return tensors
 
     def is_buffer(self, name: str) -> bool:
-        """Returns True for running means and variances, and their counts, which no gradient changes."""
+        """Returns true if the tensor `name` is a running mean, variance or count, which has no gradient."""
         return name.endswith(("running_mean", "running_var", "num_batches_tracked"))
 
     def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
-        """Returns log-odds `[n, num_labels]` of images in [-1, 1], or the features of a network without a head."""
+        """Returns the log-odds of images, `[num_images, num_labels]`; for a network without a head, its features.
+
+        Args:
+            tensors: the parameters and buffers, by name.
+            images: images with values in [-1, 1], `[num_images, channels, height, width]`.
+            training: true normalizes by the statistics of this batch, and updates the running statistics.
+        """
         images = self._standardized(images)
         ends_in_one_pixel = max(images.shape[2:]) <= _ONE_PIXEL_SIDE
         has_no_variance = training and len(images) == 1 and ends_in_one_pixel
@@ -120,7 +129,7 @@ class ResNet50(Network):
         return logits[:1] if has_no_variance else logits
 
     def traceable(self, tensors: Tensors) -> Callable[[torch.Tensor], torch.Tensor]:
-        """Returns `logits` as a module with parameters of its own: tracing lets none be passed in."""
+        """Returns the network as a module that holds its parameters, as tracing cannot pass them as an argument."""
         module: torch.nn.Module = torchvision_models().resnet50(weights=None)
         module.fc = torch.nn.Linear(FEATURES, self.num_labels)
         module.load_state_dict(tensors)
@@ -128,7 +137,7 @@ class ResNet50(Network):
         return lambda images: module(self._standardized(images))
 
     def _standardized(self, images: torch.Tensor) -> torch.Tensor:
-        """Returns images of [-1, 1] with ImageNet's mean and spread; one channel becomes three."""
+        """Returns images in [-1, 1] with the mean and spread of ImageNet; one channel becomes three."""
         if self.image_size is not None:
             size = (self.image_size, self.image_size)
             images = functional.interpolate(images, size=size, mode="bilinear", antialias=True)
@@ -140,11 +149,12 @@ class ResNet50(Network):
 def read_weights(path: str | Path) -> Tensors:
     """Reads the weights of a backbone: a `.safetensors` file, or a state dictionary that `torch.save` wrote.
 
-    No code in the file is run. The head, if there is one, is left out. The file must come from PUBLIC data: what it
-    was trained on is covered by no epsilon.
+    No code in the file is run. If the file has a head, the head is left out. The file must come from PUBLIC data, as no
+    epsilon covers the data that the backbone was trained on.
 
     Raises:
-        InvalidValue: another file, or a file of torch's under a version of torch that may run code in it.
+        InvalidValue: the file is of another kind; or it is a file of torch, and this version of torch could run code in
+            it.
     """
     is_safetensors = str(path).endswith(".safetensors")
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
@@ -182,12 +192,12 @@ def read_weights(path: str | Path) -> Tensors:
 
 @cache
 def _require_weights(path: str) -> None:
-    """Reads a file once, so that a wrong one is refused before anything is trained with it or paid for."""
+    """Raises `InvalidValue` if a file of weights cannot be read; called before anything is trained or paid for."""
     read_weights(path)
 
 
 class FrozenBackbone:
-    """A backbone that is never trained. It remembers its last features, as all teachers are asked the same queries."""
+    """A backbone that is not trained and keeps its last features, as all teachers vote on the same queries."""
 
     _memory_size = 2
 
@@ -199,7 +209,12 @@ class FrozenBackbone:
 
     @torch.no_grad()
     def features(self, images: NDArray[Any], *, remember: bool = False) -> NDArray[np.float32]:
-        """Returns the features of images `[n, channels, height, width]`, float32 `[n, 2048]`."""
+        """Returns the features of images, float32 `[num_images, 2048]`.
+
+        Args:
+            images: the images, `[num_images, channels, height, width]`.
+            remember: true keeps the features in memory for a second call with the same images.
+        """
         key = hashlib.sha256(np.ascontiguousarray(images).data).hexdigest() if remember else ""
         if key in self._memory:
             return self._memory[key]

@@ -1,4 +1,4 @@
-"""The training of a network on its records, by minibatches."""
+"""The training of one network on its records, by minibatches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _MOST_CENTERED = 2**25  # numbers in images: 128 MiB as float32
 
 @dataclass(frozen=True)
 class AdamWRecipe:
-    """The training of a network: AdamW on cross-entropy, the learning rate falling linearly to zero."""
+    """The hyper-parameters of the training of a network by AdamW on cross-entropy.
+
+    The learning rate decreases linearly to zero.
+    """
 
     epochs: int  # passes over the records
     batch_size: int = 32  # number of records of a step, at most
@@ -38,7 +41,7 @@ class AdamWRecipe:
         require_settings(self)
 
     def dtype(self, device: torch.device) -> torch.dtype:
-        """Returns the type of numbers that the network computes in."""
+        """Returns the floating-point type in which the network is computed on a device."""
         if self.precision != "auto" or device.type != "cuda":
             dtype: torch.dtype = getattr(torch, self.precision.replace("auto", "float32"))
             return dtype
@@ -49,12 +52,12 @@ class AdamWRecipe:
         return torch.bfloat16 if has_bfloat16 else torch.float32
 
     def loss_scale(self, device: torch.device) -> float:
-        """Returns the factor of losses before the backward pass, by which gradients are divided after it."""
+        """Returns the factor of a loss before the backward pass; afterwards gradients are divided by this factor."""
         return _LOSS_SCALE if self.dtype(device) == torch.float16 else 1.0
 
     @contextmanager
     def autocast(self, device: torch.device) -> Iterator[None]:
-        """Runs its body with torch computing in `dtype`."""
+        """Lets torch compute in the type `dtype` during a `with` block."""
         dtype = self.dtype(device)
         with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
             yield
@@ -69,18 +72,19 @@ def fit_network(
     rng: np.random.Generator,
     device: torch.device,
 ) -> tuple[Tensors, NDArray[np.float32]]:
-    """Trains a network; equal arguments give equal bytes on a processor with one thread.
+    """Trains a network; equal arguments give equal bytes on a CPU with one thread.
 
     Args:
         network: the architecture.
-        images: float32 in [0, 1] or uint8, `[n, channels, height, width]`.
-        targets: in [0, 1], `[n, num_labels]`.
-        recipe: how it is trained.
-        rng: generator of the initial weights, the order of records and the flips.
-        device: where it is trained.
+        images: the images, float32 in [0, 1] or uint8, `[num_images, channels, height, width]`.
+        targets: the targets in [0, 1], `[num_images, num_labels]`.
+        recipe: the hyper-parameters of the training.
+        rng: the generator of the initial weights, the order of the records and the mirrored images.
+        device: the device on which the network is trained.
 
     Returns:
-        The tensors, on the device, and each step's loss: a batch's mean over records of the sum over labels.
+        The trained tensors, on the device, and the loss of each step: the mean over the records of the minibatch of the
+        sum over labels.
     """
     tensors = {name: tensor.to(device) for name, tensor in network.initial(rng).items()}
     vector, gradient = _one_vector(network, tensors)
@@ -121,12 +125,12 @@ def fit_network(
 
 
 def _one_vector(network: Network, tensors: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
-    """Makes the parameters among tensors views of one vector, and their gradients views of another.
+    """Stores all parameters in one vector and all gradients in another; the tensors become views of these vectors.
 
-    A step of the optimizer is then a handful of operations, however many layers there are.
+    A step of the optimizer then needs a few operations only, for any number of layers.
 
     Returns:
-        The vector of parameters and the vector of gradients.
+        The vector of parameters, and the vector of gradients.
     """
     trained = [name for name in tensors if not network.is_buffer(name)]
     vector = torch.cat([tensors[name].reshape(-1) for name in trained])
