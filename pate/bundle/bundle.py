@@ -1,4 +1,4 @@
-"""A published bundle: a student with the names and the preprocessing that its use needs, written and read back."""
+"""A published student with its names and its preprocessing, as it is read from its folder."""
 
 import hashlib
 import warnings
@@ -40,13 +40,14 @@ _PICTURE_AXES = 4  # of an array of pictures
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """A student, with the preprocessing and names that its use needs.
+    """A published student with its preprocessing and the names of its inputs and labels.
 
     Attributes:
-        form: inputs, labels and threshold of the model.
+        form: the form of the model: its inputs, labels and threshold.
         model: the student.
-        privacy: the price as its publisher states it; None in an older bundle. Loading checks no price.
-        folder: the folder that the bundle was loaded from, or None.
+        privacy: the price as the publisher states it; None for a bundle of an earlier version. The price is not
+            checked.
+        folder: the folder that the bundle was read from; None if it was made in memory.
     """
 
     form: ModelForm
@@ -59,10 +60,10 @@ class Bundle:
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Self:
-        """Reads a `release/` folder: numbers and JSON, and nothing that is run.
+        """Reads a bundle from a folder `release/`. The files are numbers and JSON; no code in them is run.
 
         Raises:
-            InvalidValue: no such folder; a file that is gone, altered or damaged, or of a later version.
+            InvalidValue: the folder does not exist; or a file is missing, altered, damaged or of a later version.
         """
         path = Path(folder).expanduser()
         _require_release(path)
@@ -87,33 +88,36 @@ class Bundle:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """A name for each number of an input; may be empty."""
+        """The name of each number of an input; may be empty."""
         return self.form.features
 
     def predict_proba(
         self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None
     ) -> NDArray[np.float32]:
-        """Predicts the probability of each label, float32 `[n, num_labels]`.
+        """Returns the predicted probability of each label, float32 `[num_samples, num_labels]`.
+
+        For a model of tables, `data` may be a DataFrame, a pyarrow table, a mapping of columns, or the name of a file.
+        It must have the columns of the public file, in any order; other columns are ignored. For a model of pictures,
+        or of features of pictures, `data` may be a list of files or of PIL images, or an array of bytes `[num_samples,
+        channels, height, width]`. For every model, `data` may be an array of the model's own inputs: one entry of shape
+        `form.input_shape` for each sample, with numbers in the order of `feature_names`.
 
         Args:
-            data: for a model of tables a DataFrame, a pyarrow table, a mapping of columns or the name of a file, with
-                the columns of the public file in any order; other columns are not read. For a model of pictures, or of
-                features of pictures, a list of their files or of PIL images, or an array of bytes
-                `[n, channels, height, width]`. For any model an array of inputs as the model takes them, `[n, …]`, in
-                the form of `form.input_shape` and `feature_names`.
-            encoding: of a CSV file that `data` names and that is not UTF-8, such as latin-1.
-            decimal: `comma` if numbers of that file read 3,5, `point` if 3.5; None for that of the public file.
+            data: the samples.
+            encoding: the encoding of a CSV file that `data` names, such as latin-1, if it is not UTF-8.
+            decimal: "comma" if numbers in that file are written as 3,5, and "point" if they are written as 3.5. None
+                for the sign of the public file.
 
         Raises:
-            InvalidValue: a column that is missing or holds something else, another shape, numbers that are not finite,
-                a file whose text is not in the encoding.
+            InvalidValue: a column is missing or holds other values; or the shape is wrong; or a number is not finite;
+                or the file is not in this encoding.
         """
         return self.model.predict_proba(self.inputs(data, encoding=encoding, decimal=decimal))
 
     def predict(
         self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None
     ) -> NDArray[np.bool_]:
-        """Predicts labels, bool `[n, num_labels]`: those whose probability reaches the threshold.
+        """Returns the labels whose probability reaches the threshold, bool `[num_samples, num_labels]`.
 
         Arguments and errors are those of `predict_proba`.
         """
@@ -122,15 +126,19 @@ class Bundle:
         )
 
     def decide(self, probabilities: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Returns the labels of probabilities `[n, num_labels]`, as `predict`."""
+        """Returns the labels whose probability reaches the threshold, bool `[num_samples, num_labels]`.
+
+        Args:
+            probabilities: the probability of each label, as `predict_proba` returns it.
+        """
         return np.asarray(probabilities >= np.asarray(self.model.threshold, np.float32))
 
     def to_onnx(self, path: str | PathLike[str]) -> None:
-        """Writes the model as an ONNX graph, from `inputs` (as `Bundle.inputs` returns them) to `probabilities`.
+        """Writes the model as an ONNX graph, from `inputs`, as `Bundle.inputs` returns them, to `probabilities`.
 
         Raises:
             MissingPackage: onnx is not installed.
-            InvalidValue: a kind of student that has no graph.
+            InvalidValue: students of this kind cannot be written as a graph.
         """
         require_extra("to_onnx", "onnx")
         from pate.bundle.onnx_export import write_onnx  # loads torch and onnx
@@ -138,21 +146,21 @@ class Bundle:
         write_onnx(self.model, Path(path), labels=self.form.labels, features=self.form.features)
 
     def push_to_hub(self, repo_id: str, *, private: bool | None = None) -> str:
-        """Uploads the folder of the bundle to the Hugging Face Hub, in one commit; needs the extra `hub`.
+        """Uploads the bundle to the Hugging Face Hub in one commit; needs the extra `hub`.
 
-        Uploaded are the manifest and the files that it lists, each as it was published, and nothing else in the folder.
-        `README.md` is the model card. Log in first, by `hf auth login` or HF_TOKEN.
+        The manifest and the files that it lists are uploaded as they were published, and no other file of the folder.
+        `README.md` is the model card. Log in before, by `hf auth login` or HF_TOKEN.
 
         Args:
-            repo_id: `user/name`; made if it does not exist.
-            private: whether it is made private; None for the user's default.
+            repo_id: the repository, as `user/name`; it is made if it does not exist.
+            private: true makes the repository private; None uses the user's default.
 
         Returns:
             The address of the commit.
 
         Raises:
             MissingPackage: huggingface_hub is not installed.
-            InvalidValue: a bundle that was not loaded from a folder; a file that is gone or altered, or a link.
+            InvalidValue: the bundle was not read from a folder; or a file is missing, altered, or a link.
         """
         require_extra("push_to_hub", "hub")
         from huggingface_hub import CommitOperationAdd, HfApi
@@ -173,7 +181,10 @@ class Bundle:
     def inputs(
         self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None
     ) -> NDArray[np.float32]:
-        """Returns the model's inputs, float32 `[n, …]`; arguments and errors are those of `predict_proba`."""
+        """Returns the inputs that the model computes with, float32, one entry for each sample.
+
+        Arguments and errors are those of `predict_proba`.
+        """
         form = self.form.preprocessing
         if isinstance(form, ExtractedForm) and getattr(data, "ndim", 0) == _PICTURE_AXES:
             return form.inputs(np.asarray(data))
@@ -204,7 +215,10 @@ class Bundle:
 
 
 def _table_inputs(schema: TableSchema, data: Any) -> NDArray[np.float32]:
-    """Returns the inputs of a table; warns of cells that the public file does not have."""
+    """Returns the inputs for the rows of a table, `[num_rows, num_features]`.
+
+    A warning is given for cells with words that the public file does not have.
+    """
     encoded = schema.read_table(as_table(data))
     remarks = schema.unknown_cell_remarks(
         "data", encoded.unknown_and_missing, len(encoded.features)
@@ -215,7 +229,7 @@ def _table_inputs(schema: TableSchema, data: Any) -> NDArray[np.float32]:
 
 
 def _require_release(path: Path) -> None:
-    """Raises `InvalidValue` for a folder without a published model, and names what it is instead."""
+    """Raises `InvalidValue` if a folder holds no published model; the error states what the folder is instead."""
     rule = "the folder release/ of a finished run, or a copy of it"
     require(path.is_dir(), "release", path, rule)
     if not (path / SCHEMA).exists() and (path / "release" / SCHEMA).exists():
@@ -228,7 +242,7 @@ def _require_release(path: Path) -> None:
 
 
 def _require_unaltered(folder: Path, name: str, digests: Mapping[str, str]) -> None:
-    """Raises `DamagedFile` unless a file has the digest that the manifest lists."""
+    """Raises `DamagedFile` unless the file `name` has the digest that the manifest lists for it in `digests`."""
     if name not in digests:
         rule = f"{_DIGESTS_RULE}, {name} among them"
         raise disk.damaged(folder / MANIFEST, rule, "it is not", REMEDY)
@@ -241,7 +255,7 @@ def _altered(path: Path) -> disk.DamagedFile:
 
 
 def _belong_together(form: ModelForm, model: StudentModel) -> bool:
-    """Returns whether a schema and a student have the same inputs, labels and thresholds."""
+    """Returns true if a form and a student have the same inputs, labels and thresholds."""
     if form.input_shape != tuple(model.input_shape):
         return False
     if form.model != model.kind or form.threshold != model.threshold:
@@ -251,10 +265,10 @@ def _belong_together(form: ModelForm, model: StudentModel) -> bool:
 
 
 def _published_files(folder: Path) -> dict[str, bytes]:
-    """Returns the files of a bundle by their names, each checked against the manifest.
+    """Returns the content of each file of a bundle by its name; each file is compared with the manifest.
 
     Raises:
-        InvalidValue: a file outside the folder, or one that is gone or altered.
+        InvalidValue: a file is missing or altered, or is outside the folder.
     """
     contents = {MANIFEST: disk.read_bytes(folder / MANIFEST, rule="a manifest", remedy=REMEDY)}
     digests = Manifest.read(folder, rule=_DIGESTS_RULE, remedy=REMEDY).sha256
@@ -269,7 +283,7 @@ def _published_files(folder: Path) -> dict[str, bytes]:
 
 
 def load(folder: str | PathLike[str]) -> Bundle:
-    """Reads the model that a run published, as `Bundle.load`.
+    """Reads the model that a run published; does the same as `Bundle.load`.
 
     >>> load("nowhere")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""The README of a published model: a model card in Hugging Face's format. An epsilon covers all of it."""
+"""The README of a published model: a model card in the format of Hugging Face. An epsilon covers all its content."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -40,17 +40,19 @@ def publish(
     kind: str,
     labels: tuple[str, ...],
 ) -> None:
-    """Writes a student's form and its model card, Markdown with a head in YAML. No score can get in.
+    """Writes the form of a student, and its model card in Markdown with a YAML header.
+
+    The card cannot contain a score, as none is an argument.
 
     Args:
         model: the student.
-        folder: of the bundle.
+        folder: the folder of the bundle.
         privacy: the price of the release.
-        release: its counts.
-        preprocessing: makes the model's inputs of a table or of pictures, or None.
-        name: of the data set.
-        kind: of the data set, "features" or "images".
-        labels: their names.
+        release: the numbers of queries and answers of the release.
+        preprocessing: computes the model's inputs from a table or from pictures; None if inputs are not transformed.
+        name: the name of the data set.
+        kind: the kind of the data set, "features" or "images".
+        labels: the names of the labels.
     """
     form = ModelForm(
         name=name,
@@ -110,7 +112,7 @@ def publish(
 
 
 def _range(column: dict[str, Any]) -> str:
-    """Returns in words what a column of the public file holds."""
+    """Returns a phrase on the values that a column of the public file has."""
     if column["kind"] == "category":
         categories = column["categories"]
         words = [_shorten_word(word) for word in categories[:_MOST_WORDS]]
@@ -128,6 +130,6 @@ def _range(column: dict[str, Any]) -> str:
 
 
 def _shorten_word(word: str) -> str:
-    """Returns a word of at most 60 characters, in quotes if a comma is in it."""
+    """Returns a word, shortened to 60 characters; in quotes if it contains a comma."""
     short = word if len(word) <= _LONGEST_WORD else f"{word[:_LONGEST_WORD]}…"
     return f'"{short}"' if "," in short else short

@@ -1,4 +1,4 @@
-"""The form of a published model: its inputs, labels and threshold, `schema.json` of a bundle."""
+"""The form of a published model: its inputs, labels and threshold, in the file `schema.json` of a bundle."""
 
 import json
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ _SCHEMA_ERRORS = (
 
 @dataclass(frozen=True)
 class ModelForm:
-    """The inputs, labels and threshold of a model. All of them are public: no private record has a part in them."""
+    """The inputs, labels and threshold of a model. They are public: none was computed from private records."""
 
     name: str  # of the data set
     kind: str  # "features" or "images"
@@ -54,7 +54,7 @@ class ModelForm:
     )
 
     def write(self, folder: Path | str) -> None:
-        """Writes `schema.json`, and the files of the preprocessing, to a bundle's folder."""
+        """Writes `schema.json` and the files of the preprocessing into the folder of a bundle."""
         values = {"format": _VERSION, **vars(self)}
         if self.preprocessing is not None:
             values["preprocessing"] = self.preprocessing.plain()
@@ -64,10 +64,10 @@ class ModelForm:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Reads the form from a bundle's folder.
+        """Reads the form from the folder of a bundle.
 
         Raises:
-            InvalidValue: no such file, a damaged one, or one of a later version.
+            InvalidValue: the file is missing, damaged or of a later version.
         """
         path = folder / SCHEMA
         values = disk.read_json(path, rule=_SCHEMA_RULE, remedy=REMEDY)
@@ -85,7 +85,7 @@ class ModelForm:
 
     @classmethod
     def _from_json(cls, values: Any, folder: Path) -> Self:
-        """Returns the form of values of a schema; raises for values of another form."""
+        """Returns the form from the JSON values of `schema.json`; raises if they have another form."""
         labels = tuple(require_text("labels", name) for name in values["labels"])
         require(0 < len(labels) == len(set(labels)), "labels", len(labels), "names, each once")
         require(values["kind"] in _KINDS, "kind", values["kind"], " or ".join(_KINDS))
@@ -114,7 +114,7 @@ class ModelForm:
 
 
 def _read_preprocessing(values: Any, folder: Path) -> Preprocessing | None:
-    """Returns the preprocessing of a schema, by its kind, or None."""
+    """Returns the preprocessing that the JSON values of `schema.json` describe; None if they describe none."""
     if values is None:
         return None
     kind = values["kind"]

@@ -1,4 +1,4 @@
-"""The student as an ONNX model, by torch's own exporter."""
+"""The export of a student as an ONNX model, by torch's own exporter."""
 
 import io
 import warnings
@@ -26,19 +26,19 @@ _PROBABILITIES = "probabilities"
 def write_onnx(
     model: StudentModel, path: Path, *, labels: Sequence[str], features: Sequence[str]
 ) -> None:
-    """Writes the graph of a student, from float32 `inputs [n, …]` to float32 `probabilities [n, num_labels]`.
+    """Writes a student as a graph from float32 `inputs` to float32 `probabilities`, `[num_samples, num_labels]`.
 
-    Inputs are those of `Bundle.inputs`: the preprocessing of tables and pictures is no part of the graph. Probabilities
-    differ from those of `Bundle.predict_proba` by rounding alone, less than 1e-5.
+    The inputs are those that `Bundle.inputs` returns: the preprocessing of tables and pictures is not in the graph. The
+    probabilities differ from those of `Bundle.predict_proba` only by rounding, by less than 1e-5.
 
     Args:
         model: the student.
-        path: of the file, in a folder that exists.
-        labels: their names, for the metadata.
-        features: a name for each number of an input, for the metadata.
+        path: the file, in a folder that exists.
+        labels: the names of the labels, for the metadata.
+        features: the name of each number of an input, for the metadata.
 
     Raises:
-        InvalidValue: no such folder, or a kind of student that has no graph.
+        InvalidValue: the folder does not exist, or students of this kind cannot be written as a graph.
     """
     require(path.parent.is_dir(), "path", path, "a file in a folder that is there")
     arrays = {

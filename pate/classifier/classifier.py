@@ -1,4 +1,4 @@
-"""PATE as a scikit-learn estimator; `fit` has the numbered steps of `pate.run.train.train`, in memory."""
+"""PATE as a scikit-learn estimator. `fit` has the numbered steps of `pate.run.train.train`, in memory."""
 
 import os
 import sys
@@ -85,7 +85,10 @@ _UNGROUPED = (
 
 @contextmanager
 def stage(name: str, verbose: int) -> Iterator[None]:
-    """Runs its body; with `verbose`, writes its name and duration to standard output, as scikit-learn does."""
+    """Measures the time of a `with` block, and prints the block's name and time if `verbose` is not 0.
+
+    The form of the line is that of scikit-learn.
+    """
     started = time.monotonic()
     yield
     if verbose:
@@ -93,9 +96,10 @@ def stage(name: str, verbose: int) -> Iterator[None]:
 
 
 def unit_of(groups: Any) -> PrivacyUnit:
-    """Returns the unit that one change replaces: a row, or a group, with the name of its column if it has one.
+    """Returns the unit of privacy: a row or, if there are groups, all rows of a group.
 
-    The name lets a ledger of fits tell the patients of a DataFrame from its visits.
+    The unit includes the name of the groups' column, if `groups` has one. So a ledger distinguishes fits whose groups
+    are patients from fits whose groups are visits.
 
     >>> unit_of([1, 1, 2]).words
     'one value of groups, with all its rows'
@@ -112,12 +116,13 @@ def unit_of(groups: Any) -> PrivacyUnit:
 
 
 def streams_of(random_state: Any) -> RandomStreams:
-    """Returns the streams of a seed, as a run with this seed has them; without a seed, those of a secret.
+    """Returns the random streams of a seed, equal to those of `pate-train` with this seed.
 
-    Nothing keeps the secret.
+    If `random_state` is None, the streams come from a secret of the operating system, which is stored nowhere.
 
     Raises:
-        InvalidValue: anything else, such as a shared generator, which would hide where the noise came from.
+        InvalidValue: `random_state` is neither a seed nor None. A shared generator, for example, is refused, as it
+            would hide where the noise comes from.
     """
     if random_state is None:
         return RandomStreams.from_secret()
@@ -344,10 +349,17 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _train_student(
         self, student: EstimatorLearner, release: Release, pools: Pools, *, seed: int, remedy: str
     ) -> Model:
-        """Returns the student of a release; warns, with a remedy, if it predicts the same for all public samples.
+        """Returns the student of a release; warns if it predicts the same labels for all public samples.
+
+        Args:
+            student: the recipe of the student.
+            release: the drawn release.
+            pools: the public samples.
+            seed: the seed of the training.
+            remedy: advice that the warning ends with.
 
         Raises:
-            InvalidValue: the student cannot be fitted; `release_` is then the release, which is paid for.
+            InvalidValue: the student cannot be fitted. Then `release_` is the release, which is paid for.
         """
         try:
             training_set = release.training_set(pools.queries)
@@ -365,7 +377,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             raise InvalidValue("student", type(self._student).__name__, rule=rule) from error
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Returns the parameters, as every estimator does, and the price and unit of a fitted classifier."""
+        """Returns the parameters; for a fitted classifier, also its price and unit of privacy."""
         settings = str(super().__repr__(N_CHAR_MAX=N_CHAR_MAX))
         if not hasattr(self, "unit_"):
             return settings
@@ -373,13 +385,18 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return f"{settings}, fitted: {price} ({self.adjacency_}, unit: {self.unit_})"
 
     def __sklearn_clone__(self) -> Self:
-        """Returns a clone that is marked as a clone: searches and cross-validation fit clones."""
+        """Returns a clone that knows that it is a clone, since searches and cross-validation fit clones."""
         copy: Self = super().__sklearn_clone__()
         copy._is_clone = True
         return copy
 
     def predict(self, X: ArrayLike) -> Any:
-        """Predicts classes `[m]`, 0 and 1 `[m, L]`, or m tuples of words, for inputs `[m, d]`.
+        """Returns the predictions in the form of the labels of the fit.
+
+        The forms are classes `[num_samples]`, 0 and 1 `[num_samples, num_labels]`, or a tuple of words for each sample.
+
+        Args:
+            X: the inputs, `[num_samples, num_features]`.
 
         Raises:
             NotFittedError: `fit` was not called.
@@ -388,12 +405,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return self._task.decode(bits)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Returns the accuracy: the share of samples whose labels are all predicted right.
+        """Returns the accuracy: the share of samples for which all labels are predicted correctly.
 
         Args:
-            X: inputs `[m, d]`.
-            y: true labels, in the form of those of the fit.
-            sample_weight: weight of each sample, `[m]`.
+            X: the inputs, `[num_samples, num_features]`.
+            y: the true labels, in the form of the labels of the fit.
+            sample_weight: the weight of each sample, `[num_samples]`; None for equal weights.
         """
         check_is_fitted(self, "student_")
         if not isinstance(self._task, LabelSets):
@@ -404,11 +421,21 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @available_if(lambda self: hasattr(self._student, "predict_proba"))  # type: ignore[untyped-decorator]  # so is this
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predicts probabilities of the classes `[m, C]`, or of each label `[m, L]`; the student has to have them."""
+        """Returns the probability of each class or label, `[num_samples, num_classes]` or `[num_samples, num_labels]`.
+
+        The student must be able to predict probabilities.
+        """
         return np.asarray(self._ask_student("predict_proba", X))
 
     def _ask_student(self, method: str, X: ArrayLike) -> NDArray[Any]:
-        """Returns the predictions of a method of the student; asks about some rows of a sparse matrix at a time."""
+        """Returns the predictions of the student.
+
+        Rows of a sparse matrix are passed in blocks, so that only a few of them are dense at a time.
+
+        Args:
+            method: the name of the student's method, such as "predict_proba".
+            X: the inputs, `[num_samples, num_features]`.
+        """
         check_is_fitted(self, "student_")
         ask = getattr(self.student_, method)
         if not is_frame(X):
@@ -424,7 +451,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             return np.asarray(np.concatenate([ask(block) for block in blocks]))
 
     def __sklearn_tags__(self) -> Any:
-        """Returns scikit-learn's tags: several labels, sparse inputs, and missing inputs if both models allow them."""
+        """Returns scikit-learn's tags: several labels and sparse inputs are allowed.
+
+        Missing inputs are allowed if teacher and student allow them.
+        """
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         tags.input_tags.sparse = True
@@ -433,7 +463,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @property
     def _teacher(self) -> Any:
-        """The estimator of the teachers, unfitted."""
+        """The unfitted estimator of the teachers."""
         return LogisticRegression(max_iter=300) if self.estimator is None else self.estimator
 
     @property
@@ -443,13 +473,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @property
     def _student(self) -> Any:
-        """The estimator of the student, unfitted."""
+        """The unfitted estimator of the student."""
         return self._teacher if self.student is None else self.student
 
     def _validation_options(self, X: Any) -> dict[str, Any]:
-        """Returns the arguments of scikit-learn's `validate_data` for inputs.
+        """Returns the keyword arguments of scikit-learn's `validate_data` for inputs.
 
-        A DataFrame stays as it is, and its names are remembered. Values may be missing if teacher and student allow it.
+        A DataFrame is not converted, and its column names are stored. Missing values are allowed if teacher and student
+        allow them.
         """
         if is_frame(X):
             return {"skip_check_array": True}
@@ -459,7 +490,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _validated(
         self, X: ArrayLike, y: ArrayLike, X_public: ArrayLike | None, groups: ArrayLike | None
     ) -> tuple[Task, Pools]:
-        """Returns the private records and public samples of a fit, checked; sets the attributes of their form."""
+        """Checks the arguments of a fit, and returns the task with the private records and public samples.
+
+        The method also sets the attributes that describe their form, such as `classes_`.
+        """
         estimators = {"estimator": self._teacher, "student": self._student}
         for name, estimator in estimators.items():
             has_methods = all(
@@ -515,7 +549,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return task, replace(pools, queries=dense(pools.queries[:num_queries]))
 
     def _price(self, task: Task, pools: Pools) -> PricedRelease:
-        """Checks every parameter, solves for the noise, and prices the release, before anything is fitted."""
+        """Checks every parameter, solves for the noise, and returns the priced release; nothing has been fitted yet."""
         num_groups = len(np.unique(pools.groups))
         require_count("n_teachers", self.n_teachers)
         rule = f"at most {num_groups}, the number of private groups"
@@ -562,7 +596,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return replace(priced, doubts=tuple(doubts))
 
     def _aggregator_for(self, task: Task) -> Aggregator:
-        """Returns the aggregator, by default that of the task; raises `InvalidValue` if it has another adjacency."""
+        """Returns the aggregator: the parameter, or the default of the task.
+
+        Raises:
+            InvalidValue: the aggregator has another adjacency than the classifier.
+        """
         adjacency = Adjacency.parse(self.adjacency)
         if self.aggregator is None:
             rule = "a number > 0, or an aggregator with its noise"
@@ -579,7 +617,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return aggregator
 
     def _warn_of_plan(self, task: Task, priced: PricedRelease, *, has_groups: bool) -> None:
-        """Warns of a fit that is allowed but rarely wanted."""
+        """Warns if a fit is allowed but rarely intended, such as a fit with a seed."""
         if not has_groups and getattr(self, "_is_clone", False):
             warnings.warn(_UNGROUPED, UngroupedFit, stacklevel=3)
         if priced.aggregator.single_label and not isinstance(task, OneClass):
@@ -588,7 +626,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             warnings.warn(CLASSIFIER.doubt_line(doubt), DoubtfulPlan, stacklevel=3)
 
     def _remember_fit(self, pools: Pools, priced: PricedRelease, unit: PrivacyUnit) -> None:
-        """Enters the fit among those of this process; warns of earlier ones if no ledger counts them."""
+        """Records this fit in memory; warns of earlier fits of the same records if there is no ledger."""
         past_fits = remember_fit(
             pools.inputs,
             priced.epsilon,
@@ -601,16 +639,20 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             warn_of_past_fits(past_fits, stacklevel=3)
 
     def _charge(self, ledger: Ledger, priced: PricedRelease) -> None:
-        """Charges a ledger for a fit, on disk before any noise is drawn."""
+        """Charges a ledger for a fit; the charge is on disk before any noise is drawn."""
         name = type(priced.aggregator).__name__
         note = ChargeNote(description=f"a fit: {name}", noise=seed_name(self._seed))
         adjacency = priced.aggregator.adjacency
         ledger.commit(uuid.uuid4().hex, priced.event, b"", note, adjacency=adjacency)
 
     def _ledger(self, priced: PricedRelease, unit: PrivacyUnit) -> Ledger:
-        """Opens the ledger of a fit, in memory without a path; raises `InvalidValue` if it has no room for the fit.
+        """Opens the ledger of a fit; without a path, the ledger is in memory.
 
-        All fits count together: a ledger that counts by digests of data would take a search's folds for other people.
+        All fits are charged to one account, whatever their data. Separate accounts for different data would take the
+        folds of a search for different people.
+
+        Raises:
+            InvalidValue: the ledger has no room for the fit.
         """
         ledger = Ledger(
             self.ledger,
@@ -630,6 +672,6 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @property
     def _budget(self) -> Budget:
-        """The delta of a fit, and the epsilon to meet, if any."""
+        """The delta of a fit, and the epsilon that its noise is solved for, if there is one."""
         accountant = self.accountant or AutoAccountant
         return Budget(epsilon=self.epsilon, delta=self.target_delta, accountant=accountant)

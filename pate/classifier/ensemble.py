@@ -1,4 +1,4 @@
-"""Teachers of a fit: clones of an estimator that learn from disjoint records and vote on public samples."""
+"""The teachers of a fit: clones of an estimator that learn from disjoint records and vote on public samples."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ _MOST_SHOWN = 120  # characters of an estimator's own error
 
 
 def shown_error(error: Exception) -> str:
-    """Returns the message of an estimator's error on one line, cut if it is long."""
+    """Returns the message of an estimator's error as one line, which is cut if it is long."""
     return " ".join(str(error).split())[:_MOST_SHOWN]
 
 
 @dataclass(frozen=True)
 class EstimatorLearner:
-    """A recipe that fits clones of an estimator: of each teacher of a fit, and as a `Learner` of its student."""
+    """A recipe that fits clones of an estimator, both for the teachers of a fit and for its student."""
 
     task: Task  # how an estimator is fitted to labels
     estimator: Any  # unfitted
@@ -42,7 +42,10 @@ class EstimatorLearner:
     def learn(
         self, training: TrainingSet, *, pool: Rows, seed: int, on_epoch: OnEpoch | None = None
     ) -> Model:
-        """Fits a clone to the answers that it can learn from. Estimators have no use for the pool and for scores."""
+        """Fits a clone, the student, to the answers that it can learn from.
+
+        The public pool without labels is not used, and neither are released scores.
+        """
         rows = self.task.usable(training.labels)
         inputs = rows_of(training.inputs, rows)
         return self.task.fit(self.estimator, inputs, training.labels[rows], seed=seed)
@@ -50,19 +53,29 @@ class EstimatorLearner:
     def confidences(
         self, inputs: Rows, targets: Bits, seed: int, queries: Rows
     ) -> NDArray[np.float32]:
-        """Fits a teacher and returns its confidences on the queries, `[Q, L]`.
+        """Fits a clone, a teacher, and returns its confidences on the queries, `[num_queries, num_labels]`.
 
-        Runs on one thread, so that the last bits do not depend on the machine's load.
+        The computation uses one thread, so the last bits of the result do not depend on the load of the machine.
+
+        Args:
+            inputs: the private inputs of the teacher, `[num_records, num_features]`.
+            targets: their label bits, `[num_records, num_labels]`.
+            seed: the seed of the teacher.
+            queries: the inputs of the queries, `[num_queries, num_features]`.
         """
         with one_blas_thread(), fit_errors_hidden(self.estimator):
             model = self.task.fit(self.estimator, inputs, targets, seed=seed)
             return model.confidences(queries)
 
     def rehearse(self, name: str, queries: Any) -> None:
-        """Fits the estimator to public samples and made-up labels, before anything is spent.
+        """Fits a clone to public samples with invented labels, as a test before anything is spent.
+
+        Args:
+            name: the name of the parameter that holds the estimator, for the error.
+            queries: the inputs of the public samples.
 
         Raises:
-            InvalidValue: the estimator `name` cannot take the columns.
+            InvalidValue: the estimator cannot be fitted to the columns.
         """
         rows = queries[:_MOST_REHEARSED]
         if len(rows) < _FEWEST_REHEARSED:
@@ -88,16 +101,17 @@ def train_and_vote(
     num_jobs: int | None,
     verbose: int,
 ) -> "FittedVotes":
-    """Fits a teacher to each part of the private records, and returns their votes on the queries.
+    """Fits a teacher to each part of the private records, and returns the votes of all teachers on the queries.
 
     Args:
         learner: the recipe of each teacher.
         pools: the private records and the queries.
-        partition: which teacher has which record.
-        seeds: one for each teacher.
-        keep_confidences: whether confidences are kept, four bytes each, beside the votes, a bit each.
-        num_jobs: processes, as in joblib. A teacher is fitted and asked by one of them, and then forgotten.
-        verbose: as in joblib.
+        partition: the assignment of private records to teachers.
+        seeds: the seed of each teacher.
+        keep_confidences: true keeps confidences (four bytes each) in addition to the votes (one bit each).
+        num_jobs: the number of processes, as in joblib. A teacher is fitted and votes in one process, and is then
+            deleted.
+        verbose: the level of messages, as in joblib.
     """
     shards = [partition.indices(teacher) for teacher in range(partition.num_teachers)]
     parallel = Parallel(n_jobs=num_jobs, return_as="generator", verbose=verbose)
@@ -123,9 +137,9 @@ def train_and_vote(
 
 
 class FittedVotes(TeacherVotes):
-    """The votes of fitted teachers. No epsilon covers them; they end with the fit.
+    """The votes of fitted teachers. No epsilon covers them; they are deleted at the end of the fit.
 
-    Without confidences, the votes take their place.
+    If confidences were not kept, the votes are returned in their place, as 0 and 1.
     """
 
     def __init__(
@@ -147,19 +161,19 @@ class FittedVotes(TeacherVotes):
         self._label_shares = label_shares
 
     def bits(self) -> Iterator[Bits]:
-        """Yields the votes of one teacher after the other, `[1, Q, L]`."""
+        """Yields the votes of one teacher after another, `[1, num_queries, num_labels]`."""
         shape = (1, self.num_queries, self.num_labels)
         for packed in self._packed_bits:
             bits = np.unpackbits(packed, count=self.num_queries * self.num_labels)
             yield bits.reshape(shape).astype(np.bool_)
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """Yields the confidences of one teacher after the other, `[1, Q, L]`."""
+        """Yields the confidences of one teacher after another, `[1, num_queries, num_labels]`."""
         if not self._confidences:
             yield from self.bits()
         for confidences in self._confidences:
             yield confidences[None]
 
     def label_shares(self) -> Array:
-        """Returns each teacher's share of its own records with each label, `[num_teachers, L]`."""
+        """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`."""
         return self._label_shares

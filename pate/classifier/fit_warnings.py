@@ -1,25 +1,25 @@
-"""Warnings of a fit: what is allowed, but rarely wanted."""
+"""Warnings about fits that are allowed but rarely intended."""
 
 
 class DoubtfulPlan(UserWarning):
-    """Warning: this fit is allowed, but its noise probably hides the votes."""
+    """A warning that the noise of this fit is probably larger than the differences between votes."""
 
 
 class SeededNoise(UserWarning):
-    """Warning: noise came from a seed, and protects nobody who knows the seed."""
+    """A warning that the noise came from a seed: it gives no privacy against people who know the seed."""
 
 
 class UngroupedFit(UserWarning):
-    """Warning: a fit of a clone, as a search makes it, had no groups, so its epsilon is for one row."""
+    """A warning that a clone was fitted without groups, as searches do, so that its epsilon is for one row."""
 
 
 class RepeatedRelease(UserWarning):
-    """Warning: an earlier fit released something about the same private records."""
+    """A warning that an earlier fit made a release of the same private records."""
 
 
 class PublicGroups(UserWarning):
-    """Warning: `public_fraction` declares groups public that have no row in that share of the rows."""
+    """A warning that `public_fraction` declares groups public whose rows are all outside the last share of the rows."""
 
 
 class SharedRows(UserWarning):
-    """Warning: public samples are among the private records."""
+    """A warning that public samples are also among the private records."""

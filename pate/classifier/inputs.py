@@ -1,6 +1,6 @@
-"""Inputs of a fit or a prediction: arrays, sparse matrices and DataFrames.
+"""The inputs of fits and predictions: arrays, sparse matrices and DataFrames.
 
-A DataFrame stays as it is, so that a `ColumnTransformer` finds its columns; pandas is not loaded for it.
+A DataFrame is not converted, so that a `ColumnTransformer` finds its columns. This module does not import pandas.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pate.validation import InvalidValue, require
 
 
 def require_readable(name: str, values: Any) -> None:
-    """Raises `InvalidValue` for values that are no numbers, before an error of numpy would quote a private entry."""
+    """Raises `InvalidValue` if `values` are no numbers; numpy's own error would show a private entry."""
     rule = "an array without masked entries: .filled(…) says what they are"
     require(not np.ma.is_masked(values), name, type(values).__name__, rule)
     try:
@@ -35,22 +35,27 @@ def require_readable(name: str, values: Any) -> None:
 
 
 def is_frame(inputs: Any) -> bool:
-    """Returns whether inputs are a DataFrame, without loading pandas."""
+    """Returns true if the inputs are a DataFrame; pandas is not imported."""
     return all(hasattr(inputs, name) for name in ("columns", "iloc", "dtypes", "select_dtypes"))
 
 
 def rows_of(inputs: Any, rows: Any) -> Any:
-    """Returns rows of inputs by their places, a slice or a mask; those of a sparse matrix as a dense array."""
+    """Returns some rows of inputs; rows of a sparse matrix are returned as a dense array.
+
+    Args:
+        inputs: an array, a sparse matrix or a DataFrame.
+        rows: the indices of the rows, a slice, or a mask of bool.
+    """
     return inputs.iloc[rows] if is_frame(inputs) else dense(inputs[rows])
 
 
 def dense(inputs: Any) -> Any:
-    """Returns a sparse matrix as a dense array, and anything else as it is."""
+    """Returns a sparse matrix as a dense array; other inputs are returned unchanged."""
     return inputs.toarray() if sparse.issparse(inputs) else inputs
 
 
 def numbers_of(inputs: Any) -> NDArray[Any]:
-    """Returns the columns of numbers `[n, k]`, or the numbers that a sparse matrix stores."""
+    """Returns the columns of numbers, `[num_rows, num_columns]`; for a sparse matrix, the numbers that it stores."""
     if sparse.issparse(inputs):
         return np.asarray(inputs.data)
     if not is_frame(inputs):
@@ -60,7 +65,7 @@ def numbers_of(inputs: Any) -> NDArray[Any]:
 
 
 def rows_as_bytes(inputs: Any) -> NDArray[Any]:
-    """Returns a row of bytes or numbers for each record, `[n, k]`, equal for equal records."""
+    """Returns an array of bytes or numbers, `[num_rows, width]`, whose rows are equal for equal records."""
     if sparse.issparse(inputs):
         inputs = sparse.csr_array(inputs)
         inputs.sum_duplicates()
@@ -81,10 +86,11 @@ def rows_as_bytes(inputs: Any) -> NDArray[Any]:
 
 
 def require_frames(private: Any, public: Any) -> bool:
-    """Returns whether inputs are DataFrames.
+    """Returns true if the inputs are DataFrames, and checks that private and public inputs go together.
 
     Raises:
-        InvalidValue: public inputs of another kind, or without rows, or not with the same columns in the same order.
+        InvalidValue: public inputs are of another kind than private inputs, or have no rows, or have other columns or
+            another order of columns.
     """
     framed = is_frame(private)
     if framed and len(private.columns) != len(set(private.columns)):
@@ -111,7 +117,12 @@ def require_frames(private: Any, public: Any) -> bool:
 
 
 def warn_of_shared_rows(private: NDArray[np.float32], public: NDArray[np.float32]) -> None:
-    """Warns if most public inputs `[Q, d]` are among the private ones `[n, d]`, such as those of an X given twice."""
+    """Warns if most public inputs are also private inputs, as when one X was passed twice.
+
+    Args:
+        private: the private inputs, `[num_private, num_features]`.
+        public: the public inputs, `[num_queries, num_features]`.
+    """
     if sparse.issparse(private) != sparse.issparse(public):
         private = sparse.csr_array(private)
         public = sparse.csr_array(public)

@@ -1,4 +1,7 @@
-"""Earlier fits of this process on the same private records, which a fit warns of; only a ledger counts them."""
+"""The memory of this process of earlier fits, with which a fit warns that the same records were fitted before.
+
+Only a ledger adds up their prices.
+"""
 
 import hashlib
 import heapq
@@ -23,7 +26,7 @@ _MOST_REMEMBERED = 1000
 
 @dataclass(frozen=True)
 class PastFits:
-    """Fits of this process that released something about one record."""
+    """The fits of this process that used one private record: their number, total price, seeds and units of privacy."""
 
     count: int = 0
     epsilon: float = 0.0  # the sum of their prices; infinity if no sum covers them
@@ -40,9 +43,17 @@ class PastFits:
         unit: PrivacyUnit,
         adjacency: Adjacency,
     ) -> Self:
-        """Returns these fits and another one.
+        """Returns these fits together with one more fit.
 
-        Fits with one seed share their noise, and prices for two units have no sum: the epsilon is then infinity.
+        The total epsilon is infinity if two fits have the same seed, and so the same noise, or if their prices are for
+        different units.
+
+        Args:
+            epsilon: the epsilon of the new fit.
+            delta: the delta of the new fit.
+            seed: the seed of the new fit; None for noise from the operating system.
+            unit: the unit of privacy of the new fit.
+            adjacency: the adjacency of the new fit.
         """
         changes = self.changes | {(unit, adjacency)}
         total_epsilon = self.epsilon + epsilon
@@ -73,7 +84,11 @@ def remember_fit(
     unit: PrivacyUnit,
     adjacency: Adjacency,
 ) -> PastFits:
-    """Enters a fit of private inputs; returns the fits of the record whose fits cost the most, this fit included."""
+    """Records a fit, and returns the fits of that private record whose fits have the greatest total price.
+
+    The new fit is included. Arguments are those of `PastFits.with_fit`, and the private inputs `[num_private,
+    num_features]`.
+    """
     digests = {
         hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest() for row in rows_as_bytes(inputs)
     }
@@ -89,7 +104,12 @@ def remember_fit(
 
 
 def warn_of_past_fits(past: PastFits, *, stacklevel: int) -> None:
-    """Warns if some of the records were fitted before in this process; `stacklevel` is that of the caller."""
+    """Warns if a record was fitted before in this process.
+
+    Args:
+        past: the fits of the record, the present fit included.
+        stacklevel: the stack level of the warning, counted from the caller.
+    """
     if past.count < 2:
         return
     # At least: of large data only some records are remembered, and records that were scaled otherwise look new.

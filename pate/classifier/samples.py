@@ -1,4 +1,4 @@
-"""The private records and the public samples of a fit, and which rows are public."""
+"""The private records and the public samples of a fit, and the choice of public rows."""
 
 from __future__ import annotations
 
@@ -34,21 +34,23 @@ class Pools:
     def cut(
         cls, inputs: Rows, targets: Bits, groups: Any, public: Rows | None, fraction: float | None
     ) -> Pools:
-        """Splits inputs into private records and public samples.
+        """Divides inputs into private records and public samples.
 
-        Groups are in the order of their first rows. Without groups each row is a group. Which groups are public, and so
-        how many rows are, depends on the number and order of groups alone: both stay the same if a private person has
-        fewer rows or more.
+        Groups are ordered by their first rows. Without groups, each row is a group. The choice of public groups, and
+        the number of public rows, depend only on the number and the order of the groups. So neither changes if a
+        private person has fewer or more rows.
 
         Args:
-            inputs: `[n, d]`.
-            targets: labels of the inputs, `[n, L]`.
-            groups: the group of each input, `[n]`, or None.
-            public: public samples `[Q, d]`; all inputs are private then.
-            fraction: share of the groups, the last ones, that is public instead.
+            inputs: all inputs, `[num_rows, num_features]`.
+            targets: their label bits, `[num_rows, num_labels]`.
+            groups: the group of each row, `[num_rows]`; None for no groups.
+            public: public samples `[num_queries, num_features]`, beside which all `inputs` are private; None if a share
+                of the inputs is public.
+            fraction: the share of the groups that is public, taken from the end; None if `public` is passed.
 
         Raises:
-            InvalidValue: groups missing or of another length; both `public` and `fraction`, or neither.
+            InvalidValue: a group is missing, or `groups` has a wrong length. Both `public` and `fraction` are passed,
+                or neither.
         """
         num_rows = inputs.shape[0]
         group_ids = np.arange(num_rows)  # without groups every record is one
@@ -85,9 +87,12 @@ class Pools:
 
 
 def _numbered_groups(group_names: NDArray[Any]) -> NDArray[np.int64]:
-    """Numbers groups `[n]` in their order; words that name one person are one group, in large or small letters.
+    """Returns the number of each row's group, `[num_rows]`, with groups numbered by their first rows.
 
-    Raises `InvalidValue` if a group is missing, as numpy or pandas mark that, or has a name without a visible letter.
+    Names that differ only in capital letters are one group.
+
+    Raises:
+        InvalidValue: a group is missing (None, NaN, NaT or pandas.NA), or its name has no visible character.
     """
     missing = np.zeros(len(group_names), np.bool_)
     if group_names.dtype.kind == "O":
@@ -117,16 +122,20 @@ def _numbered_groups(group_names: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _numbered(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Numbers values `[n]` 0, 1, … in ascending order; equal values have one number."""
+    """Returns the rank of each value among the distinct values in ascending order, `[num_values]`, from 0."""
     _, numbers = np.unique(values, return_inverse=True)
     return numbers.astype(np.int64)
 
 
 def _rows_of_last_groups(group_ids: NDArray[np.int64], share: float) -> Bits:
-    """Marks the rows `[n]` of the last groups, a share of all groups, in the order of their first rows.
+    """Returns true for each row of the last groups, bool `[num_rows]`; groups are ordered by their first rows.
 
-    Warns if some of these groups have no row in the last share of the rows: somebody who counts rows takes them for
-    private.
+    A warning is given if such a group has no row within the last share of the rows. A user who counts rows would take
+    that group for private.
+
+    Args:
+        group_ids: the number of each row's group, `[num_rows]`.
+        share: the share of the groups that is marked.
     """
     _, first_rows = np.unique(group_ids, return_index=True)  # ids are 0, 1, …
     num_groups = len(first_rows)

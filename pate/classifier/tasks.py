@@ -1,6 +1,7 @@
-"""Tasks: samples have several labels, words, or one class. A task encodes labels as bits `[n, L]`, and fits estimators.
+"""The kinds of labels that a fit accepts: several labels as 0 and 1, sets of words, or one class for each sample.
 
-`LabelModel` and `ClassModel` are the fitted estimators, of teachers and students alike.
+A task converts labels to bits `[num_samples, num_labels]` and back, and fits estimators. `LabelModel` and `ClassModel`
+are the fitted estimators, of teachers and students alike.
 """
 
 from __future__ import annotations
@@ -28,31 +29,35 @@ _SETS = (set, frozenset, list, tuple)
 
 
 class LabelModel(FittedLabels):
-    """A teacher or student of labels, which returns bits, probabilities and confidences of each label, `[n, L]`."""
+    """A fitted teacher or student that predicts several labels.
+
+    Its methods return arrays `[num_samples, num_labels]`.
+    """
 
     predict_proba = FittedLabels.confidences
 
     def predict(self, inputs: Rows) -> Bits:
-        """Returns the labels whose probability is at least a half."""
+        """Returns true for each label whose probability is at least 0.5, bool `[num_samples, num_labels]`."""
         return np.asarray(self.predict_proba(inputs) >= 0.5)
 
     def confidences(self, inputs: Rows) -> NDArray[Any]:
-        """Returns a teacher's confidences; a confidence of at least a half is a vote for the label."""
+        """Returns the confidences of a teacher, `[num_samples, num_labels]`; it votes for a label from 0.5 on."""
         return stretched(self.predict_proba(inputs))
 
 
 @dataclass(frozen=True, eq=False)
 class ClassModel:
-    """A teacher or student of classes, which one estimator predicts, with the methods of a `LabelModel`."""
+    """A fitted teacher or student that predicts one class, with the methods of a `LabelModel`."""
 
     num_classes: int
     present: NDArray[np.int64]  # the classes that occurred in training, by their numbers
     model: Any  # the fitted estimator; None if fewer than two classes occurred
 
     def predict(self, inputs: Rows) -> Bits:
-        """Predicts one class for each sample, bool `[n, C]`.
+        """Returns the predicted class of each sample, bool `[num_samples, num_classes]`.
 
-        Without a model the class is the only one that occurred in training, or the first one.
+        If there was at most one class in training, no estimator was fitted. That class is predicted, or the first
+        class.
         """
         if self.model is not None:
             codes = np.asarray(self.model.predict(inputs))
@@ -63,7 +68,7 @@ class ClassModel:
         return np.asarray(codes[:, None] == np.arange(self.num_classes))
 
     def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
-        """Predicts the probability of each class, `[n, C]`; equal for all if none occurred in training."""
+        """Returns the probability of each class, `[num_samples, num_classes]`; all equal if training had no class."""
         if not len(self.present):
             return np.full((len(inputs), self.num_classes), 1 / self.num_classes)
         probabilities = np.zeros((len(inputs), self.num_classes))
@@ -72,7 +77,7 @@ class ClassModel:
         return probabilities
 
     def confidences(self, inputs: Rows) -> NDArray[np.float32]:
-        """Returns a teacher's confidences, `[n, C]`: 1 for the class that it votes for, 0 for others."""
+        """Returns the votes of a teacher, `[num_samples, num_classes]`: 1 for the predicted class, otherwise 0."""
         return self.predict(inputs).astype(np.float32)
 
 
@@ -80,7 +85,10 @@ Model = LabelModel | ClassModel
 
 
 class Task:
-    """A task of any number of labels per sample: fits estimators to bits `[n, L]`, and decodes predictions."""
+    """A task in which a sample has any number of labels, given as 0 and 1.
+
+    Subclasses are tasks with labels of another form.
+    """
 
     def __init__(self, count: int) -> None:
         self.classes: Any = [np.arange(2) for _ in range(count)]  # scikit-learn's `classes_`
@@ -91,27 +99,38 @@ class Task:
         return len(self.classes)
 
     def default_aggregator(self, adjacency: Adjacency) -> Aggregator:
-        """Returns the aggregator that is used if none is chosen; its noise is still to be solved for."""
+        """Returns the aggregator that is used if the user passes none; its noise is solved for later."""
         # every label's noisy majority also serves few teachers that disagree
         return GaussianVotes(noise_std=1.0, adjacency=adjacency)
 
     def usable(self, labels: Bits) -> Bits:
-        """Marks the answers `[n, L]` that a student can learn from, `[n]`."""
+        """Returns true for each answer that a student can learn from, bool `[num_queries]`.
+
+        Args:
+            labels: the released labels, bool `[num_queries, num_labels]`.
+        """
         return np.ones(len(labels), dtype=np.bool_)
 
     def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> Model:
-        """Fits one model for each label, or one for all if the estimator takes several targets."""
+        """Fits an estimator for each label, or a single estimator if it accepts several targets.
+
+        Args:
+            estimator: the unfitted estimator, which is cloned.
+            inputs: the inputs, `[num_samples, num_features]`.
+            bits: the labels, bool `[num_samples, num_labels]`.
+            seed: the value of every `random_state`.
+        """
         if not len(inputs):
             return LabelModel(np.zeros(self.num_labels), np.arange(0), [])
         return LabelModel.fit(estimator, inputs, bits, seed)
 
     def decode(self, bits: Bits) -> Any:
-        """Returns predictions in the form of the labels of the fit."""
+        """Returns predictions in the form of the labels that were passed to the fit."""
         return bits.astype(np.int64)
 
 
 class LabelSets(Task):
-    """A task of a set of words for each sample; `classes` are all words, in ascending order."""
+    """A task in which each sample has a set of words; `classes` are all words, in ascending order."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self.classes = np.array(sorted(set(words)))
@@ -119,7 +138,7 @@ class LabelSets(Task):
 
     @classmethod
     def from_labels(cls, y: Any, classes: Any) -> LabelSets | None:
-        """Returns the task for y; None unless y is a list of sets, lists or tuples of words."""
+        """Returns the task for `y`; None unless `y` is a list of sets, lists or tuples of words."""
         if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
             return None
         rule = "sets of words, one word a label, or an array [n, num_labels] of 0 and 1"
@@ -138,54 +157,54 @@ class LabelSets(Task):
         return cls(chain.from_iterable(y) if classes is None else map(str, classes))
 
     def encode(self, y: Any) -> NDArray[np.int64]:
-        """Returns sets as 0 and 1 `[n, L]`; raises `InvalidValue` for a word that is not among the classes."""
+        """Returns sets of words as 0 and 1, `[num_samples, num_labels]`; raises `InvalidValue` for an unknown word."""
         words = set(self.classes.tolist())
         are_classes = np.array([words.issuperset(row) for row in y])
         require_entries("y", are_classes, "words among the classes that were given")
         return np.asarray(self._binarizer.transform(y), np.int64)
 
     def decode(self, bits: Bits) -> Any:
-        """Returns predictions as tuples of words."""
+        """Returns the predictions as a tuple of words for each sample."""
         return self._binarizer.inverse_transform(bits.astype(np.int64))
 
 
 class OneClass(Task):
-    """A task of one class for each sample, with names in ascending order; a teacher votes for one class."""
+    """A task in which each sample has one class, and each teacher votes for one; class names are ascending."""
 
     def __init__(self, names: NDArray[Any]) -> None:
         self.classes = names
 
     def default_aggregator(self, adjacency: Adjacency) -> FixedTopK:
-        """Returns the aggregator that is used if none is chosen, a top-1; its noise is still to be solved for."""
+        """Returns the default aggregator: `FixedTopK` with k = 1, whose noise is solved for later."""
         # the exponential mechanism: surer than GNMax if votes are close, and it needs no promise about teachers
         return FixedTopK(k=1, epsilon=1.0, adjacency=adjacency)
 
     def usable(self, labels: Bits) -> Bits:
-        """Marks the answers `[n, C]` that name one class."""
+        """Returns true for each answer that has exactly one class, bool `[num_queries]`."""
         # an aggregator for many labels may name none or several
         return np.asarray(labels.sum(axis=1) == 1)
 
     def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> ClassModel:
-        """Fits the estimator to the classes that occur; a single one is repeated."""
+        """Fits the estimator to the classes that occur; if only one class occurs, that class is always predicted."""
         codes = bits.argmax(axis=1)
         present = np.unique(codes)
         model = seeded(estimator, seed).fit(inputs, codes) if len(present) > 1 else None
         return ClassModel(num_classes=self.num_labels, present=present, model=model)
 
     def decode(self, bits: Bits) -> NDArray[Any]:
-        """Returns predictions as names of classes."""
+        """Returns the predictions as names of classes, `[num_samples]`."""
         return np.asarray(self.classes[bits.argmax(axis=1)])
 
 
 def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
-    """Returns the task of labels, and the labels as bits `[n, L]`.
+    """Returns the task for labels `y`, and `y` as bits `[num_samples, num_labels]`.
 
     Args:
-        y: classes `[n]`, or 0 and 1 `[n, L]`.
-        classes: all classes; None if those that occur in y are all.
+        y: the labels: classes `[num_samples]`, or 0 and 1 `[num_samples, num_labels]`.
+        classes: all classes; None if all classes occur in `y`.
 
     Raises:
-        InvalidValue: labels of several kinds, of another form, or not among the classes.
+        InvalidValue: the labels are of several kinds, have another form, or are not among the classes.
     """
     if y.dtype.kind == "O":
         try:
@@ -210,7 +229,10 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
 
 
 def require_labels(y: Any) -> None:
-    """Raises `InvalidValue` if a label of a DataFrame, a Series, an array or a list is None, NaN, NaT or pandas.NA."""
+    """Raises `InvalidValue` if a label is missing: None, NaN, NaT or pandas.NA.
+
+    `y` may be a DataFrame, a Series, an array or a list.
+    """
     if hasattr(y, "isna"):
         missing = np.asarray(y.isna(), np.bool_)
     elif isinstance(y, np.ndarray) and y.dtype.kind == "O":
@@ -223,7 +245,7 @@ def require_labels(y: Any) -> None:
 
 
 def is_missing(value: Any) -> bool:
-    """Returns whether a value is None, NaN, NaT or pandas.NA."""
+    """Returns true if a value is None, NaN, NaT or pandas.NA."""
     if value is None:
         return True
     try:

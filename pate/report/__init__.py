@@ -1,7 +1,8 @@
-"""Reports of a run: metrics, `report.json`, and the privacy card.
+"""Reports of a run: its metrics, `report.json` and the privacy card.
 
-`report.json` is the data owner's; only the privacy card may be published. The page is `pate.report.page`, the table
-on the terminal `pate.report.console`, the curves `pate.report.tensorboard`: loaded by those who show them.
+`report.json` is for the data owner alone; only the privacy card may be published. `pate.report.page` makes the HTML
+page, `pate.report.console` prints on the terminal, and `pate.report.tensorboard` writes curves. These modules are
+imported when they are used.
 """
 
 from pate.accounting.rounding import format_delta, format_epsilon, round_up

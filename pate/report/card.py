@@ -1,4 +1,4 @@
-"""The published statements on a release: the privacy card for people, privacy.json for programs."""
+"""The published statements about a release: the privacy card for people, and `privacy.json` for programs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,9 +22,9 @@ PRIVACY = "privacy.json"  # the name of `PrivacyStatement` in a bundle
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement:
-    """The published form of a price, `privacy.json`: all that the privacy card states, and nothing more.
+    """The price of a release as it is published in `privacy.json`: the same facts as on the privacy card.
 
-    The fields suffice to compute the price again.
+    The price can be computed again from these fields.
     """
 
     format: int = 1  # of the file
@@ -53,7 +53,10 @@ class PrivacyStatement:
     def from_privacy(
         cls, privacy: Privacy, *, data: str, num_answered: int, num_labels: int, num_teachers: int
     ) -> Self:
-        """Returns the statement of a price; arguments are those of `privacy_card`."""
+        """Returns the statement of a price.
+
+        The arguments have the meaning of the arguments of `privacy_card`; `data` is the public name of the data set.
+        """
         return cls(
             adjacency=privacy.adjacency,
             unit=privacy.unit,
@@ -75,12 +78,20 @@ class PrivacyStatement:
         )
 
     def write(self, folder: Path | str) -> None:
-        """Writes `privacy.json` to the folder of a bundle."""
+        """Writes `privacy.json` into the folder of a bundle."""
         write_text(Path(folder, PRIVACY), to_json(self) + "\n")
 
     @classmethod
     def read(cls, folder: Path | str, *, remedy: str) -> Self:
-        """Reads `privacy.json` from the folder of a bundle; raises `DamagedFile` unless it is a statement."""
+        """Reads `privacy.json` from the folder of a bundle.
+
+        Args:
+            folder: the folder.
+            remedy: advice in the error if the file is damaged.
+
+        Raises:
+            DamagedFile: the file is missing, or is no statement.
+        """
         return read_value(
             cls, Path(folder, PRIVACY), name="privacy", rule="the price of a release", remedy=remedy
         )
@@ -98,24 +109,25 @@ def privacy_card(
     features: Mapping[str, Scalar] | None = None,
     places: Sequence[str] = (),
 ) -> str:
-    """Returns the card as Markdown.
+    """Returns the privacy card as Markdown.
 
-    Its arguments are the price, public parameters and the released count of answers, so it can hold nothing else: no
-    score, no baseline, no vote, no seed and no path of the data owner.
+    The arguments are the price, public parameters and the released number of answers. So the card cannot reveal
+    anything else, such as a score, a baseline, a vote, a seed or a path of the data owner.
 
     Args:
         privacy: the price of the release.
-        name: the name that the aggregator was configured by, or None for its class.
-        dataset: public name of the data set.
-        num_answered: number of answered queries; part of the release, as is `num_hits`.
-        num_labels: number of labels of a query.
-        num_teachers: number of teachers of the ensemble.
-        num_hits: queries that a charged mechanism paid for; None for other mechanisms.
-        features: the extractor of features (`Preprocessing.origin`); None if inputs are taken as they are.
-        places: promises to several holders of records (`pate.run.places`); empty for a single holder.
+        name: the name of the aggregator in the configuration; None shows its class.
+        dataset: the public name of the data set.
+        num_answered: the number of answered queries, which is part of the release.
+        num_labels: the number of labels of a query.
+        num_teachers: the number of teachers.
+        num_hits: the number of hits, if the mechanism is charged by hits; None for other mechanisms. It is part of the
+            release.
+        features: the origin of extracted features (`Preprocessing.origin`); None if inputs are not transformed.
+        places: sentences for each holder of records (`pate.run.places`); empty without holders.
 
     Raises:
-        InvalidValue: more answers than queries, or counts that are no counts.
+        InvalidValue: there are more answers than queries, or a number is negative or not whole.
     """
     require_count("num_answered", num_answered, minimum=0)
     require_count("num_labels", num_labels)
@@ -153,7 +165,7 @@ def privacy_card(
 
 
 def features_origin(features: Mapping[str, Scalar]) -> str:
-    """Returns in words what features of pictures or texts were fitted on, with digests."""
+    """Returns a sentence on the public data that features of pictures or texts were fitted on, with digests."""
     fitted = "fitted on nothing"
     for kind_of_input in ("pictures", "texts"):
         if count := features.get(f"num_{kind_of_input}"):
@@ -165,7 +177,7 @@ def features_origin(features: Mapping[str, Scalar]) -> str:
 
 
 def _promise(privacy: Privacy) -> tuple[str, str]:
-    """Returns a sentence of the guarantee, and a sentence of what its epsilon bounds."""
+    """Returns two sentences: the guarantee, and an explanation of its epsilon."""
     if math.isinf(privacy.epsilon):
         none = "This release has **no privacy guarantee**: its epsilon is infinite."
         return none, "Nothing bounds what the release says about one unit of privacy."
@@ -184,7 +196,7 @@ def _promise(privacy: Privacy) -> tuple[str, str]:
 
 
 def cell(text: str) -> str:
-    """Returns text that cannot leave its table cell: one line, with the characters of Markdown and HTML escaped."""
+    """Returns text for one cell of a Markdown table: one line, in which characters of Markdown and HTML are escaped."""
     line = " ".join(text.split())
     for character in "\\`*[]<>|#":
         line = line.replace(character, f"\\{character}")

@@ -1,4 +1,7 @@
-"""The output of commands: pages from templates. Names in data or files are plain text, without effect on a terminal."""
+"""The output of commands, from templates. Names in data or files are printed as plain text.
+
+Control codes in such names have no effect on the terminal.
+"""
 
 import math
 import sys
@@ -29,16 +32,16 @@ _BREAK = "\v"  # within a cell
 
 
 class PlainConsole(Console):
-    """A console that prints text as it is: escape codes and other controls in names of data or files have no effect."""
+    """A console of rich that prints names in data and files as plain text, without the effect of control codes."""
 
     def on_broken_pipe(self) -> None:
-        """Raises the current error, which ends a command whose output nobody reads."""
+        """Raises the current error, which ends the command if no program reads its output any more."""
         raise  # rich calls this method while it handles the error
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Yields the segments of rich with printable text; styles, and rich's own moves of the cursor, stay."""
+        """Yields the segments of rich without control codes in texts; styles and rich's own cursor moves stay."""
         for segment in super().render(renderable, options):
             if segment.control:
                 yield segment
@@ -50,17 +53,18 @@ class PlainConsole(Console):
 def print_page(
     template: str, *, console: Console | None = None, package: str = "pate", **values: Any
 ) -> None:
-    """Prints a page from a Jinja template of a package, in rich's markup; markup in values is text.
+    """Prints a page from a Jinja template with rich's markup. Markup in the values is printed as text.
 
-    Lines stay whole at any width. Lines with `¦` are rows of a table, and `br` breaks a cell. The first row is a
-    heading if it begins with `=`; `>` before a cell of it aligns the column at the right. A heading that begins with
-    `==` lets the terminal wrap the table rather than cut it. `{##}` is an empty line after a line with `%`.
+    Lines are not wrapped. Lines with `¦` are rows of a table, and `br` is a line break in a cell. If the first row
+    begins with `=`, it is a heading; `>` before a cell of the heading aligns its column at the right. If a heading
+    begins with `==`, a narrow terminal wraps the table instead of cutting it. After a line with `%`, `{##}` makes an
+    empty line.
 
     Args:
-        template: its path in the package.
-        console: where it is printed; None for standard output.
-        package: of the template.
-        **values: by the names that the template reads.
+        template: the path of the template in the package.
+        console: the console; None prints on standard output.
+        package: the name of the package with the template.
+        **values: the values for the template, by name.
     """
     console = console or PlainConsole()
     page = _environment(package).get_template(template).render(values).removesuffix("\n")
@@ -73,7 +77,7 @@ def print_page(
 
 
 def _print_table(console: Console, rows: list[list[str]]) -> None:
-    """Prints rows of cells, the first of which may be a heading (`print_page`)."""
+    """Prints rows of cells as a table; the first row may be a heading, as `print_page` describes."""
     width = console.width
     is_wrapped = rows[0][0].startswith("==")
     if rows[0][0].startswith("="):
@@ -97,12 +101,12 @@ def _print_table(console: Console, rows: list[list[str]]) -> None:
 
 
 def _text(cell: str) -> Text:
-    """Returns the text of a template's markup."""
+    """Returns a cell of a template as text with styles."""
     return Text.from_markup(cell.replace(_BREAK, "\n"), emoji=False)
 
 
 def _value(value: Any) -> str:
-    """Returns a value as text without markup, controls or cells."""
+    """Returns a value as text in which markup, control codes and cell separators have no effect."""
     return escape(printable(str(value)).replace(_CELL, "|"))
 
 
@@ -128,40 +132,40 @@ def _environment(package: str) -> Environment:
 
 
 def _finalize(value: Any) -> str:
-    """Returns what a template prints for a value: markup of filters stays, anything else is text."""
+    """Returns the text that a template prints for a value, in which only markup of filters has an effect."""
     return value if isinstance(value, Markup) else _value(value)
 
 
 def _broken(heading: str) -> Markup:
-    """Returns a heading with a word on each line."""
+    """Returns a heading with each word on a line of its own."""
     return Markup(_value(heading).replace(" ", _BREAK))
 
 
 def _cells(values: Iterable[Any], before: str = "") -> Markup:
-    """Returns values as cells of a row, with `before` before each."""
+    """Returns values as cells of a table row; the text `before` is put in front of each value."""
     return Markup("".join(f"{_CELL}{before}{_value(value)}" for value in values))
 
 
 def _small(probability: float) -> str:
-    """Returns a probability with three digits, such as 1e-6."""
+    """Returns a probability with three significant digits, such as 1e-6."""
     return f"{probability:.3g}".replace("e-0", "e-")
 
 
 def print_lines(*lines: str, stderr: bool = False) -> None:
-    """Prints lines as they are, without markup, and not cut at the terminal's width."""
+    """Prints lines as they are, without markup; long lines are not cut."""
     console = PlainConsole(stderr=stderr, highlight=False)
     for line in lines:
         console.print(Text(line), soft_wrap=True)
 
 
 def print_result(form: str, result: Any, template: str, /, **values: Any) -> None:
-    """Prints the result of a command: with the form `json` for programs, otherwise as a page for people.
+    """Prints the result of a command, as JSON for programs or as a page for people.
 
     Args:
-        form: "json", or another for the page.
-        result: printed as JSON.
-        template: of the page.
-        **values: by the names that the template reads.
+        form: "json" for JSON; any other text for the page.
+        result: the result, which is printed if the form is JSON.
+        template: the template of the page.
+        **values: the values for the template, by name.
     """
     if form == "json":
         print_json(result)
@@ -170,16 +174,20 @@ def print_result(form: str, result: Any, template: str, /, **values: Any) -> Non
 
 
 def print_json(value: object) -> None:
-    """Prints a value as JSON on one line, for programs."""
+    """Prints a value as JSON on one line."""
     sys.stdout.write(f"{to_json_line(value)}\n")
 
 
 def print_report(
     report: Report, path: Path | None = None, *, scores: bool = True, console: Console | None = None
 ) -> None:
-    """Prints the verdict, the models' scores, the guarantee, the answer rate and, on a line, the report's path.
+    """Prints a report: the verdict, the scores of the models, the guarantee and the answer rate.
 
-    Without `scores` verdict and scores are left out: a sweep has a table of its own.
+    Args:
+        report: the report.
+        path: the path of the report, which is printed on a line of its own; None prints no path.
+        scores: false leaves out the verdict and the scores, as a sweep prints its own table of scores.
+        console: the console; None prints on standard output.
     """
     models = report.models if scores else {}
     print_page("report/report.txt", console=console, report=report, path=path, models=models)

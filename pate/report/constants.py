@@ -1,4 +1,4 @@
-"""Constant predictions: one set of labels for all samples, which a student has to beat."""
+"""Constant predictions, which are the same for all samples; a student should have better scores."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -10,19 +10,25 @@ from pate.report.metrics import Bits, Floats, Scores, multilabel_metrics
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A prediction of the same labels for all samples, whose scores are the labels' frequencies."""
+    """A prediction of the same labels for all samples; its scores are the frequencies of the labels."""
 
     labels: Bits  # bool `[L]`
     frequencies: Floats  # `[L]`, the score of each label
 
     @classmethod
     def prior(cls, frequencies: Floats) -> Self:
-        """Returns each label's majority, the constant with the best accuracy, from frequencies `[L]`."""
+        """Returns the labels that more than half of the samples have, which is the constant with the best accuracy.
+
+        `frequencies` is the share of samples with each label, `[num_labels]`.
+        """
         return cls(frequencies > 0.5, frequencies)
 
     @classmethod
     def best(cls, frequencies: Floats) -> Self:
-        """Returns the k most frequent labels, k for the best micro-F1 on data with these frequencies `[L]`."""
+        """Returns the k most frequent labels, with the k that gives the best micro-F1 on data with these frequencies.
+
+        `frequencies` is the share of samples with each label, `[num_labels]`.
+        """
         # A set S of labels has n sum_S f hits on n samples, among n |S| predicted labels and n sum f true ones.
         order = np.argsort(-frequencies, kind="stable")
         ranks = np.cumsum(frequencies[order])
@@ -32,11 +38,11 @@ class Constant:
         return cls(labels, frequencies)
 
     def for_samples(self, count: int) -> tuple[Bits, Floats]:
-        """Returns labels and scores for `count` samples, `[count, L]` each."""
+        """Returns the labels and the scores for `count` samples, both `[count, num_labels]`."""
         return np.tile(self.labels, (count, 1)), np.tile(self.frequencies, (count, 1))
 
     def metrics(self, true: Bits) -> Scores:
-        """Returns the metrics of the constant against true labels `[n, L]`."""
+        """Returns the metrics of the constant for true labels, bool `[num_samples, num_labels]`."""
         predicted, scores = self.for_samples(len(true))
         return multilabel_metrics(predicted, scores, true)
 

@@ -1,4 +1,4 @@
-"""The arrays behind the pictures of a run."""
+"""The arrays that the pictures of a run are drawn from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from pate.report.precision_recall import PrecisionRecall
 
 @dataclass(frozen=True)
 class RunFigures:
-    """The figures behind the pictures of one run. No epsilon covers most of them: do not publish them."""
+    """The arrays that the pictures of a run are drawn from. No epsilon covers most of them: do not publish them."""
 
     label_names: tuple[str, ...]  # the L names
     answered: Bits  # bool `[Q]`

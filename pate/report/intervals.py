@@ -1,4 +1,7 @@
-"""Intervals of metrics, by resampling the test samples."""
+"""Confidence intervals of metrics, by resampling the test samples (bootstrap).
+
+n is the number of samples, L the number of labels, B the number of resamples, and b the number of resamples in a block.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -33,23 +36,25 @@ def metric_intervals(
 ) -> dict[str, Interval]:
     """Returns percentile intervals of the five metrics of `multilabel_metrics`, from resampled test samples.
 
-    Samples are drawn with replacement. Of more than 32,768 samples 16,384 are resampled, and their deviations scaled to
-    the number of all. The model and the release stay as they are: an interval tells nothing about another release or
-    another training.
+    Samples are drawn with replacement. If there are more than 32,768 samples, 16,384 of them are resampled, and the
+    deviations are scaled to the number of all samples. The model and the release are fixed. So an interval does not
+    show how much another release or another training would differ.
 
     Args:
-        predicted: bool `[n, L]`.
-        scores: float `[n, L]`.
-        true: bool `[n, L]`.
-        resamples: number of test sets that are drawn; None for 200, or for fewer of many bits, at least 50.
-        level: share of the test sets inside an interval, in (0, 1).
-        seed: of the draws, so that two reports of one run agree.
+        predicted: the predicted labels, bool `[n, L]`.
+        scores: the score of each label, float `[n, L]`.
+        true: the true labels, bool `[n, L]`.
+        resamples: the number of resamples; None for 200, or for fewer if the arrays are large, but at least 50.
+        level: the share of resamples inside an interval, in (0, 1).
+        seed: the seed of the draws, so that two reports of one run are equal.
 
     Returns:
-        `(low, high)` in [0, 1] by metric, without the metrics that some resample leaves undefined for every label.
+        `(low, high)` in [0, 1] for each metric, by name. A metric is left out if some resample leaves it undefined for
+        every label.
 
     Raises:
-        InvalidValue: arrays that `multilabel_metrics` refuses, 2**24 samples or more, a level outside (0, 1).
+        InvalidValue: `multilabel_metrics` refuses the arrays; or there are 2**24 samples or more; or the level is
+            outside (0, 1).
     """
     require_probability("level", level)
     bits, values, truth = require_predictions(predicted, scores, true)
@@ -81,9 +86,10 @@ def _metrics_from_part(
     resamples: int,
     seed: int,
 ) -> dict[str, Floats]:
-    """Returns metrics `[B]` of resamples of all samples, estimated from resamples of a part.
+    """Returns the metrics of resamples of all samples, `[B]` by name, estimated from resamples of a part of them.
 
-    Deviations fall with the root of the number of samples, so those of a part, shrunk, are those of all.
+    Deviations from the mean decrease with the root of the number of samples. So the deviations of the part are
+    multiplied by the root of its share of the samples.
     """
     part_arrays = (bits[part], values[part], truth[part])
     part_metrics = _metrics_of_resamples(*part_arrays, blocks=_weights(len(part), resamples, seed))
@@ -101,7 +107,10 @@ def _metrics_from_part(
 def _metrics_of_resamples(
     bits: Bits, values: Floats, truth: Bits, *, blocks: Iterable[NDArray[np.float32]]
 ) -> dict[str, Floats]:
-    """Returns each metric of each resample, `[B]`, by blocks of weights `[n, b]`."""
+    """Returns the metrics of each resample, `[B]` by name.
+
+    `blocks` are the weights of the samples in b resamples each, `[n, b]`.
+    """
     columns = zip(np.asfortranarray(values).T, np.asfortranarray(truth).T, strict=True)
     precisions = [_precision_of(scores, labels) for scores, labels in columns]
     metrics_of_blocks = [_resampled(weights, bits, truth, precisions) for weights in blocks]
@@ -112,7 +121,7 @@ def _metrics_of_resamples(
 
 
 def _weights(num_samples: int, resamples: int, seed: int) -> Iterator[NDArray[np.float32]]:
-    """Yields how often each sample is in each resample, `[n, b]`, for blocks of b resamples."""
+    """Yields, for blocks of b resamples, how often each sample was drawn in each resample, `[n, b]`."""
     rng = np.random.default_rng(seed)
     size = max(1, min(resamples, _MOST_WEIGHTS // (4 * num_samples)))
     for start in range(0, resamples, size):
@@ -127,12 +136,12 @@ def _weights(num_samples: int, resamples: int, seed: int) -> Iterator[NDArray[np
 def _resampled(
     weights: NDArray[np.float32], bits: Bits, truth: Bits, precisions: list[Precision]
 ) -> dict[str, Floats]:
-    """Returns each metric of each resample, `[B]`; NaN where it is undefined."""
+    """Returns the metrics of each resample in a block, `[b]` by name; NaN if a metric is undefined."""
     n = len(truth)
     rows = np.ascontiguousarray(weights.T)
 
     def counts(flags: Bits) -> Floats:
-        """Returns how many samples of each resample have a flag, `[B, L]`."""
+        """Returns the number of samples in each resample for which a flag is true, `[b, L]`."""
         return np.asarray(rows @ flags.astype(np.float32), np.float64)
 
     hits = counts(bits & truth)
@@ -154,7 +163,7 @@ def _resampled(
 
 
 def _means_of_defined(values: Floats) -> Floats:
-    """Returns the means `[B]` over the labels of `[L, B]` that are defined; NaN without one."""
+    """Returns the mean over labels of the values that are not NaN, `[B]` from `[L, B]`; NaN if all are NaN."""
     is_defined = np.isfinite(values)
     num_defined = is_defined.sum(axis=0)
     sums = np.where(is_defined, values, 0.0).sum(axis=0)
@@ -162,13 +171,14 @@ def _means_of_defined(values: Floats) -> Floats:
 
 
 def _precision_of(scores: Floats, truth: Bits) -> Precision:
-    """Returns the function that computes one label's average precision in each resample; NaN without a positive.
+    """Returns a function that computes the average precision of one label in each resample.
 
-    Samples are sorted from the highest score down, and cut after each group of equal scores with a positive.
+    Samples are sorted by descending score. A cut is made after each group of equal scores that has a positive sample.
+    The function returns NaN for a resample without a positive sample.
 
     Args:
-        scores: of the label, `[n]`.
-        truth: which samples have it, `[n]`.
+        scores: the scores of the label, `[n]`.
+        truth: true for samples that have the label, `[n]`.
     """
     order = np.argsort(scores)[::-1]
     ends = np.append(np.flatnonzero(np.diff(scores[order])) + 1, len(order))  # of equal scores
@@ -197,7 +207,13 @@ def _precision_of(scores: Floats, truth: Bits) -> Precision:
 
 
 def _rows(samples: NDArray[np.intp], ends: NDArray[np.intp], num_samples: int) -> Any:
-    """Returns a sparse matrix `[len(ends), num_samples]` with a row of ones for the samples up to each end."""
+    """Returns a sparse matrix `[num_ends, num_samples]` of 0 and 1, with 1 for the samples before each end.
+
+    Args:
+        samples: the indices of the samples, in the order of the cuts.
+        ends: the number of samples before each cut.
+        num_samples: the number of all samples.
+    """
     from scipy.sparse import csr_array  # loads slowly
 
     used_samples = samples[: ends[-1]] if len(ends) else samples[:0]

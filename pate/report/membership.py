@@ -1,4 +1,4 @@
-"""Attacks that tell whether a record was among the private ones, by the student's losses."""
+"""Membership inference attacks: they guess by the student's losses whether a record was among the private records."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -14,11 +14,12 @@ _FALSE_COUNTS = 24  # of the curve
 
 @dataclass(frozen=True)
 class Membership:
-    """The success of two attacks that guess which records were private. No epsilon covers these figures.
+    """The success of two attacks that guess which records were private. No epsilon covers these numbers.
 
-    The first attack takes the records with the smallest loss for private. The second takes the records whose loss is
-    smallest compared with models that never saw a private record: the offline LiRA of Carlini et al. (2022),
-    "Membership inference attacks from first principles". Chance is the success on records that differ in nothing.
+    The first attack guesses that the records with the least loss are private. The second attack compares the loss with
+    the losses of reference models that have never used a private record. It is the offline LiRA of Carlini et al.
+    (2022), "Membership inference attacks from first principles". The interval from `low` to `high` is the success by
+    chance, if private and test records do not differ.
     """
 
     # `[P]`, false positive rates in (0, 1), rising, 0.1% and 1% among them, in whole records
@@ -44,10 +45,11 @@ class Membership:
         """Returns the success of both attacks; None without a private record, or with fewer than two test records.
 
         Args:
-            private: the student's losses on private records, `[n]`.
-            test: its losses on independent test records, `[m]`.
-            private_unusual: how unusual private records are (`unusual`), `[n]`, or None without reference models.
-            test_unusual: how unusual test records are, `[m]`, or None.
+            private: the student's losses on private records, `[num_private]`.
+            test: the student's losses on independent test records, `[num_test]`.
+            private_unusual: the result of `unusual` for the private records, `[num_private]`; None without reference
+                models.
+            test_unusual: the result of `unusual` for the test records, `[num_test]`; None without reference models.
         """
         n = len(private)
         m = len(test)
@@ -71,13 +73,13 @@ class Membership:
 
     @property
     def text(self) -> str:
-        """A sentence on what an attacker sees of a training record."""
+        """A sentence on how well an attacker can recognize a training record."""
         places = {int(np.abs(np.array(self.fpr) - rate).argmin()) for rate in _RATES}
         lines = [self._line_at(place) for place in sorted(places)]
         return f"What an attacker sees of a training record: {'; '.join(lines)}."
 
     def _line_at(self, place: int) -> str:
-        """Returns in words what is found at one of the false positive rates."""
+        """Returns a phrase on the share of private records found at one false positive rate, with index `place`."""
         shares = [f"{_percent(self.tpr[place])} of them"]
         most = self.tpr[place]
         if self.tpr_by_reference:
@@ -93,16 +95,21 @@ class Membership:
 
 
 def _percent(rate: float) -> str:
-    """Returns a rate as a percentage of two digits."""
+    """Returns a rate as a percentage with two significant digits."""
     return f"{float(f'{100 * rate:.2g}'):g}%"
 
 
 def _true_positive_rates(
     private: Floats, test: Floats, counts: NDArray[np.int64]
 ) -> tuple[float, ...]:
-    """Returns the share of private records below so many test records, by ascending losses, `[len(counts)]`.
+    """Returns the shares of private records that an attack finds at given numbers of false positives, `[num_counts]`.
 
-    Records of equal losses count in proportion.
+    If private and test records have equal losses, they are counted in proportion.
+
+    Args:
+        private: the losses of private records, `[num_private]`.
+        test: the losses of test records, `[num_test]`.
+        counts: the numbers of test records with the least loss, which are false positives, `[num_counts]`.
     """
     levels = np.unique(np.append(private, test))
     num_private = np.append(0, np.searchsorted(np.sort(private), levels, side="right"))
@@ -115,26 +122,37 @@ def _true_positive_rates(
 
 
 def label_losses(probabilities: NDArray[np.floating], true: Bits) -> Floats:
-    """Returns the binary cross-entropy of each sample, summed over its labels, `[n]`, from arrays `[n, L]`."""
+    """Returns the binary cross-entropy of each sample, summed over labels, `[num_samples]`.
+
+    Args:
+        probabilities: the predicted probabilities, `[num_samples, num_labels]`.
+        true: the true labels, bool `[num_samples, num_labels]`.
+    """
     confidence = np.where(true, probabilities, 1 - probabilities.astype(np.float64))
     losses: Floats = -np.log(np.maximum(confidence, 1e-12)).sum(axis=1)
     return losses
 
 
 def log_odds(probabilities: NDArray[np.floating], true: Bits) -> Floats:
-    """Returns the log-odds of the true labels of each sample, summed over labels, `[n]`, from arrays `[n, L]`."""
+    """Returns the log-odds of the true value of each label, summed over labels, `[num_samples]`.
+
+    Args:
+        probabilities: the predicted probabilities, `[num_samples, num_labels]`.
+        true: the true labels, bool `[num_samples, num_labels]`.
+    """
     return label_losses(probabilities, ~true) - label_losses(probabilities, true)
 
 
 def unusual(odds: Floats, usual: Floats) -> Floats:
-    """Returns how far log-odds lie below those of reference models, in standard deviations of a Gaussian, `[n]`.
+    """Returns by how many standard deviations log-odds are below those of reference models, `[num_samples]`.
 
-    The Gaussian of a record has the mean of its reference log-odds. Half of its variance is the mean over all records,
-    as K models tell little of the variance of one.
+    The log-odds of reference models are modeled as a Gaussian for each record, with their mean. Its variance is half
+    the record's own variance and half the mean variance of all records, as few models do not determine the variance of
+    one record.
 
     Args:
-        odds: log-odds of the student, `[n]`.
-        usual: log-odds of K models that never saw a private record, `[K, n]`.
+        odds: the log-odds of the student, `[num_samples]`.
+        usual: the log-odds of models that have never used a private record, `[num_models, num_samples]`.
     """
     variance = usual.var(axis=0)
     spread = np.sqrt((variance + variance.mean()) / 2)
@@ -142,10 +160,16 @@ def unusual(odds: Floats, usual: Floats) -> Floats:
 
 
 def _chance_interval(counts: NDArray[np.int64], n: int, m: int) -> tuple[Floats, Floats]:
-    """Returns the 95% interval of the rate that chance finds at each count of false positives.
+    """Returns the 95% interval of the true positive rate by chance, at each number of false positives.
 
-    The number of n private records before the (k + 1)-th of m test records is binomial with a rate that is
-    Beta(k + 1, m - k). The weights of this beta-binomial law follow from the ratios of neighboring ones.
+    Let private and test losses have one distribution. Sort all records by loss. The number of private records before
+    the (k + 1)-th of m test records is then binomial, with a rate that is Beta(k + 1, m - k). The probabilities of this
+    beta-binomial distribution are computed from the ratios of neighboring ones.
+
+    Args:
+        counts: the numbers k of false positives.
+        n: the number of private records.
+        m: the number of test records.
     """
     places = np.arange(n)
     k = counts[:, None]

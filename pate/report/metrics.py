@@ -1,4 +1,4 @@
-"""Metrics of multi-label predictions: those of all labels together, and those of each label."""
+"""Metrics of multi-label predictions, for all labels together and for each label."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,27 +31,35 @@ class Scores:
 def multilabel_metrics(predicted: ArrayLike, scores: ArrayLike, true: ArrayLike) -> Scores:
     """Computes the five metrics of a multi-label prediction, each in [0, 1]; None for a mean over no label.
 
-    - `accuracy`: mean over samples and labels of correct bits (the papers' measure; flatters rare labels).
-    - `balanced_accuracy`: mean over labels of each label's balanced accuracy. A label that all samples have, or none,
-      is left out, so that a constant guess scores exactly 0.5.
-    - `micro_f1`: F1 of all bits together. `macro_f1`: mean over all labels of each label's F1. An F1 without positives
-      on either side is 0.
-    - `mean_average_precision`: mean, over the labels that have a positive, of the average precision of `scores`.
+    - `accuracy`: the share of correct bits over samples and labels. The PATE papers report it; it is high for rare
+    labels.
+    - `balanced_accuracy`: the mean over labels of each label's balanced accuracy. Labels that all samples have, or
+    none, are left out, so a constant prediction scores exactly 0.5.
+    - `micro_f1`: the F1 of all bits together. `macro_f1`: the mean over all labels of each label's F1. F1 is 0 if there
+    is neither a predicted nor a true positive.
+    - `mean_average_precision`: the mean of the average precision of `scores` over the labels that some sample has.
+
+    n is the number of samples and L the number of labels.
 
     Args:
-        predicted: bool `[n, L]`.
-        scores: float `[n, L]`, higher means more likely; finite.
-        true: bool `[n, L]`.
+        predicted: the predicted labels, bool `[n, L]`.
+        scores: the score of each label, finite float `[n, L]`; a higher score means that the label is more likely.
+        true: the true labels, bool `[n, L]`.
 
     Raises:
-        InvalidValue: arrays of another dtype, empty, of different shapes, or scores that are not finite.
+        InvalidValue: an array has another type, or is empty; or the shapes differ; or a score is not finite.
     """
     predicted, scores, true = require_predictions(predicted, scores, true)
     return summarized(_per_label(predicted, scores, true), micro_f1=micro_f1(predicted, true))
 
 
 def summarized(per_label: Mapping[str, Floats], *, micro_f1: float) -> Scores:
-    """Returns the five metrics from those of each label (`per_label_metrics`) and the F1 of all bits together."""
+    """Returns the five metrics of a prediction.
+
+    Args:
+        per_label: the metrics of each label, as `per_label_metrics` returns them.
+        micro_f1: the F1 of all bits together.
+    """
     return Scores(
         accuracy=float(np.mean(per_label["accuracy"])),
         balanced_accuracy=_mean_of_defined(per_label["balanced_accuracy"]),
@@ -62,13 +70,16 @@ def summarized(per_label: Mapping[str, Floats], *, micro_f1: float) -> Scores:
 
 
 def _mean_of_defined(values: Floats) -> float | None:
-    """Returns the mean of the values that are not NaN; None without any."""
+    """Returns the mean of the values that are not NaN; None if all are NaN."""
     is_defined = ~np.isnan(values)
     return float(np.mean(values[is_defined])) if is_defined.any() else None
 
 
 def micro_f1(predicted: Bits, true: Bits) -> float:
-    """Returns the F1 of all bits `[n, L]` together; 0 without positives on either side."""
+    """Returns the F1 of all bits together; 0 if there is neither a predicted nor a true positive.
+
+    Both arrays are bool `[num_samples, num_labels]`.
+    """
     num_positives = np.count_nonzero(predicted) + np.count_nonzero(true)
     return 2 * np.count_nonzero(predicted & true) / num_positives if num_positives else 0.0
 
@@ -76,17 +87,17 @@ def micro_f1(predicted: Bits, true: Bits) -> float:
 def per_label_metrics(
     predicted: ArrayLike, scores: ArrayLike, true: ArrayLike
 ) -> dict[str, Floats]:
-    """Computes the metrics of each label by itself, from the arrays and by the rules of `multilabel_metrics`.
+    """Computes the metrics of each label, with the arguments and definitions of `multilabel_metrics`.
 
     Returns:
         `accuracy`, `balanced_accuracy`, `precision`, `recall`, `f1`, `average_precision` and `prevalence` (the share of
-        positives in `true`), each float64 `[L]`; NaN where a metric is undefined.
+        samples with the label), each float64 `[num_labels]`. An undefined metric is NaN.
     """
     return _per_label(*require_predictions(predicted, scores, true))
 
 
 def _per_label(predicted: Bits, scores: Floats, true: Bits) -> dict[str, Floats]:
-    """Returns the metrics of each label, of arrays that were checked."""
+    """Returns the metrics of each label; the arrays have been checked before."""
     num_true = np.count_nonzero(true, axis=0)
     metrics = metrics_of_counts(
         hits=np.count_nonzero(predicted & true, axis=0),
@@ -102,13 +113,13 @@ def _per_label(predicted: Bits, scores: Floats, true: Bits) -> dict[str, Floats]
 def metrics_of_counts(
     *, hits: Any, num_predicted: Any, num_true: Any, num_samples: int
 ) -> dict[str, Floats]:
-    """Returns metrics of each label from counts of samples, `[…, L]` each.
+    """Returns the metrics of each label from numbers of samples, arrays `[…, num_labels]`.
 
     Args:
-        hits: samples that have the label and are predicted to have it.
-        num_predicted: samples that are predicted to have it.
-        num_true: samples that have it.
-        num_samples: all samples.
+        hits: the number of samples that have the label and for which it is predicted.
+        num_predicted: the number of samples for which the label is predicted.
+        num_true: the number of samples that have the label.
+        num_samples: the number of all samples.
     """
     true_negatives = num_samples - num_predicted - num_true + hits
     num_positives = num_predicted + num_true
@@ -124,9 +135,14 @@ def metrics_of_counts(
 
 
 def average_precisions(scores: NDArray[np.floating], true: Bits) -> Floats:
-    """Returns the average precision of each label, `[L]`, from arrays `[n, L]`; NaN without a positive.
+    """Returns the average precision of each label, `[num_labels]`; NaN for a label that no sample has.
 
-    It is the mean, over the label's positives, of the precision among all samples that score no lower.
+    For each sample with the label, take the samples whose score is at least as high. Their precision is the share that
+    has the label. The average precision is the mean of these precisions.
+
+    Args:
+        scores: the score of each label, `[num_samples, num_labels]`.
+        true: the true labels, bool `[num_samples, num_labels]`.
     """
     sorted_scores = np.sort(np.ascontiguousarray(scores.T), axis=1)  # [L, n]
     precisions = np.full(scores.shape[1], np.nan)
@@ -142,7 +158,7 @@ def average_precisions(scores: NDArray[np.floating], true: Bits) -> Floats:
 def require_predictions(
     predicted: ArrayLike, scores: ArrayLike, true: ArrayLike
 ) -> tuple[Bits, Floats, Bits]:
-    """Returns the arrays of a prediction, or raises `InvalidValue` as `multilabel_metrics`."""
+    """Returns the three arrays of a prediction in their normal types; raises as `multilabel_metrics`."""
     bits = np.asarray(predicted)
     values = np.asarray(scores)
     truth = np.asarray(true)

@@ -1,4 +1,4 @@
-"""The log of a finished release on an MLflow server. It has nothing that `release/` does not have."""
+"""The log of a finished release on an MLflow server, with nothing that is not also in `release/`."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -17,18 +17,19 @@ _LONGEST = 500  # characters of a parameter
 
 
 def log_release(release: Path, report: Report, *, folder: Path) -> str:
-    """Logs a release once, however often it is called, and returns the id of MLflow's run.
+    """Logs a release to MLflow, and returns the id of MLflow's run; repeated calls log the release only once.
 
-    Parameters are those of `release/config.yaml`, metrics the price and the counts of the privacy card, artifacts the
-    files of `release/`. No name of a user, of a file outside or of a program is sent, and no telemetry.
+    The parameters are the settings in `release/config.yaml`. The metrics are the price and the numbers on the privacy
+    card. The artifacts are the files of `release/`. No name of a user, a program or a file outside of `release/` is
+    sent, and no telemetry.
 
     Args:
         release: the folder `release/` of a run.
-        report: only its price and the counts of the release are read.
-        folder: where runs are stored, unless the environment has `MLFLOW_TRACKING_URI`.
+        report: the report, of which only the price and the numbers of the release are used.
+        folder: the folder in which MLflow stores runs, unless the environment variable `MLFLOW_TRACKING_URI` is set.
 
     Raises:
-        InvalidValue: a server that does not answer, or refuses.
+        InvalidValue: the server does not answer, or refuses the log.
     """
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     uri = os.environ.get("MLFLOW_TRACKING_URI") or folder.absolute().as_uri()
@@ -74,7 +75,7 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
 
 
 def _experiment_id(client: Any, name: str) -> Any:
-    """Returns the id of an experiment, which is made if it does not exist."""
+    """Returns the id of the experiment `name`; the experiment is made if it does not exist."""
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         return client.create_experiment(name)
@@ -82,7 +83,7 @@ def _experiment_id(client: Any, name: str) -> Any:
 
 
 def _flat(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields settings by their dotted names."""
+    """Yields settings as pairs of a dotted name and a value; `prefix` is the name of the outer settings."""
     if isinstance(node, Mapping):
         for key, value in node.items():
             yield from _flat(value, f"{prefix}.{key}".lstrip("."))

@@ -1,4 +1,4 @@
-"""The page of a run: one self-contained file without scripts and without anything to fetch."""
+"""The HTML page of a run: one file without scripts and without references to other files."""
 
 import math
 from functools import cache
@@ -15,7 +15,7 @@ from pate.report.wording import DASH, HEADLINE, add_words
 
 
 def render_html(report: Report, figures: RunFigures) -> str:
-    """Returns `report.html`, which marks what no epsilon covers and must not be published. Every text is escaped."""
+    """Returns the page `report.html` of a run, which marks all parts that no epsilon covers. Every text is escaped."""
     return render_template(
         "report/report.html",
         report=report,
@@ -26,14 +26,14 @@ def render_html(report: Report, figures: RunFigures) -> str:
 
 
 def render_template(template: str, **values: Any) -> str:
-    """Returns a page: light, dark and in print, from the width of a phone on.
+    """Returns an HTML page, for light and dark screens, for print, and for any width from a phone's on.
 
-    Every text is escaped but a picture's SVG. The template extends `report/page.html`, and sets its `title` and
-    `legend`.
+    All texts are escaped, except the SVG of pictures. The template extends `report/page.html`, and defines its `title`
+    and `legend`.
 
     Args:
-        template: its path within the package.
-        **values: by the names that the template reads.
+        template: the path of the template in the package.
+        **values: the values for the template, by name.
     """
     return _environment().get_template(template).render(values)
 
@@ -53,10 +53,10 @@ def _environment() -> Environment:
 
 
 def _breakable(name: str) -> Markup:
-    """Returns a name as HTML that may break after its dots and underscores."""
+    """Returns a name as HTML that may be broken into lines after dots and underscores."""
     return Markup(str(escape(name)).replace(".", ".<wbr>").replace("_", "_<wbr>"))
 
 
 def _format_score(value: float | None) -> str:
-    """Returns a score with three decimals, or a dash for None and NaN."""
+    """Returns a score with three decimals; a dash for None and NaN."""
     return DASH if value is None or np.isnan(value) else f"{value:.3f}"

@@ -1,4 +1,4 @@
-"""A picture of a page: inline SVG that takes its colors from the page, or a PNG for paper."""
+"""A picture of a report: as SVG inside a page, in the page's colors, or as a PNG file for print."""
 
 import io
 import re
@@ -50,10 +50,10 @@ class Picture:
     caption: str = ""  # how the picture is read, if the template does not tell
 
     def svg(self, name: str) -> str:
-        """Returns an `<svg>` element for inlining, without colors, scripts or references of its own.
+        """Returns an `<svg>` element for a page, without colors, scripts or references of its own.
 
-        Its ids start with `name`. The element scales with its container, and is hidden from screen readers, as the
-        alternative text stands beside it.
+        The ids in the element begin with `name`. Its size follows the surrounding element. Screen readers skip it and
+        read the alternative text beside it.
         """
         with self._painted({**_STYLE, "svg.hashsalt": name}) as figure:
             buffer = io.StringIO()
@@ -72,7 +72,7 @@ class Picture:
         return element
 
     def write_png(self, path: Path) -> None:
-        """Writes the picture for paper, dark ink on white, in the colors of `on_paper`."""
+        """Writes the picture as a PNG file for print: dark on white, in the colors of `on_paper`."""
         style = {name: on_paper(value) for name, value in _STYLE.items()}
         with self._painted(style) as figure, replacing(path) as file:
             figure.savefig(
@@ -85,7 +85,7 @@ class Picture:
 
     @contextmanager
     def _painted(self, style: dict[Any, Any]) -> Iterator[Figure]:
-        """Paints the figure for its body, in a style; no global state of matplotlib stays changed."""
+        """Paints the picture with a style of matplotlib, for a `with` block; no global state of matplotlib changes."""
         with mpl.rc_context(style), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing from (current )?font")
             size = (_WIDTH / _POINTS_PER_INCH, self.height / _POINTS_PER_INCH)
@@ -95,12 +95,15 @@ class Picture:
 
 
 def on_paper(value: Any) -> Any:
-    """Returns the light page's color for a stand-in color, and anything else as it is."""
+    """Returns the color of the light page for a placeholder of a color; any other value is returned unchanged."""
     return _PAPER[value][1] if isinstance(value, str) and value in _PAPER else value
 
 
 def shorten_name(name: str, max_length: int) -> str:
-    """Returns a name of at most so many characters, without its middle: names often differ at their ends only."""
+    """Returns a name of at most `max_length` characters; if it is too long, its middle is left out.
+
+    Names often differ only at their beginnings and ends.
+    """
     if len(name) <= max_length:
         return name
     end = max_length // 3

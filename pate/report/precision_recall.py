@@ -1,4 +1,4 @@
-"""The trade of a model between precision and recall."""
+"""The precision-recall curve of a model."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -13,7 +13,7 @@ _POINTS = 200  # of a curve
 
 @dataclass(frozen=True, eq=False)
 class PrecisionRecall:
-    """The curve of a model's precision over its recall, on labels that no epsilon covers."""
+    """The precision-recall curve of a model, computed from true labels that no epsilon covers."""
 
     recall: Floats  # `[P]`, ascending
     precision: Floats  # `[P]`, at each recall
@@ -32,14 +32,14 @@ class PrecisionRecall:
         constant: Bits,
         threshold: Any,
     ) -> Self | None:
-        """Returns the curve at up to 200 levels of recall; None if no sample has a label.
+        """Returns the curve at up to 200 values of recall; None if no sample has a label.
 
         Args:
-            scores: of the model, `[n, L]`.
-            predicted: its labels, `[n, L]`.
-            true: `[n, L]`.
-            constant: the labels of the best constant, `[L]`.
-            threshold: of the model.
+            scores: the scores of the model, `[num_samples, num_labels]`.
+            predicted: the labels that the model predicts, bool `[num_samples, num_labels]`.
+            true: the true labels, bool `[num_samples, num_labels]`.
+            constant: the labels of the best constant prediction, bool `[num_labels]`.
+            threshold: the threshold of the model: one number, or one for each label.
         """
         if not true.any():
             return None

@@ -1,6 +1,6 @@
 """The price of a release, as reports and cards print it.
 
-Privacy parameters are rounded up: no printed bound may be too small.
+Epsilon and delta are rounded up, so that no printed bound is too small.
 """
 
 import math
@@ -27,10 +27,10 @@ _OPTIONAL = (
 
 @dataclass(frozen=True)
 class Privacy:
-    """The price of a release that was drawn, in its report: a guarantee that depends on neither votes nor noise.
+    """The price of a drawn release, in its report. It is a guarantee that depends on neither votes nor noise.
 
-    All of it may be published: `PrivacyStatement` is its form in a file. A `PricedRelease` is a release that is planned
-    and not drawn yet, and a `Quote` explains the price of such a plan.
+    All fields may be published; `PrivacyStatement` is the form in which they are written to a file. A `PricedRelease`
+    is a release that is planned and not drawn yet. A `Quote` explains the price of a planned release.
     """
 
     epsilon: float  # bound, >= 0; infinity means no guarantee and is written as `"inf"`
@@ -75,7 +75,7 @@ class Privacy:
 
     @property
     def guarantee(self) -> str:
-        """The guarantee in one line, epsilon and delta rounded up; an infinite epsilon is called no guarantee."""
+        """The guarantee in one line, with epsilon and delta rounded up; an infinite epsilon is called no guarantee."""
         unit = f"{self.adjacency}, unit: {self.unit}"
         if math.isinf(self.epsilon):
             return f"no guarantee: epsilon is infinite ({unit})"
@@ -84,27 +84,27 @@ class Privacy:
 
     @property
     def weakness(self) -> str:
-        """A warning of an epsilon that promises one person little; empty for a smaller or an infinite epsilon."""
+        """A warning that a large epsilon protects a single person little; empty for a small or an infinite epsilon."""
         is_weak = WEAK_EPSILON < self.epsilon < math.inf
         return f"epsilon above {WEAK_EPSILON} promises one person little" if is_weak else ""
 
     @property
     def of_classes(self) -> str:
-        """The epsilon of each class of groups with a budget of its own, rounded up."""
+        """The epsilon of each budget class, rounded up, in one line."""
         return ", ".join(
             f"{name} {format_epsilon(epsilon)}" for name, epsilon in self.classes.items()
         )
 
     @property
     def asked_accountant(self) -> str:
-        """The name of the accountant, and of the one whose figure it took."""
+        """The name of the accountant; if it took the least of several prices, also whose price was the least."""
         if self.won_by is None:
             return self.accountant
         return f"{self.accountant} (here that of {self.won_by})"
 
     @property
     def charging(self) -> str:
-        """A sentence on whether target charging paid; empty for a mechanism that is not charged by hits."""
+        """A sentence on whether charging by hits gave a smaller price; empty for other mechanisms."""
         if self.plain_epsilon is None:
             return ""
         verdict = "pays: plain composition costs"
@@ -116,7 +116,7 @@ class Privacy:
 
     @property
     def terms(self) -> list[tuple[str, str]]:
-        """The price, and what it is a price of, as (name, text) rows; all of it may be published."""
+        """The epsilon, the delta, and what they are for, as rows (name, text); all of it may be published."""
         is_infinite = math.isinf(self.epsilon)
         epsilon = "infinite: no guarantee" if is_infinite else format_epsilon(self.epsilon)
         meaning = ADJACENCY_NAMES.get(self.adjacency)
@@ -146,11 +146,11 @@ class Privacy:
     def mechanism_rows(
         self, name: str | None = None, *, digits: int | None = None
     ) -> list[tuple[str, str]]:
-        """Returns the mechanism and its public parameters, as (name, text) rows to publish.
+        """Returns the mechanism and its public parameters as rows (name, text); all of it may be published.
 
         Args:
-            name: the name that the mechanism was configured by.
-            digits: significant digits of a number; None for all, which checking a price needs.
+            name: the name of the mechanism in the configuration; None shows its class.
+            digits: the number of significant digits; None prints all digits, which are needed to check the price.
         """
         rows = [("aggregator", name)] if name and name != self.mechanism else []
         rows.append(("mechanism", self.mechanism))
@@ -164,5 +164,5 @@ class Privacy:
         return rows
 
     def _gap_text(self, gap: float | None) -> str:
-        """Returns a gap in votes; None is a gap that the teachers cannot make."""
+        """Returns a gap as a number of votes; None is shown as a gap that these teachers cannot reach."""
         return f"no gap of {self.max_gap} votes passes" if gap is None else f"{gap:g} votes"

@@ -1,4 +1,4 @@
-"""The report of one training run, `report.json`. No epsilon covers most of it: it is the data owner's."""
+"""The report of one run, `report.json`. No epsilon covers most of it: it is for the data owner alone."""
 
 import math
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ NOT_COVERED = {
 
 @dataclass(frozen=True)
 class Heading:
-    """The name of a run's aggregator, and the settings of its command; they are the data owner's."""
+    """The name of a run's aggregator, and the settings of its command line; both are for the data owner alone."""
 
     # the name that the aggregator was configured by, such as `stable_top_k_table`; empty without a name
     aggregator: str = ""
@@ -55,13 +55,13 @@ class Heading:
 
     @property
     def overrides(self) -> str:
-        """The settings in one line, as they stand on the command line."""
+        """The settings in one line, as on the command line."""
         return " ".join(f"{name}={value}" for name, value in self.given.items())
 
 
 @dataclass(frozen=True)
 class ReleaseSummary:
-    """The counts of a release: its queries, answers and hits. `Privacy` has its price."""
+    """The numbers of queries, answers and hits of a release. `Privacy` has its price."""
 
     num_queries: int
     num_answered: int
@@ -90,7 +90,7 @@ class ReleaseSummary:
 
     @property
     def hits(self) -> str:
-        """The hits of a charged mechanism in one line; empty for other mechanisms."""
+        """The number of hits in one line, if the mechanism is charged by hits; otherwise empty."""
         if self.num_hits is None:
             return ""
         session_line = f"{self.num_hits} hits, {self.remaining_hits} remaining, {self.num_abstained} abstentions"
@@ -99,7 +99,7 @@ class ReleaseSummary:
 
 @dataclass(frozen=True)
 class TeacherSummary:
-    """The ensemble: its size, the mean accuracy of a teacher's bits, and its records. No epsilon covers it."""
+    """The number of teachers, their mean accuracy and their numbers of records. No epsilon covers them."""
 
     num_teachers: int
     mean_accuracy: float | None
@@ -108,7 +108,7 @@ class TeacherSummary:
 
 @dataclass(frozen=True)
 class DataSummary:
-    """The data set of a run."""
+    """The data set of a run: its name, its numbers of records and labels, and the origin of its features."""
 
     name: str
     real: bool  # False for synthetic data, which is evidence of nothing but a working pipeline
@@ -161,28 +161,28 @@ class Report:
 
     @property
     def name(self) -> str:
-        """The name that the aggregator was configured by, or its class."""
+        """The name of the aggregator in the configuration; without one, the name of its class."""
         return self.heading.aggregator or self.privacy.mechanism
 
     @property
     def models(self) -> dict[str, Scores | None]:
-        """The scores of all models by the keys of `MODEL_NAMES`, in their order; None for one that was not trained."""
+        """The scores of all models, by the keys of `MODEL_NAMES`; None for a model that was not trained."""
         scores_of = vars(self.baselines) | {"student": self.student}
         return {key: scores_of[key] for key in MODEL_NAMES}
 
     @property
     def ceiling_name(self) -> str:
-        """The key of the ceiling of the verdict's share: the model of all records, if it was trained."""
+        """The key of the model that is the upper limit in the verdict: the model of all records, if it was trained."""
         has_ceiling = self.baselines.all_records_model is not None
         return "all_records_model" if has_ceiling else "true_label_student"
 
     def reason_without(self, model: str) -> str:
-        """Returns why a model has no scores; empty if it has scores, and in older reports."""
+        """Returns the reason why `model` has no scores; "" if it has scores, and for reports of earlier versions."""
         return self.left_out.get(model, "") if self.models[model] is None else ""
 
     @property
     def private_count(self) -> str:
-        """The numbers of private records, and of the groups that they belong to, in words."""
+        """The numbers of private records and of their groups, as a phrase."""
         records = f"{self.data.num_private:,} private records"
         groups = self.data.num_groups
         if groups is None or groups == self.data.num_private:
@@ -190,17 +190,20 @@ class Report:
         return f"{records} of {groups:,} groups, such as persons"
 
     def to_json(self) -> str:
-        """Returns the report as strict JSON: infinity is the string `"inf"`, an undefined number is null."""
+        """Returns the report as strict JSON, in which infinity is the text `"inf"` and an undefined number is null."""
         return to_json(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Reads the text of `to_json`; raises `InvalidValue` for a missing or unknown key, or another type."""
+        """Reads a report from JSON.
+
+        Raises `InvalidValue` if a key is missing or unknown, or a value has a wrong type.
+        """
         return from_json(cls, text, name="report")
 
     @classmethod
     def read(cls, path: Path | str) -> Self:
-        """Reads a file of `write`; raises `DamagedFile` if there is no file, or no report in it."""
+        """Reads a report from its file; raises `DamagedFile` if the file is missing or holds no report."""
         remedy = (
             "remove it, and the same command writes it again from the release, at no further price"
         )
@@ -209,5 +212,5 @@ class Report:
         )
 
     def write(self, path: Path | str) -> None:
-        """Writes `report.json` atomically."""
+        """Writes the report to a file, which appears only when it is complete."""
         write_text(path, self.to_json() + "\n")

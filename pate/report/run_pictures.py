@@ -1,6 +1,6 @@
-"""The pictures of a run: functions that return a `Picture`, or None without data.
+"""The pictures of a run. Each function returns a `Picture`, or None if the run has no data for it.
 
-The page's template has their headings.
+The headings of the pictures are in the template of the page.
 """
 
 from collections.abc import Container
@@ -33,7 +33,7 @@ _MODEL_COLORS = dict(zip(MODEL_NAMES, (FAINT, FAINT, ACCENT, SECOND, THIRD, MUTE
 
 @dataclass(frozen=True)
 class _Mark:
-    """The mark of a model in a label's row."""
+    """The mark of a model in the rows of labels: its color, its shape, and its name in the caption."""
 
     model: str  # by its key in report.json
     color: str
@@ -60,13 +60,13 @@ _MOST_BINS = 48
 def _finish(
     axes: Axes, *, grid: Any = "both", num_ticks: int | None = None, **properties: Any
 ) -> None:
-    """Finishes axes with limits and names, a grid, and a legend above them, where it hides nothing.
+    """Adds limits, names, a grid and a legend to finished axes; the legend is above the axes, where it hides nothing.
 
     Args:
-        axes: with everything drawn.
-        grid: the axis that has a grid, or None.
-        num_ticks: number of ticks along x, at most, at whole numbers; None for matplotlib's.
-        **properties: of the axes, such as `xlabel`.
+        axes: the axes, on which everything is drawn.
+        grid: the axis that has a grid, "x", "y" or "both"; None for no grid.
+        num_ticks: the greatest number of ticks along x, at whole numbers; None for the ticks of matplotlib.
+        **properties: properties of the axes, such as `xlabel`.
     """
     axes.set(**properties)
     if num_ticks is not None:
@@ -85,7 +85,7 @@ def _finish(
 
 
 def _finish_rows(axes: Axes, **properties: Any) -> None:
-    """Finishes axes as `_finish`, for rows of scores from 0 to 1 with a name each."""
+    """Adds to axes what `_finish` does, for rows of scores from 0 to 1 that have a name each."""
     axes.set_xticks(np.linspace(0, 1, 6))
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0, labelcolor=INK)
@@ -93,7 +93,7 @@ def _finish_rows(axes: Axes, **properties: Any) -> None:
 
 
 def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
-    """Returns every picture that the run has data for, by its name on the page."""
+    """Returns all pictures that the run has data for, by their names on the page."""
     drawings = {
         "scores": score_bars(report),
         "membership": membership_curve(report),
@@ -109,12 +109,12 @@ def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
 
 
 def score_bars(report: Report) -> Picture | None:
-    """Draws five metrics of the private student beside its baselines; None if no model has scores."""
+    """Draws the five metrics of the student and its baselines as bars; None if no model has scores."""
     scored = {model: scores for model, scores in report.models.items() if scores is not None}
     pitch = len(scored) + 1
 
     def paint(axes: Axes) -> None:
-        """Paints a group of horizontal bars for each metric, a bar for each model, its interval as a line."""
+        """Paints a group of horizontal bars for each metric, with a bar for each model and a line for its interval."""
         for row, (model, scores) in enumerate(scored.items()):
             # None becomes NaN
             values = np.array([getattr(scores, key) for key in METRIC_NAMES], dtype=np.float64)
@@ -143,7 +143,7 @@ def score_bars(report: Report) -> Picture | None:
 
 
 def student_curve(figures: RunFigures) -> Picture | None:
-    """Draws the losses of the private student's training; None for a student that is solved in one step."""
+    """Draws the losses of the student's training; None for a student that is solved in one step."""
     curves = {
         name: np.asarray(values)
         for name, values in figures.student_curve.items()
@@ -166,7 +166,10 @@ def student_curve(figures: RunFigures) -> Picture | None:
 
 
 def label_dots(figures: RunFigures) -> Picture | None:
-    """Draws each label's average precision: its frequency, the students and the ceiling; None without a student."""
+    """Draws, for each label, its frequency and the average precision of the student and its baselines.
+
+    The result is None if no student was trained.
+    """
     if "average_precision" not in figures.per_label.get("student", {}):
         return None
     precisions = {
@@ -198,7 +201,7 @@ def label_dots(figures: RunFigures) -> Picture | None:
     places = np.arange(len(label_order))
 
     def paint(axes: Axes) -> None:
-        """Paints a row for each label, from the top."""
+        """Paints a row for each label, the first label at the top."""
         ends = np.stack([*dots.values()])
         axes.hlines(places, ends.min(axis=0), ends.max(axis=0), color=RULE, linewidth=2.2)
         axes.scatter(
@@ -239,7 +242,7 @@ def label_dots(figures: RunFigures) -> Picture | None:
 
 
 def _marks_in_words(drawn: Container[str]) -> str:
-    """Returns sentences on which mark is which model, of those that are drawn, and on the distances between them."""
+    """Returns sentences that explain the marks of the models in `drawn` and the distances between them."""
     words = {
         mark.model: f"the {mark.words} ({MODEL_NAMES[mark.model]})"
         for mark in _MARKS
@@ -257,7 +260,7 @@ def _marks_in_words(drawn: Container[str]) -> str:
 
 
 def precision_recall(figures: RunFigures) -> Picture | None:
-    """Draws the student's precision over its recall, and the point of its threshold; None without a student."""
+    """Draws the precision-recall curve of the student and the point at its threshold; None if there is no student."""
     curve = figures.precision_recall
     if curve is None:
         return None
@@ -274,7 +277,10 @@ def precision_recall(figures: RunFigures) -> Picture | None:
 
 
 def membership_curve(report: Report) -> Picture | None:
-    """Draws what attacks on the student find at low false positive rates, beside chance; None without an attack."""
+    """Draws the true positive rates of attacks on the student at low false positive rates, and the rates by chance.
+
+    The result is None if no attack was made.
+    """
     attack = report.membership
     if attack is None:
         return None
@@ -305,7 +311,7 @@ def membership_curve(report: Report) -> Picture | None:
 
 
 def answer_bars(figures: RunFigures) -> Picture | None:
-    """Draws how many queries were refused, and how many answers had each number of labels; None without queries."""
+    """Draws the number of refused queries, and how many answers have each number of labels; None without queries."""
     # queries by their number of released labels
     sizes = np.bincount(np.count_nonzero(figures.labels[figures.answered], axis=1), minlength=1)
     total = len(figures.answered)
@@ -334,7 +340,7 @@ def answer_bars(figures: RunFigures) -> Picture | None:
 
 
 def epsilon_curve(figures: RunFigures) -> Picture | None:
-    """Draws the epsilon spent after each query; None without queries or with an infinite epsilon."""
+    """Draws the epsilon that was spent after each query; None without queries, or for an infinite epsilon."""
     epsilon = figures.epsilon_after_query
     if not len(epsilon) or not np.isfinite(epsilon).all():
         return None
@@ -361,7 +367,10 @@ def epsilon_curve(figures: RunFigures) -> Picture | None:
 
 
 def gap_histogram(figures: RunFigures) -> Picture | None:
-    """Draws the noiseless gaps, with the pass probability of the stability test over them; None without gaps."""
+    """Draws the gaps of the votes without noise, and the probability that the stability test passes at each gap.
+
+    The result is None if the aggregator has no gaps.
+    """
     if figures.gaps is None or not len(figures.gaps):
         return None
     low, middle, high = (f"{gap:.0f}" for gap in np.quantile(figures.gaps, [0.05, 0.5, 0.95]))
@@ -374,7 +383,7 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
             alt += f"; the test passes with probability one half from {passing[0]:.0f} votes on"
 
     def paint(axes: Axes) -> None:
-        """Paints stacked bars of the gaps on the left scale, the pass probability on the right one."""
+        """Paints the numbers of gaps as stacked bars on the left scale, and the probability on the right scale."""
         gaps = np.asarray(figures.gaps)
         is_answered = figures.answered
         # at most 48 bins of whole votes, from 0, or a smaller gap, past the largest gap
@@ -405,7 +414,7 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
 
 
 def votes_by_rank(figures: RunFigures) -> Picture | None:
-    """Draws the noiseless counts of each query in decreasing order, summarized rank by rank; None without votes."""
+    """Draws the distribution of each query's sorted vote counts, without noise, rank by rank; None without votes."""
     if figures.histogram is None or not len(figures.histogram):
         return None
     small = figures.histogram.astype(np.min_scalar_type(int(figures.histogram.max())))

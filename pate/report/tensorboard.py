@@ -1,4 +1,4 @@
-"""The events of a run for TensorBoard: each written once, however often a run is resumed."""
+"""The curves of a run for TensorBoard. Each event is written once, even if the run is stopped and continued."""
 
 import os
 from collections.abc import Mapping
@@ -19,15 +19,15 @@ _UNCOVERED = "no_epsilon_covers_this"
 
 
 class RunWriter(AbstractContextManager["RunWriter"]):
-    """A writer of a run's events into one folder, made with mode 0700 if it is missing; None writes nothing.
+    """A writer of a run's events for TensorBoard, into one folder with mode 0700; with None, nothing is written.
 
-    Tags that start with `no_epsilon_covers_this` have figures computed from private data or noiseless votes. An event
-    that the folder already has, by tag and step, is not written again, so a killed run that repeats a stage leaves no
-    duplicates. Call `flush` after each stage: a killed run loses what was not flushed, and writes it again only if the
-    stage is repeated. Files have mode 0600.
+    Tags that begin with `no_epsilon_covers_this` have numbers that were computed from private data or from votes
+    without noise. An event is not written if the folder already has an event of that tag and step. So a run that
+    repeats a stage after a kill writes no event twice. Call `flush` after each stage, since a kill loses events that
+    were not flushed. Files have mode 0600.
 
-    In the tab HParams the settings of a run are its hyper-parameters. Its metrics are the scalars: TensorBoard takes
-    the last value of each.
+    In TensorBoard's tab HParams, the hyper-parameters are the settings of the run. The metrics are the last values of
+    its scalars.
     """
 
     def __init__(self, folder: Path | str | None) -> None:
@@ -52,7 +52,11 @@ class RunWriter(AbstractContextManager["RunWriter"]):
                 self._writer = SummaryWriter(log_dir=str(folder), flush_secs=10)
 
     def teacher(self, losses: ArrayLike) -> None:
-        """Counts one trained teacher, by its mean loss in each epoch `[E]`; `teachers` writes the means of all."""
+        """Adds the losses of one trained teacher to the means that `teachers` will write.
+
+        Args:
+            losses: the mean loss of the teacher in each epoch, `[num_epochs]`.
+        """
         by_epoch = np.asarray(losses, dtype=np.float64)
         if not by_epoch.size:
             return
@@ -64,10 +68,10 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         self._last_losses.append(float(by_epoch[-1]))
 
     def teachers(self) -> None:
-        """Writes the mean loss of the teachers by epoch, and the histogram of their last losses.
+        """Writes the mean loss of the teachers in each epoch, and a histogram of their last losses.
 
-        The teachers are those that were trained since this writer was made, without those that a killed run had
-        finished. Teachers of a single epoch have no curve.
+        Only teachers that were trained since this writer was made are counted, not those of an earlier process of the
+        run. Teachers with a single epoch have no curve.
         """
         if len(self._epoch_losses) > 1:
             means = self._epoch_losses / self._epoch_counts
@@ -76,18 +80,18 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         self.histogram("last_teacher_loss", self._last_losses)
 
     def histogram(self, name: str, values: ArrayLike) -> None:
-        """Writes a histogram of all teachers or queries that no epsilon covers, such as their gaps `[Q]`."""
+        """Writes a histogram of numbers that no epsilon covers: one for each teacher or query, such as gaps."""
         array = np.asarray(values, dtype=np.float64)
         tag = f"{_UNCOVERED}/{name}"
         if array.size and self._is_new(tag, 0):
             self._writer.add_histogram(tag, array, 0)
 
     def queries(self, answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
-        """Writes the answer rate so far and the epsilon spent after each query, at 500 steps at most.
+        """Writes the answer rate and the spent epsilon after each query, at 500 queries at most.
 
         Args:
-            answered: which queries were answered, bool `[Q]`.
-            epsilon_after_query: `[Q]`.
+            answered: true for each answered query, bool `[num_queries]`.
+            epsilon_after_query: the epsilon of all queries up to each query, `[num_queries]`.
         """
         flags = np.asarray(answered, dtype=bool)
         epsilon = np.asarray(epsilon_after_query, dtype=np.float64)
@@ -98,16 +102,28 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             self._scalar("privacy/epsilon", float(epsilon[place]), place + 1)
 
     def hits(self, num_asked: int, *, hits: int, remaining_hits: int, epsilon: float) -> None:
-        """Writes the hits of a session after `num_asked` queries, and the epsilon of all these queries together."""
+        """Writes the progress of a session.
+
+        Args:
+            num_asked: the number of queries so far.
+            hits: the number of hits among them.
+            remaining_hits: the number of hits until the session ends.
+            epsilon: the epsilon of the session.
+        """
         self._scalar("session/hits", hits, num_asked)
         self._scalar("session/remaining_hits", remaining_hits, num_asked)
         self._scalar("session/epsilon", epsilon, num_asked)
         self.flush()
 
     def epoch(self, epoch: int, values: Mapping[str, float], *, model: str = "student") -> None:
-        """Writes one epoch's values of a student by name; no epsilon covers any model but `student`.
+        """Writes the values of one epoch of a student's training.
 
-        The first epoch is written with the second one: a student that is solved in one step has no curve.
+        The first epoch is written together with the second, so a student that is solved in one step has no curve.
+
+        Args:
+            epoch: the number of the epoch.
+            values: the values, such as losses, by name.
+            model: the name of the student in report.json. No epsilon covers models other than "student".
         """
         group = "student" if model == "student" else f"{_UNCOVERED}/{model}"
         for name, value in values.items():
@@ -118,7 +134,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
                 self._scalar(tag, value, epoch)
 
     def report(self, report: Report) -> None:
-        """Writes guarantee and scores as text, the scores as metrics, and the settings as hyper-parameters."""
+        """Writes the guarantee and the scores as text, the scores as metrics, and the settings as hyper-parameters."""
         privacy = report.privacy
         heading = report.heading
         terms = [
@@ -149,12 +165,12 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             self._writer.file_writer.add_summary(hparams_pb(settings, trial_id=self._name), 0)
 
     def flush(self) -> None:
-        """Hands everything written so far to the operating system."""
+        """Passes all events that were written so far to the operating system."""
         if self._writer is not None:
             self._writer.flush()
 
     def close(self) -> None:
-        """Flushes and closes; writing afterwards is an error of the caller."""
+        """Flushes and closes the file; no event may be written afterwards."""
         if self._writer is not None:
             self._writer.close()
 
@@ -171,7 +187,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             self._writer.add_text(tag, "\n".join(["| | |", "|---|---|", *lines]), 0)
 
     def _is_new(self, tag: str, step: int) -> bool:
-        """Returns whether an event is not in the folder yet; from now on it counts as written."""
+        """Returns true if the folder has no event of this tag and step yet, and remembers the event as written."""
         if self._writer is None:
             return False
         is_new = (tag, step) not in self._written

@@ -1,4 +1,4 @@
-"""The verdict on a student: how much of the reachable it reached, what it beats, and where the rest was lost."""
+"""The verdict on a student: does it beat constant predictions, and how close is it to a model without privacy?"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,10 @@ _LOSS_CAUSES = {
 
 @dataclass(frozen=True)
 class Baselines:
-    """The scores of models to compare the private student with, None for one that was not trained. Not covered."""
+    """The scores of the models that the student is compared with; None for a model that was not trained.
+
+    No epsilon covers these scores.
+    """
 
     prior: Scores | None  # always predicts each label's majority
     best_constant: Scores | None  # always predicts the one set of labels with the best micro-F1
@@ -35,7 +38,7 @@ class Baselines:
 
 @dataclass(frozen=True)
 class StudentVerdict:
-    """The worth of a run: how far its student comes between a constant and a model without privacy."""
+    """A judgment of a student: the place of its score between a constant and a model without privacy."""
 
     # Share of the mean average precision between a constant and the all-records model, or the true-label student if
     # there is no such model; below 0 for a student worse than a constant. None if undefined.
@@ -58,11 +61,11 @@ class StudentVerdict:
         """Returns the verdict on a student.
 
         Args:
-            student: its scores, or None.
-            baselines: the scores of the models to compare with.
-            num_answered: number of answered queries.
-            remedies: what helps against each cause of a loss, as the aggregator names it.
-            better: a sentence on a method that is better; may be empty.
+            student: the scores of the student; None if it has none.
+            baselines: the scores of the models that the student is compared with.
+            num_answered: the number of answered queries.
+            remedies: advice against each cause of a loss, by the cause, as the aggregator names it.
+            better: a sentence that recommends another method, or "".
         """
         if student is None or not num_answered:
             remedy = f"What helps: {remedies['noise']}, or another aggregator."
@@ -94,7 +97,11 @@ class StudentVerdict:
 
 
 def _constants_text(unbeaten: Mapping[str, list[str]]) -> str:
-    """Returns a sentence on the constants, by the metrics in which the student does not beat each."""
+    """Returns a sentence on the constant predictions that the student does not beat.
+
+    Args:
+        unbeaten: the metrics in which the student is not better, by the name of the constant.
+    """
     failures = [f"{name} in {_in_words(metrics)}" for name, metrics in unbeaten.items() if metrics]
     if failures:
         return f"No better than {' and than '.join(failures)}."
@@ -114,7 +121,14 @@ def _unbeaten_metrics(student: Scores, constant: Scores) -> list[str]:
 
 
 def _share(levels: Mapping[str, float | None], *, has_ceiling: bool) -> tuple[float | None, str]:
-    """Returns the share of the reachable, None if undefined, and a sentence on it."""
+    """Returns how much of the way from the constant to the best model the student has reached, and a sentence on it.
+
+    The share is None if it is undefined.
+
+    Args:
+        levels: the level of each model, a score, by the model's name; None if the model was not trained.
+        has_ceiling: true if the best model is one of all private records.
+    """
     name = "a model of all private records without privacy"
     ceiling = "all_records_model"
     if not has_ceiling:
@@ -134,10 +148,14 @@ def _share(levels: Mapping[str, float | None], *, has_ceiling: bool) -> tuple[fl
 
 
 def _loss_text(levels: Mapping[str, float | None], remedies: Mapping[str, str]) -> str:
-    """Returns a sentence on where the student lost against the ceiling: the cause of at least half, and its remedy.
+    """Returns a sentence on the main cause of the student's loss against the best model, with advice; or "".
 
-    The loss between two models is the difference of their levels. A loss from or to a model that was not trained is
-    unknown, but counts to the whole loss. Models below the student have no part in it.
+    The loss between two models is the difference of their levels. If a model between them was not trained, the two
+    losses next to it are unknown, but count in the total loss. Models that are worse than the student are ignored.
+
+    Args:
+        levels: the level of each model, a score, by the model's name; None if the model was not trained.
+        remedies: advice against each cause of a loss, by the cause.
     """
     student_level = levels["student"] or 0.0
     known_levels = [level for name in _LOSS_CAUSES if (level := levels[name]) is not None]

@@ -1,4 +1,4 @@
-"""The words of reports: names of metrics, models and adjacencies, and how figures read."""
+"""The texts that reports share: names of metrics, models and adjacencies, and formats of numbers."""
 
 from typing import Any
 
