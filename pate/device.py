@@ -1,7 +1,7 @@
-"""The device of torch: torch is loaded when it is first used, and a GPU without memory gives advice.
+"""The device on which torch computes, and a stand-in for torch that imports it when it is first used.
 
-Loading torch takes seconds. A module that works with torch imports the stand-in `torch` from here, so that a page of
-help, a price or a mistyped setting answers at once.
+Importing torch takes seconds. Modules that use torch import the stand-in `torch` from here. So commands that do not
+compute with torch, such as `--help`, are fast.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _DEVICES = ("auto", "cpu", "cuda")
 
 
 def require_device(name: str) -> torch.device:
-    """Returns the device "cpu" or "cuda"; "auto" takes the GPU if torch finds one.
+    """Returns the device "cpu" or "cuda"; "auto" chooses the GPU if torch can use one.
 
     Raises:
-        InvalidValue: another name, or "cuda" without a GPU that torch can use.
+        InvalidValue: the name is unknown, or is "cuda" and torch can use no GPU.
     """
     require_choice("device", name, _DEVICES)
     available = torch.cuda.is_available()
@@ -46,12 +46,15 @@ def require_device(name: str) -> torch.device:
 
 
 class DeviceFull(MemoryError):
-    """An error: the memory of the GPU is too small for a computation. What was saved earlier is safe."""
+    """An error: the memory of the GPU is too small for a computation. Results that were saved before are not lost."""
 
 
 @contextmanager
 def device_memory(advice: str) -> Iterator[None]:
-    """Runs its body; raises `DeviceFull` if the memory of the GPU is full, with advice on what takes less."""
+    """Raises `DeviceFull` if the memory of the GPU becomes full in a `with` block.
+
+    `advice` is a sentence of the error on what needs less memory.
+    """
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 
 class _Unsaid(enum.Enum):
-    """The type of `UNSAID`."""
+    """The type of `UNSAID`, which stands for a value that is not shown."""
 
     UNSAID = ""
 
@@ -34,16 +34,16 @@ UNSAID: Final = _Unsaid.UNSAID
 
 @dataclass(frozen=True)
 class Remedy:
-    """A parameter and a value with which a refused request works.
+    """A parameter and a value with which a refused call works.
 
-    `Remedy("num_teachers", 800, also=(Remedy("num_queries", 200),))` is one remedy that changes two parameters: 800
-    teachers alone would not do.
+    `Remedy("num_teachers", 800, also=(Remedy("num_queries", 200),))` is one remedy that changes two parameters, as 800
+    teachers alone are not enough.
 
     Attributes:
         name: the parameter, as the code calls it.
         value: the value that works.
         owner: the object that the parameter belongs to, such as `aggregator` or `ledger`; empty for an argument.
-        also: further parameters that have to be changed at the same time.
+        also: parameters that have to be changed at the same time.
     """
 
     name: str
@@ -54,16 +54,17 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Doubt:
-    """A warning about a value that is allowed. Its line is `name=value: text`.
+    """A warning about a value that is allowed. It is shown as `name=value: text`.
 
-    `Doubt("target_delta", 0.001, "above 1 / 500, one over the private groups")` warns of a delta, which the request
-    keeps. The waiver `Remedy("allow_useless", True)` adds that the request is let in by `allow_useless=true` alone.
+    `Doubt("target_delta", 0.001, "above 1 / 500, one over the private groups")` warns of a delta, which is used
+    nevertheless. With the waiver `Remedy("allow_useless", True)`, the line adds that the value is allowed only because
+    of `allow_useless=true`.
 
     Attributes:
         name: the parameter, as the code calls it.
-        value: the value that is doubted.
-        text: the reason for the doubt, and in words what helps.
-        waiver: the setting without which the value would be refused; None where it would not.
+        value: the value that may be wrong.
+        text: the reason for the warning, with advice.
+        waiver: the setting without which the value would be refused; None if it would not be refused.
     """
 
     name: str
@@ -77,23 +78,33 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Spelling:
-    """The names that a front end has for the parameters of the code. A parameter without an entry keeps its name.
+    """The names that a command, or another interface for users, has for the parameters of the code.
+
+    A parameter without an entry keeps its name.
 
     >>> spelling = Spelling({"num_teachers": "teacher.num_teachers", "target_epsilon": "epsilons=[{value}]"})
     >>> spelling.setting("num_teachers", 800), spelling.setting("target_epsilon", 8.0)
     ('teacher.num_teachers=800', 'epsilons=[8.0]')
 
     Attributes:
-        names: a template for each parameter. A key is `parameter`, `OWNER.parameter` or `OWNER.*`, and the most exact
-            key counts. A template is the name of a setting, such as `teacher.num_teachers`. A template with an equals
-            sign or braces is the whole setting, in which `{name}` and `{value}` are filled. An empty template marks a
-            parameter that users of the front end cannot set.
+        names: a template for each parameter. A key is `parameter`, `OWNER.parameter` or `OWNER.*`; the most specific
+            key is used. A template is the name of a setting, such as `teacher.num_teachers`. A template with an equals
+            sign or braces is the whole setting, in which `{name}` and `{value}` are replaced. An empty template means
+            that users cannot set the parameter.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
 
     def setting(self, name: str, value: object = UNSAID, *, owner: str = "") -> str:
-        """Returns a parameter and its value as the user writes them; empty for a parameter that the user cannot set."""
+        """Returns a parameter and its value as a user writes them, such as `teacher.num_teachers=800`.
+
+        The result is empty if users cannot set the parameter.
+
+        Args:
+            name: the parameter, as the code calls it.
+            value: its value; `UNSAID` returns the name of the setting alone.
+            owner: the object that the parameter belongs to; empty for an argument.
+        """
         keys = (f"{owner}.{name}", f"{owner}.*", name)
         template = next((self.names[key] for key in keys if key in self.names), None)
         is_whole_setting = template is not None and (
@@ -107,7 +118,7 @@ class Spelling:
         return template.format(name=name, value=value_text(value))
 
     def line(self, error: "InvalidValue") -> str:
-        """Returns the line of an error: the setting, the rule, and the settings that work."""
+        """Returns the message of an error in one line: the setting, the rule, and settings that work."""
         value = error.value
         if "number" in error.rule and _is_numeral(value):
             value = repr(
@@ -126,14 +137,14 @@ class Spelling:
         return printable(line)
 
     def doubt_line(self, doubt: Doubt) -> str:
-        """Returns the line of a doubt."""
+        """Returns the message of a warning in one line."""
         line = f"{self.setting(doubt.name, doubt.value) or doubt.name}: {doubt.text}"
         if doubt.waiver is not None:
             line += f"; allowed by {self.remedy(doubt.waiver)}"
         return printable(line)
 
     def remedy(self, remedy: Remedy) -> str:
-        """Returns the settings of a remedy with blanks between them; empty where the user cannot set one of them."""
+        """Returns the settings of a remedy, separated by blanks; "" if users cannot set one of them."""
         settings = [
             self.setting(change.name, _in_few_digits(change.value), owner=change.owner)
             for change in (remedy, *remedy.also)
@@ -146,20 +157,21 @@ AS_THE_CODE: Final = Spelling()
 
 
 class InvalidValue(ValueError):
-    """A user's mistake. Its text is one printable line: `name=value: expected rule; what works: name=value`.
+    """An error for a value that a user has to change. Its message is one line.
 
-    The error is raised before anything is spent, and no field holds a private value.
+    The line is `name=value: expected rule; what works: name=value`. The error is raised before anything is spent, and
+    no field holds a private value.
 
     Attributes:
         name: the parameter, as the code calls it.
-        value: the refused value. Numbers, texts, paths and tuples of them are kept, anything else becomes text;
-            `UNSAID` shows no value.
-        rule: a noun phrase for what is expected, such as `a number > 0`, and in words what helps.
-        hint: a sentence on settings of the file's reader that may help, such as an encoding; mostly empty.
-        remedies: parameters and values that work; empty where none is known.
-        waiver: the setting with which the request goes on as it is; None where there is no such setting.
+        value: the refused value. Numbers, texts, paths and tuples of them are kept; other values become text. `UNSAID`
+            shows no value.
+        rule: a noun phrase for the expected value, such as `a number > 0`, with advice.
+        hint: a sentence on settings for reading a file that may help, such as its encoding; empty if there are none.
+        remedies: parameters with values that work; empty if none are known.
+        waiver: the setting that allows the value in spite of the rule; None if there is no such setting.
         owner: the object that the parameter belongs to, such as `aggregator` or `ledger`; empty for an argument.
-        spelling: the names of settings in which the line is written.
+        spelling: the names of settings that the line uses.
     """
 
     spelling: Spelling = AS_THE_CODE
@@ -203,7 +215,7 @@ class InvalidValue(ValueError):
 
 @contextmanager
 def shown_as(spelling: Spelling) -> Iterator[None]:
-    """Shows every `InvalidValue` that leaves the block in the words of a spelling; its fields stay as they are."""
+    """Lets the message of every `InvalidValue` from a `with` block use the names of a spelling."""
     try:
         yield
     except InvalidValue as error:
@@ -212,11 +224,11 @@ def shown_as(spelling: Spelling) -> Iterator[None]:
 
 
 class MissingPackage(InvalidValue, ImportError):  # type: ignore[misc]  # a name is text in both, and may be None in one
-    """A call that needs an extra which is not installed; its line has the command that installs the extra."""
+    """An error: a call needs an extra that is not installed. The message has the command that installs the extra."""
 
 
 def value_text(value: object) -> str:
-    """Returns a value as the line of an error shows it."""
+    """Returns a value as the message of an error shows it."""
     return str(value) if isinstance(value, (str, os.PathLike)) else _one_line(value)
 
 
@@ -225,7 +237,7 @@ def _in_few_digits(value: object) -> object:
 
 
 def _is_numeral(value: object) -> bool:
-    """Returns whether a value is text that reads as a number."""
+    """Returns true if a value is a text of a number."""
     if not isinstance(value, str) or not value[-1:].isdigit():
         return False
     try:
@@ -236,7 +248,7 @@ def _is_numeral(value: object) -> bool:
 
 
 def printable(text: str) -> str:
-    """Returns a text that cannot control a terminal: white space becomes blanks, unprintable characters are escaped."""
+    """Returns a text without control codes: white space becomes blanks, and unprintable characters are escaped."""
     if text.isprintable():
         return text
     return "".join(map(_printable_character, text))
@@ -251,7 +263,7 @@ def _printable_character(character: str) -> str:
 
 
 def _is_plain(value: object) -> bool:
-    """Returns whether an error can keep a value: it holds no other data, and can be sent to another process."""
+    """Returns true if an error can keep a value: it refers to no other data, and can be pickled."""
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, (str, os.PathLike, Number, enum.Enum))
@@ -262,5 +274,5 @@ def _one_line(value: object) -> str:
 
 
 def _without_init(cls: type[InvalidValue]) -> InvalidValue:
-    """Returns an error without fields, which `pickle` fills in, as in another process."""
+    """Returns an error without fields, which `pickle` sets afterwards."""
     return cls.__new__(cls)

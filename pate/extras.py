@@ -1,4 +1,4 @@
-"""The extras of the distribution, the packages that each of them brings, and the command that installs an extra."""
+"""The extras of the distribution, the packages of each extra, and the command that installs an extra."""
 
 import json
 import shlex
@@ -39,10 +39,10 @@ _PACKAGES = {
 
 
 def require_extra(name: str, extra: str, value: object = UNSAID) -> None:
-    """Raises `MissingPackage`, with the command that installs an extra, unless its packages are installed.
+    """Raises `MissingPackage`, with the command that installs an extra, unless the packages of the extra are installed.
 
     Args:
-        name: what needs the extra, such as the name of a module or a setting.
+        name: the module or setting that needs the extra.
         extra: the name of the extra.
         value: the value of the setting; `UNSAID` shows none.
     """
@@ -60,12 +60,12 @@ def require_extra(name: str, extra: str, value: object = UNSAID) -> None:
 
 
 def lazily(package: str, names_of_module: Mapping[str, str]) -> Callable[[str], Any]:
-    """Returns the `__getattr__` of a package that loads a module when one of its names is first read (PEP 562).
+    """Returns a `__getattr__` for a package, which imports a module when its names are first used (PEP 562).
 
     Args:
         package: the name of the package.
-        names_of_module: the public names of each module, with blanks between them. A module is named relative to the
-            package, such as `quote`, or `.pricing.quote` for a module of the parent.
+        names_of_module: the public names of each module, separated by blanks. A module is named relative to the
+            package, such as `quote`, or `.pricing.quote` for a module of the parent package.
     """
 
     def load(name: str) -> Any:
@@ -82,8 +82,10 @@ def lazily(package: str, names_of_module: Mapping[str, str]) -> Callable[[str], 
 def how_to_install(extra: str, *, anywhere: bool = False) -> str:
     """Returns the command that installs an extra.
 
-    The command names the folder or wheel that this installation came from. With `anywhere`, as for a page that others
-    read, it names the distribution, or its wheel while the distribution is not published.
+    Args:
+        extra: the name of the extra.
+        anywhere: false names the folder or wheel that this installation came from. True names the distribution, for a
+            page that is read elsewhere, or its wheel if the distribution is not published.
     """
     source = f"{DISTRIBUTION.replace('-', '_')}-{VERSION}-py3-none-any.whl"
     if PUBLISHED:
@@ -95,7 +97,7 @@ def how_to_install(extra: str, *, anywhere: bool = False) -> str:
 
 
 def how_to_install_federated() -> str:
-    """Returns the command that installs pate-federated, the package beside this one that reads votes of holders."""
+    """Returns the command that installs `pate-federated`, the distribution for votes of several holders."""
     source = f"pate_federated-{VERSION}-py3-none-any.whl"
     if PUBLISHED:
         source = "pate-federated"
@@ -106,7 +108,7 @@ def how_to_install_federated() -> str:
 
 
 def _origin() -> str | None:
-    """Returns the folder or wheel that pip installed from (PEP 610); None for an index or a repository."""
+    """Returns the folder or wheel from which pip installed this package (PEP 610); None if it was an index."""
     # These modules load slowly, and most processes never need them.
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import urlsplit

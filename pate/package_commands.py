@@ -1,11 +1,11 @@
-"""Commands that installed packages bring, found by the entry points of the group `pate.commands`.
+"""Commands that other installed packages add, found by entry points of the group `pate.commands`.
 
 A package declares each of its commands in its pyproject.toml:
 
     [project.entry-points."pate.commands"]
     vote = "pate_federated.commands:VOTE"
 
-A command that has the name of one of ours, such as `release`, takes the place of ours.
+If such a command has the name of a command of this package, such as `release`, it replaces that command.
 """
 
 import sys
@@ -25,7 +25,7 @@ ENTRY_POINTS = "pate.commands"
 
 @dataclass(frozen=True, kw_only=True)
 class PackageCommand:
-    """A command of an installed package: its settings, its YAML and the function that it runs."""
+    """A command that an installed package adds: its settings, its folder of YAML, and the function that it runs."""
 
     settings: type  # a dataclass whose fields are declared by `pate.settings.setting`
     folder: Path  # with `NAME.yaml` and `hydra/help/NAME.yaml`, and with members of groups such as `aggregator/`
@@ -40,7 +40,7 @@ class PackageCommand:
 
 @cache
 def package_commands() -> Mapping[str, PackageCommand]:
-    """Returns the commands of all installed packages by their names.
+    """Returns the commands of all installed packages, by name.
 
     A package that cannot be imported, such as one that was removed in part, is named in a line on standard error, and
     its commands are left out.
@@ -55,5 +55,5 @@ def package_commands() -> Mapping[str, PackageCommand]:
 
 
 def package_folders() -> tuple[Path, ...]:
-    """Returns the folders of YAML of all installed packages, each once."""
+    """Returns the folders of YAML of all installed packages, without repetition."""
     return tuple(dict.fromkeys(command.folder for command in package_commands().values()))

@@ -1,9 +1,9 @@
-"""A pool of threads that computes several blocks of numbers at a time, and returns them in order.
+"""A pool of threads that computes several blocks of numbers at a time, and returns the results in order.
 
-numpy releases the interpreter's lock while it computes, so threads run at the same time. Several products of blocks, on
-a thread each, use all cores better than the threads of one small product, which wait for each other. A block's result
-does not depend on what other threads compute. Results come back in the order of the blocks, so their sum does not
-depend on the number of threads either.
+Numpy releases the interpreter's lock while it computes, so threads run at the same time. Several products of blocks,
+with one thread each, use all cores better than many threads for one small product, which wait for each other. The
+result of a block does not depend on the other threads. Results are returned in the order of the blocks, so their sum
+does not depend on the number of threads.
 """
 
 from collections import deque
@@ -31,11 +31,11 @@ _POOL: ContextVar[_Pool | None] = ContextVar("pool", default=None)
 
 @contextmanager
 def pool_of(num_threads: int, *, start: Callable[[], object] | None = None) -> Iterator[None]:
-    """Lets `in_order` compute as many items at a time in the block; an enclosing pool stays in use.
+    """Lets `in_order` compute in `num_threads` threads during a `with` block, unless a pool is in use already.
 
     Args:
-        num_threads: how many threads the pool has; fewer than two make no pool.
-        start: is called by each thread when it begins.
+        num_threads: the number of threads; fewer than two make no pool.
+        start: is called by each thread when it begins; None calls nothing.
     """
     if num_threads < 2 or _POOL.get() is not None:
         yield
@@ -53,8 +53,8 @@ def pool_of(num_threads: int, *, start: Callable[[], object] | None = None) -> I
 def in_order(compute: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Yields `compute(item)` for each item, in the order of the items.
 
-    With a pool, twice as many results as threads are computed ahead and held in memory. Without a pool each result is
-    computed when the caller wants it, in the caller's thread. An exception of `compute` is raised here.
+    With a pool, at most twice as many results as threads are computed ahead. Without a pool, a result is computed in
+    the caller's thread when it is requested. An exception of `compute` is raised in the caller.
     """
     pool = _POOL.get()
     if pool is None:

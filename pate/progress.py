@@ -1,4 +1,4 @@
-"""The progress of long work: stages with their steps, and monitors that show them."""
+"""The progress of long computations: stages with steps, and monitors that show them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _FIRST_MOMENT = 0.1
 
 @dataclass
 class Stage:
-    """A stage of long work, with the number of its steps that are done.
+    """A stage of a long computation, with the number of its steps that are done.
 
     Attributes:
-        name: of the stage.
-        total: the number of steps; None where it is not known.
-        started: when the stage began, in seconds by the caller's clock.
+        name: the name of the stage.
+        total: the number of all steps; None if it is not known.
+        started: the time when the stage began, in seconds of the caller's clock.
         done: the number of steps that are done.
         note: a few words about the last step.
-        done_before: the number of steps that an earlier run had done when the stage began.
+        done_before: the number of steps that were done by an earlier run.
     """
 
     name: str
@@ -34,21 +34,29 @@ class Stage:
     done_before: int = 0
 
     def advance(self, done: int, note: str = "", *, now: float) -> None:
-        """Records how many steps are done at the time `now`; an earlier run has done those of the first moment."""
+        """Records the number of steps that are done.
+
+        Steps that are done at the time when the stage began count as steps of an earlier run.
+
+        Args:
+            done: the number of steps that are done.
+            note: a few words about the last step.
+            now: the time, in seconds of the caller's clock.
+        """
         if now - self.started < _FIRST_MOMENT:
             self.done_before = done
         self.done = done
         self.note = note
 
     def seconds_left(self, now: float) -> float | None:
-        """Returns how many seconds the remaining steps take at the pace so far; None where that is not known."""
+        """Returns the estimated time of the remaining steps, in seconds; None if it is not known."""
         steps = self.done - self.done_before
         if self.total is None or steps <= 0:
             return None
         return (now - self.started) * max(self.total - self.done, 0) / steps
 
     def line(self, now: float) -> str:
-        """Returns the stage in a line: its name, its steps, the time that has passed, and about how much is left.
+        """Returns the stage as one line: its name, its steps, the time passed, and an estimate of the time left.
 
         >>> stage = Stage("training teachers", 100, started=0.0)
         >>> stage.advance(25, now=90.0)
@@ -69,7 +77,7 @@ class Stage:
 
 
 def spelled_seconds(seconds: float) -> str:
-    """Returns a duration in words.
+    """Returns a duration in words, from seconds.
 
     >>> spelled_seconds(9.7), spelled_seconds(600), spelled_seconds(3725)
     ('10 s', '10 min', '1 h 2 min')
@@ -84,13 +92,15 @@ def spelled_seconds(seconds: float) -> str:
 
 
 class Monitor:
-    """A monitor of long work that shows nothing; subclasses show progress on a terminal, in a notebook or elsewhere."""
+    """A monitor of long computations, which shows nothing; subclasses show progress, for example on a terminal."""
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[Advance]:
-        """Announces a stage for the block; the work in it calls the `Advance` with the number of steps that are done.
+        """Begins a stage for a `with` block, and yields a function that the block calls with the number of steps done.
 
-        `total` is the number of steps; None where it is not known.
+        Args:
+            name: the name of the stage.
+            total: the number of all steps; None if it is not known.
         """
         yield lambda done, note="": None
 
@@ -103,9 +113,9 @@ StageOpener = Callable[[str, int], AbstractContextManager[Advance]]
 
 
 def unwatched(name: str, total: int) -> AbstractContextManager[Advance]:
-    """Opens a stage that nobody watches."""
+    """Begins a stage for a `with` block, whose progress is not shown."""
     return nullcontext(_ignore)
 
 
 def _ignore(done: int, note: str = "") -> None:
-    """Ignores the progress of a stage."""
+    """Does nothing with the progress of a stage."""

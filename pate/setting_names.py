@@ -1,8 +1,8 @@
-"""The names that each command, and the classifier, have for the parameters of the code.
+"""The names that each command, and the classifier, use for the parameters of the code.
 
-An error names the parameter `num_teachers`, whichever object has it. `pate-train` calls this parameter
-`teacher.num_teachers`, and no other file knows that. A command prints the line of an error with its spelling
-(`spelling.line(error)` in `pate/cli/app.py`). A class or function that is called from Python uses `shown_as`.
+An error names a parameter as the code does, such as `num_teachers`. `pate-train` calls this parameter
+`teacher.num_teachers`, which is written in this file only. A command prints an error with its own spelling
+(`spelling.line(error)` in `pate/cli/app.py`). Classes and functions that are called from Python use `shown_as`.
 """
 
 from pate.errors import Spelling
@@ -40,9 +40,9 @@ SPELLING_OF_COMMAND = {"train": TRAIN, "release": RELEASE}
 
 
 def comparison_of(name: str) -> Spelling:
-    """Returns the spelling of `pate-compare` for one of its aggregators.
+    """Returns the spelling of `pate-compare` for one of its aggregators, by the aggregator's name.
 
-    The aggregator's own fields stand in its configuration file, so remedies that change them are not shown.
+    The fields of the aggregator are set in its configuration file, so remedies that change them are not shown.
     """
     return Spelling(
         {

@@ -1,7 +1,7 @@
-"""Students of `pate.models`, by the name that configurations write.
+"""Students of `pate.models`, under the names that configurations use.
 
-`_target_: pate.student.LinearStudent` stands in `conf/`, in people's own YAML, and in the `release/config.yaml`
-of published models: so these names stay importable. Code of the package imports them from `pate.models`.
+`_target_: pate.student.LinearStudent` occurs in `conf/`, in users' own YAML, and in the `release/config.yaml` of
+published models. So these names can always be imported. Code of this package imports the classes from `pate.models`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,9 @@
-"""The number of threads that compute: one for each product of matrices, and blocks of work on all cores.
+"""The number of threads that compute: one thread for each product of matrices, and several products at a time.
 
-Threads of one small product wait for each other, and a busy machine lets them wait long. Another number of threads also
-adds numbers up in another order, and so changes the last bits of a result. A run therefore computes each product on
-one thread, and gives the cores blocks of work (`pate.pool.in_order`) whose bytes do not depend on their number.
+Threads of one small product wait for each other, and on a busy machine they wait long. Another number of threads also
+adds numbers in another order, which changes the last bits of a result. A run therefore computes each product with one
+thread, and distributes blocks of work over the cores (`pate.pool.in_order`). The bytes of a block do not depend on the
+number of cores.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Runs a body that uses torch with one thread for each product, as `one_blas_thread`; loads torch first."""
+    """Limits torch, numpy and scipy to one thread for each product during a `with` block; imports torch first."""
     torch.get_num_threads()  # loads torch: its threads can be limited only then
     with one_blas_thread():
         yield
@@ -30,9 +31,9 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Runs its body with one thread for each product of matrices, of torch too if that is loaded.
+    """Limits numpy, scipy and, if it is imported, torch to one thread for each product of matrices, for a `with` block.
 
-    Without the package threadpoolctl, which the core does not need, numpy and scipy keep their numbers of threads.
+    Without the package threadpoolctl, which the core does not need, numpy and scipy are not limited.
     """
     import scipy.linalg  # noqa: F401 - brings a BLAS of its own, which is limited only once it is loaded
 
@@ -51,9 +52,9 @@ def one_blas_thread() -> Iterator[None]:
 
 @contextmanager
 def all_cores() -> Iterator[None]:
-    """Runs its body with one thread for each product, and blocks of `pate.pool.in_order` on all cores at a time.
+    """Computes blocks of `pate.pool.in_order` on all cores during a `with` block, with one thread for each product.
 
-    Also decorates functions. The bytes that a body computes do not depend on the number of cores.
+    It can also decorate a function. The bytes of results do not depend on the number of cores.
     """
     from joblib import cpu_count  # which knows a container's share; loads slowly
 
@@ -62,7 +63,7 @@ def all_cores() -> Iterator[None]:
 
 
 def _limit_this_thread() -> None:
-    """Limits the calling thread, for libraries that count threads for each caller separately."""
+    """Limits the calling thread, as some libraries count threads for each calling thread separately."""
     libraries = _thread_libraries(len(sys.modules))
     if libraries is not None:
         libraries.limit(limits=1)
@@ -70,10 +71,10 @@ def _limit_this_thread() -> None:
 
 @lru_cache(maxsize=1)
 def _thread_libraries(num_modules: int) -> ThreadpoolController | None:
-    """Returns the loaded libraries that run threads, or None without threadpoolctl.
+    """Returns the imported libraries that run threads; None without threadpoolctl.
 
-    A search takes a millisecond. More libraries can come only with more modules, so their number is the key of the
-    cache.
+    The search takes a millisecond. It can find more libraries only after more modules were imported, so the number of
+    imported modules is the key of the cache.
     """
     try:
         from threadpoolctl import ThreadpoolController

@@ -1,4 +1,4 @@
-"""The checks of arguments. Each raises an `InvalidValue` with the argument, its value and the rule, or returns it."""
+"""Checks of arguments. Each raises an `InvalidValue` with the name, the value and the rule, or returns the argument."""
 
 import math
 import os
@@ -33,9 +33,9 @@ _KINDS = {"b": "bool", "i": "integers", "u": "unsigned integers", "f": "floats"}
 
 
 def as_setting(name: str, value: object) -> str:
-    """Returns a setting that can be pasted into a shell, in quotes where a shell, Hydra or OmegaConf would change it.
+    """Returns a setting, `name=value`, that can be pasted into a shell.
 
-    A list becomes a list of Hydra's.
+    It has quotes if a shell, Hydra or OmegaConf would change the value. A list is written as Hydra reads lists.
     """
     if isinstance(value, (list, tuple)):
         return shlex.quote(f"{name}=[{','.join(map(_quoted, value))}]")
@@ -43,7 +43,7 @@ def as_setting(name: str, value: object) -> str:
 
 
 def _quoted(value: object) -> str:
-    """Returns a value as Hydra and OmegaConf read it back as this text."""
+    """Returns a value in such a form that Hydra and OmegaConf read the same text."""
     text = str(value)
     if _BARE.fullmatch(text):
         return text
@@ -55,13 +55,13 @@ def _quoted(value: object) -> str:
 
 
 def require(condition: bool, name: str, value: object, rule: str, *, owner: str = "") -> None:
-    """Raises `InvalidValue` unless a condition holds.
+    """Raises `InvalidValue` unless a condition is true.
 
     Args:
-        condition: whether the value is accepted.
-        name: the parameter.
-        value: its value.
-        rule: a noun phrase for what is expected, such as `a number > 0`.
+        condition: true if the value is accepted.
+        name: the name of the parameter.
+        value: the value of the parameter.
+        rule: a noun phrase for the expected value, such as `a number > 0`.
         owner: the object that the parameter belongs to, such as `aggregator`; empty for an argument.
     """
     if not condition:
@@ -69,9 +69,12 @@ def require(condition: bool, name: str, value: object, rule: str, *, owner: str 
 
 
 def rounded_up(value: float, digits: int = 6, rounding: str = ROUND_CEILING) -> str:
-    """Returns a number in so many digits that is never below the value, so that a named limit really suffices.
+    """Returns a number as text, rounded up so that it is never below the value.
 
-    `rounding` is a mode of the module `decimal`.
+    Args:
+        value: the number.
+        digits: the number of significant digits.
+        rounding: another mode of rounding of the module `decimal`.
     """
     if not math.isfinite(value):
         return f"{value:g}"
@@ -81,33 +84,57 @@ def rounded_up(value: float, digits: int = 6, rounding: str = ROUND_CEILING) -> 
 
 
 def rounded_down(value: float, digits: int = 4) -> str:
-    """Returns a number in so many digits that is never above the value."""
+    """Returns a number as text, rounded down so that it is never above the value.
+
+    Args:
+        value: the number.
+        digits: the number of significant digits.
+    """
     return rounded_up(value, digits, ROUND_FLOOR)
 
 
 def normalize_field(instance: Any, name: str, value: Any) -> None:
-    """Sets a field of a frozen dataclass to its normal form, such as a tuple for a list; for `__post_init__` alone."""
+    """Sets a field of a frozen dataclass to a normal form of its value, such as a tuple for a list.
+
+    Only `__post_init__` may call this function.
+    """
     object.__setattr__(instance, name, value)
 
 
 def require_kind(name: str, value: object, kind: type | tuple[type, ...], rule: str) -> None:
-    """Raises unless a value is of a class, or of one of several; the error shows the value's class."""
+    """Raises `InvalidValue` unless a value is an instance of a class, or of one of several classes.
+
+    Args:
+        name: the name of the parameter.
+        value: the value, whose class the error shows.
+        kind: the class, or a tuple of classes.
+        rule: a noun phrase for the expected value.
+    """
     require(isinstance(value, kind), name, type(value).__name__, rule)
 
 
 def require_each(name: str, values: NDArray[Any], holds: NDArray[np.bool_], rule: str) -> None:
-    """Raises unless a rule holds for each value; the error shows the first value for which it does not.
+    """Raises `InvalidValue` unless a rule holds for each value; the error shows the first other value.
 
-    `holds` has the shape of `values`.
+    Args:
+        name: the name of the parameter.
+        values: the values.
+        holds: true for each value for which the rule holds, of the same shape.
+        rule: a noun phrase for the expected values.
     """
     if not holds.all():
         require(False, name, values[~holds].flat[0], rule)
 
 
 def require_entries(name: str, holds: NDArray[np.bool_], rule: str) -> None:
-    """Raises unless a rule holds for each entry; the error shows the place of the first other entry, not its value.
+    """Raises `InvalidValue` unless a rule holds for each entry of an array of private values.
 
-    For arrays of private values; `holds` has their shape.
+    The error shows the position of the first other entry, and not its value.
+
+    Args:
+        name: the name of the parameter.
+        holds: true for each entry for which the rule holds.
+        rule: a noun phrase for the expected entries.
     """
     if not holds.all():
         place = np.unravel_index(int(np.argmin(holds)), holds.shape)
@@ -115,10 +142,15 @@ def require_entries(name: str, holds: NDArray[np.bool_], rule: str) -> None:
 
 
 def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDArray[Any]:
-    """Returns numbers or truth values as an array, which is a copy only where it has to be.
+    """Returns numbers or truth values as an array, which is a copy only if necessary.
 
-    Values that numpy would misread are refused: masked entries, sparse matrices, and tensors that record gradients or
-    lie on another device. `kinds` are numpy's letters of the allowed dtypes; None allows all.
+    Values that numpy would convert wrongly are refused: masked entries, sparse matrices, and tensors that record
+    gradients or are on another device.
+
+    Args:
+        name: the name of the parameter.
+        values: the values.
+        kinds: numpy's letters of the allowed dtypes; None allows all.
     """
     kind = type(values).__name__
     if "numpy.ma" in sys.modules:  # which loads slowly; without it there are no masked arrays
@@ -139,9 +171,12 @@ def require_array(name: str, values: Any, *, kinds: str | None = "biuf") -> NDAr
 
 
 def require_moderate(name: str, inputs: NDArray[Any], *, missing: bool = False) -> None:
-    """Raises unless all inputs are finite and at most 1e12, so that sums of their squares fit into float32.
+    """Raises `InvalidValue` unless inputs are finite and at most 1e12, so that sums of squares fit into float32.
 
-    With `missing`, NaN stands for a missing value and is allowed.
+    Args:
+        name: the name of the parameter.
+        inputs: the numbers.
+        missing: true allows NaN, which represents a missing value.
     """
     with np.errstate(invalid="ignore"):
         is_moderate = np.abs(inputs) <= _LARGEST_INPUT
@@ -151,7 +186,10 @@ def require_moderate(name: str, inputs: NDArray[Any], *, missing: bool = False) 
 
 
 def require_features(name: str, inputs: Any) -> NDArray[Any]:
-    """Returns inputs `[num_records, …]` as an array of moderate numbers, at least one number for each record."""
+    """Returns the inputs of records as an array of finite numbers, with at least one number for each record.
+
+    The first axis of the array has one entry for each record.
+    """
     array = require_array(name, inputs)
     require(array.ndim >= 2, f"{name}.shape", array.shape, "[n, …]")
     require(0 not in array.shape[1:], f"{name}.shape", array.shape, "at least one feature a record")
@@ -160,7 +198,7 @@ def require_features(name: str, inputs: Any) -> NDArray[Any]:
 
 
 def require_text(name: str, value: Any) -> str:
-    """Returns a text that fits on a line: it is not empty, and has no line break or control character."""
+    """Returns a text; raises `InvalidValue` if it is empty or contains a line break or control character."""
     require(isinstance(value, str), name, type(value).__name__, "text")
     require(
         bool(value.strip()) and value.isprintable(),
@@ -172,14 +210,14 @@ def require_text(name: str, value: Any) -> str:
 
 
 def require_path(name: str, value: Any) -> str | os.PathLike[str]:
-    """Returns the name of a file or folder as it is."""
+    """Returns the path of a file or folder unchanged; raises `InvalidValue` if the value is no path."""
     is_path = isinstance(value, (str, os.PathLike)) and bool(str(value))
     require(is_path, name, value, "the name of a file or folder, text")
     return value  # type: ignore[no-any-return]  # `require` has looked at its class
 
 
 def require_rising(name: str, values: Sequence[float]) -> None:
-    """Raises unless the numbers never decrease; the error shows the first two that do. NaN is refused."""
+    """Raises `InvalidValue` if a number is less than the number before, or is NaN; the error shows the two numbers."""
     # A single number is compared with itself, as NaN is not equal to itself.
     compared = values if len(values) > 1 else [*values, *values]
     for low, high in pairwise(compared):
@@ -190,7 +228,15 @@ def require_rising(name: str, values: Sequence[float]) -> None:
 def _require_number(
     rule: str, holds: Callable[[Any], bool], name: str, value: float, *, owner: str = ""
 ) -> float:
-    """Returns a number as a float where it has the property `holds`, and raises with the rule where it has not."""
+    """Returns a number as a float; raises `InvalidValue` if a condition is false.
+
+    Args:
+        rule: a noun phrase for the expected number.
+        holds: the condition, a function of the number.
+        name: the name of the parameter.
+        value: the value of the parameter.
+        owner: the object that the parameter belongs to; empty for an argument.
+    """
     # A whole number of Python may be larger than any float; a bool is a whole number to Python.
     is_int = isinstance(value, int) and not isinstance(value, bool)
     is_small_int = is_int and abs(value) <= sys.float_info.max
@@ -207,7 +253,7 @@ require_probability = partial(_require_number, "a number in (0, 1)", lambda valu
 
 
 def require_count(name: str, value: int, *, minimum: int = 1) -> int:
-    """Returns a whole number of at least `minimum` as an int."""
+    """Returns a whole number as an int; raises `InvalidValue` if the number is less than `minimum`."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     is_allowed = is_whole and minimum <= value <= _LARGEST_COUNT
     require(is_allowed, name, value, f"a whole number >= {minimum}")
@@ -217,9 +263,13 @@ def require_count(name: str, value: int, *, minimum: int = 1) -> int:
 def require_histogram(
     name: str, counts: Any, *, num_teachers: int, rank: int | None = None
 ) -> NDArray[np.integer]:
-    """Returns vote counts, each from 0 to the number of teachers, as an array of their own integer type.
+    """Returns vote counts as an array of integers; raises `InvalidValue` unless each is in 0..num_teachers.
 
-    The shape is `[num_labels]` or `[num_queries, num_labels]`; `rank`, 1 or 2, allows one of the two alone.
+    Args:
+        name: the name of the parameter.
+        counts: the counts, `[num_labels]` or `[num_queries, num_labels]`.
+        num_teachers: the number of teachers.
+        rank: 1 or 2 allows only arrays with that number of axes; None allows both.
     """
     array = require_array(name, counts, kinds=None)
     allowed = {1: "[num_labels]", 2: "[num_queries, num_labels]"}
@@ -240,7 +290,7 @@ def require_histogram(
 
 
 def require_generator(rng: Any) -> np.random.Generator:
-    """Returns a generator; a seed in its place is refused, as every call would have the same noise."""
+    """Returns a random generator; raises `InvalidValue` for a seed, with which every call would draw the same noise."""
     require(
         isinstance(rng, np.random.Generator), "rng", rng, "a numpy.random.Generator, not a seed"
     )
@@ -248,14 +298,14 @@ def require_generator(rng: Any) -> np.random.Generator:
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
-    """Returns a value that is among the choices; the error names the choices that are spelled like it."""
+    """Returns a value that is one of `choices`; the error suggests a choice that is spelled similarly."""
     if value not in choices:
         require(False, name, value, f"one of {', '.join(choices)}{nearest(value, choices)}")
     return value
 
 
 def nearest(value: str, choices: tuple[str, ...]) -> str:
-    """Returns a suffix such as ` (did you mean stable_top_k?)`, empty where no choice is spelled like the value."""
+    """Returns a suffix for an error, such as ` (did you mean stable_top_k?)`; "" if no choice is spelled similarly."""
     from difflib import get_close_matches
 
     close = get_close_matches(str(value), choices, n=3, cutoff=0.5)
@@ -263,7 +313,7 @@ def nearest(value: str, choices: tuple[str, ...]) -> str:
 
 
 def nearest_column(value: str, names: Sequence[str]) -> str:
-    """Returns the suffix of `nearest` for a column; where no column is spelled like the value, a list of a dozen."""
+    """Returns the suffix of `nearest` for a column; if none is spelled similarly, a list of a dozen columns."""
     listed = ", ".join(names[:_MAX_COLUMNS])
     if len(names) > _MAX_COLUMNS:
         listed += ", …"

@@ -138,12 +138,12 @@ def streams_of(random_state: Any) -> RandomStreams:
 
 @dataclass(eq=False, repr=False)
 class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Private classifier: teachers vote on public samples, the votes are released, a student learns from them.
+    """A private classifier: teachers vote on public samples, noisy votes are released, and a student learns from them.
 
-    `fit(X, y, X_public=...)` deals the private records to `n_teachers` disjoint parts and fits a clone of `estimator`
-    to each. The teachers' votes on the public samples are released through `aggregator`, and `student` is fitted to
-    that release. The labels `y` are one class per record, `[n]`, or 0 and 1 for each label, `[n, L]`, or a set or list
-    of words for each record.
+    `fit(X, y, X_public=...)` divides the private records into `n_teachers` disjoint parts, and fits a clone of
+    `estimator` to each. The teachers' votes on the public samples are released through `aggregator`. `student` is
+    fitted to that release. The labels `y` are one class per record, `[n]`, or 0 and 1 for each label, `[n, L]`, or a
+    set or list of words for each record.
 
     Formal guarantees:
         * What a fitted classifier holds is (`epsilon_`, `delta_`)-private for `adjacency_`: under replace-one, for the
@@ -171,8 +171,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         epsilon (float or None, default=8.0): price of the release, for which the aggregator's noise is solved; None
             takes the noise as it is.
         target_delta (float, default=1e-6): delta of the price, in (0, 1).
-        n_queries (int, default=None): number of public samples that teachers are asked about, the first ones; None for
-            all.
+        n_queries (int, default=None): number of public samples that teachers vote on, from the first; None for all.
         adjacency (str, default="replace_one"): "replace_one" or "add_remove"; that of `aggregator`, if there is one.
         accountant (callable, default=None): makes an empty accountant; None for the least sound price.
         classes (array-like, default=None): all classes, or the words of all sets, public; None takes those that occur
@@ -181,24 +180,25 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             `groups` all rows of the last groups by their first rows. Their inputs are not protected, their labels are
             not read. The number of these rows is public, and the same however many rows a private group has. For tools
             that call `fit(X, y)` and nothing else.
-        ledger (path, default=None): a ledger file that every fit is charged to, also that of a clone or of another
-            process.
-        max_total_epsilon (float, default=None): what all fits in that ledger may cost together, kept in the file. A fit
-            that would exceed it is refused before its teachers are fitted. The cap also holds if each price is chosen
-            by looking at earlier fits.
+        ledger (path, default=None): a ledger file that every fit is charged to, including fits of clones and of other
+            processes.
+        max_total_epsilon (float, default=None): the greatest total epsilon of all fits in that ledger, kept in the
+            file. A fit that would exceed it is refused before its teachers are fitted. The cap also holds if each price
+            is chosen by looking at earlier fits.
         n_jobs (int, default=None): processes that fit teachers, as in joblib.
         random_state (int, default=None): a seed, or None for noise from the operating system.
-        allow_useless (bool, default=False): whether a release that tells nothing, even if all teachers agree, is made
-            with a warning. Otherwise it is refused before anything is fitted, with what would work.
+        allow_useless (bool, default=False): true makes a release whose noise hides even unanimous votes, with a
+            warning. False refuses it before anything is fitted, and the error states what would work.
         verbose (int, default=0): 0 prints nothing; 1 a line for each stage of a fit; 2 and more also what joblib prints
             of the teachers.
 
     Attributes:
         epsilon_ (float): price of this fit's release at `delta_`.
         delta_ (float): `target_delta`.
-        adjacency_ (Adjacency): the change of the records that the price is for.
-        unit_ (str): the private records that one change replaces together, in words: one row, or one value of `groups`
-            with all its rows, with the name of a DataFrame's column. The repr of a fitted classifier has it, too.
+        adjacency_ (Adjacency): the neighboring relation of data sets that the price is for.
+        unit_ (str): the unit of privacy in words, that is, the records that are protected together: one row, or one
+            value of `groups` with all its rows, with the name of a DataFrame's column. The repr of a fitted classifier
+            has it, too.
         spent_epsilon_ (float): total of the ledger after this fit, if all prices were fixed beforehand; `epsilon_`
             without a ledger. If fits were chosen by looking at earlier ones, `max_total_epsilon` is the guarantee.
         release_ (Release): labels `[Q, L]`, answered `[Q]`, and the event that was charged.
@@ -242,47 +242,50 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         *,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Fits teachers, releases their votes, fits the student.
+        """Fits teachers, releases their votes with noise, and fits the student to the release.
 
-        The steps 1 to 4 are those of `pate.run.train.train`, call by call. Only a fit does this:
+        Steps 1 to 4 are those of `pate.run.train.train`. Only `fit` does the following:
 
-        * it takes arrays, frames and words as scikit-learn does, and encodes labels; `public_fraction` holds samples
-          out, and without an `aggregator` the task decides on one;
-        * it tries its estimators on public rows of a frame before anything is spent;
-        * its teachers vote as soon as they are fitted and are then forgotten;
-        * it charges its ledger before noise is drawn. `ledger=PATH` is one account for all fits; without a path the
-          account is in memory, and no file is written;
-        * it keeps `release_`, which is paid for, if the student cannot be fitted.
+        * It accepts arrays, DataFrames and words as scikit-learn does, and encodes labels. `public_fraction` sets
+        samples apart as public. Without an `aggregator`, the form of the labels determines one.
+        * It fits its estimators to public rows of a DataFrame as a test, before anything is spent.
+        * Its teachers vote as soon as they are fitted, and are then deleted.
+        * It charges its ledger before noise is drawn. With `ledger=PATH`, all fits are charged to one account. Without
+        a path, the account is in memory, and no file is written.
+        * If the student cannot be fitted, `release_` holds the release that was paid for.
 
-        Only a run does this:
+        Only a run of `pate-train` does the following:
 
-        * it has a folder: it continues after it was stopped, publishes `release/`, and draws a lost release again
-          (`redraw=true`);
-        * it always has a ledger on disk, with an account for each set of private records, and commits the charge
-          together with what is drawn;
-        * it takes budgets and weights of persons, holders, a `max_epsilon`, and engines that train teachers on several
-          machines;
-        * it hands the public samples that nobody asked about to the student;
-        * it has a step 5: baselines, an attack on the student, a report.
+        * It has a folder. It continues after it was stopped, publishes `release/`, and can draw a lost release again
+        (`redraw=true`).
+        * Its ledger is always on disk, with an account for each set of private records. The charge is committed
+        together with the drawn release.
+        * It supports budgets and weights of persons, several holders, `max_epsilon`, and engines that train teachers on
+        several machines.
+        * Its student also learns from public samples that are no queries.
+        * It has a step 5: baselines, an attack on the student, and a report.
 
-        Both report before anything is spent what is doubtful: a useless release, a seed, earlier releases of the same
-        records, rows that are private and public, missing groups. A fit gives Python warnings, a run prints lines. A
-        run also looks for labels that no record has, or every record.
+        Both warn before anything is spent: of a useless release, a seed, earlier releases of the same records, rows
+        that are private and public, and missing groups. `fit` gives Python warnings, and a run prints lines. A run also
+        warns of labels that no record has, or every record.
 
         Args:
-            X: private inputs `[n, d]`, taken as float32. No more than one teacher's rows of a sparse matrix are dense
-                at a time. Estimators get a DataFrame as it is, so that a `ColumnTransformer` finds its columns, words
-                and missing cells.
-            y: private labels, classes `[n]`, 0 and 1 `[n, L]`, or n sets of words.
-            X_public: public inputs `[Q, d]`, a DataFrame if X is one.
-            groups: `[n]`, the group of each record, such as its person. Records of a group stay with one teacher and
-                are protected together. scikit-learn's searches pass groups on only with metadata routing
-                (`set_fit_request(X_public=True, groups=True)`). Without routing they pass them to the splitter alone,
-                in silence. No public interface tells a fit of that, so each fit of a clone without groups warns
-                (`UngroupedFit`).
+            X: the private inputs, `[num_private, num_features]`, which are converted to float32. Of a sparse matrix, at
+                most the rows of one teacher are dense at a time. A DataFrame is passed to the estimators unchanged, so
+                that a `ColumnTransformer` finds its columns, words and missing cells.
+            y: the private labels: classes `[num_private]`, or 0 and 1 `[num_private, num_labels]`, or a set of words
+                for each record.
+            X_public: the public inputs, `[num_public, num_features]`; a DataFrame if X is a DataFrame. None with
+                `public_fraction`.
+            groups: the group of each record, such as its person, `[num_private]`; None if each record is a group. The
+                records of a group belong to one teacher and are protected together. Searches of scikit-learn pass
+                groups to `fit` only with metadata routing (`set_fit_request(X_public=True, groups=True)`). Without
+                routing they pass them to the splitter alone, and `fit` cannot notice that. So each fit of a clone
+                without groups warns (`UngroupedFit`).
 
         Raises:
-            InvalidValue: a parameter out of range, fewer groups than teachers, no public samples; nothing is spent.
+            InvalidValue: a parameter is out of range, there are fewer groups than teachers, or there are no public
+                samples. Nothing is spent then.
         """
         # 1. The price. It depends on the number of private groups alone; nothing is trained or spent.
         #    Private: `pools.inputs` and `pools.targets`, the records.

@@ -1,1 +1,1 @@
-"""Files that are written whole and for their owner alone, and read back or refused in a line; strict JSON; digests."""
+"""Files that are complete or absent and readable by their owner alone; strict JSON; digests."""

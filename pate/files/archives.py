@@ -1,4 +1,4 @@
-"""Archives of arrays (.npz) that are written and read a block of rows at a time; equal arrays give equal bytes."""
+"""Archives of arrays (.npz) that are written and read in blocks of rows. Equal arrays give equal bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pate.files.arrays import UNREADABLE, check_members, read_array, read_header
 
 
 def write_member(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
-    """Writes an array as a member of an archive, without a time stamp, so that equal arrays give equal bytes."""
+    """Writes an array into an archive, without a time stamp, so that equal arrays give equal bytes."""
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as member:
         np.lib.format.write_array(member, array, allow_pickle=False)
 
@@ -29,14 +29,14 @@ def write_rows(
     descr: str,
     blocks: Iterable[NDArray[Any]],
 ) -> None:
-    """Writes an array as a member of an archive, a block of rows at a time.
+    """Writes an array into an archive, a block of rows at a time.
 
     Args:
         archive: the archive, open for writing.
-        name: of the array.
-        shape: of the whole array.
+        name: the name of the array.
+        shape: the shape of the whole array.
         descr: the dtype, as numpy writes it in headers, such as `<f4`.
-        blocks: the rows in their order.
+        blocks: the rows in their order, as arrays.
     """
     header = {"descr": descr, "fortran_order": False, "shape": shape}
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
@@ -46,7 +46,13 @@ def write_rows(
 
 
 def read_member(archive: zipfile.ZipFile, name: str, *, kinds: str = "biuf") -> NDArray[Any]:
-    """Reads an array of an archive; `kinds` are numpy's letters of the allowed dtypes. Raises one of `UNREADABLE`."""
+    """Reads an array from an archive; raises one of `UNREADABLE` if that is impossible.
+
+    Args:
+        archive: the archive, open for reading.
+        name: the name of the array.
+        kinds: numpy's letters of the allowed dtypes.
+    """
     member_info = archive.getinfo(f"{name}.npy")
     with archive.open(member_info) as member:
         return read_array(member, member_info.file_size, kinds=kinds)
@@ -55,9 +61,14 @@ def read_member(archive: zipfile.ZipFile, name: str, *, kinds: str = "biuf") -> 
 def form_of(
     archive: zipfile.ZipFile, name: str, *, kinds: str
 ) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Returns the shape and the dtype of an array, after a check that the file has all bytes of the array.
+    """Returns the shape and the dtype of an array in an archive, and checks that the archive has all its bytes.
 
-    Raises one of `UNREADABLE` for an array of other dtypes, or one that is stored by columns.
+    Args:
+        archive: the archive, open for reading.
+        name: the name of the array.
+        kinds: numpy's letters of the allowed dtypes.
+
+    Raises one of `UNREADABLE` for an array of another dtype, or an array that is stored by columns.
     """
     member_info = archive.getinfo(f"{name}.npy")
     with archive.open(member_info) as member:
@@ -70,7 +81,7 @@ def form_of(
 def read_rows(
     archive: zipfile.ZipFile, name: str, num_rows: int, *, kinds: str
 ) -> Iterator[NDArray[Any]]:
-    """Yields the rows of an array in order, up to `num_rows` at a time; raises as `form_of`."""
+    """Yields the rows of an array in an archive, in blocks of up to `num_rows` rows; raises as `form_of`."""
     shape, dtype = form_of(archive, name, kinds=kinds)
     member_info = archive.getinfo(f"{name}.npy")
     with archive.open(member_info) as member:
@@ -83,7 +94,16 @@ def read_rows(
 
 @contextmanager
 def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFile]:
-    """Opens an archive of arrays; errors of reading in the block become a `DamagedFile` with the rule and remedy."""
+    """Opens an archive of arrays for a `with` block.
+
+    Args:
+        path: the file.
+        rule: a description of the expected file, for the error.
+        remedy: advice for the error.
+
+    Raises:
+        DamagedFile: an error of reading occurred in the block.
+    """
     with (
         disk.reading_file(path, rule=rule, remedy=remedy, wrong=UNREADABLE),
         zipfile.ZipFile(path) as archive,
@@ -93,7 +113,7 @@ def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFil
 
 
 def holds_member(path: Path | str, name: str) -> bool:
-    """Returns whether a file is an archive with an array of that name, which may be damaged."""
+    """Returns true if a file is an archive with an array of this name; the array may be damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             return f"{name}.npy" in archive.namelist()

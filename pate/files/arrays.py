@@ -1,7 +1,7 @@
-"""Arrays on disk: .npy and .npz files that are read as numbers alone, and rows that are spilled to a file.
+"""Arrays in files: .npy and .npz files that are read without pickle, and rows that move to a file when they are many.
 
-No file is unpickled. An array is read whole and compared with its checksum, or is mapped: it then stays on the disk and
-takes no memory.
+An array is either read completely and compared with its checksum, or mapped. A mapped array stays on the disk and takes
+no memory.
 """
 
 import io
@@ -56,32 +56,32 @@ _KINDS = {"b": "bits", "i": "integers", "u": "unsigned integers", "f": "floats",
 
 
 def npz_bytes(**arrays: NDArray[Any]) -> bytes:
-    """Returns the bytes of an .npz file without pickles; equal arrays give equal bytes."""
+    """Returns the bytes of an .npz file with these arrays, without pickle; equal arrays give equal bytes."""
     file = io.BytesIO()
     pack_arrays(file, arrays)
     return file.getvalue()
 
 
 def arrays_of_npz(content: bytes) -> Arrays:
-    """Returns the arrays that `npz_bytes` has packed, in this version or an earlier one."""
+    """Returns the arrays from bytes that `npz_bytes` returned, in this or an earlier version of pate."""
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files if name != _SETTING}
 
 
 @dataclass(frozen=True)
 class ArrayForm:
-    """The form that an array in a file must have.
+    """The type and shape that an array in a file must have.
 
     Attributes:
         kind: numpy's letters of the allowed dtypes, such as "b" or "iu".
-        shape: the length of each axis, None for any length; None in place of the tuple for any shape.
+        shape: the length of each axis, with None for an axis of any length; None instead of a tuple allows any shape.
     """
 
     kind: str
     shape: tuple[int | None, ...] | None = None
 
     def mismatch(self, array: NDArray[Any]) -> str:
-        """Returns the dtype or the shape of an array that has another form, in words; empty where the array fits."""
+        """Returns a phrase with the wrong dtype or shape of an array; "" if the array has this form."""
         if array.dtype.kind not in self.kind:
             return f"dtype {array.dtype}"
         if self.shape is None:
@@ -108,19 +108,19 @@ def read_arrays(
     beside: Mapping[str, ArrayForm] | None = None,
     mapped: str | None = None,
 ) -> Arrays:
-    """Reads the arrays of an .npz file. A header that promises more than the file holds takes no memory.
+    """Reads the arrays of an .npz file. A header that states more data than the file has takes no memory.
 
     Args:
         path: the file.
-        forms: the arrays that the file must have, by name; None takes whatever arrays there are.
-        remedy: what helps where the file is damaged, for the error.
-        most: the most bytes that compressed arrays may grow to, all together; None refuses compressed arrays.
-        beside: further arrays that the file may have.
-        mapped: the name of an array that stays on disk, as a read-only `np.memmap`. Its bytes are read once, for their
-            checksum.
+        forms: the arrays that the file must have, by name; None accepts all arrays.
+        remedy: advice in the error if the file is damaged.
+        most: the greatest number of bytes of all arrays after decompression; None refuses compressed arrays.
+        beside: arrays that the file may have in addition, by name.
+        mapped: the name of an array that stays on the disk, as a read-only `np.memmap`. Its bytes are read once to
+            check their checksum. None maps no array.
 
     Raises:
-        DamagedFile: the file is no archive, an array is missing or unknown, or an array has another form.
+        DamagedFile: the file is no archive; or an array is missing, unknown or of another form.
         PermissionError: this user may not read the file.
     """
     all_forms = {**(forms or {}), **(beside or {})}
@@ -143,14 +143,14 @@ def read_arrays(
 def arrays_of(
     data: bytes, forms: Mapping[str, ArrayForm], *, beside: Mapping[str, ArrayForm] | None = None
 ) -> Arrays:
-    """Returns the arrays of a message, the bytes of an .npz file, which may not grow when it is read.
+    """Returns the arrays from the bytes of an .npz file, such as a message. Compressed arrays are refused.
 
     Args:
         data: the bytes.
-        forms: the arrays that the message must have, by name.
-        beside: further arrays that the message may have.
+        forms: the arrays that must be there, by name.
+        beside: arrays that may be there in addition, by name.
 
-    Raises one of `UNREADABLE` for any other message.
+    Raises one of `UNREADABLE` for bytes that are not of this form.
     """
     all_forms = {**forms, **(beside or {})}
     arrays = _read(io.BytesIO(data), len(data), all_forms)
@@ -161,9 +161,14 @@ def arrays_of(
 
 
 def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[Any]:
-    """Reads an array in numpy's format, whose header and data have `size` bytes together.
+    """Reads one array in numpy's format from an open file.
 
-    `kinds` are numpy's letters of the allowed dtypes. Raises one of `UNREADABLE` for anything else.
+    Args:
+        file: the file, at the beginning of the array's header.
+        size: the number of bytes of header and data together.
+        kinds: numpy's letters of the allowed dtypes.
+
+    Raises one of `UNREADABLE` if this is impossible.
     """
     shape, fortran_order, dtype = read_header(file, size, kinds=kinds)
     num_bytes = size - file.tell()
@@ -184,9 +189,17 @@ def read_array(file: IO[bytes], size: int, *, kinds: str = _NUMBERS) -> NDArray[
 def read_header(
     file: IO[bytes], size: int, *, kinds: str = _NUMBERS
 ) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Reads the header of an array; the file is at the array's data afterwards.
+    """Reads the header of an array; afterwards the position in the file is the beginning of the array's data.
 
-    Returns the shape, whether columns come first (Fortran's order), and the dtype. Raises as `read_array`.
+    Args:
+        file: the file, at the beginning of the array's header.
+        size: the number of bytes of header and data together.
+        kinds: numpy's letters of the allowed dtypes.
+
+    Returns:
+        The shape; true if the array is stored by columns (Fortran's order); and the dtype.
+
+    Raises one of `UNREADABLE` if this is impossible.
     """
     version = np.lib.format.read_magic(file)
     readers = {
@@ -207,14 +220,16 @@ def read_header(
 
 
 def is_array_file(start: bytes) -> bool:
-    """Returns whether a file that begins with these bytes is an .npy file."""
+    """Returns true if the first bytes of a file, `start`, are those of an .npy file."""
     return start.startswith(np.lib.format.MAGIC_PREFIX)
 
 
 def check_members(archive: zipfile.ZipFile, most: int | None) -> None:
-    """Raises ValueError where a member appears twice, or the members would take too much memory.
+    """Raises ValueError if an archive has a name twice, or if its arrays would take too much memory.
 
-    `most` is the most bytes that compressed members may grow to; None refuses compressed members.
+    Args:
+        archive: the archive, open for reading.
+        most: the greatest number of bytes of all arrays after decompression; None refuses compressed arrays.
     """
     members = archive.infolist()
     total = sum(member.file_size for member in members)
@@ -268,10 +283,10 @@ def _map(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArr
 
 
 class Spilled:
-    """A collection of blocks of rows, of one shape and dtype, which become one array.
+    """A collection of blocks of rows, all of one shape and dtype, that become one array.
 
-    Beyond 256 MB the rows go to a temporary file in TMPDIR, or else in /var/tmp. The file has no name, so nobody else
-    can open it, and it ends with the process.
+    If the rows exceed 256 MB, they move to a temporary file in TMPDIR or, if there is no such folder, in /var/tmp. The
+    file has no name, so no other process can open it, and it is gone when the process ends.
     """
 
     def __init__(self, most_bytes: int = _MAX_BYTES_IN_MEMORY) -> None:
@@ -282,7 +297,7 @@ class Spilled:
         self._num_rows = 0
 
     def append(self, block: NDArray[Any]) -> None:
-        """Adds rows at the end."""
+        """Adds a block of rows at the end."""
         self._dtype = block.dtype
         self._shape = block.shape[1:]
         self._num_rows += len(block)
@@ -299,9 +314,9 @@ class Spilled:
             self._blocks.clear()
 
     def whole(self) -> NDArray[Any]:
-        """Returns all rows: an array, or a read-only `np.memmap` that takes no memory.
+        """Returns all rows as one array, or as a read-only `np.memmap` that takes no memory.
 
-        At least one block has to be there. The method is called once.
+        At least one block must have been added. The method may be called only once.
         """
         shape = (self._num_rows, *self._shape)
         if self._file is not None:
@@ -320,7 +335,7 @@ class Spilled:
 
 
 def let_go(array: Any) -> None:
-    """Tells the operating system that it may drop a mapped array from memory; any other array stays as it is."""
+    """Allows the operating system to drop the pages of a mapped array from memory; does nothing for another array."""
     # A view's base is an array; the base of the mapped array itself is the map.
     while isinstance(array, np.ndarray):
         base = array.base
@@ -330,7 +345,7 @@ def let_go(array: Any) -> None:
 
 
 def take_rows(array: Any, rows: NDArray[np.int64] | slice) -> Any:
-    """Returns `array[rows]`. Rows of a mapped array are copied some thousands at a time, to keep memory small."""
+    """Returns `array[rows]`; rows of a mapped array are copied in blocks, which keeps the memory small."""
     if not isinstance(array, np.memmap):
         return array[rows]
     places = np.arange(len(array))[rows]
@@ -342,7 +357,7 @@ def take_rows(array: Any, rows: NDArray[np.int64] | slice) -> Any:
 
 
 def row_blocks(array: NDArray[Any]) -> Any:
-    """Yields an array's rows in order, in blocks of 16 MB; those of a mapped array leave memory after use."""
+    """Yields the rows of an array in order, in blocks of 16 MB; mapped blocks leave memory after their use."""
     rows = max(1, 2**24 // max(1, array.itemsize * math.prod(array.shape[1:])))
     for first in range(0, len(array), rows):
         yield array[first : first + rows]

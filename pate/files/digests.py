@@ -1,4 +1,4 @@
-"""Digests of plain values, and the texts that they are computed from."""
+"""Digests of plain values, and the texts from which they are computed."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def full_text(value: Any) -> str:
-    """Returns a text like `repr`, with every entry of an array and every field: `repr` leaves out most of an array."""
+    """Returns a text with every entry of an array and every field, where `repr` would abbreviate a long array."""
     if is_dataclass(value) and not isinstance(value, type):
         parts = [f"{item.name}={full_text(getattr(value, item.name))}" for item in fields(value)]
         return f"{type(value).__module__}.{type(value).__qualname__}({', '.join(parts)})"
@@ -24,8 +24,5 @@ def full_text(value: Any) -> str:
 
 
 def digest(values: Any) -> str:
-    """Returns a short name for plain values, as of a configuration.
-
-    The name has 16 hexadecimal digits of the SHA-256 of their JSON.
-    """
+    """Returns a short name for plain values: 16 hexadecimal digits of the SHA-256 of their JSON."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

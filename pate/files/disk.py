@@ -1,7 +1,7 @@
-"""Files that are written whole or not at all, for their owner alone, and that are read back or refused as damaged.
+"""Files that are complete or absent, readable by their owner alone, and refused with a clear error if damaged.
 
-Also locks, secrets and digests of files. Whatever happens to a file, its reader gets one line: a `DamagedFile` that
-says what was expected and found, and what helps, without anything that the file holds.
+Also locks, secrets and digests of files. For any damage, the reader of a file raises a `DamagedFile` with a message of
+one line. The message states what was expected, what was found and what helps, but never quotes the content of the file.
 """
 
 import errno
@@ -43,12 +43,12 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN_FILE | getattr(os, "O_BINARY",
 
 
 def at_home(path: Any) -> Any:
-    """Returns a text with the home folder in place of `~` at its beginning; anything but a text as it is."""
+    """Returns a path with the home folder in place of a leading `~`; values that are no text are unchanged."""
     return os.path.expanduser(path) if isinstance(path, str) else path
 
 
 class DamagedFile(InvalidValue):
-    """The error for a file that is not as it was written: gone, torn, altered, or of another form."""
+    """The error for a file that is not as it was written: missing, incomplete, altered, or of another form."""
 
 
 def require_posix(
@@ -56,9 +56,12 @@ def require_posix(
     value: object = UNSAID,
     instead: str = "aggregators and accountants work here, too",
 ) -> None:
-    """Raises `InvalidValue` where the system lacks the locks, owners and modes of POSIX, as Windows does.
+    """Raises `InvalidValue` on a system without the locks, owners and modes of POSIX files, such as Windows.
 
-    The error names a parameter and its value, and ends with what works `instead` on such a system.
+    Args:
+        name: the parameter that needs them, for the error.
+        value: the value of the parameter; `UNSAID` shows none.
+        instead: a phrase on what can be used on such a system.
     """
     if fcntl is None:
         raise InvalidValue(name, value, rule=f"a POSIX system, such as Linux or macOS; {instead}")
@@ -66,9 +69,9 @@ def require_posix(
 
 @contextmanager
 def replacing(path: Path | str) -> Iterator[IO[bytes]]:
-    """Opens a binary file of mode 0600, which takes the name `path` when the block ends without an error.
+    """Opens a new binary file of mode 0600, which gets the name `path` when the `with` block ends without an error.
 
-    Until then, and after an error, a file that is there stays as it is.
+    An existing file of that name is not changed before, nor after an error.
     """
     path = Path(path)
     # The partial name has the process and the thread: a worker that outlived a killed run, or another thread, may be
@@ -95,22 +98,24 @@ def replacing(path: Path | str) -> Iterator[IO[bytes]]:
 
 
 def write_text(path: Path | str, text: str) -> None:
-    """Writes a UTF-8 file with plain line breaks."""
+    """Writes a text file in UTF-8, with Unix line breaks on every system."""
     with replacing(path) as file:
         file.write(text.encode())
 
 
 def write_arrays(path: Path | str, **arrays: NDArray[Any]) -> None:
-    """Writes arrays as an .npz file without pickles; equal arrays give equal bytes."""
+    """Writes arrays as an .npz file without pickle; equal arrays give equal bytes."""
     with replacing(path) as file:
         pack_arrays(file, arrays)
 
 
 def pack_arrays(file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Writes the bytes of `numpy.savez` to an open file, without pickles.
+    """Writes arrays to an open file in the format of `numpy.savez`, without pickle.
 
-    `numpy.savez` knows `allow_pickle=False` since numpy 2.2, and before that stores the setting as an array. Raises
-    ValueError for an array of Python objects.
+    `numpy.savez` has the argument `allow_pickle=False` since numpy 2.2; earlier versions take it for an array.
+
+    Raises:
+        ValueError: an array holds Python objects.
     """
     with zipfile.ZipFile(file, mode="w", compression=zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
@@ -119,9 +124,14 @@ def pack_arrays(file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:
-    """Makes a folder and its missing parents, with mode 0700 from the first moment, and returns the folder.
+    """Makes a folder and its missing parents with mode 0700, and returns the folder.
 
-    The parent `within` is never made: where it is missing, `FileNotFoundError` is raised.
+    Args:
+        folder: the folder.
+        within: a parent that must exist; None allows all parents to be made.
+
+    Raises:
+        FileNotFoundError: `within` does not exist.
     """
     folder = Path(folder)
     missing = []
@@ -145,9 +155,13 @@ def make_folder(folder: Path | str, *, within: Path | None = None) -> Path:
 
 
 def require_no_links(folder: Path, name: str) -> None:
-    """Raises `InvalidValue` where a folder has a link in it, at any depth.
+    """Raises `InvalidValue` if a folder contains a link, at any depth.
 
-    The folder may be a link itself, or missing. `name` is the setting that names the folder.
+    The folder itself may be a link, and may be missing.
+
+    Args:
+        folder: the folder.
+        name: the setting that names the folder, for the error.
     """
 
     def raise_error(error: OSError) -> None:
@@ -166,7 +180,7 @@ def require_no_links(folder: Path, name: str) -> None:
 
 @contextmanager
 def owners_umask() -> Iterator[None]:
-    """Gives all files that the process makes in the block to their owner alone, also files of other libraries."""
+    """Makes all files that any library creates in a `with` block readable by their owner alone."""
     before = os.umask(~OWNERS_FOLDER & 0o777)
     try:
         yield
@@ -175,7 +189,12 @@ def owners_umask() -> Iterator[None]:
 
 
 def remove_partials(folder: Path, names: Iterable[str]) -> None:
-    """Removes the half-written files of a killed process; `names` are regular expressions of the files' names."""
+    """Removes the half-written files that a killed process has left in a folder.
+
+    Args:
+        folder: the folder.
+        names: regular expressions of the names of the complete files.
+    """
     if not folder.is_dir() or folder.is_symlink():
         return
     own_names = re.compile(rf"\.{{1,2}}(?:{'|'.join(names)})(?:\.[\da-f]+\.partial){{1,2}}")
@@ -185,7 +204,7 @@ def remove_partials(folder: Path, names: Iterable[str]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flushes a folder's entries to the disk, so that a new name survives a power cut; only POSIX allows that."""
+    """Flushes the entries of a folder to the disk, so that a new file name survives a power cut; POSIX only."""
     if fcntl is None:
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -201,11 +220,11 @@ is_regular = os.path.isfile
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Holds a lock on a file in the block; the file is made where it is missing, and its content is never read.
+    """Holds a lock on a file during a `with` block; the file is made if it is missing, and is never read.
 
     Args:
         path: the lock file.
-        wait: whether to wait for a lock that another process holds.
+        wait: true waits until another process releases the lock.
 
     Raises:
         BlockingIOError: another process holds the lock, and `wait` is false.
@@ -242,9 +261,14 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 def read_secret(path: Path, *, remedy: str) -> str:
-    """Returns the text of a file that only this process's user could read or write.
+    """Returns the text of a file that no other user could read or write.
 
-    Raises `InvalidValue`, with the remedy, for a file of another owner or another mode.
+    Args:
+        path: the file.
+        remedy: advice in the error.
+
+    Raises:
+        InvalidValue: the file belongs to another user, or its mode lets other users read or write it.
     """
     require_posix("secret", path)
     rule = f"a file of user {os.geteuid()}, who runs this, and of mode 0600, so that nobody else knows it"
@@ -267,12 +291,19 @@ def read_secret(path: Path, *, remedy: str) -> str:
 
 
 def damaged(path: Path | str, rule: str, found: str, remedy: str) -> DamagedFile:
-    """Returns the error for a damaged file, with what was expected and found, and nothing that the file holds."""
+    """Returns the error for a damaged file; it does not quote the content of the file.
+
+    Args:
+        path: the file.
+        rule: a description of the expected file.
+        found: a description of what was found instead.
+        remedy: advice.
+    """
     return DamagedFile("file", path, rule=f"{rule} ({' '.join(found.split())}); {remedy}")
 
 
 def require_file(path: Path | str, *, rule: str, remedy: str) -> None:
-    """Raises `DamagedFile` unless there is a file of that name, which a folder, pipe or loose link is not."""
+    """Raises `DamagedFile` unless the path is a file, and not a folder, a pipe or a link to nothing."""
     path = Path(path)
     if is_regular(path):
         return
@@ -294,15 +325,15 @@ def reading_file(
     remedy: str,
     wrong: tuple[type[Exception], ...] = (UnicodeDecodeError,),
 ) -> Iterator[None]:
-    """Turns the errors of reading a file in the block into a `DamagedFile`, where the file is at fault.
+    """Replaces errors of reading a file in a `with` block by a `DamagedFile`, if the file is the cause.
+
+    Other errors, such as `PermissionError`, are not replaced.
 
     Args:
-        path: the file; it has to be there.
-        rule: what the file has to be, for the error.
-        remedy: what helps, for the error.
-        wrong: the errors of a reader for content of another form.
-
-    Other errors, such as `PermissionError`, are raised as they are.
+        path: the file, which must exist.
+        rule: a description of the expected file, for the error.
+        remedy: advice for the error.
+        wrong: the errors that a reader raises for content of another form.
     """
     require_file(path, rule=rule, remedy=remedy)
     try:
@@ -322,19 +353,19 @@ def read_bytes(path: Path | str, *, rule: str, remedy: str) -> bytes:
 
 
 def read_text(path: Path | str, *, remedy: str, rule: str = "a text file in UTF-8") -> str:
-    """Returns the text of a file; raises as `reading_file`, and for a file that is not UTF-8."""
+    """Returns the text of a file in UTF-8; raises as `reading_file`."""
     with reading_file(path, rule=rule, remedy=remedy):
         return Path(path).read_bytes().decode()
 
 
 def read_json(path: Path | str, *, remedy: str, rule: str = "JSON") -> Any:
-    """Returns the JSON value of a file; raises as `read_text`, and for a file that is no JSON or is nested too deep."""
+    """Returns the JSON value in a file; raises as `reading_file`, also for JSON that is nested too deeply."""
     with reading_file(path, rule=rule, remedy=remedy, wrong=(ValueError, RecursionError)):
         return json.loads(Path(path).read_bytes().decode())
 
 
 def one_line(error: BaseException) -> str:
-    """Returns the first line of a library's error, without the advice that follows, in 120 characters at most."""
+    """Returns the first line of a library's error message, at most 120 characters, without advice that follows."""
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8"
     lines = str(error).splitlines()
@@ -345,9 +376,15 @@ def one_line(error: BaseException) -> str:
 def unreadable(
     path: Path | str, error: OSError, *, rule: str, remedy: str
 ) -> OSError | DamagedFile:
-    """Returns the error to raise for a file that could not be read: a `DamagedFile` where the file is at fault.
+    """Returns the error that is raised for a file that could not be read.
 
-    An error that is not the file's fault, such as a missing permission, comes back as it is.
+    The result is a `DamagedFile` if the file is the cause, and otherwise `error` itself, such as a missing permission.
+
+    Args:
+        path: the file.
+        error: the error of the operating system.
+        rule: a description of the expected file, for the error.
+        remedy: advice for the error.
     """
     if error.errno in (
         errno.EIO,
@@ -362,9 +399,9 @@ def unreadable(
 
 
 def file_identity(path: Path | str) -> tuple[int, int] | str:
-    """Returns a value that is equal for all names of one file: spellings of its path, symbolic and hard links.
+    """Returns a value that is equal for all names of one file, including symbolic and hard links.
 
-    For a file that is not there, the value is the path without links.
+    For a file that does not exist, the value is its path with all links resolved.
     """
     try:
         status = os.stat(path)
@@ -374,16 +411,21 @@ def file_identity(path: Path | str) -> tuple[int, int] | str:
 
 
 def file_digest(path: Path | str, *, remedy: str, rule: str = "a file of this run") -> str:
-    """Returns the SHA-256 of a file in hexadecimal; raises `DamagedFile` where there is no file."""
+    """Returns the SHA-256 digest of a file in hexadecimal; raises `DamagedFile` if the file does not exist."""
     require_file(path, rule=rule, remedy=remedy)
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_value(cls: type[T], path: Path | str, *, name: str, rule: str, remedy: str) -> T:
-    """Returns the dataclass of class `cls` from a file that `to_json` has written; raises as `reading_file`.
+    """Reads a dataclass from a JSON file that was written with `to_json`; raises as `reading_file`.
 
-    `name` is the parameter that errors name.
+    Args:
+        cls: the dataclass.
+        path: the file.
+        name: the parameter that errors name.
+        rule: a description of the expected file, for the error.
+        remedy: advice for the error.
     """
     text = read_text(path, rule=rule, remedy=remedy)
     try:

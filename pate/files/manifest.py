@@ -1,4 +1,4 @@
-"""The manifest of a folder: the SHA-256 of each of its files, written last."""
+"""The manifest of a folder: a file with the SHA-256 digest of each other file, which is written last."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,23 +13,35 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """The SHA-256 of files, by their paths below the folder that the manifest lies in."""
+    """The SHA-256 digests of the files in a folder, by their paths relative to the folder."""
 
     manifest: int  # the version of the file format
     sha256: Mapping[str, str]  # in hexadecimal
 
     @classmethod
     def from_files(cls, folder: Path | str, names: Iterable[str], *, remedy: str) -> Self:
-        """Returns the manifest of a folder from the digests of these files; raises `DamagedFile` where one is gone."""
+        """Computes the manifest of files in a folder; raises `DamagedFile` if a file is missing.
+
+        Args:
+            folder: the folder.
+            names: the paths of the files, relative to the folder.
+            remedy: advice for the error.
+        """
         return cls(
             1, {name: file_digest(Path(folder, name), remedy=remedy) for name in sorted(names)}
         )
 
     def write(self, folder: Path | str) -> None:
-        """Writes the manifest into its folder, as the last of its files."""
+        """Writes the manifest into its folder, after all other files."""
         write_text(Path(folder, MANIFEST), to_json(self) + "\n")
 
     @classmethod
     def read(cls, folder: Path | str, *, rule: str, remedy: str) -> Self:
-        """Reads the manifest of a folder; raises `DamagedFile` with the rule and the remedy that are given."""
+        """Reads the manifest of a folder; raises `DamagedFile` if it is missing or damaged.
+
+        Args:
+            folder: the folder.
+            rule: a description of the expected manifest, for the error.
+            remedy: advice for the error.
+        """
         return read_value(cls, Path(folder, MANIFEST), name="manifest", rule=rule, remedy=remedy)

@@ -1,4 +1,4 @@
-"""The reading of YAML that somebody else has written, with bounds on what a short text can make of memory."""
+"""A reader of YAML from untrusted sources, which limits the memory that a short text can take."""
 
 from typing import Any
 
@@ -23,13 +23,13 @@ _YAML_ERRORS = (
 
 
 class TooMuch(yaml.MarkedYAMLError):  # type: ignore[misc]  # which has no types
-    """The error for YAML in which a short text would become large."""
+    """The error for a short YAML text whose value would take much memory."""
 
 
 def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
-    """Returns a loader class that refuses YAML in which a short text would become large, such as by aliases.
+    """Returns a loader class of PyYAML that refuses short texts with large values, such as by repeated aliases.
 
-    The error is a `TooMuch` with the line. `base` is the loader class that is extended.
+    The class raises `TooMuch` with the line. `base` is the loader class that it extends.
     """
 
     class PlainLoader(base):  # type: ignore[misc]  # `base` is any loader
@@ -59,8 +59,13 @@ def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
 def read_yaml(text: str, name: str, rule: str) -> Any:
     """Returns the value of a YAML text.
 
-    Raises `InvalidValue` with the name, the rule and the line, for a text that is no YAML or that `plain_loader`
-    refuses.
+    Args:
+        text: the YAML text.
+        name: the parameter that errors name.
+        rule: a description of the expected text, for the error.
+
+    Raises:
+        InvalidValue: the text is no YAML, or `plain_loader` refuses it. The error has the line.
     """
     try:
         return yaml.load(text, plain_loader())

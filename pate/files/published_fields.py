@@ -1,7 +1,8 @@
-"""The fields of a dataclass whose values may be published, by their metadata and types.
+"""The fields of a dataclass that may be published, determined by their metadata and types.
 
-`field(metadata={"public": True})` publishes a text, a list or an object. `field(metadata={"private": True})` holds a
-number back. Without metadata numbers, truth values and None are published, and nothing else. Seeds never are.
+`field(metadata={"public": True})` publishes a text, a list or an object. `field(metadata={"private": True})` does not
+publish a number. Without metadata, numbers, truth values and None are published, and no other type. A seed is never
+published.
 """
 
 from collections.abc import Mapping
@@ -12,14 +13,14 @@ from typing import Any
 def published_fields(
     cls: type, values: Mapping[str, Any], *, declared_only: bool = False
 ) -> dict[str, Any]:
-    """Returns the values of a dataclass's fields that may be published, in the order of the fields.
+    """Returns the values of those fields of a dataclass that may be published, in the order of the fields.
 
-    A class that is no dataclass has no such fields.
+    The result is empty for a class that is no dataclass.
 
     Args:
         cls: the dataclass.
-        values: values by the names of fields; further names are left out.
-        declared_only: whether numbers, truth values and None are left out, too, unless they are declared public.
+        values: the values, by the names of fields; values of unknown names are ignored.
+        declared_only: true publishes only fields that are declared public, and no numbers without metadata.
     """
     if not is_dataclass(cls):
         return {}
@@ -34,10 +35,10 @@ def published_fields(
 
 
 def is_scalar(value: Any) -> bool:
-    """Returns whether a value is a number, a truth value or None."""
+    """Returns true if a value is a number, a truth value or None."""
     return value is None or isinstance(value, (bool, int, float))
 
 
 def is_seed(name: str) -> bool:
-    """Returns whether a field of this name is a seed, with which noise could be drawn again."""
+    """Returns true if a field of this name is a seed, from which noise could be computed again."""
     return name.endswith(("seed", "random_state"))

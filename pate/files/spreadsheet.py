@@ -1,4 +1,4 @@
-"""The writer of CSV files whose cells no spreadsheet reads as formulas."""
+"""A writer of CSV files in which no spreadsheet runs a cell as a formula."""
 
 import csv
 import re
@@ -12,12 +12,13 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 def row_writer(file: TextIO, line_end: str = "\r\n") -> Callable[[Iterable[Any]], object]:
-    """Returns a function that writes a row of cells as CSV, with an apostrophe before what looks like a formula.
+    """Returns a function that writes a row of cells as CSV.
 
-    Numbers are written as they are, and so are texts of negative numbers. None is an empty cell.
+    A text that a spreadsheet would run as a formula gets an apostrophe at its beginning. Numbers are written unchanged,
+    and so are texts of negative numbers. None is an empty cell.
 
     Args:
-        file: a text file that was opened with `newline=""`.
+        file: a text file, opened with `newline=""`.
         line_end: the end of each line.
     """
     writer = csv.writer(file, lineterminator=line_end)
@@ -29,5 +30,5 @@ def row_writer(file: TextIO, line_end: str = "\r\n") -> Callable[[Iterable[Any]]
 
 
 def _is_formula(cell: Any) -> bool:
-    """Returns whether a spreadsheet would run a cell."""
+    """Returns true if a spreadsheet would run a cell as a formula."""
     return isinstance(cell, str) and bool(_FORMULA.match(cell)) and not _NUMBER.fullmatch(cell)

@@ -17,19 +17,24 @@ _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
 
 
 def to_json(value: object) -> str:
-    """Returns a dataclass as strict JSON, indented, with keys in the order of its fields; raises as `plain`."""
+    """Returns a dataclass as indented strict JSON, with keys in the order of its fields; raises as `plain`."""
     return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def to_json_line(value: object) -> str:
-    """Returns a value as strict JSON in ASCII on one line, without a line break; raises as `plain`."""
+    """Returns a value as strict JSON in ASCII, on one line without a line break; raises as `plain`."""
     return json.dumps(plain(value), allow_nan=False)
 
 
 def read_number(data: object, *, name: str = "number") -> float:
-    """Returns the number that `plain` wrote as JSON, of which an infinity is a text; raises `InvalidValue` else.
+    """Returns a number from a JSON value that `plain` made, in which an infinity is a text.
 
-    `name` is the parameter that the error names.
+    Args:
+        data: the JSON value.
+        name: the parameter that the error names.
+
+    Raises:
+        InvalidValue: the value is no number.
     """
     value = _INFINITIES.get(data, data) if isinstance(data, str) else data
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -41,10 +46,15 @@ def read_number(data: object, *, name: str = "number") -> float:
 
 
 def from_json(cls: type[T], text: str, *, name: str) -> T:
-    """Returns the dataclass that `to_json` wrote.
+    """Returns a dataclass from the JSON text that `to_json` made.
 
-    Raises `InvalidValue` for a text that is no JSON, a key that is missing or unknown, or a value of another type.
-    `name` is the parameter that the error names.
+    Args:
+        cls: the dataclass.
+        text: the JSON text.
+        name: the parameter that the error names.
+
+    Raises:
+        InvalidValue: the text is no JSON, a key is missing or unknown, or a value has a wrong type.
     """
 
     def refuse(text: str) -> float:
@@ -59,9 +69,9 @@ def from_json(cls: type[T], text: str, *, name: str) -> T:
 
 
 def plain(value: object) -> Any:
-    """Returns a value in JSON's own types: dataclasses and mappings become objects, and tuples become lists.
+    """Converts a value to the types of JSON: dataclasses and mappings become objects, and tuples become lists.
 
-    NaN becomes null, and an infinity becomes the text "inf" or "-inf". Raises TypeError for any other type.
+    NaN becomes null, and an infinity becomes the text "inf" or "-inf". A value of any other type raises TypeError.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -79,7 +89,7 @@ def plain(value: object) -> Any:
 
 
 def _read(kind: Any, data: Any, name: str) -> Any:
-    """Returns plain data as a value of the type `kind`, or raises `InvalidValue` that names the key."""
+    """Converts a JSON value to the type `kind`; raises `InvalidValue`, with the key `name`, if that is impossible."""
     origin = get_origin(kind)
     kinds = get_args(kind)
     if is_dataclass(kind):  # fields with a default may be missing
