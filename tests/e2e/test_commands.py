@@ -141,7 +141,7 @@ def test_a_table_is_written_and_used_and_its_place_stays_unpublished(
         ),
     ],
 )
-def test_mistake_is_one_line_and_exit_code_2(words: list[str], line: str) -> None:
+def test_a_mistake_gives_one_line_and_exit_code_2(words: list[str], line: str) -> None:
     said = refused("account", "aggregator=stable_top_k_gumbel", *SIZE, *words)
     assert line in said and "\n" not in said
 
@@ -166,7 +166,7 @@ def test_help_shows_examples_and_choices() -> None:
         assert max(map(len, help_page.splitlines())) <= 120
 
 
-def test_streams_that_are_closed_or_that_nobody_reads_are_no_error() -> None:
+def test_closed_output_streams_are_no_error() -> None:
     words = " ".join(map(shlex.quote, command("audit", "--help")))
     done = subprocess.run(
         ["bash", "-c", f"{words} <&- >&- 2>&-"], capture_output=True, text=True, check=False
@@ -283,7 +283,7 @@ def test_a_run_on_a_full_disk_continues_and_pays_once(tmp_path: Path) -> None:
     assert {name: (folder / name).read_bytes() for name in before} == before
 
 
-def test_whatever_the_umask_a_run_and_a_sweep_are_the_owners_alone(tmp_path: Path) -> None:
+def test_runs_are_readable_by_their_owner_alone_for_any_umask(tmp_path: Path) -> None:
     places = f"output_dir={tmp_path}/outputs/${{seed}}", f"hydra.sweep.dir={tmp_path}/sweeps"
     warm.warm_up()
     ended = warm.command("train", [*QUICK, *places, "-m"], partial(os.umask, 0)).wait()
@@ -331,7 +331,7 @@ def test_noise_is_a_column_and_counts_may_be_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_is_told_what_a_release_holds_alone(
+def test_a_server_gets_only_the_content_of_the_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tracking = pytest.importorskip("mlflow.tracking")

@@ -104,13 +104,15 @@ def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_mistakes_are_one_line(words: list[str], line: str, tmp_path: Path) -> None:
+def test_mistakes_of_a_comparison_are_refused_in_one_line(
+    words: list[str], line: str, tmp_path: Path
+) -> None:
     said = refused("compare", *ALONE, *words, f"output_dir={tmp_path / 'none'}")
     assert line in said and "\n" not in said
     assert not (tmp_path / "none").exists()
 
 
-def test_without_opacus_a_line_says_what_to_install(
+def test_without_opacus_a_line_names_the_extra_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "opacus", None)

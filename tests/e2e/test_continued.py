@@ -20,7 +20,7 @@ def continue_run(folder: Path) -> tuple[SilentMonitor, list[str]]:
     return monitor, [line.partition(FOUND)[2] for line in monitor.lines if FOUND in line]
 
 
-def test_a_new_run_has_found_nothing(tmp_path: Path) -> None:
+def test_a_new_run_reports_no_earlier_step(tmp_path: Path) -> None:
     assert continue_run(tmp_path / "run")[1] == []
 
 
@@ -44,7 +44,9 @@ def test_a_new_run_has_found_nothing(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_there_is_said_and_not_done_again(tmp_path: Path, stage: str, found: str) -> None:
+def test_finished_steps_are_reported_and_not_repeated(
+    tmp_path: Path, stage: str, found: str
+) -> None:
     run_until(small_plan(), tmp_path / "run", stage)
     monitor, lines = continue_run(tmp_path / "run")
     assert lines == [found]
@@ -81,7 +83,9 @@ def test_a_damaged_student_is_trained_again(tmp_path: Path, name: str) -> None:
     assert "training the student" in continue_run(tmp_path / "run")[0].stages
 
 
-def test_of_thirty_teachers_ten_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ten_of_thirty_teachers_are_not_trained_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Trained one by one; the eleventh is not begun."""
     fit_many = LinearTeacher.fit_many
     begun = 0

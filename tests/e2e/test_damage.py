@@ -89,7 +89,7 @@ def damaged(folder: Path, backup: Path) -> Iterator[tuple[str, Path]]:
 
 
 @pytest.mark.slow
-def test_damage_is_one_line_or_mended(state: Path, tmp_path: Path) -> None:
+def test_any_damage_is_repaired_or_refused_in_one_line(state: Path, tmp_path: Path) -> None:
     finished = (state / "report.json").exists()
     tried = 0
     turned_down = 0
@@ -173,7 +173,7 @@ def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
         train(plan(), folder)
 
 
-def test_a_folder_that_vanishes_is_not_made_anew(
+def test_a_folder_that_vanishes_is_not_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # the thread of TensorBoard would fail in a later test

@@ -31,7 +31,7 @@ def in_a_line(name: str, *words: str) -> str:
     return line
 
 
-def test_commands_say_both_in_a_line() -> None:
+def test_unknown_and_misplaced_settings_are_refused_in_one_line() -> None:
     for word in ("aggregator=null", "++num_query=5"):
         assert in_a_line("account", word).startswith(word.strip("+").partition("=")[0])
 
@@ -84,7 +84,7 @@ NO_SETTINGS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", NO_SETTINGS)
-def test_a_file_that_is_no_settings_is_said_in_a_line(name: str, tmp_path: Path) -> None:
+def test_a_file_without_settings_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
     """Whether it stands for the whole configuration or for a member of a group."""
     for place, word in (
         ("mine.yaml", "--config-name=mine"),
@@ -118,7 +118,7 @@ def test_every_command_refuses_a_broken_configuration_in_one_line(tmp_path: Path
     )
 
 
-def test_words_that_are_no_utf_8_are_refused(tmp_path: Path) -> None:
+def test_arguments_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
     strange = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
     for word in (
         f"output_dir={strange}",
@@ -132,7 +132,7 @@ def test_words_that_are_no_utf_8_are_refused(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
-def test_refusals_in_a_sweep_are_said_at_once_by_number(
+def test_refusals_in_a_sweep_are_printed_together_by_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -159,7 +159,7 @@ def folder_of(tmp_path: Path, files: dict[str, str]) -> Path:
     return tmp_path / "given"
 
 
-def test_the_command_line_goes_before_files(tmp_path: Path) -> None:
+def test_the_command_line_overrides_files(tmp_path: Path) -> None:
     files = {
         "engine/mine.yaml": "_target_: pate.teachers.RayEngine\naddress: auto\n",
         "experiment/s.yaml": HEAD
@@ -187,7 +187,7 @@ def test_a_pickled_configuration_is_not_read(tmp_path: Path) -> None:
         assert line.startswith(f"{word}: expected another option: a pickled configuration is code")
 
 
-def test_a_line_names_a_setting_and_is_none_of_thousands_of_letters() -> None:
+def test_an_error_line_is_short_and_names_its_setting() -> None:
     for word, start in (
         ("+accountant.orders=[{_target_:os.system}]", ("accountant", "_target_=")),
         ("+hydra.callbacks.a._target_=os.system", "hydra.callbacks.a: Target 'os.system' is block"),

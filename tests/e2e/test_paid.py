@@ -141,7 +141,7 @@ def kill_at(patch: pytest.MonkeyPatch, number: int, *, committed: bool) -> None:
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("name", RUNS)
-def test_a_kill_at_any_commit_leaves_both_or_neither(
+def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
     name: str, committed: bool, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / ("all.db" if named else "ledger.db")
@@ -195,7 +195,7 @@ def test_noise_has_no_secret_on_disk_and_is_drawn_afresh(
     assert drawn[0] != drawn[1]
 
 
-def test_nothing_is_told_before_it_is_committed(
+def test_no_result_is_shown_before_it_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "run"
@@ -271,7 +271,7 @@ def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_release_there_or_gone_is_written_again_for_free(
+def test_a_committed_release_is_written_again_for_free(
     lost: bool, run: Run, tmp_path: Path
 ) -> None:
     name, finished_folder, epsilon = run
@@ -284,7 +284,7 @@ def test_a_release_there_or_gone_is_written_again_for_free(
     assert ledger_of(folder).read_bytes() == ledger_of(finished_folder).read_bytes()
 
 
-def test_on_request_it_is_drawn_again_at_the_price_of_both(run: Run, tmp_path: Path) -> None:
+def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
     name, finished_folder, epsilon = run
     folder = unfinished(finished_folder, tmp_path / "copy")
     ledger = ledger_of(folder)
@@ -373,7 +373,7 @@ DAMAGES: dict[str, Callable[[Path, str], None]] = {
 
 @pytest.mark.parametrize("run", ["session"], indirect=True)  # whose ledger holds most
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_run_goes_on_with_no_ledger_but_its_own(run: Run, damage: str, tmp_path: Path) -> None:
+def test_a_run_continues_with_its_own_ledger_alone(run: Run, damage: str, tmp_path: Path) -> None:
     name, finished_folder, _ = run
     folder = unfinished(finished_folder, tmp_path / "copy")
     DAMAGES[damage](folder, name)
@@ -431,7 +431,7 @@ class Underpaid(GaussianVotes):
 
 
 @pytest.mark.parametrize("kind", [Unpaid, Underpaid])
-def test_an_aggregator_that_draws_past_its_charge_releases_nothing(
+def test_an_aggregator_that_bypasses_its_record_releases_nothing(
     kind: type[GaussianVotes], tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"

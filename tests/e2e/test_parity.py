@@ -110,7 +110,7 @@ def require_parity(plan: Plan, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*members("aggregator"), "clipped_votes aggregator.norm=l1"])
-def test_every_aggregator_releases_and_teaches_the_same(name: str, tmp_path: Path) -> None:
+def test_train_and_compare_release_the_same_for_every_aggregator(name: str, tmp_path: Path) -> None:
     """The release and the student of a run are those of a comparison."""
     require_parity(seeded_plan(shipped(name)), tmp_path)
 
@@ -118,7 +118,7 @@ def test_every_aggregator_releases_and_teaches_the_same(name: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("teacher", "number"), [(KernelTeacher(), None), (KernelTeacher(), 40), (ConvexTeacher(), 40)]
 )
-def test_teachers_whose_records_are_read_too(
+def test_train_and_compare_agree_for_teachers_that_read_records(
     teacher: Voter, number: int | None, tmp_path: Path
 ) -> None:
     require_parity(
@@ -192,7 +192,7 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
     ).read_bytes()
 
 
-def test_the_classifier_gives_an_aggregator_the_prior_that_it_goes_by() -> None:
+def test_the_classifier_passes_a_prior_to_the_aggregator() -> None:
     """Its student expects the answers: queries whose prior agrees cost nothing, so the session lasts."""
     data = small_dataset()
     aggregator = NotPriorTopK(
@@ -217,7 +217,7 @@ def test_the_classifier_gives_an_aggregator_the_prior_that_it_goes_by() -> None:
     assert model.release_.num_asked > blind.num_asked
 
 
-def test_a_comparison_refuses_inputs_that_are_not_for_the_student(tmp_path: Path) -> None:
+def test_a_comparison_refuses_inputs_that_do_not_suit_the_student(tmp_path: Path) -> None:
     plan = replace(
         seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), student=CNNStudent(device="cpu")
     )

@@ -140,7 +140,7 @@ def test_what_is_published_and_that_programs_read_its_price(finished: Path, tmp_
         (PrivacyUnit.of_column("a_b|c"), "one value of the column a_b|c, with all its rows"),
     ],
 )
-def test_all_that_is_published_says_what_one_unit_is(
+def test_every_published_file_states_the_unit_of_privacy(
     unit: PrivacyUnit, words: str, tmp_path: Path
 ) -> None:
     plan = replace(small_plan(), load_dataset=lambda: replace(small_dataset(), group_unit=unit))
@@ -175,7 +175,7 @@ def test_a_bundle_of_an_earlier_version_is_read(finished: Path, tmp_path: Path) 
     assert stated is not None and (stated.unit, stated.unit_columns) == (values["unit"], ())
 
 
-def test_finished_run_is_shown_again_costs_nothing_and_is_no_other_runs(finished: Path) -> None:
+def test_a_finished_run_is_read_again_at_no_cost(finished: Path) -> None:
     before = ledger_of(finished).read_bytes()
     monitor = SilentMonitor()
     report = train(small_plan(), finished, monitor)
@@ -201,7 +201,7 @@ def test_interrupted_run_ends_with_the_same_release(
     assert charges(folder) == charges(finished)
 
 
-def test_a_name_is_not_yet_the_object() -> None:
+def test_a_name_in_place_of_an_object_is_refused() -> None:
     for name in ("teacher", "aggregator", "engine", "student"):
         with refused(name, "linear", f"an object of a subclass of {name.title()}"):
             replace(small_plan(), **{name: "linear"})
@@ -262,7 +262,7 @@ def test_budget_stops_the_queries(tmp_path: Path) -> None:
     assert RdpAccountant().compose(one_more).get_epsilon(1e-5) > 30.0
 
 
-def test_a_smaller_pool_is_asked_whole_or_refused(tmp_path: Path) -> None:
+def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
 
     def published(_: object, *, num_queries: int | None = None) -> str:
@@ -379,7 +379,7 @@ def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_work
 
 
 @pytest.mark.slow
-def test_a_comparison_has_a_row_that_says_why(tmp_path: Path) -> None:
+def test_a_useless_method_is_a_row_with_its_reason(tmp_path: Path) -> None:
     shared = {name: getattr(small_plan(), name) for name in ("teacher", "num_teachers", "student")}
     plan = ComparisonPlan(
         load_dataset=small_dataset,

@@ -64,7 +64,7 @@ def account(path: Path, **terms: Any) -> Ledger:
     return shared.account(small_dataset().private_digest())
 
 
-def test_each_run_is_told_the_total_of_the_runs_before(tmp_path: Path) -> None:
+def test_each_run_prints_the_total_of_earlier_runs(tmp_path: Path) -> None:
     ledger = tmp_path / "budget" / "ledger.db"
     first = run_until(plan_of(ledger), tmp_path / "a", "training the student")
     assert not any("earlier" in line for line in first.lines)
@@ -98,7 +98,7 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
         train(replace(plan, max_total_epsilon=2 * cap), tmp_path / "c")
 
 
-def test_a_refusal_between_plan_and_draw_leaves_nothing_spent(ledger: Path, tmp_path: Path) -> None:
+def test_a_refusal_before_the_draw_spends_nothing(ledger: Path, tmp_path: Path) -> None:
     """Another run was faster while the teachers of this one were trained."""
     other = account(ledger, max_epsilon=1.1 * epsilon_of(1))
 
@@ -171,7 +171,7 @@ def test_charges_without_a_unit_are_counted_for_the_unit_of_the_run(
     assert first.endswith(assumed) and last.endswith(assumed)
 
 
-def test_runs_beside_each_other_add_up_by_themselves(tmp_path: Path) -> None:
+def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
     """Each may have an accountant of its own: that of the ledger, which nobody named, counts the total."""
     run_until_released(plan_of(None), tmp_path / "a")
     run_until(plan_of(None), tmp_path / "b", "training teachers")  # which released nothing
@@ -244,9 +244,7 @@ def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("first_cap", [None, 100.0])
-def test_a_cap_is_not_passed_by_in_a_ledger_of_other_terms(
-    first_cap: float | None, tmp_path: Path
-) -> None:
+def test_a_cap_cannot_be_avoided_by_other_terms(first_cap: float | None, tmp_path: Path) -> None:
     changes = OTHER_TERMS["ledger-add_remove-1e-05.db"]
     run_until_released(replace(plan_of(None), max_total_epsilon=first_cap), tmp_path / "a")
     cap = None if first_cap else 100.0
@@ -328,7 +326,7 @@ def test_a_folder_that_cannot_be_written_has_no_ledger(
 
 
 @pytest.mark.parametrize("accountant", [AutoAccountant, RdpAccountant, ExactAccountant])
-def test_ledger_card_and_report_say_one_price_of_one_run(
+def test_ledger_card_and_report_state_the_same_price(
     accountant: Any, ledger: Path, tmp_path: Path
 ) -> None:
     """Under a cap, too, whose filter counts by Renyi divergences."""
@@ -347,7 +345,7 @@ def test_ledger_card_and_report_say_one_price_of_one_run(
     )
 
 
-def test_a_second_price_of_one_run_has_its_reason(ledger: Path, tmp_path: Path) -> None:
+def test_a_different_price_in_the_ledger_has_a_remark(ledger: Path, tmp_path: Path) -> None:
     """A cap lets a first release in that another accountant puts under it; the card is by the run's."""
     price = epsilon_of(1)
     tighter = AutoAccountant().compose(EVENT).get_epsilon(1e-5)
@@ -373,9 +371,7 @@ def spelled(digest: str, **owners: range) -> Any:
     return lambda: replace(small_dataset(), private_cells=digest * 64, owners=names)
 
 
-def test_people_whom_another_account_knows_are_given_no_new_one(
-    ledger: Path, tmp_path: Path
-) -> None:
+def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: Path) -> None:
     run_until_released(
         replace(plan_of(ledger), load_dataset=spelled("a", id=range(100))), tmp_path / "a"
     )
@@ -407,7 +403,7 @@ def test_people_whom_another_account_knows_are_given_no_new_one(
     assert b"b'11'" not in ledger.read_bytes()
 
 
-def test_people_whom_another_usual_account_knows_get_a_line(
+def test_owners_that_a_usual_account_knows_give_a_warning(
     tmp_path: Path,
 ) -> None:
     """No total counts what the same people have cost in two accounts; two tables may both count rows from 1."""

@@ -130,7 +130,7 @@ def test_no_name_of_a_package_is_also_that_of_its_module() -> None:
         assert names and not names & {each.stem for each in path.parent.iterdir()}, name
 
 
-def test_all_places_say_the_same_version() -> None:
+def test_all_files_state_the_same_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     recipe = yaml.safe_load((ROOT / "packaging/conda/recipe.yaml").read_text())
     assert recipe["context"]["version"] == VERSION

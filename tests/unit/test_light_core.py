@@ -125,7 +125,7 @@ def answer(code: str, *words: str | Path, path: Path = ROOT) -> subprocess.Compl
 
 
 @pytest.mark.process
-def test_a_missing_extra_is_refused_with_the_command_to_type() -> None:
+def test_a_missing_extra_is_refused_with_its_install_command() -> None:
     done = answer(WITHOUT_EXTRAS)
     assert done.returncode == 0, done.stderr
     answers = dict(line.split(" | ") for line in done.stdout.splitlines() if "|" in line)
@@ -214,7 +214,7 @@ print(bundle.predict(inputs).astype(int).tolist())
 
 
 @pytest.mark.process
-def test_without_posix_the_core_works_and_the_rest_says_so(tmp_path: Path) -> None:
+def test_without_posix_the_core_works_and_runs_are_refused(tmp_path: Path) -> None:
     done = answer(WITHOUT_POSIX, tmp_path)
     rule = "expected a POSIX system, such as Linux or macOS"
     assert done.returncode == 2, done.stderr
@@ -262,7 +262,7 @@ def test_the_other_distribution_is_named_and_takes_only_two_names_along(tmp_path
         (tmp_path / "pate" / "__init__.py").touch()
 
 
-def test_the_line_to_type_names_where_the_package_came_from(
+def test_the_install_command_names_the_source_of_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wheel = f"pate_multilabel-{extras.VERSION}-py3-none-any.whl[ray]"

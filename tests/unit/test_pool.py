@@ -24,7 +24,7 @@ def later_the_smaller(item: int) -> int:
     return item * item
 
 
-def test_items_come_back_in_order_from_several_threads() -> None:
+def test_results_of_several_threads_have_the_order_of_the_items() -> None:
     with pool_of(3):
         assert list(in_order(later_the_smaller, range(20))) == [item * item for item in range(20)]
         assert list(in_order(later_the_smaller, [])) == []

@@ -91,7 +91,7 @@ def test_a_thread_looks_after_silent_stages_and_ends_with_them() -> None:
     assert watchers() == 0
 
 
-def test_short_stages_leave_no_line_where_that_is_asked_for() -> None:
+def test_a_monitor_can_leave_out_short_stages() -> None:
     console = Console(file=io.StringIO(), width=200)
     clock = Clock()
     monitor = ConsoleMonitor(console, clock=clock, watches=False, shown_after=2.0)

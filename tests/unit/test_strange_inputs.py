@@ -68,7 +68,7 @@ TAKES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("kind", STRANGE)
 @pytest.mark.parametrize("place", TAKES)
-def test_inputs(place: str, kind: str) -> None:
+def test_strange_inputs_of_teachers_are_refused(place: str, kind: str) -> None:
     with pytest.raises(
         InvalidValue, match=r"^inputs(=\w+|\.\w+=\S+.*|\[7, 2\])?: expected "
     ) as caught:

@@ -143,7 +143,7 @@ STRANGE = "flu\x1b[2J\u202e\u200b\x00\x9b\u2028gone\ud800"
 SHOWN = r"flu\x1b[2J\u202e\u200b\x00\x9b gone\ud800"
 
 
-def test_a_message_does_nothing_to_a_terminal() -> None:
+def test_control_codes_in_a_message_have_no_effect_on_a_terminal() -> None:
     """Whoever raises it, and however it is made."""
     assert (
         str(InvalidValue("label", STRANGE, rule="\r\nanother\t"))
@@ -176,7 +176,7 @@ NUMBERS: dict[Any, tuple[str, list[Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("check", NUMBERS)
-def test_what_is_a_number_and_what_is_none(check: Any) -> None:
+def test_numbers_are_accepted_and_other_values_refused(check: Any) -> None:
     rule, right, wrong = NUMBERS[check]
     assert [check("x", value) for value in right] == right
     for value in wrong:
@@ -203,19 +203,19 @@ def test_what_is_a_number_and_what_is_none(check: Any) -> None:
         ([[1, 2], [3]], refused("votes", rule="rows of equal")),
     ],
 )
-def test_what_is_no_histogram(votes: Any, refusal: Refusal) -> None:
+def test_arrays_that_are_no_histograms_are_refused(votes: Any, refusal: Refusal) -> None:
     with refusal as caught:
         require_histogram("votes", votes, num_teachers=5)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("rng", [0, None, "seed", np.random.RandomState(0), np.random.PCG64(0)])
-def test_what_is_no_generator(rng: Any) -> None:
+def test_a_seed_in_place_of_a_generator_is_refused(rng: Any) -> None:
     with refused("rng", ANY, "numpy.random.Generator, not"):
         require_generator(rng)
 
 
-def test_choices_name_the_nearest() -> None:
+def test_a_misspelled_choice_gets_a_suggestion() -> None:
     choices = ("stable_top_k", "gaussian_votes")
     assert require_choice("aggregator", "stable_top_k", choices) == "stable_top_k"
     match = r"^aggregator=stable_topk: expected one of stable_top_k, gaussian_votes \(did you mean stable_top_k\?\)$"
@@ -242,7 +242,7 @@ def test_the_first_value_that_breaks_a_rule_is_named() -> None:
         ([math.nan], refused("logits", "nan, nan")),
     ],
 )
-def test_numbers_that_fall_are_named(values: Any, refusal: Refusal) -> None:
+def test_decreasing_numbers_are_refused_with_the_pair(values: Any, refusal: Refusal) -> None:
     for rising in ([], [3.0], (-math.inf, -math.inf, 0.0, 0.0, math.inf)):
         require_rising("logits", rising)
     with refusal:

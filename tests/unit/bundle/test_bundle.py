@@ -131,9 +131,7 @@ def predicted(folder: Path, given: Any, capsys: Any, id_column: str | None = Non
     return str(capsys.readouterr().err).rpartition("\n")[0].rpartition("\n")[0]
 
 
-def test_records_unlike_the_public_ones_are_said_however_few_there_are(
-    folder: Path, capsys: Any
-) -> None:
+def test_records_unlike_the_public_file_are_reported(folder: Path, capsys: Any) -> None:
     """By the library as a warning, by the command as a line, once in all batches; ages in days are as strange."""
     words = {"age": TABLE["age"] * 3, "sex": ["f", "m", "x", "x"] * 30}
     strange = [("data.sex: 120 cells, 120 with a word that the public file does not have", words)]
@@ -150,7 +148,7 @@ def test_records_unlike_the_public_ones_are_said_however_few_there_are(
     bundle.predict({"age": [20.0, None, 60.0], "sex": ["F", "M", ""]})
 
 
-def test_what_a_user_gets_wrong_is_one_line(folder: Path) -> None:
+def test_mistakes_in_predictions_are_refused_in_one_line(folder: Path) -> None:
     bundle = pate.load(folder)
     for data, refusal in (
         ({"age": [1]}, refused("data", rule="also the column sex")),
@@ -239,7 +237,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
     return package.HfApi.return_value
 
 
-def test_the_hub_gets_files_of_the_manifest_alone(folder: Path, hub: MagicMock) -> None:
+def test_only_files_of_the_manifest_are_uploaded(folder: Path, hub: MagicMock) -> None:
     (folder / "notes.txt").write_text("for nobody")
     model = pate.load(str(folder))
     hub.create_commit.return_value.commit_url = "https://there"
@@ -257,7 +255,7 @@ def test_the_hub_gets_files_of_the_manifest_alone(folder: Path, hub: MagicMock) 
         Bundle(model.form, model.model).push_to_hub("me/people")
 
 
-def test_nothing_outside_of_the_folder_is_sent(
+def test_no_file_outside_of_the_folder_is_uploaded(
     folder: Path, tmp_path: Path, hub: MagicMock
 ) -> None:
     (tmp_path / "secret").write_text("secret")

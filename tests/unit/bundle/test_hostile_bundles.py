@@ -223,7 +223,9 @@ print(hostile.attacked(sys.argv[1], folder / "hostile"), peak() - base)
 
 @pytest.mark.process
 @pytest.mark.parametrize("kind", ["table", "extracted", "constant"])
-def test_a_bundle_that_lies_is_one_line_and_little_memory(kind: str, tmp_path: Path) -> None:
+def test_a_forged_bundle_is_refused_in_one_line_with_little_memory(
+    kind: str, tmp_path: Path
+) -> None:
     command = [sys.executable, "-c", PROBE, kind, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -108,7 +108,7 @@ def test_sparse_rows_and_sets_of_words_make_the_same_release(labels: Data) -> No
             fitted((form, targets, inputs[:300]))
 
 
-def test_digits_are_learnt_at_a_moderate_price() -> None:
+def test_digits_are_learned_at_a_moderate_price() -> None:
     inputs, digits = load_digits(return_X_y=True)
     data = inputs[:1200], digits[:1200], inputs[1200:1350]
     model = fitted(data, KNeighborsClassifier(3), n_teachers=40, n_queries=100)
@@ -124,7 +124,7 @@ def test_the_price_depends_on_nothing_private(labels: Data) -> None:
 
 
 @pytest.mark.slow
-def test_noise_is_new_every_time_and_a_seed_repeats_it(labels: Data) -> None:
+def test_noise_is_fresh_and_a_seed_repeats_it(labels: Data) -> None:
     noisy = GaussianVotes(noise_std=30.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RepeatedRelease)
@@ -159,7 +159,7 @@ def test_any_aggregator_serves_either_task(aggregator: Any, labels: Data, classe
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
-def test_probabilities_are_there_where_the_student_has_them(labels: Data) -> None:
+def test_probabilities_need_a_student_that_predicts_them(labels: Data) -> None:
     assert not hasattr(fitted(labels, RidgeClassifier()), "predict_proba")
     model = fitted(labels, RidgeClassifier(), student=DecisionTreeClassifier(max_depth=2))
     assert isinstance(model.student_.models[0], DecisionTreeClassifier)
@@ -272,7 +272,7 @@ def test_a_fitted_classifier_holds_no_private_record(labels: Data) -> None:
 
 
 @pytest.mark.slow
-def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_path: Path) -> None:
+def test_a_search_warns_and_its_ledger_adds_up_the_prices(labels: Data, tmp_path: Path) -> None:
     inputs, bits, public = labels
     grid = {"epsilon": [2.0, 4.0]}
     search = GridSearchCV(PATEClassifier(TREE, n_teachers=20, allow_useless=True), grid, cv=2)
@@ -304,7 +304,7 @@ def test_a_search_warns_of_its_price_and_the_ledger_counts_it(labels: Data, tmp_
 
 
 @pytest.mark.filterwarnings("ignore::pate.classifier.UngroupedFit")
-def test_no_sum_covers_a_seeded_search(labels: Data, tmp_path: Path) -> None:
+def test_a_seeded_search_has_no_finite_total_price(labels: Data, tmp_path: Path) -> None:
     """Bits of equal votes are equal in two fits that share their noise, and one record can part them: no epsilon."""
     inputs, bits, public = labels
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, random_state=1)
@@ -404,9 +404,7 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
 
 
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
-def test_a_ledger_tells_groups_by_the_column_that_they_come_from(
-    labels: Data, tmp_path: Path
-) -> None:
+def test_a_ledger_distinguishes_groups_of_different_columns(labels: Data, tmp_path: Path) -> None:
     inputs, bits, public = labels
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"mrn": PERSONS, "visit": np.repeat(np.arange(240), 5)})
@@ -452,7 +450,7 @@ def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
-def test_a_fitted_model_says_what_its_epsilon_is_for(labels: Data) -> None:
+def test_a_fitted_model_states_its_unit_of_privacy(labels: Data) -> None:
     inputs, bits, public = labels
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True, epsilon=8.0)
     assert "unit" not in repr(model)
@@ -482,7 +480,7 @@ def test_a_ledger_of_fits_adds_up_prices_of_one_unit(labels: Data, tmp_path: Pat
     assert (tmp_path / "ledger.db").read_bytes() == spent
 
 
-def test_jobs_give_the_same_votes(labels: Data) -> None:
+def test_any_number_of_processes_gives_the_same_votes(labels: Data) -> None:
     """On threads, which start at once; what a job is given can be sent to a process as well."""
     with pytest.warns(SeededNoise), warnings.catch_warnings(), parallel_config("threading"):
         warnings.simplefilter("ignore", RepeatedRelease)
@@ -497,7 +495,7 @@ def test_jobs_give_the_same_votes(labels: Data) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_missing_is_filled_in_by_each_teacher(labels: Data) -> None:
+def test_each_teacher_imputes_missing_values(labels: Data) -> None:
     """An imputer inside learns from one teacher's records; where nothing takes missing values they are refused."""
     inputs, targets, public = (array.copy() for array in labels)
     inputs[::7, 3] = np.nan

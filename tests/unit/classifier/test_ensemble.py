@@ -74,7 +74,7 @@ def test_replacing_one_group_changes_one_teacher_at_most(
     assert moved.sum() == 1
 
 
-def test_a_teacher_who_saw_one_class_votes_for_it() -> None:
+def test_a_teacher_with_one_class_votes_for_that_class() -> None:
     targets = np.tile([False, True, False], (240, 1))
     np.testing.assert_array_equal(
         votes(TASKS[1][0], targets), np.tile([False, True, False], (10, 50, 1))
@@ -86,7 +86,7 @@ def test_a_teacher_who_saw_one_class_votes_for_it() -> None:
     [GaussianVotes(noise_std=1e-9), PowersetGNMax(noise_std=1e-9)],
     ids=["counts", "teachers"],
 )
-def test_votes_are_handed_over_as_the_aggregator_reads_them(
+def test_votes_have_the_form_that_the_aggregator_reads(
     aggregator: GaussianVotes | PowersetGNMax,
 ) -> None:
     cast = votes(*TASKS[0])
@@ -178,7 +178,7 @@ def test_a_fit_whose_teachers_fail_charges_nothing(tmp_path: Path) -> None:
     assert Ledger(path, target_delta=1e-5).entries == []
 
 
-def test_confidences_are_kept_only_where_they_are_read() -> None:
+def test_confidences_are_kept_only_if_the_aggregator_reads_them() -> None:
     task, targets = TASKS[0]
     stored = source(task, targets)
     bits_alone = source(task, targets, keep_confidences=False)

@@ -28,7 +28,7 @@ SKIPPED = {
     "ignore::pate.classifier.UngroupedFit",
 )
 @parametrize_with_checks([CLASSIFIER])
-def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+def test_the_classifier_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     """Nothing is marked as an expected failure; what scikit-learn itself skips must be explained above."""
     try:
         check(estimator)
@@ -37,7 +37,7 @@ def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
         pytest.skip(SKIPPED[check.func.__name__])
 
 
-def test_there_are_checks() -> None:
+def test_scikit_learn_yields_many_checks() -> None:
     names = {check.func.__name__ for _, check in estimator_checks_generator(CLASSIFIER)}
     assert len(names) > 40
     assert SKIPPED.keys() - {"check_array_api_input"} <= names  # which scikit-learn 1.6 has not

@@ -91,7 +91,7 @@ def test_names_are_checked_when_predicting() -> None:
     assert model.predict(frame[["pclass", "fare"]]).shape == (2000,)
 
 
-def test_an_estimator_that_cannot_take_words_says_so_before_anything_is_charged(
+def test_an_estimator_without_support_for_words_is_refused_before_the_charge(
     tmp_path: Any,
 ) -> None:
     frame, survived = passengers()
@@ -105,7 +105,7 @@ def test_an_estimator_that_cannot_take_words_says_so_before_anything_is_charged(
     assert not path.exists() or not Ledger.stored(path).entries
 
 
-def test_what_does_not_go_together_is_one_line() -> None:
+def test_inputs_that_do_not_match_are_refused_in_one_line() -> None:
     frame, survived = passengers(60)
     model = PATEClassifier(pipeline(), n_teachers=2, allow_useless=True)
     with refused("X_public", "ndarray"):

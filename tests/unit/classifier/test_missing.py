@@ -64,12 +64,12 @@ MISSING = {
 
 
 @pytest.mark.parametrize("case", MISSING)
-def test_a_missing_label_is_refused_by_its_place(case: str) -> None:
+def test_a_missing_label_is_refused_with_its_position(case: str) -> None:
     with refused("y[2]", rule="a label for"):
         require_labels(MISSING[case])
 
 
-def test_a_missing_label_of_several_is_refused_by_its_place() -> None:
+def test_a_missing_label_of_several_is_refused_with_its_position() -> None:
     frame = LABELS.astype("Int64")
     require_labels(frame)
     frame.iloc[3, 1] = pd.NA

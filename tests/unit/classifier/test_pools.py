@@ -33,7 +33,7 @@ def test_the_last_rows_are_declared_public(fraction: float, public: int) -> None
         (["{A@x}", "a@X", " a@x", "P\u20137", "P-7", "p-7", *"ccdd"], [1, 1, 1, 0, 0, 0, 2, 2]),
     ],
 )
-def test_groups_are_numbered_whatever_they_are(groups: Any, numbers: list[int]) -> None:
+def test_groups_of_any_type_are_numbered(groups: Any, numbers: list[int]) -> None:
     assert Pools.cut(INPUTS, TARGETS, groups, None, 0.2).groups.tolist() == numbers
 
 
@@ -115,20 +115,20 @@ def _private_person_with(num_rows: int) -> Pools:
 
 
 @pytest.mark.parametrize("num_rows", [1, 8, 10, 300])
-def test_how_many_rows_are_public_does_not_depend_on_private_rows(num_rows: int) -> None:
+def test_the_number_of_public_rows_does_not_depend_on_private_rows(num_rows: int) -> None:
     pools = _private_person_with(num_rows)
     assert pools.queries[:, 0].tolist() == np.repeat(np.arange(70, 100), 10).tolist()
     assert len(pools.inputs) == 690 + num_rows
 
 
-def test_a_group_is_public_with_all_its_rows_wherever_they_stand() -> None:
+def test_all_rows_of_a_public_group_are_public() -> None:
     pools = Pools.cut(INPUTS, TARGETS, list("aabcbdcada"), None, 0.5)  # a, b, c, d in this order
     assert pools.inputs[:, 0].tolist() == [0, 1, 2, 4, 7, 9]
     assert pools.queries[:, 0].tolist() == [3, 5, 6, 8]
     assert pools.groups.tolist() == [0, 0, 1, 1, 0, 0]
 
 
-def test_public_groups_that_have_none_of_the_last_rows_are_told() -> None:
+def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
     line = (
         r"public_fraction=0\.5: it counts groups, and 2 of 4 groups are public; "
         r"1 of them have no row in the last 50%"
@@ -137,6 +137,6 @@ def test_public_groups_that_have_none_of_the_last_rows_are_told() -> None:
         Pools.cut(INPUTS, TARGETS, list("abcddddddd"), None, 0.5)
 
 
-def test_one_row_cannot_be_both() -> None:
+def test_a_single_row_cannot_be_divided() -> None:
     with refused("n_samples", 1, "at least 2"):
         Pools.cut(INPUTS[:1], TARGETS[:1], None, None, 0.5)

@@ -41,7 +41,7 @@ def test_a_fold_of_many_records_is_recognized(order: slice) -> None:
     assert counted(ROWS[1000:][order], 1.0) == (2, 2.0)
 
 
-def test_deltas_add_up_with_the_epsilons_and_leave_none_at_one() -> None:
+def test_the_sum_of_deltas_has_no_guarantee_from_one_on() -> None:
     rows = ROWS[300:400]
     past = [
         remember_fit(rows, 1.0, delta, seed=None, unit=ROW, adjacency=Adjacency.REPLACE_ONE)
@@ -51,11 +51,11 @@ def test_deltas_add_up_with_the_epsilons_and_leave_none_at_one() -> None:
     assert [fits.epsilon for fits in past] == [1.0, 2.0, math.inf]
 
 
-def test_a_record_twice_in_one_fit_is_one_release() -> None:
+def test_a_repeated_record_in_one_fit_counts_once() -> None:
     assert counted(np.zeros((9, 2), np.float32), 1.0) == (1, 1.0)
 
 
-def test_fits_that_share_their_noise_have_no_price() -> None:
+def test_fits_with_the_same_seed_have_no_total_price() -> None:
     """Of one seed: what noise hides in either is seen in where the two differ."""
     assert counted(ROWS[:100], 2.0, seed=7) == (1, 2.0)
     assert counted(ROWS[200:300], 2.0, seed=7) == (1, 2.0)

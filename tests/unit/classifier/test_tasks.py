@@ -10,7 +10,7 @@ from tests.refusals import ANY, Refusal, refused
 
 
 @pytest.mark.parametrize("y", [["x", "z", "y"], [5, 9, 7], [True, False, True]])
-def test_a_vector_holds_classes(y: list[Any]) -> None:
+def test_a_vector_of_labels_is_one_class_per_sample(y: list[Any]) -> None:
     task, bits = task_of(np.array(y), None)
     assert task.classes.tolist() == sorted(set(y))
     assert bits.sum(axis=1).tolist() == [1, 1, 1]
@@ -50,7 +50,7 @@ def test_a_vector_holds_classes(y: list[Any]) -> None:
         ),
     ],
 )
-def test_what_cannot_be_a_task_is_named(
+def test_impossible_labels_are_refused(
     y: list[Any], classes: list[Any] | None, refusal: Refusal
 ) -> None:
     with refusal:
@@ -58,7 +58,7 @@ def test_what_cannot_be_a_task_is_named(
 
 
 @pytest.mark.parametrize("kind", [set, list, tuple, frozenset])
-def test_sets_of_words_are_labels(kind: Any) -> None:
+def test_sets_of_words_are_encoded_as_labels(kind: Any) -> None:
     y = [kind(["flu", "cold"]), kind([]), kind(["mumps"])]
     task = LabelSets.from_labels(y, None)
     assert task is not None
@@ -76,7 +76,7 @@ def test_sets_of_words_are_labels(kind: Any) -> None:
     )
 
 
-def test_a_student_of_one_class_learns_from_answers_that_name_one() -> None:
+def test_a_student_of_classes_uses_answers_with_one_class_alone() -> None:
     labels = np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=bool)
     assert OneClass(np.arange(2)).usable(labels).tolist() == [True, False, False, True]
     assert Task(2).usable(labels).all()

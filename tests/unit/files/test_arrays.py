@@ -37,7 +37,7 @@ def written(folder: Path) -> Path:
     return path
 
 
-def test_arrays_come_back_as_they_were_and_may_be_changed(tmp_path: Path) -> None:
+def test_arrays_are_read_back_equal_and_writable(tmp_path: Path) -> None:
     arrays = read_arrays(written(tmp_path), FORMS)
     assert arrays["summary"].tolist() == np.arange(12).reshape(4, 3).tolist()
     assert arrays["scale"].item() == 0.5
@@ -99,7 +99,7 @@ def test_endless_json_and_broken_text_are_refused_in_one_line(tmp_path: Path) ->
         read_text(tmp_path / "data.sha256", remedy="restore")
 
 
-def test_headers_that_promise_more_and_compressed_arrays_are_refused_or_bounded(
+def test_arrays_larger_than_their_file_are_refused(
     tmp_path: Path,
 ) -> None:
     start = io.BytesIO()
@@ -117,7 +117,7 @@ def test_headers_that_promise_more_and_compressed_arrays_are_refused_or_bounded(
     assert len(read_arrays(tmp_path / "a.npz", most=10**7)["summary"]) == 10**6
 
 
-def test_arrays_of_another_form_are_named(tmp_path: Path) -> None:
+def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
     path = written(tmp_path)
     for forms, refusal in (
         ({"summary": FORMS["summary"]}, refused("file", ANY, "arrays summary", kind=DamagedFile)),
@@ -142,7 +142,7 @@ def spilled(most_bytes: int, rows: np.ndarray = ROWS) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("most_bytes", "mapped"), [(10**6, False), (10**4, True), (0, True)])
-def test_the_rows_are_those_that_were_appended(
+def test_spilled_rows_equal_the_appended_rows(
     most_bytes: int, mapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -246,7 +246,7 @@ def test_python_objects_are_not_packed() -> None:
         npz_bytes(labels=np.array([{}]))
 
 
-def test_what_an_older_numpy_has_stored_is_read(tmp_path: Path) -> None:
+def test_archives_of_an_older_numpy_are_read(tmp_path: Path) -> None:
     file = io.BytesIO()
     older_savez(file, allow_pickle=False, summary=np.arange(12).reshape(4, 3), scale=np.array(0.5))
     path = tmp_path / "summary.npz"

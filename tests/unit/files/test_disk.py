@@ -102,7 +102,7 @@ def test_events_are_private_without_a_commands_umask(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("planted", ["run.json", ".run.json.{name}.partial"])
-def test_a_planted_link_gets_nothing(tmp_path: Path, planted: str) -> None:
+def test_no_file_is_written_through_a_link(tmp_path: Path, planted: str) -> None:
     (tmp_path / "victim").write_text("mine")
     (tmp_path / planted.format(name=f"{os.getpid()}{threading.get_ident()}")).symlink_to(
         tmp_path / "victim"
@@ -113,7 +113,7 @@ def test_a_planted_link_gets_nothing(tmp_path: Path, planted: str) -> None:
     assert not (tmp_path / "run.json").is_symlink()
 
 
-def test_a_lock_is_held_by_one_empties_nothing_and_follows_no_link(tmp_path: Path) -> None:
+def test_a_lock_is_exclusive_and_does_not_change_its_file(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     lock = tmp_path / "run.lock"
     with locked(lock), pytest.raises(BlockingIOError), locked(lock, wait=False):
@@ -170,7 +170,7 @@ def test_a_folder_that_vanished_is_not_made_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("umask")
-def test_a_secret_is_open_to_nobody_else_from_its_first_moment(tmp_path: Path) -> None:
+def test_a_new_secret_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     with replacing(tmp_path / "a.secret") as file:
         assert {mode(path) for path in tmp_path.iterdir()} == {0o600}
         file.write(b"abc\n")
@@ -179,7 +179,7 @@ def test_a_secret_is_open_to_nobody_else_from_its_first_moment(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["a.secret"]
 
 
-def test_what_was_open_to_others_or_is_of_another_user_is_refused(
+def test_a_secret_that_another_user_could_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.secret"
@@ -201,7 +201,7 @@ def test_what_was_open_to_others_or_is_of_another_user_is_refused(
         read_secret(path, remedy=REMEDY)
 
 
-def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_or_folder_in_place_of_a_file_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("mine")
     (tmp_path / "victim").chmod(0o600)
     (tmp_path / "link").symlink_to(tmp_path / "victim")

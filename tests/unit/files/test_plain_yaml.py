@@ -43,7 +43,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_it_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
+def test_yaml_with_a_huge_value_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
     """As a schema, as the settings of a release, and as a vote file's; before anything is built of it."""
     file = tmp_path / "schema.yaml"
     file.write_text(text)
@@ -74,7 +74,7 @@ def test_it_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["laughs", "merges", "deep mappings"])
-def test_it_takes_little_memory(name: str) -> None:
+def test_refusing_yaml_takes_little_memory(name: str) -> None:
     tracemalloc.start()
     with refused("file", rule="line"):
         read_yaml(HOSTILE[name], "file", "YAML")
@@ -82,7 +82,7 @@ def test_it_takes_little_memory(name: str) -> None:
     tracemalloc.stop()
 
 
-def test_what_is_written_is_read() -> None:
+def test_written_yaml_is_read_back() -> None:
     plain = {"a": [1, "b", None, 2.5], "c": {"d": True}}
     assert read_yaml("a: [1, b, null, 2.5]\nc: {d: yes}\n", "file", "YAML") == plain
     assert read_yaml("", "file", "YAML") is None

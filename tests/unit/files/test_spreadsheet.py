@@ -32,7 +32,7 @@ def written_cells(row: list[object]) -> list[str]:
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
-def test_a_formula_becomes_text(formula: str) -> None:
+def test_a_formula_gets_an_apostrophe(formula: str) -> None:
     assert written_cells([formula]) == [f"'{formula}"]
 
 

@@ -29,7 +29,7 @@ class Reading:
     orders: Mapping[str, float] | None = None
 
 
-def test_numbers_come_back_with_their_infinities() -> None:
+def test_numbers_and_infinities_are_read_back() -> None:
     values = [math.inf, -math.inf, 0.1, 1e-300, -0.0]
     assert plain(values) == ["inf", "-inf", 0.1, 1e-300, -0.0]
     assert [read_number(value) for value in json.loads(to_json_line(values))] == values
@@ -40,7 +40,7 @@ def test_an_undefined_number_is_null() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [math.inf, -math.inf, 0.5])
-def test_a_dataclass_comes_back(epsilon: float) -> None:
+def test_a_dataclass_is_read_back(epsilon: float) -> None:
     reading = Reading(epsilon, {"worst": -epsilon})
     text = to_json(reading)
     assert from_json(Reading, text, name="reading") == reading

@@ -85,7 +85,7 @@ def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, que
 @pytest.mark.parametrize(
     "what", ["another run's", "another teacher's", "without a signature", "a bit flipped"]
 )
-def test_a_file_that_the_key_did_not_sign_as_these_teachers(store, tmp_path, what, state):
+def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, what, state):
     state = state_of("a") if state == "a pickle" else state
     store.save({0: state})
     store.save({1: state})
@@ -109,7 +109,7 @@ def test_a_file_that_the_key_did_not_sign_as_these_teachers(store, tmp_path, wha
         store.load(0)
 
 
-def test_without_the_owners_key_no_checkpoint_is_read(store):
+def test_a_key_that_is_not_only_the_owners_is_refused(store):
     before = os.umask(0)
     try:
         store.save({0: state_of("a")})
@@ -129,7 +129,7 @@ def test_without_the_owners_key_no_checkpoint_is_read(store):
 @pytest.mark.parametrize(
     "damage", ["readable", "short", "long", "letters", "link", "folder", "empty"]
 )
-def test_a_key_that_is_not_a_key_is_named(store, tmp_path, damage):
+def test_a_damaged_key_is_refused_by_its_name(store, tmp_path, damage):
     store.save({0: state_of("a")})
     path = store.key
     text = path.read_text()
@@ -170,7 +170,7 @@ STATE = {
 }
 
 
-def test_round_trip(store):
+def test_saved_states_are_read_back(store):
     """Consecutive teachers of one form share a file, whatever the lengths of their arrays; others have their own."""
     ragged = [
         {**STATE, "pickle": np.arange(n, dtype=np.uint8), "threshold": np.array(n, np.float32)}
@@ -210,7 +210,7 @@ def test_the_teachers_of_a_torn_file_are_missing(store, kept):
 @pytest.mark.parametrize(
     "strange", [Path.mkdir, lambda path: path.symlink_to("/dev/null")], ids=["folder", "link"]
 )
-def test_what_is_no_file_is_named(store, strange):
+def test_a_folder_in_place_of_a_checkpoint_is_refused(store, strange):
     store.save({0: STATE})
     strange(store.folder / name(1, 9))
     for act in (store.recover, lambda: store.missing(1), lambda: store.load(0)):
@@ -234,7 +234,7 @@ def test_a_save_that_fails_leaves_the_old_file(store, monkeypatch):
 MLP = MLPTeacher(hidden=4, epochs=2, device="cpu")
 
 
-def test_votes_come_in_order_whatever_the_chunk(make_parts, queries, store):
+def test_votes_have_the_order_of_teachers_for_any_chunk_size(make_parts, queries, store):
     parts = make_parts([14 + index % 2 for index in range(7)])
     StackedEngine(chunk_size=3).train(TrainingJob(MLP, parts, range(7), store))
     expected = MLP.predict_many([store.load(index) for index in range(7)], queries)
@@ -246,7 +246,7 @@ def test_votes_come_in_order_whatever_the_chunk(make_parts, queries, store):
         )
 
 
-def test_a_teachers_mistakes_are_refused(parts, queries, store, monkeypatch):
+def test_confidences_of_a_wrong_shape_or_range_are_refused(parts, queries, store, monkeypatch):
     """Numbers that are no confidences would be votes; a state without its losses is not saved."""
     job = TrainingJob(MLP, parts, range(2), store)
     monkeypatch.setattr(MLPTeacher, "fit_many", lambda *given: [{"weights": np.zeros(3)}] * 2)
@@ -268,7 +268,7 @@ def test_a_teachers_mistakes_are_refused(parts, queries, store, monkeypatch):
             list(cast_votes(MLP, store, 2, queries))
 
 
-def test_votes_of_a_killed_run_are_taken_up(parts, queries, tmp_path, monkeypatch):
+def test_a_continued_run_reads_the_votes_of_a_killed_run(parts, queries, tmp_path, monkeypatch):
     teacher = LinearTeacher(device="cpu")
     store = CheckpointStore(tmp_path / "teachers")
     scratch = tmp_path / "casting"

@@ -70,7 +70,7 @@ def every_chunk(monkeypatch):
 
 
 @pytest.mark.process
-def test_engines_agree(many, queries, tmp_path):
+def test_all_engines_train_the_same_teachers(many, queries, tmp_path):
     teacher = MLP
     stacked = train(StackedEngine(chunk_size=4), teacher, many, tmp_path / "stacked")
     processes = train(
@@ -112,7 +112,7 @@ def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_
     assert store.missing(10) == []
 
 
-def test_each_teacher_is_trained_on_its_own_shard_and_nobody_is_refused(many, tmp_path):
+def test_each_teacher_is_trained_on_its_own_shard(many, tmp_path):
     with refused("num_teachers", 0, "a whole number >= 1"):
         TrainingJob(LINEAR, many, [], CheckpointStore(tmp_path))
     store = train(StackedEngine(chunk_size=4), LINEAR, many, tmp_path)
@@ -252,7 +252,7 @@ def train_deaf_workers(folder):
 
 
 @pytest.mark.process
-def test_workers_leave_an_interrupt_to_the_run_which_still_hears_it(tmp_path):
+def test_workers_ignore_an_interrupt_and_the_run_handles_it(tmp_path):
     """In a process of its own, whose first workers they are."""
     code = "import sys; from tests.unit.models import test_engines as t; t.train_deaf_workers(sys.argv[1])"
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
@@ -286,7 +286,7 @@ def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_p
 
 
 @pytest.mark.parametrize("kind", [StackedEngine, ProcessesEngine, RayEngine])
-def test_an_impossible_setting_is_named(kind):
+def test_impossible_settings_of_engines_are_refused(kind):
     for name in ("chunk_size", "num_workers", "max_retries", "num_gpus"):
         if name in kind.__dataclass_fields__:
             with refused(name, -1):
@@ -294,7 +294,7 @@ def test_an_impossible_setting_is_named(kind):
 
 
 @pytest.mark.usefixtures("every_chunk")
-def test_a_save_that_fails_costs_nothing_before_it(many, tmp_path, monkeypatch):
+def test_a_failed_save_loses_no_earlier_teacher(many, tmp_path, monkeypatch):
     save = CheckpointStore.save
     done = []
 
@@ -354,7 +354,7 @@ def cluster():
 
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
-def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp_path):
+def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_parts, tmp_path):
     parts = make_parts([20 + index % 3 for index in range(10)])
     reported = []
     for name, engine in (
@@ -371,7 +371,7 @@ def test_a_cluster_gives_the_bytes_of_the_other_engines(cluster, make_parts, tmp
 
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
-def test_a_killed_worker_costs_its_own_teachers_and_is_replaced(cluster, make_parts, tmp_path):
+def test_teachers_of_a_killed_worker_of_ray_are_trained_again(cluster, make_parts, tmp_path):
     parts = make_parts([20] * 6)
     reported = []
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
@@ -394,7 +394,7 @@ time.sleep(120)
 
 
 @pytest.mark.process
-def test_a_worker_ends_with_its_node_and_does_not_begin_without():
+def test_a_worker_of_ray_ends_with_its_node():
     node = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
     worker = subprocess.Popen([sys.executable, "-c", WORKER, str(node.pid)], stdout=subprocess.PIPE)
     with node, worker:

@@ -33,7 +33,7 @@ def questions():
 
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
-def test_alone_and_stacked_teachers_agree_and_learn(norm, image_parts, questions):
+def test_single_and_stacked_teachers_agree_and_learn(norm, image_parts, questions):
     unstacked, stacked = (
         CNNTeacher(**SMALL, norm=norm, stacked=stacked) for stacked in (False, True)
     )
@@ -49,7 +49,7 @@ def test_alone_and_stacked_teachers_agree_and_learn(norm, image_parts, questions
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_a_threshold_moves_the_votes_and_not_the_training(stacked, image_parts, questions):
+def test_a_threshold_changes_votes_and_not_the_training(stacked, image_parts, questions):
     low, half = (
         CNNTeacher(**SMALL, stacked=stacked, threshold=threshold) for threshold in (0.2, 0.5)
     )
@@ -138,7 +138,7 @@ def others():
 
 
 @pytest.mark.parametrize("pool_size", [0, 40])
-def test_it_learns_with_and_without_a_pool(pool_size, answered, others):
+def test_a_student_learns_with_and_without_a_pool(pool_size, answered, others):
     curve = []
     model = CNNStudent(**STUDENT).learn(
         TrainingSet(*answered),
@@ -155,7 +155,7 @@ def test_it_learns_with_and_without_a_pool(pool_size, answered, others):
     assert model.choices["unlabeled"] == pool_size
 
 
-def test_a_student_of_one_answer_that_earlier_versions_published_is_read(tmp_path, others):
+def test_a_constant_student_of_an_earlier_version_is_read(tmp_path, others):
     CNNModel({"constant": np.array([1, 0], np.float32)}, 0.5, (1, 16, 16), 1, {}).save(tmp_path)
     assert StudentModel.load(tmp_path).predict_proba(others[0][:2]).tolist() == [[1, 0], [1, 0]]
 

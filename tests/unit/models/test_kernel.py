@@ -50,7 +50,7 @@ def test_every_teacher_has_a_record_and_every_record_a_teacher(num_teachers, ref
         votes(np.arange(50), num_teachers)
 
 
-def test_one_record_votes_its_labels_times_its_likeness():
+def test_the_vote_of_one_record_is_its_residual_times_its_similarity():
     (block,) = votes(np.arange(50), 50)
     features = DIRECTIONS.features(INPUTS)
     residual = LABELS - PREVALENCE
@@ -82,7 +82,7 @@ def test_projected_votes_sum_to_the_sum_over_records():
     assert abs(np.corrcoef(projected.reshape(4000, -1).T)[0, 1:]).max() < 0.06
 
 
-def test_a_teacher_sees_its_own_records_alone():
+def test_votes_of_a_teacher_depend_on_its_own_records_alone():
     (block,) = votes(np.arange(50) % 10, 10)
     changed = LABELS.copy()
     changed[3] = ~changed[3]
@@ -111,7 +111,7 @@ def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
 @pytest.mark.parametrize(
     ("sizes", "expected"), [([3] * 40, 3.0), ([1, 5] * 20, 3.0), ([1000], 1.0), ([1] * 5, 1.0)]
 )
-def test_the_pool_says_how_many_records_a_group_has(sizes, expected):
+def test_records_per_group_are_estimated_from_the_public_pool(sizes, expected):
     """A pool of less than 30 groups says nothing."""
     groups = np.repeat(np.arange(len(sizes)), sizes)
     rows = len(groups)
@@ -139,14 +139,14 @@ def micro_f1(model):
     return f1_score(TRUE[300:], model.predict(POOL[300:]), average="micro")
 
 
-def test_nothing_but_noise_predicts_no_rare_label():
+def test_pure_noise_predicts_no_rare_label():
     model = fit(DRAWN.normal(size=(300, 10)), 2.0)
     assert model.choices["rank"] == 0
     assert not model.predict(POOL).any()
     assert np.isfinite(model.predict_proba(POOL)).all()
 
 
-def test_it_learns_from_bits(tmp_path):
+def test_a_low_rank_student_learns_from_bits(tmp_path):
     student = LowRankStudent()
     model = student.fit(QUERIES, TRUE[:300], seed=0)
     assert micro_f1(model) > 0.7
@@ -185,6 +185,6 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, n
 @pytest.mark.parametrize(
     "bad", [{"noise_std": -1.0}, {"prevalence": SHARES[:3]}, {"values": np.full((300, 10), np.inf)}]
 )
-def test_scores_that_no_release_has_are_refused(bad):
+def test_impossible_scores_are_refused(bad):
     with pytest.raises(InvalidValue, match=rf"^{next(iter(bad)).replace('values', 'scores')}"):
         fit(**{"values": TRUE_SCORES} | bad)

@@ -36,7 +36,7 @@ def left_out(inputs, labels, penalty):
 
 
 @pytest.mark.parametrize("penalty", [1e-3, 0.5, 20.0])
-def test_unequal_parts_equal_one_ridge_each(parts, queries, penalty):
+def test_stacked_ridge_teachers_equal_separate_ridge_regressions(parts, queries, penalty):
     states = LinearTeacher(penalty=penalty, threshold=0.5, device="cpu").fit_many(parts, range(6))
     for part, state in zip(parts, states, strict=True):  # more and fewer records than features
         expected = reference(part.inputs, part.labels, penalty)
@@ -54,7 +54,7 @@ def test_leave_one_out_loss_equals_leaving_one_out(make_parts, size):
     assert state["loss_curve"][0] == pytest.approx(np.square(errors).mean(), rel=1e-4)
 
 
-def test_own_threshold_finds_rare_labels():
+def test_a_teachers_own_threshold_predicts_rare_labels():
     rng = np.random.default_rng(0)
 
     def draw(size):
@@ -82,7 +82,7 @@ def test_equals_ridge_with_the_same_penalty(make_rows, held_out, size):
 
 
 @pytest.mark.parametrize("labels_per_sample", [0.5, 2.0, 4.0])
-def test_a_public_number_of_labels_places_the_threshold(rows, held_out, labels_per_sample):
+def test_a_public_mean_number_of_labels_determines_the_threshold(rows, held_out, labels_per_sample):
     model = LinearStudent(labels_per_sample=labels_per_sample).fit(*rows, seed=0)
     assert model.predict(held_out[0]).sum(axis=1).mean() == pytest.approx(
         labels_per_sample, rel=0.2
@@ -107,7 +107,7 @@ def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
         )
 
 
-def test_of_many_rows_some_choose_and_all_are_fitted(make_rows, held_out, monkeypatch):
+def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypatch):
     rows = make_rows(3000)
     num_fitted = []
     fit = WhiteCoordinates.fit

@@ -45,7 +45,7 @@ def train_with_autograd(teacher, part, seed):
     return predict
 
 
-def test_unequal_parts_equal_one_training_each(parts, queries):
+def test_stacked_mlp_teachers_equal_separate_training(parts, queries):
     teacher = MLPTeacher(hidden=9, epochs=4, batch_size=8, weight_decay=0.1, device="cpu")
     seeds = [5, 4, 3, 2, 1, 0]
     confidences = teacher.predict_many(teacher.fit_many(parts, seeds), queries)
@@ -70,7 +70,7 @@ def test_the_model_predicts_what_torch_would(rows, held_out):
     )
 
 
-def test_keeps_the_epoch_with_the_least_held_out_loss(rows):
+def test_the_epoch_with_the_least_held_out_loss_is_kept(rows):
     reports = []
     student = MLPStudent(hidden=32, epochs=150, learning_rate=3e-2, weight_decay=0.0)
     model = student.fit(*rows, seed=0, on_epoch=lambda epoch, losses: reports.append(losses))

@@ -24,7 +24,7 @@ def varying(part):
     return np.flatnonzero(part.labels.any(axis=0) & ~part.labels.all(axis=0))
 
 
-def test_logistic_regression_equals_one_fit_a_label(parts, queries):
+def test_logistic_regression_equals_one_fit_per_label(parts, queries):
     confidences = fit_one(LogisticRegression(C=0.3), parts[2])(queries)
     for label in varying(parts[2]):
         reference = LogisticRegression(C=0.3).fit(parts[2].inputs, parts[2].labels[:, label])
@@ -56,7 +56,7 @@ def test_any_estimator_and_any_number_of_varying_labels(estimator, num_varying, 
     assert (confidences[:, :num_varying].std(axis=0) > 0).all()
 
 
-def test_equal_seeds_give_equal_teachers_and_others_differ(parts, queries):
+def test_equal_seeds_give_equal_teachers(parts, queries):
     teacher = SklearnTeacher(
         make_pipeline(StandardScaler(), RandomForestClassifier(n_estimators=3))
     )

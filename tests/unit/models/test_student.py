@@ -67,7 +67,7 @@ def test_equal_arguments_give_equal_bytes_that_are_read_back(student, rows, held
 
 
 @pytest.mark.parametrize("size", [2, 3, 7])
-def test_few_answers(student, rows, held_out, size):
+def test_students_learn_from_no_and_one_answer(student, rows, held_out, size):
     model = student.fit(rows[0][:size], rows[1][:size], seed=0)
     assert np.isfinite(model.predict_proba(held_out[0])).all()
     assert not model.predict(held_out[0])[:, ~rows[1][:size].any(axis=0)].any()
@@ -99,13 +99,13 @@ def test_few_answers(student, rows, held_out, size):
         (np.zeros((3, 2)), np.zeros((3, 2), bool), -1, refused("seed", -1)),
     ],
 )
-def test_refuses_impossible_rows(student, inputs, labels, seed, refusal):
+def test_impossible_rows_are_refused(student, inputs, labels, seed, refusal):
     with refusal:
         student.fit(inputs.astype(np.float32), labels, seed=seed)
 
 
 @pytest.mark.parametrize("metric", [micro_f1, accuracy])
-def test_no_threshold_does_better(metric):
+def test_the_threshold_has_the_best_score(metric):
     rng = np.random.default_rng(0)
     labels = rng.random((40, 5)) < 0.2
     probabilities = (labels * 0.3 + rng.random((40, 5)) * 0.6).round(2)  # with ties
@@ -116,7 +116,7 @@ def test_no_threshold_does_better(metric):
 
 @pytest.mark.parametrize("student", [LinearStudent, LogisticStudent, MLPStudent])
 @pytest.mark.parametrize("rule", ["micro_f1", "accuracy", "prevalence"])
-def test_each_label_can_have_its_own(student, rule, make_rows, held_out, tmp_path):
+def test_each_label_can_have_its_own_threshold(student, rule, make_rows, held_out, tmp_path):
     rows = make_rows(300)
     settings = {"hidden": 8, "epochs": 30} if student is MLPStudent else {}
     model = student(threshold=rule, threshold_each_label=True, **settings).fit(*rows, seed=0)
@@ -161,7 +161,7 @@ def test_a_failed_save_keeps_the_earlier_student(folder, make_rows, monkeypatch)
 
 
 @pytest.mark.parametrize("file", ["student.json", "student.safetensors"])
-def test_refuses_a_torn_or_missing_file(folder, file):
+def test_an_incomplete_or_missing_file_is_refused(folder, file):
     path = folder / file
     rule = rf"^file=.*{file}: expected the (card|weights) of a published student \("
     path.write_bytes(path.read_bytes()[:20])

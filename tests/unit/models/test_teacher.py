@@ -64,13 +64,13 @@ def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, parts):
         )
 
 
-def test_a_teacher_depends_on_its_own_part_alone(teacher, parts, queries):
+def test_a_teacher_depends_on_its_own_shard_alone(teacher, parts, queries):
     single = teacher.predict_many(teacher.fit_many([parts[3]], [7]), queries)[0]
     states = teacher.fit_many([parts[2], parts[3], parts[0]], [1, 7, 2])
     np.testing.assert_allclose(teacher.predict_many(states, queries)[1], single, atol=1e-4)
 
 
-def test_refuses_parts_that_do_not_match(teacher, parts):
+def test_shards_that_do_not_match_are_refused(teacher, parts):
     with refused("len(shards)", 0):
         teacher.fit_many([], [])
     with refused("len(seeds)", 2, "6"):
@@ -106,13 +106,13 @@ def test_refuses_parts_that_do_not_match(teacher, parts):
         (np.full((3, 2), np.nan), np.zeros((3, 2), bool), refused("inputs[0, 0]", rule="finite")),
     ],
 )
-def test_a_part_checks_itself(inputs, labels, refusal):
+def test_an_impossible_shard_is_refused(inputs, labels, refusal):
     with refusal:
         Shard(inputs.astype(np.float32), labels)
 
 
 @pytest.mark.parametrize("teacher", TEACHERS[:2], ids=lambda teacher: type(teacher).__name__)
-def test_states_have_the_same_bytes_whatever_the_others_lengths(teacher, make_parts):
+def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, make_parts):
     isolated_teacher = IsolatedTeacher(teacher)
     together = make_parts([30, 22, 41, 5, 30])
     longer = [*together[:4], *make_parts([73], seed=4)]
@@ -125,7 +125,7 @@ def test_states_have_the_same_bytes_whatever_the_others_lengths(teacher, make_pa
     assert isolated_teacher.is_isolated
 
 
-def test_apart_where_groups_have_several_records():
+def test_teachers_are_isolated_if_groups_have_several_records():
     linear = TEACHERS[0]
     groups = np.arange(6)
     several = np.array([0, 1, 2, 2, 3, 4])
@@ -149,7 +149,7 @@ class Listening(SequentialEngine):
 
 
 @pytest.mark.slow
-def test_a_run_keeps_teachers_apart_where_groups_have_several_records(tmp_path):
+def test_a_run_isolates_teachers_if_groups_have_several_records(tmp_path):
     def load():
         data = small_dataset()
         private = data.private

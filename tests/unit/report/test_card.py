@@ -14,7 +14,7 @@ def card(report: Report) -> str:
     )
 
 
-def test_says_what_a_reader_needs(report: Report) -> None:
+def test_the_card_states_price_unit_and_mechanism(report: Report) -> None:
     text = card(report)
     assert (
         "This release is (8.00, 1e-6)-differentially private under the adjacency replace_one"
@@ -44,7 +44,7 @@ def test_says_what_a_reader_needs(report: Report) -> None:
     )
 
 
-def test_holds_nothing_that_no_epsilon_covers(report: Report) -> None:
+def test_the_card_has_no_number_without_an_epsilon(report: Report) -> None:
     secret = replace(report, seed=918273, privacy=replace(report.privacy, noise_seeded=True))
     text = card(secret)
     forbidden = [
@@ -64,7 +64,7 @@ def test_holds_nothing_that_no_epsilon_covers(report: Report) -> None:
         assert word not in text, word
 
 
-def test_is_given_no_field_of_the_report_but_the_price() -> None:
+def test_the_card_takes_only_the_price_from_the_report() -> None:
     # Whoever adds a field to Privacy must decide whether it may be published.
     # `won_by` is decided by the price's event and by what is installed, `plain_epsilon` by the queries that were asked.
     names = (
@@ -74,7 +74,7 @@ def test_is_given_no_field_of_the_report_but_the_price() -> None:
     assert {item.name for item in fields(Privacy)} == set(names.split())
 
 
-def test_seeded_noise_is_said_twice_and_only_then(report: Report) -> None:
+def test_the_card_warns_of_seeded_noise_twice(report: Report) -> None:
     assert "seed" not in card(report)
     text = card(replace(report, privacy=replace(report.privacy, noise_seeded=True)))
     assert "| noise | seeded: seeded noise protects nobody who knows the seed |" in text
@@ -87,7 +87,7 @@ def test_an_infinite_epsilon_is_called_no_guarantee(report: Report) -> None:
     assert "differentially private" not in text
 
 
-def test_text_cannot_leave_its_cell(report: Report) -> None:
+def test_markup_in_a_name_stays_in_its_table_cell(report: Report) -> None:
     odd = replace(report.privacy, unit="a|b\n# <script>", parameters={"test": "`x`|[y](z)"})
     text = card(replace(report, privacy=odd))
     assert "| unit of privacy | a\\|b \\# \\<script\\> |" in text.splitlines()

@@ -46,7 +46,7 @@ def test_six_models_by_five_metrics_the_guarantee_and_the_answers(report: Report
     assert f"report: {path}" in text.splitlines()  # on one line, however narrow the terminal
 
 
-def test_what_is_odd_about_a_run_is_said_and_only_then(report: Report) -> None:
+def test_warnings_are_printed_only_if_they_apply(report: Report) -> None:
     usual = printed(report)
     assert "epsilon 3.66 as the paper accounts; not a bound" in usual
     privacy = report.privacy
@@ -103,7 +103,9 @@ def test_markup_and_marks_of_tables_in_names_are_printed_as_they_are(report: Rep
     assert "[red]one record[/red]" in text and "[bold]m" in text and "[link]:bug:|x (real)" in text
 
 
-def test_names_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_codes_in_names_have_no_effect_on_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """In lines, tables, progress and styles, on a terminal that takes colors."""
     name = "flu\x1b[2J\u202e\x9b"
     hostile_name = r"flu\x1b[2J\u202e\x9b"
@@ -140,7 +142,7 @@ DOES_NOT = "does not pay: plain composition costs less, 3.10 instead of 8.00"
 @pytest.mark.parametrize(
     ("plain_epsilon", "verdict"), [(21.7651, PAYS), (3.0912, DOES_NOT), (math.inf, "pays")]
 )
-def test_every_output_says_whether_target_charging_paid(
+def test_every_output_states_whether_target_charging_was_cheaper(
     report: Report, figures: RunFigures, plain_epsilon: float, verdict: str
 ) -> None:
     run = replace(

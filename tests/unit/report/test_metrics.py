@@ -20,7 +20,7 @@ PREDICTED = np.array([[1, 0, 1], [0, 1, 1], [0, 0, 0], [1, 0, 1]], dtype=bool)
 SCORES = np.array([[0.9, 0.1, 0.9], [0.2, 0.6, 0.8], [0.1, 0.2, 0.3], [0.8, 0.3, 0.7]])
 
 
-def test_against_values_worked_out_by_hand() -> None:
+def test_metrics_equal_values_computed_by_hand() -> None:
     metrics = multilabel_metrics(PREDICTED, SCORES, TRUE)
     # correct bits: 2 + 3 + 3 of 12
     assert metrics.accuracy == pytest.approx(8 / 12)
@@ -47,7 +47,7 @@ def test_against_values_worked_out_by_hand() -> None:
         (PREDICTED[:0], SCORES[:0], TRUE[:0], "predicted.shape"),
     ],
 )
-def test_refuses(
+def test_invalid_predictions_are_refused(
     predicted: NDArray[np.generic],
     scores: NDArray[np.generic],
     true: NDArray[np.generic],
@@ -59,7 +59,7 @@ def test_refuses(
 
 @pytest.mark.parametrize("digits", [0, 1, 9])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_average_precision_is_that_of_scikit_learn_ties_included(digits: int, dtype: type) -> None:
+def test_average_precision_equals_scikit_learn_with_ties(digits: int, dtype: type) -> None:
     rng = np.random.default_rng(digits)
     true = rng.random((300, 6)) < (0.5, 0.2, 0.05, 0.01, 0.9, 0.3)
     scores = np.round(rng.random((300, 6)) + 0.3 * true, digits).astype(dtype)
@@ -69,7 +69,7 @@ def test_average_precision_is_that_of_scikit_learn_ties_included(digits: int, dt
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_other_set_of_labels_has_a_better_micro_f1(seed: int) -> None:
+def test_the_best_constant_has_the_best_micro_f1(seed: int) -> None:
     rng = np.random.default_rng(seed)
     true = rng.random((200, 6)) < rng.random(6) ** 2
     frequencies = true.mean(axis=0)
@@ -138,7 +138,7 @@ def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: in
     assert shares.mean() > (0.03 if digits == 8 else -1)
 
 
-def test_an_attack_sees_only_a_student_that_remembers() -> None:
+def test_an_attack_recognizes_records_only_if_the_student_memorizes() -> None:
     rng = np.random.default_rng(4)
     private = rng.random((500, 5)) < 0.3
     test = rng.random((700, 5)) < 0.3
@@ -161,7 +161,7 @@ def test_an_attack_sees_only_a_student_that_remembers() -> None:
     )
 
 
-def test_reference_models_find_members_that_losses_hide_and_nothing_where_none_are() -> None:
+def test_reference_models_find_members_that_losses_alone_do_not() -> None:
     rng = np.random.default_rng(6)
     # records differ more than what training moves
     usual = rng.normal(0, 30, 2000) + rng.normal(0, 1, (8, 2000))

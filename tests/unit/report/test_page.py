@@ -73,7 +73,7 @@ def page(report: Report, figures: RunFigures) -> Page:
     return self_contained(render_html(report, figures))
 
 
-def test_what_no_epsilon_covers_is_marked(page: Page) -> None:
+def test_figures_without_an_epsilon_are_marked_on_the_page(page: Page) -> None:
     pictures = dict(
         zip(
             [figure["id"] for figure in page.named("figure")], page.texts("figcaption"), strict=True
@@ -112,7 +112,9 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_no_guarantee_is_said(report: Report, figures: RunFigures) -> None:
+def test_an_infinite_epsilon_is_no_guarantee_on_the_page(
+    report: Report, figures: RunFigures
+) -> None:
     unbounded = replace(
         report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None)
     )

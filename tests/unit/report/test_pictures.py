@@ -117,7 +117,7 @@ def test_a_million_queries_stay_a_small_picture(figures: RunFigures) -> None:
         assert len(picture.svg("a")) < 100_000
 
 
-def test_what_is_missing_is_not_drawn(report: Report, figures: RunFigures) -> None:
+def test_a_picture_without_data_is_not_drawn(report: Report, figures: RunFigures) -> None:
     bare = RunFigures(
         label_names=figures.label_names,
         answered=np.zeros(0, dtype=bool),

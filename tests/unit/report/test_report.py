@@ -17,7 +17,7 @@ def strict(text: str) -> dict:
     return json.loads(text, parse_constant=refuse)
 
 
-def test_every_part_without_cover_exists(report: Report) -> None:
+def test_every_entry_of_not_covered_is_a_field_of_the_report(report: Report) -> None:
     data = strict(report.to_json())
     assert Report.from_json(report.to_json()) == report
     for path in data["not_covered"]:
@@ -67,12 +67,12 @@ def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report
         *(("num_queries", 1.5), ("paper_epsilon", -1.0), ("plain_epsilon", -1.0)),
     ],
 )
-def test_privacy_refuses(privacy: Privacy, field: str, value: float) -> None:
+def test_impossible_prices_are_refused(privacy: Privacy, field: str, value: float) -> None:
     with refused(f"privacy.{field}", value):
         replace(privacy, **{field: value})
 
 
-def test_counts_that_contradict_each_other_are_refused(report: Report) -> None:
+def test_contradictory_counts_are_refused(report: Report) -> None:
     for answered, rate, refusal in (
         (7, 1.0, refused("release.num_answered", 7)),
         (3, 0.6, refused("release.answer_rate", 0.6)),
@@ -105,7 +105,7 @@ def test_counts_that_contradict_each_other_are_refused(report: Report) -> None:
         ),
     ],
 )
-def test_reading_names_the_key_that_is_wrong(
+def test_reading_names_the_invalid_key(
     report: Report, old: str, new: str, refusal: Refusal
 ) -> None:
     text = report.to_json()

@@ -53,7 +53,7 @@ def test_epsilon_below_one_keeps_four_decimals() -> None:
     assert (format_epsilon(0.03121), format_epsilon(1.0001)) == ("0.0313", "1.01")
 
 
-def test_what_is_no_number_or_probability_is_refused() -> None:
+def test_values_that_are_no_numbers_or_probabilities_are_refused() -> None:
     for value, digits, name in (
         (math.nan, 2, "value"),
         (-math.inf, 2, "value"),

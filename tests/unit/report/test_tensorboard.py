@@ -30,7 +30,7 @@ def scalars(folder: Path, tag: str) -> list[tuple[int, float]]:
     return [(event.step, pytest.approx(event.value)) for event in read(folder).Scalars(tag)]
 
 
-def test_teachers_gaps_and_accuracies_carry_the_mark(tmp_path: Path) -> None:
+def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
     with RunWriter(tmp_path) as writer:
         for losses in ([1.0, 0.5], [0.75, 0.25], [2.0, 0.75]):
             writer.teacher(losses)
@@ -63,7 +63,7 @@ def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_step(
     assert scalars(tmp_path / "short", LOSS) == [(0, 2.0), (1, 0.5), (2, 0.25)]
 
 
-def test_only_the_private_students_curve_is_without_mark(tmp_path: Path) -> None:
+def test_only_the_students_curve_lacks_the_tag_of_no_epsilon(tmp_path: Path) -> None:
     with RunWriter(tmp_path) as writer:
         writer.epoch(0, {"loss": 1.0})
         writer.epoch(1, {"loss": 0.5})
@@ -119,9 +119,7 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
     assert "| epsilon | 8.00 |" in text.decode()
 
 
-def test_a_resumed_run_writes_what_is_missing_and_nothing_twice(
-    report: Report, tmp_path: Path
-) -> None:
+def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) -> None:
     def stage(writer: RunWriter, num_teachers: int) -> None:
         for teacher in range(num_teachers):
             writer.teacher([teacher / 8, teacher / 4])
@@ -141,7 +139,7 @@ def test_a_resumed_run_writes_what_is_missing_and_nothing_twice(
     assert len(events.Tensors("privacy/settings/text_summary")) == 1
 
 
-def test_a_torn_file_loses_only_its_end(tmp_path: Path) -> None:
+def test_an_incomplete_file_of_events_loses_only_its_end(tmp_path: Path) -> None:
     with RunWriter(tmp_path) as writer:
         for epoch in range(4):
             writer.epoch(epoch, {"loss": 1.0})
@@ -153,7 +151,7 @@ def test_a_torn_file_loses_only_its_end(tmp_path: Path) -> None:
     assert scalars(tmp_path, "student/loss") == [(epoch, 1.0) for epoch in range(4)]
 
 
-def test_nobodys_events_are_written_nowhere(
+def test_a_writer_without_a_folder_writes_nothing(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -97,7 +97,7 @@ def test_a_cause_of_half_of_the_loss_is_called_most(
     assert (said in text) if said else ("ost " not in text)
 
 
-def test_what_the_student_itself_passes_is_no_loss() -> None:
+def test_models_worse_than_the_student_cause_no_loss() -> None:
     """Centered votes learn more from private records than the true labels of the queries would say."""
     student = replace(STUDENT, mean_average_precision=0.58)
     queries = replace(STUDENT, mean_average_precision=0.47)
@@ -129,7 +129,7 @@ def test_a_loss_that_would_be_shown_as_zero_is_not_named() -> None:
     )
 
 
-def test_without_answers_or_levels() -> None:
+def test_a_verdict_without_answers_or_scores_has_no_share() -> None:
     silent = verdict_of(STUDENT, BASELINES, num_answered=0)
     assert silent == verdict_of(None, BASELINES)
     assert silent.share_of_reachable is None

@@ -16,7 +16,7 @@ def digits() -> Dataset:
     return DigitsGrid().load()
 
 
-def test_the_setting_decides_and_else_the_size(digits: Dataset) -> None:
+def test_the_setting_or_the_size_decides_about_a_model_of_all_records(digits: Dataset) -> None:
     assert reason_without_all_records(True, digits) is None
     assert reason_without_all_records(False, digits) == "all_records=false"
     assert reason_without_all_records(None, digits) is None
@@ -49,7 +49,7 @@ def _repeated(data: Dataset, count: int) -> dict[str, np.ndarray]:
     return {"labels": np.tile(data.private.labels, (count, 1)), "record_ids": ids, "group_ids": ids}
 
 
-def test_the_losses_of_steps_are_averaged_by_epoch() -> None:
+def test_losses_of_steps_are_averaged_over_each_epoch() -> None:
     np.testing.assert_allclose(
         mean_by_epoch(np.array([4.0, 2.0, 1.0, 3.0], np.float32), 2), [3.0, 2.0]
     )

@@ -15,7 +15,7 @@ SHAPE = ReleaseShape(num_queries=600, num_labels=4, num_teachers=60)
 STABLE = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
 
 
-def test_a_release_whose_failures_do_not_fit_gets_a_fitting_remedy() -> None:
+def test_a_release_with_too_large_failure_probability_gets_a_remedy_that_works() -> None:
     budget = Budget(delta=1e-6, epsilon=2.0, accountant=RdpAccountant)
     ledger = Ledger(target_delta=1e-6, max_epsilon=12.0, accountant=RdpAccountant)
     priced = plan_release(STABLE, SHAPE, budget)
@@ -30,7 +30,7 @@ def test_a_release_whose_failures_do_not_fit_gets_a_fitting_remedy() -> None:
     ledger.charge(smaller.event, adjacency=ledger.adjacency)
 
 
-def test_a_cap_that_is_said_is_not_below_the_cap(tmp_path: Path) -> None:
+def test_the_printed_cap_is_not_below_the_cap(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=7.123464)
     for key in ("a", "b"):
         ledger.charge(GaussianEvent(3.0), adjacency=ledger.adjacency, key=key)

@@ -66,7 +66,9 @@ def bits(votes: VoteSource) -> np.ndarray:
     return np.concatenate(list(votes.bits()))
 
 
-def test_training_is_done_before_votes_are_read_and_once(dataset: Dataset, tmp_path: Path) -> None:
+def test_teachers_are_trained_once_and_before_votes_are_read(
+    dataset: Dataset, tmp_path: Path
+) -> None:
     engine = CountingEngine()
     ensemble, monitor = trained(dataset, tmp_path, engine)
     assert engine.num_trained == NUM_TEACHERS
@@ -85,7 +87,7 @@ def test_training_is_done_before_votes_are_read_and_once(dataset: Dataset, tmp_p
     assert engine.num_trained == NUM_TEACHERS
 
 
-def test_teachers_whose_votes_are_kept_are_not_trained_again(
+def test_teachers_with_votes_on_disk_are_not_trained_again(
     dataset: Dataset, tmp_path: Path
 ) -> None:
     first = bits(trained(dataset, tmp_path, CountingEngine())[0].vote())
@@ -103,7 +105,7 @@ def test_teachers_whose_votes_are_kept_are_not_trained_again(
     np.testing.assert_array_equal(bits(votes), first)
 
 
-def test_progress_is_what_an_earlier_call_has_left(dataset: Dataset, tmp_path: Path) -> None:
+def test_progress_counts_the_teachers_of_an_earlier_call(dataset: Dataset, tmp_path: Path) -> None:
     folder = EnsembleFolder(tmp_path)
     partition = dealt(dataset, folder)
     teacher = LinearTeacher(device="cpu")
@@ -115,9 +117,7 @@ def test_progress_is_what_an_earlier_call_has_left(dataset: Dataset, tmp_path: P
     assert training_progress(KernelTeacher(), partition, folder) == ""
 
 
-def test_teachers_of_a_kind_that_is_not_trained_vote_without_an_engine(
-    dataset: Dataset, tmp_path: Path
-) -> None:
+def test_untrained_teachers_vote_without_an_engine(dataset: Dataset, tmp_path: Path) -> None:
     engine = CountingEngine()
     ensemble, _ = trained(dataset, tmp_path, engine, KernelTeacher())
     assert engine.num_trained == 0
@@ -126,7 +126,9 @@ def test_teachers_of_a_kind_that_is_not_trained_vote_without_an_engine(
         next(ensemble.confidences())
 
 
-def test_records_of_a_partition_are_those_of_each_teacher(dataset: Dataset, tmp_path: Path) -> None:
+def test_a_shard_has_the_records_that_the_partition_gives_its_teacher(
+    dataset: Dataset, tmp_path: Path
+) -> None:
     partition = dealt(dataset, EnsembleFolder(tmp_path))
     private = dataset.private
     shards = PartitionedRecords(private.inputs, private.labels, partition)

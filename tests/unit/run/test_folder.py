@@ -19,7 +19,7 @@ def begun(path: Path) -> RunFolder:
     return folder
 
 
-def test_a_folder_that_was_not_claimed_is_left_as_it_was(tmp_path: Path) -> None:
+def test_an_unclaimed_folder_is_left_unchanged(tmp_path: Path) -> None:
     wide = tmp_path / "wide"
     wide.mkdir()
     wide.chmod(0o777)
@@ -49,7 +49,7 @@ def test_only_partial_files_of_a_killed_call_are_removed(
 
 
 @pytest.mark.parametrize("name", ["data", "release"])
-def test_a_lost_digest_of_a_begun_run_is_not_written_anew(tmp_path: Path, name: str) -> None:
+def test_a_lost_digest_of_a_begun_run_is_not_written_again(tmp_path: Path, name: str) -> None:
     folder = begun(tmp_path)
     path = tmp_path / f"{name}.sha256"
     path.unlink()
@@ -64,7 +64,7 @@ def test_a_lost_digest_of_a_begun_run_is_not_written_anew(tmp_path: Path, name: 
         folder.claim(SETTINGS, **BEGAN)
 
 
-def test_refusals_name_settings_shortly_and_hold_no_digest(
+def test_refusals_name_settings_and_hide_digests(
     tmp_path: Path,
 ) -> None:
     folder = begun(tmp_path / "run")
@@ -86,7 +86,7 @@ def test_refusals_name_settings_shortly_and_hold_no_digest(
     assert len(str(caught.value)) < 700
 
 
-def test_settings_that_a_later_version_adds_as_null_change_nothing(
+def test_a_new_setting_that_is_null_does_not_refuse_old_runs(
     tmp_path: Path,
 ) -> None:
     begun(tmp_path)
@@ -104,7 +104,7 @@ def test_settings_that_a_later_version_adds_as_null_change_nothing(
             pass
 
 
-def test_nothing_is_written_through_a_link_below_the_folder(tmp_path: Path) -> None:
+def test_nothing_is_written_through_a_link_in_the_folder(tmp_path: Path) -> None:
     """Whether it leads somewhere or nowhere; what is behind it is left as it was."""
     begun(tmp_path / "run")
     (tmp_path / "there").mkdir(mode=0o755)
@@ -131,7 +131,7 @@ def test_nothing_is_written_through_a_link_below_the_folder(tmp_path: Path) -> N
     assert not any((tmp_path / "there").iterdir()) and not (tmp_path / "nowhere").exists()
 
 
-def test_a_claimed_folder_is_the_owners_alone_also_where_a_link_leads(tmp_path: Path) -> None:
+def test_a_claimed_folder_behind_a_link_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "disk").chmod(0o777)
     (tmp_path / "run").symlink_to(tmp_path / "disk")

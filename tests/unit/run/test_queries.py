@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow")
 ROWS = ("stadt,preis", "K\u00f6ln,3.5", "Bonn,4.5")
 
 
-def test_a_table_that_is_not_plain_is_told_what_all_places_need(tmp_path: Path) -> None:
+def test_an_unprepared_table_is_refused_with_the_schema_that_it_needs(tmp_path: Path) -> None:
     plain_table = tmp_path / "good.csv"
     schema = tmp_path / "schema.yaml"
     plain_table.write_text("\n".join(ROWS), encoding="utf-8")

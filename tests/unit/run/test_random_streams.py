@@ -15,7 +15,7 @@ PURPOSES = ("partition", "teachers", "noise", "student")
 SECRET = bytes(range(32))
 
 
-def test_without_a_seed_all_streams_but_the_noise_follow_the_secret(
+def test_without_a_seed_all_streams_except_noise_repeat(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "training.secret"
@@ -42,7 +42,7 @@ def test_without_a_seed_all_streams_but_the_noise_follow_the_secret(
     assert repr(streams) == "RandomStreams(noise_is_fresh=False)"
 
 
-def test_a_seeds_numbers_stay_what_they_are(tmp_path: Path) -> None:
+def test_the_numbers_of_a_seed_never_change(tmp_path: Path) -> None:
     """Seeded runs are reproducible: numpy's own generator, from its own mixing of the seed."""
     run = RandomStreams.of_run(tmp_path / "training.secret", 5)
     for index, purpose in enumerate(PURPOSES):
@@ -59,7 +59,7 @@ def test_a_seeds_numbers_stay_what_they_are(tmp_path: Path) -> None:
     assert len({RandomStreams(5).seeds(purpose, 1)[0] for purpose in PURPOSES}) == 4
 
 
-def test_a_secrets_streams_are_of_the_cipher_under_keys_of_their_own() -> None:
+def test_each_stream_of_a_secret_is_chacha20_with_its_own_key() -> None:
     for purpose in PURPOSES:
         key = hmac.digest(SECRET, f"pate {purpose}".encode(), "sha256")
         rng = RandomStreams(SECRET).generator(purpose)
@@ -72,14 +72,14 @@ def test_a_secrets_streams_are_of_the_cipher_under_keys_of_their_own() -> None:
     assert len({RandomStreams(SECRET).seeds(purpose, 1)[0] for purpose in PURPOSES}) == 4
 
 
-def test_the_classifier_draws_from_the_cipher_unless_it_has_a_seed() -> None:
+def test_a_classifier_without_a_seed_draws_from_chacha20() -> None:
     kind = type(cipher_generator(SECRET).bit_generator)
     assert type(streams_of(None).generator("noise").bit_generator) is kind
     with pytest.warns(SeededNoise):
         assert type(streams_of(5).generator("noise").bit_generator) is np.random.PCG64
 
 
-def test_a_students_seed_says_nothing_of_secret_noise() -> None:
+def test_a_students_seed_does_not_reveal_secret_noise() -> None:
     """A seed's streams lead back to each other: every step of numpy's mixing can be undone, word by word."""
     seed = RandomStreams(2**255 + 5)
     noise = seed.generator("noise").bit_generator.seed_seq

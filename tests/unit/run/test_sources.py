@@ -75,12 +75,12 @@ def _compare(finished: RunFolder) -> tuple[int, list[str]]:
     return len(read), monitor.lines
 
 
-def test_files_that_are_as_they_were_are_not_read(finished: RunFolder) -> None:
+def test_unchanged_files_are_not_read_again(finished: RunFolder) -> None:
     assert _compare(finished) == (0, [])
     assert (finished.sources).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_file_that_was_copied_is_read_once(finished: RunFolder) -> None:
+def test_a_copied_file_is_read_again_once(finished: RunFolder) -> None:
     path = finished.path.parent / "private.npz"
     shutil.copy(path, path.with_suffix(".copy"))
     os.replace(path.with_suffix(".copy"), path)
@@ -89,7 +89,9 @@ def test_a_file_that_was_copied_is_read_once(finished: RunFolder) -> None:
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_other_data_are_refused_by_their_settings(finished: RunFolder, split: str) -> None:
+def test_changed_data_are_refused_with_the_name_of_their_setting(
+    finished: RunFolder, split: str
+) -> None:
     path = finished.path.parent / f"{split}.npz"
     times = path.stat()
     _write(path, value=1.0)
@@ -103,7 +105,7 @@ def test_other_data_are_refused_by_their_settings(finished: RunFolder, split: st
     assert _compare(finished) == (1, [])
 
 
-def test_a_file_that_is_gone_is_told(finished: RunFolder) -> None:
+def test_a_missing_file_is_reported(finished: RunFolder) -> None:
     (finished.path.parent / "private.npz").unlink()
     line = (
         "data: a file that this run read is not there; nothing says if the data are still the same"
@@ -111,7 +113,7 @@ def test_a_file_that_is_gone_is_told(finished: RunFolder) -> None:
     assert _compare(finished) == (0, [line])
 
 
-def test_a_run_of_an_earlier_version_is_shown_as_it_is(finished: RunFolder) -> None:
+def test_a_finished_run_without_digests_is_not_compared(finished: RunFolder) -> None:
     (finished.sources).unlink()
     _write(finished.path.parent / "private.npz", value=1.0)
     assert _compare(finished) == (0, [])
@@ -138,7 +140,7 @@ def _write_run(folder: Path) -> None:
     ("change", "changes"),
     [(_touch_below, True), (_remove_below, True), (_write_cache, False), (_write_run, False)],
 )
-def test_folders_are_compared_as_a_whole_but_for_what_runs_write(
+def test_a_change_anywhere_in_a_folder_is_noticed_except_files_of_runs(
     tmp_path: Path, change: Callable[[Path], None], changes: bool
 ) -> None:
     for name in ("sub", "run"):

@@ -21,7 +21,7 @@ RELEASE = PaidRelease(
 )
 
 
-def test_each_unit_has_a_total_of_its_own() -> None:
+def test_each_unit_of_privacy_has_its_own_total() -> None:
     releases = [RELEASE, RELEASE, replace(RELEASE, unit=VISIT), replace(RELEASE, unit=None)]
     both = RdpAccountant().compose(GaussianEvent(4.0), 2).get_epsilon(1e-6)
     single_price = RdpAccountant().compose(GaussianEvent(4.0)).get_epsilon(1e-6)
@@ -29,7 +29,7 @@ def test_each_unit_has_a_total_of_its_own() -> None:
     assert totals == {PATIENT: (2, both), VISIT: (1, single_price)}
 
 
-def test_a_total_under_add_remove_is_for_a_teacher_of_each_release() -> None:
+def test_the_total_under_add_remove_protects_a_teacher_of_each_release() -> None:
     (total,) = totals_of([replace(RELEASE, adjacency=Adjacency.ADD_REMOVE)] * 2)
     assert total.words.startswith(
         "add_remove, for one teacher of each release, with all its records; to replace "

@@ -40,7 +40,7 @@ def price(size: int) -> str:
     return f"epsilon {format_epsilon(group_epsilon(EVENT, size, BUDGET))}"
 
 
-def test_whom_a_price_covers_and_what_it_is_for_groups() -> None:
+def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> None:
     """Under add-remove a changed record is two units; every draw counts for groups too."""
     single_teacher = said(Places(40, 1))
     several = said(Places(40, 10))
@@ -68,7 +68,7 @@ def test_whom_a_price_covers_and_what_it_is_for_groups() -> None:
     assert price(2) in said(Places(4, 2)) and price(2) not in said(Places(4, 2), num_draws=2)
 
 
-def test_teachers_are_spread_evenly_or_not_at_all() -> None:
+def test_holders_must_divide_the_number_of_teachers() -> None:
     assert Places.with_equal_holders(400, 40) == Places(40, 10)
     with refused("holders", 7, "a number that divides the 400"):
         Places.with_equal_holders(400, 7)
@@ -79,7 +79,7 @@ LINEAR = LinearTeacher(device="cpu")
 STUDENT = LinearStudent()
 
 
-def test_few_records_a_teacher() -> None:
+def test_few_records_per_teacher_give_a_doubt() -> None:
     """960 private records: ten each are nothing to speak of, 9.9 are."""
     data = small_dataset()
     assert not list(plan_warnings(data, PLAIN, LINEAR, STUDENT, num_teachers=96))
@@ -92,7 +92,7 @@ def test_few_records_a_teacher() -> None:
     )
 
 
-def test_one_label_a_query_for_samples_with_more() -> None:
+def test_one_label_per_query_gives_a_warning_on_data_with_several() -> None:
     several_labels = small_dataset()
     labels = np.arange(len(several_labels.private))[:, None] % 5 == np.arange(5)
     single_label = dataclasses.replace(
@@ -114,7 +114,7 @@ def with_public(scale: np.ndarray) -> Dataset:
     )
 
 
-def test_columns_of_very_different_widths_are_said_for_linear_parts_alone() -> None:
+def test_columns_with_unequal_ranges_give_a_doubt_for_linear_models_alone() -> None:
     """Judged by the public pool: the private inputs are those of the other tests."""
     uneven = with_public(np.array([1, 1, 1, 1, 1, 1, 1, 200], dtype=np.float32))
     (line,) = plan_warnings(uneven, PLAIN, LINEAR, STUDENT, num_teachers=24)
@@ -137,7 +137,7 @@ def test_columns_of_very_different_widths_are_said_for_linear_parts_alone() -> N
     assert not list(plan_warnings(even, PLAIN, LINEAR, STUDENT, num_teachers=24))
 
 
-def test_a_student_that_says_the_same_of_everything() -> None:
+def test_a_constant_student_gives_a_warning() -> None:
     data = small_dataset()
     rows = data.public.inputs[:40]
     dull = STUDENT.fit(rows, np.zeros((40, 5), dtype=bool), seed=0)
@@ -166,7 +166,7 @@ def of_pictures() -> Dataset:
     )
 
 
-def test_linear_parts_on_raw_pixels_are_doubted() -> None:
+def test_linear_models_of_raw_pixels_give_a_warning() -> None:
     pictures = of_pictures()
     (line,) = plan_warnings(pictures, PLAIN, CNNTeacher(), LinearStudent(), num_teachers=24)
     assert line == (
@@ -183,7 +183,7 @@ def test_linear_parts_on_raw_pixels_are_doubted() -> None:
         (LINEAR, "features=patches, or teacher=cnn student=cnn, which look at pictures", "scaled"),
     ],
 )
-def test_what_helps_teachers_of_pictures_is_no_scaling(
+def test_scaling_is_not_recommended_for_teachers_of_pictures(
     teacher: CNNTeacher, advised: str, not_advised: str
 ) -> None:
     remedy = remedies_of(PLAIN, teacher, of_pictures())["the teachers"]
@@ -191,7 +191,7 @@ def test_what_helps_teachers_of_pictures_is_no_scaling(
     assert not_advised not in remedy
 
 
-def test_scaled_inputs_are_advised_to_teachers_that_mind_the_scale_alone() -> None:
+def test_scaling_is_recommended_for_scale_sensitive_teachers_alone() -> None:
     data = small_dataset()
     assert (
         remedies_of(PLAIN, LINEAR, data)["the teachers"]
@@ -220,5 +220,5 @@ def test_scaled_inputs_are_advised_to_teachers_that_mind_the_scale_alone() -> No
         ),
     ],
 )
-def test_what_is_left_under_a_cap_is_a_sentence(count: float, line: str) -> None:
+def test_the_room_under_a_cap_is_a_sentence(count: float, line: str) -> None:
     assert fitting_in_words(count) == line

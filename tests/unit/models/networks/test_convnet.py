@@ -45,7 +45,7 @@ def drawn(network, seed=0):
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
 @pytest.mark.parametrize(("grid", "kernel_size"), [(1, 3), (2, 3), (4, 3), (2, 1), (4, 5)])
-def test_equals_torchs_own_layers(norm, grid, kernel_size):
+def test_a_network_equals_the_layers_of_torch(norm, grid, kernel_size):
     network = ConvNet(
         SHAPE, 5, width=8, blocks=2, patch=4, grid=grid, norm=norm, kernel_size=kernel_size
     )
@@ -66,7 +66,7 @@ def test_equals_torchs_own_layers(norm, grid, kernel_size):
 @pytest.mark.parametrize("norm", ["group", "batch"])
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("kernel_size", [3, 5])
-def test_many_at_once_equal_one_each(norm, training, kernel_size):
+def test_stacked_networks_equal_single_networks(norm, training, kernel_size):
     network = ConvNet(
         SHAPE, 5, width=8, blocks=2, patch=2, grid=4, norm=norm, kernel_size=kernel_size
     )
@@ -83,7 +83,7 @@ def test_many_at_once_equal_one_each(norm, training, kernel_size):
             np.testing.assert_allclose(stack[name][row], tensors[name], atol=1e-4)
 
 
-def test_one_value_a_channel_has_no_variance():
+def test_a_single_value_per_channel_has_no_variance():
     """An image of one patch, alone in its minibatch; side by side it is the same."""
     network = ConvNet((3, 4, 4), num_labels=2, width=8, blocks=1, norm="batch")
     single = network.initial(np.random.default_rng(0))
@@ -116,7 +116,7 @@ def test_one_value_a_channel_has_no_variance():
         ("shape", (12,), r"\(channels, height, width\)"),
     ],
 )
-def test_refuses_impossible_networks(name, value, rule):
+def test_impossible_networks_are_refused(name, value, rule):
     with pytest.raises(
         InvalidValue, match=rf"{name}(\[1:\])?={re.escape(str(value))}: expected {rule}"
     ):

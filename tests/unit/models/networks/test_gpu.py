@@ -58,7 +58,7 @@ def queries(make_images):
 @pytest.mark.parametrize(
     "teacher", [LinearTeacher(), LinearTeacher(threshold=0.4), MLPTeacher(epochs=2), *NETWORKS]
 )
-def test_teachers_are_trained_asked_and_kept_on_a_gpu(teacher, parts, queries, tmp_path):
+def test_teachers_are_trained_and_vote_on_a_gpu(teacher, parts, queries, tmp_path):
     def votes(folder):
         store = CheckpointStore(tmp_path / folder)
         StackedEngine(chunk_size=2).train(TrainingJob(teacher, parts, range(3), store))
@@ -82,7 +82,7 @@ def test_teachers_are_trained_asked_and_kept_on_a_gpu(teacher, parts, queries, t
 
 
 @pytest.mark.slow
-def test_a_resnet_is_trained_and_asked_on_a_gpu(parts, queries):
+def test_a_resnet_is_trained_and_predicts_on_a_gpu(parts, queries):
     teacher = ResNet50Teacher(epochs=1, batch_size=2, precision="float32")
     small = Shard(parts[2].inputs[:3], parts[2].labels[:3])
     votes = []
@@ -93,7 +93,7 @@ def test_a_resnet_is_trained_and_asked_on_a_gpu(parts, queries):
 
 
 @pytest.mark.parametrize("precision", ["float32", "auto"])
-def test_a_student_is_trained_on_a_gpu_and_asked_anywhere(precision, parts, queries):
+def test_a_student_from_a_gpu_predicts_on_any_device(precision, parts, queries):
     student = CNNStudent(width=8, epochs=2, folds=2, precision=precision)
     refusals = []
     for place in (gpu, processor):
@@ -107,7 +107,7 @@ def test_a_student_is_trained_on_a_gpu_and_asked_anywhere(precision, parts, quer
 
 
 @pretended
-def test_auto_stacks_and_takes_bfloat16_from_the_generation_that_multiplies_in_it():
+def test_auto_stacks_networks_and_uses_bfloat16_on_recent_gpus():
     for capability, expected in (
         ((7, 5), torch.float32),
         ((8, 0), torch.bfloat16),
@@ -120,7 +120,7 @@ def test_auto_stacks_and_takes_bfloat16_from_the_generation_that_multiplies_in_i
 
 
 @pretended
-def test_the_pretended_gpu_refuses_what_a_gpu_refuses():
+def test_the_simulated_gpu_refuses_arrays_of_the_cpu():
     with pretended_gpu():
         on_cpu = torch.ones(2, 3)
         on_gpu = torch.ones(2, 3, device=torch.device("cuda"))

@@ -35,7 +35,7 @@ def stacked(sets, recipe, seeds, **changes):
     return fit_stacked(network(**changes), images, targets, recipe=recipe, rngs=rngs, device=CPU)
 
 
-def test_equals_torchs_own_optimizer(make_images):
+def test_training_equals_torch_adamw(make_images):
     images, labels = make_images(20)
     tensors, curve = trained(images, labels)
     rng = np.random.default_rng(0)
@@ -64,7 +64,9 @@ def test_equals_torchs_own_optimizer(make_images):
 @pytest.mark.parametrize("norm", ["group", "batch"])
 @pytest.mark.parametrize("precision", ["float32", "float16"])
 @pytest.mark.parametrize("sizes", [(20, 9, 13), (20, 20)])
-def test_side_by_side_equals_alone(make_images, norm, precision, sizes):
+def test_networks_trained_together_equal_networks_trained_alone(
+    make_images, norm, precision, sizes
+):
     recipe = AdamWRecipe(2, 8, 3e-3, 1e-2, flip=True, precision=precision)
     sets = [make_images(size, seed=size) for size in sizes]
     tensors, curve = stacked(sets, recipe, sizes, norm=norm)
@@ -77,7 +79,7 @@ def test_side_by_side_equals_alone(make_images, norm, precision, sizes):
             np.testing.assert_allclose(tensors[name][row], single[name], atol=tolerance)
 
 
-def test_the_overflow_of_one_network_moves_no_bit_of_another(make_images):
+def test_the_overflow_of_one_network_does_not_change_another(make_images):
     """A step that is left out chose the formula of everybody's step, and rounded the others another way."""
     images, labels = make_images(16)
     recipe = AdamWRecipe(3, 8, 3e-2, 1e-2, precision="float16")
@@ -88,14 +90,14 @@ def test_the_overflow_of_one_network_moves_no_bit_of_another(make_images):
     assert any((tame[name][1] != wild[name][1]).any() for name in tame)
 
 
-def test_equal_arguments_give_equal_bytes_and_another_seed_does_not(make_images):
+def test_equal_arguments_give_equal_bytes_and_another_seed_other_bytes(make_images):
     images, labels = make_images(20)
     first, again, other = (trained(images, labels, seed=seed)[0] for seed in (1, 1, 2))
     assert all((first[name] == again[name]).all() for name in first)
     assert not (first["layer0.weight"] == other["layer0.weight"]).all()
 
 
-def test_a_step_of_infinite_gradients_is_left_out(make_images, monkeypatch):
+def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
     images, labels = make_images(8)
     recipe = AdamWRecipe(1, 8, 1e-3, 0.0, precision="float16")
     begin = network().initial(np.random.default_rng(0))
@@ -111,7 +113,7 @@ def test_a_step_of_infinite_gradients_is_left_out(make_images, monkeypatch):
     assert all((result[name] == begin[name]).all() for name in begin)
 
 
-def test_refuses_what_is_no_image():
+def test_inputs_that_are_no_images_are_refused():
     with refused("inputs.shape", (3, 5)):
         require_images(np.zeros((3, 5), np.float32))
     with refused("inputs.dtype", "float64", "float32"):
@@ -154,7 +156,7 @@ def by_torch(steps, scale=1.0):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 0.3])
-def test_equals_torchs_own(scale):
+def test_the_stacked_optimizer_equals_torch_adamw(scale):
     expected = by_torch(6, scale)
     np.testing.assert_allclose(walk(6, scale=scale), expected, atol=1e-6)
     scales = torch.full((2, 1), scale)
@@ -163,7 +165,7 @@ def test_equals_torchs_own(scale):
     )  # with a rate for each part
 
 
-def test_a_part_that_rests_stays_and_the_other_does_not_notice():
+def test_an_inactive_part_keeps_its_parameters_and_does_not_influence_others():
     both = torch.tensor([[True], [True]])
     first = torch.tensor([[True], [False]])
     moved = walk(4, [both, both, first, first])
@@ -171,7 +173,7 @@ def test_a_part_that_rests_stays_and_the_other_does_not_notice():
     np.testing.assert_array_equal(moved[1], walk(2)[1])
 
 
-def test_auto_takes_a_gpu_and_a_missing_gpu_is_refused(monkeypatch):
+def test_auto_chooses_a_gpu_and_cuda_without_a_gpu_is_refused(monkeypatch):
     assert require_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
     assert require_device("cpu").type == "cpu"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -180,7 +182,7 @@ def test_auto_takes_a_gpu_and_a_missing_gpu_is_refused(monkeypatch):
         require_device("cuda")
 
 
-def test_one_thread_is_undone_also_after_an_error():
+def test_the_number_of_threads_is_restored_after_an_error():
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -192,7 +194,7 @@ def test_one_thread_is_undone_also_after_an_error():
         torch.set_num_threads(before)
 
 
-def test_only_a_full_gpu_becomes_an_error_of_one_line():
+def test_a_full_gpu_gives_advice_in_one_line():
     message = (
         "CUDA out of memory. Tried to allocate 2.00 GiB. "
         "GPU 0 has a total capacity of 7.79 GiB. See documentation"

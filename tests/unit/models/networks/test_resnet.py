@@ -28,12 +28,12 @@ def backbone(tmp_path_factory):
     return path
 
 
-def test_torchvision_loads_beside_whatever_torch_there_is():
+def test_torchvision_for_cuda_is_imported_without_cuda():
     """Also as a CUDA build beside a torch without CUDA, which this environment may have."""
     assert torchvision_models().resnet50 is not None
 
 
-def test_a_missing_torchvision_is_said_in_one_line(monkeypatch):
+def test_a_missing_torchvision_is_refused_in_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchvision", None)
     with refused("teacher=resnet50", rule="package torchvision"):
         torchvision_models()
@@ -42,7 +42,7 @@ def test_a_missing_torchvision_is_said_in_one_line(monkeypatch):
 
 
 @pytest.mark.slow
-def test_weights_come_from_the_file_and_the_head_is_ours(backbone):
+def test_backbone_weights_are_read_without_the_head_of_the_file(backbone):
     tensors = ResNet50(7, str(backbone)).initial(np.random.default_rng(0))
     stored = torch.load(backbone, weights_only=True)
     assert (tensors["layer4.2.conv3.weight"] == stored["layer4.2.conv3.weight"]).all()
@@ -63,7 +63,7 @@ def test_a_minibatch_may_be_one_image(side):
 
 
 @pytest.mark.slow
-def test_features_are_torchvisions_own_and_remembered(backbone, monkeypatch):
+def test_frozen_features_equal_torchvision_and_are_kept(backbone, monkeypatch):
     images = np.random.default_rng(0).random((3, 3, 32, 32), np.float32)
     frozen = FrozenBackbone(str(backbone), None, CPU)
     features = frozen.features(images, remember=True)
@@ -79,7 +79,7 @@ def test_features_are_torchvisions_own_and_remembered(backbone, monkeypatch):
     assert frozen.features(images, remember=True) is features
 
 
-def test_files_that_are_no_resnet_are_refused_before_anything_begins(tmp_path, backbone):
+def test_files_without_resnet_weights_are_refused_before_training(tmp_path, backbone):
     (tmp_path / "cut.pth").write_bytes(b"PK")
     for kind in (ResNet50Teacher, ResNet50Student):
         # before torch 2.10 no .pth is opened at all
