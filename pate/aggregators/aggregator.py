@@ -204,7 +204,7 @@ class Aggregator(Parameters, ABC):
 
     def scaled(self, factor: float) -> Self:
         """Returns a copy of the aggregator with every noise multiplied by `factor` > 0."""
-        noise = declared(type(self))
+        noise = declared(type(self), mark="noise")
         if not noise:
             rule = 'a dataclass with field(metadata={"noise": True})'
             raise InvalidValue(type(self).__name__, rule=rule)

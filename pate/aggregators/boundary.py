@@ -88,9 +88,9 @@ class BoundaryAggregator(TargetChargedAggregator):
             num_teachers: the number of teachers.
             prior: not read.
         """
-        return np.asarray(self._wrapped(votes, num_teachers)[:, -1])
+        return np.asarray(self._wrapped(votes, num_teachers=num_teachers)[:, -1])
 
-    def _wrapped(self, counts: NDArray[np.integer], num_teachers: int) -> Array:
+    def _wrapped(self, counts: NDArray[np.integer], *, num_teachers: int) -> Array:
         """Returns the distributions with the boundary as the last outcome, `[num_queries, num_outcomes + 1]`.
 
         Args:
@@ -184,7 +184,7 @@ class BoundaryMax(BoundaryAggregator):
 
         The result `[num_labels + 1]` has one probability for each label, and that of the boundary last.
         """
-        return np.asarray(self._wrapped(np.asarray(votes)[None], 0)[0])
+        return np.asarray(self._wrapped(np.asarray(votes)[None], num_teachers=0)[0])
 
     def _calls(self, counts: Counts, num_teachers: int) -> Calls:
         """Returns the distributions for counts `[num_queries, num_labels]`, with one outcome for each label."""
@@ -286,7 +286,9 @@ class BoundaryTopK(BoundaryAggregator):
         The outcomes are the sets of labels that may be released, "refused", and "boundary".
         """
         ranking = Ranking.from_counts(np.asarray(votes, dtype=np.int64)[None])
-        probabilities = self._wrapped(np.asarray(votes)[None], num_teachers)[0].tolist()
+        probabilities = self._wrapped(np.asarray(votes)[None], num_teachers=num_teachers)[
+            0
+        ].tolist()
         distribution: dict[tuple[int, ...] | str, float] = {
             "refused": probabilities[-2],
             "boundary": probabilities[-1],

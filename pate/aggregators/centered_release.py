@@ -35,9 +35,9 @@ class CenteredRelease(Release):
     recipe: Recipe = DEFAULT_RECIPE
 
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
-        "scores": ArrayForm("f", (None, None)),
-        "center": ArrayForm("f", (None, None)),
-        "noise_std": ArrayForm("f", ()),
+        "scores": ArrayForm(kind="f", shape=(None, None)),
+        "center": ArrayForm(kind="f", shape=(None, None)),
+        "noise_std": ArrayForm(kind="f", shape=()),
     }
 
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:
@@ -71,8 +71,8 @@ class RoundsRelease(Release):
     recipe: Recipe = DEFAULT_RECIPE
 
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
-        "scores": ArrayForm("f", (None, None)),
-        "student": ArrayForm("f", (None, None)),
+        "scores": ArrayForm(kind="f", shape=(None, None)),
+        "student": ArrayForm(kind="f", shape=(None, None)),
     }
 
     def training_set(self, inputs: NDArray[np.float32]) -> TrainingSet:

@@ -52,8 +52,8 @@ class _NoisyMean:
         noise_std: standard deviation of the noise in each share.
     """
 
-    shares: Array  # `[L]`
-    noise_std: float  # of each
+    shares: Array
+    noise_std: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +66,9 @@ class _SecondStep:
         squared_error: the squared error on simulated teachers.
     """
 
-    center: Array  # `[L]`
+    center: Array
     clip: float
-    squared_error: float  # simulated, of each share of the mean
+    squared_error: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,11 +202,11 @@ class _Steps:
         record: stores each draw.
     """
 
-    multipliers: list[float]  # noise multiplier of each step
+    multipliers: list[float]
     adjacency: pa.Adjacency
     recipe: Recipe
     shares: ShareSums
-    total_weight: float  # of the declared teachers
+    total_weight: float
     records_per_teacher: float
     rng: Rng
     record: ReleaseRecord

@@ -92,8 +92,8 @@ class PublicNames:
     label_names: tuple[str, ...]
 
     FORMS: ClassVar[dict[str, ArrayForm]] = {
-        "record_ids": ArrayForm("iuU", (None,)),
-        "label_names": ArrayForm("U", (None,)),
+        "record_ids": ArrayForm(kind="iuU", shape=(None,)),
+        "label_names": ArrayForm(kind="U", shape=(None,)),
     }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -127,8 +127,8 @@ adjacency=replace_one)
     adjacency: Adjacency
 
     _FORMS: ClassVar[dict[str, ArrayForm]] = {
-        "labels": ArrayForm("b", (None, None)),
-        "answered": ArrayForm("b", (None,)),
+        "labels": ArrayForm(kind="b", shape=(None, None)),
+        "answered": ArrayForm(kind="b", shape=(None,)),
     }
 
     def __repr__(self) -> str:
@@ -248,8 +248,8 @@ class ChargedRelease(Release):
     target_hits: int
 
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
-        "hits": ArrayForm("b", (None,)),
-        "num_asked": ArrayForm("iu", ()),
+        "hits": ArrayForm(kind="b", shape=(None,)),
+        "num_asked": ArrayForm(kind="iu", shape=()),
     }
 
     @property

@@ -150,7 +150,7 @@ class _Accesses:
     """
 
     number: int
-    overrun_prob: float  # that a session accesses the data more often
+    overrun_prob: float
 
 
 def _accesses(
@@ -245,9 +245,9 @@ class Round(NamedTuple):
         hits: bool `[num_queries]`.
     """
 
-    labels: Bits  # `[q, L]`
-    answered: Bits  # `[q]`
-    hits: Bits  # `[q]`
+    labels: Bits
+    answered: Bits
+    hits: Bits
 
     def until_hits(self, number: int) -> Round:
         """Returns a copy in which every query after the `number`-th hit is refused and is no hit."""

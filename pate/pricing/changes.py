@@ -130,7 +130,7 @@ class MoreTeachers(ChangeKind):
             limit = min(num_groups // GROUPS_EACH, MOST_TEACHERS)
         current = priced.shape.num_teachers
         counts = [count for count in sorted({*_COUNTS, limit}) if current < count <= limit]
-        return cls(counts, priced)
+        return cls(candidates=counts, priced=priced)
 
     def change(self, candidate: float) -> Change:
         """Returns the change that sets the number of teachers."""
@@ -182,7 +182,7 @@ class LargerEpsilon(ChangeKind):
         epsilon = renyi_budget.epsilon or 0.0
         larger = [number for number in _NUMBERS if epsilon < number <= _LARGEST_EPSILON]
         lowest = max(epsilon, price_or_infinity(quiet.aggregator, quiet.shape, renyi_budget))
-        return cls(larger, renyi_budget, lowest)
+        return cls(candidates=larger, renyi_budget=renyi_budget, lowest=lowest)
 
     def change(self, candidate: float) -> Change:
         """Returns the change that sets the epsilon."""
@@ -225,7 +225,9 @@ class FewerQueries(ChangeKind):
         """
         current = quiet.shape.num_queries
         counts = [count for count in reversed(_COUNTS) if LEAST_QUERIES <= count < current]
-        return cls(counts, quiet, renyi_budget, num_teachers)
+        return cls(
+            candidates=counts, quiet=quiet, renyi_budget=renyi_budget, num_teachers=num_teachers
+        )
 
     def change(self, candidate: float) -> Change:
         """Returns the change that sets the number of queries, and the number of teachers if there is a new one."""

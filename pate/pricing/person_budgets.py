@@ -166,7 +166,7 @@ def _classes_by_weights(
         shape: the number of queries, labels and teachers.
         budgets: the epsilon of each class.
     """
-    (noise,) = declared(type(aggregator))
+    (noise,) = declared(type(aggregator), mark="noise")
     classes = []
     for name, epsilon in budgets.classes.items():
         # The noise that this budget would need if it were that of all groups.

@@ -1,7 +1,8 @@
-"""Measures what votes from many places cost in bytes and seconds: `python -m federated_benchmarks.places`.
+"""A benchmark of votes from many places, in bytes and seconds: `python -m federated_benchmarks.places`.
 
-Vote files of a few holders are written, and read as often as there are holders: what is measured is opening, checking,
-reading and adding them, whatever the votes are. The law is fitted to all sizes but the largest, which tests it.
+It writes the vote files of a few holders, and reads them as often as there are holders. The measured steps are opening,
+checking, reading and adding the files; their time does not depend on the votes. A formula for the time is fitted to all
+sizes but the largest, and tested on the largest.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _SIZES = (
 
 @dataclass(frozen=True)
 class Cost:
-    """What one size took."""
+    """The measured bytes and seconds for one size."""
 
     holders: int  # H, of one teacher each
     queries: int  # Q
@@ -50,12 +51,12 @@ class Cost:
 
     @property
     def votes(self) -> float:
-        """H Q L."""
+        """The number of votes: holders times queries times labels."""
         return float(self.holders) * self.queries * self.labels
 
 
 def main() -> None:
-    """Prints a line for each size, and the law."""
+    """Prints a line for each size, and the fitted formula."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--largest", action="store_true", help="also the last size, a hundredth of all: minutes"
@@ -95,7 +96,7 @@ def main() -> None:
 
 
 def measured(holders: int, queries: int, labels: int, folder: Path) -> Cost:
-    """Writes a few files, and adds as many as there are holders, one of these after the other."""
+    """Returns the cost of one size: writes a few files, and adds up one file for each holder."""
     paths = [
         _written(folder / f"{number}.npz", queries, labels, number)
         for number in range(min(_FILES, holders))
@@ -125,7 +126,7 @@ def measured(holders: int, queries: int, labels: int, folder: Path) -> Cost:
 
 
 def tree(folder: Path, console: Console) -> None:
-    """One of a hundred regions, of a hundred holders each, adds up its files; the server adds up the regions' sums."""
+    """Measures sums in two levels: a hundred regions add up a hundred files each, and the server their sums."""
     queries = 10_000
     labels = 1_000
     fan_in = 100
@@ -152,7 +153,7 @@ def tree(folder: Path, console: Console) -> None:
 
 
 def _copied(first: Path, folder: Path, number: int) -> Path:
-    """The same votes of another holder."""
+    """Returns a copy of a vote file with the same votes under another holder's name."""
     file = VoteFile.open(first)
     votes = next(iter(file.bits()))
     path = folder / f"{number}.npz"
@@ -164,7 +165,7 @@ def _copied(first: Path, folder: Path, number: int) -> Path:
 
 
 def _renamed(file: SumFile, counts: NDArray[np.int64], folder: Path, number: int) -> Path:
-    """The same sums of other holders."""
+    """Returns a file of sums with given counts under other holders' names."""
     path = folder / f"region-{number}.npz"
     heads = tuple(replace(head, holder=f"{number}-{head.holder}") for head in file.heads)
     SumFile.write(path, heads, counts, record_ids=file.record_ids, label_names=file.label_names)
@@ -172,7 +173,7 @@ def _renamed(file: SumFile, counts: NDArray[np.int64], folder: Path, number: int
 
 
 def law(costs: list[Cost]) -> tuple[float, float]:
-    """Seconds per file and votes per second, by least squares of relative errors."""
+    """Returns the fitted seconds per file and votes per second, by least squares of relative errors."""
     rows = np.array([[cost.holders, cost.votes] for cost in costs], dtype=np.float64)
     seconds = np.array([cost.add_s for cost in costs])
     fixed, seconds_of_vote = np.linalg.lstsq(

@@ -28,7 +28,7 @@ RECORDS = 50
 
 
 def dataset(seed: int, queries: int) -> Dataset:
-    """A holder's records, or the public samples of all."""
+    """Returns a made-up data set of one holder, or the public samples of all holders."""
     rng = np.random.default_rng(seed)
     inputs = rng.standard_normal((RECORDS + queries + 1, 16)).astype(np.float32)
     labels = inputs @ np.random.default_rng(0).standard_normal((16, LABELS)) > 0.5
@@ -54,7 +54,7 @@ def dataset(seed: int, queries: int) -> Dataset:
 
 @dataclass(frozen=True)
 class Holders:
-    """One teacher each."""
+    """A function that returns the plan of each holder, which has one teacher."""
 
     folder: Path
     queries: int

@@ -44,7 +44,7 @@ SEED = 1
 
 @dataclass(frozen=True)
 class WordNetHolders:
-    """One fortieth of the private groups each."""
+    """A function that returns the plan of each of 40 holders, with one fortieth of the private groups each."""
 
     folder: Path
 
@@ -116,7 +116,7 @@ def main() -> None:
 
 
 def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
-    """Twenty rounds over Flower, and the same in one process."""
+    """Returns the scores of twenty rounds over Flower, and of the same rounds in one process."""
     dataset = WordNet40().load()
     aggregator = CenteredVotes(noise_multiplier=1.0)
     shared: dict[str, Any] = {

@@ -1,6 +1,6 @@
-"""Votes of teachers from many places: vote files, secure sums, rounds of sums, and noise that holders draw.
+"""Votes of teachers at many places: vote files, secure sums, sums in rounds, and noise that the holders draw.
 
-The apps of Flower are in `pate_federated.flower`, which needs the extra `flower`; no other module needs Flower.
+The apps for Flower are in `pate_federated.flower`, which needs the extra `flower`. All other modules work without it.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""A holder's records, asked about the public samples of a file."""
+"""A reader of a holder's private records that takes the public samples from a separate file."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,13 +17,18 @@ _MOST_SHOWN = 5
 
 @dataclass(frozen=True)
 class AskedData:
-    """Reader of a holder's records whose public records are the queries of a file."""
+    """A reader of a data set with a holder's private records, and with the queries of a file as its public records.
 
-    data: Any  # the reader of the records; of one that can, only the private ones are read
-    path: Path  # of the queries; in a table they are read by the data's own schema
+    Attributes:
+        data: the reader of the holder's records; only the private ones are read, if the reader can do that.
+        path: the file of the queries. A table is read with the schema of `data`.
+    """
+
+    data: Any
+    path: Path
 
     def load(self) -> Dataset:
-        """Returns the data set, asked about other public samples; their true labels are not known."""
+        """Returns the data set with the queries as public records, whose true labels are unknown."""
         schema = getattr(self.data, "schema", None)
         private = getattr(self.data, "private", None)
         if isinstance(private, str):

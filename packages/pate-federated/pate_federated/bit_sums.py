@@ -1,4 +1,4 @@
-"""Sums of rows of bits, 64 of them in one operation."""
+"""Fast sums of rows of bits, 64 bits in one operation."""
 
 import math
 
@@ -14,11 +14,12 @@ _BITS_AT_ONCE = 2**24
 
 
 class BitSums:
-    """Sums of rows of bits, 64 bits in one operation, in counters whose digits are rows of bits themselves.
+    """The number of rows in which each bit is set, for rows of packed bits that are added one by one.
 
-    Rule: on a level of weight 2**i two new rows and the row of the level become a sum, which stays, and a carry, which
-    goes to the next level (a carry-save adder). A row takes less than one such addition on average, five operations for
-    64 bits, whatever the number of rows.
+    Rule: the counts are kept as binary digits, and digit i of all counts is itself a row of bits. On the level of digit
+    i, two new rows and the row of the level become a sum and a carry (a carry-save adder). The sum stays on the level,
+    and the carry goes to the next one. On average a row takes less than one such addition. An addition has five
+    operations for 64 bits.
     """
 
     def __init__(self, shape: tuple[int, int]) -> None:
@@ -28,7 +29,10 @@ class BitSums:
         self._levels: list[list[Words]] = []
 
     def add(self, row: Packed) -> None:
-        """Adds the bits of bytes `[Q, B]`; the array may be used again afterward."""
+        """Adds the bits of a row of bytes, uint8 `[num_queries, num_bytes]`.
+
+        The caller may reuse the array afterward.
+        """
         carry = np.zeros(self._num_words, dtype=np.uint64)
         carry.view(np.uint8)[: row.size] = row.reshape(-1)
         for level in self._levels:
@@ -47,7 +51,10 @@ class BitSums:
         self._levels.append([np.zeros(self._num_words, dtype=np.uint64), carry])
 
     def counts(self, num_labels: int) -> NDArray[np.int64]:
-        """Returns the number of rows with each bit, int64 `[Q, num_labels]`, of the first bits of each query."""
+        """Returns the number of rows with each bit set, int64 `[num_queries, num_labels]`.
+
+        The first `num_labels` bits of each query are counted.
+        """
         total = np.zeros((self.shape[0], num_labels), dtype=np.int64)
         rows = max(1, _BITS_AT_ONCE // (self.shape[1] * _WORD))
         for digit, level in enumerate(self._levels):

@@ -1,4 +1,4 @@
-"""Cohorts of holders, by what the holders vouch for."""
+"""Cohorts of holders, computed from the statements in the heads of their votes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,19 @@ def cohort_of_heads(
     places: Places | None = None,
     num_groups: int | None = None,
 ) -> Cohort:
-    """Returns the cohort of holders who vouch for some votes; settings and unit are those that all agree in."""
+    """Returns the cohort of the holders whose votes have these heads.
+
+    Settings and the unit of privacy are those in which all heads agree.
+
+    Args:
+        heads: the head of each holder's votes.
+        record_ids: the public names of the queries.
+        label_names: the name of each label.
+        digest: the digest of all votes.
+        queries: the digest of the queries.
+        places: the places of the holders; None if unknown.
+        num_groups: the number of private groups; None if unknown.
+    """
     first = heads[0]
     settings = {
         name: text
@@ -47,7 +59,7 @@ def cohort_of_heads(
 
 
 def cohort_of_votes(votes: GatheredVotes) -> Cohort:
-    """Returns the cohort of the holders whose vote files were gathered."""
+    """Returns the cohort of the holders whose vote files are in a source."""
     return cohort_of_heads(
         votes.heads,
         places=Places(len(votes.heads), votes.teachers_per_holder),

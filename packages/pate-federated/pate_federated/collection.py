@@ -1,4 +1,4 @@
-"""The collection of vote files from holders, the votes of absent teachers, and the release of a collection."""
+"""The collection of vote files from holders, the votes of absent teachers, and the release of the collected votes."""
 
 import io
 import os
@@ -40,13 +40,14 @@ from pate_federated.vote_file import VoteFile
 
 
 class AbsentVotes(TeacherVotes):
-    """The votes of present teachers, with constant votes of absent teachers: T stays the roll's number of teachers.
+    """The votes of all teachers on a roll: those of present teachers, and constant votes for absent teachers.
 
-    Absent teachers vote for no label, or for the first label where every teacher has exactly one vote.
+    An absent teacher votes for no label, or for the first label if every teacher has to vote for one label. So the
+    number of teachers is that of the roll.
 
-    Formal guarantee: under replace-one a teacher may change to any votes, and so to constant ones. The price of the
-    release does not depend on absences, unless records decide them (docs/proofs/distributed_noise.md, "Absent
-    holders").
+    Formal guarantee: under replace-one, the votes of a teacher may change to any others, also to constant votes. So the
+    price of the release does not depend on absences, unless private records decide which holders are absent
+    (docs/proofs/distributed_noise.md, "Absent holders").
     """
 
     def __init__(self, present: GatheredVotes, num_absent: int, *, first_label: bool) -> None:
@@ -59,18 +60,18 @@ class AbsentVotes(TeacherVotes):
         self.num_labels = present.num_labels
 
     def bits(self) -> Iterator[Bits]:
-        """Yields the votes of present teachers, and constant ones of absent teachers."""
+        """Yields blocks of bits of the present teachers, and then of the absent teachers."""
         yield from self.present.bits()
         yield from self._constant(np.dtype(np.bool_))
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """Yields the confidences of present teachers, and constant ones of absent teachers."""
+        """Yields blocks of confidences of the present teachers, and then of the absent teachers."""
         for block in self.present.confidences():
             yield block
         yield from self._constant(block.dtype)
 
     def label_shares(self) -> Array:
-        """Returns the label shares of present teachers, and zeros for absent teachers, `[T, L]`."""
+        """Returns the label shares of all teachers, `[num_teachers, num_labels]`, with zeros for absent teachers."""
         return np.concatenate(
             [self.present.label_shares(), np.zeros((self.num_absent, self.num_labels))]
         )
@@ -78,7 +79,7 @@ class AbsentVotes(TeacherVotes):
     def in_rounds(
         self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> RoundVotes | None:
-        """Returns the votes of present teachers as they are cast in rounds."""
+        """Returns the votes of the present teachers in rounds; None if they are cast once."""
         return self.present.in_rounds(noise_multiplier=noise_multiplier, recipe=recipe)
 
     def _constant(self, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
@@ -92,9 +93,9 @@ class Collection:
     """The vote files that were collected for one release.
 
     Attributes:
-        roll: the holders that were expected.
-        files: the votes that count, one file for each present holder, by name.
-        refused: a line for each holder whose votes do not count, by name; strangers share one line.
+        roll: the expected holders.
+        files: the file of valid votes of each present holder, by the holder's name.
+        refused: the reason for each holder whose votes are not valid, by name; unknown holders share one reason.
     """
 
     roll: Roll
@@ -103,23 +104,26 @@ class Collection:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """The names of the holders without a file."""
+        """The names of the holders without valid votes."""
         return tuple(name for name in self.roll.holders if name not in self.files)
 
     def require_enough(self) -> None:
-        """Raises `InvalidValue` where more holders are absent than the roll's `max_absent`."""
+        """Raises `InvalidValue` if more holders are absent than the roll's `max_absent`."""
         self.roll.require_enough(self.files, self.refused, "ask again, or raise max_absent")
 
     def gathered(self) -> GatheredVotes:
-        """Returns the votes of all files as one source."""
+        """Returns the votes of all files as one vote source."""
         return GatheredVotes(list(self.files.values()))
 
     def source(self, aggregator: Aggregator) -> VoteSource:
-        """Returns the votes of all T teachers, as an aggregator reads them.
+        """Returns the votes of all teachers on the roll, in the form that the aggregator reads.
 
-        Teachers of absent holders vote for no label, or for the first label where an aggregator releases one label. So
-        an absence is one of the replacements that the price covers. Raises `InvalidValue` where too many holders are
-        absent, and under add/remove for an aggregator that reads more than counts.
+        A teacher of an absent holder votes for no label, or for the first label if the aggregator releases one label.
+        The price covers such a change of votes.
+
+        Raises:
+            InvalidValue: too many holders are absent, or the adjacency is add/remove and the aggregator reads more than
+                counts.
         """
         self.require_enough()
         votes = self.gathered()
@@ -135,17 +139,17 @@ class Collection:
 def collect(
     roll: Roll, request: Request, contributions: Iterable[Contribution], folder: Path | str
 ) -> Collection:
-    """Checks every answer, and writes the votes that count to a file for each holder.
+    """Checks every answer, and writes the valid votes of each holder to a file.
 
-    Votes count by the rules of `counted`, where they are whole, answer this request, come from the roll's number of
-    teachers, and keep to the request's clip. A teacher's vote on a label of a query is 0 or 1, whatever a holder sends.
-    So a holder moves a release by no more than its own teachers do.
+    Votes are valid by the rules of `counted`, if they are complete, answer this request, come from the roll's number of
+    teachers, and obey the request's clip. A teacher's vote on a label of a query is 0 or 1, whatever a holder sends. So
+    a holder moves a release by no more than its own teachers could.
 
     Args:
-        roll: the holders that are expected.
+        roll: the expected holders.
         request: the queries.
         contributions: the answers, in any order.
-        folder: the folder of the files HOLDER.npz, of mode 0700.
+        folder: the folder for the files HOLDER.npz, of mode 0700.
     """
     folder = make_folder(folder)
     files, refused = counted(
@@ -155,7 +159,15 @@ def collect(
 
 
 def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path) -> VoteFile:
-    """Writes an answer to a file and returns the file; raises `InvalidValue` unless the answer counts."""
+    """Writes the answer of a holder to a file and returns the file; raises `InvalidValue` if the answer is not valid.
+
+    Args:
+        holder: the name of the holder.
+        votes: the bytes of the answer.
+        roll: the expected holders.
+        request: the queries.
+        folder: the folder for the file.
+    """
     path = folder / f"{holder}.npz"
     num_teachers = roll.holders[holder]
     a_label = 4 if request.cast == "confidences" else 0
@@ -207,37 +219,51 @@ _MARKER = "collected.json"
 
 @dataclass(frozen=True)
 class _Collected:
-    """The content of `collected.json`: the mark of a complete collection."""
+    """The content of `collected.json`, which marks a collection as complete.
 
-    queries: str  # the digest of the request
-    sha256: Mapping[str, str]  # the digest of each file that counts, by holder
-    refused: Mapping[str, str] = field(default_factory=dict)  # a line for each refused holder
+    Attributes:
+        queries: the digest of the queries.
+        sha256: the SHA-256 of each holder's file, by the holder's name.
+        refused: the reason for each holder whose votes are not valid, by name.
+    """
+
+    queries: str
+    sha256: Mapping[str, str]
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FederatedRelease:
-    """The server's release of holders' votes, whatever carries the messages."""
+    """The server's release of votes that holders send, for any transport of the messages.
 
-    plan: ReleasePlan  # the plan of the release
-    roll: Roll  # the holders that are expected
-    request: Request  # the queries
-    inbox: Path  # the folder for votes, of mode 0700; no epsilon covers the votes
-    output_dir: Path  # the folder of the release, of which `release/` may be published
+    Attributes:
+        plan: the plan of the release.
+        roll: the expected holders.
+        request: the queries.
+        inbox: the folder for the holders' vote files, of mode 0700; no epsilon covers the votes.
+        output_dir: the folder of the release; its `release/` may be published.
+    """
+
+    plan: ReleasePlan
+    roll: Roll
+    request: Request
+    inbox: Path
+    output_dir: Path
 
     def run(
         self, ask: Callable[[], Iterable[Contribution]], monitor: Monitor | None = None
     ) -> Terms:
-        """Collects votes, or reads the votes of an earlier call, and releases them.
+        """Collects the holders' votes and releases them.
 
-        Holders are asked until one collection is complete. Later calls read this collection, so a server that was
+        Holders are asked until one collection is complete. Later calls read this collection. So a server that was
         killed continues with the same votes, charges nothing a second time, and makes the same release.
 
         Args:
-            ask: sends the request to all holders, and returns their answers.
-            monitor: is told of progress, and of refused answers.
+            ask: sends the request to all holders and returns their answers.
+            monitor: displays the progress and the refused answers; None for no display.
 
-        Raises `InvalidValue`, before anything is charged, where too many holders are absent, and for all that
-        `release_votes` refuses.
+        Raises:
+            InvalidValue: too many holders are absent, or `release_votes` refuses the release. Nothing is charged then.
         """
         monitor = monitor or Monitor()
         if not os.path.lexists(self.inbox / _MARKER):
@@ -261,7 +287,7 @@ class FederatedRelease:
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
 
     def _kept(self) -> Collection:
-        """Reads the collection of an earlier call; raises `DamagedFile` where a file of votes has changed."""
+        """Reads the collection of an earlier call; raises `DamagedFile` if a vote file was changed."""
         rule = "what was collected for a release"
         stored = read_value(
             _Collected, self.inbox / _MARKER, name="collected", rule=rule, remedy=_REMEDY

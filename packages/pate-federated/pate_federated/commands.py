@@ -1,4 +1,4 @@
-"""The commands that this package brings, as its entry points name them to `pate`."""
+"""The commands of this package; its entry points list them, so that `pate` finds them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The aggregator `DistributedVotes`: each label against a threshold, with noise that many holders draw."""
+"""The aggregator `DistributedVotes`: labels whose count exceeds a threshold, with noise that the holders draw."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,29 +32,29 @@ _UP = 1 + 2.0**-46  # relative: far above the rounding error of a few operations
 
 @dataclass(frozen=True, kw_only=True)
 class DistributedVotes(base.Aggregator):
-    """An aggregator that releases count + noise > threshold_share * num_teachers for each label, with holders' noise.
+    """Releases, for each label, whether count + noise > threshold_share * num_teachers, with noise that holders draw.
 
-    Every holder adds a share of discrete Gaussian noise to the counts of its own teachers (`contribution`). Secure
-    aggregation shows the server the sum alone, and `release_of` turns the sum into labels. `aggregate` draws noise of
-    the same width in one place, for plans and comparisons. Every query is answered. Source: Kairouz, Liu & Steinke
-    2021; docs/proofs/distributed_noise.md.
+    Every holder adds a share of discrete Gaussian noise to the counts of its own teachers (`contribution`). By secure
+    aggregation the server reads the sum alone, and `release_of` computes the labels from the sum. `aggregate` draws
+    noise of the same variance in one place, for plans and comparisons. Every query is answered. Source: Kairouz, Liu &
+    Steinke 2021; docs/proofs/distributed_noise.md.
 
     Formal guarantees:
         * The price covers all noisy counts, which the server reads: s**2 / (2 v) zCDP with s**2 = Q min(2 max_votes,
           L) under replace-one and Q min(max_votes, L) under add/remove, outside a failure of negligible probability.
-        * v is the variance of `num_holders - max_dropouts - max_colluders` shares. The price holds where so many
-          holders drop out, and against a server to which so many other holders disclose their shares. The price does
-          not hold without secure aggregation, where the server reads each holder's counts with one share of the noise.
-        * A teacher of an absent holder counts as a teacher that votes for no label, which is one of the replacements
-          under replace-one. num_teachers and num_holders stay as they are declared.
+        * v is the variance of `num_holders - max_dropouts - max_colluders` shares. The price holds if up to
+          `max_dropouts` holders are absent, and if up to `max_colluders` others disclose their shares to the server.
+          Without secure aggregation the price does not hold: the server reads each holder's counts with one share.
+        * A teacher of an absent holder counts as a teacher that votes for no label. Under replace-one the price covers
+          this change of its votes. num_teachers and num_holders are the declared numbers.
 
     Attributes:
-        noise_std: the standard deviation of the counted noise, in votes, > 0. The noise is wider where fewer holders
-            drop out or collude.
+        noise_std: the standard deviation, in votes, of the noise that the price counts on, > 0. The noise is larger if
+            fewer holders are absent or collude.
         num_holders: the number of holders that draw a share, public.
-        max_dropouts: the most holders that may be absent.
-        max_colluders: the most other holders that may disclose their share to the server, or draw none.
-        max_votes: the most labels of a query that a teacher votes for; None for all.
+        max_dropouts: the largest number of holders that may be absent.
+        max_colluders: the largest number of other holders that may disclose their share to the server, or draw none.
+        max_votes: the largest number of labels of a query that a teacher votes for; None for all.
         threshold_share: the share of teachers above which a label is released, in (0, 1), public.
 
     >>> aggregator = DistributedVotes(noise_std=2.0, num_holders=2)
@@ -76,16 +76,16 @@ class DistributedVotes(base.Aggregator):
 
     @property
     def max_votes_per_teacher(self) -> int | None:
-        """The most labels of a query that the price lets one teacher vote for: `max_votes`."""
+        """The largest number of labels of a query that a teacher may vote for under this price: `max_votes`."""
         return self.max_votes
 
     @cached_property
     def shares(self) -> NoiseShares:
-        """The noise of each holder, and the noise that the price counts on."""
+        """The shares of noise that the holders draw, with the variance that the price counts on."""
         return self.part(NoiseShares)
 
     def event(self, shape: VoteShape) -> pa.Event:
-        """Returns the price of the bits of all queries; see `Aggregator.event`."""
+        """Returns the price of the noisy counts of all queries; see `Aggregator.event`."""
         max_votes = self.max_votes or shape.num_labels
         moved = squared_sensitivity(
             max_votes, num_labels=shape.num_labels, adjacency=self.adjacency
@@ -95,14 +95,19 @@ class DistributedVotes(base.Aggregator):
         return pa.ApproximateEvent(price, failure_prob) if failure_prob else price
 
     def contribution(self, counts: Any, *, num_teachers: int, rng: Rng) -> Counts:
-        """Returns a holder's contribution: its teachers' counts in steps, each with a share of the noise, `[Q, L]`.
+        """Returns the numbers that a holder sends: its counts in steps, plus its share of the noise.
+
+        The result is int64 `[num_queries, num_labels]`.
 
         Args:
-            counts: the counts of the holder's own teachers, `[Q, L]`; with `max_votes` those of `counts_for`.
+            counts: the counts of the holder's teachers, `[num_queries, num_labels]`; with `max_votes` those that
+                `counts_for` returns.
             num_teachers: the number of the holder's teachers.
-            rng: the holder's own generator, of `secret_generator()`; whoever else knows its state is a colluder.
+            rng: the holder's generator, from `secret_generator()`. Anybody else who knows its state counts as a
+                colluder.
 
-        Raises `InvalidValue` for counts that these teachers cannot have cast.
+        Raises:
+            InvalidValue: these teachers cannot have cast such votes.
         """
         require_count("num_teachers", num_teachers)
         checked = self.checked_counts(counts, num_teachers=num_teachers)
@@ -110,14 +115,15 @@ class DistributedVotes(base.Aggregator):
         return checked.astype(np.int64) * self.shares.steps + noise
 
     def release_of(self, total: Any, *, num_teachers: int, num_contributions: int) -> Release:
-        """Returns the release of a sum of contributions, which was paid for beforehand.
+        """Returns the release computed from a sum of contributions, whose price has been charged.
 
         Args:
-            total: the sum of the contributions in steps, whole numbers `[Q, L]`.
+            total: the sum of the contributions in steps, whole numbers `[num_queries, num_labels]`.
             num_teachers: the number of teachers of all holders, absent holders included.
             num_contributions: the number of contributions in the sum.
 
-        Raises `InvalidValue` for fewer contributions than the price counts on, or more than `num_holders`.
+        Raises:
+            InvalidValue: there are fewer contributions than the price counts on, or more than `num_holders`.
         """
         least = self.num_holders - self.max_dropouts
         rule = f"{least} to {self.num_holders}, as num_holders and max_dropouts say"
@@ -134,12 +140,15 @@ class DistributedVotes(base.Aggregator):
         return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)
 
     def require_source(self, votes: VoteSource) -> None:
-        """Accepts a sum that holders have yet to make, without asking for it; else see `Aggregator.require_source`."""
+        """Accepts a `NoisySum` without making it; checks other votes as `Aggregator.require_source` does."""
         if not isinstance(votes, NoisySum):
             super().require_source(votes)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
-        """Releases votes; a sum of holders is asked for after the ledger is charged. See `Aggregator.release`."""
+        """Releases labels of votes, or of a `NoisySum`, which is made after the ledger is charged.
+
+        See `Aggregator.release`.
+        """
         if not isinstance(votes, NoisySum):
             return super().release(votes, rng, record)
         # the holders' sum is the release, so the charge comes before the question
@@ -157,7 +166,7 @@ class DistributedVotes(base.Aggregator):
         )
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws the noise of all holders together, and compares each count with the threshold."""
+        """Draws noise of the width of all holders' shares, and compares each noisy count with the threshold."""
         noisy = summary * self.shares.steps + self.shares.drawn_together(summary.shape, rng)
         threshold = self.threshold_share * shape.num_teachers * self.shares.steps
         return Answers.to_all(np.asarray(noisy > threshold))
@@ -167,7 +176,7 @@ class DistributedVotes(base.Aggregator):
 def _expected_from_distributed_votes(
     aggregator: DistributedVotes, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expectation with the noise of all holders that may be present."""
+    """Returns the expected shares of right labels, with the noise of all holders together."""
     shares = aggregator.shares
     noise_std = (shares.variance * aggregator.num_holders / shares.num_counted) ** 0.5
     return expected_bits(votes, threshold_share=aggregator.threshold_share, noise_std=noise_std)

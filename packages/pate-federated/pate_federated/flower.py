@@ -1,6 +1,6 @@
-"""Apps for Flower (extra `flower`): ClientApps for holders, ServerApps for the aggregator, and their messages.
+"""Apps for Flower (extra `flower`): a ClientApp for each holder, a ServerApp for the aggregator, and their messages.
 
-Flower carries the messages. What is asked, released and charged is decided in the other modules of this package.
+Flower transports the messages. The other modules of this package decide what is asked, released and charged.
 """
 
 import logging
@@ -89,9 +89,10 @@ _SHOWN = 40
 
 
 def holder_name(context: Context) -> str:
-    """Returns the name that a node was started with (`--node-config 'holder="north"'`), or its number in a simulation.
+    """Returns the name of a holder's node.
 
-    Numbers begin at 1. Raises `InvalidValue` for a node without a name and a number.
+    This is the name with which the node was started (`--node-config 'holder="north"'`), or its number from 1 in a
+    simulation. Raises `InvalidValue` for a node with neither.
     """
     node_settings = context.node_config
     if "holder" in node_settings:
@@ -104,12 +105,12 @@ def holder_name(context: Context) -> str:
 
 
 def content(**fields: str | bytes) -> RecordDict:
-    """Returns the content of a message: a request, a question, or an answer, by the names of its fields."""
+    """Returns the content of a message, given its fields by name."""
     return RecordDict({_RECORD: ConfigRecord(dict(fields))})
 
 
 def contribution_of(message: Message) -> Contribution | None:
-    """Returns the answer in a message; None for a message without a holder's name, as of an app that crashed."""
+    """Returns the answer in a message; None for a message without a holder's name, which a crashed app sends."""
     holder, votes, problem = (
         None if message.has_error() else _field(message, name) for name in _ANSWER
     )
@@ -130,7 +131,7 @@ def _field(message: Message, name: str) -> object:
 
 
 def nodes_of(grid: Grid, count: int, *, seconds: float) -> list[int]:
-    """Returns the connected nodes; waits for `count` of them, for so many seconds at most."""
+    """Returns the connected nodes, after waiting for `count` of them for at most `seconds`."""
     until = time.monotonic() + seconds
     while len(nodes := sorted(grid.get_node_ids())) < count and time.monotonic() < until:
         time.sleep(_PAUSE)
@@ -147,7 +148,17 @@ def ask(
     seconds: float,
     connect_seconds: float,
 ) -> Iterator[Contribution]:
-    """Yields the answers that arrive in time to the same message, and a problem for each holder without an answer."""
+    """Yields the answers of all nodes to one message, and a problem for each holder whose answer is late or missing.
+
+    Args:
+        grid: Flower's connection to the nodes.
+        roll: the expected holders.
+        content: the content of the message.
+        kind: the type of the message.
+        group: Flower's identifier of messages that belong together.
+        seconds: the time for an answer.
+        connect_seconds: the time to wait for a node of each holder.
+    """
     nodes = nodes_of(grid, len(roll.holders), seconds=connect_seconds)
     messages = [
         Message(content, dst_node_id=node, message_type=kind, group_id=group, ttl=seconds)
@@ -166,12 +177,12 @@ def ask(
 def holder_app(plans: Plans) -> ClientApp:
     """Returns an app that answers requests with votes, and questions of rounds with sums over a holder's teachers.
 
-    A failure at the holder is reported by the class of the exception alone, without a word of records, files or
-    settings. The holder's own log has the rest.
+    If the holder fails, the server is sent only the class of the exception. The message of an exception might disclose
+    records, files or settings, and stays in the holder's log.
 
     Args:
-        plans: the holder's plan and folder. Nothing of a plan comes from the server: a request determines the queries
-            and the form of the votes, and no more.
+        plans: returns the holder's plan and folder, given the holder's name. The server determines the queries and the
+            form of the votes, and nothing else of the plan.
     """
     app = ClientApp()
     _answer(
@@ -185,7 +196,16 @@ def holder_app(plans: Plans) -> ClientApp:
 
 
 def _sum(kinds: Collection[str], plan: HolderPlan, folder: Path, asked: bytes) -> bytes:
-    """Returns the bytes of an answer to a question of some kinds, in which the server reads the holder's own sum."""
+    """Returns the bytes of a holder's answer to a question, which has to be of one of some kinds.
+
+    The server reads this holder's own sum.
+
+    Args:
+        kinds: the kinds of questions that are answered.
+        plan: the holder's plan.
+        folder: the holder's folder.
+        asked: the bytes of the question.
+    """
     question = Question.from_bytes(asked)
     require(
         question.kind in kinds,
@@ -199,9 +219,15 @@ def _sum(kinds: Collection[str], plan: HolderPlan, folder: Path, asked: bytes) -
 def _answer(
     app: ClientApp, kind: str, plans: Plans, make: Callable[[HolderPlan, Path, bytes], bytes]
 ) -> None:
-    """Registers a reply with the bytes that `make` returns, or with the class of the exception that it raised.
+    """Adds a reply to an app: the bytes that `make` returns, or the class of the exception that it raises.
 
-    The words of an exception may disclose records, so they stay in the holder's log.
+    The message of an exception might disclose records, so it stays in the holder's log.
+
+    Args:
+        app: the app.
+        kind: the type of message that is answered.
+        plans: returns the holder's plan and folder, given the holder's name.
+        make: returns the bytes of the answer.
     """
 
     def reply(message: Message, context: Context) -> Message:
@@ -225,18 +251,18 @@ def secure_holder_app(
 ) -> ClientApp:
     """Returns an app that takes part in a secure sum for each request, or for each question of rounds.
 
-    Masks are those of `flwr.client.mod.secaggplus_mod`, the older workflow, since the message API has none. The app
-    answers the four stages of a sum on the agreed terms, where a message has the fields of its stage and no others.
-    Any other message is refused, whatever Flower would do with it. In rounds the app answers the opening, too.
+    The masks are those of `flwr.client.mod.secaggplus_mod`. This is Flower's older workflow; its message API has no
+    secure sums. The app answers the four stages of a sum if the message has the agreed terms, and exactly the fields of
+    its stage. It refuses all other messages. In rounds the app also answers the opening question.
 
-    Formal guarantee: numbers leave this app in a masked vector alone. Each key masks one vector. The sum of a question
-    is opened over one set of holders, of at least `SumTerms.threshold` among those that share their keys. Attacks by a
-    server that invents keys, or asks holders unequal questions, are in docs/threat-model.md.
+    Formal guarantee: the holder's numbers leave this app only in a masked vector. Each key masks one vector. The sum of
+    a question is opened for one set of holders, of at least `SumTerms.threshold` among those that share their keys.
+    docs/threat-model.md describes attacks by a server that invents keys, or sends holders different questions.
 
     Args:
-        plans: the holder's plan and folder.
-        own: the terms and the share of the noise; in rounds the roll, from which the terms follow.
-        shares: in rounds, see `SumTerms.shares`.
+        plans: returns the holder's plan and folder, given the holder's name.
+        own: the holder's terms and its share of the noise; for rounds the roll, from which the terms are computed.
+        shares: the field of `SumTerms` for rounds; None for keys divided among all holders.
     """
     terms = SumTerms.of_digits(own, shares) if isinstance(own, Roll) else own.terms
     app = ClientApp()
@@ -250,13 +276,21 @@ def secure_holder_app(
 def _answered(
     plans: Plans, own: HolderSum | Roll, terms: SumTerms, message: Message, context: Context
 ) -> Message:
-    """Returns the answer to a stage of a sum; the reason for no answer goes to the holder's log."""
+    """Returns the answer to a stage of a secure sum; a reason for a refusal goes to the holder's log.
+
+    Args:
+        plans: returns the holder's plan and folder, given the holder's name.
+        own: the holder's terms, or the roll of a release in rounds.
+        terms: the agreed terms of the sum.
+        message: the message of the server.
+        context: Flower's context of the holder's node.
+    """
     stage = require_stage(terms, message, context.node_id)
     name = holder_name(context)
     state = context.state.config_records
 
     def added(message: Message, context: Context) -> Message:
-        """Returns the holder's numbers, which Flower's mod masks, in the one stage that masks."""
+        """Returns the holder's numbers in the stage in which Flower masks them."""
         require(stage == Stage.COLLECT_MASKED_VECTORS, "stage", stage, "the one that masks")
         numbers, data = _numbers(plans, own, name, message)
         state[_RECORD] = ConfigRecord({"asked": data})
@@ -292,9 +326,15 @@ def _answered(
 
 
 def require_stage(terms: SumTerms, message: Message, node: int) -> str:
-    """Returns the stage of a sum that a message is for.
+    """Returns the stage of a secure sum that a message is for.
 
-    Raises `InvalidValue` for a message on other terms, and for one that lacks a field of its stage or has another.
+    Args:
+        terms: the agreed terms of the sum.
+        message: the message of the server.
+        node: the number of the holder's node.
+
+    Raises:
+        InvalidValue: the message has other terms, lacks a field of its stage, or has a field of another stage.
     """
     kind = message.metadata.message_type
     to = message.metadata.dst_node_id
@@ -370,7 +410,7 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
 
 
 def _require_names(fields: Mapping[str, Any], names: Collection[str]) -> None:
-    """Raises `InvalidValue` unless a message has fields of these names, and no others."""
+    """Raises `InvalidValue` unless the fields of a message have exactly these names."""
     require(
         set(fields) == set(names),
         "configuration",
@@ -389,7 +429,7 @@ def _require_enough(terms: SumTerms, name: str, count: int) -> None:
 
 
 def _nodes(numbers: Any, without: int | None = None) -> list[int]:
-    """Returns the numbers of nodes; raises `InvalidValue` for a number that comes twice or is `without`."""
+    """Returns the numbers of nodes in a message; raises `InvalidValue` for a duplicate, or for the number `without`."""
     are_nodes = isinstance(numbers, list) and all(
         type(node) is int and node != without for node in numbers
     )
@@ -405,7 +445,14 @@ def _nodes(numbers: Any, without: int | None = None) -> list[int]:
 def _numbers(
     plans: Plans, own: HolderSum | Roll, name: str, message: Message
 ) -> tuple[NDArray[np.float64], str]:
-    """Returns the numbers that a holder adds to a sum, and the digest of the request or question."""
+    """Returns the numbers that a holder adds to a sum, and the digest of the request or question.
+
+    Args:
+        plans: returns the holder's plan and folder, given the holder's name.
+        own: the holder's terms, or the roll of a release in rounds.
+        name: the name of the holder.
+        message: the message of the server.
+    """
     config = compat.recorddict_to_fitins(message.content, keep_input=True).config
     kind = "question" if isinstance(own, Roll) else "request"
     require(
@@ -426,11 +473,17 @@ def _numbers(
 
 
 class _Summing(FedAvg):  # type: ignore[misc]  # Flower is optional, so its classes are Any
-    """A strategy of Flower that sends the same message to all nodes, and keeps the average and its holders."""
+    """A Flower strategy that sends the same message to all nodes, and stores the average of the answers.
+
+    Attributes:
+        average: the average that Flower computed; None before the answers.
+        holders: the names of the holders in the average.
+        instructions: the messages to the nodes.
+    """
 
     average: NDArray[np.float64] | None = None
     holders: tuple[str, ...] = ()
-    instructions: Sequence[Any] = ()  # nodes, each with its message
+    instructions: Sequence[Any] = ()
 
     def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> list[Any]:
         return list(self.instructions)
@@ -453,20 +506,21 @@ def secure_sum(
     seconds: float,
     connect_seconds: float,
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Returns the sum of the holders' numbers and the names of the holders in it, by SecAgg+.
+    """Returns the sum of the holders' numbers by SecAgg+, and the names of the holders in the sum.
 
-    The server reads no holder's own numbers.
+    The server reads the sum, and not the numbers of a single holder.
 
     Args:
         grid: Flower's connection to the nodes.
-        context: the context of the server's run.
-        roll: the holders that are expected.
+        context: Flower's context of the server's run.
+        roll: the expected holders.
         payload: the request or question.
         terms: the terms of the sum.
-        seconds: the time that holders have for each of the protocol's four steps.
+        seconds: the time for each of the four stages of the protocol.
         connect_seconds: the time to wait for a node of each holder.
 
-    Raises `InvalidValue` where too few holders took part, one twice, or a stranger.
+    Raises:
+        InvalidValue: too few holders took part, one took part twice, or one is not on the roll.
     """
     nodes = nodes_of(grid, terms.num_holders, seconds=connect_seconds)
     require(
@@ -512,7 +566,12 @@ def _app(
     release: Release | Callable[[Context], Release],
     serve: Callable[[Grid, Context, Release], object],
 ) -> ServerApp:
-    """Returns an app that serves a release, or the release that a function makes from the run's context."""
+    """Returns an app that makes a release.
+
+    Args:
+        release: the release, or a function that returns the release for the run's context.
+        serve: makes the release, given the connection, the context and the release.
+    """
     app = ServerApp()
 
     def main(grid: Grid, context: Context) -> None:
@@ -529,13 +588,13 @@ def release_app(
     connect_seconds: float = 60.0,
     monitor: Monitor | None = None,
 ) -> ServerApp:
-    """Returns an app that collects the votes of all holders once and releases them, at one charge.
+    """Returns an app that collects the votes of all holders and releases them; it charges once.
 
     Args:
-        release: the release, or a function that makes the release from the run's context.
-        seconds: the time that holders have for their answer; a later answer does not count.
+        release: the release, or a function that returns the release for the run's context.
+        seconds: the time for an answer; later answers are ignored.
         connect_seconds: the time to wait for a node of each holder.
-        monitor: is told of progress, and of refused answers.
+        monitor: displays the progress and the refused answers; None for no display.
     """
 
     def serve(grid: Grid, _: Context, made: FederatedRelease) -> None:
@@ -563,13 +622,13 @@ def summed_app(
     connect_seconds: float = 60.0,
     monitor: Monitor | None = None,
 ) -> ServerApp:
-    """Returns an app that makes one secure sum and releases it, at one charge.
+    """Returns an app that makes one secure sum and releases it; it charges once.
 
     Args:
-        release: the release, or a function that makes the release from the run's context.
-        seconds: the time that holders have for each of the protocol's four steps; teachers are trained in the third.
+        release: the release, or a function that returns the release for the run's context.
+        seconds: the time for each of the four stages of the protocol; teachers are trained in the third.
         connect_seconds: the time to wait for a node of each holder.
-        monitor: is told of progress.
+        monitor: displays the progress; None for no display.
     """
 
     def serve(grid: Grid, context: Context, made: SummedRelease) -> None:
@@ -599,16 +658,16 @@ def rounds_app(
     connect_seconds: float = 60.0,
     monitor: Monitor | None = None,
 ) -> ServerApp:
-    """Returns an app that releases centered votes in rounds; a restarted server continues with the next round.
+    """Returns an app that releases centered votes in rounds; after a restart it continues with the next round.
 
     Args:
-        release: the release, or a function that makes the release from the run's context.
-        secure: whether SecAgg+ adds the sums, so that the server reads no holder's own sum. Holders then run
+        release: the release, or a function that returns the release for the run's context.
+        secure: True to make the sums by SecAgg+, so that the server reads no sum of a single holder. Holders then run
             `secure_holder_app`.
-        shares: with `secure`, see `SumTerms.shares`.
-        seconds: the time that holders have for one answer, and for each of the four steps of a secure sum.
+        shares: the field of `SumTerms`, if `secure`; None for keys divided among all holders.
+        seconds: the time for an answer, or for each of the four stages of a secure sum.
         connect_seconds: the time to wait for a node of each holder.
-        monitor: is told of progress, and of the absent holders of each round.
+        monitor: displays the progress and the absent holders of each round; None for no display.
     """
 
     def serve(grid: Grid, context: Context, made: RoundsOfHolders) -> None:

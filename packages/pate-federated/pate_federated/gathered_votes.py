@@ -1,4 +1,4 @@
-"""Vote files and sums of several holders as one source of votes."""
+"""A vote source that reads the vote files and the sums of several holders."""
 
 from __future__ import annotations
 
@@ -35,13 +35,16 @@ _SAME = {
 
 
 def _in_order(holder: str) -> tuple[bool, int, str]:
-    """Returns the key by which holders are sorted: numbers by their size, then names."""
+    """Returns the sorting key of a holder's name: numbers by value, and then other names."""
     number = holder.isascii() and holder.isdigit()
     return not number, int(holder) if number else 0, holder
 
 
 def _require_same_questions(file: HoldersFile, first: HoldersFile) -> None:
-    """Raises `InvalidValue` for a file on other queries or labels than the first file; no digest is shown."""
+    """Raises `InvalidValue` for a file with other queries or labels than the first file.
+
+    The message shows no digest.
+    """
     for head in file.heads:
         for name, rule in _SAME.items():
             value = getattr(head, name)
@@ -60,7 +63,7 @@ def _require_same_questions(file: HoldersFile, first: HoldersFile) -> None:
 
 
 def _require_different_holders(files: Sequence[HoldersFile]) -> None:
-    """Raises `InvalidValue` for a holder that is in two files, whose records would count twice."""
+    """Raises `InvalidValue` for a holder in two files, whose records would be counted twice."""
     file_of_holder = dict[str, Path]()
     for file in files:
         for head in file.heads:
@@ -71,18 +74,18 @@ def _require_different_holders(files: Sequence[HoldersFile]) -> None:
 
 
 class GatheredVotes(TeacherVotes):
-    """The votes of vote files and sums of different holders, on the same queries and labels.
+    """The votes in vote files and sums of different holders, on the same queries and labels.
 
-    Holders, and with them teachers, stand in the order of their names, whatever the files are called. Sums have counts
-    and no other form of votes. Refusals depend on the heads of files alone, so they disclose nothing about votes.
+    Holders and their teachers are sorted by the holders' names, whatever the names of the files. If a file holds a sum,
+    only counts are available. Errors depend on the heads of the files alone, so they disclose nothing about votes.
 
     Attributes:
-        files: the files, in the order of their holders.
-        heads: the statements of all holders, in the order of their names.
-        record_ids: the public names of the queries, `[Q]`.
-        label_names: the names of the L labels.
+        files: the files, sorted by their holders.
+        heads: the statements of all holders, sorted by name.
+        record_ids: `[num_queries]`, the public names of the queries.
+        label_names: the name of each label.
         num_groups: the number of units of privacy at all holders together.
-        teachers_per_holder: the most teachers that one holder has.
+        teachers_per_holder: the largest number of teachers of one holder.
     """
 
     def __init__(self, files: Sequence[HoldersFile]) -> None:
@@ -107,14 +110,17 @@ class GatheredVotes(TeacherVotes):
 
     @classmethod
     def read(cls, paths: Sequence[Path | str]) -> GatheredVotes:
-        """Reads vote files and files of sums; raises `InvalidValue` for files that do not belong together."""
+        """Returns the votes in vote files and files of sums.
+
+        Raises `InvalidValue` for files that do not fit together.
+        """
         return cls(
             [SumFile.open(path) if is_sum_file(path) else VoteFile.open(path) for path in paths]
         )
 
     @property
     def digest(self) -> str:
-        """The SHA-256 digest of all files, by which a begun release continues; no epsilon covers the digest."""
+        """The SHA-256 of all files together, which finds an interrupted release again. No epsilon covers it."""
         digest = hashlib.sha256(b"sums of holders" if self._are_sums else b"votes of holders")
         for file in self.files:
             with file.path.open("rb") as content:
@@ -122,7 +128,7 @@ class GatheredVotes(TeacherVotes):
         return digest.hexdigest()
 
     def _vote_files(self) -> list[VoteFile]:
-        """Returns the files; raises `InvalidValue` where one of them has sums alone."""
+        """Returns the files as vote files; raises `InvalidValue` if one of them holds a sum."""
         vote_files = [file for file in self.files if isinstance(file, VoteFile)]
         if len(vote_files) < len(self.files):
             rule = "one that reads counts, as sums do not say what one teacher votes for; or the vote files themselves"
@@ -130,18 +136,24 @@ class GatheredVotes(TeacherVotes):
         return vote_files
 
     def bits(self) -> Iterator[Bits]:
-        """Yields the votes of all files, `[c, Q, L]` a block."""
+        """Yields blocks of bits of all files, `[num_teachers_in_block, num_queries, num_labels]`."""
         return chain.from_iterable(file.bits() for file in self._vote_files())
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """Yields the confidences of all files, `[c, Q, L]` a block; bits where files hold bits alone."""
+        """Yields blocks of confidences of all files, `[num_teachers_in_block, num_queries, num_labels]`.
+
+        Files without confidences give bits.
+        """
         cast = self.heads[0].cast == "confidences"
         return chain.from_iterable(
             file.confidences() if cast else file.bits() for file in self._vote_files()
         )
 
     def label_shares(self) -> Array:
-        """Returns each teacher's shares of labels, `[N, L]`; raises `InvalidValue` for files of bits."""
+        """Returns the share of each teacher's records with each label, `[num_teachers, num_labels]`.
+
+        Raises `InvalidValue` for files of bits, which do not hold the shares.
+        """
         files = self._vote_files()
         cast = self.heads[0].cast
         rule = "vote files of pate-vote cast=confidences, which hold what a prevalence is released from"
@@ -156,7 +168,7 @@ class GatheredVotes(TeacherVotes):
     def in_rounds(
         self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> RoundVotes | None:
-        """Raises `InvalidValue`, since files hold the votes of one cast."""
+        """Raises `InvalidValue`, since files hold votes that were cast once."""
         self._vote_files()
         rule = (
             "aggregator.rounds=1, one cast, as vote files hold; rounds ask each "
@@ -165,11 +177,18 @@ class GatheredVotes(TeacherVotes):
         raise InvalidValue("aggregator.rounds", rule=rule)
 
     def accuracies(self, true: Bits) -> Array:
-        """Returns each teacher's share of correct bits, `[N]`; `[0]` where files hold sums."""
+        """Returns the share of right bits of each teacher, `[num_teachers]`; an empty array if a file holds a sum."""
         return np.zeros(0) if self._are_sums else super().accuracies(true)
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
-        """Returns the counts of votes, `[Q, L]`; raises `InvalidValue` for sums without such a limit."""
+        """Returns the counts of votes, `[num_queries, num_labels]`.
+
+        Args:
+            max_votes: the largest number of votes of a teacher on a query; None for all.
+
+        Raises:
+            InvalidValue: a file holds a sum of votes without this limit.
+        """
         if max_votes is not None and self._are_sums:
             clip = self.heads[0].vote_clip
             rule = f"sums of votes that were cast with vote_clip={max_votes}"
@@ -178,7 +197,7 @@ class GatheredVotes(TeacherVotes):
         return super().counts(max_votes)
 
     def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
-        """Returns the counts of votes: packed bits are added without unpacking, clipped votes are unpacked first."""
+        """Returns the counts of votes; packed bits are added without unpacking, unless votes have to be limited."""
         sums = BitSums((self.num_queries, -(-self.num_labels // 8)))
         total = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
         for file in self.files:

@@ -1,4 +1,4 @@
-"""A holder's answers: votes for a request, and the sum over its teachers for a question."""
+"""The answers of a holder: its teachers' votes for a request, and a sum over its teachers for a question."""
 
 import hashlib
 import os
@@ -31,7 +31,13 @@ from pate_federated.vote_casting import HolderPlan, HolderShare, cast_vote_file,
 
 
 def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
-    """Returns a holder's plan with the queries and the form of votes of a request; all else stays the holder's own."""
+    """Returns a copy of a holder's plan with the queries and the form of votes of a request; all else is unchanged.
+
+    Args:
+        plan: the holder's plan.
+        request: the queries and the form of the votes.
+        folder: the holder's folder, to which the queries are written.
+    """
     settings = {
         **plan.settings,
         "num_queries": request.num_queries,
@@ -51,31 +57,32 @@ def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
 
 
 def queries_file(request: Request, folder: Path) -> Path:
-    """Writes the samples of a request to a file in a folder, and returns its path."""
+    """Writes the samples of a request to a file in a folder, and returns the path."""
     path = folder / "queries.npz"
     write_arrays(path, **request.samples())
     return path
 
 
 def votes_path(request: Request, folder: Path) -> Path:
-    """Returns the path of a holder's votes on a request."""
+    """Returns the path of a holder's votes for a request."""
     return folder / request.digest[:16] / "votes.npz"
 
 
 def answer(
     plan: HolderPlan, request: Request, folder: Path, monitor: Monitor | None = None
 ) -> bytes:
-    """Returns the vote file that a holder sends for a request, as bytes.
+    """Returns the bytes of the vote file that a holder sends for a request.
 
-    The same request leads to the same bytes, also after an interruption.
+    The same request gives the same bytes, also after an interruption.
 
     Args:
-        plan: the holder's own plan: name, records, teachers.
+        plan: the holder's plan: its name, records and teachers.
         request: the queries and the form of the votes.
-        folder: the holder's folder, of mode 0700, in which each request has a folder for teachers and votes.
-        monitor: is told of progress.
+        folder: the holder's folder, of mode 0700. Each request has its own folder there, for teachers and votes.
+        monitor: displays the progress; None for no display.
 
-    Raises `InvalidValue` for records or teachers that cannot answer, and for a plan that cannot work.
+    Raises:
+        InvalidValue: the records or teachers cannot answer the request, or the plan cannot be carried out.
     """
     output = votes_path(request, folder)
     make_folder(output.parent)
@@ -91,18 +98,22 @@ _RULE = "teachers that answer in rounds, such as kernel, linear or mlp, on rows 
 def answer_question(
     plan: HolderPlan, question: Question, folder: Path | str, monitor: Monitor | None = None
 ) -> bytes:
-    """Returns the bytes of a holder's answer: the sum over its teachers, each of them clipped before the sum.
+    """Returns the bytes of a holder's answer to a question: the sum over its teachers, each clipped first.
 
-    Formal guarantee: a teacher's part of a sum is no longer than `question.reach`, whatever its records are, since the
-    holder clips the part. The same question leads to the same bytes, also after an interruption.
+    The same question gives the same bytes, also after an interruption.
+
+    Formal guarantee: a teacher adds a part no longer than `question.reach` to the sum, for any records, since the
+    holder clips the part itself.
 
     Args:
-        plan: the holder's own plan: name, records, teachers.
-        question: the question, of which the holder obeys nothing but the state of the sum.
-        folder: the folder of teachers and answers, of mode 0700; each opening has a folder of its own there.
-        monitor: is told of progress.
+        plan: the holder's plan: its name, records and teachers.
+        question: the question. The holder takes only the state of the sum from it.
+        folder: the folder of teachers and answers, of mode 0700. Each opening has its own folder there.
+        monitor: displays the progress; None for no display.
 
-    Raises `InvalidValue` for a question without an earlier opening, and for records or teachers that cannot answer.
+    Raises:
+        InvalidValue: the holder has not received the opening of this question, or its records or teachers cannot
+            answer.
     """
     opening = opening_of(question, Path(folder))
     place = Path(folder) / question.asked[:16]
@@ -117,9 +128,9 @@ def answer_question(
 
 
 def opening_of(question: Question, folder: Path) -> Request:
-    """Returns the samples of the release that a question belongs to, from the opening that this holder received.
+    """Returns the samples of the release that a question belongs to, read from the opening that this holder received.
 
-    Raises `InvalidValue` for a question without an opening.
+    Raises `InvalidValue` if the holder has received no such opening.
     """
     path = folder / question.asked[:16] / "opening.npz"
     if question.opening is not None and not os.path.lexists(path):
@@ -158,7 +169,13 @@ def _answered(
 
 
 def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
-    """Computes the sum over the holder's teachers that a question asks for."""
+    """Returns the sum over the holder's teachers that a question asks for, in steps.
+
+    Args:
+        ensemble: the holder's trained teachers.
+        question: the question.
+        folder: the folder for results that several questions share.
+    """
     state = question.state
     is_trained = isinstance(ensemble.teacher, Teacher)
     can_answer = is_trained or not isinstance(ensemble.vote(), GroupVotes)
@@ -183,7 +200,14 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
 def _pool_answers(
     ensemble: Ensemble, directions: PublicPCA, rows: NDArray[np.float32], folder: Path
 ) -> PoolAnswers:
-    """Returns the teachers' answers to the pool, which are computed once for all rounds along the same directions."""
+    """Returns the confidences of the teachers on the public pool, computed once for all rounds.
+
+    Args:
+        ensemble: the holder's trained teachers.
+        directions: the directions of the public pool.
+        rows: float32 `[num_asked, num_inputs]`, the rows of the pool.
+        folder: the folder in which the confidences are kept.
+    """
     digest = hashlib.sha256(np.ascontiguousarray(directions.projection).tobytes()).hexdigest()
     path = folder / f"beyond_{digest[:16]}.npz"
     if not os.path.lexists(path):

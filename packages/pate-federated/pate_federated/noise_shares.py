@@ -1,4 +1,4 @@
-"""Shares of discrete Gaussian noise that many holders draw, each its own."""
+"""Shares of discrete Gaussian noise: each holder draws one share, and the shares add up to the noise of a release."""
 
 import math
 from dataclasses import dataclass, field
@@ -23,9 +23,10 @@ _DOWN = 1 - 2.0**-46
 class NoiseShares(Parameters):
     """Shares of discrete Gaussian noise, of which any `num_counted` together have a standard deviation of `noise_std`.
 
-    Formal guarantee: D counts that move by at most s votes in l2 between neighbors get the sum of `num_counted` shares
-    or more. That is s**2 / (2 variance) zCDP, except with probability `failure_prob(D)`, against whoever sees the sum
-    and up to `max_colluders` of the shares in it. A vote is `steps` steps: shares are wide.
+    Formal guarantee: let one change move D counts by at most s votes in l2, and let at least `num_counted` shares be
+    added to each count. Then the noisy counts are (s**2 / (2 variance))-zCDP, except with probability
+    `failure_prob(D)`. This holds against anybody who knows the noisy counts and up to `max_colluders` of the shares.
+    One vote is divided into `steps` steps, so that a share has a large variance in steps.
     Source: Kairouz, Liu & Steinke 2021; docs/proofs/distributed_noise.md.
 
     >>> shares = NoiseShares(noise_std=50.0, num_holders=40, max_dropouts=4, max_colluders=4)
@@ -47,32 +48,37 @@ class NoiseShares(Parameters):
 
     @property
     def num_counted(self) -> int:
-        """The number of secret shares in the sum, n - d - c."""
+        """The number of shares that the price counts on, num_holders - max_dropouts - max_colluders."""
         return self.num_holders - self.max_dropouts - self.max_colluders
 
     @cached_property
     def steps(self) -> int:
-        """The number of steps of a vote, a power of two."""
+        """The number of steps of the noise's grid in one vote, a power of two."""
         share_std = self.noise_std / math.sqrt(self.num_counted)
         return 1 << max(0, math.ceil(math.log2(_LEAST_SHARE / share_std)))
 
     @cached_property
     def share_variance(self) -> int:
-        """The variance of one share in steps squared, a whole number, rounded up."""
+        """The variance of one share in squared steps, a whole number, rounded up."""
         return math.ceil(Fraction(self.noise_std) ** 2 * self.steps**2 / self.num_counted)
 
     @property
     def share(self) -> DiscreteGaussian:
-        """The noise that one holder adds to each of its counts, in steps.
+        """The noise that a holder adds to each of its counts, in steps.
 
-        Raises `InvalidValue` for noise that is too wide to draw.
+        Raises `InvalidValue` if it is too wide to draw.
         """
         rule = f"at most {4096 * math.isqrt(self.num_counted)}: a share is drawn up to a standard deviation of 4096"
         require(self.share_variance <= LARGEST_VARIANCE, "noise_std", self.noise_std, rule)
         return DiscreteGaussian(self.share_variance)
 
     def drawn_together(self, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Returns noise as wide as the shares of all holders together, in steps, drawn in one place."""
+        """Returns noise with the variance of all holders' shares together, in steps, drawn at one place.
+
+        Args:
+            shape: the shape of the noise.
+            rng: the source of the noise.
+        """
         # The sum of k shares and one draw of k times the variance differ by `failure_prob` at most
         # (docs/proofs/distributed_noise.md). So as many shares as possible are drawn as one.
         at_once = LARGEST_VARIANCE // self.share.variance
@@ -87,11 +93,15 @@ class NoiseShares(Parameters):
 
     @property
     def variance(self) -> float:
-        """The variance of the counted shares together in votes squared, rounded down."""
+        """The variance of `num_counted` shares together, in squared votes, rounded down."""
         return self.num_counted * self.share_variance / self.steps**2 * _DOWN
 
     def failure_prob(self, num_counts: int) -> float:
-        """Returns a bound on the difference between the noise on so many counts and one discrete Gaussian draw each."""
+        """Returns an upper bound f on the probability that the summed noise behaves unlike one discrete Gaussian.
+
+        The law of the sum on `num_counts` counts contains the law of independent discrete Gaussians with a weight of at
+        least 1 - f. The price takes f from delta.
+        """
         # a sum of shares has a part of at least 1 minus this of the law of one draw (docs/proofs/distributed_noise.md)
         exponents = (
             2 * math.pi**2 * self.share_variance * k / (k + 1) for k in range(1, self.num_counted)

@@ -1,4 +1,4 @@
-"""A sum of votes that carries its noise, as secure aggregation shows it."""
+"""A vote source for a sum of votes to which holders have added noise, as secure aggregation returns it."""
 
 from collections.abc import Callable
 
@@ -12,12 +12,12 @@ Total = tuple[NDArray[np.int64], int]
 
 
 class NoisySum(VoteSource):
-    """A sum of votes that carries its noise, and nothing else of them.
+    """A sum of votes that already has its noise; no other form of the votes is available.
 
     Attributes:
-        total: makes the sum, or returns the one that was made before; called after the price was paid.
-        digest: of what is asked, and of whom; public.
-        num_teachers: N, absent teachers included.
+        total: a function that makes the sum, or returns it if it was made before. It is called after the charge.
+        digest: a public digest of the question and of the holders.
+        num_teachers: the number of teachers, those of absent holders included.
     """
 
     readers = "distributed_votes, where holders add the noise and only sums exist"
@@ -31,7 +31,15 @@ class NoisySum(VoteSource):
         num_labels: int,
         digest: str,
     ) -> None:
-        """Takes a function that makes the sum; the sum is not asked for here."""
+        """Stores the function that makes the sum, without calling it.
+
+        Args:
+            total: makes the sum.
+            num_teachers: the number of teachers, those of absent holders included.
+            num_queries: the number of queries.
+            num_labels: the number of labels.
+            digest: a public digest of the question and of the holders.
+        """
         self.total = total
         self.digest = digest
         self.num_teachers = num_teachers

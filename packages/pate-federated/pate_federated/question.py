@@ -1,4 +1,4 @@
-"""Messages between server and holders: the roll, requests for votes, questions for sums, and their answers."""
+"""Messages between the server and the holders: the roll, requests for votes, questions for sums, and their answers."""
 
 import hashlib
 import math
@@ -41,15 +41,20 @@ MOST_CELLS = 2**28  # the most labels of all queries in one request, Q times L
 # the arrays of the public samples of a request
 SAMPLES = {
     "inputs": ArrayForm("f"),
-    "ids": ArrayForm("iuU", (None,)),
-    "label_names": ArrayForm("U", (None,)),
+    "ids": ArrayForm(kind="iuU", shape=(None,)),
+    "label_names": ArrayForm(kind="U", shape=(None,)),
 }
-_FORMS = SAMPLES | {"cast": ArrayForm("U", ()), "vote_clip": ArrayForm("i", ())}
+_FORMS = SAMPLES | {"cast": ArrayForm(kind="U", shape=()), "vote_clip": ArrayForm("i", ())}
 
 
 @contextmanager
 def expected(name: str, rule: str) -> Iterator[None]:
-    """Raises `InvalidValue` with a rule where the block finds bytes unreadable."""
+    """Turns errors of reading bytes within the `with` block into `InvalidValue` with a rule.
+
+    Args:
+        name: the name of the value in the message of the error.
+        rule: the rule that the value breaks.
+    """
     try:
         yield
     except InvalidValue:
@@ -59,7 +64,13 @@ def expected(name: str, rule: str) -> Iterator[None]:
 
 
 def require_head(head: VoteManifest, queries: str, **expected: Any) -> None:
-    """Raises `InvalidValue` unless a holder's head has the digest of the queries, and the expected entries by name."""
+    """Raises `InvalidValue` unless a holder's head has the expected values.
+
+    Args:
+        head: the head of a holder's votes.
+        queries: the expected digest of the queries.
+        **expected: the expected values of other fields, by name.
+    """
     for name, value in expected.items():
         entry = getattr(head, name)
         require(entry == value, name, entry, str(value))
@@ -68,13 +79,13 @@ def require_head(head: VoteManifest, queries: str, **expected: Any) -> None:
 
 @dataclass(frozen=True)
 class Roll:
-    """The holders of a release and their numbers of teachers.
+    """The expected holders of a release with their numbers of teachers.
 
-    The number of all teachers, T, is public under replace-one. Absent holders do not change T.
+    The total number of teachers is public under replace-one. It does not change if holders are absent.
 
     Attributes:
-        holders: the number of teachers of each holder, by name.
-        max_absent: the most holders that may be absent or refused; with more, nothing is released.
+        holders: the number of teachers of each holder, by the holder's name.
+        max_absent: the largest number of holders that may be absent or refused; with more, nothing is released.
     """
 
     holders: Mapping[str, int] = field(default_factory=dict)
@@ -104,24 +115,30 @@ class Roll:
 
     @classmethod
     def numbered(cls, num_holders: int, teachers_each: int, *, max_absent: int = 0) -> Self:
-        """Returns a roll of holders called 1, 2, …, each with the same number of teachers."""
+        """Returns a roll of holders named 1, 2, ..., each with the same number of teachers.
+
+        Args:
+            num_holders: the number of holders.
+            teachers_each: the number of teachers of each holder.
+            max_absent: the largest number of holders that may be absent.
+        """
         names = (str(number) for number in range(1, require_count("holders", num_holders) + 1))
         return cls(dict.fromkeys(names, teachers_each), max_absent)
 
     @property
     def num_teachers(self) -> int:
-        """The number of teachers T of all holders, absent holders included."""
+        """The number of teachers of all holders, absent holders included."""
         return sum(self.holders.values())
 
     def require_enough(
         self, present: Collection[str], refused: Mapping[str, str], remedy: str
     ) -> None:
-        """Raises `InvalidValue`, before anything is charged, where more than `max_absent` holders are absent.
+        """Raises `InvalidValue`, before anything is charged, if more than `max_absent` holders are absent.
 
         Args:
-            present: the names of the holders that answered.
-            refused: the reason for each holder whose answer does not count, by name.
-            remedy: the end of the message: what the server may do.
+            present: the names of the holders with a valid answer.
+            refused: the reason for each holder whose answer is not valid, by name.
+            remedy: the end of the message, with advice for the server.
         """
         absent = [name for name in self.holders if name not in present]
         why = "; ".join(refused.get(name, f"holder={name}: no answer") for name in absent)
@@ -131,12 +148,12 @@ class Roll:
 
 @dataclass(frozen=True)
 class Contribution:
-    """The answer of one holder, as it arrived and before anybody checked it.
+    """The answer of one holder as it arrived, before any check.
 
     Attributes:
-        holder: the sender's name; where the transport names the sender, that name goes before the message's own.
-        votes: a vote file or a sum, as bytes; None where the holder sent none.
-        problem: the reason for no votes, in words that disclose nothing of records or votes.
+        holder: the name of the sender. A name that the transport gives replaces the name within the message.
+        votes: the bytes of a vote file or of a sum; None if the holder sent none.
+        problem: the reason for missing votes, in words that disclose nothing about records or votes.
     """
 
     holder: str
@@ -147,19 +164,20 @@ class Contribution:
 def counted(
     roll: Roll, contributions: Iterable[Contribution], read: Callable[[str, bytes], T]
 ) -> tuple[dict[str, T], dict[str, str]]:
-    """Reads the answers of holders on the roll, and refuses all other answers.
+    """Reads the valid answers of the holders on a roll.
 
-    An answer counts where its holder is on the roll and answered once, and `read` accepts the bytes. A holder that
-    answers twice is refused, since nobody knows which answer is genuine.
+    An answer is valid if its holder is on the roll and has answered once, and if `read` accepts the bytes. Two answers
+    of one holder are both refused, since only one of them can be genuine.
 
     Args:
-        roll: the holders that are expected.
+        roll: the expected holders.
         contributions: the answers, in any order.
-        read: parses the bytes of a holder's answer; raises `InvalidValue` to refuse them.
+        read: a function of the holder's name and the bytes that returns the parsed answer, and raises `InvalidValue` to
+            refuse it.
 
     Returns:
-        The parsed answers that count, by holder, and a line for each holder without one. Strangers share the line of
-        `another`.
+        The parsed valid answers by holder, and the reason for each holder without one. Senders that are not on the roll
+        share one reason, under the name `another`.
     """
     all_contributions = list(contributions)
     answers = Counter(
@@ -194,14 +212,15 @@ def counted(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Request:
-    """A request for votes on public samples: the queries of one release, all of them public.
+    """A request for votes on public samples, which are the queries of one release. All of it is public.
 
     Attributes:
-        inputs: float32 `[Q, …]`, the samples as teachers read them: finite, up to 1e12. Q L is at most `MOST_CELLS`.
-        record_ids: the public names of the queries, `[Q]`.
-        label_names: the names of the L labels.
-        cast: one of `CASTS`: bits, or confidences for an aggregator that reads confidences.
-        vote_clip: the most labels of a query that a teacher votes for; None for all.
+        inputs: float32 `[num_queries, ...]`, the samples as teachers read them, finite and at most 1e12 in size. The
+            number of queries times labels is at most `MOST_CELLS`.
+        record_ids: `[num_queries]`, the public names of the queries.
+        label_names: the name of each label.
+        cast: the form of the votes, one of `CASTS`: bits, or confidences for an aggregator that reads them.
+        vote_clip: the largest number of labels of a query that a teacher votes for; None for all.
     """
 
     inputs: NDArray[np.float32]
@@ -235,21 +254,21 @@ class Request:
 
     @property
     def num_queries(self) -> int:
-        """The number of queries, Q."""
+        """The number of queries."""
         return len(self.inputs)
 
     @property
     def num_labels(self) -> int:
-        """The number of labels, L."""
+        """The number of labels."""
         return len(self.label_names)
 
     @cached_property
     def digest(self) -> str:
-        """The digest of the queries' inputs and ids."""
+        """The digest of the inputs and the names of the queries."""
         return queries_digest(np.asarray(self.inputs, dtype=np.float32), self.record_ids)
 
     def samples(self) -> dict[str, NDArray[Any]]:
-        """Returns the samples as arrays of the forms in `SAMPLES`."""
+        """Returns the queries as arrays by name, in the forms that `SAMPLES` lists."""
         inputs = np.asarray(self.inputs, dtype=np.float32)
         names = np.array(self.label_names, np.str_)
         return {"inputs": inputs, "ids": np.asarray(self.record_ids), "label_names": names}
@@ -261,14 +280,19 @@ class Request:
 
     @classmethod
     def of_samples(cls, arrays: Mapping[str, NDArray[Any]], **form: Any) -> Self:
-        """Returns a request for votes on samples, whose arrays have the forms in `SAMPLES`."""
+        """Returns a request for votes on samples.
+
+        Args:
+            arrays: the samples by name, in the forms that `SAMPLES` lists.
+            **form: the fields `cast` and `vote_clip` of the request.
+        """
         inputs = np.asarray(arrays["inputs"], dtype=np.float32)
         names = tuple(arrays["label_names"].tolist())
         return cls(inputs=inputs, record_ids=arrays["ids"], label_names=names, **form)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Reads the bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
+        """Returns the request in bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
         with expected("request", "a request as pate_federated sends it"):
             arrays = arrays_of(data, _FORMS)
             return cls.of_samples(
@@ -280,7 +304,11 @@ class Request:
 # shares; the clipped sum of a round's votes.
 OPENING, LENGTHS, SHARES, MOMENTS = KINDS = ("opening", "lengths", "shares", "moments")
 _RULE = "a question as pate_federated asks it"
-_HEAD = {"kind": ArrayForm("U", ()), "asked": ArrayForm("U", ()), "num_labels": ArrayForm("i", ())}
+_HEAD = {
+    "kind": ArrayForm(kind="U", shape=()),
+    "asked": ArrayForm("U", ()),
+    "num_labels": ArrayForm("i", ()),
+}
 _SHORTEST = 1e-12
 _LONGEST = 1e3
 _FAR = 100  # the center of the pool is at most so many times as large as the largest input
@@ -307,18 +335,18 @@ _STATES: Mapping[str, Mapping[str, tuple[str, tuple[float, float]]]] = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Question:
-    """A question that each holder answers with a sum over its teachers.
+    """A question from the server, which each holder answers with a sum over its teachers.
 
-    Everything in a question is public, or was released under the price before the question is sent.
+    All of a question is public, or was released and charged before the question is sent.
 
     Attributes:
-        kind: one of `KINDS`.
+        kind: the kind of sum, one of `KINDS`.
         asked: the digest of the samples in the opening, the same in all questions of a release.
-        num_labels: the number of labels, L.
-        state: float64 arrays by name, on which the sum depends beside the holder's teachers. Entries are finite: a
-            center of shares is in [0, 1], `clip` and `label_scale` are in [1e-50, 1e12], `records_per_teacher` is in
-            [1, 1e12], `variances` are in [0, 1e30], others are in [-1e12, 1e12].
-        opening: the public samples that trained teachers are asked about; in the first question alone.
+        num_labels: the number of labels.
+        state: float64 arrays by name, the public values that the sum depends on. All entries are finite: a center of
+            shares is in [0, 1], `clip` and `label_scale` in [1e-50, 1e12], `records_per_teacher` in [1, 1e12],
+            `variances` in [0, 1e30], and all others in [-1e12, 1e12].
+        opening: the public samples on which trained teachers give confidences, in the first question alone; else None.
     """
 
     kind: str
@@ -363,36 +391,39 @@ class Question:
 
     @classmethod
     def of_opening(cls, request: Request) -> Self:
-        """Returns the question that opens rounds, about all samples of a request."""
+        """Returns the first question of a release in rounds, about all samples of a request."""
         return cls(
             kind=OPENING, asked=request.digest, num_labels=request.num_labels, opening=request
         )
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the sum."""
+        """The shape of the sum that the question asks for."""
         if self.kind == MOMENTS:
             return self.state["weights"].shape
         return {OPENING: (0,), LENGTHS: (NUM_LENGTHS,), SHARES: (1, self.num_labels)}[self.kind]
 
     @property
     def most_bytes(self) -> int:
-        """The most bytes that an answer can have."""
+        """The largest number of bytes of an answer."""
         return 8 * math.prod(self.shape) + HEADS
 
     @property
     def name(self) -> str:
-        """The name of the question's files: its kind and the start of its digest."""
+        """The name of the question's files: its kind and the first digits of its digest."""
         return f"{self.kind}-{self.digest[:16]}"
 
     @property
     def reach(self) -> float:
-        """The greatest l2 length of one teacher's part of the sum, in steps: half of what a replaced teacher moves."""
+        """The largest l2 length, in steps, of one teacher's part of the sum.
+
+        Replacing a teacher moves the sum by at most twice this length.
+        """
         return float(self.clipped.l2_sensitivity) / 2 if "clip" in self.state else 1.0
 
     @property
     def clipped(self) -> Any:
-        """The clipped sum of label shares, or of a round's votes, that the question asks for."""
+        """The mechanism that clips and sums label shares or the votes of a round, as the question asks."""
         clip = float(self.state["clip"])
         return (
             ClippedSum(clip, (1, self.num_labels))
@@ -402,13 +433,13 @@ class Question:
 
     @property
     def directions(self) -> PublicPCA:
-        """The public directions that the question's weights belong to."""
+        """The public directions of the features that the question's weights belong to."""
         projection = self.state["projection"]
         has_height = len(self.state["weights"]) > projection.shape[1] + 1
         return PublicPCA(self.state["pool_center"], projection, self.state["variances"], has_height)
 
     def require_possible(self, total: Integers, num_teachers: int) -> None:
-        """Raises `InvalidValue` for a sum that is longer than the parts of so many teachers together."""
+        """Raises `InvalidValue` for a sum that is longer than `num_teachers` parts of length `reach`."""
         require(total.shape == self.shape, "sum.shape", total.shape, str(self.shape))
         if self.kind == LENGTHS:
             # Python's integers do not overflow
@@ -422,7 +453,7 @@ class Question:
             raise InvalidValue("sum", rule=rule)
 
     def require_of(self, opening: Request) -> None:
-        """Raises `InvalidValue` for a question that is not about the labels and samples of its opening."""
+        """Raises `InvalidValue` for a question with other labels or samples than its opening."""
         require(
             self.num_labels == opening.num_labels,
             "question.num_labels",
@@ -441,7 +472,7 @@ class Question:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 digest of kind, opening, labels and state, in hexadecimal."""
+        """The SHA-256 of kind, opening, labels and state, in hexadecimal digits."""
         digest = hashlib.sha256(repr(("question", self.kind, self.asked, self.num_labels)).encode())
         for name in sorted(self.state):
             digest.update(repr((name, self.state[name].shape)).encode())
@@ -462,7 +493,7 @@ class Question:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Reads the bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
+        """Returns the question in bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
         with expected("question", _RULE):
             states = {name: axes for state in _STATES.values() for name, (axes, _) in state.items()}
             forms = {name: ArrayForm("f", (None,) * len(axes)) for name, axes in states.items()}
@@ -485,16 +516,26 @@ class Question:
 
 
 HEADS = 2**20  # bytes for names and headers of a file
-_ANSWER = {"head": ArrayForm("U", ()), "question": ArrayForm("U", ()), "total": ArrayForm("biuf")}
+_ANSWER = {
+    "head": ArrayForm(kind="U", shape=()),
+    "question": ArrayForm("U", ()),
+    "total": ArrayForm("biuf"),
+}
 
 
 @dataclass(frozen=True, eq=False)
 class SumAnswer:
-    """The answer of a holder to a question; no epsilon covers the sum, so only the aggregator may read it."""
+    """The answer of a holder to a question. No epsilon covers the sum, so only the aggregator may read it.
 
-    head: VoteManifest  # the holder's statements, the same in all of its answers
-    question: str  # the digest of the question
-    total: Integers  # the sum over the holder's teachers, int64, in steps
+    Attributes:
+        head: the statements of the holder, the same in all of its answers.
+        question: the digest of the question.
+        total: the sum over the holder's teachers, int64, in steps.
+    """
+
+    head: VoteManifest
+    question: str
+    total: Integers
 
     def to_bytes(self) -> bytes:
         """Returns the answer as the bytes of an .npz file."""
@@ -504,7 +545,13 @@ class SumAnswer:
 
     @classmethod
     def from_bytes(cls, data: bytes, question: Question, **expected_head: Any) -> Self:
-        """Reads an answer to a question; raises `InvalidValue` for another answer, or another head than expected."""
+        """Returns the answer in some bytes; raises `InvalidValue` for an answer that does not fit.
+
+        Args:
+            data: the bytes.
+            question: the question that must be answered.
+            **expected_head: the expected fields of the head, by name.
+        """
         with expected("answer", "a whole answer, as pate_federated makes it"):
             size = len(data)
             most = question.most_bytes

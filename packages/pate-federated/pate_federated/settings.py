@@ -10,7 +10,7 @@ from pate.settings import CollectSettings, Targets, setting
 
 @dataclass(frozen=True, kw_only=True)
 class HoldersReleaseSettings(CollectSettings):
-    """The settings of `pate-release`, with those of vote files and of rounds of holders."""
+    """The settings of `pate-release`, with those for vote files of holders and for rounds."""
 
     sum: str | None = setting(
         "a file that the sum of the votes is written to, in place of a release. A later pate-release reads such sums "
@@ -47,7 +47,7 @@ class HoldersReleaseSettings(CollectSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class VoteSettings(Targets):
-    """The settings of `pate-vote`, beside those of its parts."""
+    """The settings of `pate-vote`, without those of data set and teacher."""
 
     holder: Any = setting(
         "the name of this holder, which no other holder has; with holders= a number from 1. A name that comes twice is "
@@ -100,7 +100,7 @@ class VoteSettings(Targets):
 
 @dataclass(frozen=True, kw_only=True)
 class StudentSettings(Targets):
-    """The settings of `pate-student`, beside those of its parts."""
+    """The settings of `pate-student`, without those of data set and student."""
 
     release: str = setting("the folder that pate-release wrote, or its release/", is_path=True)
     queries: str | None = setting(

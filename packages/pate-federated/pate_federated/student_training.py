@@ -1,4 +1,7 @@
-"""The training of a student on a release: post-processing by whoever has the release and the public samples."""
+"""The training of a student on a release, which anybody can do with the release and the public samples.
+
+It is post-processing, and costs no epsilon.
+"""
 
 import os
 import re
@@ -43,16 +46,22 @@ _MADE = (
 
 @dataclass(frozen=True, kw_only=True)
 class StudentPlan:
-    """The plan of a student, on which it depends beside the release."""
+    """The plan of a student: with the release it determines the trained model.
 
-    student: Student  # the recipe
-    # reads the public samples: first those that were voted on, then the rest of the student's pool
+    Attributes:
+        student: the kind of student and its settings.
+        queries: a function that reads the public samples: first those that the teachers voted on, then the rest of the
+            student's pool.
+        seed: the seed of the training; None for a seed computed from the release, so that each training gives the same
+            student.
+        with_student: a function that takes the text of the release's `config.yaml`, and returns the text for the
+            bundle, with the student's settings.
+    """
+
+    student: Student
     queries: Callable[[], Queries]
-    # the seed of the training; None derives the seed from the release, so that it is the same every time
     seed: int | None = None
-    with_student: Callable[[str], str] = (
-        str  # from config.yaml of the release to that of the bundle
-    )
+    with_student: Callable[[str], str] = str
 
 
 @all_cores()
@@ -62,21 +71,25 @@ def train_on_release(
     output: Path | str | None = None,
     monitor: Monitor | None = None,
 ) -> StudentModel:
-    """Trains a student on a release and writes the bundle that `pate.load` reads: post-processing, at no price.
+    """Trains a student on a release and writes a bundle, which `pate.load` reads. Training costs no epsilon.
 
     Args:
         plan: the plan of the student.
-        release: the folder of `pate-release`, or its `release/`, or a copy of that.
-        output: the folder of the bundle; by default `release/` itself.
-        monitor: is told of progress.
+        release: the folder that `pate-release` wrote, its `release/`, or a copy of that.
+        output: the folder of the bundle; None for `release/` itself.
+        monitor: displays the progress; None for no display.
 
-    Raises `InvalidValue` for a folder without a release, an altered release, and samples that were not voted on.
+    Raises:
+        InvalidValue: the folder has no release, the release was altered, or the samples are not those voted on.
     """
     monitor = monitor or Monitor()
     release = Path(release)
     source = folder_of(release)
     target = source if output is None else Path(output)
-    disk.require_no_links(*((release, "release") if output is None else (target, "output")))
+    if output is None:
+        disk.require_no_links(release, name="release")
+    else:
+        disk.require_no_links(target, name="output")
     terms = _terms_of(source, release)
     if terms is None or _is_finished(target):
         monitor.say(f"release={target}: its student is there; nothing was trained again")
@@ -135,10 +148,10 @@ def train_on_release(
     model.save(target / "student")
     publish(
         model,
-        target,
-        terms.privacy,
-        terms.release,
-        queries.preprocessing,
+        folder=target,
+        privacy=terms.privacy,
+        release=terms.release,
+        preprocessing=queries.preprocessing,
         name=terms.dataset,
         kind="features" if inputs.ndim == 2 else "images",
         labels=names.label_names,
@@ -148,7 +161,12 @@ def train_on_release(
 
 
 def _complete(folder: Path, with_student: Callable[[str], str]) -> None:
-    """Writes settings and manifest and removes the terms, which completes the bundle."""
+    """Writes settings and manifest and removes the terms, after which the bundle is complete.
+
+    Args:
+        folder: the folder of the bundle.
+        with_student: returns the text of `config.yaml` with the student's settings added to it.
+    """
     if (folder / "config.yaml").exists():
         text = disk.read_text(folder / "config.yaml", rule="settings of a release", remedy=ANEW)
         disk.write_text(folder / "config.yaml", with_student(text))
@@ -159,7 +177,7 @@ def _complete(folder: Path, with_student: Callable[[str], str]) -> None:
 
 
 def folder_of(release: Path) -> Path:
-    """Returns the folder with release.npz: the given folder, or `release/` within it."""
+    """Returns the folder that holds release.npz: the given folder, or `release/` within it."""
     for folder in (release, release / "release"):
         if (folder / "release.npz").is_file():
             return folder
@@ -169,7 +187,12 @@ def folder_of(release: Path) -> Path:
 
 
 def _terms_of(source: Path, release: Path) -> Terms | None:
-    """Returns the terms, of the folder or the folder above; None where a student has taken their place."""
+    """Returns the terms of a release; None if a student was trained in the folder, which removes its terms.
+
+    Args:
+        source: the folder that the user named.
+        release: the folder that holds release.npz.
+    """
     for folder in (source, release):
         if os.path.lexists(folder / TERMS):
             return Terms.read(folder)
@@ -183,7 +206,7 @@ def _is_finished(folder: Path) -> bool:
 
 
 def published_recipe(release: Path) -> Recipe:
-    """Returns the recipe by which centered votes were released: the default, where config.yaml names no other."""
+    """Returns the recipe in the config.yaml of a release; the default recipe if config.yaml names none."""
     path = release / "config.yaml"
     if not path.exists():
         return DEFAULT_RECIPE
@@ -195,7 +218,12 @@ def published_recipe(release: Path) -> Recipe:
 
 
 def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicNames]:
-    """Reads a release, with scores where the file has them, and the public names."""
+    """Reads a release with its scores, if the file has scores, and the public names of queries and labels.
+
+    Args:
+        path: the file of the release.
+        adjacency: the adjacency that the release is priced for.
+    """
     forms = PublicNames.FORMS | {"labels": ArrayForm("b"), "answered": ArrayForm("b")}
     arrays = read_arrays(path, beside=forms)
     rule = "labels, answered, record_ids and label_names of a release"

@@ -1,8 +1,9 @@
-"""Releases of sums over the teachers of all holders: of votes at once, or in rounds, over a network or as files.
+"""Releases of sums over the teachers of all holders, in one secure sum or in rounds, over a network or by files.
 
-In a secure sum the server never reads a holder's votes. With distributed noise the server reads no sum without noise.
-`SumTerms` are the terms that server and holders agree on, `Limbs` writes large numbers as digits within these terms,
-`HolderSum` is the holder's side, and `SummedRelease` and `RoundsOfHolders` are the server's.
+In a secure sum the server never reads the votes of a single holder. With distributed noise the server also reads no sum
+without noise. Server and holders agree on the terms of a sum (`SumTerms`). Large numbers are split into digits that fit
+these terms (`Limbs`). The class `HolderSum` runs at the holder. The classes `SummedRelease` and `RoundsOfHolders` run
+at the server.
 """
 
 import hashlib
@@ -76,19 +77,23 @@ _LOCK = "notes.lock"
 
 @dataclass(frozen=True, kw_only=True)
 class SumTerms:
-    """The terms of a secure sum, which the server and all holders agree on beforehand.
+    """The terms of a secure sum, on which the server and all holders agree beforehand.
 
-    Secure aggregation adds numbers modulo 2**32. Every holder's numbers lie in -most..most and are sent without
-    rounding. The sum is exact, since `num_holders * 2 * most` is required to be below 2**32.
+    Secure aggregation adds numbers modulo 2**32. The numbers of a holder lie in -most..most and are sent without
+    rounding. The sum is exact, since `num_holders * 2 * most` must be below 2**32.
+
+    Attributes:
+        num_holders: n, the number of holders.
+        max_absent: d, the largest number of absent holders, >= 1; a sum over fewer than n - d holders is refused.
+        most: the largest absolute value of a number that a holder sends.
+        shares: k, the number of shares of each key, odd. A holder divides its keys among itself and k - 1 others,
+            chosen at random, and two thirds of them can open its part. None divides a key among all n holders, of whom
+            n - d can open a part. Then not even the server can open a sum over fewer holders.
     """
 
-    num_holders: int  # the number of holders, n
-    # the most holders that may be absent, d >= 1; a sum of fewer than n - d holders is refused
+    num_holders: int
     max_absent: int
-    most: int  # the largest size of a number that a holder sends
-    # The number of shares of each key, k, odd: every holder shares its keys with k - 1 others, dealt at random, and two
-    # thirds of these open its part. With None all n holders have shares, of whom n - d open a part: then not even the
-    # server can open a sum of fewer holders.
+    most: int
     shares: int | None = None
 
     def __post_init__(self) -> None:
@@ -117,7 +122,7 @@ class SumTerms:
 
     @classmethod
     def of_counts(cls, roll: Roll, shares: int | None = None) -> Self:
-        """Returns the terms of a sum of counts over the holders of a roll."""
+        """Returns the terms for a sum of the counts of all holders on a roll; `shares` is the field of that name."""
         most = max(roll.holders.values())
         return cls(
             num_holders=len(roll.holders), max_absent=roll.max_absent, most=most, shares=shares
@@ -125,10 +130,10 @@ class SumTerms:
 
     @classmethod
     def of_noise(cls, aggregator: DistributedVotes, roll: Roll) -> Self:
-        """Returns the terms of a sum of counts with shares of noise.
+        """Returns the terms for a sum of counts to which each holder adds a share of the noise.
 
-        Raises `InvalidValue` for an aggregator of another number of holders or dropouts than the roll has, and for
-        too many colluders.
+        Raises:
+            InvalidValue: the aggregator has another number of holders or dropouts than the roll, or too many colluders.
         """
         num_holders = len(roll.holders)
         require(
@@ -153,28 +158,28 @@ class SumTerms:
 
     @classmethod
     def of_digits(cls, roll: Roll, shares: int | None = None) -> Self:
-        """Returns the terms of all secure sums in rounds, with the largest digits that the sum has room for."""
+        """Returns the terms for all secure sums in rounds, with the largest digits that fit; `shares` is that field."""
         num_holders = len(roll.holders)
         most = 2 ** (((MODULUS - 1) // (2 * num_holders)).bit_length() - 1)
         return cls(num_holders=num_holders, max_absent=roll.max_absent, most=most, shares=shares)
 
     @property
     def least(self) -> int:
-        """The least number of holders that a sum needs."""
+        """The smallest number of holders with which a sum is made."""
         return self.num_holders - self.max_absent
 
     @property
     def num_shares(self) -> int:
-        """The number of holders that share a key."""
+        """The number of holders among which the shares of a key are divided."""
         return self.num_holders if self.shares is None else self.shares
 
     @property
     def threshold(self) -> int:
-        """The number of shares of a key that open a sum."""
+        """The number of shares of a key that are needed to open a sum."""
         return self.least if self.shares is None else -(-2 * self.shares // 3)
 
     def require_sendable(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Returns the numbers as equal floats; raises `InvalidValue` for numbers that Flower would clip."""
+        """Returns whole numbers as floats of the same values; raises `InvalidValue` for numbers beyond the terms."""
         if np.abs(numbers).max(initial=0) > self.most:
             raise InvalidValue(
                 "counts", rule=f"numbers of at most {self.most}, the terms of the sum"
@@ -182,9 +187,14 @@ class SumTerms:
         return numbers.astype(np.float64)
 
     def exact_sum(self, average: Any, present: int) -> NDArray[np.int64]:
-        """Returns the sum of whole numbers, from their average over `present` holders.
+        """Returns the sum of the holders' whole numbers, computed from their average.
 
-        Raises `InvalidValue` for too few or too many holders, and where a holder kept to other terms.
+        Args:
+            average: the average that Flower returns.
+            present: the number of holders in the average.
+
+        Raises:
+            InvalidValue: there are too few or too many holders, or a holder used other terms.
         """
         rule = f"{self.least} to {self.num_holders}, of holders={self.num_holders} with max_absent={self.max_absent}"
         require(self.least <= present <= self.num_holders, "holders present", present, rule)
@@ -199,20 +209,25 @@ class SumTerms:
 
 @dataclass(frozen=True)
 class Limbs:
-    """Digits of whole numbers that are too large for a secure sum: x = sum over i of digit_i 2**(bits i).
+    """The digits of whole numbers that are too large for a secure sum: x = sum over i of digit_i 2**(bits i).
 
-    The last digit has the sign of x. Holders' digits are added place by place and joined afterwards, so the sum is
-    exact. The sums of digits disclose a little more than the sum of the numbers: how often digits overflowed, summed
-    over all holders.
+    The last digit has the sign of x. A secure sum adds the holders' digits place by place, and the sums of the digits
+    give the exact sum of the numbers. The sums of digits disclose a little more than the sum of the numbers: the number
+    of times that lower digits overflowed, over all holders.
+
+    Attributes:
+        terms: the terms of the secure sum.
+        bits: the number of bits of a digit.
+        count: the number of digits of a number.
     """
 
-    terms: SumTerms  # the terms of the sum, the same at every holder
-    bits: int  # the number of bits of a digit
-    count: int  # the number of digits
+    terms: SumTerms
+    bits: int
+    count: int
 
     @classmethod
     def of(cls, question: Question, roll: Roll, shares: int | None = None) -> Self:
-        """Returns the digits of answers to a question, enough for the holder with the most teachers."""
+        """Returns digits that hold the answer to a question of the holder with the most teachers."""
         terms = SumTerms.of_digits(roll, shares)
         bits = terms.most.bit_length() - 1
         largest = 1 if question.kind == LENGTHS else math.ceil(question.reach)
@@ -220,26 +235,32 @@ class Limbs:
         return cls(terms, bits, max(1, -(-room // bits)))
 
     def split(self, total: Integers) -> NDArray[np.int64]:
-        """Returns the digits of whole numbers, `[count, …]`; all but the last lie in 0..2**bits - 1."""
+        """Returns the digits of whole numbers, `[count, ...]`; all digits but the last lie in 0..2**bits - 1."""
         shifted = [total.astype(np.int64) >> (self.bits * place) for place in range(self.count)]
         return np.stack([*(share & (2**self.bits - 1) for share in shifted[:-1]), shifted[-1]])
 
     def joined(self, digits: Integers) -> Integers:
-        """Returns the whole numbers `[…]` of digits `[count, …]`."""
+        """Returns the whole numbers `[...]` of given digits `[count, ...]`."""
         powers = 2 ** (self.bits * np.arange(self.count, dtype=np.int64))
         return np.tensordot(powers, digits.astype(np.int64), axes=1)
 
 
 @dataclass(frozen=True)
 class HolderSum:
-    """A holder's side of a secure sum, which the holder sets itself: nothing of it comes from the server."""
+    """A holder's part in a secure sum. The holder chooses these settings itself; the server cannot change them.
 
-    terms: SumTerms  # the terms of the sum
-    # the aggregator whose share of the noise is added; None where the server reads the sum and adds noise
+    Attributes:
+        terms: the terms of the sum.
+        noise: the aggregator whose noise the holder shares; None where the server reads the sum and adds noise.
+        seed: the seed of the holder's noise, for tests; anybody who knows it counts as a colluder. None for secret
+            noise from the operating system.
+        max_answers: the largest number of requests that the holder answers with noise; each answer is a release with
+            its own price.
+    """
+
+    terms: SumTerms
     noise: DistributedVotes | None = None
-    # the seed of the noise, for tests: whoever knows the seed is a colluder. None draws from the operating system
     seed: int | None = None
-    # the most requests that are answered with noise: each answer is a release of its own price
     max_answers: int = 1
 
     def __post_init__(self) -> None:
@@ -248,10 +269,19 @@ class HolderSum:
     def numbers(
         self, plan: HolderPlan, request: Request, votes: Path, folder: Path
     ) -> NDArray[np.float64]:
-        """Returns the numbers that a holder sends for one request, `[Q, L]`: its counts, with its share of the noise.
+        """Returns the numbers that a holder adds to a sum: its counts, plus its share of the noise.
 
-        With noise a request is answered once: two sums over different holders would differ by one holder's counts.
-        Raises `InvalidValue` for votes beyond the terms, and for a second answer.
+        The result is `[num_queries, num_labels]`. With noise, a request is answered only once. Two sums over different
+        sets of holders would disclose the counts of one holder by their difference.
+
+        Args:
+            plan: the holder's plan.
+            request: the queries.
+            votes: the file of the holder's votes.
+            folder: the folder in which answered requests are noted.
+
+        Raises:
+            InvalidValue: the votes exceed the terms, or the request was answered before.
         """
         file = VoteFile.open(votes)
         counts = np.zeros((request.num_queries, request.num_labels), dtype=np.int64)
@@ -276,7 +306,10 @@ class HolderSum:
         return self.terms.require_sendable(noisy)
 
     def _answer_once(self, folder: Path, request: Request) -> None:
-        """Notes that a request is answered, before anything is sent; raises `InvalidValue` for a second answer."""
+        """Notes on disk that a request is answered, before anything is sent.
+
+        Raises `InvalidValue` for a second answer.
+        """
         path = folder / f"answered-{request.digest}"
         with locked(folder / _LOCK):
             if os.path.lexists(path):  # `lexists` works in a folder that may not be listed, too
@@ -293,9 +326,9 @@ class HolderSum:
 
 
 def first_note(path: Path, text: str) -> str | None:
-    """Writes a note unless one of that name exists; returns the text of the earlier note, or None.
+    """Writes a note to a file unless the file exists; returns the text of an existing file, else None.
 
-    A lock makes the call safe for processes that run side by side.
+    A lock makes the call safe for concurrent processes.
     """
     with locked(path.parent / _LOCK):
         if os.path.lexists(path):
@@ -320,40 +353,52 @@ def _kept(
     remedy: str,
     **beside: NDArray[Any],
 ) -> Arrays:
-    """Returns the arrays of a sum's file, which is written first where it does not exist.
+    """Returns the arrays in the file of a sum; makes the sum and writes the file if the file does not exist.
 
     Args:
         path: the file.
-        shape: the shape of the sum; None stands for any size.
-        ask: makes the sum and names its holders; called where the file does not exist.
-        remedy: the advice for a damaged file.
-        **beside: arrays of texts that are written beside the sum.
+        shape: the expected shape of the sum, with None for any size of an axis.
+        ask: makes the sum and returns it with the names of its holders.
+        remedy: the advice in the message for a damaged file.
+        **beside: more arrays that are written to the file.
     """
     if not os.path.lexists(path):
         total, holders = ask()
         write_arrays(path, total=total, holders=np.array(holders, dtype=np.str_), **beside)
-    forms = {"total": ArrayForm("i", shape), "holders": ArrayForm("U", (None,))}
+    forms = {"total": ArrayForm("i", shape), "holders": ArrayForm(kind="U", shape=(None,))}
     return read_arrays(
-        path, forms | dict.fromkeys(beside, ArrayForm("U", ())), remedy=remedy, most=_MOST_BYTES
+        path,
+        forms | dict.fromkeys(beside, ArrayForm(kind="U", shape=())),
+        remedy=remedy,
+        most=_MOST_BYTES,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummedRelease:
-    """The server's release of one secure sum, whatever carries the messages.
+    """The server's release of one secure sum, for any transport of the messages.
 
-    With `DistributedVotes` the ledger is charged before holders are asked, since the holders' sum is the release.
-    Holders answer once: where the sum is lost later, the release is refused and stays charged.
+    With `DistributedVotes` the holders' sum is itself the release. So the ledger is charged before the holders are
+    asked. Holders answer once. If the sum is lost afterwards, the release is refused and stays charged.
+
+    Attributes:
+        plan: the plan of the release, whose aggregator reads counts.
+        roll: the expected holders.
+        request: the queries.
+        inbox: the folder for the sum, of mode 0700.
+        output_dir: the folder of the release; its `release/` may be published.
+        dataset: the public name of the holders' data. All charges for one name are in one account of the ledger.
+        real: False for synthetic records.
+        shares: the field of `SumTerms`. None if holders share the noise: the price depends on who can open the sum.
     """
 
-    plan: ReleasePlan  # the plan of the release, whose aggregator reads counts
-    roll: Roll  # the holders that are expected
-    request: Request  # the queries
-    inbox: Path  # the folder for the sum, of mode 0700
-    output_dir: Path  # the folder of the release, of which `release/` may be published
-    dataset: str  # the public name of the holders' data; one ledger counts for one name
-    real: bool = True  # False for synthetic records
-    # see `SumTerms.shares`; None with the holders' noise, whose price depends on who can open the sum
+    plan: ReleasePlan
+    roll: Roll
+    request: Request
+    inbox: Path
+    output_dir: Path
+    dataset: str
+    real: bool = True
     shares: int | None = None
 
     def __post_init__(self) -> None:
@@ -370,13 +415,13 @@ class SummedRelease:
 
     @property
     def noise(self) -> DistributedVotes | None:
-        """The aggregator whose noise the holders draw; None for any other aggregator."""
+        """The aggregator whose noise the holders share; None for an aggregator whose noise the server adds."""
         aggregator = self.plan.aggregator
         return aggregator if isinstance(aggregator, DistributedVotes) else None
 
     @property
     def terms(self) -> SumTerms:
-        """The terms that the sum of the holders is taken on."""
+        """The terms of the holders' sum."""
         noise = self.noise
         roll = self.roll
         return (
@@ -386,13 +431,14 @@ class SummedRelease:
         )
 
     def run(self, ask: Callable[[], Summed], monitor: Monitor | None = None) -> Terms:
-        """Makes the sum once and releases it, or continues a call that was killed.
+        """Makes the sum once and releases it; continues a call that was killed.
 
         Args:
-            ask: makes the sum, such as by `flower.secure_sum`, and names its holders.
-            monitor: is told of progress.
+            ask: makes the sum and returns it with the names of its holders, for example by `flower.secure_sum`.
+            monitor: displays the progress; None for no display.
 
-        Raises `InvalidValue` for too few holders, and for all that `release_votes` refuses.
+        Raises:
+            InvalidValue: too few holders answered, or `release_votes` refuses the release.
         """
         _ = self.terms
         make_folder(self.inbox)
@@ -431,7 +477,10 @@ class SummedRelease:
         return release_votes(self.plan, source, cohort, self.output_dir, monitor)
 
     def counted(self, ask: Callable[[], Summed]) -> VoteSource:
-        """Returns the counts of all teachers' votes; teachers of absent holders vote as in `Collection.source`."""
+        """Returns a vote source with the sum of all teachers' votes.
+
+        Teachers of absent holders have constant votes, as in `Collection.source`.
+        """
         counts, holders = self.made(ask)
         if self.plan.aggregator.single_label:
             counts[:, 0] += sum(
@@ -442,7 +491,7 @@ class SummedRelease:
         )
 
     def made(self, ask: Callable[[], Summed]) -> Summed:
-        """Returns the sum and the names of its holders; the sum is written to the inbox first."""
+        """Returns the sum with the names of its holders; writes it to the inbox first."""
         sum_file = _kept(
             self.inbox / "sum.npz", (None, None), ask, _REMEDY, asked=np.array(self.request.digest)
         )
@@ -453,12 +502,18 @@ class SummedRelease:
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """The sum of the answers to one question."""
+    """The sum of the holders' answers to one question.
 
-    total: Integers  # the sum over these holders, int64
-    holders: tuple[str, ...]  # the names of the holders in the sum
-    heads: Mapping[str, VoteManifest] = field(default_factory=dict)  # the holders' heads, by name
-    # a line for each holder that is not in the sum, by name
+    Attributes:
+        total: the sum over the holders, int64, in steps.
+        holders: the names of the holders in the sum.
+        heads: the head of each holder's answer, by the holder's name.
+        refused: the reason for each holder that is not in the sum, by the holder's name.
+    """
+
+    total: Integers
+    holders: tuple[str, ...]
+    heads: Mapping[str, VoteManifest] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -466,11 +521,16 @@ Exchange = Callable[[Question], Gathered]  # has one question answered by all ho
 
 
 def gathered(roll: Roll, question: Question, contributions: Iterable[Contribution]) -> Gathered:
-    """Adds up the answers to a question that count.
+    """Returns the sum of the valid answers to a question.
 
-    An answer counts by the rules of `counted`, where it is a whole sum and answers this question. The answer of a
-    holder with k teachers is no longer than k times `question.reach`, so a holder moves the sum by no more than its own
-    teachers do.
+    An answer is valid by the rules of `counted`, if it is complete and answers this question. An answer of a holder
+    with k teachers must not be longer than k times `question.reach`. So a holder moves the sum by no more than its own
+    teachers could.
+
+    Args:
+        roll: the expected holders.
+        question: the question.
+        contributions: the answers, in any order.
     """
 
     def read(holder: str, sent: bytes) -> SumAnswer:
@@ -493,11 +553,11 @@ def gathered(roll: Roll, question: Question, contributions: Iterable[Contributio
 
 
 class AnswersAwaited(Exception):
-    """A question was written for the holders, and too few answers have arrived.
+    """An exception that ends a call: a question has been written for the holders, and too few answers have arrived.
 
     Attributes:
         question: the file of the question.
-        answers: the folder for the answers, as HOLDER.npz.
+        answers: the folder for the answers, in files HOLDER.npz.
         missing: the names of the holders without an answer.
     """
 
@@ -510,14 +570,26 @@ class AnswersAwaited(Exception):
 
 @dataclass(frozen=True)
 class Mailbox:
-    """An exchange by files: a question goes to `questions/NAME.npz`, answers come as `answers/NAME/HOLDER.npz`."""
+    """A transport of questions and answers by files.
 
-    folder: Path  # the folder of questions and answers, of mode 0700
-    roll: Roll  # the holders that are expected
-    wait: bool = True  # whether all holders are waited for; else `max_absent` of them may stay away
+    Questions are written to `questions/NAME.npz`, and answers are read from `answers/NAME/HOLDER.npz`.
+
+    Attributes:
+        folder: the folder of questions and answers, of mode 0700.
+        roll: the expected holders.
+        wait: True to end the call while any answer is missing; False to continue without up to `roll.max_absent`
+            holders.
+    """
+
+    folder: Path
+    roll: Roll
+    wait: bool = True
 
     def __call__(self, question: Question) -> Gathered:
-        """Writes the question and adds up the answers that have arrived; raises `AnswersAwaited` for too few."""
+        """Writes the question, and returns the sum of the answers that have arrived.
+
+        Raises `AnswersAwaited` if too few have arrived.
+        """
         sent = self.folder / "questions" / f"{question.name}.npz"
         answers = self.folder / "answers" / question.name
         make_folder(sent.parent)
@@ -533,7 +605,10 @@ class Mailbox:
         problem = f"expected a file of at most {most} bytes, as pate-vote writes it"
 
         def read(name: str, path: Path) -> Contribution:
-            """Reads the answer of a holder; skips files of strangers, pipes, folders and files that are too large."""
+            """Reads the answer of a holder.
+
+            Skips files of unknown names, pipes, folders and files that are too large.
+            """
             usual = name in self.roll.holders and is_regular(path) and path.stat().st_size <= most
             return Contribution(name, path.read_bytes() if usual else None, problem)
 
@@ -542,32 +617,38 @@ class Mailbox:
 
 @dataclass(frozen=True)
 class Opened:
-    """The content of `opening.json`: the holders' heads, by which a release in rounds began."""
+    """The content of `opening.json`: the holders that take part in a release in rounds.
 
-    name: str  # a random name of the release, by which the sums of two inboxes are told apart
-    asked: str  # the digest of the opening
-    # the head of each holder as text, by name
+    Attributes:
+        name: a random name of the release, so that the sums of two inboxes are not mixed up.
+        asked: the digest of the opening question.
+        heads: the head of each holder's answer as JSON, by the holder's name.
+    """
+
+    name: str
+    asked: str
     heads: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RoundsOfHolders:
-    """The server's release of centered votes in rounds, whatever carries the messages.
+    """The server's release of centered votes in rounds, for any transport of the messages.
 
-    Rule: an opening makes the holders' teachers learn. Then each question asks for one sum: three sums for the
-    prevalence, then one sum a round. Each question depends on earlier releases alone. The ledger is charged for the
-    prevalence before its first sum, and for all rounds together before the noise of the first round.
+    Rule: the opening question makes each holder train its teachers. Each later question asks the holders for one sum:
+    three sums for the prevalence, and then one sum for each round. A question depends on public values and on earlier
+    releases. The ledger is charged for the prevalence before its first sum, and for all rounds together before the
+    noise of the first round is drawn.
 
     Attributes:
-        plan: the plan of the release, of `CenteredVotes` in rounds.
-        roll: the holders that are expected.
-        pool: float32 `[P, d]`, public samples. Trained teachers are asked about the first 2,048; the student learns
-            from all of them.
-        record_ids: the public names of the samples, `[P]`.
-        label_names: the names of the L labels.
-        num_queries: the number of samples that are labeled, the first ones; None for all.
-        inbox: the folder for sums, of mode 0700; no epsilon covers the sums.
-        output_dir: the folder of the release, of which `release/` may be published.
+        plan: the plan of the release, with `CenteredVotes` in rounds.
+        roll: the expected holders.
+        pool: float32 `[num_public, num_inputs]`, public samples. Trained teachers are asked about the first 2,048; the
+            student learns from all of them.
+        record_ids: `[num_public]`, the public names of the samples.
+        label_names: the name of each label.
+        num_queries: the number of samples that get labels, which are the first ones; None for all.
+        inbox: the folder for the sums, of mode 0700; no epsilon covers the sums.
+        output_dir: the folder of the release; its `release/` may be published.
     """
 
     plan: ReleasePlan
@@ -604,15 +685,16 @@ class RoundsOfHolders:
 
     @all_cores()
     def run(self, exchange: Exchange, monitor: Monitor | None = None) -> Terms:
-        """Asks holders and releases round after round, or continues a call that was killed.
+        """Asks the holders and releases one round after the other; continues a call that was killed.
 
         Rounds that were charged and not finished continue at no further price.
 
         Args:
-            exchange: sends a question to all holders, and adds up their answers.
-            monitor: is told of progress, and of absent holders.
+            exchange: sends a question to all holders and returns the sum of their answers.
+            monitor: displays the progress and the absent holders; None for no display.
 
-        Raises `InvalidValue` where too many holders are absent, and for all that `release_votes` refuses.
+        Raises:
+            InvalidValue: too many holders are absent, or `release_votes` refuses the release.
         """
         monitor = monitor or Monitor()
         source = AskedVotes(self, exchange, monitor)
@@ -633,17 +715,24 @@ class RoundsOfHolders:
 
 
 class AskedVotes(VotesInRounds, ShareSums):
-    """Votes of which the server asks holders for sums alone; the queries are the first samples of the pool.
+    """The votes of all holders' teachers, of which the server gets only sums, by questions to the holders.
 
-    Each question is asked once, and its sum is written to the inbox: a server that was killed continues with these
-    sums. A lost sum is not asked for again once a later question was asked. With other holders present the second sum
-    would differ from the first, and the same noise on both would disclose the difference.
+    The queries are the first samples of the pool. Each question is asked once, and its sum is written to the inbox. A
+    server that was killed continues with these sums. If a sum is lost after a later question was asked, it is not asked
+    for again. The second sum might be over other holders, and with the same noise the difference of both sums would
+    disclose private votes.
     """
 
     readers = "centered_votes in rounds (aggregator.rounds=2 or more, or 200 teachers), which needs sums alone"
 
     def __init__(self, release: RoundsOfHolders, exchange: Exchange, monitor: Monitor) -> None:
-        """Asks the holders for the opening, unless they have answered it."""
+        """Asks the holders the opening question, unless the inbox has their answers.
+
+        Args:
+            release: the release with its folders and its roll.
+            exchange: sends a question to all holders and returns the sum of their answers.
+            monitor: displays the progress.
+        """
         self.folder = make_folder(release.inbox)
         self.roll = release.roll
         self.pool = release.pool
@@ -690,7 +779,12 @@ class AskedVotes(VotesInRounds, ShareSums):
         return answers
 
     def sum_of(self, kind: str, **state: Any) -> Integers:
-        """Returns the sum of the answers to a question about the samples of the opening; absent holders add nothing."""
+        """Returns the sum of the answers to a question about the samples of the opening; absent holders add nothing.
+
+        Args:
+            kind: the kind of question.
+            **state: the arrays of the question, by name.
+        """
         arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
         question = Question(
             kind=kind, asked=self.opened.asked, num_labels=self.num_labels, state=arrays
@@ -705,7 +799,10 @@ class AskedVotes(VotesInRounds, ShareSums):
         return _kept(path, question.shape, ask, _LATER)["total"].astype(np.int64)
 
     def _log(self, name: str) -> None:
-        """Enters a question in the log before it is asked; raises `InvalidValue` for a question before the last one."""
+        """Writes the name of a question to the log before it is asked.
+
+        Raises `InvalidValue` for an earlier question.
+        """
         path = self.folder / "asked.txt"
         rule = "the questions that were asked"
         digests = read_text(path, rule=rule, remedy=_LATER).split() if os.path.lexists(path) else []
@@ -717,27 +814,32 @@ class AskedVotes(VotesInRounds, ShareSums):
             write_text(path, "\n".join([*digests, name]) + "\n")
 
     def share_sums(self) -> ShareSums:
-        """Returns this object: the sums of label shares are asked of the holders."""
+        """Returns this object, which asks the holders for sums of label shares."""
         return self
 
     def lengths(self) -> Integers:
-        """Asks holders how many teachers have shares of each length, and adds the answers up."""
+        """Asks the holders for the number of teachers with shares of each length, and returns the sums."""
         return self.sum_of(LENGTHS)
 
     def total(self, clipped: ClippedSum, center: Array) -> Integers:
-        """Asks holders for their clipped shares around a center, and adds the answers up."""
+        """Asks the holders for the sum of their teachers' clipped shares minus a center, and adds up the answers.
+
+        Args:
+            clipped: the clip and the grid of the sum.
+            center: `[num_labels]`.
+        """
         return self.sum_of(SHARES, center=center, clip=clipped.clip)
 
     def votes_around(
         self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterable[Any]:
-        """Raises `InvalidValue`: a matrix of votes would have to be summed in one cast."""
+        """Raises `InvalidValue`: the server has no matrix of votes that could be summed at once."""
         raise self._refusal()
 
     def in_rounds(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> RoundVotes:
-        """Returns the votes as holders cast them against a student, round after round.
+        """Returns the votes in rounds, on the errors of a student.
 
-        Raises `InvalidValue` for a recipe of one's own, which no question tells the holders.
+        Raises `InvalidValue` for a recipe that is not the default, since a question does not hold the recipe.
         """
         rule = "the default recipe, which all holders have"
         require(recipe == DEFAULT_RECIPE, "recipe", recipe, rule, owner="aggregator")
@@ -753,13 +855,13 @@ class AskedVotes(VotesInRounds, ShareSums):
 
 
 class AskedMoments(RoundVotes):
-    """Votes of rounds whose totals all holders are asked for; a holder that is absent in a round adds nothing.
+    """The votes in rounds, whose sums the server asks all holders for; a holder that is absent in a round adds nothing.
 
     Formal guarantee: see docs/proofs/vote_rounds.md, "Rounds of many holders".
     """
 
     def __init__(self, votes: AskedVotes, count: int) -> None:
-        """Fits `count` directions to the public pool."""
+        """Computes features along `count` directions of the public pool."""
         self._votes = votes
         self._directions = PublicPCA.fit(votes.pool, count, ridge=DEFAULT_RECIPE.ridge_in_rounds)
         rows = votes.pool[: max(DEFAULT_RECIPE.public_rows, votes.num_queries)]
@@ -770,7 +872,10 @@ class AskedMoments(RoundVotes):
         self.records_per_teacher = votes.records_per_teacher
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
-        """Asks holders for their clipped votes against a student, and adds the answers up."""
+        """Asks the holders for the sum of their teachers' clipped votes, and returns the sum over holders.
+
+        The arguments are those of `RoundVotes.total`.
+        """
         directions = self._directions
         return self._votes.sum_of(
             MOMENTS,

@@ -1,4 +1,4 @@
-"""The casting of a holder's votes: teachers learn from its own records, and vote on the queries into a file."""
+"""The votes of one holder: it trains teachers on its own records, and saves their votes on the queries in a file."""
 
 import os
 import re
@@ -39,27 +39,38 @@ _CLASS = "teachers that vote yes or no; kernel teachers answer in rounds alone, 
 
 @dataclass(frozen=True, kw_only=True)
 class HolderPlan:
-    """The plan of one holder's votes, on which they depend; votes carry no noise."""
+    """The plan of one holder's votes, which it determines. The votes have no noise.
 
-    load_dataset: Callable[[], Dataset]  # reads the holder's records and the public samples
-    teacher: Voter  # the recipe for the holder's teachers
-    # the number of teachers; None for one teacher of each group, where teachers are not trained
+    Attributes:
+        load_dataset: a function that reads the holder's records and the public samples.
+        teacher: the kind of teacher and its settings.
+        num_teachers: the number of teachers; None for one teacher for each group, if teachers are not trained.
+        engine: the engine that trains the teachers.
+        holder: the unique name of the holder; a number in 1..holders if `holders` is given.
+        holders: the number of simulated holders among which the data set is divided (`HolderShare`); None for a data
+            set of the holder's own.
+        num_queries: the number of public samples that teachers vote on, the first ones; None for all.
+        cast: the form of the votes, one of `CASTS`.
+        vote_clip: the largest number of labels of a query that a teacher votes for, its most confident ones; None for
+            all.
+        seed: the seed of partition and teachers; None for a secret seed from the operating system.
+        settings: all settings as plain values; a folder with other settings is refused.
+        queries: the file of the public samples; None if the data set has its own.
+        public_settings: the public settings of teachers, data and features, as YAML by group.
+    """
+
+    load_dataset: Callable[[], Dataset]
+    teacher: Voter
     num_teachers: int | None
-    engine: Engine  # the engine that trains them
-    # the holder's name, which no other holder has; a number of 1..holders where records are dealt
+    engine: Engine
     holder: str
-    # the number of holders that the data set is dealt to (`HolderShare`); None where it is the holder's own
     holders: int | None = None
-    # the number of public samples that are voted on, the first ones; None for all
     num_queries: int | None = None
-    cast: str = "bits"  # the form of votes, one of `CASTS`
-    # the most labels of a query that a teacher votes for, its surest ones; None for all
+    cast: str = "bits"
     vote_clip: int | None = None
-    seed: int | None = None  # None draws a secret from the operating system
-    # all settings as plain values; a folder of other settings is refused
+    seed: int | None = None
     settings: dict[str, Any] = field(default_factory=dict)
-    queries: str | None = None  # the file of the public samples, where the data has none
-    # the public settings of teachers, data and features, as YAML by group
+    queries: str | None = None
     public_settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -85,7 +96,7 @@ class HolderPlan:
             )
 
     def num_teachers_of(self, dataset: Dataset) -> int:
-        """Returns the number of teachers; raises `InvalidValue` for more teachers than private groups."""
+        """Returns the number of teachers; raises `InvalidValue` if there are fewer private groups than teachers."""
         num_groups = dataset.private.num_groups
         num_teachers = self.num_teachers or num_groups
         num_in_all = num_teachers * (self.holders or 1)
@@ -100,16 +111,17 @@ def cast_vote_file(
 ) -> VoteFile:
     """Trains a holder's teachers and writes their votes to a file.
 
-    A finished file is not written again. The same call continues a call that was killed, with the same bytes. Whoever
-    has the file reads the votes of every teacher.
+    A file that is complete is not written again. A call that was killed can be repeated and gives the same bytes.
+    Anybody with the file can read the votes of every teacher.
 
     Args:
         plan: the plan of the votes.
         output: the vote file, of mode 0600.
         output_dir: the folder of partition and teachers, of mode 0700.
-        monitor: is told of progress.
+        monitor: displays the progress; None for no display.
 
-    Raises `InvalidValue` for a plan that cannot work, another file under that name, and a folder of another call.
+    Raises:
+        InvalidValue: the plan cannot be carried out, another file has that name, or the folder is from another plan.
     """
     output = Path(output)
     folder = RunFolder(Path(output_dir))
@@ -174,19 +186,32 @@ def cast_vote_file(
 
 @dataclass(frozen=True, eq=False)
 class HolderShare:
-    """The share of an ensemble that is at one holder: the recipe, records and seeds of its teachers."""
+    """The part of an ensemble of teachers that one holder trains.
+
+    Attributes:
+        teacher: the kind of teacher and its settings.
+        dataset: a data set with the private records of these teachers, and with the queries.
+        partition: the division of the records among the teachers.
+        seeds: the seed of each teacher.
+    """
 
     teacher: Voter
-    dataset: Dataset  # the data set, whose private records are those of these teachers
+    dataset: Dataset
     partition: Partition
     seeds: list[int]
 
     @classmethod
     def of_plan(cls, plan: HolderPlan, dataset: Dataset, folder: EnsembleFolder) -> "HolderShare":
-        """Returns a holder's share of a data set, which is the whole data set unless the plan has `holders`.
+        """Returns the part of one holder in a data set.
 
-        With `holders`, many holders are tried on one machine. The seed deals the data set to `holders * num_teachers`
-        teachers, as `pate-train` does, and holder h has the teachers from (h - 1) num_teachers on.
+        Without `plan.holders`, this is the whole data set. With `plan.holders`, many holders are simulated on one
+        machine. The seed divides the data set among `holders * num_teachers` teachers, as `pate-train` does, and holder
+        h gets `num_teachers` of them, from number (h - 1) num_teachers on.
+
+        Args:
+            plan: the holder's plan.
+            dataset: the data set.
+            folder: the folder of partition and teachers.
         """
         num_teachers = plan.num_teachers_of(dataset)
         streams = RandomStreams.of_run(folder.training_secret, plan.seed)
@@ -214,7 +239,7 @@ class HolderShare:
     def train(
         self, num_queries: int, *, engine: Engine, folder: EnsembleFolder, monitor: Monitor
     ) -> Ensemble:
-        """Trains the teachers that the folder lacks, and returns the ensemble; see `Ensemble.train`."""
+        """Trains the teachers that are missing in the folder, and returns the ensemble; see `Ensemble.train`."""
         return Ensemble.train(
             self.teacher,
             self.dataset,
@@ -228,7 +253,7 @@ class HolderShare:
 
 
 def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
-    """Returns the head of a holder's votes, for whose statements the holder vouches."""
+    """Returns the head of a holder's vote file: the statements that the holder makes about its votes."""
     dataset = ensemble.dataset
     names = ensemble.public_names
     return VoteManifest(
@@ -250,7 +275,12 @@ def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
 
 
 def _is_done(folder: RunFolder, output: Path) -> bool:
-    """Tells whether a call has finished the file; raises `InvalidValue` where the file has changed since."""
+    """Returns True if a call has completed the file; raises `InvalidValue` if the file was changed since.
+
+    Args:
+        folder: the folder of the call.
+        output: the vote file.
+    """
     path = folder.cast_digest
     remedy = "remove it, and the same command writes it again"
     if not (os.path.lexists(path) and os.path.lexists(output)):

@@ -1,4 +1,4 @@
-"""Vote files of holders, and files of sums of several."""
+"""Files that holders send: vote files of one holder, and files with the sum of the votes of several holders."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _SUM_REMEDY = "ask for it again: the same pate-release command writes the same f
 class VoteManifest:
     """The head of a vote file: the statements of a holder about its votes.
 
-    The head has the numbers of the records and of their groups, for which the holder vouches. The head has no digest of
-    the records, by which somebody could check a guess of the records.
+    The holder vouches for the numbers of its records and of their groups. The head has no digest of the records, since
+    anybody could use a digest to check a guess of the records.
     """
 
     holder: str  # the name of the holder, which no other holder of the release has
@@ -100,7 +100,7 @@ class VoteManifest:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The shape of all votes: teachers, queries, labels."""
+        """The shape of all votes, (num_teachers, num_queries, num_labels)."""
         return self.num_teachers, self.num_queries, self.num_labels
 
     def to_text(self) -> str:
@@ -109,31 +109,39 @@ class VoteManifest:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Reads the text that `to_text` returned; raises `InvalidValue` for any other text."""
+        """Returns the manifest in a text that `to_text` made; raises `InvalidValue` for any other text."""
         return from_json(cls, text, name="manifest")
 
 
 @dataclass(frozen=True, eq=False)
 class HoldersFile:
-    """A file of one or more holders on disk; no epsilon covers its votes, so only the aggregator may have the file."""
+    """A file with votes of one or more holders. No epsilon covers the votes, so only the aggregator may have the file.
 
-    path: Path  # the path of the file
-    heads: tuple[VoteManifest, ...]  # the head of each holder
-    record_ids: NDArray[Any]  # the public names of the queries, `[Q]`, whole numbers or texts
-    label_names: tuple[str, ...]  # the names of the L labels
+    Attributes:
+        path: the file.
+        heads: the statements of each holder.
+        record_ids: `[num_queries]`, whole numbers or texts, the public names of the queries.
+        label_names: the name of each label.
+    """
+
+    path: Path
+    heads: tuple[VoteManifest, ...]
+    record_ids: NDArray[Any]
+    label_names: tuple[str, ...]
 
     @property
     def manifest(self) -> VoteManifest:
-        """The first head, with whose queries and labels all heads of the file agree."""
+        """The first head of the file; all its heads have the same queries and labels."""
         return self.heads[0]
 
 
 class VoteFile(HoldersFile):
-    """The votes of one holder.
+    """A file with the votes of one holder.
 
-    An .npz with the arrays of a `VoteStore` (`packed`, `num_labels`), `manifest` (JSON), the public `record_ids` and
-    `label_names`. Votes that were cast as confidences have float32 `confidences` `[N, Q, L]`, too, and float64
-    `label_shares` `[N, L]`: each teacher's share of its records with each label. Equal votes have equal bytes.
+    The file is an .npz with the arrays of a `VoteStore` (`packed`, `num_labels`), the `manifest` as JSON, and the
+    public `record_ids` and `label_names`. For votes that were cast as confidences there are two more arrays.
+    `confidences` is float32 `[num_teachers, num_queries, num_labels]`. `label_shares` is float64 `[num_teachers,
+    num_labels]`, the share of each teacher's records with each label. Equal votes give equal bytes.
     """
 
     @classmethod
@@ -148,18 +156,23 @@ class VoteFile(HoldersFile):
         confidences: Blocks | None = None,
         label_shares: NDArray[np.float64] | None = None,
     ) -> VoteFile:
-        """Writes a file of mode 0600, which appears when it is complete; a file of that name is replaced.
+        """Writes a vote file of mode 0600, and returns it.
+
+        The file appears when it is complete. A file of the same name is replaced.
 
         Args:
-            path: the path of the file.
-            manifest: the head, which determines the shape of the votes.
-            bits: yields bool `[c, Q, L]` a block, clipped to the head's `vote_clip`.
-            record_ids: the public names of the queries, `[Q]`.
-            label_names: the names of the L labels.
-            confidences: yields float32 `[c, Q, L]` in [0, 1]; where the head's `cast` is confidences.
-            label_shares: `[N, L]`; where the head's `cast` is confidences.
+            path: the file to write.
+            manifest: the head, which has the shape of the votes.
+            bits: a function that yields blocks of bits, `[num_teachers_in_block, num_queries, num_labels]`, which obey
+                the head's `vote_clip`.
+            record_ids: `[num_queries]`, the public names of the queries.
+            label_names: the name of each label.
+            confidences: a function that yields blocks of float32 confidences in [0, 1]; None unless the head's `cast`
+                is confidences.
+            label_shares: `[num_teachers, num_labels]`; None unless the head's `cast` is confidences.
 
-        Raises `InvalidValue` for votes of another shape or dtype than the head says.
+        Raises:
+            InvalidValue: the votes have another shape or type than the head names.
         """
         teachers, queries, labels = manifest.shape
         require(
@@ -209,7 +222,10 @@ class VoteFile(HoldersFile):
 
     @classmethod
     def open(cls, path: Path | str) -> VoteFile:
-        """Reads the head and checks the shape of the votes; `bits` and `confidences` check the votes themselves."""
+        """Returns the vote file at a path, once its head and the shape of its votes are checked.
+
+        The votes themselves are checked by `bits` and `confidences`.
+        """
         with reading(path, _RULE, _REMEDY) as archive:
             manifest = VoteManifest.from_text(str(read_member(archive, "manifest", kinds="U")))
             record_ids = read_member(archive, "record_ids", kinds="iuU")
@@ -225,7 +241,10 @@ class VoteFile(HoldersFile):
         return cls(Path(path), (manifest,), record_ids, tuple(names.tolist()))
 
     def bits(self) -> Iterator[NDArray[np.bool_]]:
-        """Yields the votes of teachers 0, 1, …, bool `[c, Q, L]` a block; raises `DamagedFile` beyond the clip."""
+        """Yields blocks of bits in the order of the teachers, `[num_teachers_in_block, num_queries, num_labels]`.
+
+        Raises `DamagedFile` for votes that exceed the head's clip.
+        """
         clip = self.manifest.vote_clip
         for block in VoteStore.open(self.path).blocks():
             if clip is not None and (np.count_nonzero(block, axis=-1) > clip).any():
@@ -235,7 +254,10 @@ class VoteFile(HoldersFile):
             yield block
 
     def confidences(self) -> Iterator[NDArray[np.float32]]:
-        """Yields the confidences of teachers 0, 1, …, float32 `[c, Q, L]` a block, of a file with confidences."""
+        """Yields blocks of float32 confidences in the order of the teachers.
+
+        The shape of a block is `[num_teachers_in_block, num_queries, num_labels]`. The file must have confidences.
+        """
         shape = self.manifest.shape
         rows = max(1, BLOCK_BYTES // (4 * shape[1] * shape[2]))
         with reading(self.path, _RULE, _REMEDY) as archive:
@@ -247,7 +269,10 @@ class VoteFile(HoldersFile):
                 yield block
 
     def label_shares(self) -> NDArray[np.float64]:
-        """Returns each teacher's share of its records with each label, `[N, L]`, of a file with confidences."""
+        """Returns the share of each teacher's records with each label, `[num_teachers, num_labels]`.
+
+        The file must have confidences.
+        """
         with reading(self.path, _RULE, _REMEDY) as archive:
             shares = read_member(archive, "label_shares", kinds="f")
         teachers, _, labels = self.manifest.shape
@@ -259,10 +284,11 @@ class VoteFile(HoldersFile):
 
 
 class SumFile(HoldersFile):
-    """The counts of votes of some holders, for each label of each query.
+    """A file with the counts of the votes of several holders, for each label of each query.
 
-    The file is an .npz with `sum_heads` (the manifest of each holder, as JSON), `record_ids`, `label_names` and
-    `counts` `[Q, L]` in the shortest unsigned integers that hold the number of teachers. Equal sums have equal bytes.
+    The file is an .npz with `sum_heads` (the manifest of each holder, as JSON), `record_ids`, `label_names`, and
+    `counts` `[num_queries, num_labels]`. The counts have the smallest unsigned integer type that holds the number of
+    teachers. Equal sums give equal bytes.
     """
 
     @property
@@ -280,7 +306,17 @@ class SumFile(HoldersFile):
         record_ids: NDArray[Any],
         label_names: tuple[str, ...],
     ) -> Self:
-        """Writes a file of mode 0600, which appears when it is complete; a file of that name is replaced."""
+        """Writes a file of sums of mode 0600, and returns it.
+
+        The file appears when it is complete. A file of the same name is replaced.
+
+        Args:
+            path: the file to write.
+            heads: the statements of each holder.
+            counts: `[num_queries, num_labels]`.
+            record_ids: `[num_queries]`, the public names of the queries.
+            label_names: the name of each label.
+        """
         file_of_sums = cls(Path(path), tuple(heads), np.asarray(record_ids), tuple(label_names))
         dtype = np.min_scalar_type(file_of_sums.num_teachers)
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
@@ -296,7 +332,10 @@ class SumFile(HoldersFile):
 
     @classmethod
     def open(cls, path: Path | str) -> Self:
-        """Reads the heads and checks the shape of the counts; `counts` checks the counts themselves."""
+        """Returns the file of sums at a path, once its heads and the shape of its counts are checked.
+
+        The counts themselves are checked by `counts`.
+        """
         with reading(path, _SUM_RULE, _SUM_REMEDY) as archive:
             heads, names = (
                 read_member(archive, name, kinds="U") for name in ("sum_heads", "label_names")
@@ -309,10 +348,15 @@ class SumFile(HoldersFile):
             raise damaged(
                 path, _SUM_RULE, "counts of another shape than its heads say", _SUM_REMEDY
             )
-        return cls(Path(path), manifests, ids, tuple(names.tolist()))
+        return cls(
+            path=Path(path),
+            heads=manifests,
+            record_ids=ids,
+            label_names=tuple(names.tolist()),
+        )
 
     def counts(self) -> NDArray[np.unsignedinteger[Any]]:
-        """Returns the counts, `[Q, L]`, each at most the number of teachers."""
+        """Returns the counts, `[num_queries, num_labels]`, each at most the number of teachers."""
         with reading(self.path, _SUM_RULE, _SUM_REMEDY) as archive:
             return self._possible(read_member(archive, "counts", kinds="u"))
 
@@ -325,17 +369,17 @@ class SumFile(HoldersFile):
 
 
 def is_vote_file(path: Path | str) -> bool:
-    """Tells whether a file has a manifest of `pate-vote`, damaged or not."""
+    """Returns True for a file with a manifest of `pate-vote`, even if the file is damaged."""
     return holds_member(path, "manifest")
 
 
 def is_sum_file(path: Path | str) -> bool:
-    """Tells whether a file has sums of `pate-release`, damaged or not."""
+    """Returns True for a file with sums of `pate-release`, even if the file is damaged."""
     return holds_member(path, "sum_heads")
 
 
 def is_whole_archive(path: Path) -> bool:
-    """Tells whether a file is an .npy file, or an archive that ends where it should."""
+    """Returns True for an .npy file, or for an archive that is not cut off."""
     try:
         with path.open("rb") as file:
             return is_array_file(file.read(6)) or zipfile.is_zipfile(path)

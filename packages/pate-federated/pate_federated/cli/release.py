@@ -1,4 +1,4 @@
-"""pate-release with holders: their vote files, sums of these, and rounds in which holders are asked for sums."""
+"""The part of pate-release for holders: it reads vote files and sums, writes sums, and makes releases in rounds."""
 
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ _print = partial(print_page, "cli/release.txt", package="pate_federated", awaite
 
 
 def release(config: DictConfig) -> None:
-    """Releases the configured votes, or continues, and prints what the release cost and what comes next."""
+    """Makes or continues the release of a configuration, and prints its price and the next steps."""
     if config.roll is not None:
         rule = "nothing beside roll=: holders are asked for sums, round after round"
         require(OmegaConf.is_missing(config, "votes"), "votes", config.get("votes"), rule)
@@ -39,7 +39,7 @@ def release(config: DictConfig) -> None:
 
 
 def read_votes(config: DictConfig) -> tuple[VoteSource, Cohort]:
-    """Reads the vote files of a configuration as one source of votes, and returns the cohort that cast them."""
+    """Returns the votes in the files of a configuration, and the cohort of the holders that cast them."""
     paths = vote_paths(config)
     is_own = [is_vote_file(path) or is_sum_file(path) for path in paths]
     if all(is_own):
@@ -63,7 +63,7 @@ def read_votes(config: DictConfig) -> tuple[VoteSource, Cohort]:
 
 
 def _write_sum(config: DictConfig) -> None:
-    """Adds the votes of some holders up and writes the sum, for a pate-release of more holders."""
+    """Writes the sum of the votes of some holders to a file, which a later pate-release can read."""
     path = Path(config.sum)
     require(path.suffix == ".npz", "sum", path, "a file that ends in .npz")
     paths = vote_paths(config)
@@ -74,7 +74,7 @@ def _write_sum(config: DictConfig) -> None:
 
 
 def _release_in_rounds(config: DictConfig) -> None:
-    """Reads the holders' answers that have arrived, and releases as many rounds as they allow."""
+    """Reads the holders' answers that have arrived, and releases all rounds for which there are answers."""
     plan, output_dir = plan_of(config, without=("sum",))
     rule = "each holder and how many teachers it has, such as roll={north: 12, south: 12}"
     require(isinstance(config.roll, DictConfig), "roll", config.roll, rule)

@@ -1,4 +1,7 @@
-"""pate-student: trains a student on a release and the public samples; the model may be published with them."""
+"""The command pate-student: it trains a student on a release and the public samples.
+
+The student may be published as the release may.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +23,7 @@ from pate_federated.student_training import StudentPlan, folder_of, train_on_rel
 
 
 def train_student(config: DictConfig) -> None:
-    """Trains the configured student, unless it is trained, and prints its folder."""
+    """Trains the student of a configuration, if it is not trained yet, and prints its folder."""
     require_named(config, {"release": "the folder that pate-release wrote, or its release/"})
     monitor = ConsoleMonitor()
     release = Path(config.release)
@@ -40,7 +43,13 @@ def train_student(config: DictConfig) -> None:
 
 
 def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Callable[[], Queries]:
-    """Returns a function that reads the public samples from a file, or as the public pool of a data set."""
+    """Returns a function that reads the public samples, from a file or from the public pool of a data set.
+
+    Args:
+        config: the configuration.
+        release: the folder of the release.
+        monitor: displays the progress.
+    """
     sources = [name for name in ("queries", "data") if config[name] is not None]
     if len(sources) != 1:
         rule = "queries=FILE or data=NAME, the public samples that the teachers answered"

@@ -28,7 +28,7 @@ _print = partial(print_page, "cli/vote.txt", package="pate_federated", question=
 
 
 def vote(config: DictConfig) -> None:
-    """Casts the configured votes, or continues, and prints the content of the file and who may have it."""
+    """Makes or continues the vote file of a configuration, and prints its content and who may have it."""
     require_named(config, _RULES)
     output = Path(str(config.output))
     monitor = ConsoleMonitor()
@@ -45,7 +45,14 @@ def vote(config: DictConfig) -> None:
 def _plan(
     config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries: Path | None = None
 ) -> HolderPlan:
-    """Makes the holder's plan of a configuration; `queries` goes before its setting of that name."""
+    """Returns the holder's plan in a configuration.
+
+    Args:
+        config: the configuration.
+        output_dir: the folder of partition and teachers.
+        monitor: displays the progress.
+        queries: a file of queries that replaces the setting of that name; None for the setting.
+    """
     make = part_maker(config)
     data = make("data")
     queries_path = queries or config.queries
@@ -70,7 +77,13 @@ def _plan(
 
 
 def _answer(config: DictConfig, output: Path, monitor: ConsoleMonitor) -> None:
-    """Answers one question of a release in rounds."""
+    """Writes the holder's answer to one question of a release in rounds.
+
+    Args:
+        config: the configuration, which names the file of the question.
+        output: the file of the answer.
+        monitor: displays the progress.
+    """
     rule = "the folder of this place's teachers, the same for all questions of a release"
     require(config.output_dir is not None, "output_dir", config.output_dir, rule)
     for name in ("queries", "num_queries"):
