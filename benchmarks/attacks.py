@@ -145,10 +145,12 @@ def attack_release(
     """Returns the result of an attack; attacks a price that is refuted again, with twice as many runs."""
     budget = Budget(delta=DELTA, epsilon=EPSILON)
     attack = Attack(
-        aggregator=aggregator, budget=budget, num_queries=QUERIES, num_teachers=TEACHERS
+        aggregator=aggregator,
+        budget=budget,
+        num_queries=QUERIES,
+        num_teachers=TEACHERS,
+        num_canaries=num_canaries,
     )
-    if num_canaries is not None:
-        attack = replace(attack, num_canaries=num_canaries)
     try:
         result = attack.run(dataset)
         if result.refuted:
