@@ -117,7 +117,7 @@ def bit_rdp(event: BitEvent, orders: Array) -> Array:
     largest = np.zeros_like(orders)
     levels = _levels_of_runs(pairs)
     run_grid, order_grid = np.meshgrid(np.arange(levels[-1].shape[1]), np.arange(len(orders)))
-    candidates = _Candidates(run_grid.ravel(), order_grid.ravel())
+    candidates = _Candidates(pairs=run_grid.ravel(), orders=order_grid.ravel())
     for depth in range(len(levels) - 1, -1, -1):
         bounds = _divergences(levels[depth], candidates.pairs, orders[candidates.orders])
         if depth == 0:
@@ -144,7 +144,7 @@ def _largest_of_each_order(candidates: _Candidates, bounds: Array) -> _Candidate
     by_order_and_bound = np.lexsort((bounds, candidates.orders))
     is_last_of_order = np.append(np.diff(candidates.orders[by_order_and_bound]) > 0, True)
     best = by_order_and_bound[is_last_of_order]
-    return _Candidates(candidates.pairs[best], candidates.orders[best])
+    return _Candidates(pairs=candidates.pairs[best], orders=candidates.orders[best])
 
 
 def _parts(candidates: _Candidates, is_alive: NDArray[np.bool_], *, num_parts: int) -> _Candidates:
@@ -158,7 +158,7 @@ def _parts(candidates: _Candidates, is_alive: NDArray[np.bool_], *, num_parts: i
     parts = (candidates.pairs[is_alive, None] * _RUN_LENGTH + np.arange(_RUN_LENGTH)).ravel()
     orders = np.repeat(candidates.orders[is_alive], _RUN_LENGTH)
     exists = parts < num_parts  # the last run of a level may be shorter
-    return _Candidates(parts[exists], orders[exists])
+    return _Candidates(pairs=parts[exists], orders=orders[exists])
 
 
 def _levels_of_runs(pairs: Array) -> list[Array]:

@@ -74,7 +74,7 @@ class NoisePrices:
     def priced(self, noise: float) -> PricedNoise:
         """Returns a noise level with the excess of its epsilon, which is computed at most once for each noise level."""
         if noise not in self._by_noise:
-            self._by_noise[noise] = PricedNoise(noise, self._log_excess(noise))
+            self._by_noise[noise] = PricedNoise(noise=noise, log_excess=self._log_excess(noise))
         return self._by_noise[noise]
 
     def _log_excess(self, noise: float) -> float:

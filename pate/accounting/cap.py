@@ -95,9 +95,9 @@ class Cap:
         price = deciding_filter.price(event)
         if not deciding_filter.allows_failures(spent.plus(price)):
             failures_left = validation.rounded_down(
-                max(deciding_filter.failures_allowed - float(spent.failure_prob), 0.0), 3
+                max(deciding_filter.failures_allowed - float(spent.failure_prob), 0.0), digits=3
             )
-            failures_of_release = validation.rounded_up(float(price.failure_prob), 3)
+            failures_of_release = validation.rounded_up(float(price.failure_prob), digits=3)
             rule = (
                 f"a release whose failures take at most {failures_left} of "
                 f"target_delta={deciding_filter.target_delta}, not {failures_of_release}; "

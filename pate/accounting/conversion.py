@@ -109,7 +109,7 @@ def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
 
     # The best order of the classic conversion, from which the best order of the tight conversion is not far.
     classic_order = math.log(math.sqrt(math.log(1 / target_delta) / rho))
-    return _minimum(epsilon, classic_order - 8, classic_order + 3)
+    return _minimum(epsilon, low=classic_order - 8, high=classic_order + 3)
 
 
 def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
@@ -131,7 +131,7 @@ def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
 
     highest = math.log(target_epsilon + rho + 1) - math.log(2 * rho) + 1
     high = min(max(highest, 1.0), _LARGEST_EXPONENT)
-    return math.exp(min(_minimum(log_delta, -40.0, high), 0.0))
+    return math.exp(min(_minimum(log_delta, low=-40.0, high=high), 0.0))
 
 
 def _minimum(function: Callable[[float], float], low: float, high: float) -> float:

@@ -52,13 +52,15 @@ class Pair:
         """
         masses = np.concatenate([(1 - share) * self.masses, share * other.masses])
         missing = (1 - share) * self.missing + share * other.missing
-        return Pair(masses, np.concatenate([self.excess, other.excess]), missing)
+        return Pair(
+            masses=masses, excess=np.concatenate([self.excess, other.excess]), missing=missing
+        )
 
     def product(self, other: Pair) -> Pair:
         """Returns the pair of both releases together, with independent outcomes."""
         masses = np.outer(self.masses, other.masses).ravel()
         excess = (self.excess[:, None] + other.excess + np.outer(self.excess, other.excess)).ravel()
-        return Pair(masses, excess, self.missing + other.missing)
+        return Pair(masses=masses, excess=excess, missing=self.missing + other.missing)
 
 
 class _CurvePoints(NamedTuple):
@@ -72,7 +74,7 @@ class _CurvePoints(NamedTuple):
 def _gaussian_curve(z: Array, shift: float) -> _CurvePoints:
     """Returns the points of the test curve of P = N(shift, 1) and Q = N(0, 1) for the sets {x > z}."""
     slopes = np.asarray(np.expm1(z * shift - shift * shift / 2))
-    return _CurvePoints(np.asarray(ndtr(-z)), moved_mass(z, shift), slopes)
+    return _CurvePoints(masses=np.asarray(ndtr(-z)), heights=moved_mass(z, shift), slopes=slopes)
 
 
 def pair_above_points(q: Array, heights: Array, *, shift: float) -> Pair:
@@ -102,7 +104,7 @@ def pair_above_points(q: Array, heights: Array, *, shift: float) -> Pair:
     corners = np.concatenate([[0.0], crossings, [1.0]]).clip(0, 1)
     masses = np.diff(np.maximum.accumulate(corners))
     missing = max(-float(heights_of_lines.max()), 0.0)
-    return Pair(masses[masses > 0], slopes[masses > 0], missing)
+    return Pair(masses=masses[masses > 0], excess=slopes[masses > 0], missing=missing)
 
 
 def censored_pair(shift: float, threshold: float, *, falls: bool) -> Pair:
@@ -125,7 +127,9 @@ def censored_pair(shift: float, threshold: float, *, falls: bool) -> Pair:
         moved = -moved_mass(np.array([threshold]), shift)
     above = gaussian_pair(shift, edges)
     masses = np.append(above.masses, q_below)
-    return Pair(masses, np.append(above.excess, -moved / q_below), above.missing)
+    return Pair(
+        masses=masses, excess=np.append(above.excess, -moved / q_below), missing=above.missing
+    )
 
 
 def gaussian_pair(shift: float, edges: Array) -> Pair:
@@ -151,7 +155,7 @@ def gaussian_pair(shift: float, edges: Array) -> Pair:
     if edges[0] <= -FARTHEST:
         masses[0] += ndtr(edges[0])
     missing = float(curve.masses[-1] + curve.heights[-1]) if edges[-1] >= FARTHEST else 0.0
-    return Pair(masses, slopes, missing)
+    return Pair(masses=masses, excess=slopes, missing=missing)
 
 
 def pair_above_pairs(parts: list[Pair]) -> Pair:
@@ -169,7 +173,12 @@ def pair_above_pairs(parts: list[Pair]) -> Pair:
         corners_y.append(pair.missing + np.append(0.0, np.cumsum(masses * excess)))
     x, y = _upper_hull(np.concatenate(corners_x), np.concatenate(corners_y))
     slopes = np.diff(y) / np.diff(x)
-    return Pair(np.diff(x), np.maximum(slopes, _LEAST_EXCESS), float(y[0]), tuple(parts))
+    return Pair(
+        masses=np.diff(x),
+        excess=np.maximum(slopes, _LEAST_EXCESS),
+        missing=float(y[0]),
+        parts=tuple(parts),
+    )
 
 
 def _upper_hull(x: Array, y: Array) -> tuple[Array, Array]:

@@ -115,7 +115,7 @@ def _interval_masses(tails: Tails) -> _Masses:
     is_left = below[1:] < above[:-1]
     difference = np.where(is_left, below[1:] - below[:-1], above[:-1] - above[1:])
     rounding = _MASS_ROUNDING * np.where(is_left, below[1:], above[:-1])
-    return _Masses(np.maximum(difference, 0.0), rounding)
+    return _Masses(values=np.maximum(difference, 0.0), rounding=rounding)
 
 
 def _cells(pair: ShiftedMaximum | SampledPair, spacing: float, size: int, missing: float) -> _Cells:
@@ -143,7 +143,7 @@ def _cells(pair: ShiftedMaximum | SampledPair, spacing: float, size: int, missin
         exceed_multiples, np.full(num_places, ends[0]), np.full(num_places, pair.farthest)
     )
     places[0] = ends[0]
-    return _Cells(places, multiples)
+    return _Cells(places=places, multiples=multiples)
 
 
 def _bisected(condition: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array) -> Array:

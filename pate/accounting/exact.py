@@ -103,14 +103,14 @@ class ExactAccountant(LossAccountant):
         require_count("count", count, minimum=0)
         steps: list[RepeatedStep] = []
         mu_squared = mu_squared_of_winners = 0.0
-        for leaf, times in _leaves_in_order(by_accesses(event), count):
+        for leaf, times in _leaves_in_order(by_accesses(event), count=count):
             noise = getattr(leaf, "noise_multiplier", 1.0)
             if times == 0 or _has_no_protection(leaf):
                 continue
             if isinstance(leaf, events.GaussianEvent):
                 mu_squared = _rounded_up(mu_squared + _mu_squared(noise, times))
             elif (pairs := dominating_pairs(leaf)) is not None:
-                steps.append(RepeatedStep(pairs, times))
+                steps.append(RepeatedStep(pairs=pairs, times=times))
             if isinstance(leaf, events.WinnerEvent):
                 mu_squared_of_winners = _rounded_up(
                     mu_squared_of_winners + _mu_squared(noise, leaf.num_moving * times)
@@ -213,7 +213,7 @@ class ExactAccountant(LossAccountant):
             return of_mu(mu)
         # With two neighbors exchanged, too, where that makes a difference: a unit comes at all steps, or goes.
         exchanged = [
-            RepeatedStep(step.pairs.exchanged, step.times)
+            RepeatedStep(pairs=step.pairs.exchanged, times=step.times)
             if isinstance(step.pairs, SampledPair)
             else step
             for step in steps
@@ -241,8 +241,10 @@ class ExactAccountant(LossAccountant):
             if isinstance(pairs, FixedPair):
                 times_of_fixed[pairs] += times
         # Gaussians and fixed pairs come first, as one step each.
-        gaussian = [RepeatedStep(ShiftedMaximum(1, mu), 1)] if mu > 0 else []
-        fixed = [RepeatedStep(pairs, times) for pairs, times in times_of_fixed.items()]
+        gaussian = (
+            [RepeatedStep(pairs=ShiftedMaximum(count=1, shift=mu), times=1)] if mu > 0 else []
+        )
+        fixed = [RepeatedStep(pairs=pairs, times=times) for pairs, times in times_of_fixed.items()]
         chosen = [step for step in steps if step.pairs not in times_of_fixed]
         ordered: Steps = (*gaussian, *fixed, *chosen)
         epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=10.0**-level)
@@ -290,16 +292,16 @@ def _leaves_in_order(event: Event, count: int) -> Iterator[tuple[LeafEvent, int]
     if isinstance(event, LeafEvent):
         yield event, count
     elif isinstance(event, events.ApproximateEvent):
-        yield from _leaves_in_order(event.event, count)
+        yield from _leaves_in_order(event.event, count=count)
     elif isinstance(event, events.SelfComposedEvent) and isinstance(event.event, LeafEvent):
         yield event.event, count * event.count
     elif isinstance(event, events.SelfComposedEvent):
         for _ in range(count * event.count):
-            yield from _leaves_in_order(event.event, 1)
+            yield from _leaves_in_order(event.event, count=1)
     elif isinstance(event, events.ComposedEvent):
         for _ in range(count):
             for part in event.events:
                 if isinstance(part, LeafEvent):
                     yield part, 1
                 else:
-                    yield from _leaves_in_order(part, 1)
+                    yield from _leaves_in_order(part, count=1)

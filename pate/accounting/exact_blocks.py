@@ -111,7 +111,7 @@ def composed(
         )
         deltas = block.profile()[len(block.masses) // 2 :]
         grid = LossGrid(first=0, size=len(deltas), spacing=block.spacing)
-        return Profile(grid, np.minimum(deltas, 1.0))
+        return Profile(grid=grid, values=np.minimum(deltas, 1.0))
     has_fixed_pair = any(isinstance(pairs, FixedPair) for pairs, _ in steps)
     largest_num_points = _LARGEST_CONVOLUTION if has_fixed_pair else _LARGEST_NUM_POINTS
     spacing = max(min(reach / _POINTS_PER_REACH, widest_spacing), reach / largest_num_points)
@@ -130,7 +130,7 @@ def composed(
             step_of[pairs] = composition_step(pairs, grid, negligible=negligible)
         for _ in range(times):
             values = step_of[pairs](values)
-    return Profile(grid, values)
+    return Profile(grid=grid, values=values)
 
 
 def _aligned(spacing: float, steps: Steps) -> float:
@@ -181,7 +181,9 @@ class Block:
         )
         masses_left = (masses_right[1:] * np.exp(-losses[1:]))[::-1]
         missing = float(hull[-1])
-        block = cls(np.concatenate([masses_left, masses_right]), missing, spacing)
+        block = cls(
+            masses=np.concatenate([masses_left, masses_right]), missing=missing, spacing=spacing
+        )
         # One factor lifts what rounding has left below the values, or below a mass of 1.
         shortfall = np.divide(
             profile, block.profile(), out=np.ones_like(profile), where=profile > 0
@@ -318,7 +320,7 @@ def _repeated_block(pair: FixedPair, times: int, grid: LossGrid, negligible: flo
         block = _maximum_block(pair, grid.spacing, num_points)
     else:
         masses, missing = discretized_loss(pair, grid.spacing, grid.size, missing=negligible)
-        block = Block(masses, missing, grid.spacing)
+        block = Block(masses=masses, missing=missing, spacing=grid.spacing)
     return block.power(times, largest_num_points=num_points)
 
 

@@ -104,7 +104,7 @@ class LossGrid:
         """
         if abs(loss) > (self.size - 1) * self.spacing:
             beyond_all_points = -self.size if loss > 0 else self.size + 1
-            return Shift(beyond_all_points, weight, 0.0)
+            return Shift(whole=beyond_all_points, lower=weight, upper=0.0)
         whole = math.floor(-loss / self.spacing)
         # The quotient was rounded, so its floor may be wrong by one.
         whole += (-loss >= (whole + 1) * self.spacing) - (-loss < whole * self.spacing)
@@ -113,7 +113,7 @@ class LossGrid:
         # Chord in e^x: the weights are e^beyond (e^before - 1) / (e^h - 1) and (e^beyond - 1) / (e^h - 1).
         scale = weight / math.expm1(self.spacing)
         lower = scale * math.exp(beyond) * math.expm1(before)
-        return Shift(whole, lower, scale * math.expm1(beyond))
+        return Shift(whole=whole, lower=lower, upper=scale * math.expm1(beyond))
 
     def shifted(self, padded: Array, pad: int, shift: Shift) -> Array:
         """Returns the probability of a loss times V(x - loss) at all points x of the grid, `[size]`.

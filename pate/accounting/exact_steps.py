@@ -147,7 +147,7 @@ def composition_step(
     """
     match pairs:
         case Box() | Winner():
-            return _CoveredStep(grid, pairs, negligible)
+            return _CoveredStep(grid=grid, pairs=pairs, negligible=negligible)
         case Span():
             return _span_step(grid, pairs.length)
         case ShiftedMaximum():
@@ -254,7 +254,7 @@ class _CoveredStep:
             else:
                 rounded_losses = map(grid.rounded_outward, pair.losses.tolist())
                 p_masses = (pair.masses * (1 + pair.excess)).tolist()
-                missing = Shift(-grid.size, pair.missing, 0.0)
+                missing = Shift(whole=-grid.size, lower=pair.missing, upper=0.0)
                 self._shifts_of_pair[pair] = (*map(grid.shift, rounded_losses, p_masses), missing)
         return self._shifts_of_pair[pair]
 
@@ -306,7 +306,7 @@ class _CoveredStep:
                         weights[row, column_of[shift.whole]] += shift.lower
                         weights[row, column_of[shift.whole + 1]] += shift.upper
             starts = np.array(wholes, dtype=np.int64) + self._pad
-            batches.append(_WeightedSums(starts, weights, beyond))
+            batches.append(_WeightedSums(starts=starts, weights=weights, beyond=beyond))
         return batches
 
 
@@ -392,22 +392,22 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
         case events.NoOpEvent():
             return None
         case events.GaussianEvent() | events.SampledGaussianEvent(sampling_prob=1):
-            return ShiftedMaximum(1, 1 / event.noise_multiplier)
+            return ShiftedMaximum(count=1, shift=1 / event.noise_multiplier)
         case events.NoisyMaxGaussianEvent():
             return NoisyMaximum(event) if event.num_candidates > 1 else None
         case events.WinnerEvent():
             if SMALLEST_MULTIPLIER < event.noise_multiplier < LARGEST_MULTIPLIER:
                 return winner_pairs(event.noise_multiplier, event.num_moving)
-            return ShiftedMaximum(1, event.num_moving**0.5 / event.noise_multiplier)
+            return ShiftedMaximum(count=1, shift=event.num_moving**0.5 / event.noise_multiplier)
         case events.SampledGaussianEvent():
             # The pair of a removed unit where a unit may come or go (docs/proofs/alternatives.md).
             down = -event.shift if event.is_replaced else 0.0
-            return SampledPair(event.sampling_prob, event.shift, down)
+            return SampledPair(sampling_prob=event.sampling_prob, up=event.shift, down=down)
         case events.PureDpEvent():
             if event.epsilon == 0:
                 return None
             # Randomized response dominates (Kairouz, Oh & Viswanath 2015).
-            return Box(np.array([event.epsilon]), np.array([-event.epsilon]))
+            return Box(ups=np.array([event.epsilon]), downs=np.array([-event.epsilon]))
         case events.BoundedRangeEvent():
             return Span(event.epsilon) if event.epsilon > 0 else None
         case events.BitEvent():
@@ -434,7 +434,7 @@ def _bit_box(event: events.BitEvent) -> Box | None:
     # A pair is dominated where an earlier pair, whose `up` is larger, has a `down` that is no larger.
     smallest_down_before = np.append(np.inf, np.minimum.accumulate(downs)[:-1])
     is_undominated = downs < smallest_down_before
-    return Box(ups[is_undominated], downs[is_undominated])
+    return Box(ups=ups[is_undominated], downs=downs[is_undominated])
 
 
 def _rounded_difference(larger: Array, smaller: Array) -> Array:

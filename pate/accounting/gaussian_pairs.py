@@ -67,7 +67,7 @@ class ShiftedMaximum:
     def second(self, x: Array) -> Tails:
         """Returns the tails of M at places x."""
         log_below = self.count * log_ndtr(x)
-        return Tails(np.asarray(np.exp(log_below)), np.asarray(-np.expm1(log_below)))
+        return Tails(below=np.asarray(np.exp(log_below)), above=np.asarray(-np.expm1(log_below)))
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class SampledPair:
 
     def _tails(self, x: Array, shift: float) -> Tails:
         q = self.sampling_prob
-        return Tails(mixture_tail(x, -shift, q), mixture_tail(-x, shift, q))
+        return Tails(below=mixture_tail(x, -shift, q), above=mixture_tail(-x, shift, q))
 
 
 def mixture_tail(x: Array, shift: float, q: float) -> Array:

@@ -148,13 +148,20 @@ class JointLawAccountant(AccountantBesideRenyi):
 
 @lru_cache(maxsize=1024)
 def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
-    """Returns an upper bound on one query's Renyi divergence of an order > 1, outside of its failure.
+    """Returns an upper bound on the Renyi divergence of one query's selection and test, given that no failure happens.
 
-    The bound is at most the sum of the divergences of selection and test.
+    The bound is at most the sum of the divergences of selection and test. The results are cached.
+
+    Args:
+        event: the price of the query.
+        order: the order of the divergence, > 1.
     """
 
     def divergence(ratios: Array) -> Array:
-        """Returns f(x) = x^(1-a) - 1 + (a - 1) (x - 1), whose mean under P is the moment less 1."""
+        """Returns f(x) = x^(1-a) - 1 + (a - 1) (x - 1) of each entry x = Q / P of `ratios`, with a = order.
+
+        The mean of f under P is E_Q[(P/Q)^a] - 1.
+        """
         with np.errstate(divide="ignore", over="ignore"):
             logs = np.log(ratios)
             return np.asarray(np.expm1((1 - order) * logs) + (order - 1) * np.expm1(logs))

@@ -133,9 +133,11 @@ class Ledger:
         # the numbers of all charges of the file, whichever their data set, by the name of the seed of their noise
         self._charges_by_noise: dict[str, set[int]] = {}
         self._noises = set[str]()  # the names of the seeds of this account
-        self._running_total = RunningTotal(self._accountant, self._entries, self.target_delta)
+        self._running_total = RunningTotal(
+            accountant=self._accountant, entries=self._entries, target_delta=self.target_delta
+        )
         self._stored_cap = file.stored_cap
-        self._caps = [Cap(rule, self._entries) for rule in file.rules]
+        self._caps = [Cap(rule=rule, entries=self._entries) for rule in file.rules]
         self.max_epsilon = file.rules[0].max_epsilon if file.rules else None
         self._unit = unit
         self._add_read_lines()
@@ -414,7 +416,7 @@ class Ledger:
             except InvalidValue as error:
                 if not self._entries or error.name != "failure_prob":
                     raise
-                left = validation.rounded_down(self.failures_left, 3)
+                left = validation.rounded_down(self.failures_left, digits=3)
                 rule = (
                     f"{error.rule}; this ledger has at most {left} for what follows, "
                     "which calibrated(ledger=…) keeps to"

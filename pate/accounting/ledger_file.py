@@ -72,7 +72,8 @@ class LedgerFile:
             and not isinstance(path, Store)
             and os.path.lexists(path)
         ):
-            path = Store(path, None)  # read once, for its accountant and for all that follows
+            # opened once, to read its accountant and for all that follows
+            path = Store(path, settings=None)
         accountant = _stored_accountant(path) if accountant is None else accountant
         self.accountant = require_maker(accountant)
         self.target_delta = require_probability("target_delta", target_delta)
@@ -96,7 +97,7 @@ class LedgerFile:
             "max_epsilon": cap,
             "filter": None if requested_filter is None else plain(requested_filter.to_json()),
         }
-        self.store = path if isinstance(path, Store) else Store(path, requested)
+        self.store = path if isinstance(path, Store) else Store(path, settings=requested)
         self.path = self.store.path
         self.stored_cap: float | None = self.store.settings.get("max_epsilon")
         """The cap that is stored in the file and was fixed before the first release; None where the file has no cap."""
@@ -168,7 +169,7 @@ class LedgerFile:
 
         Raises `InvalidValue` where this version of `pate` does not have the accountant that the file names.
         """
-        store = Store(path, None)
+        store = Store(path, settings=None)
         # The settings as they were written, because the chain of digests begins with them.
         settings = store.settings
         is_this_version = settings.get("ledger") == _VERSION
@@ -190,7 +191,7 @@ def _stored_accountant(path: str | os.PathLike[str] | Store | None) -> Callable[
     if not isinstance(path, Store):
         if path is None or not os.path.lexists(path):
             return AutoAccountant
-        path = Store(path, None)
+        path = Store(path, settings=None)
     is_this_version = path.settings.get("ledger") == _VERSION
     require(is_this_version, "ledger", path.path, "a ledger of this version")
     values = dict(path.settings["accountant"])

@@ -97,7 +97,10 @@ class _SimplexState:
     def restricted_to(self, chosen: NDArray[np.bool_]) -> _SimplexState:
         """Returns the state of some of the programs, those with True in `chosen`, `[B]`."""
         return _SimplexState(
-            self.limits[chosen], self.tableau[chosen], self.basis[chosen], self.inverse[chosen]
+            limits=self.limits[chosen],
+            tableau=self.tableau[chosen],
+            basis=self.basis[chosen],
+            inverse=self.inverse[chosen],
         )
 
     def prices(self) -> Array:
@@ -183,4 +186,4 @@ def _initial_state(values: Array, rows: Array, limits: Array) -> _SimplexState:
     inverse[:, diagonal, diagonal] = np.where(fits, 1.0, -1.0)
     inverse[:, :-1, -1] = np.where(fits, -entries, entries)
     inverse[:, -1, -1] = 1
-    return _SimplexState(limits, tableau, basis, inverse)
+    return _SimplexState(limits=limits, tableau=tableau, basis=basis, inverse=inverse)

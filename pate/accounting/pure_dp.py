@@ -160,7 +160,7 @@ def _log_tails(epsilon: float, count: int) -> _LogTails:
     log_q = np.logaddexp.accumulate(log_mass - (2 * k - n) * epsilon)
     # of terms that cancel in the logarithms
     rounding = _LOG_ROUNDING * (math.lgamma(n + 1) + n * (1 + epsilon))
-    return _LogTails(np.minimum(log_p + rounding, 0.0), np.asarray(log_q - rounding))
+    return _LogTails(p=np.minimum(log_p + rounding, 0.0), q=np.asarray(log_q - rounding))
 
 
 class _GridLoss(NamedTuple):
@@ -202,7 +202,7 @@ def _loss_on_grid(epsilon: float, count: int, spacing: float) -> _GridLoss:
     lower_masses = np.bincount(index, masses[is_inside] - upper_mass, size)
     grid_masses = lower_masses + np.bincount(index + 1, upper_mass, size)
     missing = float(masses[~is_inside].sum())
-    return _GridLoss(first, np.asarray(grid_masses, dtype=np.float64), missing)
+    return _GridLoss(first=first, masses=np.asarray(grid_masses, dtype=np.float64), missing=missing)
 
 
 def _log_tails_of_product(counts: Mapping[float, int]) -> _LogTails:
@@ -234,7 +234,7 @@ def _log_tails_of_product(counts: Mapping[float, int]) -> _LogTails:
     masses_of_neighbor = np.exp(np.minimum(log_masses - losses, 0.0)) * has_digits
     q = np.cumsum(masses_of_neighbor[::-1]) * (1 - rounding)
     with np.errstate(divide="ignore"):
-        return _LogTails(np.log(np.append(missing, p)), np.log(np.append(0.0, q)))
+        return _LogTails(p=np.log(np.append(missing, p)), q=np.log(np.append(0.0, q)))
 
 
 def pure_epsilon(event: LeafEvent) -> float:

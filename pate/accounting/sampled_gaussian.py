@@ -163,7 +163,13 @@ def _sum_plan(event: SampledGaussianEvent, orders: Array) -> _SumPlan:
     first = -shift - margin
     last = (orders + (orders - 1) * (q if event.is_replaced else 0.0)) * shift + margin
     num_steps = np.ceil((last - first) * (digits + growth) / (2 * np.pi * height)) + 1
-    return _SumPlan(first, last, np.nan_to_num(num_steps, nan=np.inf), margin, error)
+    return _SumPlan(
+        first=first,
+        last=last,
+        num_steps=np.nan_to_num(num_steps, nan=np.inf),
+        margin=margin,
+        error=error,
+    )
 
 
 def _rdp_by_sum(event: SampledGaussianEvent, orders: Array) -> Array:

@@ -137,7 +137,7 @@ class TargetCharging(HeldBudget):
         failure_prob: float = 0.0,
     ) -> None:
         super().__init__()
-        self.target = QTarget(epsilon, hit_prob)
+        self.target = QTarget(epsilon=epsilon, hit_prob=hit_prob)
         self.price: SessionPrice = best_session_price(
             self.target,
             target_hits=target_hits,
@@ -176,8 +176,8 @@ class TargetCharging(HeldBudget):
         """
         common = common_target(targets)
         return cls(
-            common.epsilon,
-            target_hits,
+            epsilon=common.epsilon,
+            target_hits=target_hits,
             hit_prob=common.hit_prob,
             target_delta=target_delta,
             **options,
@@ -213,7 +213,8 @@ class TargetCharging(HeldBudget):
                 return self.price.event
             overrun = overrun_probability(count, target_hits=hits, hit_prob=self.target.hit_prob)
         return ApproximateEvent(
-            SelfComposedEvent(PureDpEvent(self.target.epsilon), count), overrun + self.failure_prob
+            event=SelfComposedEvent(event=PureDpEvent(self.target.epsilon), count=count),
+            failure_prob=overrun + self.failure_prob,
         )
 
     def require_open(self, target: QTarget | None = None, *, failure_prob: float = 0.0) -> None:

@@ -313,7 +313,7 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
         level = [pair_above_pairs(level[start : start + 4]) for start in range(0, len(level), 4)]
         pairs += level
     largest = max(float(np.abs(pair.losses).max()) for pair in pairs)
-    return Winner(tuple(level), variance, largest)
+    return Winner(roots=tuple(level), variance=variance, largest=largest)
 
 
 def _ordered_by_nearness(points: Array, indices: NDArray[np.int64]) -> list[int]:

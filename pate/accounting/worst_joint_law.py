@@ -159,9 +159,9 @@ def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
         divergence: the function f of the module docstring.
     """
     with np.errstate(all="ignore"):  # what double precision cannot hold becomes infinite
-        solved = _Solved(types, divergence)
+        solved = _Solved(types=types, divergence=divergence)
         first_spans = [
-            _Span(low, high, start, end)
+            _Span(low=low, high=high, start=start, end=end)
             for low, high in pairwise(_REFUSALS)
             for start, end in pairwise(_GROWTHS)
         ]
@@ -183,9 +183,13 @@ def _halves(span: _Span) -> tuple[_Span, _Span]:
     edge = low if math.isinf(high) else high
     if end - start > _WIDEST_GROWTHS or math.isfinite(high - low) or abs(edge) > _FAR_OUT:
         middle = (start + end) / 2
-        return _Span(low, high, start, middle), _Span(low, high, middle, end)
+        smaller_growths = _Span(low=low, high=high, start=start, end=middle)
+        larger_growths = _Span(low=low, high=high, start=middle, end=end)
+        return smaller_growths, larger_growths
     between = _FARTHER * edge
-    return _Span(low, between, start, end), _Span(between, high, start, end)
+    smaller_refusals = _Span(low=low, high=between, start=start, end=end)
+    larger_refusals = _Span(low=between, high=high, start=start, end=end)
+    return smaller_refusals, larger_refusals
 
 
 class _Solved:
@@ -229,7 +233,8 @@ class _Solved:
     def bounds(self, spans: list[_Span]) -> dict[_Span, float]:
         """Returns an upper bound on the divergence over all laws in each span, by span."""
         ends = [
-            (_Corner(low, high, start), _Corner(low, high, end)) for low, high, start, end in spans
+            (_Corner(low=low, high=high, growth=start), _Corner(low=low, high=high, growth=end))
+            for low, high, start, end in spans
         ]
         self._add(corner for corners in ends for corner in corners)
         indices = np.array([[self._index_of[corner] for corner in corners] for corners in ends])
@@ -327,7 +332,10 @@ class _Solved:
         """Returns the programs at corners, given by their indices, over some types; by default over all types."""
         own_values = np.stack([self._own_values[corner][types] for corner in corners.tolist()])
         return LinearPrograms(
-            self._parts[:, types], self._weights[corners], self._sizes[corners], own_values
+            parts=self._parts[:, types],
+            weights=self._weights[corners],
+            sizes=self._sizes[corners],
+            own_values=own_values,
         )
 
     def _make(self, corners: list[_Corner]) -> None:
