@@ -71,7 +71,7 @@ def test_a_draw_that_is_not_of_bits_is_refused_and_noise_has_to_be_marked() -> N
         type("Unmarked", (Thresholds,), {"scaled": Aggregator.scaled})(thresholds=0).scaled(2.0)
 
 
-def test_a_source_that_gives_more_votes_than_it_says_is_refused_before_it_is_shown() -> None:
+def test_source_with_more_votes_than_declared_is_refused() -> None:
     ledger = Ledger(target_delta=1e-6)
     source = MadeUpVotes(num_queries=3, num_labels=4, num_teachers=9, agreement=1.0, num_present=1)
     source.num_queries = 2
@@ -226,6 +226,6 @@ class OwnWords(Thresholds):
     max_votes: str = "all"
 
 
-def test_fields_of_somebody_else_may_mean_something_else() -> None:
+def test_fields_of_a_custom_aggregator_may_have_another_meaning() -> None:
     mine = OwnWords(thresholds=[4, 4])
     assert (mine.exact_labels, mine.max_labels, mine.max_votes_per_teacher) == (None, None, None)

@@ -109,7 +109,7 @@ def mean_precision(aggregator: CenteredVotes, votes: KernelVotes) -> float:
     return float(np.mean([precision(release) for release in releases]))
 
 
-def test_rounds_and_one_matrix_have_the_same_price(recorded: RecordedRelease) -> None:
+def test_rounds_cost_as_much_as_one_matrix(recorded: RecordedRelease) -> None:
     once = release_votes(fitted(rounds=1))
     assert isinstance(once, CenteredRelease)
     assert isinstance(recorded.release, RoundsRelease)
@@ -117,12 +117,12 @@ def test_rounds_and_one_matrix_have_the_same_price(recorded: RecordedRelease) ->
     assert once.event == recorded.release.event == price
 
 
-def test_a_student_of_rounds_is_better_than_one_of_one_matrix() -> None:
+def test_rounds_give_a_better_student_than_one_matrix() -> None:
     votes = kernel_votes()
     assert mean_precision(fitted(), votes) > mean_precision(fitted(rounds=1), votes)
 
 
-def test_a_student_of_rounds_is_better_where_teachers_have_several_records() -> None:
+def test_rounds_give_a_better_student_for_several_records_per_teacher() -> None:
     """Mean of three draws: with all five directions in both, rounds gain a thousandth."""
     votes = kernel_votes(teacher_of=np.arange(NUM_RECORDS) % 500, num_teachers=500)
     in_rounds = fitted(epsilon=3.0, num_teachers=500)
@@ -146,7 +146,7 @@ def test_a_release_is_read_as_it_was_saved(recorded: RecordedRelease, tmp_path: 
         np.testing.assert_array_equal(getattr(copy, name), getattr(release, name))
 
 
-def test_a_sum_that_is_not_exact_is_refused_before_anything_is_paid(
+def test_inexact_sum_is_refused_before_the_charge(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("pate.votes.clipping.LARGEST_SUM", 2.0**37)
@@ -238,7 +238,7 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
     ],
     ids=["teachers", "clip_factor", "labels", "noise"],
 )
-def test_what_rounds_cannot_add_up_is_refused_before_a_charge(
+def test_sums_too_large_for_rounds_are_refused_before_the_charge(
     aggregator: CenteredVotes, votes: KernelVotes, refusal: Refusal
 ) -> None:
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)

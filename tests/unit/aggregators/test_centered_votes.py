@@ -78,7 +78,7 @@ def test_a_stream_cannot_be_read_twice() -> None:
         )
 
 
-def test_nothing_is_summed_before_the_center_is_known() -> None:
+def test_summarize_needs_a_known_center() -> None:
     with refused("prevalence_share", 0.1, "0"):
         CenteredVotes(noise_multiplier=1.0).summarize(VoteBlocks(confidences(5), num_teachers=5))
 

@@ -53,7 +53,7 @@ def named(name: str) -> Aggregator:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_loud_noise_drowns_what_little_noise_lets_through(name: str) -> None:
+def test_expectation_falls_with_the_noise(name: str) -> None:
     aggregator = named(name)
     calm = aggregator.scaled(0.02)
     loud = aggregator.scaled(1000.0)
@@ -62,7 +62,7 @@ def test_loud_noise_drowns_what_little_noise_lets_through(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_is_quick_and_the_same_again_and_draws_nothing_of_numpys_own(name: str) -> None:
+def test_expectation_is_repeatable_and_leaves_numpys_generator_alone(name: str) -> None:
     aggregator = named(name)
     expected_release(aggregator, SHAPE)
     state, started = str(np.random.get_state()), time.process_time()  # noqa: NPY002 - that it is left alone
@@ -73,7 +73,7 @@ def test_it_is_quick_and_the_same_again_and_draws_nothing_of_numpys_own(name: st
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_more_agreement_never_tells_less(name: str) -> None:
+def test_expectation_grows_with_agreement(name: str) -> None:
     successes = [
         expected_release(named(name), SHAPE, agreement=share).success for share in (0.6, 0.8, 1.0)
     ]
@@ -97,13 +97,13 @@ def made_up(aggregator: Any, agreement: float = 1.0) -> tuple[MadeUpVotes, Any]:
 
 
 @pytest.mark.parametrize(("norm", "vote_clip"), [("l1", 4), ("l2", 3)])
-def test_clipped_counts_are_said_without_the_teachers_bits(norm: str, vote_clip: int) -> None:
+def test_expectation_of_clipped_votes_needs_only_counts(norm: str, vote_clip: int) -> None:
     votes, gathered = made_up(ClippedVotes(noise_std=60.0, vote_clip=vote_clip, norm=norm))
     np.testing.assert_allclose(votes.counts(), gathered, rtol=1e-8)
 
 
 @pytest.mark.parametrize("agreement", [1.0, 0.9])
-def test_right_sets_are_counted_without_the_teachers_bits(agreement: float) -> None:
+def test_expectation_of_powerset_needs_only_counts(agreement: float) -> None:
     votes, gathered = made_up(PowersetGNMax(noise_std=3.0), agreement)
     for right_set in _right_sets(votes):
         is_right = (gathered["query"] == right_set["query"]) & (
@@ -113,7 +113,7 @@ def test_right_sets_are_counted_without_the_teachers_bits(agreement: float) -> N
 
 
 @pytest.mark.parametrize("clip_factor", [1.0, 0.25])
-def test_centered_votes_as_the_best_reader_of_a_made_up_space_finds_them(
+def test_expectation_of_centered_votes_matches_the_best_reader(
     clip_factor: float,
 ) -> None:
     """Scores projected on 128 directions keep a signal that lies there, and that share of the noise."""
@@ -136,7 +136,7 @@ def test_centered_votes_as_the_best_reader_of_a_made_up_space_finds_them(
     assert expected.present == pytest.approx(right, abs=0.04)
 
 
-def test_a_session_that_halts_early_tells_little_of_the_whole() -> None:
+def test_early_halt_lowers_the_expectation() -> None:
     """All queries are alike, so the rate of hits says when it halts."""
     aggregator = BoundaryTopK(selection_scale=58.65, test_std=17.74, failure_prob=2e-11)
     of_small, of_large = (
@@ -146,7 +146,7 @@ def test_a_session_that_halts_early_tells_little_of_the_whole() -> None:
     assert of_large.answered < 0.2 and of_large.present == of_small.present
 
 
-def test_queries_have_as_many_labels_as_can_or_must_be_named(
+def test_made_up_queries_have_as_many_labels_as_answers_may_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     at_most_two = StableTopK(selection_scale=1.0, test_std=1.0, max_k=2)
@@ -183,7 +183,7 @@ class _Plain(Aggregator):
         return GaussianVotes(noise_std=3.0).draw(summary, shape, rng)
 
 
-def test_one_of_ones_own_says_it_without_a_line_of_its_own() -> None:
+def test_custom_aggregator_has_an_expectation_by_drawing() -> None:
     assert expected_release(_Plain(), SHAPE).success == 1.0
 
 
@@ -191,7 +191,7 @@ VOTES = np.array([[90, 3, 60]])
 
 
 @pytest.mark.filterwarnings("always::pate.aggregators.UselessReleaseWarning")
-def test_a_useless_release_is_warned_of_once_and_still_made() -> None:
+def test_useless_release_warns_once_and_is_still_made() -> None:
     """Also of votes of teachers, and of a session."""
     aggregator = GaussianVotes(noise_std=987.25)
     rng = np.random.default_rng(0)
@@ -211,7 +211,7 @@ def test_a_useless_release_is_warned_of_once_and_still_made() -> None:
 
 
 @pytest.mark.filterwarnings("error::pate.aggregators.UselessReleaseWarning")
-def test_a_useful_one_is_not_warned_of_nor_is_one_that_was_judged() -> None:
+def test_useful_and_already_judged_releases_give_no_warning() -> None:
     GaussianVotes(noise_std=10.0).aggregate(VOTES, num_teachers=100, rng=np.random.default_rng(0))
     votes = CountTable(VOTES, num_teachers=100)
     loud = GaussianVotes(noise_std=987.5)  # whoever planned this release has judged it

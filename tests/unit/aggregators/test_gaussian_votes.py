@@ -111,7 +111,7 @@ def test_impossible_votes_are_refused(votes: Any, refusal: Refusal) -> None:
 
 
 @pytest.mark.slow
-def test_working_copies_are_those_of_a_few_teachers() -> None:
+def test_temporary_arrays_hold_only_a_few_teachers() -> None:
     """A block of 40 MB is read in pieces: beside it, less than twice as much."""
     votes = np.random.default_rng(0).integers(0, 8, size=(1000, 1000, 40), dtype=np.uint8) == 0
     tracemalloc.start()

@@ -101,7 +101,7 @@ def test_price_is_one_bit_for_the_screening_and_one_for_each_label() -> None:
     assert answers == GaussianVotes(noise_std=3.0).event_for(**SHAPE)
 
 
-def test_screening_looks_at_the_smallest_majority() -> None:
+def test_screening_uses_the_smallest_majority() -> None:
     """Majorities 18, 18, 11: passes with probability Phi((11 - 15) / 2); the first two alone would pass."""
     release = released(VOTES, [18, 2, 11], 40_000)
     share = release.num_answered / 40_000
@@ -110,7 +110,7 @@ def test_screening_looks_at_the_smallest_majority() -> None:
     assert answered.mean(axis=0) == pytest.approx(ndtr(np.array([8, -8, 1]) / 3.0), abs=0.06)
 
 
-def test_after_so_many_answers_every_query_is_refused() -> None:
+def test_queries_after_max_answers_are_refused() -> None:
     release, full = (
         released(aggregator, [20, 0, 20]) for aggregator in (replace(VOTES, max_answers=7), VOTES)
     )
@@ -122,7 +122,7 @@ def test_after_so_many_answers_every_query_is_refused() -> None:
     assert not release.labels[~release.answered].any()
 
 
-def test_the_cap_is_what_makes_the_price_smaller_not_the_refusals() -> None:
+def test_price_falls_with_the_cap_and_not_with_refusals() -> None:
     def epsilon(aggregator: ConfidentVotes) -> float:
         return RdpAccountant().compose(aggregator.event_for(**SHAPE)).get_epsilon(1e-5)
 

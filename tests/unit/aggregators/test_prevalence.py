@@ -46,7 +46,7 @@ def test_the_error_is_small_whatever_the_number_of_labels(
     assert np.sqrt(((prevalence - shares.mean(axis=0)) ** 2).mean()) < 0.02
 
 
-def test_it_stays_within_its_bounds_whatever_the_noise() -> None:
+def test_prevalence_stays_within_its_bounds_under_any_noise() -> None:
     prevalence = release_prevalence(records(5), noise_multiplier=1e4)
     assert ((prevalence >= 0.005) & (prevalence <= 0.995)).all()
 

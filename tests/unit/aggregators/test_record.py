@@ -43,7 +43,7 @@ def test_nothing_is_drawn_where_the_charge_is_refused() -> None:
     assert record.parts == {}
 
 
-def test_parts_within_a_part_are_charged_once() -> None:
+def test_nested_parts_are_charged_once() -> None:
     """As a prevalence, whose three draws come before it."""
     charges = list[int]()
     record = MemoryRecord(charge=lambda: charges.append(1))
@@ -70,7 +70,7 @@ def test_a_release_that_was_committed_is_read_back_and_costs_nothing_more(
     assert len(ledger.entries) == 1
 
 
-def test_a_release_and_the_door_for_arrays_draw_the_same() -> None:
+def test_release_and_aggregate_draw_the_same() -> None:
     aggregator = GaussianVotes(noise_std=3.0)
     released = aggregator.release(VOTES, np.random.default_rng(1), MemoryRecord())
     aggregated = aggregator.aggregate(COUNTS, num_teachers=40, rng=np.random.default_rng(1))

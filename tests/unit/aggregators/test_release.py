@@ -43,7 +43,7 @@ def test_the_release_of_scores_names_their_shape() -> None:
     assert "scores=float64[200, 4]" in repr(release) and "\n" not in repr(release)
 
 
-def test_a_release_says_its_own_epsilon() -> None:
+def test_release_computes_its_epsilon() -> None:
     """Of a Gaussian release of noise multiplier 2 the exact one: delta is 1e-6 there, by the curve of Gaussians."""
     labels = np.ones((3, 2), dtype=bool)
     release = Release(

@@ -21,7 +21,7 @@ STABLE = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
 @pytest.mark.parametrize(
     "kind", [GaussianVotes(noise_std=1.0), CenteredVotes(noise_multiplier=1.0), STABLE]
 )
-def test_what_was_sold_for_three_fits_a_budget_of_three_and_little_more_does_not(
+def test_release_of_epsilon_three_fits_exactly_into_a_budget_of_three(
     kind: Aggregator, adjacency: Adjacency
 ) -> None:
     kind = type(kind)(**vars(kind) | {"adjacency": adjacency})
@@ -39,7 +39,7 @@ def test_what_was_sold_for_three_fits_a_budget_of_three_and_little_more_does_not
         ledger.charge(event, adjacency=adjacency)
 
 
-def test_a_ledger_of_another_accountant_takes_the_first_release_by_the_tighter_one() -> None:
+def test_ledger_takes_a_release_at_the_tighter_price() -> None:
     """Any bound of a price that was fixed beforehand will do."""
     fitted = GaussianVotes(noise_std=1.0).calibrated(
         target_epsilon=3.0, target_delta=DELTA, **SHAPE
@@ -74,7 +74,7 @@ def test_failures_are_planned_for_several_releases(max_epsilon: float | None) ->
     assert ledger.epsilon < 8.0
 
 
-def test_a_refusal_of_failures_says_how_large_they_may_be_and_names_no_new_ledger() -> None:
+def test_failure_prob_error_names_the_largest_allowed_value() -> None:
     ledger = Ledger(target_delta=DELTA, max_epsilon=12.0, accountant=pa.RdpAccountant)
     shape = SHAPE | {"num_queries": 600}
     fitted = STABLE.calibrated(
@@ -130,6 +130,8 @@ def test_noise_grows_until_the_ledger_has_room() -> None:
         ),
     ],
 )
-def test_what_decides_no_noise_is_refused(given: dict[str, Any], refusal: Refusal) -> None:
+def test_settings_that_determine_no_noise_are_refused(
+    given: dict[str, Any], refusal: Refusal
+) -> None:
     with refusal:
         GaussianVotes(noise_std=1.0).calibrated(**given, **SHAPE)

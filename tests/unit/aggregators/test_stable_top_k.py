@@ -93,7 +93,7 @@ def test_calibration_names_failures_that_use_up_delta() -> None:
 
 
 @pytest.mark.parametrize("base", [PLAIN, TABLE])
-def test_failures_that_nobody_named_follow_the_queries_and_delta(base: StableTopK) -> None:
+def test_default_failure_prob_depends_on_queries_and_delta(base: StableTopK) -> None:
     """Up to 600 queries at 1e-6 as ever; the draws have the probability that the event counts."""
     assert failure_prob_of(base) == 1e-9
     for num_queries, delta, failure_prob in (
@@ -121,7 +121,7 @@ def test_failures_that_nobody_named_follow_the_queries_and_delta(base: StableTop
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "gaussian", "laplace", "exponential"])
-def test_release_probability_is_that_of_the_exact_distribution(noise: str) -> None:
+def test_release_probability_matches_the_exact_distribution(noise: str) -> None:
     aggregator = StableTopK(selection_scale=4.0, selection_noise=noise, test_std=2.0)
     votes = np.array([25, 0, 0, 0])  # gaps 25, 0, 0
     exact = aggregator.distribution(votes, num_teachers=40)[0,]
@@ -132,7 +132,7 @@ def test_release_probability_is_that_of_the_exact_distribution(noise: str) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("base", [TABLE, GAUSSIAN], ids=lambda base: str(base.test))
-def test_an_open_split_needs_the_smallest_gap(base: StableTopK) -> None:
+def test_free_selection_share_releases_the_smallest_gap(base: StableTopK) -> None:
     """By the sum of both prices, which is what the search goes by."""
     votes = {"num_labels": 40, "num_teachers": 300}
     goal = {
@@ -200,7 +200,7 @@ def test_a_ready_table_is_kept_and_the_selection_meets_the_target(tmp_path: Any)
     assert again.stability_test(num_teachers=800) == fitted.stability_test(num_teachers=800)
 
 
-def test_a_ready_table_serves_its_own_votes_only(tmp_path: Any) -> None:
+def test_given_table_is_refused_for_other_votes(tmp_path: Any) -> None:
     test = GAUSSIAN.stability_test(num_teachers=30)
     ready = StableTopK(selection_scale=1.0, test="table", table=CertifiedTable.of(test, order=3.0))
     assert "sha256=" in repr(ready)
@@ -220,7 +220,7 @@ def test_a_ready_table_serves_its_own_votes_only(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("target", ["x", -1, float("nan")])
-def test_a_target_that_is_no_positive_number_is_refused(target: Any) -> None:
+def test_target_epsilon_must_be_a_positive_number(target: Any) -> None:
     with refused("target_epsilon", ANY, "a number > 0"):
         GAUSSIAN.calibrated(**GOAL | SHAPE | {"target_epsilon": target})
 
@@ -273,7 +273,7 @@ def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
 
 
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
-def test_all_labels_depend_on_nothing_and_cost_nothing(adjacency: pa.Adjacency) -> None:
+def test_answer_with_all_labels_costs_nothing(adjacency: pa.Adjacency) -> None:
     for num_labels in (1, 4):
         everything = dataclasses.replace(FIXED, k=num_labels, adjacency=adjacency)
         assert everything.event_for(
@@ -288,7 +288,7 @@ def test_all_labels_depend_on_nothing_and_cost_nothing(adjacency: pa.Adjacency) 
 
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 @pytest.mark.parametrize("votes", [[0, 0, 0], [9, 9, 9]])
-def test_no_label_and_all_labels_are_stable_sets_that_leave_the_peel_to_decide(
+def test_peel_decides_after_empty_and_full_stable_sets(
     adjacency: pa.Adjacency, votes: list[int]
 ) -> None:
     padded = StableFixedTopK(
@@ -313,7 +313,7 @@ def test_table_calibration_gives_the_peel_its_share(adjacency: pa.Adjacency, sha
     assert calibrated.peeling.event.rho * order[0] == pytest.approx(share * rdp_of_query, rel=1e-3)
 
 
-def test_a_ready_table_stays_as_it_is_and_brings_its_failure_probability() -> None:
+def test_given_table_is_kept_with_its_failure_probability() -> None:
     table = optimal_stability_table(order=4.0, rdp_budget=1e-3, failure_prob=2e-10, num_levels=400)
     ready = dataclasses.replace(FIXED_TABLE, table=table, peel_scale=0.5)
     assert (ready.failure_prob, ready.table_order, ready.table_budget) == (2e-10, None, None)
@@ -361,7 +361,7 @@ def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacenc
         )
 
 
-def test_prices() -> None:
+def test_each_mechanism_costs_its_own_event() -> None:
     ranged = BoundedRangeEvent(1.0)
     pure = PureDpEvent(1.0)
     for k, mechanism, event in (

@@ -104,7 +104,7 @@ def test_a_continued_session_gives_what_it_would_have_given() -> None:
     assert rounds_asked[:3] == [20, 40, 60]
 
 
-def test_the_round_that_was_committed_counts_and_not_the_one_that_was_drawn() -> None:
+def test_committed_round_replaces_a_round_drawn_anew() -> None:
     """Of two processes that go on with one session, one is told the other's round."""
     other = Round(np.ones((20, 4), bool), np.ones(20, bool), np.zeros(20, bool))
     release = from_source(boundary_max(), [UNSURE] * 60, Stopping(round_0=other))
@@ -112,7 +112,7 @@ def test_the_round_that_was_committed_counts_and_not_the_one_that_was_drawn() ->
     assert not release.hits[:20].any()
 
 
-def test_a_session_is_committed_round_by_round_and_goes_on_where_it_was() -> None:
+def test_session_continues_after_its_committed_rounds() -> None:
     """A part that was committed is never drawn again."""
     votes = [UNSURE] * 60
     record = Stopping(3)
@@ -141,7 +141,7 @@ def test_a_seed_in_place_of_a_generator_is_refused() -> None:
         )
 
 
-def test_a_round_that_cannot_be_one_of_the_session_is_refused() -> None:
+def test_stored_round_that_does_not_fit_the_session_is_refused() -> None:
     round_of_nothing = Round(np.zeros((20, 4), bool), np.zeros(20, bool), np.zeros(20, bool))
     for changes, refusal in (
         ({"labels": np.zeros((19, 4), bool)}, refused("round", (19, 4))),
@@ -166,7 +166,7 @@ def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
     assert ledger.entries[0].event == boundary_max().event_for(num_queries=60, **SHAPE)
 
 
-def test_few_calls_are_composed_and_many_are_counted() -> None:
+def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
     def event(num_calls: int) -> Any:
         return session_event(not_prior, 0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6)
 
@@ -188,7 +188,7 @@ def test_few_calls_are_composed_and_many_are_counted() -> None:
 
 
 @pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.ExactAccountant, pa.AutoAccountant])
-def test_checks_are_priced_by_hits_where_that_is_cheaper_beside_the_releases(
+def test_checks_are_priced_by_hits_if_cheaper_with_the_releases(
     accountant: type[pa.Accountant],
 ) -> None:
     checks = NotPriorTopK(
@@ -221,7 +221,7 @@ def test_failures_of_calls_stay_below_the_session_s_delta() -> None:
     assert failure_probability(event) >= 1e-7
 
 
-def test_agreement_is_free_and_a_contradiction_is_released() -> None:
+def test_only_queries_that_contradict_the_prior_are_hits() -> None:
     votes = np.array([CLEAR] * 3 + [CLEAR, [0, 0, 40, 39], CLEAR, [40, 39, 0, 0]])
     prior = np.tile([True, True, False, False], (7, 1))
     release = released(NOT_PRIOR.with_prior(prior), votes)
@@ -238,7 +238,7 @@ def test_the_first_queries_are_not_checked_and_no_prior_is_a_hit() -> None:
     np.testing.assert_array_equal(release.answered, np.arange(9) < 5)
 
 
-def test_a_rule_sees_the_rounds_before_and_nothing_more() -> None:
+def test_prior_rule_sees_only_earlier_rounds() -> None:
     calls = []
 
     def rule(labels: Any, answered: Any, num_queries: int) -> Any:
@@ -283,7 +283,7 @@ def test_a_hit_that_is_refused_is_paid_for() -> None:
     assert (release.num_hits, release.num_abstained, release.num_asked) == (2, 2, 2)
 
 
-def test_what_a_hit_releases_is_independent_of_its_check() -> None:
+def test_answer_to_a_hit_is_independent_of_its_check() -> None:
     """Hits are drawn as by stable top-k, though their check has failed: each draw has a random number of its own."""
     aggregator = replace(
         NOT_PRIOR,
@@ -336,7 +336,7 @@ def frequencies(
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.5])
-def test_a_checked_query_follows_its_distribution_and_no_other(factor: float) -> None:
+def test_checked_query_follows_its_exact_distribution(factor: float) -> None:
     """Kept with the table's probability, else released as stable top-k would; noise of another scale is told apart."""
     counts = [22, 20, 18, 3]
     num_queries = 20_000

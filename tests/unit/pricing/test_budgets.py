@@ -25,7 +25,7 @@ def test_each_setting_names_a_type_of_budget() -> None:
     assert (list(by_persons.classes), by_persons.epsilon) == (["cautious", "usual"], 4.0)
 
 
-def test_the_name_of_older_scripts_makes_the_same() -> None:
+def test_deprecated_budget_name_makes_an_equal_budget() -> None:
     assert pricing.Budget(target_delta=1e-6, target_epsilon=3.0) == Budget(delta=1e-6, epsilon=3.0)
 
 
@@ -41,7 +41,7 @@ def test_the_name_of_older_scripts_makes_the_same() -> None:
         ({"budgets": []}, "budgets"),
     ],
 )
-def test_what_does_not_go_together_is_refused(settings: dict[str, Any], name: str) -> None:
+def test_conflicting_settings_are_refused(settings: dict[str, Any], name: str) -> None:
     with pytest.raises(InvalidValue) as refusal:
         budget_from_settings(target_delta=1e-6, **settings)
     assert refusal.value.name == name
@@ -53,7 +53,7 @@ def test_classes_that_are_not_in_order_are_refused() -> None:
     assert refusal.value.name == "budgets"
 
 
-def test_a_plan_lowers_the_failures_that_nobody_named_and_no_others() -> None:
+def test_plan_lowers_only_a_failure_prob_of_none() -> None:
     large_shape = VoteShape(num_queries=10_000, num_labels=4, num_teachers=800)
     unnamed = StableTopK(selection_scale=20.0, test_std=20.0)
     planned = plan_release(unnamed, large_shape, Budget(delta=1e-6))
@@ -67,7 +67,7 @@ def test_a_plan_lowers_the_failures_that_nobody_named_and_no_others() -> None:
     assert remedies == {"failure_prob": 6e-11, "num_queries": 600}
 
 
-def test_a_query_budget_takes_the_noise_as_it_is() -> None:
+def test_query_budget_keeps_the_noise() -> None:
     start = GaussianVotes(noise_std=100.0)
     planned = plan_release(start, SHAPE, QueryBudget(delta=1e-6, epsilon=4.0))
     assert planned.aggregator == start

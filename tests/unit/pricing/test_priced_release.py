@@ -86,7 +86,7 @@ def test_a_query_budget_is_met_by_fewer_queries(most: float, queries: int) -> No
     assert planned.event == planned.aggregator.event(planned.shape)
 
 
-def test_the_accountant_of_the_budget_counts() -> None:
+def test_budget_decides_the_accountant() -> None:
     class Double(RdpAccountant):
         def get_epsilon(self, target_delta: float) -> float:
             return 2 * super().get_epsilon(target_delta)
@@ -99,13 +99,13 @@ def test_the_accountant_of_the_budget_counts() -> None:
 
 
 @pytest.mark.parametrize("fields", [{}, {"target_epsilon": 8.0}])
-def test_failures_that_use_up_delta_are_refused_and_not_priced(fields: dict[str, float]) -> None:
+def test_plan_is_refused_if_failure_probabilities_use_up_delta(fields: dict[str, float]) -> None:
     failing = StableTopK(selection_scale=40.0, test_std=60.0, failure_prob=1e-8)
     with refused("failure_prob", 1e-08):
         plan_release(failing, SHAPE, budget_from_settings(target_delta=1e-6, **fields))
 
 
-def test_prices_of_events_worked_out_by_hand() -> None:
+def test_prices_equal_hand_computed_values() -> None:
     assert budget().epsilon_of(SelfComposedEvent(PureDpEvent(0.25), 12)) == 3.0
     of_auto = Budget(delta=1e-6)
     event = GaussianEvent(2.0)
@@ -125,13 +125,13 @@ GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
     ("aggregator", "budget"),
     [(GaussianVotes(noise_std=100.0), 8.0), (GUMBEL, 3.0), (GaussianVotes(noise_std=9000.0), 3.0)],
 )
-def test_one_query_more_is_too_many(aggregator: Aggregator, budget: float) -> None:
+def test_one_more_query_exceeds_the_budget(aggregator: Aggregator, budget: float) -> None:
     most = largest_num_queries(aggregator, max_epsilon=budget, target_delta=1e-6, **VOTES)
     assert epsilon(aggregator, most) <= budget
     assert most == 999 or epsilon(aggregator, most + 1) > budget
 
 
-def test_a_price_without_queries_ends_where_draws_keep_no_promise() -> None:
+def test_number_of_queries_is_limited_by_draw_precision() -> None:
     class OneSession(GaussianVotes):
         def event(self, shape: VoteShape) -> PureDpEvent:
             return PureDpEvent(1.0)
@@ -169,7 +169,7 @@ def test_a_cap_is_kept_and_changes_nothing_below_it(
     assert largest_num_queries(GaussianVotes(noise_std=100.0), at_most=at_most, **budget) == most
 
 
-def test_an_event_is_priced_by_the_only_accountant_that_knows_it() -> None:
+def test_event_is_priced_by_the_only_accountant_that_supports_it() -> None:
     class Mine(Event):
         pass
 
@@ -240,7 +240,7 @@ BITS = {"num_queries": 600, "num_labels": 40}
         ),
     ],
 )
-def test_what_is_impossible_is_refused(make: Any, message: str) -> None:
+def test_impossible_values_are_refused(make: Any, message: str) -> None:
     assert require_achievable_delta(24_000 * 2.0**-53, **BITS) == 24_000 * 2.0**-53
     with pytest.raises(InvalidValue, match=message):
         make()

@@ -62,7 +62,7 @@ def page(quote: Quote) -> str:
     return str(console.file.getvalue())
 
 
-def test_others_that_have_no_price_say_why() -> None:
+def test_other_accountants_without_a_price_give_a_reason() -> None:
     missing = ModuleNotFoundError("No module named 'dp_accounting'", name="dp_accounting")
     quote = quoted(
         pld=failing(missing),
@@ -81,7 +81,7 @@ def test_others_that_have_no_price_say_why() -> None:
     assert "side by side, at delta = 1e-6 less 6e-7 for failures: each is a bound" in text
 
 
-def test_the_page_says_what_was_solved_for_and_what_passes() -> None:
+def test_page_shows_solved_values_and_passing_gaps() -> None:
     quote = quoted(budget=Budget(delta=1e-6, epsilon=8.0))
     text = page(quote)
     assert set(quote.solved_for) == {"selection_scale", "test_std"}
@@ -113,7 +113,7 @@ def test_any_stability_test_can_be_certified() -> None:
 CLEAR = np.tile([400, 0, 0], (300, 1))
 
 
-def test_clear_votes_pay_from_some_number_of_queries_on() -> None:
+def test_session_of_clear_votes_has_a_break_even() -> None:
     arguments = BoundaryMax(selection_scale=20.0, target_hits=1), CLEAR
     plan = plan_hits(*arguments, num_teachers=400, target_delta=1e-6)
     assert plan.expected_asked == 300
@@ -126,7 +126,7 @@ def test_clear_votes_pay_from_some_number_of_queries_on() -> None:
     assert near.break_even_queries is None
 
 
-def test_a_prior_decides_who_hits() -> None:
+def test_hits_depend_on_the_prior() -> None:
     aggregator = NotPriorTopK(
         prior_scale=10.0,
         selection_scale=30.0,

@@ -99,7 +99,7 @@ def followed(plan: Plan, remedy: Remedy) -> Plan:
 
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS, ids=lambda it: type(it).__name__)
-def test_what_is_suggested_and_copied_is_not_refused(aggregator: Aggregator) -> None:
+def test_suggested_settings_are_not_refused(aggregator: Aggregator) -> None:
     """Of a random plan with a target that is too much to ask."""
     rng = np.random.default_rng(AGGREGATORS.index(aggregator))
     queries, labels, teachers = (
@@ -114,7 +114,7 @@ def test_what_is_suggested_and_copied_is_not_refused(aggregator: Aggregator) -> 
 
 
 @pytest.mark.parametrize("max_epsilon", [None, 1.0, 30.0])
-def test_less_noise_is_suggested_where_the_queries_can_still_be_paid(
+def test_less_noise_is_suggested_if_the_queries_stay_affordable(
     max_epsilon: float | None,
 ) -> None:
     shape = VoteShape(num_queries=200, num_labels=20, num_teachers=100)
@@ -132,7 +132,7 @@ def test_less_noise_is_suggested_where_the_queries_can_still_be_paid(
         assert plan_release(*followed(plan, remedy)).shape.num_queries >= 20
 
 
-def test_teachers_and_queries_together_where_neither_alone_is_enough() -> None:
+def test_teachers_and_queries_are_changed_together_if_neither_suffices() -> None:
     plan = PEELING, VoteShape(num_queries=2000, num_labels=40, num_teachers=50), budget(0.4)
     (both,) = [remedy for remedy in suggested(plan) if remedy.name == "num_teachers"]
     (queries,) = both.also
@@ -144,7 +144,7 @@ def test_teachers_and_queries_together_where_neither_alone_is_enough() -> None:
             judged(followed(plan, alone))
 
 
-def test_an_epsilon_that_promises_nothing_is_not_suggested() -> None:
+def test_plan_of_one_teacher_gets_no_remedies() -> None:
     plan = (
         GaussianVotes(noise_std=1.0),
         replace(SHAPE, num_teachers=1),
@@ -156,7 +156,7 @@ def test_an_epsilon_that_promises_nothing_is_not_suggested() -> None:
 
 
 @pytest.mark.parametrize("num_labels", [8, 12])
-def test_answers_of_exactly_k_labels_are_judged_on_queries_that_have_k(num_labels: int) -> None:
+def test_fixed_top_k_is_judged_on_queries_with_k_labels(num_labels: int) -> None:
     shape = VoteShape(num_queries=100, num_labels=num_labels, num_teachers=200)
     (line,) = judged((FixedTopK(k=5, epsilon=50.0), shape, Budget(delta=1e-6)))
     assert line.endswith("above 10 it promises one person little")  # and nothing else
@@ -198,7 +198,7 @@ def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
     assert not group_votes_tell_more(hidden, of, CENTERED, num_groups=61_629)
 
 
-def test_remedies_are_no_larger_than_they_must_be() -> None:
+def test_each_remedy_is_the_smallest_that_works() -> None:
     aggregator = GaussianVotes(noise_std=1.0)
     teachers, epsilon, queries = remedies(
         aggregator, plan_release(aggregator, SHAPE, budget()), budget()
@@ -230,7 +230,7 @@ class CheapAccountant(AccountantBesideRenyi):
 
 
 @pytest.mark.parametrize("accountant", [RdpAccountant, CheapAccountant])
-def test_each_change_is_the_least_of_two_digits(
+def test_each_change_is_the_smallest_with_two_digits(
     accountant: Callable[[], Any],
 ) -> None:
     """Against a plan of every candidate near it: one that works, and the next smaller change does not."""
@@ -261,7 +261,7 @@ def last_of_two_digits(number: float) -> float:
     return 10 ** (math.floor(math.log10(number)) - 1)
 
 
-def test_a_search_announces_the_refusal_and_ends_with_its_time(
+def test_search_reports_the_refusal_and_obeys_its_time_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[object] = []
@@ -303,13 +303,15 @@ def _plan_of_votes() -> tuple[Aggregator, Any, Budget]:
     return aggregator, plan_release(aggregator, SHAPE, budget()), budget()
 
 
-def test_where_groups_have_budgets_of_their_own_no_other_target_is_suggested() -> None:
+def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
     of = budget(None, budgets={"cautious": 0.01, "usual": 0.02})
     with refused("num_teachers", 200):
         guarded(CENTERED, of=of, num_groups=5000)
 
 
-def test_allowed_it_is_said_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allowed_useless_release_gives_a_doubt_without_a_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("pate.pricing.guard.search_remedies", None)
     (line,) = guarded(GaussianVotes(noise_std=1.0), allow_useless=True)
     assert line.endswith("where chance has 50%; allowed by allow_useless=True")
@@ -319,9 +321,7 @@ def test_allowed_it_is_said_without_a_search(monkeypatch: pytest.MonkeyPatch) ->
     "of", [budget(1e-12), budget(1e-30), budget(None)], ids=["1e-12", "1e-30", "noise given"]
 )
 @pytest.mark.parametrize("noise", [1e8, 1e12])
-def test_what_costs_almost_nothing_is_refused_as_all_that_tells_nothing(
-    of: Budget, noise: float
-) -> None:
+def test_nearly_free_and_useless_release_is_refused(of: Budget, noise: float) -> None:
     """At this delta it costs 0, and not because nothing is drawn."""
     centered = CenteredVotes(noise_multiplier=noise)
     for aggregator in (GaussianVotes(noise_std=noise), FixedTopK(k=5, epsilon=1e-15), centered):
@@ -344,7 +344,9 @@ def test_a_release_that_answers_unanimity_alone_is_refused() -> None:
     assert guarded(TABLE, shape, replace(of, epsilon=epsilon.target_epsilon)) is not None
 
 
-def test_what_draws_nothing_or_cannot_say_is_not_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_release_without_noise_or_expectation_gives_no_doubt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert guarded(FixedTopK(k=40, epsilon=1.0), of=budget(None)) == ()
 
     def refuses(*_: Any, **__: Any) -> None:
@@ -355,7 +357,7 @@ def test_what_draws_nothing_or_cannot_say_is_not_doubted(monkeypatch: pytest.Mon
 
 
 class TestDelta:
-    def test_above_one_over_the_groups_is_a_line(self) -> None:
+    def test_delta_above_one_over_the_groups_gives_a_doubt(self) -> None:
         loud = replace(SHAPE, num_teachers=2000)
         (line,) = guarded(
             GaussianVotes(noise_std=1.0), loud, budget(target_delta=1e-4), num_groups=20_000
@@ -368,7 +370,7 @@ class TestDelta:
             == ()
         )
 
-    def test_a_hundredth_is_refused_and_allowed(self) -> None:
+    def test_delta_of_a_hundredth_is_refused_unless_allowed(self) -> None:
         loud = replace(SHAPE, num_teachers=2000)
         of = budget(target_delta=0.01)
         with pytest.raises(InvalidValue) as refusal:
@@ -384,7 +386,7 @@ class TestSuggestion:
     @pytest.mark.parametrize(
         "aggregator", [GaussianVotes(noise_std=1.0), PEELING], ids=["votes", "peeling"]
     )
-    def test_what_is_suggested_is_heard_and_beats_the_neighbors(
+    def test_suggestion_is_useful_and_better_than_its_neighbors(
         self, aggregator: Aggregator
     ) -> None:
         suggestion = suggest(aggregator, SHAPE, budget(4.0), num_private=62_115)
@@ -399,14 +401,14 @@ class TestSuggestion:
         )
         assert 0 < suggestion.clear_queries < suggestion.num_queries
 
-    def test_more_private_records_buy_more(self) -> None:
+    def test_more_private_records_improve_the_suggestion(self) -> None:
         numbers = [
             suggest(PEELING, SHAPE, budget(4.0), num_private=count).clear_queries
             for count in (10_000, 100_000)
         ]
         assert numbers[1] > 1.5 * numbers[0]
 
-    def test_a_pool_of_queries_is_kept_to(self) -> None:
+    def test_suggestion_stays_within_the_pool(self) -> None:
         assert suggest(PEELING, SHAPE, budget(4.0), max_queries=300).num_queries <= 300
 
     @pytest.mark.parametrize(
@@ -421,14 +423,14 @@ class TestSuggestion:
             (budget(2.0), {"num_private": 50}, refused("num_private", 50)),
         ],
     )
-    def test_what_cannot_be_suggested_is_said(
+    def test_missing_suggestion_gives_a_reason(
         self, of: Budget, options: dict[str, int], refusal: Refusal
     ) -> None:
         with refusal:
             suggest(PEELING, SHAPE, of, **options)
 
 
-def test_the_accountant_to_take_is_the_cheapest_that_is_quick() -> None:
+def test_cheapest_quick_accountant_is_chosen() -> None:
     accountants = {"rdp": RdpAccountant, "exact": ExactAccountant}
     by_renyi = budget(None)
     by_all = Budget(delta=1e-6)

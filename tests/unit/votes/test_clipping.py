@@ -17,7 +17,7 @@ def total(clipped: ClippedSum, votes: Any, num_teachers: int, center: Any = 0.0)
     return clipped.total(votes, center=center, num_teachers=num_teachers) * clipped.step
 
 
-def test_votes_within_the_clip_are_added_and_longer_ones_scaled() -> None:
+def test_only_votes_longer_than_the_clip_are_scaled() -> None:
     clipped = ClippedSum(5.0, (1, 2))
     np.testing.assert_allclose(total(clipped, np.array([[[3.0, 4.0]]]), 1), [[3, 4]], atol=1e-3)
     np.testing.assert_allclose(total(clipped, np.array([[[6.0, 8.0]]]), 1), [[3, 4]], atol=1e-3)
@@ -26,7 +26,7 @@ def test_votes_within_the_clip_are_added_and_longer_ones_scaled() -> None:
     )
 
 
-def test_the_center_is_taken_off_first() -> None:
+def test_center_is_subtracted_before_the_clip() -> None:
     clipped = ClippedSum(1.0, (2, 2))
     votes = np.array([[[True, False], [True, True]]])
     np.testing.assert_allclose(
@@ -35,7 +35,7 @@ def test_the_center_is_taken_off_first() -> None:
     np.testing.assert_allclose(total(clipped, votes, 1, [1.0, 0.0]), [[0, 0], [0, 1]], atol=1e-3)
 
 
-def test_factored_votes_are_the_votes_they_stand_for() -> None:
+def test_low_rank_votes_sum_like_their_products() -> None:
     weights = np.random.default_rng(1).normal(size=(20, 2, 3))
     block = LowRankVotes(SPAN, weights)
     clipped = ClippedSum(1.5, (3, 3))
@@ -91,7 +91,7 @@ def test_impossible_votes_are_refused(votes: Any, refusal: Refusal) -> None:
 
 
 @pytest.mark.parametrize("clip", [0.51, 1.0, 1.99])
-def test_as_many_queries_as_are_said_to_be_exact_are_summed(clip: float) -> None:
+def test_most_queries_are_summed_exactly(clip: float) -> None:
     most = ClippedSum.most_queries(2**26, 40)
     assert most > 8
     with refused("votes.shape", (0,)):  # there are none; the sum would be exact
@@ -100,6 +100,6 @@ def test_as_many_queries_as_are_said_to_be_exact_are_summed(clip: float) -> None
         ClippedSum(clip, (2 * most, 40)).total([], center=0.0, num_teachers=2**26)
 
 
-def test_a_clip_whose_square_is_no_number_is_refused() -> None:
+def test_clip_with_overflowing_square_is_refused() -> None:
     with refused("clip", 1e-165, "at least 1e-100"):
         ClippedSum(1e-165, (2, 2))

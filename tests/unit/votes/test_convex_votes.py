@@ -51,7 +51,7 @@ def loss(flat_weights: Any) -> float:
     return float(COUNTS @ huber + RIDGE / 2 * (weights**2).sum())
 
 
-def test_it_ends_at_the_minimum_of_hubers_loss() -> None:
+def test_fit_ends_at_the_minimum_of_hubers_loss() -> None:
     minimum = minimize(loss, np.zeros(12), method="BFGS", options={"gtol": 1e-7})
     weights = fit()
     np.testing.assert_allclose(weights.ravel(), minimum.x, atol=1e-6)
@@ -67,7 +67,7 @@ def test_without_limits_it_is_ridge_regression() -> None:
 
 @pytest.mark.parametrize("ridge", [1e-3, 1.0, 1e4])
 @pytest.mark.parametrize("tolerance", [1e-1, 1e-6])
-def test_it_is_as_near_to_the_minimum_as_promised(ridge: float, tolerance: float) -> None:
+def test_fit_is_within_its_tolerance_of_the_minimum(ridge: float, tolerance: float) -> None:
     weights = fit(ridge=ridge, tolerance=tolerance)
     exact = fit(ridge=ridge, tolerance=1e-10)
     assert np.linalg.norm(weights - exact) <= tolerance / ridge
@@ -92,7 +92,7 @@ def test_any_number_of_records_is_fitted(num_records: int, is_one_record: bool) 
 
 
 @pytest.mark.parametrize("guess_margin", [0.0, 1e9])
-def test_as_many_steps_as_are_promised_reach_the_minimum(
+def test_steps_to_minimum_reach_the_minimum(
     guess_margin: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However wrong the guess of the curvature is; the control is a two-hundredth of the steps."""
@@ -120,7 +120,7 @@ def test_as_many_steps_as_are_promised_reach_the_minimum(
 
 
 @pytest.mark.parametrize("ridge", [1e-30, 1e308])
-def test_a_fit_that_doubles_cannot_weigh_ends(ridge: float) -> None:
+def test_fit_ends_if_ridge_is_beyond_double_precision(ridge: float) -> None:
     features = np.tile(FEATURES[:1], (60, 1))
     weights = fit(features, ridge=ridge, tolerance=1e-300, most_steps=50)
     assert np.isfinite(weights).all()

@@ -63,14 +63,14 @@ def test_without_noise_more_steps_come_nearer_to_the_weights_of_the_records(
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3, 1e-2, 1.0])
-def test_labels_are_as_frequent_as_they_are_known_to_be(descent: Descent, noise: float) -> None:
+def test_mean_probabilities_equal_the_prevalence(descent: Descent, noise: float) -> None:
     weights = descended(descent, noise)
     np.testing.assert_allclose(
         descent.probabilities(weights).mean(axis=0), descent.prevalence, atol=1e-5
     )
 
 
-def test_more_noise_learns_for_shorter_and_noise_alone_teaches_little(descent: Descent) -> None:
+def test_learning_times_fall_with_the_noise(descent: Descent) -> None:
     times = [descent.pace(np.full(2, noise**2)).times for noise in (1e-4, 1e-2, 1.0)]
     assert (times[0] > times[1]).all() and (times[1] > times[2]).all()
     start_weights = descent.start()
@@ -78,7 +78,7 @@ def test_more_noise_learns_for_shorter_and_noise_alone_teaches_little(descent: D
     assert np.square([weights[:-1] for weights in weights_by_seed]).mean() < 0.4  # of 5
 
 
-def test_a_noisy_prevalence_is_mended_by_what_the_steps_say_of_it(descent: Descent) -> None:
+def test_steps_correct_a_noisy_prevalence(descent: Descent) -> None:
     truth = descent.prevalence
     rng = np.random.default_rng(1)
     noisy = replace(descent, prevalence=truth + np.array([0.15, -0.1]))
@@ -112,7 +112,7 @@ def best_times() -> LearningTimes:
     )
 
 
-def test_labels_in_blocks_learn_as_long_as_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_learning_times_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     together = best_times()
     monkeypatch.setattr("pate.votes.descent._BLOCK_ENTRIES", 600)
     in_blocks = best_times()
@@ -120,7 +120,7 @@ def test_labels_in_blocks_learn_as_long_as_together(monkeypatch: pytest.MonkeyPa
     np.testing.assert_array_equal(in_blocks.noise_variance, together.noise_variance)
 
 
-def test_a_direction_that_no_public_row_has_does_no_harm(descent: Descent) -> None:
+def test_direction_absent_from_public_rows_is_harmless(descent: Descent) -> None:
     public = descent.public.copy()
     public[:, 1] = 0
     weights = descended(
@@ -135,12 +135,12 @@ def expected_f1(probabilities: Array, threshold: float) -> float:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_threshold_has_the_best_expected_f1_of_all(seed: int) -> None:
+def test_threshold_maximizes_the_expected_f1(seed: int) -> None:
     probabilities = np.random.default_rng(seed).beta(0.4, 2.0, size=(30, 4))
     scores = [expected_f1(probabilities, value) for value in probabilities.ravel()]
     best = expected_f1_threshold(probabilities)
     assert expected_f1(probabilities, best) == pytest.approx(max(scores))
 
 
-def test_the_threshold_of_impossible_labels_is_above_0() -> None:
+def test_threshold_for_zero_probabilities_is_positive() -> None:
     assert expected_f1_threshold(np.zeros((2, 2))) > 0

@@ -10,7 +10,7 @@ ROWS = RNG.normal(size=(50, 30)) * 10.0 ** RNG.integers(-9, 9, size=(50, 1))
 MATRIX = RNG.normal(size=(30, 7))
 
 
-def test_it_is_the_product_to_26_bits_of_each_rows_length() -> None:
+def test_product_is_accurate_to_26_bits_of_each_rows_length() -> None:
     errors = np.abs(exact_product(ROWS, MATRIX) - ROWS @ MATRIX)
     lengths = np.linalg.norm(ROWS, axis=1, keepdims=True) * np.linalg.norm(MATRIX, axis=0).max()
     assert (errors <= lengths * 30 * 2.0**-25).all()
@@ -18,7 +18,7 @@ def test_it_is_the_product_to_26_bits_of_each_rows_length() -> None:
 
 
 @pytest.mark.parametrize("num_rows", [1, 7, 513])
-def test_a_row_gives_the_same_bits_beside_any_others(num_rows: int) -> None:
+def test_product_of_a_row_does_not_depend_on_other_rows(num_rows: int) -> None:
     product = exact_product(ROWS[:1], MATRIX)[0]
     for place in range(0, num_rows, 3):
         rows = RNG.normal(size=(num_rows, 30))

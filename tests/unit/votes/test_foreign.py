@@ -117,12 +117,12 @@ def test_impossible_files_are_refused_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_refused_with_all_kinds_that_are_read(tmp_path: Path) -> None:
+def test_missing_file_error_lists_all_readable_formats(tmp_path: Path) -> None:
     with refused("votes", ANY, "an existing .npy, .npz or .csv file"):
         ImportedVotes.read(tmp_path / "nowhere.csv")
 
 
-def test_several_arrays_of_which_none_is_named_are_refused(tmp_path: Path) -> None:
+def test_file_with_several_unnamed_arrays_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "votes.npz", BITS, CLASSES)
     with refused("votes", ANY, "a file with"):
         ImportedVotes.read(tmp_path / "votes.npz")
@@ -139,7 +139,7 @@ def test_a_file_that_expands_beyond_the_limit_is_refused_before_it_does(
     assert ImportedVotes.read(tmp_path / "small.npz").num_teachers == 10
 
 
-def test_a_header_of_a_million_million_votes_takes_no_memory(tmp_path: Path) -> None:
+def test_huge_shape_in_a_header_takes_no_memory(tmp_path: Path) -> None:
     path = tmp_path / "votes.npy"
     with path.open("wb") as file:
         header = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}
@@ -169,7 +169,7 @@ def test_a_header_of_a_million_million_votes_takes_no_memory(tmp_path: Path) -> 
     ],
     ids=str,
 )
-def test_strange_arrays_are_one_short_line(tmp_path: Path, array: Any, layout: str) -> None:
+def test_unsupported_arrays_give_a_one_line_error(tmp_path: Path, array: Any, layout: str) -> None:
     np.save(tmp_path / "votes.npy", array, allow_pickle=True)
     with pytest.raises(InvalidValue, match=r"^votes") as caught:
         ImportedVotes.read(tmp_path / "votes.npy", layout=layout, num_teachers=10)
@@ -178,7 +178,7 @@ def test_strange_arrays_are_one_short_line(tmp_path: Path, array: Any, layout: s
     assert len(str(caught.value)) < 300
 
 
-def test_orders_of_bytes_and_axes_make_no_difference(tmp_path: Path) -> None:
+def test_byte_order_and_memory_order_change_no_counts(tmp_path: Path) -> None:
     votes = np.random.default_rng(0).random((4, 5, 6)) > 0.5
     for array in (votes, np.asfortranarray(votes), votes.astype(">i4"), votes.astype(np.float16)):
         np.save(tmp_path / "votes.npy", array)

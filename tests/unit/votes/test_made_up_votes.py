@@ -26,7 +26,7 @@ def test_every_teacher_names_as_many_labels_as_a_query_has(agreement: float) -> 
     )
 
 
-def test_no_teacher_misses_a_second_label_before_each_has_missed_one() -> None:
+def test_missed_labels_are_spread_over_all_teachers() -> None:
     votes = made_up(0.9)
     bits = np.concatenate(list(votes.bits()))
     all_bits = np.array(
@@ -59,6 +59,6 @@ def test_no_overflow_where_bytes_would_wrap(num_teachers):
         (np.zeros((0, 3, 4), bool), refused("teacher_votes.shape", (0, 3, 4))),
     ],
 )
-def test_refuses_what_is_no_vote(votes, refusal):
+def test_histogram_refuses_arrays_that_are_no_votes(votes, refusal):
     with refusal:
         histogram(votes)

@@ -65,14 +65,14 @@ def length(
 
 
 @pytest.mark.parametrize("num_records", [1, 4, 40])
-def test_a_mean_counts_by_the_root_of_its_number_of_records(num_records: int) -> None:
+def test_mean_is_multiplied_by_the_root_of_its_records(num_records: int) -> None:
     mean = length(num_records, expected_records=float(num_records))
     counted = length(num_records, expected_records=1.0)
     assert counted == pytest.approx(mean * np.sqrt(num_records), rel=1e-2)
     assert length(num_records, 9.0 * num_records) == pytest.approx(mean / 3, rel=1e-2)
 
 
-def test_votes_of_all_sizes_are_as_long_where_records_are_unrelated() -> None:
+def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
     mean_lengths = [
         np.mean([length(num_records, 4.0, seed=seed) for seed in range(40)])
         for num_records in (1, 4, 40)
@@ -86,7 +86,7 @@ def test_a_vote_of_copies_is_longer_by_the_root_of_their_number() -> None:
 
 
 @pytest.mark.parametrize("num_records", [1, 4, 40])
-def test_a_teacher_is_clipped_however_often_it_counts(num_records: int) -> None:
+def test_teachers_of_any_size_are_clipped(num_records: int) -> None:
     clipped = length(num_records, expected_records=1e-6, clip=0.3, are_copies=True)
     assert 0.29 < clipped <= 0.3
 
@@ -143,7 +143,7 @@ def pool_confidences() -> Array:
 
 
 @pytest.mark.parametrize("trust", [0.0, 0.5, 0.8])
-def test_a_vote_is_partly_against_the_student_and_partly_against_the_teacher_itself(
+def test_trained_teachers_mix_student_and_own_confidences(
     trust: float,
     labels: NDArray[np.bool_],
     own_confidences: Array,
@@ -160,7 +160,7 @@ def test_a_vote_is_partly_against_the_student_and_partly_against_the_teacher_its
     np.testing.assert_allclose(vote, expected, atol=2e-4)
 
 
-def test_a_constant_in_confidences_does_not_count(
+def test_constant_shift_of_confidences_changes_no_vote(
     labels: NDArray[np.bool_], own_confidences: Array, pool_confidences: Array
 ) -> None:
     """Confidences with a threshold folded in, or without one, give the same vote."""
@@ -170,7 +170,7 @@ def test_a_constant_in_confidences_does_not_count(
     np.testing.assert_allclose(vote, shifted, atol=1e-4)
 
 
-def test_teachers_that_know_vote_with_less_chance() -> None:
+def test_confident_teachers_have_votes_of_lower_variance() -> None:
     """Over draws of labels: a vote of the true probabilities spreads less than a vote of constants."""
     true_on_own = expit(3 * OWN_FEATURES @ TRUTH)
     true_on_pool = expit(3 * PUBLIC_FEATURES @ TRUTH)

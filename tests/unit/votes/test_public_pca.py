@@ -13,7 +13,7 @@ RNG = np.random.default_rng(0)
 POOL = RNG.normal(size=(400, 6)) * np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.1])
 
 
-def test_features_have_length_one_and_weigh_less_where_the_pool_varies_little() -> None:
+def test_features_have_length_one_and_small_weight_at_low_variance() -> None:
     directions = PublicPCA.fit(POOL, 4)
     features = directions.features(POOL)
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1)
@@ -36,7 +36,7 @@ def test_without_all_directions_there_is_no_height() -> None:
     np.testing.assert_array_equal(directions.feature_variances, directions.variances)
 
 
-def test_a_kernel_sees_what_no_linear_function_does_where_there_is_room() -> None:
+def test_kernel_components_explain_nonlinear_labels() -> None:
     """The sign of a product; beside the same linear features, of the same length, and the same bits anywhere."""
     rows = np.random.default_rng(1).normal(size=(1500, 4))
     signs = np.sign(rows[:, 0] * rows[:, 1])
@@ -106,7 +106,7 @@ def affordable(noise_multiplier: float) -> int:
 
 
 @pytest.mark.parametrize("noise_multiplier", [1.0, 5.0, 30.0])
-def test_the_noise_is_at_most_its_share_of_the_labels_variance(noise_multiplier: float) -> None:
+def test_noise_stays_below_its_share_of_the_labels_variance(noise_multiplier: float) -> None:
     """The noise is 4 k**2 L z**2 / (n N) of the labels' variance in k directions."""
 
     def noise_in(num_directions: int) -> float:
@@ -120,7 +120,7 @@ def test_much_noise_leaves_one_direction() -> None:
     assert affordable(1e9) == 1
 
 
-def test_the_noise_share_is_that_of_a_simulation() -> None:
+def test_noise_share_matches_a_simulation() -> None:
     """Noise in scores of unit features over the labels' variance, with clips at the length of labels by chance."""
     rng = np.random.default_rng(1)
     k = 8

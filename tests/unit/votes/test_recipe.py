@@ -32,7 +32,7 @@ def test_a_field_says_what_it_is_and_where_it_was_chosen(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "0.5", None])
-def test_what_is_no_number_is_refused(value: Any) -> None:
+def test_non_numeric_value_is_refused(value: Any) -> None:
     with refused("trust", value):
         Recipe(trust=value)
 
@@ -43,17 +43,17 @@ def test_a_count_is_a_whole_number() -> None:
 
 
 @pytest.mark.parametrize("shares", [(0.5, 0.5), (0.1, 0.3, 0.7), 1.0])
-def test_a_split_has_three_parts_of_one(shares: Any) -> None:
+def test_prevalence_split_has_three_parts_with_sum_one(shares: Any) -> None:
     with refused("prevalence_split", shares):
         Recipe(prevalence_split=shares)
 
 
-def test_no_part_of_a_split_is_nothing() -> None:
+def test_every_part_of_the_split_is_positive() -> None:
     with refused("prevalence_split", 0.0):
         Recipe(prevalence_split=(0.0, 0.4, 0.6))
 
 
-def test_a_list_of_a_file_is_a_tuple() -> None:
+def test_list_in_a_file_becomes_a_tuple() -> None:
     recipe = Recipe.from_values({"prevalence_split": [0.2, 0.3, 0.5]})
     assert recipe.prevalence_split == (0.2, 0.3, 0.5)
     assert hash(recipe) == hash(Recipe(prevalence_split=(0.2, 0.3, 0.5)))
@@ -98,7 +98,7 @@ def test_no_split_of_the_prevalence_changes_the_price(split: tuple[float, float,
     assert aggregator.prevalence.event.noise_multiplier == pytest.approx(2 / np.sqrt(0.1))
 
 
-def test_noise_fits_the_split_that_it_is_charged_for() -> None:
+def test_each_step_spends_its_share_of_the_budget() -> None:
     """The first of three steps has four times the share, and so half of the noise."""
     steps = []
     for split in ((0.1, 0.3, 0.6), (0.4, 0.2, 0.4)):

@@ -22,7 +22,7 @@ def noisy(signal: Array) -> Array:
     return signal + np.random.default_rng(3).normal(size=signal.shape)
 
 
-def test_noise_alone_becomes_zero() -> None:
+def test_pure_noise_is_shrunk_to_zero() -> None:
     noise = np.random.default_rng(2).normal(size=(60, 20)) * 0.9
     assert not shrink_singular_values(noise, noise_std=1.0).any()
 

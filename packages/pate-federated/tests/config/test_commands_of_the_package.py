@@ -74,7 +74,7 @@ def test_the_aggregator_is_a_member_of_its_group() -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_file_that_is_no_settings_is_refused_in_a_line(module: str, tmp_path: Path) -> None:
+def test_invalid_settings_file_gives_a_one_line_error(module: str, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_bytes(b"a: 1\nb: [\nc: 2\n")
     line = refused(module, "--config-dir", str(tmp_path), "--config-name", "mine")
     assert line.startswith(f"file={tmp_path / 'mine.yaml'}: expected settings in YAML")

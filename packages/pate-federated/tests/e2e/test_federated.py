@@ -98,7 +98,7 @@ def test_noise_of_holders_in_a_secure_sum_with_one_that_drops_out(tmp_path: Path
     assert len(charges(tmp_path / "release")) == 1
 
 
-def test_masks_of_flower_hang_on_32_bits_of_each_key_as_the_page_says() -> None:
+def test_flower_derives_masks_from_32_bits_of_each_key() -> None:
     """A known weakness of Flower 1.41. Where this fails, Flower has become better: say so on the page."""
     from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 

@@ -125,7 +125,7 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_holders_cannot_do_in_rounds_is_refused_before_the_charge(
+def test_unsupported_settings_of_rounds_are_refused_before_the_charge(
     plan: Plan, refusal: Refusal, tmp_path: Path
 ) -> None:
     release, exchange = rounds_in(tmp_path, plan)
@@ -134,9 +134,7 @@ def test_what_holders_cannot_do_in_rounds_is_refused_before_the_charge(
     assert not charges(tmp_path / "release")
 
 
-def test_a_server_that_is_killed_anywhere_goes_on_with_the_same_bytes(
-    whole: Path, tmp_path: Path
-) -> None:
+def test_interrupted_server_releases_the_same_bytes(whole: Path, tmp_path: Path) -> None:
     killed = 0
     (_, exchange) = rounds_in(tmp_path)
     for number in range(3, 60, 7):
@@ -165,7 +163,7 @@ def without(kind: str, holder: str) -> Any:
     return spoil
 
 
-def test_a_holder_that_fails_between_rounds_adds_nothing_and_costs_nothing(
+def test_holder_that_fails_between_rounds_changes_neither_sum_nor_price(
     whole: Path, tmp_path: Path
 ) -> None:
     monitor = SilentMonitor()
@@ -186,7 +184,7 @@ def test_a_holder_that_fails_between_rounds_adds_nothing_and_costs_nothing(
     assert terms.num_teachers == 24
 
 
-def test_a_holder_that_is_late_for_the_opening_may_answer_the_rounds(tmp_path: Path) -> None:
+def test_holder_absent_at_the_opening_may_answer_later_rounds(tmp_path: Path) -> None:
     def late(question: Question, name: str) -> Contribution | None:
         if name != "2" or question.kind != "opening":
             return None
@@ -200,7 +198,7 @@ def test_a_holder_that_is_late_for_the_opening_may_answer_the_rounds(tmp_path: P
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_too_many_absences_stop_a_round_that_the_same_call_asks_again(
+def test_round_with_too_many_absences_is_asked_again(
     lost: bool, whole: Path, tmp_path: Path
 ) -> None:
     """That round alone, also where sums are lost: one that was released is read back from the ledger."""
@@ -248,7 +246,7 @@ def expected(homes: Path) -> bytes:
     return release_bytes(homes.parent / "whole" / "release")
 
 
-def test_a_server_killed_at_any_file_goes_on_to_the_same(
+def test_server_interrupted_at_any_file_makes_the_same_release(
     homes: Path, expected: bytes, tmp_path: Path
 ) -> None:
     kills = 0
@@ -268,7 +266,7 @@ def test_a_server_killed_at_any_file_goes_on_to_the_same(
     assert kills >= 20
 
 
-def test_once_votes_are_complete_nobody_is_asked_again(
+def test_complete_votes_are_not_asked_for_again(
     homes: Path, expected: bytes, tmp_path: Path
 ) -> None:
     folder = tmp_path / "killed"

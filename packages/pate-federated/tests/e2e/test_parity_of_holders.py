@@ -11,7 +11,7 @@ from tests.e2e.small_run import charges, run_until, seeded_plan
 
 
 @pytest.mark.parametrize("name", [*members("aggregator"), "clipped_votes aggregator.norm=l1"])
-def test_every_aggregator_releases_and_teaches_the_same_by_holders(
+def test_every_aggregator_gives_equal_releases_with_holders(
     name: str, votes: Votes, tmp_path: Path
 ) -> None:
     plan = seeded_plan(shipped(name))

@@ -102,9 +102,7 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
     assert len(SharedLedger.stored(ledger).entries) == 1
 
 
-def test_wrong_votes_are_one_line_each_and_leave_nothing_behind(
-    files: Path, tmp_path: Path
-) -> None:
+def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: Path) -> None:
     votes_folder = tmp_path / "votes"
     folder = tmp_path / "many"
     shutil.copytree(files / "votes", votes_folder)
@@ -137,7 +135,7 @@ def test_wrong_votes_are_one_line_each_and_leave_nothing_behind(
     assert "other.jsonl" in said(both, f"ledger={tmp_path / 'other.jsonl'}")
 
 
-def test_wrong_holders_are_one_line_each_and_a_finished_vote_is_not_cast_again(
+def test_invalid_holders_give_one_line_errors_and_finished_votes_stay(
     files: Path, tmp_path: Path
 ) -> None:
     words_of_vote = (VOTE, f"output={tmp_path}/v.npz", "holders=4")

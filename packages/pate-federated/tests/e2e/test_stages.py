@@ -96,9 +96,7 @@ def test_a_student_from_the_folder_alone_and_in_a_folder_of_its_own(
     )
 
 
-def test_a_vote_file_is_its_owners_alone_and_says_nothing_of_records(
-    votes: Votes, tmp_path: Path
-) -> None:
+def test_vote_file_has_mode_0600_and_no_record_data(votes: Votes, tmp_path: Path) -> None:
     path = votes["bits"][2]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     head = VoteFile.open(path).manifest
@@ -118,7 +116,7 @@ def test_a_vote_file_is_its_owners_alone_and_says_nothing_of_records(
     assert cast(folder_of_holder, tmp_path).read_bytes() == first
 
 
-def test_a_killed_holder_goes_on_to_the_same_votes(votes: Votes, tmp_path: Path) -> None:
+def test_interrupted_holder_casts_the_same_votes(votes: Votes, tmp_path: Path) -> None:
     plan = holder_plan(PLAN, 2)
     killed = list(after_kills(tmp_path, lambda folder: cast(plan, folder)))
     for folder in killed:
@@ -149,7 +147,7 @@ def test_a_killed_release_is_drawn_once_and_charged_once(
     assert seed is None or len(set(results)) == 1
 
 
-def test_a_killed_student_is_trained_to_the_same_bytes(votes: Votes, tmp_path: Path) -> None:
+def test_interrupted_training_gives_an_identical_student(votes: Votes, tmp_path: Path) -> None:
     release(release_plan(PLAN), votes["bits"], tmp_path / "apart")
     expected_folder = Path(shutil.copytree(tmp_path / "apart", tmp_path / "wanted"))
     student(PLAN, expected_folder)
@@ -195,7 +193,7 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
     assert not (tmp_path / "second").exists()
 
 
-def test_a_folder_of_other_votes_is_refused(votes: Votes, tmp_path: Path) -> None:
+def test_folder_of_another_plan_is_refused(votes: Votes, tmp_path: Path) -> None:
     plan = replace(PLAN, target_epsilon=None)
     folder = tmp_path / "release"
     release(release_plan(plan), votes["bits"][:2], folder)
@@ -207,7 +205,7 @@ def test_a_folder_of_other_votes_is_refused(votes: Votes, tmp_path: Path) -> Non
     assert len(charges(folder)) == 1
 
 
-def test_what_stages_cannot_do_is_refused_before_anything_is_read(
+def test_unsupported_settings_of_stages_are_refused_before_reading(
     votes: Votes, tmp_path: Path
 ) -> None:
     """Rounds name the ways that there are, and a prior needs the queries that were asked."""

@@ -132,7 +132,7 @@ def test_delta_of_two_noisy_counts_is_covered(adjacency: Adjacency) -> None:
 @pytest.mark.parametrize(
     "missing", [{"max_dropouts": 1}, {"max_colluders": 1}, {"max_dropouts": 1, "max_colluders": 1}]
 )
-def test_a_price_as_if_nobody_dropped_out_or_colluded_fails(
+def test_price_without_dropouts_and_colluders_is_too_small(
     adjacency: Adjacency, missing: dict[str, int]
 ) -> None:
     """The shares are as wide as for four holders that are all counted on, and fewer are in the sum."""
@@ -146,7 +146,7 @@ def test_a_price_as_if_nobody_dropped_out_or_colluded_fails(
     assert_covered(exact, price_of(aware, 3, 3))
 
 
-def test_every_query_pays_and_one_share_has_no_failure() -> None:
+def test_price_covers_every_query_and_one_share_never_fails() -> None:
     aggregator = DistributedVotes(noise_std=10.0, num_holders=1)
     event = aggregator.event_for(num_queries=30, num_labels=4, num_teachers=9)
     assert isinstance(event, ZCdpEvent)

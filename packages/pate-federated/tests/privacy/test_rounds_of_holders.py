@@ -104,7 +104,7 @@ def answers(
 
 
 @pytest.mark.parametrize("absent", ["", "3"])
-def test_one_group_moves_no_sum_further_than_two_clips(answers: Any, absent: str) -> None:
+def test_replacing_one_group_moves_a_sum_by_at_most_two_clips(answers: Any, absent: str) -> None:
     folder, *others = ROLL.holders
     for place, question in enumerate(questions()[1:], start=1):
         sums = []

@@ -35,7 +35,7 @@ def whole(folder: Path, *names: str, **asked: Any) -> list[Contribution]:
     return [answer(folder, name, request(**asked)) for name in names]
 
 
-def test_votes_are_added_up_absent_teachers_vote_for_nothing_and_t_stays(tmp_path: Path) -> None:
+def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
     everyone = collected(tmp_path, *reversed(whole(tmp_path, *NAMES)))
     assert (everyone.absent, dict(everyone.refused)) == ((), {})
     partial = collected(tmp_path, *whole(tmp_path, "1", "4"))
@@ -50,7 +50,7 @@ def test_votes_are_added_up_absent_teachers_vote_for_nothing_and_t_stays(tmp_pat
         assert sum(len(block) for block in source.bits()) == 12
 
 
-def test_where_each_teacher_names_one_label_absent_ones_name_the_first(tmp_path: Path) -> None:
+def test_absent_teachers_vote_for_the_first_label_if_one_is_required(tmp_path: Path) -> None:
     source = collected(tmp_path, *whole(tmp_path, "1", "2")).source(GNMax(noise_std=1.0))
     absent = np.concatenate(list(source.bits()))[2 * TEACHERS :]
     assert absent[:, :, 0].all() and not absent[:, :, 1:].any()
@@ -62,7 +62,7 @@ def test_with_more_absent_than_the_roll_allows_there_is_no_source(tmp_path: Path
         collection.source(PLAIN)
 
 
-def test_under_add_remove_an_absent_teacher_is_not_one_that_says_nothing(tmp_path: Path) -> None:
+def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
     collection = collected(
         tmp_path, *whole(tmp_path, "1", "2", cast="confidences"), cast="confidences"
     )
@@ -131,9 +131,7 @@ SPOILED: dict[str, tuple[Callable[[Path], Contribution], str]] = {
 
 
 @pytest.mark.parametrize("how", SPOILED)
-def test_an_answer_that_does_not_count_is_refused_by_name_in_one_line(
-    how: str, tmp_path: Path
-) -> None:
+def test_invalid_answer_gives_a_one_line_reason_by_holder(how: str, tmp_path: Path) -> None:
     spoil, reason = SPOILED[how]
     collection = collected(tmp_path, *whole(tmp_path, "1", "3", "4"), spoil(tmp_path))
     assert collection.absent == ("2",)
@@ -145,7 +143,7 @@ def test_an_answer_that_does_not_count_is_refused_by_name_in_one_line(
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -0.5, 1.5])
-def test_confidences_that_are_none_are_refused(wrong: float, tmp_path: Path) -> None:
+def test_invalid_confidences_are_refused(wrong: float, tmp_path: Path) -> None:
     honest_answers = whole(tmp_path, "1", "3", "4", cast="confidences")
     sent_confidences = votes_of("2").astype(np.float32)
     sent_confidences[1, 2, 3] = wrong
@@ -172,7 +170,7 @@ def test_more_labels_of_a_query_than_the_clip_allows_are_refused(tmp_path: Path)
     assert "more than vote_clip=2 labels of a query" in collection.refused["2"]
 
 
-def test_a_stranger_is_refused_and_takes_nobodys_place(tmp_path: Path) -> None:
+def test_unknown_holder_is_refused_and_replaces_no_other(tmp_path: Path) -> None:
     collection = collected(
         tmp_path, *whole(tmp_path, *NAMES), answer(tmp_path, "5"), Contribution("../x\n", b"y")
     )
@@ -187,9 +185,7 @@ def test_a_stranger_is_refused_and_takes_nobodys_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_an_adversarial_holder_moves_counts_by_its_own_teachers_worth_and_no_more(
-    seed: int, tmp_path: Path
-) -> None:
+def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_path: Path) -> None:
     """Whatever bytes stand for votes, and whatever the head claims: at most one vote for each of its teachers."""
     rng = np.random.default_rng(seed)
     honest = whole(tmp_path, "1", "3", "4")
@@ -211,7 +207,7 @@ def test_an_adversarial_holder_moves_counts_by_its_own_teachers_worth_and_no_mor
         ).all()  # where the price lets a teacher name one label
 
 
-def test_all_votes_of_one_holder_reach_what_a_price_is_for(tmp_path: Path) -> None:
+def test_votes_of_one_holder_reach_the_bound_of_the_price(tmp_path: Path) -> None:
     """The bound above is attained: from no votes to all of them."""
     honest = whole(tmp_path, "1", "3", "4")
     none, all_of_them = (
@@ -225,7 +221,7 @@ def test_all_votes_of_one_holder_reach_what_a_price_is_for(tmp_path: Path) -> No
     assert (all_of_them - none == TEACHERS).all()
 
 
-def test_a_request_survives_the_way(tmp_path: Path) -> None:
+def test_request_is_unchanged_by_serialization(tmp_path: Path) -> None:
     sent_request = request(cast="confidences", vote_clip=2)
     collection = type(sent_request).from_bytes(sent_request.to_bytes())
     assert (collection.digest, collection.label_names) == (

@@ -12,7 +12,7 @@ CLEAR = np.array([[100, 0, 51], [0, 100, 49]])
 SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 400}
 
 
-def test_the_sum_of_what_holders_send_says_the_majority_where_it_is_clear() -> None:
+def test_sum_of_contributions_gives_clear_majorities() -> None:
     aggregator = DistributedVotes(noise_std=0.1, num_holders=5)
     held = [CLEAR // 5 + (i < CLEAR % 5) for i in range(5)]
     rngs = map(np.random.default_rng, range(5))
@@ -23,7 +23,7 @@ def test_the_sum_of_what_holders_send_says_the_majority_where_it_is_clear() -> N
     assert release.event == aggregator.event_for(num_queries=2, num_labels=3, num_teachers=100)
 
 
-def test_a_holder_that_is_absent_votes_for_nothing() -> None:
+def test_teachers_of_an_absent_holder_vote_for_no_label() -> None:
     """Half of the declared teachers stays the threshold: 40 of 60 votes that are there do not reach 50."""
     aggregator = DistributedVotes(noise_std=0.1, num_holders=5, max_dropouts=2)
     parts = [
@@ -69,7 +69,7 @@ def test_too_few_or_too_many_contributions_are_refused() -> None:
         assert aggregator.release_of(total, num_teachers=10, num_contributions=count).answered.all()
 
 
-def test_votes_beyond_the_cap_and_sums_that_are_no_whole_numbers_are_refused() -> None:
+def test_invalid_numbers_of_a_secure_sum_are_refused() -> None:
     aggregator = DistributedVotes(noise_std=1.0, num_holders=2, max_votes=1)
     with refused("votes[0]", rule="a sum of"):
         aggregator.contribution([[3, 1]], num_teachers=3, rng=np.random.default_rng(0))

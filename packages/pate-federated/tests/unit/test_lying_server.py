@@ -194,7 +194,7 @@ def loses(node: int, stage: str) -> Callable[[Any], None]:
     return lost
 
 
-def test_an_honest_sum_is_that_of_the_counts(homes: Path) -> None:
+def test_secure_sum_equals_the_sum_of_counts(homes: Path) -> None:
     link = Link(homes)
     total, holders = link.run_sum()
     assert sorted(holders) == ["1", "2", "3", "4"]
@@ -202,21 +202,21 @@ def test_an_honest_sum_is_that_of_the_counts(homes: Path) -> None:
     assert len(link.answers) == 16 and not any(bare(reply) for reply in link.answers)
 
 
-def test_with_one_absent_the_sum_is_that_of_the_others(homes: Path) -> None:
+def test_sum_without_an_absent_holder_covers_the_others(homes: Path) -> None:
     total, holders = Link(homes, spoil=loses(103, COLLECT)).run_sum()
     assert sorted(holders) == ["1", "2", "4"]
     np.testing.assert_array_equal(total, counts(homes, "124"))
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_of_all_types_of_messages_one_is_answered(stage: str, homes: Path) -> None:
+def test_only_one_type_of_message_is_answered(stage: str, homes: Path) -> None:
     link = Link(homes)
     message = link.until(stage)
     assert [kind for kind in TYPES if is_answered(link, changed(message, kind))] == ["train"]
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_a_request_beside_the_protocol_opens_nobody(kind: str, homes: Path) -> None:
+def test_message_outside_the_protocol_discloses_no_holder(kind: str, homes: Path) -> None:
     """One message, `train.default`, once got a holder's counts without masks."""
     link = Link(homes)
     message = changed(link.until(COLLECT), kind)
@@ -230,7 +230,7 @@ def test_a_request_beside_the_protocol_opens_nobody(kind: str, homes: Path) -> N
     assert not is_answered(link, message)
 
 
-def test_no_stage_is_answered_out_of_its_turn_or_twice(homes: Path) -> None:
+def test_each_stage_is_answered_once_and_in_order(homes: Path) -> None:
     link = Link(homes)
     link.run_sum()
     sent = {stage: link.sent[stage, FIRST] for stage in STAGES}
@@ -290,7 +290,7 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_stage_with_less_more_or_other_than_it_has_is_refused(stage: str, homes: Path) -> None:
+def test_stage_with_wrong_fields_is_refused(stage: str, homes: Path) -> None:
     link = Link(homes)
     message = link.until(stage)
     for change in OTHERS[stage]:
@@ -327,7 +327,7 @@ def test_records_beside_those_of_a_stage_are_refused(homes: Path) -> None:
                 assert not is_answered(link, other)
 
 
-def test_keys_mask_one_vector_whoever_asks_at_the_same_moment(homes: Path) -> None:
+def test_each_key_masks_one_vector_under_concurrent_requests(homes: Path) -> None:
     """Two vectors under one mask differ by what two questions have as their answers."""
     link = Link(homes)
     message = link.until(COLLECT)
@@ -352,7 +352,7 @@ def test_the_sum_of_a_question_is_opened_over_one_set_of_holders(homes: Path) ->
         link.run_sum()
 
 
-def test_who_is_told_absent_by_some_and_present_by_others_stays_masked() -> None:
+def test_holder_with_contradictory_status_stays_masked() -> None:
     """A server needs three of four shares of each of two secrets, and every holder tells one."""
     with refused("max_absent", 2, "at most 1"):
         SumTerms(num_holders=4, max_absent=2, most=9)
@@ -361,7 +361,7 @@ def test_who_is_told_absent_by_some_and_present_by_others_stays_masked() -> None
         SumTerms.of_noise(noise, Roll.numbered(5, 3, max_absent=1))
 
 
-def test_in_rounds_the_opening_alone_is_answered_without_masks(homes: Path) -> None:
+def test_only_the_opening_is_answered_without_masks(homes: Path) -> None:
     link = Link(homes, own=ROLL)
     opening = Question.of_opening(small_request())
     lengths = Question(kind=LENGTHS, asked=opening.asked, num_labels=opening.num_labels)

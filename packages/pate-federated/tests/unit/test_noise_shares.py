@@ -7,7 +7,7 @@ from pate_federated.noise_shares import NoiseShares
 from tests.refusals import ANY, refused
 
 
-def test_shares_that_are_counted_on_have_at_least_the_noise_that_was_asked_for() -> None:
+def test_counted_shares_have_at_least_the_required_noise() -> None:
     for noise_std in (0.01, 0.7, 3.0, 50.0, 1234.5):
         for holders, dropouts, colluders in (
             (1, 0, 0),

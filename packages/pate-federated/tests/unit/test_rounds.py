@@ -75,7 +75,7 @@ def answer(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_question_travels_as_it_is(kind: str) -> None:
+def test_question_is_unchanged_by_serialization(kind: str) -> None:
     sent_question = question(kind)
     result = Question.from_bytes(sent_question.to_bytes())
     assert (result.kind, result.digest, result.shape) == (
@@ -87,7 +87,7 @@ def test_a_question_travels_as_it_is(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [LENGTHS, SHARES, MOMENTS])
-def test_answers_are_added_up_and_no_holder_is_worth_more_than_its_teachers(kind: str) -> None:
+def test_sum_limits_each_holder_to_its_teachers(kind: str) -> None:
     sent_question = question(kind)
     too_long = longest(sent_question)
     too_long.flat[0] += math.ceil(sent_question.reach * 1e-6) + 1
@@ -154,7 +154,7 @@ def spoiled(asked: Question) -> dict[str, tuple[Contribution, str]]:
 
 
 @pytest.mark.parametrize("name", list(spoiled(question(SHARES))))
-def test_what_does_not_count_is_refused_by_name_and_adds_nothing(name: str) -> None:
+def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
     sent_question = question(SHARES)
     sent, message = spoiled(sent_question)[name]
     result = gathered(ROLL, sent_question, [answer(sent_question, "1"), sent])
@@ -167,7 +167,7 @@ def test_what_does_not_count_is_refused_by_name_and_adds_nothing(name: str) -> N
         Roll.numbered(2, TEACHERS).require_enough(result.holders, result.refused, "")
 
 
-def test_two_answers_in_one_name_are_both_refused_and_strangers_add_nothing() -> None:
+def test_duplicate_and_unknown_holders_are_refused() -> None:
     sent_question = question(MOMENTS)
     stranger = answer(sent_question, "mallory")
     result = gathered(
@@ -187,7 +187,7 @@ def test_two_answers_in_one_name_are_both_refused_and_strangers_add_nothing() ->
 
 @pytest.mark.parametrize("holders", [3, 40, 400])
 @pytest.mark.parametrize("kind", [LENGTHS, SHARES, MOMENTS])
-def test_digits_of_sums_give_the_sum_of_the_numbers(holders: int, kind: str) -> None:
+def test_summed_digits_give_the_sum_of_the_numbers(holders: int, kind: str) -> None:
     roll = Roll.numbered(holders, 10, max_absent=1)
     sent_question = question(kind)
     limbs = Limbs.of(sent_question, roll)
@@ -231,9 +231,7 @@ def filled(name: str, *values: float) -> list[tuple[str, dict[str, Any]]]:
         *filled("projection", 1e13, 1e-162),
     ],
 )
-def test_a_question_that_no_server_asks_or_many_holders_answer_alike_is_refused(
-    kind: str, changes: dict[str, Any]
-) -> None:
+def test_invalid_questions_are_refused_at_the_holder(kind: str, changes: dict[str, Any]) -> None:
     """Where all but one say a constant, the sum is what that one says."""
     with pytest.raises(InvalidValue, match="question"):
         question(kind, **changes)
@@ -301,7 +299,7 @@ def large_messages() -> dict[str, bytes]:
 
 
 @pytest.mark.process
-def test_what_a_message_says_of_its_size_takes_no_memory(tmp_path: Path) -> None:
+def test_claimed_size_of_a_message_takes_no_memory(tmp_path: Path) -> None:
     """A request of 2 MB once took 4.9 GB."""
     for name, data in large_messages().items():
         (tmp_path / name).write_bytes(data)
@@ -332,7 +330,7 @@ print("refused")
     assert max(path.stat().st_size for path in tmp_path.iterdir()) < 2**22
 
 
-def test_more_queries_and_labels_than_a_teacher_is_asked_about_are_refused() -> None:
+def test_request_beyond_the_cell_limit_is_refused() -> None:
     large_inputs = np.zeros((2**17, 1), dtype=np.float32)
     with refused("queries times labels", ANY, "at most 268435456"):
         request(
@@ -373,7 +371,7 @@ def test_a_mailbox_reads_what_holders_put_there_and_nothing_else(tmp_path: Path)
     "names",
     [("é", "e\u0301"), ("North", "north"), ("a" * 201,), ("é" * 101,), ("a\x1bb",), ("a\0",)],
 )
-def test_names_that_no_disk_can_tell_apart_are_refused(names: tuple[str, ...]) -> None:
+def test_holder_names_that_differ_only_on_some_disks_are_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(InvalidValue, match="holder"):
         Roll(dict.fromkeys(names, 1))
 
@@ -381,6 +379,6 @@ def test_names_that_no_disk_can_tell_apart_are_refused(names: tuple[str, ...]) -
 @pytest.mark.parametrize(
     ("kind", "clip"), [(SHARES, 1e4), (SHARES, 1e-13), (MOMENTS, 1e4), (MOMENTS, 1e-13)]
 )
-def test_a_clip_by_which_all_holders_say_the_same_is_no_question(kind: str, clip: float) -> None:
+def test_degenerate_clip_in_a_question_is_refused(kind: str, clip: float) -> None:
     with refused("question.clip", ANY, "1e-12 to 1000"):
         question(kind, clip=np.array(clip))

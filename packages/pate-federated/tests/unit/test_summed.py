@@ -105,7 +105,7 @@ def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
     assert charges(tmp_path) == 1
 
 
-def test_absent_holders_are_counted_as_where_votes_are_seen(tmp_path: Path) -> None:
+def test_absent_holders_count_equally_in_sums_and_vote_files(tmp_path: Path) -> None:
     three = np.asarray(sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in "123"))
     for aggregator, first in (
         (GaussianVotes(noise_std=1.0), 0),
@@ -141,7 +141,7 @@ def noisy(folder: Path, names: str) -> Summed:
     )  # type: ignore[union-attr]
 
 
-def test_noise_that_holders_add_is_released_once_and_charged_before_they_are_asked(
+def test_noisy_sum_is_charged_before_holders_are_asked(
     tmp_path: Path,
 ) -> None:
     epsilons = []
@@ -189,7 +189,7 @@ def answered_at_once(folder: Path, number: int) -> bool:
 @pytest.mark.parametrize(
     "pool", [ThreadPoolExecutor, pytest.param(ProcessPoolExecutor, marks=pytest.mark.process)]
 )
-def test_of_requests_at_the_same_moment_one_is_answered(pool: Any, tmp_path: Path) -> None:
+def test_only_one_of_concurrent_requests_is_answered(pool: Any, tmp_path: Path) -> None:
     options = (
         {"mp_context": multiprocessing.get_context("spawn")} if pool is ProcessPoolExecutor else {}
     )
@@ -218,7 +218,7 @@ def test_a_sum_that_is_lost_after_the_charge_is_refused_and_stays_charged_once(
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
 
 
-def test_a_sum_that_came_is_released_after_a_kill_without_asking_again(tmp_path: Path) -> None:
+def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
     release = released(tmp_path, NOISE)
     counts = noisy(tmp_path, "123")
     with pytest.raises(KeyboardInterrupt):
@@ -232,14 +232,14 @@ def test_a_sum_that_came_is_released_after_a_kill_without_asking_again(tmp_path:
     )
 
 
-def test_too_few_holders_are_no_release(tmp_path: Path) -> None:
+def test_release_with_too_few_holders_is_refused(tmp_path: Path) -> None:
     total = np.zeros((NUM_QUERIES, NUM_LABELS), dtype=np.int64)
     with refused("num_contributions", 2, "3"):
         released(tmp_path, NOISE).run(lambda: (total, ("1", "2")))
     assert charges(tmp_path) == 1  # holders were asked
 
 
-def test_terms_that_do_not_go_together_are_refused_before_anything(tmp_path: Path) -> None:
+def test_inconsistent_terms_are_refused(tmp_path: Path) -> None:
     plan = replace(released(tmp_path, NOISE).plan, target_epsilon=2.0)
     for aggregator, changes, refusal in (
         (

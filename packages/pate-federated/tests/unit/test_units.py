@@ -77,7 +77,7 @@ def test_records_that_are_asked_about_other_samples_keep_their_unit(tmp_path: Pa
     assert AskedData(SimpleNamespace(load=_dataset), queries).load().privacy_unit == PATIENT
 
 
-def test_records_that_count_differently_are_asked_about_no_other_samples(tmp_path: Path) -> None:
+def test_weighted_records_are_refused_with_other_samples(tmp_path: Path) -> None:
     """Else a doctor of many patients would count once for each of them, at the price of one."""
     queries = tmp_path / "queries.npz"
     np.savez(queries, inputs=np.ones((3, 2), np.float32))

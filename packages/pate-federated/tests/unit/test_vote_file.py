@@ -66,7 +66,7 @@ def write(folder: Path, holder: str = "a", name: str | None = None, **changes: A
 
 
 @pytest.mark.parametrize("cast", ["bits", "confidences"])
-def test_what_is_written_comes_back_and_equal_votes_are_equal_bytes(
+def test_written_votes_are_read_back_and_equal_votes_give_equal_bytes(
     cast: str, tmp_path: Path
 ) -> None:
     path = write(tmp_path, cast=cast)
@@ -96,7 +96,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_files_that_do_not_go_together_are_refused_by_name(name: str, tmp_path: Path) -> None:
+def test_files_of_different_queries_are_refused_by_name(name: str, tmp_path: Path) -> None:
     changes, field, value = WRONG[name]
     paths = [write(tmp_path), write(tmp_path, "b", **changes)]
     with refused(f"votes={paths[1]}, {field}", value, "a.npz" if name != "order" else "") as error:
@@ -104,7 +104,7 @@ def test_files_that_do_not_go_together_are_refused_by_name(name: str, tmp_path: 
     assert HEAD.queries not in str(error.value), "digests stay unsaid"
 
 
-def test_no_holder_is_there_twice_and_one_is_needed(tmp_path: Path) -> None:
+def test_votes_need_a_holder_and_no_holder_twice(tmp_path: Path) -> None:
     paths = [write(tmp_path), write(tmp_path, name="copy")]
     with refused(f"votes={paths[1]}, holder", "a"):
         GatheredVotes.read(paths)
@@ -134,7 +134,7 @@ def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
     assert num_refused > 150
 
 
-def test_a_torn_file_is_one_line(tmp_path: Path) -> None:
+def test_truncated_file_gives_a_one_line_error(tmp_path: Path) -> None:
     path = write(tmp_path)
     content = path.read_bytes()
     for length in (0, 30, 500, -1):
@@ -162,7 +162,7 @@ def test_votes_that_break_their_own_head_are_found(tmp_path: Path) -> None:
         write(tmp_path, vote_clip=1)
 
 
-def test_a_head_is_no_place_for_nonsense() -> None:
+def test_head_with_invalid_fields_is_refused() -> None:
     for changes, refusal in (
         ({"holder": ""}, refused("holder", "''")),
         ({"num_teachers": 0}, refused("num_teachers", 0)),
@@ -204,7 +204,7 @@ def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("teachers", [1, 100, 30_000])
-def test_a_tree_of_sums_is_the_sum(teachers: int, tmp_path: Path) -> None:
+def test_sum_of_partial_sums_equals_the_total(teachers: int, tmp_path: Path) -> None:
     paths = [
         write(tmp_path, holder, num_teachers=teachers if holder == "c" else 2)
         for holder in "abcdef"
@@ -225,7 +225,7 @@ def test_a_tree_of_sums_is_the_sum(teachers: int, tmp_path: Path) -> None:
     assert is_sum_file(tmp_path / "both.npz") and not is_sum_file(paths[0])
 
 
-def test_sums_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+def test_sums_with_different_queries_are_refused(tmp_path: Path) -> None:
     paths = [write(tmp_path, holder) for holder in "abc"]
     GatheredVotes.read(paths[:2]).write(tmp_path / "sum.npz")
     with refused(f"votes={paths[1]}, holder", "b"):
