@@ -1,4 +1,4 @@
-"""Comparing methods: the same votes, queries and seeds, several epsilons, one table, one frontier."""
+"""Comparison of methods of private learning on the same data, queries and seeds, at several epsilons."""
 
 from pate.extras import require_extra
 

@@ -1,4 +1,4 @@
-"""The ceiling of a comparison: its student trained on all private records."""
+"""The upper reference (ceiling) of a comparison: a model that is trained on all private records without privacy."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from pate.validation import InvalidValue
 
 @dataclass(frozen=True, kw_only=True)
 class AllRecords(Method):
-    """Ceiling of the comparison's student, trained on every private record and its true labels.
+    """A method without privacy, which trains the student of the comparison on all private records and their labels.
 
-    No epsilon covers it, so tables show it in a single row without an epsilon.
+    The score of this model is the ceiling of the comparison. Tables show the model in one row without an epsilon.
     """
 
     is_private: ClassVar[bool] = False
@@ -23,17 +23,17 @@ class AllRecords(Method):
     adjacency: str = "replace_one"
 
     def identity(self, bench: Bench) -> list[Any]:
-        """Returns the recipes of which the best is trained."""
+        """Returns the recipes of the models of which the best is trained."""
         return bench.ceiling(self.name).identity
 
     def at(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
-        """Raises `InvalidValue`: nothing about it is private."""
+        """Raises `InvalidValue`, because this method has no privacy and so meets no budget."""
         raise InvalidValue(
             "epsilon", budget.epsilon, rule="a private method; this one has no epsilon"
         )
 
     def references(self, bench: Bench) -> Iterator[Reference]:
-        """Yields the ceiling."""
+        """Yields the model that is trained on all private records."""
         yield bench.ceiling(self.name)

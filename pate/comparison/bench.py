@@ -1,4 +1,4 @@
-"""The bench of a comparison: the data, queries, engine and student that all methods share."""
+"""The bench of a comparison: the data, queries, training engine and student that all methods of a comparison share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,15 +22,18 @@ _READ: dict[str, Dataset] = {}  # by this process, by digest
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """Bench that all methods share. It is cheap to send to another process, which reads the data for itself."""
+    """The data, queries, engine and student that all methods of a comparison share.
 
-    load_dataset: Callable[[], Dataset]  # reads the data, once in every process
-    digest: str  # of what was read first; another process that reads something else stops
-    num_queries: int  # the first ones of the public pool are asked
+    A bench holds no data, so it can be sent to worker processes, each of which reads the data itself.
+    """
+
+    load_dataset: Callable[[], Dataset]  # reads the data set; called once in every process
+    digest: str  # the digest of the data set; a process that reads other data raises an error
+    num_queries: int  # Q, the queries are the first Q samples of the public pool
     engine: Engine  # how teachers are trained
-    student: Student  # the recipe for students that no epsilon covers
-    ensemble_seed: int  # of partitions and teachers
-    folder: Path  # of the comparison
+    student: Student  # the recipe for students without privacy, such as that of the true labels
+    ensemble_seed: int  # the seed of partitions and teachers
+    folder: Path  # the folder of the comparison
 
     @classmethod
     def for_dataset(
@@ -44,7 +47,7 @@ class Bench:
         ensemble_seed: int,
         folder: Path,
     ) -> Self:
-        """Returns the bench of a data set that this process has read."""
+        """Returns the bench for a data set that this process has already read; arguments are the class's fields."""
         digest = dataset.digest()
         _READ.clear()
         _READ[digest] = dataset
@@ -60,7 +63,10 @@ class Bench:
 
     @property
     def dataset(self) -> Dataset:
-        """The data set, read once in each process; raises where another process has read something else."""
+        """The data set, which each process reads once.
+
+        Raises `InvalidValue` if the data differ from those with which the comparison began.
+        """
         if self.digest not in _READ:
             dataset = self.load_dataset()
             digest = dataset.digest()
@@ -71,25 +77,32 @@ class Bench:
 
     @property
     def queries(self) -> Split:
-        """The public samples that are asked about."""
+        """The public samples that are the queries."""
         return self.dataset.public.take(slice(0, self.num_queries))
 
     @property
     def pool(self) -> NDArray[np.float32]:
-        """The inputs of the public samples beside the queries, from which a student may learn, too."""
+        """The inputs of the public samples that are no queries, from which a student may learn without labels."""
         return self.dataset.public.take(slice(self.num_queries, None)).inputs
 
     def label_accuracy(
         self, labels: NDArray[np.bool_], answered: NDArray[np.bool_]
     ) -> float | None:
-        """Returns the share of correct bits in the answers; None without answers, or without true labels."""
+        """Returns the fraction of correct bits in the answers.
+
+        Returns None if no query was answered, or if the public samples have no true labels.
+
+        Args:
+            labels: the released labels, `[Q, L]`.
+            answered: True for an answered query, `[Q]`.
+        """
         if not (answered.any() and self.dataset.public_labeled):
             return None
         correct = (labels == self.queries.labels)[answered]
         return float(correct.mean())
 
     def student_of_labels(self, labels: NDArray[np.bool_], seed: int) -> Trained:
-        """Trains the comparison's student on labels of all queries that nothing protects."""
+        """Trains the student of the comparison on given labels of all queries, `[Q, L]`, without privacy."""
         model = self.student.learn(
             TrainingSet(self.queries.inputs, labels),
             pool=self.pool,
@@ -103,11 +116,11 @@ class Bench:
         )
 
     def true_label_student(self, seed: int) -> Trained:
-        """Trains the comparison's student on the true labels of the queries."""
+        """Trains the student of the comparison on the true labels of the queries, without privacy."""
         return self.student_of_labels(self.queries.labels, seed)
 
     def ceiling(self, name: str) -> Reference:
-        """Returns the best model of all private records without privacy, under a name."""
+        """Returns the reference with a given name that trains a model on all private records, without privacy."""
         recipes = ceilings(self.student)
         return Reference(
             name=name,
@@ -117,6 +130,6 @@ class Bench:
         )
 
     def all_records_model(self, seed: int) -> Trained:
-        """Trains a model on all private records and their true labels."""
+        """Trains a model on all private records and their true labels, without privacy."""
         student_seed = RandomStreams(seed).seed("student")
         return Trained(train_on_all_records(self.student, self.dataset, seed=student_seed))

@@ -1,4 +1,4 @@
-"""Calibrations of a comparison: the parameters that a method was solved for at a budget, kept in a file."""
+"""Calibrations of a comparison: files with the parameters by which a method meets a budget, such as its noise."""
 
 import os
 from collections.abc import Mapping
@@ -22,45 +22,64 @@ _PLAIN = (int, float, str, bool, type(None))
 
 @dataclass(frozen=True)
 class Calibration:
-    """Parameters that were solved for, for a method at a budget; or why there are none."""
+    """The parameters by which a method meets a budget, or the reason why no parameters meet the budget."""
 
     parameters: Mapping[str, int | float | str | bool | list[Any] | None]
-    epsilon: float | None  # the price, at most the budget's; None where nothing reaches the budget
-    reason: str = ""  # why nothing does
-    refusal: str | None = None  # see `Contender.refusal`; None where nobody asked
+    epsilon: (
+        float | None
+    )  # the price, at most the epsilon of the budget; None if no parameters meet the budget
+    reason: str = ""  # the reason why no parameters meet the budget; empty if some do
+    refusal: str | None = None  # see `Contender.refusal`; None if it was not computed
 
     @classmethod
     def read(cls, path: Path | None) -> Self | None:
-        """Reads a file, or returns None where there is none. Nothing is priced again: it is for show."""
+        """Returns the calibration in a file, or None if there is no such file. The price is not verified.
+
+        Raises `DamagedFile` if the file is no calibration.
+        """
         if path is None or not os.path.lexists(path):
             return None
         return read_value(cls, path, name="calibration", rule=_RULE, remedy=_SOLVED_AGAIN)
 
     def write(self, path: Path) -> None:
-        """Writes a file where all parameters are plain values, or lists of them."""
+        """Writes the calibration to a file, if all parameters are plain values or lists of plain values."""
         if _is_plain(tuple(self.parameters.values())):
             make_folder(path.parent, within=path.parent.parent)
             write_text(path, to_json(self) + "\n")
 
     def note(self, allow_useless: bool) -> str:
-        """Returns why the method is not trained; empty where it is."""
+        """Returns the reason why the method is not trained, or an empty string if it is trained.
+
+        Args:
+            allow_useless: True to train the method although it would learn next to nothing.
+        """
         if self.reason or allow_useless:
             return self.reason
         return self.refusal or ""
 
 
 class NotTrained(ValueError):
-    """A method that is not trained at a budget; the text is the note that stands in place of its results."""
+    """The error that a method is not trained at a budget. Its text is the reason, which tables show."""
 
 
 def calibrated(
     method: Method, budget: Budget, bench: Bench, path: Path, *, allow_useless: bool = True
 ) -> Contender:
-    """Returns the method at a budget, with the parameters of a file, or else solved for and written to the file.
+    """Returns a method at a budget, ready to be trained.
 
-    Parameters of a file are priced again: neither a file nor a calibrator can make a release cheaper than it is.
-    Raises `InvalidValue` where nothing reaches the budget. Raises `NotTrained` where that was found before or, unless
-    it is allowed, the method tells nothing at the budget.
+    The parameters are read from a file if it exists. Otherwise they are computed and written to the file. Parameters of
+    a file are priced again, so a file cannot make a release cheaper than it is.
+
+    Args:
+        method: the method.
+        budget: the budget, with an epsilon.
+        bench: what all methods share.
+        path: the file of the parameters.
+        allow_useless: True to train the method although it would learn next to nothing.
+
+    Raises:
+        InvalidValue: no parameters meet the budget.
+        NotTrained: the file states that no parameters meet the budget, or the method would learn next to nothing.
     """
     on_file = Calibration.read(path)
     parameters = None
@@ -92,7 +111,7 @@ def calibrated(
 
 
 def _require_trained(calibration: Calibration, allow_useless: bool) -> None:
-    """Raises `NotTrained`, with the reason, for a method that is not trained."""
+    """Raises `NotTrained`, with the reason, if the method is not trained; arguments as in `Calibration.note`."""
     note = calibration.note(allow_useless)
     if note:
         raise NotTrained(note)
@@ -103,5 +122,5 @@ def _is_plain(value: Any) -> bool:
 
 
 def as_tuple(value: Any) -> Any:
-    """Returns tuples for the lists that JSON has in their place."""
+    """Returns a value of JSON with every list replaced by a tuple."""
     return tuple(map(as_tuple, value)) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Comparison of methods by epsilons by seeds; ensembles are trained once, each result is on disk when it is done."""
+"""The comparison of methods: each method is trained at each epsilon with each seed, and scored on the test split."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ class ComparisonFolder(RunFolder):
     ensembles = OwnFiles("ensembles")
 
     def remove_partials(self) -> None:
-        """Removes what a killed process half-wrote of the declared files, and in the ensembles' folders."""
+        """Removes partial files that a killed process left in this folder and in the folders of its ensembles."""
         super().remove_partials()
         for path in self.ensembles.glob("*"):
             EnsembleFolder(path).remove_partials()
@@ -48,11 +48,18 @@ class ComparisonFolder(RunFolder):
 def compare(
     plan: ComparisonPlan, output_dir: str | PathLike[str], monitor: Monitor | None = None
 ) -> Frontier:
-    """Runs a comparison in a folder, or continues it there.
+    """Runs a comparison in a folder, or continues a comparison of that folder, and returns its results.
 
-    Ensembles and finished runs are not repeated, whatever else was asked for in between; comparison.csv, frontier.html
-    and frontier.png show what this call asked for. Raises `InvalidValue` for a plan that cannot work, before anything
-    is trained, and for a folder of something else.
+    Ensembles and runs whose results are in the folder are not repeated. The files comparison.csv, frontier.html and
+    frontier.png show the runs of this plan.
+
+    Args:
+        plan: the methods, epsilons, seeds and data.
+        output_dir: the folder.
+        monitor: receives the progress; None for no reports.
+
+    Raises:
+        InvalidValue: the plan does not fit the data, or the folder has other contents; nothing is trained.
     """
     folder = ComparisonFolder(Path(output_dir))
     monitor = monitor or Monitor()
@@ -106,7 +113,7 @@ def compare(
 
 
 def _unit_of(runs: Sequence[Run], dataset: Dataset) -> str:
-    """Returns what the epsilons of all runs are for, in words; nothing where their adjacencies differ."""
+    """Returns the unit of privacy of all runs in words, or an empty string if their adjacencies differ."""
     adjacencies = {run.adjacency for run in runs if run.adjacency is not None}
     if len(adjacencies) != 1:
         return ""

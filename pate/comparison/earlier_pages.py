@@ -1,4 +1,4 @@
-"""The pages of a comparison, and those of earlier selections, which it keeps."""
+"""The pages of a comparison. Pages that show other runs are kept under other names before new pages are written."""
 
 import os
 from collections.abc import Sequence
@@ -13,9 +13,16 @@ PAGES = ("comparison.csv", "frontier.html", "frontier.png")  # what a comparison
 
 
 def keep_earlier_pages(folder: Path, runs: Sequence[Run]) -> str:
-    """Renames the pages of an earlier selection that these runs do not contain, and says so; empty where they do.
+    """Renames the pages in a folder if they show runs that are not among the given runs.
 
-    The results themselves stay in `runs/` whatever is selected.
+    The results of all runs stay in `runs/` in any case.
+
+    Args:
+        folder: the folder of the comparison.
+        runs: the runs that the new pages will show.
+
+    Returns:
+        A line that tells the new names, or an empty string if nothing was renamed.
     """
     if not os.path.lexists(folder / "comparison.csv"):
         return ""
@@ -44,7 +51,7 @@ def _numbered(path: Path, number: int) -> Path:
 
 
 def _row_of(run: Run) -> tuple[object, ...]:
-    """Returns the identity of a row of a comparison; a row that says why there is no result has no seed."""
+    """Returns the values that identify a row of comparison.csv; the last is the seed, None for a row without result."""
     name = run.aggregator.partition("@")[0]
     return (
         name,

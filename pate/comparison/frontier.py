@@ -16,7 +16,7 @@ from pate.validation import InvalidValue
 
 @dataclass(frozen=True)
 class Point:
-    """Score of a method at an epsilon; all numbers are None where nothing could be run, or the score is undefined."""
+    """The score of a method at an epsilon. All numbers are None if the method was not run or its score is undefined."""
 
     epsilon: float  # asked for
     mean: float | None = None  # of the scores over the seeds
@@ -26,7 +26,13 @@ class Point:
 
     @classmethod
     def of_runs(cls, epsilon: float, runs: list[Run], metric: str) -> Self:
-        """Summarizes the runs of a method at an epsilon, one for each seed."""
+        """Returns the mean and standard deviation of a metric over the runs of a method at an epsilon.
+
+        Args:
+            epsilon: the epsilon.
+            runs: the runs, one for each seed.
+            metric: the name of the metric, a field of `Run`.
+        """
         scores = [getattr(run, metric) for run in runs]
         scores = [score for score in scores if score is not None]
         if not scores:
@@ -42,7 +48,7 @@ class Point:
 
     @property
     def text(self) -> str:
-        """The mean, with the standard deviation where there are several seeds; or that there is none."""
+        """The mean score as text, with its standard deviation for several seeds; "out of reach" or a dash without one."""
         if self.mean is None:
             return "out of reach" if self.note else DASH
         return f"{self.mean:.3f}" if self.std is None else f"{self.mean:.3f} ± {self.std:.3f}"
@@ -50,27 +56,27 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """Scores of a method over all epsilons."""
+    """The scores of a method at all epsilons."""
 
-    name: str  # the aggregator's
-    teacher: str  # the kind of its teachers
-    num_teachers: int  # how many
+    name: str  # the name of the method
+    teacher: str  # the kind of its teachers; empty for a method without teachers
+    num_teachers: int  # the number of teachers; 0 for a method without teachers
     student: str  # the kind of its student
-    points: tuple[Point, ...]  # ascending in epsilon
+    points: tuple[Point, ...]  # the scores, by rising epsilon
 
     @property
     def title(self) -> str:
-        """The name, with the number of teachers where there are any."""
+        """The name of the method, followed by its number of teachers if it has teachers."""
         return f"{self.name} ({self.num_teachers:,})" if self.num_teachers else self.name
 
     @property
     def recipe(self) -> str:
-        """The kinds of its teachers and of its student, in words."""
+        """The kinds of the method's teachers and of its student, in words."""
         return f"{self.teacher} teachers and a {self.student} student"
 
     @property
     def scored(self) -> list[tuple[float, float, float]]:
-        """Triples of epsilon, mean and standard deviation where there is a score; the latter is 0 for one seed."""
+        """Triples (epsilon, mean score, standard deviation) of all points with a score; one seed has a deviation of 0."""
         return [
             (point.epsilon, point.mean, point.std or 0.0)
             for point in self.points
@@ -78,44 +84,45 @@ class Line:
         ]
 
     def at(self, epsilon: float) -> Point:
-        """Returns the point of an epsilon, without numbers where the method was not tried there."""
+        """Returns the point at an epsilon; it has no score if the method was not run at this epsilon."""
         return next((point for point in self.points if point.epsilon == epsilon), Point(epsilon))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Frontier:
-    """Runs of a comparison, summarized by one metric."""
+    """The runs of a comparison, summarized by one metric: the score of each method as a function of epsilon."""
 
     runs: tuple[Run, ...]  # baselines first, then method by method
     metric: str = METRICS[0]  # one of `METRICS`
-    shares: tuple[float, ...] = (0.5, 0.8)  # the goals, shares of the way from `floor` to `ceiling`
-    dataset: str = ""  # its name
+    # the goals: a share s stands for the score floor + s (ceiling - floor)
+    shares: tuple[float, ...] = (0.5, 0.8)
+    dataset: str = ""  # the name of the data set
     real: bool = True  # False for synthetic data
-    num_test: int = 0  # samples behind a score
-    unit: str = ""  # what the epsilons are for, in words; empty where adjacencies differ
+    num_test: int = 0  # the number of test samples
+    unit: str = ""  # the unit of privacy in words; empty if the adjacencies of methods differ
 
     @property
     def epsilons(self) -> tuple[float, ...]:
-        """All epsilons that were asked for, ascending."""
+        """The epsilons of all runs, in rising order."""
         return tuple(sorted({run.epsilon for run in self.runs if run.epsilon is not None}))
 
     @property
     def has_spread(self) -> bool:
-        """Says whether some method was run with several seeds."""
+        """True if some method was run with several seeds."""
         return any(point.std is not None for line in self.lines for point in line.points)
 
     @property
     def baselines(self) -> tuple[Run, ...]:
-        """The models that no epsilon covers."""
+        """The runs of models without privacy."""
         return tuple(run for run in self.runs if run.is_baseline)
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
-        """The methods in the order of the runs, with their scores by the metric."""
+        """The methods in the order of the runs, each with its scores by `metric`."""
         return self.lines_of(self.metric)
 
     def lines_of(self, metric: str) -> tuple[Line, ...]:
-        """Returns the methods in the order of the runs, with their scores by any metric."""
+        """Returns the methods in the order of the runs, each with its scores by a given metric."""
         by_method: dict[tuple[str, str | None, int | None], dict[float, list[Run]]] = {}
         for run in self.runs:
             if run.epsilon is not None:
@@ -139,7 +146,7 @@ class Frontier:
 
     @property
     def recipes(self) -> list[str]:
-        """Lines on methods of PATE whose teachers or student are not those of most, as they are not compared alone."""
+        """Warnings, one for each PATE method whose teachers or student differ from those of most methods."""
         lines = [line for line in self.lines if line.teacher]
         kinds = Counter(line.recipe for line in lines)
         if len(kinds) < 2:
@@ -152,7 +159,14 @@ class Frontier:
         ]
 
     def baseline(self, name: str, metric: str | None = None) -> float:
-        """Returns the score of a baseline; raises where there is none."""
+        """Returns the score of the baseline with a name.
+
+        Raises `InvalidValue` if no run of this baseline has a score by the metric.
+
+        Args:
+            name: the name of the baseline.
+            metric: the metric; None for the metric of the frontier.
+        """
         metric = metric or self.metric
         scores = [getattr(run, metric) for run in self.baselines if run.aggregator == name]
         if not scores or scores[0] is None:
@@ -160,22 +174,25 @@ class Frontier:
         return float(scores[0])
 
     def floor(self) -> float:
-        """Returns the score of a constant: the better one of the prior and the best fixed set of labels."""
+        """Returns the best score of a constant prediction, which is the floor of the comparison."""
         return max(self.baseline(name) for name in CONSTANTS)
 
     @property
     def ceiling_name(self) -> str:
-        """The model of all private records; where it was not trained, the student of the true labels."""
+        """The name of the baseline that is the ceiling.
+
+        It is the model of all private records, or if that was not trained, the student of the true labels.
+        """
         names = {run.aggregator for run in self.baselines}
         return "all_records_model" if "all_records_model" in names else "true_label_student"
 
     def ceiling(self) -> float:
-        """Returns the score of the best model without privacy."""
+        """Returns the score of the baseline that is the ceiling."""
         return self.baseline(self.ceiling_name)
 
     @property
     def has_levels(self) -> bool:
-        """Says whether the metric is defined for constants and for the ceiling."""
+        """True if constant predictions and the ceiling have a score by the metric."""
         names = (*CONSTANTS, self.ceiling_name)
         return all(
             getattr(run, self.metric) is not None
@@ -184,40 +201,43 @@ class Frontier:
         )
 
     def goal(self, share: float) -> float:
-        """Returns the score at a share of the way from a constant to the ceiling."""
+        """Returns the score floor + share (ceiling - floor)."""
         low = self.floor()
         high = self.ceiling()
         return low + share * (high - low)
 
     @property
     def goals(self) -> list[str]:
-        """The goals as headings: the share of the way, and the score that it is."""
+        """The headings of the goals, each with its share and its score."""
         return [f"{share:.0%} of the way ({self.goal(share):.3f})" for share in self.shares]
 
     def cheapest(self, line: Line, share: float) -> float | None:
-        """Returns the smallest epsilon at which the mean reaches a goal; None where none does, or there is no way."""
+        """Returns the smallest epsilon at which the mean score of a method reaches the goal of a share.
+
+        Returns None if the method reaches the goal at no epsilon, or if the ceiling is not above the floor.
+        """
         goal = self.goal(share) if self.ceiling() > self.floor() else math.inf
         return next((epsilon for epsilon, mean, _ in line.scored if mean >= goal), None)
 
     def cheapest_of(self, line: Line) -> list[str]:
-        """Returns the cheapest epsilon of a line for each goal, in words."""
+        """Returns the smallest epsilon at which a method reaches each goal, as texts; a dash if it reaches none."""
         epsilons = [self.cheapest(line, share) for share in self.shares]
         return [DASH if epsilon is None else f"{epsilon:g}" for epsilon in epsilons]
 
     @property
     def ranked(self) -> tuple[Line, ...]:
-        """The methods by their mean score over the epsilons, the best first, as `mean_over_epsilons`."""
+        """The methods in falling order of `mean_over_epsilons`."""
         return tuple(sorted(self.lines, key=lambda line: -self.mean_over_epsilons(line)))
 
     def mean_over_epsilons(self, line: Line) -> float:
-        """Returns the mean of a method's scores over all epsilons; a constant stands in where it is out of reach."""
+        """Returns the mean score of a method over all epsilons; an epsilon without a score counts as the floor."""
         floor = self.floor()
         scores = [floor if point.mean is None else point.mean for point in line.points]
         return float(np.mean(scores))
 
     @property
     def verdict(self) -> str:
-        """The best methods at the smallest and at the largest epsilon, with their share of what is reachable."""
+        """A sentence with the best method at the smallest and at the largest epsilon, and the score of each."""
         best_at: dict[float, tuple[float, str]] = {}  # mean and method, by epsilon
         for line in self.lines:
             for epsilon, mean, _ in line.scored:
@@ -234,7 +254,7 @@ class Frontier:
         return f"{best} A constant has {self.floor():.3f}, the {ceiling} {self.ceiling():.3f}."
 
     def _worth(self, mean: float) -> str:
-        """Says of a score where it lies between a constant and the ceiling."""
+        """Returns in words where a score lies between the floor and the ceiling."""
         low = self.floor()
         high = self.ceiling()
         if mean <= low:

@@ -1,4 +1,4 @@
-"""Methods of a comparison, which train a model at a budget."""
+"""Methods of a comparison. A method trains a model within a budget of privacy."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -13,65 +13,67 @@ from pate.progress import Monitor
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """Method at a budget, ready to be trained with any seed."""
+    """A method whose parameters meet a budget, ready to be trained with any seed."""
 
-    epsilon: float  # its price, at most the budget's epsilon
-    parameters: Mapping[str, Any]  # that were solved for, by name; kept where all values are plain
-    # trains once; noise and training are functions of the seed. It raises `InvalidValue` for data that the method is
-    # not made for: the comparison says so in its table.
+    epsilon: float  # the price of the method, at most the epsilon of the budget
+    parameters: Mapping[
+        str, Any
+    ]  # the parameters that were computed from the budget, by name, such as the noise
+    # trains a model with a seed, on which noise and training depend. It raises `InvalidValue` for data that the method
+    # cannot handle; the table of the comparison then shows the error.
     train: Callable[[int], Trained]
-    # why it is not worth training, from public numbers alone; empty where it is
+    # returns the reason not to train the method, from public numbers alone; an empty string if there is none
     refusal: Callable[[], str] = str
 
 
 class Method(ABC):
-    """Method that can be trained at a budget and scored. A method of your own subclasses this class.
+    """The base class of methods that a comparison trains at a budget and scores. Your own methods are subclasses."""
 
-    Attributes:
-        key: unique within a comparison.
-    """
-
-    # True where a price covers it; where none does, it has `references` alone
+    # True if the method has a price; a method without a price yields `references` only
     is_private: ClassVar[bool] = True
-    name: str  # in all tables: letters, digits, - and _
+    name: str  # the name in all tables: letters, digits, - and _
 
     @property
     def key(self) -> str:
-        """The name of the method within a comparison."""
+        """The name of the method, which is unique within a comparison."""
         return self.name
 
     @abstractmethod
     def identity(self, bench: Bench) -> list[Any]:
-        """Returns all that its results depend on beside data, budget and seed, as plain values."""
+        """Returns all settings on which the results of the method depend, as plain values.
+
+        Data, budget and seed are not among them.
+        """
 
     @abstractmethod
     def at(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
-        """Returns the method at a budget. The comparison refuses a contender that costs more.
+        """Returns the method with parameters that meet a budget. The comparison refuses a contender that costs more.
 
         Args:
-            budget: with an epsilon.
-            bench: the bench that all methods share.
-            parameters: those that an earlier call solved for; they are priced again, never believed.
+            budget: the budget, with an epsilon.
+            bench: the data, queries and student that all methods share.
+            parameters: the parameters that an earlier call computed, which are priced again; None to compute them.
 
-        Raises `InvalidValue` where no parameters reach the budget.
+        Raises:
+            InvalidValue: no parameters meet the budget.
         """
 
     def columns(self, bench: Bench) -> dict[str, Any]:
-        """Returns its cells of comparison.csv that all runs share: adjacency, teacher, num_teachers, student."""
+        """Returns the cells of the method in comparison.csv, by column: adjacency, teacher, num_teachers, student."""
         return {}
 
     def check(self, bench: Bench) -> None:  # noqa: B027 - most take all data
-        """Raises `InvalidValue` where it cannot work on the data; called before anything is trained."""
+        """Raises `InvalidValue` if the method cannot handle the data; called before any method is trained."""
 
     def warnings(self, bench: Bench) -> Iterator[str]:
-        """Yields a line for each choice that is allowed but rarely wanted."""
+        """Yields a warning for each setting that is allowed but seldom sensible."""
         yield from ()
 
     def prepare(self, bench: Bench, monitor: Monitor) -> None:  # noqa: B027 - most have nothing to share
-        """Does once the work that takes long and serves all budgets and seeds."""
+        """Does the work that all budgets and seeds share, such as the training of teachers."""
 
     def references(self, bench: Bench) -> Iterator[Reference]:
-        """Yields models that no epsilon covers, to show beside it."""
+        """Yields models without privacy that tables show for comparison with the method."""
         yield from ()

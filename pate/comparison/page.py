@@ -1,4 +1,4 @@
-"""Page of a comparison, one self-contained file, and its pictures: a metric over epsilon, a line for each method."""
+"""The HTML page of a comparison, with pictures of the score of each method as a function of epsilon."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,7 +26,12 @@ _MARGIN = 0.08
 
 
 def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]]]) -> str:
-    """Renders frontier.html, which is the data owner's; `parameters`: what was solved for, by method and epsilon."""
+    """Returns the text of frontier.html, which is for the owner of the data alone.
+
+    Args:
+        frontier: the results of the comparison.
+        parameters: for each method, pairs of an epsilon and the parameters at this epsilon, in words.
+    """
     metrics = dict.fromkeys([frontier.metric, *METRICS])
     frontiers = [replace(frontier, metric=metric) for metric in metrics]
     titles = [line.title for line in frontier.ranked]
@@ -41,17 +46,21 @@ def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]
 
 
 def _in_order(frontier: Frontier, titles: list[str]) -> list[Line]:
-    """Returns the lines of a frontier in the order of titles."""
+    """Returns the methods of a frontier in the order of the given titles."""
     return sorted(frontier.lines, key=lambda line: titles.index(line.title))
 
 
 def frontier_picture(
     frontier: Frontier, titles: list[str], color: Callable[[str], Any] = lambda color: color
 ) -> Picture:
-    """Draws the metric over epsilon, bars of one standard deviation over seeds, a constant and the ceiling as lines.
+    """Returns a picture of the score of each method as a function of epsilon.
 
-    `color` turns a stand-in into what is drawn, such as `on_paper`. Lines have the order of the titles, so that a
-    method looks the same in all pictures.
+    Bars show one standard deviation over seeds. Horizontal lines show the floor and the ceiling.
+
+    Args:
+        frontier: the results of the comparison.
+        titles: the titles of the methods, in the order in which colors and markers are assigned.
+        color: returns the color to draw for a color of the style sheet, such as `on_paper`.
     """
     levels = {
         MODEL_NAMES[frontier.ceiling_name]: frontier.ceiling(),
@@ -89,7 +98,7 @@ def frontier_picture(
 
 
 def _paint_line(axes: Axes, line: Line, *, color: Any, marker: str, dashes: Any) -> None:
-    """Draws a method; one without a single score is in the legend all the same, which says so."""
+    """Draws the scores of a method. A method without scores is only in the legend, marked "out of reach"."""
     outcome = "" if line.scored else ": out of reach"
     label = shorten_name(line.title, _LONGEST_ENTRY - len(outcome)) + outcome
     epsilons, means, stds = np.array(line.scored).reshape(-1, 3).T
@@ -109,7 +118,7 @@ def _paint_line(axes: Axes, line: Line, *, color: Any, marker: str, dashes: Any)
 
 
 def _limits(lines: list[Line], *levels: float) -> tuple[float, float]:
-    """Returns the ends of an axis that shows all scores with their bars and both levels, within [0, 1]."""
+    """Returns the ends of the vertical axis, within [0, 1], so that all bars of scores and all `levels` are visible."""
     ends = list(levels)
     for line in lines:
         for _, mean, std in line.scored:
@@ -120,7 +129,7 @@ def _limits(lines: list[Line], *levels: float) -> tuple[float, float]:
 
 
 def _tick_labels(epsilons: tuple[float, ...]) -> list[str]:
-    """Returns the epsilons in words, ascending; one too close to the last that was written has none."""
+    """Returns the labels of the epsilons on the axis. A label is empty if it would overlap the label before."""
     places = np.log(epsilons) / (np.log(epsilons[-1] / epsilons[0]) or 1.0)
     labels: list[str] = []
     last = -np.inf

@@ -1,4 +1,4 @@
-"""PATE as a method: an aggregator with the ensemble that it asks and the student that learns from it."""
+"""PATE as a method of a comparison: an aggregator, an ensemble of teachers, and a student."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -34,15 +34,17 @@ _SEARCH = RemedySearch(seconds=5.0)  # of each method that is refused at a budge
 
 @dataclass(frozen=True, kw_only=True)
 class PATEMethod(Method):
-    """Method of PATE with one aggregator, its teachers and its student.
+    """The method that trains teachers, releases their votes by an aggregator, and trains a student on the answers.
 
-    With a seed that is also the ensemble's it gives the release and the student of `pate-train seed=…`.
+    If the seed is equal to the seed of the ensemble, release and student are those of `pate-train seed=…`.
     """
 
-    name: str  # in all tables, beside the number of teachers
-    aggregator: Aggregator  # with any noise; the comparison solves for it
-    teacher: Voter  # the recipe for the teachers that it asks
-    num_teachers: int | None  # T, public; None for one private group per teacher
+    name: str  # the name in all tables
+    aggregator: (
+        Aggregator  # the aggregator; its noise is replaced by the noise that meets the budget
+    )
+    teacher: Voter  # the recipe for the teachers
+    num_teachers: int | None  # T, public; None for one teacher for each private group
     student: Student  # the recipe for the student
 
     def __post_init__(self) -> None:
@@ -52,11 +54,11 @@ class PATEMethod(Method):
 
     @property
     def key(self) -> str:
-        """The name, with the number of teachers where there is one."""
+        """The name of the method, followed by @ and the number of teachers if that is given."""
         return self.name if self.num_teachers is None else f"{self.name}@{self.num_teachers}"
 
     def columns(self, bench: Bench) -> dict[str, Any]:
-        """Returns adjacency, teacher, num_teachers and student."""
+        """Returns the cells of the method in comparison.csv: adjacency, teacher, num_teachers and student."""
         columns = self._ensemble_columns(bench)
         columns["adjacency"] = str(self.aggregator.adjacency)
         columns["student"] = kind(self.student)
@@ -75,7 +77,7 @@ class PATEMethod(Method):
         ]
 
     def check(self, bench: Bench) -> None:
-        """Raises `InvalidValue` where the parts do not go together."""
+        """Raises `InvalidValue` if data, teacher, aggregator and student do not fit together."""
         require_compatible(self.teacher, self.aggregator)
         require_suitable(
             bench.dataset,
@@ -87,7 +89,7 @@ class PATEMethod(Method):
         )
 
     def warnings(self, bench: Bench) -> Iterator[str]:
-        """Returns the warnings of `pate-train` for these parts."""
+        """Returns the warnings that `pate-train` prints for this teacher, aggregator and student."""
         return plan_warnings(
             bench.dataset,
             self.aggregator,
@@ -97,7 +99,7 @@ class PATEMethod(Method):
         )
 
     def prepare(self, bench: Bench, monitor: Monitor) -> None:
-        """Trains the ensemble and casts its votes, once for all methods that ask the same teachers."""
+        """Trains the ensemble and computes its votes, once for all methods with the same teachers."""
         partition = self._partition(bench)
         progress = training_progress(self.teacher, partition, self._ensemble_folder(bench))
         if progress:
@@ -105,7 +107,7 @@ class PATEMethod(Method):
         self.votes(bench, monitor)
 
     def votes(self, bench: Bench, monitor: Monitor | None = None) -> VoteSource:
-        """Returns the votes of the ensemble, which `prepare` has trained: its folder keeps them."""
+        """Returns the votes of the ensemble, from its folder if they have been computed before."""
         folder = self._ensemble_folder(bench)
         streams = RandomStreams.of_run(folder.training_secret, bench.ensemble_seed)
         ensemble = Ensemble.train(
@@ -123,7 +125,7 @@ class PATEMethod(Method):
     def at(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
-        """Returns the aggregator with its noise. The votes that it reads are counted once for all seeds."""
+        """Returns the method with noise that meets a budget; arguments and errors as in the base class."""
         # The steps are those of `pate.run.train.train`.
         # 1. The price.
         priced = self.priced(budget, bench, parameters)
@@ -155,7 +157,7 @@ class PATEMethod(Method):
     def priced(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> PricedRelease:
-        """Returns the planned release at a budget, or with parameters that were solved for before."""
+        """Returns the planned release at a budget, or the release with given parameters, with its price."""
         aggregator = self.aggregator
         if parameters is not None:
             aggregator = replace(aggregator, **parameters)
@@ -163,7 +165,7 @@ class PATEMethod(Method):
         return plan_release(aggregator, self._shape(bench), budget)
 
     def release(self, priced: PricedRelease, bench: Bench, votes: VoteSource, seed: int) -> Release:
-        """Returns the release for a seed. No ledger is charged: a comparison is for the owner of the records alone."""
+        """Draws the release for a seed. No ledger is charged, as a comparison is for the owner of the data alone."""
         streams = RandomStreams(seed)
         prior = StudentPrior(
             student=self.student,
@@ -175,7 +177,7 @@ class PATEMethod(Method):
         return aggregator.release(votes, streams.generator("noise"), MemoryRecord())
 
     def references(self, bench: Bench) -> Iterator[Reference]:
-        """Yields the student of the majority of the teachers, where they vote for single labels."""
+        """Yields the student of the teachers' majority votes, without privacy, if the votes of teachers are bits."""
         if issubclass(self.teacher.gives, CountableVotes):
             columns = self._ensemble_columns(bench)
             columns["student"] = kind(bench.student)
@@ -191,7 +193,7 @@ class PATEMethod(Method):
             )
 
     def _majority_student(self, bench: Bench, seed: int) -> Trained:
-        """Trains the comparison's student on the labels that most teachers vote for."""
+        """Trains the student of the comparison on the labels for which most teachers vote, without privacy."""
         votes = self.votes(bench)
         return bench.student_of_labels(2 * votes.counts() > votes.num_teachers, seed)
 
@@ -211,9 +213,9 @@ class PATEMethod(Method):
         )
 
     def _refusal(self, priced: PricedRelease, budget: Budget, bench: Bench) -> str:
-        """Returns why the release would tell nothing, as `require_useful` says it; empty where it tells something.
+        """Returns the reason why the release would be useless, from `require_useful`; empty if the release is useful.
 
-        It is judged with as many teachers as there are parts of the records whose influence is bounded one by one.
+        The number of teachers counts as the number of separately protected parts of the private records.
         """
         groups = bench.dataset.private.num_groups
         num_protected = self.teacher.num_protected(priced.shape.num_teachers, groups)

@@ -22,28 +22,33 @@ from pate.validation import (
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan:
-    """Settings and parts of a comparison: all that it depends on."""
+    """The settings on which a comparison depends: its data, methods, epsilons and seeds."""
 
     load_dataset: Callable[[], Dataset]  # reads the data set
-    methods: tuple[Method, ...]  # who competes, each under another key
+    methods: tuple[Method, ...]  # the methods to compare, whose keys differ
     engine: Engine  # how teachers are trained
     student: Student  # the recipe of the baselines
-    all_records: bool = True  # whether the model of all private records is trained: the ceiling
-    num_queries: int  # how many public samples are asked, the first ones of the public pool
-    target_delta: float  # in (0, 1)
-    epsilons: tuple[float, ...]  # the budgets, each > 0, ascending
-    # of the noise and of the students, the same for all methods and epsilons
+    all_records: bool = (
+        True  # True to train a model on all private records, the ceiling of the comparison
+    )
+    num_queries: int  # Q, the queries are the first Q samples of the public pool
+    target_delta: float  # the delta of all epsilons, in (0, 1)
+    epsilons: tuple[float, ...]  # the epsilons of the budgets, each > 0, ascending
+    # the seeds of noise and students, the same for all methods and epsilons
     seeds: tuple[int, ...]
-    ensemble_seed: int = 0  # of partitions and teachers
-    # makes an empty one; it travels to other processes
+    ensemble_seed: int = 0  # the seed of partitions and teachers
+    # returns an empty accountant; can be pickled
     accountant: Callable[[], Accountant] = AutoAccountant
-    # which of the student's scores the frontier shows and the goals are stated in
-    metric: str = METRICS[0]
-    # of the way from a constant to the ceiling, each in (0, 1]: the goals
+    metric: str = METRICS[0]  # the metric of the frontier and of its goals
+    # the goals: a share s, in (0, 1], stands for the score floor + s (ceiling - floor)
     shares: tuple[float, ...] = (0.5, 0.8)
-    num_workers: int | None = None  # processes; None for as many as there are cores to this process
-    allow_useless: bool = False  # whether methods are trained at budgets at which they tell nothing
-    # whether a smaller public pool is asked whole: nobody named the number of queries
+    num_workers: int | None = (
+        None  # the number of worker processes; None for the number of available cores
+    )
+    allow_useless: bool = (
+        False  # True to train methods at budgets at which they would learn next to nothing
+    )
+    # True to reduce `num_queries` to the size of the public pool if the pool is smaller
     fewer_queries: bool = False
     settings: dict[str, object] = field(
         default_factory=dict
@@ -67,14 +72,14 @@ class ComparisonPlan:
 
 
 def _require_distinct(name: str, values: Sequence[object]) -> None:
-    """Raises `InvalidValue` unless there is at least one value, and each once."""
+    """Raises `InvalidValue`, with the name of the setting, if there are no values or a value occurs twice."""
     text = ", ".join(map(str, values))
     is_good = 0 < len(values) == len(set(values))
     require(is_good, name, f"[{text}]", "at least one, each once")
 
 
 def check_plan(plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:
-    """Raises `InvalidValue` for a plan that cannot work on the data, and says the warnings of its methods."""
+    """Raises `InvalidValue` if a plan does not fit the data, and reports the warnings of its methods to the monitor."""
     rule = (
         "true: the public records have no labels, so only a model of all records can be the ceiling"
     )

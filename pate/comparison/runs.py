@@ -19,7 +19,7 @@ METRICS = tuple(METRIC_NAMES)
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Line of comparison.csv: a release and its student, a baseline, or an epsilon that the method cannot meet."""
+    """A row of comparison.csv: the scores of a trained model, or the reason why a method was not trained."""
 
     aggregator: str  # the method's name, or that of a baseline
     adjacency: str | None = None  # replace_one or add_remove; None for a baseline
@@ -50,12 +50,12 @@ class Run:
 
     @property
     def is_baseline(self) -> bool:
-        """Says whether this is a model that no epsilon covers."""
+        """True for a model without privacy."""
         return self.epsilon is None
 
     @property
     def title(self) -> str:
-        """The name of a baseline in words, with its teachers, where it has any."""
+        """The name of a baseline in words, followed by its number and kind of teachers if it has teachers."""
         name = MODEL_NAMES.get(self.aggregator, self.aggregator)
         return (
             f"{name}, {self.num_teachers:,} {self.teacher} teachers" if self.num_teachers else name
@@ -69,7 +69,7 @@ _HINTS = {**dict.fromkeys(_NAMES, float | None), **get_type_hints(Run)}
 
 
 def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
-    """Writes comparison.csv: a header and one line per run; what is None is empty."""
+    """Writes comparison.csv: a header, and one row for each run, in which None is an empty cell."""
     text = io.StringIO()
     write = row_writer(text, "\n")
     write(_NAMES)
@@ -83,7 +83,10 @@ def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
 
 
 def read_runs(path: Path | str) -> list[Run]:
-    """Reads what `write_runs` wrote; raises `InvalidValue` for no such file, or one of other columns."""
+    """Returns the runs of a file that `write_runs` wrote.
+
+    Raises `InvalidValue` if there is no such file, or if its columns or values are wrong.
+    """
     require(os.path.isfile(path), "comparison", path, "a comparison.csv")
     runs = []
     with open(path, encoding="utf-8", newline="") as file:
@@ -107,7 +110,12 @@ def read_runs(path: Path | str) -> list[Run]:
 
 
 def _value(name: str, text: str) -> Any:
-    """Reads a cell as its column's type, or raises an error that names the column."""
+    """Returns the value of a cell in the type of its column; raises `InvalidValue` for a text of another type.
+
+    Args:
+        name: the name of the column.
+        text: the text of the cell.
+    """
     kinds = get_args(_HINTS[name]) or (_HINTS[name],)
     if text == "" and type(None) in kinds:
         return None

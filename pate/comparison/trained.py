@@ -1,4 +1,4 @@
-"""Trained models of a comparison, and references that no epsilon covers."""
+"""Trained models of a comparison, and reference models without privacy."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,31 +11,38 @@ from pate.validation import require
 
 @dataclass(frozen=True)
 class Trained:
-    """Model that a method trained, with the figures of its release."""
+    """A model that a method trained, with figures of the release on which it was trained."""
 
-    model: Predictor  # scored on the test split
-    num_answered: int | None = None  # public samples that were answered; None where none are asked
-    # share of correct bits in the answers, if any. No epsilon covers it.
+    model: Predictor  # the model, which is scored on the test split
+    num_answered: int | None = (
+        None  # the number of answered queries; None for a method without queries
+    )
+    # the fraction of correct bits in the answers, which is private; None if there are no answers
     label_accuracy: float | None = None
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Model that no epsilon covers."""
+    """A model without privacy, which tables show for comparison."""
 
-    name: str  # in all tables
-    train: Callable[[int], Trained]  # trains it with a seed; it can be sent to another process
-    identity: list[Any]  # all that it depends on beside data and seed, as plain values
-    columns: Mapping[str, Any]  # as `Method.columns`
+    name: str  # the name in all tables
+    train: Callable[[int], Trained]  # trains the model with a seed; can be pickled
+    identity: list[
+        Any
+    ]  # all settings on which the model depends, apart from data and seed, as plain values
+    columns: Mapping[str, Any]  # cells of comparison.csv by column, as in `Method.columns`
 
 
 def kind(recipe: Any) -> str:
-    """Returns the name of a teacher or a student in tables: `low_rank` for `LowRankStudent`."""
+    """Returns the name of a teacher or student in tables, from its class: `low_rank` for `LowRankStudent`."""
     name = type(recipe).__name__.removesuffix("Teacher").removesuffix("Student")
     return re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def require_plain_name(setting: str, name: str) -> None:
-    """Raises `InvalidValue` for a name of a method that no file can have."""
+    """Raises `InvalidValue`, with the name of the setting, if a method's name has other signs than those allowed.
+
+    Letters, digits, - and _ are allowed.
+    """
     plain = name.replace("_", "").replace("-", "").isalnum()
     require(plain, setting, name, "names of letters, digits, - and _")

@@ -1,4 +1,4 @@
-"""Trials of a comparison: a method, a reference or a constant with all its seeds, each result in a file."""
+"""Trials of a comparison: a method at a budget, or a reference model, is trained with all seeds; files keep results."""
 
 import math
 import os
@@ -35,7 +35,7 @@ _TRAINED_AGAIN = "remove it, and the same command makes it again"
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """Training of a method at a budget, or of a model that no epsilon covers, by seeds; each result is a file."""
+    """A method at a budget, or a model without privacy, that is trained with several seeds; files keep the results."""
 
     bench: Bench  # what all methods share
     blank: Run  # a run with what is known before
@@ -48,7 +48,10 @@ class Trial:
     allow_useless: bool = True
 
     def read(self, seed: int) -> Run | None:
-        """Returns the result of a seed, or None; raises `DamagedFile` where the file is not as it was written."""
+        """Returns the result of a seed from its file, or None if there is no file.
+
+        Raises `DamagedFile` if the contents of the file have changed.
+        """
         path = self.paths[seed]
         if not os.path.lexists(path):
             return None
@@ -58,14 +61,17 @@ class Trial:
         return replace(run, aggregator=self.blank.aggregator)
 
     def write(self, seed: int, run: Run) -> Run:
-        """Writes the result of a seed, and returns it."""
+        """Writes the result of a seed to its file, and returns the result."""
         path = self.paths[seed]
         make_folder(path.parent, within=path.parent.parent)
         write_text(path, to_json_line(run) + "\n")
         return run
 
     def done(self) -> list[Run] | None:
-        """Returns the results, or a run that says why there are none; None where something is still to be trained."""
+        """Returns the results of all seeds if no training is needed, None otherwise.
+
+        If the method is not trained at the budget, the result is one run whose note tells the reason.
+        """
         calibration = Calibration.read(self.calibration)
         note = "" if calibration is None else calibration.note(self.allow_useless)
         if note:
@@ -77,7 +83,10 @@ class Trial:
         return runs if len(runs) == len(self.paths) else None
 
     def runs(self) -> list[Run]:
-        """Returns the results; where nothing reaches the budget, or tells nothing there, a run that says so."""
+        """Returns the results of all seeds, after training where a result is missing.
+
+        If the method is not trained at the budget, the result is one run whose note tells the reason.
+        """
         try:
             contender = self.contender()
         except (InvalidValue, NotTrained) as error:
@@ -88,7 +97,7 @@ class Trial:
         ]
 
     def _scored(self, contender: Contender, seed: int) -> Run:
-        """Trains with a seed, and returns the run with the five metrics on the test split."""
+        """Trains a contender with a seed, and returns the run with its five scores on the test split."""
         blank = self.blank
         if not blank.is_baseline:
             blank = replace(blank, priced_epsilon=contender.epsilon, seed=seed)
@@ -115,13 +124,20 @@ class Trial:
 def result_paths(
     name: str, bench: Bench, seeds: Sequence[int], identity: list[Any]
 ) -> dict[int, Path]:
-    """Returns the file of each seed's result, named after all that the result depends on."""
+    """Returns the file of the result of each seed.
+
+    Args:
+        name: the start of the files' names.
+        bench: what all methods share.
+        seeds: the seeds.
+        identity: all values on which a result depends, apart from the seed; the files' names contain their digest.
+    """
     folder = bench.folder / "runs"
     return {seed: folder / f"{name}-{digest([identity, seed])}.json" for seed in seeds}
 
 
 def private_trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -> Trial:
-    """Returns the trial of a method at an epsilon."""
+    """Returns the trial of a method with privacy at an epsilon, with the seeds and the delta of the plan."""
     accountant = plan.accountant().name
     identity = [VERSION, method.identity(bench), accountant, epsilon, plan.target_delta]
     name = f"{method.key}-{epsilon:g}"
@@ -152,7 +168,10 @@ def private_trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: B
 
 
 def baseline_trials(plan: ComparisonPlan, bench: Bench) -> list[Trial]:
-    """Returns trials of the student of the true labels, of the ceiling, and of the methods' references, each once."""
+    """Returns the trials of all models without privacy, without repetition.
+
+    These are the student of the true labels, the model of all private records, and the references of the methods.
+    """
     references = []
     if bench.dataset.public_labeled:
         true_label_student = Reference(
@@ -183,7 +202,7 @@ def baseline_trials(plan: ComparisonPlan, bench: Bench) -> list[Trial]:
 
 
 def constant_runs(bench: Bench) -> Iterator[Run]:
-    """Scores the models that predict the same for every sample, by the frequencies among the private records."""
+    """Yields the scores of models that predict the same labels for every sample, from label frequencies."""
     true = bench.dataset.test.labels
     frequencies = bench.dataset.private.labels.mean(axis=0)
     for name, constant in CONSTANTS.items():
@@ -198,7 +217,7 @@ def constant_runs(bench: Bench) -> Iterator[Run]:
 
 
 def run_trials(plan: ComparisonPlan, trials: list[Trial], monitor: Monitor) -> list[Run]:
-    """Returns the results of all trials, in their order; worker processes read the data for themselves."""
+    """Returns the results of all trials, in the order of the trials; worker processes train what is missing."""
     from joblib import Parallel, cpu_count, delayed, parallel_config  # loads slowly
 
     results: dict[int, list[Run]] = {}  # by the place of the trial
@@ -238,7 +257,7 @@ def run_trials(plan: ComparisonPlan, trials: list[Trial], monitor: Monitor) -> l
 
 
 def _results(index: int, trial: Trial) -> tuple[int, list[Run]]:
-    """Returns the place of a trial and its results, in a worker; a refusal names the method."""
+    """Returns the index of a trial and its results, in a worker process; an error names the method."""
     try:
         with one_thread():  # the same last bits in a worker and in this process
             return index, trial.runs()
@@ -250,7 +269,7 @@ def _results(index: int, trial: Trial) -> tuple[int, list[Run]]:
 def solved_parameters(
     plan: ComparisonPlan, trials: list[Trial]
 ) -> dict[str, list[tuple[float, str]]]:
-    """Returns pairs of epsilon and the parameters that were solved for, in words, by method."""
+    """Returns for each method the pairs of an epsilon and the parameters that meet it, in words."""
     parameters: dict[str, list[tuple[float, str]]] = {}
     keys = [method.key for method in plan.methods if method.is_private for _ in plan.epsilons]
     for key, trial in zip(keys, trials, strict=True):

@@ -1,7 +1,8 @@
-"""Alternatives to PATE as methods of a comparison, with the same unit of privacy: gradient descent with noise.
+"""Alternatives to PATE in a comparison: gradient descent with noise, with the group of records as the unit of privacy.
 
-`DpGradientDescent` sums the clipped gradients of all groups in every step. `DpSgd` sums those of a Poisson sample of
-the groups; Opacus clips and adds them, sampling and noise are the house's own. Both are calibrated like an aggregator.
+`DpGradientDescent` sums the clipped gradients of all groups in every step. `DpSgd` sums the clipped gradients of a
+Poisson sample of the groups; Opacus clips and adds the gradients, this package samples groups and adds noise. The noise
+of both is calibrated to the budget of the comparison.
 """
 
 from pate.comparison.all_records import AllRecords

@@ -1,4 +1,4 @@
-"""The base of methods that train on private records with noise, in place of teachers, votes and queries."""
+"""The base class of methods that train a model on private records by noisy gradients, without teachers."""
 
 import math
 from abc import abstractmethod
@@ -39,7 +39,7 @@ _USELESS = 0.01  # of the log-odds' variance
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The data of a training, with what public inputs alone decide; shared by all seeds."""
+    """The data on which an alternative trains, and quantities of the public inputs that all seeds share."""
 
     bench: Bench  # shared by all methods
 
@@ -59,7 +59,7 @@ class Training:
         return PublicDirections.fit(self.public_inputs)
 
     def prevalence(self, noise_multiplier: float, rng: np.random.Generator) -> Array:
-        """Returns the prevalence of each label with noise, `[L]`."""
+        """Returns the prevalence of each label among the private records, with noise, `[L]`."""
         private = self.bench.dataset.private
         _, group = np.unique(private.group_ids, return_inverse=True)
         shares = mean_labels(private.labels, group, self.num_groups)
@@ -70,12 +70,13 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Alternative(Method):
-    """A model that is trained on private records with noise, in place of teachers, votes and queries.
+    """The base class of methods that train a model on private records by noisy gradients, without teachers.
 
     Formal guarantees:
-        * The unit of privacy is the group, as for PATE's teachers: one group's records replaced by any others, however
-          many. The number of groups is public.
-        * Calibrated to the same epsilon and delta by the same accountant; the price is a function of public numbers.
+        * The unit of privacy is the group, as for the teachers of PATE. Neighboring data sets differ in all records of
+          one group. The number of groups is public.
+        * The noise is calibrated to the epsilon and delta of the comparison by the same accountant. The price is a
+          function of public numbers.
     """
 
     name: str  # in all tables
@@ -97,7 +98,11 @@ class Alternative(Method):
         require_positive("signal_variance", self.signal_variance)
 
     def clip(self, prevalence: Array) -> float:
-        """Returns the clip: the greatest length of one group's gradient."""
+        """Returns the largest l2 length to which the gradient of a group is clipped.
+
+        Args:
+            prevalence: the released prevalence of each label, `[L]`.
+        """
         return self.clip_factor * math.sqrt(float((prevalence * (1 - prevalence)).sum()))
 
     def schedule(
@@ -108,7 +113,14 @@ class Alternative(Method):
         *,
         concentrated: bool = False,
     ) -> Schedule:
-        """Returns the steps of training that suit a noise and a prevalence."""
+        """Returns the training schedule with the least expected error.
+
+        Args:
+            training: the data.
+            noise_multiplier: the noise multiplier of the method.
+            prevalence: the prevalence of each label, `[L]`.
+            concentrated: True to assume the best case, in which all signal lies along the widest direction.
+        """
         rate = self.rate(
             noise_multiplier, clip=self.clip(prevalence), num_groups=training.num_groups
         )
@@ -123,34 +135,45 @@ class Alternative(Method):
         )
 
     def identity(self, bench: Bench) -> list[Any]:
-        """Returns all that decides the method's results beside data and budget."""
+        """Returns all settings on which the results of the method depend, apart from data and budget."""
         return [full_text(self)]
 
     def columns(self, bench: Bench) -> dict[str, Any]:
-        """Returns the method's own columns of the table."""
+        """Returns the cells of the method in comparison.csv: adjacency and student."""
         return {"adjacency": self.adjacency, "student": self.model_kind}
 
     @property
     def model_kind(self) -> str:
-        """The kind of model that it trains."""
+        """The kind of model that the method trains."""
         return "linear"
 
     @abstractmethod
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
-        """Returns the price of all that is released: the prevalence, then every noisy gradient."""
+        """Returns the price of the whole training, which releases the prevalence and then every noisy gradient.
+
+        Args:
+            noise_multiplier: the noise multiplier of the method.
+            num_groups: the number of private groups.
+        """
 
     @abstractmethod
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """Trains once with a seed; raises `InvalidValue` where the training diverged."""
+        """Trains a model with a seed; raises `InvalidValue` if the weights diverge."""
 
     @abstractmethod
     def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
-        """Returns the noise variance in an entry of a mean gradient, over the number of steps (`Schedule.best`)."""
+        """Returns the variance of the noise in an entry of a mean gradient, divided by the number of steps.
+
+        Args:
+            noise_multiplier: the noise multiplier of the method.
+            clip: the largest l2 length of a group's gradient.
+            num_groups: the number of private groups.
+        """
 
     def at(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
-        """Returns the method at a budget, with the noise that meets it."""
+        """Returns the method with noise that meets a budget; arguments as in the base class."""
         training = Training(bench)
         event_for = partial(self.event_for, num_groups=training.num_groups)
         if parameters is None:
@@ -176,7 +199,10 @@ class Alternative(Method):
         )
 
     def _refusal(self, noise_multiplier: float, training: Training) -> str:
-        """Returns why the method would learn next to nothing even in the best case; empty where it learns more."""
+        """Returns the reason not to train: even in the best case the model would learn less than 1%.
+
+        Returns an empty string if the model can learn more.
+        """
         # The labels are ones that a tenth of the records have. A mean case would refuse too much: 1% of the variance of
         # the log-odds orders samples 10% of the way, and real labels vary along wide directions more than along others.
         prevalence = np.full(training.bench.dataset.num_labels, _LIKELY)
@@ -191,11 +217,23 @@ class Alternative(Method):
 
 
 def linear_model(training: Training, schedule: Schedule, weights: Array, bias: Array) -> NoisyModel:
-    """Returns the noisy model with these weights `[k, L]` on public features, and a bias `[L]`."""
+    """Returns a noisy linear model on the public features.
+
+    Args:
+        training: the data.
+        schedule: the training schedule.
+        weights: `[k, L]`, for k features and L labels.
+        bias: the log-odds of the prevalence of each label, `[L]`.
+    """
 
     def log_odds(inputs: Any) -> Array:
         return np.asarray(
             training.directions.features(inputs, ridge=schedule.ridge) @ weights + bias
         )
 
-    return NoisyModel(log_odds, bias, schedule.noise_variance, training.public_inputs)
+    return NoisyModel(
+        log_odds=log_odds,
+        bias=bias,
+        noise_variance=schedule.noise_variance,
+        public_inputs=training.public_inputs,
+    )

@@ -1,4 +1,4 @@
-"""Sums of clipped gradients of single records, by Opacus."""
+"""Sums of clipped gradients of single records, which Opacus computes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,11 +16,13 @@ _CHUNK_VALUES = 2**20  # of gradients of single records at once
 
 @contextmanager
 def clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, Array], Array]]:
-    """Yields a function that sums clipped gradients of single records; Opacus leaves the network after the block.
+    """Yields a function that returns the sum of clipped gradients over records, for inputs and labels.
+
+    The hooks of Opacus are removed from the network at the end of the `with` block.
 
     Args:
-        network: whose parameters are trained.
-        clip: the greatest length of a record's gradient.
+        network: the network whose parameters are trained.
+        clip: the largest l2 length of a record's gradient.
     """
     from opacus import GradSampleModule
     from opacus.optimizers import DPOptimizer
@@ -37,7 +39,12 @@ def clipped_sums(network: nn.Module, clip: float) -> Iterator[Callable[[Array, A
     )
 
     def clipped_sum(inputs: Array, labels: Array) -> Array:
-        """Returns the sum over records `[m, …]` as one vector; its sign is that of the gradient of the loss."""
+        """Returns the sum of the clipped gradients of the loss over m records, as one vector over all parameters.
+
+        Args:
+            inputs: `[m, …]`.
+            labels: `[m, L]`.
+        """
         if not len(inputs):  # nobody takes part
             return np.zeros(size)
         for parameter in parameters:

@@ -1,4 +1,4 @@
-"""DP-GD: gradient descent with noise on all groups in every step."""
+"""DP-GD: gradient descent whose every step uses the noisy sum of the gradients of all groups."""
 
 import math
 from dataclasses import dataclass
@@ -25,37 +25,37 @@ from pate.run.random_streams import RandomStreams
 
 @dataclass(frozen=True, kw_only=True)
 class DpGradientDescent(Alternative):
-    """A method of gradient descent with noise on all groups in every step.
+    """Gradient descent whose every step uses the noisy sum of the gradients of all groups.
 
-    Nothing is sampled, so the price is exactly that of a Gaussian.
+    No groups are sampled, so the price is exactly that of a Gaussian mechanism.
 
-    Rule: the prevalence of the labels is released (`Prevalence`) and becomes the bias. `Schedule.best` then chooses
-    features, learning time and number of steps. In each step every group's mean gradient, clipped to a length, is
-    summed, released with noise, divided by the number of groups, and the weights of each label move by its rate.
-    Probabilities are shrunk by the noise that is known to be in them; the threshold is that of the best micro-F1 to be
-    expected on the public pool.
+    Rule: the noisy prevalence of the labels (`Prevalence`) becomes the bias. `Schedule.best` then chooses features,
+    learning time and number of steps. In each step the mean gradient of every group is clipped. The sum of all groups
+    is released with noise and divided by the number of groups, and the weights of each label move by its learning rate.
+    Predicted probabilities are shrunk to account for the noise in the weights. The threshold of predictions has the
+    best expected micro-F1 on the public pool.
 
     Formal guarantees:
-        * One group replaced moves each sum by at most two clips: steps of equal noise, together one Gaussian event
-          with the prevalence. Later steps depend on the data only through what earlier steps released. The number of
-          steps is a function of the released prevalence; their price is not.
+        * If one group is replaced, each sum moves by at most two clips. All steps together with the prevalence cost one
+          Gaussian event. A step depends on the data only through the releases of earlier steps. The number of steps
+          depends on the released prevalence, but the price does not.
 
     Source: Song, Chaudhuri & Sarwate 2013; Tramèr & Boneh 2021 for public features; docs/proofs/alternatives.md.
     """
 
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
-        """Returns one Gaussian event, the same for all numbers of groups and steps."""
+        """Returns the price of the whole training, one Gaussian event; it does not depend on the number of groups."""
         of_prevalence, of_steps = _multipliers(noise_multiplier)
         prevalence = Prevalence(noise_multiplier=of_prevalence).event
         return GaussianEvent.composed([prevalence.noise_multiplier, of_steps])
 
     def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
-        """See `Alternative.rate`."""
+        """Returns the variance of the noise in an entry of a mean gradient, divided by the number of steps."""
         # the sensitivity of a sum is two clips, and the mean is over all groups
         return (2 * clip * _multipliers(noise_multiplier)[1] / num_groups) ** 2
 
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """Trains a linear model by noisy gradients of all groups."""
+        """Trains a linear model with a seed, by noisy sums of the gradients of all groups."""
         for_prevalence, for_steps = RandomStreams(seed).generator("noise").spawn(2)
         of_prevalence, of_steps = _multipliers(noise_multiplier)
         private = training.bench.dataset.private
@@ -66,10 +66,14 @@ class DpGradientDescent(Alternative):
         groups = GroupGradients.from_records(features, private.labels, private.group_ids)
         clip = self.clip(prevalence)
         bias = scipy.special.logit(prevalence)
-        noisy = NoisyGradient(clip, of_steps * math.sqrt(schedule.num_steps), total)
+        noisy = NoisyGradient(
+            clip=clip, noise_multiplier=of_steps * math.sqrt(schedule.num_steps), num_units=total
+        )
         weights = np.zeros((features.shape[1], len(bias)))
         for _ in range(schedule.num_steps):
-            gradient = noisy.release(groups.clipped_sum(weights, bias, clip), for_steps)
+            gradient = noisy.release(
+                groups.clipped_sum(weights=weights, bias=bias, clip=clip), rng=for_steps
+            )
             weights += schedule.times / schedule.num_steps * gradient / total
         return linear_model(training, schedule, weights, bias)
 

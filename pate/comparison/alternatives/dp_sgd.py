@@ -1,4 +1,4 @@
-"""DP-SGD: stochastic gradient descent with noise on Poisson samples of the groups."""
+"""DP-SGD: gradient descent whose every step uses the noisy sum of the gradients of a Poisson sample of the groups."""
 
 import importlib
 import math
@@ -50,26 +50,29 @@ _NORM_GROUPS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class DpSgd(Alternative):
-    """A method of stochastic gradient descent with noise; needs Opacus, the extra `opacus`.
+    """Gradient descent whose every step uses the noisy sum of the gradients of a Poisson sample of the groups.
 
-    Rule: the prevalence of the labels is released first and becomes the last layer's bias. In each step every group
-    takes part with the same probability, with one of its records picked at random; its gradient is clipped, the sum is
-    released with noise. A linear model learns on the features and at the rates of `Schedule.best`; `mlp` on the same
-    features, and `cnn` on images, by Adam, their weights averaged over the last half of the steps.
+    The method needs Opacus, the extra `opacus`.
+
+    Rule: the noisy prevalence of the labels becomes the bias of the last layer. In each step every group takes part
+    with the same probability, by one record that is picked at random. The gradients of these records are clipped, and
+    their sum is released with noise. A linear model learns on the features and at the learning rates of
+    `Schedule.best`. An `mlp` on the same features and a `cnn` on images learn by Adam, and their weights are averaged
+    over the last half of the steps.
 
     Formal guarantees:
-        * However many records a group has, one of them counts in a step, for at most a clip: one group replaced moves
-          the sum over all groups by two clips. Each step is a `SampledGaussianEvent` under replace-one, whose worst
-          case is a clip in one direction before and the opposite after.
-        * Samples and noise are drawn from the run's stream for noise. Opacus computes each record's gradient, clips and
-          adds them, in double precision; the noise is `RoundedGaussian`.
+        * In a step at most one record of a group contributes, with a gradient of at most one clip. If one group is
+          replaced, the sum over all groups moves by at most two clips. Each step is a `SampledGaussianEvent` under
+          replace-one, whose worst case are two opposite gradients of one clip each.
+        * Samples and noise are drawn from the noise stream of the run. Opacus computes, clips and adds the gradients in
+          double precision. The noise is `RoundedGaussian`.
 
     Attributes:
-        network: `linear`, `mlp` (one hidden layer) or `cnn` (two convolutions; images alone).
-        batch_size: the expected number of groups in a step; all where there are fewer.
+        network: `linear`, `mlp` (one hidden layer) or `cnn` (two convolutions, for images only).
+        batch_size: the expected number of groups in a step. If there are fewer groups, all take part in every step.
         num_steps: the number of steps.
-        hidden: the number of units of the hidden layer of `mlp`.
-        learning_rate: of Adam, for `mlp` and `cnn`.
+        hidden: the number of units in the hidden layer of `mlp`.
+        learning_rate: the learning rate of Adam, for `mlp` and `cnn`.
 
     Source: Abadi et al. 2016; De et al. 2022 (large batches, group norms, averaged weights); Tramèr & Boneh 2021
     (normalized public features); docs/proofs/alternatives.md.
@@ -94,32 +97,32 @@ class DpSgd(Alternative):
 
     @property
     def model_kind(self) -> str:
-        """The kind of network that it trains."""
+        """The kind of network that the method trains."""
         return self.network
 
     def check(self, bench: Bench) -> None:
-        """Raises `InvalidValue` for a network that cannot take the inputs."""
+        """Raises `InvalidValue` for a `cnn` if the inputs are no images."""
         fits = self.network != "cnn" or bench.dataset.kind == "images"
         require(fits, "method.network", self.network, "linear or mlp: the inputs are no images")
 
     def sampling_prob(self, num_groups: int) -> float:
-        """Returns the probability of a group in a step, a multiple of 2^-53, which a coin of 53 bits has exactly."""
+        """Returns the probability that a group takes part in a step, rounded down to a multiple of 2^-53."""
         return max(math.floor(min(1.0, self.batch_size / num_groups) * _COINS), 1) / _COINS
 
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
-        """Returns the price of the prevalence, then of one sampled Gaussian for each step."""
+        """Returns the price of the whole training: the prevalence, and one sampled Gaussian event for each step."""
         step = SampledGaussianEvent(noise_multiplier, self.sampling_prob(num_groups))
         prevalence = Prevalence(noise_multiplier=self._of_prevalence(noise_multiplier, num_groups))
         return ComposedEvent((prevalence.event, SelfComposedEvent(step, self.num_steps)))
 
     def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
-        """See `Alternative.rate`."""
+        """Returns the variance of the noise in an entry of a mean gradient, divided by the number of steps."""
         # the sensitivity of a sum is two clips, and the mean is over the expected groups of a step
         expected = self.sampling_prob(num_groups) * num_groups
         return (2 * clip * noise_multiplier / expected) ** 2 / self.num_steps
 
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """Trains a network by noisy gradients of sampled groups."""
+        """Trains a network with a seed, by noisy sums of the gradients of sampled groups."""
         for_prevalence, for_steps = RandomStreams(seed).generator("noise").spawn(2)
         private = training.bench.dataset.private
         prevalence = training.prevalence(
@@ -146,34 +149,45 @@ class DpSgd(Alternative):
             warnings.simplefilter("ignore")
             torch.manual_seed(RandomStreams(seed).seed("student"))
             network = self._network(groups.inputs.shape[1:], bias).double()
-            noisy = NoisyGradient(self.clip(prevalence), noise_multiplier, len(groups.starts))
-            self._descend(network, groups, noisy, schedule.times / self.num_steps, for_steps)
+            noisy = NoisyGradient(
+                clip=self.clip(prevalence),
+                noise_multiplier=noise_multiplier,
+                num_units=len(groups.starts),
+            )
+            rates = schedule.times / self.num_steps
+            self._descend(network, groups, noisy=noisy, rates=rates, rng=for_steps)
         if self.network == "linear":
             return linear_model(
                 training, schedule, next(network.parameters()).detach().numpy().T.copy(), bias
             )
         network.eval()
-        return NoisyModel(log_odds, bias, np.zeros(len(bias)), training.public_inputs)
+        return NoisyModel(
+            log_odds=log_odds,
+            bias=bias,
+            noise_variance=np.zeros(len(bias)),
+            public_inputs=training.public_inputs,
+        )
 
     def _descend(
         self,
         network: nn.Module,
         groups: Groups,
+        *,
         noisy: NoisyGradient,
         rates: Array,
         rng: np.random.Generator,
     ) -> None:
-        """Trains a network in place. Equal arguments give equal bytes.
+        """Trains a network in place. Equal arguments give the same weights to the last bit.
 
         Args:
-            network: with its initial weights.
-            groups: of private records.
-            noisy: releases the sum of a step.
-            rates: learning rates of the labels of a linear model, `[L]`.
+            network: the network with its initial weights.
+            groups: the private records by group.
+            noisy: releases the sum of the gradients of a step with noise.
+            rates: the learning rate of each label, for a linear model, `[L]`.
             rng: draws samples and noise.
 
         Raises:
-            InvalidValue: the weights grew beyond all bounds.
+            InvalidValue: the weights diverge.
         """
         linear = self.network == "linear"
         sampling_prob = self.sampling_prob(len(groups.starts))
@@ -205,7 +219,12 @@ class DpSgd(Alternative):
             nn.utils.vector_to_parameters(mean / num_averaged, parameters)
 
     def _network(self, shape: tuple[int, ...], bias: Array) -> nn.Module:
-        """Returns the network for inputs of a shape, whose log-odds begin at the bias `[L]`."""
+        """Returns an untrained network, whose log-odds for every input are equal to the bias.
+
+        Args:
+            shape: the shape of one input.
+            bias: the log-odds of the prevalence of each label, `[L]`.
+        """
         if self.network == "linear":
             return _Biased(nn.Linear(shape[0], len(bias), bias=False), bias)
         if self.network == "mlp":
@@ -230,14 +249,14 @@ class DpSgd(Alternative):
         )
 
     def _of_prevalence(self, noise_multiplier: float, num_groups: int) -> float:
-        """Returns the noise multiplier of the prevalence, whose price is about a tenth of that of all steps."""
+        """Returns the noise multiplier of the prevalence, for a price of about a tenth of the price of all steps."""
         # T steps that sample with probability q cost about one Gaussian of 1 / m^2 = T q^2 / noise_multiplier^2.
         steps = noise_multiplier / (self.sampling_prob(num_groups) * math.sqrt(self.num_steps))
         return steps * math.sqrt((1 - PREVALENCE_SHARE) / PREVALENCE_SHARE)
 
 
 class _Biased(nn.Module):
-    """A network whose log-odds are those of the prevalence plus those of an inner network, at first 0."""
+    """A network whose output is a bias plus the output of an inner network, which is 0 before training."""
 
     def __init__(self, inner: nn.Module, bias: Array) -> None:
         super().__init__()
@@ -247,5 +266,6 @@ class _Biased(nn.Module):
             nn.init.zeros_(parameter)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Returns the log-odds of each label, `[m, L]`, for a batch of m inputs."""
         added: torch.Tensor = self.inner(inputs)
         return added + self.prevalence

@@ -1,4 +1,4 @@
-"""Gradients of groups of records, each clipped to one length, and their sum."""
+"""The sum of the gradients of groups of records, after each group's gradient is clipped to a largest length."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,33 +17,44 @@ ROWS_AT_ONCE = 4096  # records that are added up in one product
 
 @dataclass(frozen=True, eq=False)
 class GroupGradients:
-    """The private records of a linear logistic model, by group.
+    """Private records in N groups, from which the gradients of a logistic model are computed.
 
-    Rule: the gradient of a group is the mean over its records of features x (labels - probabilities), one matrix. It is
-    multiplied by min(1, clip / length), so that it is at most `clip` long for any records and any number of them.
+    The gradient of a group is a matrix, the mean of features x (labels - probabilities) over the records of the group.
+    Clipping multiplies this matrix by min(1, clip / length), so that its l2 length is at most `clip` for any number of
+    records.
     """
 
-    # `[n, k]`, each of length 1; records of a group are adjacent, small groups come first
+    # [n, k], the features of n records, each of length 1; records are sorted by the size of their group and by group
     features: Array
-    labels: Array  # `[n, L]`
-    sizes: NDArray[np.int64]  # each group's number of records, rising, `[N]`
+    labels: Array  # [n, L]
+    sizes: NDArray[np.int64]  # [N], the number of records in each group, rising
 
     @classmethod
     def from_records(
         cls, features: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]
     ) -> Self:
-        """Sorts records by the size of their group, and by group."""
+        """Returns the records in the required order, by the size of their group and by group.
+
+        Args:
+            features: `[n, k]`, each row of length 1.
+            labels: `[n, L]`.
+            group_ids: the group of each record, `[n]`.
+        """
         _, group, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
         order = np.lexsort((group, sizes[group]))
-        return cls(features[order], labels[order].astype(np.float64), np.sort(sizes))
+        return cls(
+            features=features[order],
+            labels=labels[order].astype(np.float64),
+            sizes=np.sort(sizes),
+        )
 
     def clipped_sum(self, weights: Array, bias: Array, clip: float) -> Array:
         """Returns the sum over groups of their clipped gradients, `[k, L]`.
 
         Args:
-            weights: of the model, `[k, L]`.
-            bias: of the model, `[L]`.
-            clip: the greatest length of a group's gradient.
+            weights: the weights of the model, `[k, L]`.
+            bias: the bias of the model, `[L]`.
+            clip: the largest l2 length of a group's gradient.
         """
         residuals = self.labels - scipy.special.expit(self.features @ weights + bias)
         num_few = int(np.searchsorted(self.sizes, FEW_RECORDS, side="right"))
@@ -69,11 +80,16 @@ class GroupGradients:
         return np.cumsum(self.sizes) - self.sizes
 
     def _shares_of_few(self, residuals: Array, clip: float) -> Array:
-        """Returns the factor of each record of a small group: that of its group over its number of records.
+        """Returns the weight of each record of the small groups in the clipped sum, `[n]`.
 
-        The length of a mean product comes from the inner products of features and of residuals. Where records all but
-        cancel each other, the length is taken for an eighth of the sum of theirs, so that rounding is a tiny share of
-        it.
+        The weight is the clipping factor of the group, divided by the number of records in the group. The length of a
+        group's gradient is computed from inner products of features and of residuals. If the gradients of the records
+        nearly cancel, rounding errors would dominate this length. So the length counts as at least an eighth of the sum
+        of the records' lengths.
+
+        Args:
+            residuals: labels - probabilities of each record, `[n, L]`.
+            clip: the largest l2 length of a group's gradient.
         """
         factors = [np.empty(0)]
         for size in range(1, FEW_RECORDS + 1):
@@ -93,7 +109,12 @@ class GroupGradients:
         return np.concatenate(factors)
 
     def _blocks(self, first: int, records: int) -> list[tuple[int, int]]:
-        """Returns runs (first, last) of groups from the first one on, of about that many records each."""
+        """Returns consecutive blocks of groups, as pairs (first group, last group + 1).
+
+        Args:
+            first: the first group of the first block.
+            records: the number of records that a block has at most, unless it is a single group.
+        """
         blocks = []
         held = 0
         for index, size in enumerate(self.sizes[first:].tolist(), start=first):

@@ -1,4 +1,4 @@
-"""The release of a sum of clipped gradients with whole-number Gaussian noise."""
+"""The release of a sum of clipped gradients with rounded Gaussian noise."""
 
 import math
 from dataclasses import dataclass
@@ -20,26 +20,27 @@ _UNIT = 2.0**-52
 
 @dataclass(frozen=True)
 class NoisyGradient:
-    """The release of a sum of contributions, each at most `clip` long, with rounded Gaussian noise.
+    """A mechanism that releases the sum of contributions of units (groups or records) with rounded Gaussian noise.
 
     Formal guarantees:
-        * A unit moves the sum by at most a clip in l2, and by two clips where another unit replaces it. The sensitivity
-          includes the errors of floats and of the grid. So the noise, drawn exactly in whole steps, costs
-          `GaussianEvent(noise_multiplier)`, and `SampledGaussianEvent(noise_multiplier, …)` where units are sampled.
+        * An added or removed unit moves the sum by at most one clip in l2 norm, a replaced unit by at most two clips.
+          The sensitivity includes the rounding errors of floats and of the grid. The noise is drawn exactly, in whole
+          steps of the grid. So a release costs `GaussianEvent(noise_multiplier)`, or
+          `SampledGaussianEvent(noise_multiplier, …)` if units are sampled.
     """
 
-    clip: float  # the greatest l2 length of a unit's contribution, > 0
-    noise_multiplier: float  # noise std over sensitivity, > 0
-    num_units: int  # N, public: the largest number of contributions
+    clip: float  # the largest l2 length of the contribution of a unit, > 0
+    noise_multiplier: float  # the standard deviation of the noise divided by the sensitivity, > 0
+    num_units: int  # N, the largest number of units, public
 
     def step(self, size: int) -> float:
-        """Returns the spacing of the grid for that many entries, a power of 2."""
+        """Returns the spacing of the grid, a power of 2, for sums with `size` entries."""
         return float(2.0 ** math.floor(math.log2(self.clip * _FINENESS / math.sqrt(size))))
 
     def sensitivity(self, size: int) -> float:
-        """Returns the l2 distance, in steps, that replacing a unit moves the rounded sum.
+        """Returns the largest l2 distance, in steps, by which a replaced unit moves a rounded sum with `size` entries.
 
-        It is twice the distance that a unit moves which comes or goes.
+        The distance is twice that of an added or removed unit.
         """
         # A unit that comes or goes moves the sum by a clip, and rounding either sum moves each entry by half a step:
         # that is sqrt(size) steps in all. Another unit in its place moves it as far again. `floats` bounds what adding
@@ -49,7 +50,7 @@ class NoisyGradient:
         return 2 * ((self.clip * (1 + _FLOAT) + floats) / self.step(size) + math.sqrt(size))
 
     def release(self, total: Array, rng: np.random.Generator) -> Array:
-        """Returns the sum with noise, of the same shape."""
+        """Returns the sum, rounded to the grid, plus noise, in the shape of `total`."""
         step = self.step(total.size)
         noise = RoundedGaussian(self.noise_multiplier * self.sensitivity(total.size)).sample(
             total.shape, rng

@@ -1,4 +1,4 @@
-"""A model that was trained with noise: its log-odds, shrunk by the noise, and its threshold."""
+"""A model that was trained with noise, whose predicted probabilities are corrected for the noise in the weights."""
 
 import math
 from collections.abc import Callable
@@ -16,24 +16,26 @@ from pate.votes.descent import expected_f1_threshold
 
 @dataclass(frozen=True, eq=False)
 class NoisyModel:
-    """A model whose log-odds lie around the prevalence of each label, shrunk by their noise.
+    """A model whose log-odds are moved towards the prevalence of each label, the more the larger their noise.
 
-    A label is predicted from a threshold of the probability on, the same for all labels: that of the best expected
-    micro-F1 on the public pool.
+    A label is predicted if its probability is at least a threshold. The threshold is the same for all labels and has
+    the best expected micro-F1 on the public pool.
     """
 
-    log_odds: Callable[[Any], Array]  # returns `[m, L]` for inputs `[m, …]`
-    bias: Array  # log-odds of the prevalence, `[L]`
-    noise_variance: Array  # of the log-odds, `[L]`
-    public_inputs: NDArray[np.float32]
+    log_odds: Callable[
+        [Any], Array
+    ]  # returns the log-odds of each label, [m, L], for inputs [m, …]
+    bias: Array  # [L], the log-odds of the prevalence of each label
+    noise_variance: Array  # [L], the variance of the noise in the log-odds of each label
+    public_inputs: NDArray[np.float32]  # the inputs of the public pool
 
     @cached_property
     def threshold(self) -> float:
-        """The threshold of probabilities that is expected to have the largest F1."""
+        """The threshold of probabilities with the largest expected micro-F1 on the public pool."""
         return expected_f1_threshold(self.predict_proba(self.public_inputs))
 
     def predict_proba(self, inputs: Any) -> Array:
-        """Predicts probabilities `[n, L]`, shrunk by the noise of the weights."""
+        """Returns the probability of each label, `[n, L]`, corrected for the noise in the weights."""
         # The mean of sigmoid(x + z) over z of variance s^2 is about sigmoid(x / sqrt(1 + pi s^2 / 8)) (MacKay 1992).
         shrunk = 1 / np.sqrt(1 + math.pi / 8 * self.noise_variance)
         blocks = [
@@ -45,5 +47,5 @@ class NoisyModel:
         )
 
     def predict(self, inputs: Any) -> NDArray[np.bool_]:
-        """Predicts labels, bool `[n, L]`."""
+        """Returns the predicted labels, bool `[n, L]`."""
         return np.asarray(self.predict_proba(inputs) >= self.threshold)

@@ -25,19 +25,19 @@ _LENGTH = math.sqrt(1 - CONSTANT * CONSTANT)
 
 @dataclass(frozen=True, eq=False)
 class PublicDirections:
-    """The principal directions of a public pool.
+    """The principal directions of the inputs of a public pool.
 
-    Formal guarantee: public inputs alone decide them.
+    Formal guarantee: the directions depend on public inputs alone.
     """
 
-    center: Array  # `[d]`, the pool's mean
-    directions: Array  # `[d, k]`, orthonormal, the widest first, at most 256
-    variances: Array  # `[k]`, of the pool along them, > 0
-    has_height: bool  # True where these are all directions of the pool
+    center: Array  # [d], the mean of the inputs
+    directions: Array  # [d, k], orthonormal directions in falling order of variance, at most 256
+    variances: Array  # [k], the variance of the inputs along each direction, > 0
+    has_height: bool  # True if the inputs vary along no further direction; then features have a constant entry more
 
     @classmethod
     def fit(cls, public_inputs: Any) -> Self:
-        """Fits the directions of the first 10,000 public inputs; raises `InvalidValue` where they are all alike."""
+        """Returns the directions of the first 10,000 public inputs; raises `InvalidValue` if all inputs are equal."""
         rows = _flat(np.asarray(public_inputs[:MOST_ROWS]))
         center = rows.mean(axis=0)
         rows = rows - center
@@ -52,13 +52,23 @@ class PublicDirections:
         vectors = vectors[:, :num_kept]
         if wide:
             vectors = rows.T @ vectors / np.sqrt(len(rows) * variances)
-        return cls(center, vectors, variances, has_height=num_kept == num_varying)
+        return cls(
+            center=center,
+            directions=vectors,
+            variances=variances,
+            has_height=num_kept == num_varying,
+        )
 
     def features(self, inputs: Any, *, ridge: float) -> Array:
-        """Returns features `[n, D]` of length 1: the directions, a height where all are kept, a constant last.
+        """Returns D features of each input, `[n, D]`, scaled to length 1.
 
-        Height and constant are those of `PublicPCA.with_constant`. A ridge, in mean variances, of 0 gives every
-        direction the same variance; a large ridge leaves the variances unchanged.
+        The features are the input along each direction, then a constant "height" if `has_height`, and last a constant,
+        as in `PublicPCA.with_constant`.
+
+        Args:
+            inputs: `[n, …]`.
+            ridge: a number >= 0 in units of the mean variance. With 0 all directions get the same variance. A large
+                ridge leaves the variances as they are.
         """
         require_non_negative("ridge", ridge)
         spread = np.sqrt(self.variances + ridge * self.variances.mean())
@@ -73,6 +83,6 @@ class PublicDirections:
 
 
 def _flat(inputs: NDArray[Any]) -> Array:
-    """Returns inputs as rows `[n, d]`."""
+    """Returns n inputs of any shape as rows `[n, d]`."""
     rows = require_features("inputs", inputs)
     return rows.reshape(len(rows), int(np.prod(rows.shape[1:]))).astype(np.float64)

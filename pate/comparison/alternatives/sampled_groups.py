@@ -7,7 +7,7 @@ from pate.comparison.alternatives.group_gradients import Array
 
 
 class Groups:
-    """Private records by group, of which a step samples groups, and one record of each."""
+    """Private records in N groups, from which each step of DP-SGD draws a sample of groups and one record per group."""
 
     def __init__(
         self, inputs: Array, labels: NDArray[np.bool_], group_ids: NDArray[np.int64]
@@ -20,9 +20,13 @@ class Groups:
         self.labels = labels[order].astype(np.float64)
 
     def draw(self, sampling_prob: float, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draws a Poisson sample of the groups, and a record of each: rows `[m]`.
+        """Draws a Poisson sample of the groups and one random record of each; returns the m rows of these records.
 
-        Every group draws two numbers, whether it takes part or not, so that no group changes the draws of another.
+        Two random numbers are drawn for every group, sampled or not, so that no group affects the draws of others.
+
+        Args:
+            sampling_prob: the probability that a group is in the sample.
+            rng: draws the groups and the records.
         """
         coins, picked = rng.random((2, len(self.starts)))
         rows = self.starts + np.minimum((picked * self.sizes).astype(np.int64), self.sizes - 1)

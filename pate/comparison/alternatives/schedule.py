@@ -1,4 +1,4 @@
-"""The schedule of a linear model's training: its features, its learning times and its number of steps."""
+"""The training schedule of a linear model: its features, its learning rates and its number of steps."""
 
 import math
 from dataclasses import dataclass
@@ -18,14 +18,15 @@ _STABLE = 0.5  # of what a direction still lacks, at most that much a step
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """The features on which a linear model learns, and the times for which it learns."""
+    """The training schedule of a linear model: its features, its learning rates and its number of steps."""
 
-    ridge: float  # of the features
-    times: Array  # learning rate times number of steps, `[L]`
-    num_steps: int  # enough to keep each step stable
-    noise_variance: (
-        Array  # of the noise in the log-odds of each label at the end, approximately, `[L]`
+    ridge: float  # the ridge of the features, see `PublicDirections.features`
+    times: (
+        Array  # [L], the learning time of each label: its learning rate times the number of steps
     )
+    num_steps: int  # the number of steps, so many that each step is stable
+    # [L], the approximate variance of the noise in the log-odds of each label after training
+    noise_variance: Array
     error: float  # the expected mean square error of the log-odds
 
     @classmethod
@@ -40,18 +41,19 @@ class Schedule:
         signal_variance: float,
         concentrated: bool = False,
     ) -> Self:
-        """Returns the schedule with the least expected error, a function of public numbers.
+        """Returns the schedule with the least expected error, which depends on public numbers alone.
 
-        Rule: that of `LearningTimes`, for each of a few ridges, of which the best one is taken.
+        The learning times are those of `LearningTimes` for each of six ridges. The ridge with the least error is taken.
 
         Args:
-            directions: of the public pool.
-            public_inputs: the pool.
-            prevalence: of each label, `[L]`, public or released.
-            rate: the variance of the noise in an entry of a mean gradient, over the number of steps.
-            clip_factor: the clip, in typical lengths of a group's gradient.
-            signal_variance: of the log-odds of a label, spread over the directions by the roots of their variances.
-            concentrated: True for the best case: all of the signal lies along the widest direction.
+            directions: the principal directions of the public pool.
+            public_inputs: the inputs of the public pool.
+            prevalence: the prevalence of each label, public or released, `[L]`.
+            rate: the variance of the noise in an entry of a mean gradient, divided by the number of steps.
+            clip_factor: the clip divided by the typical length of a group's gradient.
+            signal_variance: the assumed variance of the log-odds of a label, which is divided among the directions in
+                proportion to their standard deviations.
+            concentrated: True to assume the best case, in which all signal lies along the widest direction.
 
         Source: docs/when-to-take-what.md.
         """
