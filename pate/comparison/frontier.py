@@ -48,7 +48,7 @@ class Point:
 
     @property
     def text(self) -> str:
-        """The mean score as text, with its standard deviation for several seeds; "out of reach" or a dash without one."""
+        """The mean score as text, with its standard deviation for several seeds; words if there is no score."""
         if self.mean is None:
             return "out of reach" if self.note else DASH
         return f"{self.mean:.3f}" if self.std is None else f"{self.mean:.3f} ± {self.std:.3f}"
@@ -76,7 +76,7 @@ class Line:
 
     @property
     def scored(self) -> list[tuple[float, float, float]]:
-        """Triples (epsilon, mean score, standard deviation) of all points with a score; one seed has a deviation of 0."""
+        """Triples (epsilon, mean, standard deviation) of the points with a score; 0 is the deviation for one seed."""
         return [
             (point.epsilon, point.mean, point.std or 0.0)
             for point in self.points

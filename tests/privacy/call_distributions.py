@@ -19,7 +19,9 @@ Pair = tuple[Array, Array]
 
 
 def laplace_mass(rate: float, values: Array) -> Array:
-    """P(z = value), written down a second time: normalized by the sum over all whole numbers."""
+    """Returns P(z = value) for discrete Laplace noise z, from weights that are normalized by their sum over all
+    whole numbers.
+    """
     return np.asarray(
         np.exp(-rate * np.abs(values)) * (1 - math.exp(-rate)) / (1 + math.exp(-rate))
     )
@@ -27,7 +29,10 @@ def laplace_mass(rate: float, values: Array) -> Array:
 
 @lru_cache(maxsize=4096)
 def three_lumps(rate: float, value: int, edges: tuple[int, ...]) -> Array:
-    """P(value + z in each piece between the edges), the ends being infinite, by summing the masses of 40 scales."""
+    """Returns the probability that value + z lies in each piece between the edges, for discrete Laplace noise z.
+
+    The first and last piece are infinite. Probabilities are sums over 40 scales.
+    """
     reach = math.ceil(40 / rate) + max(abs(edge - value) for edge in edges)
     noise = np.arange(-reach, reach + 1)
     masses = laplace_mass(rate, noise)
@@ -36,12 +41,15 @@ def three_lumps(rate: float, value: int, edges: tuple[int, ...]) -> Array:
 
 
 def smallest(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> float:
-    """The smallest q of pairs of distributions, each with its target."""
+    """Returns the smallest q of several pairs of distributions, each of which comes with its target set."""
     return min(exact_hit_prob(*pair, in_target=target, epsilon=epsilon) for pair, target in pairs)
 
 
 def threshold_pairs(test: AboveThreshold | BetweenThresholds) -> Iterator[tuple[Pair, Array]]:
-    """All numbers near and far from the thresholds; released values beyond both numbers are one outcome."""
+    """Yields the distributions of a call on neighboring numbers, near the thresholds and far from them.
+
+    All releases beyond both numbers are one outcome.
+    """
     above = isinstance(test, AboveThreshold)
     rate = float(test.noise.rate)
     low, high = (
@@ -66,7 +74,9 @@ def threshold_pairs(test: AboveThreshold | BetweenThresholds) -> Iterator[tuple[
 
 
 def twice(pair: Pair) -> tuple[Pair, Array]:
-    """A call run twice, and whether both runs differ."""
+    """Returns the distributions of two independent runs of a call on two neighbors, and the set of outcomes in
+    which the runs differ.
+    """
     first, second = (np.outer(law, law).ravel() for law in pair)
     return (first, second), ~np.eye(len(pair[0]), dtype=bool).ravel()
 
@@ -83,7 +93,9 @@ def selection(noise: str, adjacency: Adjacency, scale: float) -> GapSelection:
 
 
 def distribution_pairs(mechanism: Any, adjacency: Adjacency) -> tuple[Array, Array]:
-    """The distributions of a mechanism for all neighbors of 3 labels and 4 teachers, each pair once."""
+    """Returns the distributions of a mechanism on every pair of neighboring histograms of 3 labels and 4
+    teachers, each pair once.
+    """
     histograms = all_histograms(3, 4)
     known = dict(
         zip(map(tuple, histograms.tolist()), mechanism.probabilities(histograms), strict=True)

@@ -18,7 +18,7 @@ Distribution = Mapping[Any, float]
 
 @dataclass(frozen=True)
 class Shape:
-    """The instance that a subject is made for."""
+    """The numbers of labels and teachers of the small instance on which a mechanism is verified."""
 
     adjacency: Adjacency
     num_labels: int
@@ -40,23 +40,23 @@ def default_event(subject: Any, shape: Shape) -> Event:
 
 
 def rename_indices(outcome: Any, order: list[int]) -> Any:
-    """A sequence of indices, -1 for none."""
+    """Returns a sequence of ranks as a sequence of labels; -1 stands for no label."""
     return tuple(order[rank] if rank >= 0 else -1 for rank in outcome)
 
 
 def rename_set(outcome: Any, order: list[int]) -> Any:
-    """A set of indices as a sorted tuple, or None."""
+    """Returns a set of ranks as a sorted tuple of labels; None stands for no answer."""
     return None if outcome is None else tuple(sorted(order[rank] for rank in outcome))
 
 
 def rename_short_set(outcome: Any, order: list[int]) -> Any:
-    """A set of indices as a sorted tuple, filled up with -1."""
+    """Returns a set of ranks as a sorted tuple of labels, filled up with -1."""
     chosen = sorted(order[rank] for rank in outcome if rank >= 0)
     return (*chosen, *[-1] * (len(outcome) - len(chosen)))
 
 
 def rename_bits(outcome: Any, order: list[int]) -> Any:
-    """A bit for each label, or None."""
+    """Returns bits for each rank as bits for each label; None stands for no answer."""
     return (
         None
         if outcome is None
@@ -65,13 +65,13 @@ def rename_bits(outcome: Any, order: list[int]) -> Any:
 
 
 def rename_number(outcome: Any, order: list[int]) -> Any:
-    """A size: names no label."""
+    """Returns a number unchanged, because it depends on no label."""
     return outcome
 
 
 @dataclass(frozen=True)
 class Case:
-    """One thing that ships."""
+    """A mechanism or aggregator of the package, with its exact distribution and its price."""
 
     name: str  # of the test
     subject: Callable[[Shape], Any]  # the mechanism or aggregator for a shape
@@ -92,10 +92,10 @@ class Case:
 def by_rank(
     distribution: Callable[[Counts], Distribution], rename: Callable[[Any, list[int]], Any]
 ) -> Callable[[Counts], Distribution]:
-    """The same distribution, computed once for all histograms with the same sorted counts, and renamed from ranks to
-    labels.
+    """Returns the distribution of the case, computed once for all histograms with the same sorted counts.
 
-    For distributions that treat labels alike and break ties by the lowest index, which `test_shipped.py` checks.
+    Outcomes are renamed from ranks to labels. This holds for distributions that treat labels alike and break
+    ties by the lowest index, which `test_shipped.py` checks.
     """
     of_sorted: dict[tuple[int, ...], Distribution] = {}
 
@@ -112,7 +112,9 @@ def by_rank(
 
 
 def pairs_of_laws(case: Case, shape: Shape) -> tuple[Array, Array, list[Any]]:
-    """The exact distributions of all kinds of neighbors, `[P, n]` twice, and the outcomes."""
+    """Returns the exact distributions of a case on one pair of neighbors of each kind, two arrays `[P, n]`, and
+    the list of the n outcomes.
+    """
     pairs = neighbors(shape.num_labels, shape.num_teachers, shape.adjacency).up_to_names
     subject = case.subject(shape)
     law = by_rank(lambda histogram: case.distribution(subject, histogram, shape), case.rename)
@@ -128,7 +130,9 @@ def pairs_of_laws(case: Case, shape: Shape) -> tuple[Array, Array, list[Any]]:
 
 
 def outside_failure(first: Array, second: Array, outcomes: list[Any]) -> tuple[Array, Array, Array]:
-    """Laws of pairs where a set that the neighbor does not have is refused, and how likely that is: `[P]`."""
+    """Returns the distributions of pairs in which no set is released that the neighbor would not release, and
+    the probability of that release, `[P]`.
+    """
     refused = np.array([None in (outcome, outcome and outcome[0]) for outcome in outcomes])
     meant = []
     for law in (first, second):

@@ -43,18 +43,25 @@ def largest_range(first: Array, second: Array) -> float:
 
 
 def _log_ratios(first: Array, second: Array, *, missing: float) -> Array:
-    """Returns log ratios, `missing` where an outcome has probability 0 on both sides."""
+    """Returns the log-likelihood ratio of each outcome, or `missing` if the outcome has probability 0 on both
+    sides.
+    """
     with np.errstate(invalid="ignore"):
         return np.where((first == 0) & (second == 0), missing, logs(first) - logs(second))
 
 
 def price_curve(event: Event, orders: Array = ORDERS) -> Array:
-    """Returns the package's price of an event at each order, outside of the failure."""
+    """Returns the price of an event at each order, a Renyi divergence that holds except with the failure
+    probability.
+    """
     return rdp_curve(count_leaves(event), orders)
 
 
 def assert_covered(exact: Array, price: Array) -> float:
-    """Fails if an exact divergence exceeds its price; returns the largest ratio of the two."""
+    """Fails if an exact Renyi divergence exceeds its price.
+
+    Returns the largest ratio of the exact divergence to the price.
+    """
     ratio = float((exact / np.maximum(price, 1e-300)).max())
     assert (exact <= price * (1 + RELATIVE_SLACK) + SLACK).all(), (
         f"the exact figure is {ratio:.4f} of its price"
@@ -63,29 +70,32 @@ def assert_covered(exact: Array, price: Array) -> float:
 
 
 def assert_refuted(exact: Array, price: Array) -> None:
-    """Fails unless `assert_covered` finds that a price is too small: the negative control."""
+    """Fails unless `assert_covered` finds that a price is too small. Tests use it for negative controls."""
     with pytest.raises(AssertionError, match="of its price"):
         assert_covered(exact, price)
 
 
 def assert_delta_covered(first: Array, second: Array, event: Event) -> float:
-    """Fails if an exact hockey-stick divergence exceeds the printed delta; returns the largest ratio of the two."""
+    """Fails if an exact hockey-stick divergence exceeds the delta of the accountant.
+
+    Returns the largest ratio of the two.
+    """
     verdict = verify_distributions(first, second, event=Claim.from_event(event, orders=()))
     assert verdict.sound, f"the exact figure is {verdict.ratio:.4f} of its price: {verdict.worst}"
     return verdict.ratio
 
 
 def verdict_on_shift(shift: float, event: Event) -> Verdict:
-    """Returns the verdict on a price for unit Gaussian noise and the same noise moved by a shift."""
+    """Returns the verdict on a price for Gaussian noise of variance 1 and the same noise moved by a shift."""
     return verify_densities(
         norm(0, 1).logpdf, norm(shift, 1).logpdf, low=-40.0, high=40.0, event=event
     )
 
 
 def furthest(parts: Array, adjacency: Adjacency) -> float:
-    """Returns the greatest length by which one contribution of `parts`, `[n, D]`, moves a sum.
+    """Returns the largest l2 distance by which one contribution, a row of `parts` `[n, D]`, can move the sum.
 
-    The contribution is replaced by any other (replace-one), or comes and goes (add/remove).
+    Under replace-one it is replaced by any other row, under add/remove it is added or removed.
     """
     if adjacency is Adjacency.ADD_REMOVE:
         return float(np.linalg.norm(parts, axis=1).max())
@@ -93,7 +103,9 @@ def furthest(parts: Array, adjacency: Adjacency) -> float:
 
 
 def assert_reached(parts: ArrayLike, adjacency: Adjacency, claimed: float) -> None:
-    """Fails if a change of one contribution `[n, D]` moves a sum further than claimed, or never by 90% of it."""
+    """Fails if one contribution, a row of an array `[n, D]`, can move a sum by more than the claimed distance,
+    or if no contribution moves the sum by 90% of this distance.
+    """
     moved = furthest(np.asarray(parts, dtype=np.float64), adjacency)
     assert 0.9 * claimed < moved <= claimed
 
@@ -104,7 +116,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch, module: str, *names: str) -> list[
 
 
 def _recorded(monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> list[Any]:
-    """Records the objects of one class."""
+    """Records all objects that a module constructs of one class."""
     kind = getattr(import_module(module), name)
     objects = list[Any]()
 

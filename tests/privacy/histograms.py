@@ -21,7 +21,10 @@ def neighbors(num_labels: int, num_teachers: int, adjacency: Adjacency) -> tuple
 
 
 def top_sets(counts: Counts) -> Counts:
-    """The k best labels as a bit mask, ties to the lowest index: `[H, L + 1]` for k = 0..L."""
+    """Returns the k labels with the largest counts as a bit mask, for k = 0..L: `[H, L + 1]`.
+
+    Of equal counts the lower index is larger.
+    """
     order = np.argsort(-counts, axis=1, kind="stable")
     return np.pad(np.cumsum(1 << order, axis=1), ((0, 0), (1, 0)))
 
@@ -40,7 +43,9 @@ class GapPairs(NamedTuple):
 
 
 def gaps_of(counts: Counts, *, num_teachers: int, padded: bool) -> Counts:
-    """Gaps between counts in falling order: `[H, L - 1]`, or padded by T and 0 `[H, L + 1]`."""
+    """Returns the gaps between counts in falling order, `[H, L - 1]`; or padded by T before and 0 after, `[H, L
+    + 1]`.
+    """
     falling = np.pad(-np.sort(-counts, axis=1), ((0, 0), (1, 1)))
     falling[:, 0] = num_teachers
     gaps = falling[:, :-1] - falling[:, 1:]
@@ -51,7 +56,7 @@ def gaps_of(counts: Counts, *, num_teachers: int, padded: bool) -> Counts:
 def gap_pairs(
     num_labels: int, num_teachers: int, adjacency: Adjacency, *, padded: bool
 ) -> GapPairs:
-    """All pairs of `neighbors`, each kind once."""
+    """Returns the gaps of all pairs of neighboring histograms, each kind of pair once."""
     first, second = neighbors(num_labels, num_teachers, adjacency)
     same = top_sets(first) == top_sets(second)
     gaps = [gaps_of(counts, num_teachers=num_teachers, padded=padded) for counts in (first, second)]

@@ -17,7 +17,10 @@ Array = NDArray[np.float64]
 
 
 def selection_distribution(noise: str, utilities: NDArray[np.number], scale: float) -> Array:
-    """The noisy argmax's distribution: `[N, n]`. Utilities are multiples of a half (kinks of the Laplace density)."""
+    """Returns the probability of each of n candidates to have the largest noisy utility, `[N, n]`.
+
+    Utilities are multiples of 1/2, so that kinks of the Laplace density are nodes.
+    """
     kinds, rows = np.unique(utilities.astype(np.float64), axis=0, return_inverse=True)
     return np.asarray(_SELECTIONS[noise](kinds, scale)[rows.reshape(-1)])
 
@@ -92,7 +95,7 @@ def _gaps(counts: tuple[int, ...], num_teachers: int) -> list[int]:
 def _chosen(
     by: Any, counts: Counts, noise: str, scale: float, num_teachers: int, offset: Any
 ) -> dict[int, float]:
-    """The probability of each size k that competes."""
+    """Returns the probability that gap selection chooses each size k."""
     labels = len(counts)
     padded = by.padded
     sizes = [
@@ -115,7 +118,9 @@ def gap_selection_distribution(
 def _stable(
     aggregator: Any, counts: Counts, shape: Shape, offset: Any
 ) -> tuple[dict[Any, float], float]:
-    """How likely each set of the k best is chosen and passes, ties to the lowest index, and that none does."""
+    """Returns the probability that the set of the k largest counts is chosen and passes the test, for each k,
+    and that no set passes.
+    """
     order = np.argsort(-counts, kind="stable")
     gaps = _gaps(tuple(counts.tolist()), shape.num_teachers)
     passes = aggregator.stability_test(num_teachers=shape.num_teachers).pass_probs
@@ -140,7 +145,10 @@ def stable_top_k_distribution(aggregator: StableTopK, counts: Counts, shape: Sha
 def stable_fixed_top_k_distribution(
     aggregator: StableFixedTopK, counts: Counts, shape: Shape, *, growth: float = 0.5
 ) -> Distribution:
-    """All steps: the stable set, None for a refusal, and the picks in order; noise of `peel_scale` j**growth for j."""
+    """Returns the distribution over the stable set (None for a refusal) and the sequence of peeled labels.
+
+    Peeling j labels has noise of scale `peel_scale` * j**growth.
+    """
     k = aggregator.k
     every = range(len(counts))
     stable, refused = _stable(
@@ -165,13 +173,15 @@ def stable_fixed_top_k_distribution(
 
 
 def fixed_set(step: tuple[tuple[int, ...] | None, tuple[int, ...]], k: int) -> tuple[int, ...]:
-    """The k labels that are released after these steps."""
+    """Returns the k labels that are released after the given steps."""
     stable, picks = step
     return tuple(sorted(picks if stable is None or len(stable) > k else {*stable, *picks}))
 
 
 def noisy_max_distribution(counts: Array, noise_std: float) -> Array:
-    """The probability that each of the counts is the largest with Gaussian noise: `[n]`, by the trapezoidal rule."""
+    """Returns the probability of each count to be the largest after Gaussian noise, `[n]`, by the trapezoidal
+    rule.
+    """
     values = np.asarray(counts, dtype=np.float64) / noise_std
     grid = np.linspace(values.min() - 10, values.max() + 10, 1 + int(32 * (np.ptp(values) + 20)))
     below = ndtr(grid - values[:, None])  # [n, G]
@@ -184,7 +194,11 @@ def noisy_max_distribution(counts: Array, noise_std: float) -> Array:
 def bits_distribution(
     counts: Counts, noise_std: float, num_teachers: int, *, stds: float = 9.0
 ) -> Distribution:
-    """Each pattern of bits of noisy counts against half the teachers, as far from it as this, up to a whole vote."""
+    """Returns the probability of each pattern of bits.
+
+    A bit tells whether a noisy count reaches half of the teachers. Counts further than `stds` from this
+    threshold are rounded to a whole vote.
+    """
     half = num_teachers / 2
     cut = np.clip(counts, np.floor(half - stds * noise_std), np.ceil(half + stds * noise_std))
     ones = ndtr((cut - half) / noise_std)

@@ -161,7 +161,7 @@ def _peel_distribution(peeling: SubsetPeeling, histogram: Counts, shape: Shape) 
 
 
 def _value_of(statistic: str, histogram: Counts) -> Any:
-    """The largest count, or how far it is above the next."""
+    """Returns the largest count, or the largest count less the next one."""
     falling = np.sort(histogram)[::-1]
     return falling[0] if statistic == "count" else falling[0] - falling[1]
 

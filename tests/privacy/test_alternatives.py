@@ -18,7 +18,9 @@ CLIP = 0.4
 
 
 def plane_sticks(q: float, first: Array, second: Array, epsilons: Array) -> Array:
-    """H of two mixtures in the plane at these epsilons, by quadrature; what a unit gives, in noise stds."""
+    """Returns the hockey-stick divergences of two Gaussian mixtures in the plane, by quadrature, at given
+    epsilons.
+    """
     axis = np.linspace(-10, 10 + np.abs(first).max() + np.abs(second).max(), 801)
     x, y = np.meshgrid(axis, axis)
     still = np.exp(-(x * x + y * y) / 2) / (2 * math.pi) * (axis[1] - axis[0]) ** 2
@@ -45,8 +47,10 @@ PLANE = [
 @pytest.mark.parametrize(
     ("q", "longest"), [(0.05, 1.4), (0.066, 0.5), (0.5, 0.3), (0.5, 1.4), (0.97, 1.0)]
 )
-def test_nothing_in_the_plane_is_above_the_pair(q: float, longest: float) -> None:
-    """At all epsilons of either sign, for two lengths and an angle. The control: a pair 2% too close."""
+def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
+    q: float, longest: float
+) -> None:
+    """Two lengths and an angle are tried at epsilons of both signs. Negative control: a pair that is 2% closer."""
     epsilons = np.linspace(-2, 3, 11)
     profile = privacy_profile(pa.SampledGaussianEvent(0.5 / longest, q), epsilons)
     too_close = privacy_profile(pa.SampledGaussianEvent(0.5 / (0.98 * longest), q), epsilons)
@@ -65,7 +69,10 @@ def test_nothing_in_the_plane_is_above_the_pair(q: float, longest: float) -> Non
 
 
 def summed_losses(p: Array, other: Array, count: int, target_delta: float) -> float:
-    """The epsilon of a pair of densities on a grid, `count` times: losses rounded to the nearest of fine steps."""
+    """Returns the epsilon of `count` releases for a pair of densities on a grid.
+
+    Each privacy loss is rounded to the nearest of many fine steps.
+    """
     loss = np.log(p) - np.log(other)
     size = 2**18
     step = max(np.abs(loss).max() * 12 / size, 2e-5)
@@ -89,8 +96,11 @@ PAIRS = [(0.6, 4.40), (1.0, 2.34), (1.5, 1.49), (2.0, 1.09), (4.0, 0.52)]
 
 
 @pytest.mark.parametrize(("multiplier", "pair"), PAIRS)
-def test_sixty_samples_cost_what_the_worst_pair_costs(multiplier: float, pair: float) -> None:
-    """Every accountant. The control: a price 10% too small is below what the pair's losses sum to."""
+def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(multiplier: float, pair: float) -> None:
+    """Each accountant is checked.
+
+    Negative control: a price that is 10% too small lies below the epsilon of the pair.
+    """
     q = 4096 / 62115
     x = np.linspace(-14, 14, 200_001)
     sides = [(1 - q) * norm.pdf(x) + q * norm.pdf(x, sign / (2 * multiplier)) for sign in (1, -1)]
@@ -113,10 +123,8 @@ SAMPLERS = (pa.AutoAccountant, pa.ExactAccountant, pa.PldAccountant, pa.RdpAccou
     ("noise", "q", "steps"),
     [(0.6, 0.066, 60), (3.3, 0.066, 100), (6.0, 0.5, 60), (2.0, 0.01, 2000)],
 )
-def test_a_unit_that_comes_or_goes_costs_what_others_say(
-    noise: float, q: float, steps: int
-) -> None:
-    """Google's dp-accounting. The control: under replace-one, with half the shift each way, it costs less."""
+def test_add_remove_price_equals_that_of_dp_accounting(noise: float, q: float, steps: int) -> None:
+    """The reference is Google's dp-accounting. Negative control: a replaced unit with half the shift costs less."""
     pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant")
     event = pa.SelfComposedEvent(pa.SampledGaussianEvent(noise, q, pa.Adjacency.ADD_REMOVE), steps)
     theirs = pld.PLDAccountant().compose(event.to_dp_event()).get_epsilon(1e-6)
@@ -204,7 +212,10 @@ def adversaries(rng: np.random.Generator) -> list[tuple[Array, NDArray[np.bool_]
 
 
 def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
-    """Whatever a group is replaced by, of any number of records. The control: one clip is not enough."""
+    """A group of any number of records is replaced by another.
+
+    Negative control: a sensitivity of one clip is too small.
+    """
     rng = np.random.default_rng(0)
     rest = rng.normal(size=(30, 3))
     rest /= np.linalg.norm(rest, axis=1, keepdims=True)
@@ -232,7 +243,9 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
 
 
 def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
-    """The control: clipping each record, and adding a group's up, is not the group's privacy."""
+    """Negative control: if each record is clipped and a group's records are added, the sum moves by more than
+    two clips.
+    """
     features = np.tile([1.0, 0.0], (40, 1))
     labels = np.ones((40, 2), bool)
     apart = GroupGradients.from_records(features, labels, np.arange(40)).clipped_sum(

@@ -30,9 +30,8 @@ def boundary_top_k(
     padded: bool = False,
     num_labels: int = 3,
 ) -> tuple[BoundaryTopK, GapPairs, tuple[Array, Array]]:
-    """With all pairs for six teachers, and the laws of a call for both: k released, or a refusal, `[N, n + 1]` each.
-
-    Written a second time, from the gaps.
+    """Returns an aggregator, all pairs of neighboring histograms of six teachers, and the distributions of a
+    call on both: each size k and a refusal, `[N, n + 1]`. The distributions are computed here from the gaps.
     """
     scale, std, failure_prob = setting
     aggregator = BoundaryTopK(
@@ -69,7 +68,7 @@ def inside_wrapper(distribution: Array) -> Array:
 
 
 def unstable(wrapped: Array, pairs: GapPairs) -> float:
-    """How likely a set is released that the neighbor does not have."""
+    """Returns the probability that a set is released that the neighbor would not release."""
     return float(np.where(pairs.same_set, 0.0, wrapped[:, :-2]).sum(axis=1).max())
 
 
@@ -78,7 +77,9 @@ def largest_ratio(first: Array, second: Array) -> float:
 
 
 def wrapped_within_target(first: Array, second: Array, epsilon: float, *, every: int) -> Array:
-    """What calls of that epsilon give inside the wrapper, once it keeps t for all pairs, and q for some."""
+    """Checks that calls inside the boundary wrapper keep the wrapper's epsilon t for all pairs and its q for
+    some pairs. Returns their distributions.
+    """
     target = tight_boundary(epsilon)
     wrapped = inside_wrapper(first)
     other = inside_wrapper(second)
@@ -117,7 +118,7 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjacency) -> None:
-    """A gap far above the others that falls while they rise, and its test, both at their worst."""
+    """Negative control: one gap is far above all others and falls while they rise, and its test is at its worst."""
     aggregator, _, laws = boundary_top_k((20.0, 1.0, 0.05), adjacency, num_labels=4)
     epsilon = aggregator.call_epsilon_for(num_labels=4, num_teachers=6)
     assert 0.9 * epsilon < largest_ratio(*laws) <= epsilon * (1 + 1e-6)
@@ -198,7 +199,9 @@ def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(
 def session_distribution(
     kept: float, release: dict[tuple[int, ...] | None, float], num_queries: int
 ) -> dict[object, float]:
-    """The exact distribution of a session of one hit: how often the prior was kept, and what the hit released."""
+    """Returns the exact distribution of a session that ends with one hit: how many calls were not hits, and the
+    release of the hit.
+    """
     distribution: dict[object, float] = {"kept to the end": kept**num_queries}
     for before in range(num_queries):
         for outcome, probability in release.items():
@@ -216,7 +219,10 @@ def excess(first: dict[object, float], second: dict[object, float], epsilon: flo
 @pytest.mark.parametrize("counted", [False, True], ids=["by hits", "by accesses"])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, counted: bool) -> None:
-    """40 queries with the same votes, one hit: the sum over all transcripts, for any margin and release."""
+    """The session has 40 queries with the same votes and ends with one hit.
+
+    The delta is a sum over all transcripts.
+    """
     aggregator = prior_check(adjacency, 6.0)
     num_queries = 40
     event = aggregator.event_for(num_queries=num_queries, num_labels=3, num_teachers=6)
@@ -250,7 +256,7 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, count
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
-    """The tempting price of a session of one hit: one check."""
+    """Negative control: a session of one hit costs more than one check."""
     kept = prior_check(adjacency, 6.0, margin=-4.0).agreement(num_teachers=6)
     epsilon = bit_epsilon(kept, adjacency.gap_sensitivity)
     sens = adjacency.gap_sensitivity
@@ -265,7 +271,10 @@ def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
-    """30 queries with the same votes, one hit, grouped by how often each outcome came."""
+    """The session has 30 queries with the same votes and ends with one hit.
+
+    Transcripts are grouped by how often each outcome occurred.
+    """
     scale = 20.0
     num_queries = 30
     aggregator = BoundaryMax(
@@ -294,7 +303,7 @@ def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
 
 
 def boundary_excess(one: Array, two: Array, num_queries: int, epsilon: float) -> float:
-    """The hockey stick of two labels and the boundary, which ends the session."""
+    """Returns the hockey-stick divergence of a session of two labels and the boundary, which ends the session."""
     total = 0.0
     for asked in range(num_queries + 1):
         for firsts in range(asked + 1):

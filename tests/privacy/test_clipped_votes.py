@@ -30,7 +30,7 @@ def all_vectors(num_labels: int) -> NDArray[np.bool_]:
 
 
 def weighed(num_labels: int, vote_clip: int, norm: str, query: int = 0) -> Array:
-    """What every possible vote vector counts for, by itself, in the given query: `[2**L, L]`."""
+    """Returns what each possible vote vector of one teacher adds to the counts of a query, `[2**L, L]`."""
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=vote_clip, norm=norm)
     votes = np.zeros((1, query + 1, num_labels), dtype=bool)
     counted = []
@@ -41,7 +41,7 @@ def weighed(num_labels: int, vote_clip: int, norm: str, query: int = 0) -> Array
 
 
 def largest_moves(weights: Array) -> tuple[float, float]:
-    """The largest squared distance between two vectors, and the largest squared length."""
+    """Returns the largest squared distance between two rows, and the largest squared length of a row."""
     return float(((weights[:, None] - weights) ** 2).sum(axis=-1).max()), float(
         (weights**2).sum(axis=-1).max()
     )
@@ -71,7 +71,9 @@ def test_a_teacher_never_counts_for_what_it_did_not_vote() -> None:
 def neighboring_counts(
     adjacency: Adjacency, vote_clip: int, norm: str, num_labels: int = 3
 ) -> tuple[Array, Array]:
-    """The counts of all ensembles of three teachers and of those that differ in the last one: `[P, L]` each."""
+    """Returns the counts of all ensembles of three teachers, and the counts after the last teacher's votes
+    change: `[P, L]` each.
+    """
     weights = weighed(num_labels, vote_clip, norm)
     others = np.unique((weights[:, None] + weights).reshape(-1, num_labels), axis=0)
     without = np.zeros((1, num_labels))
@@ -83,7 +85,9 @@ def neighboring_counts(
 
 
 def joint_distribution(counts: Array, noise_std: float) -> Array:
-    """The probability of every pattern of bits at a threshold of 1.5 votes: `[P, 2**L]`."""
+    """Returns the probability of every pattern of L bits, for counts with noise and a threshold of 1.5 votes:
+    `[P, 2**L]`.
+    """
     ones = ndtr((counts - 1.5) / noise_std)
     return np.asarray(
         np.where(all_vectors(counts.shape[1]), ones[:, None], 1 - ones[:, None]).prod(axis=-1)
@@ -126,7 +130,9 @@ def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
 
 
 def test_a_cap_chosen_by_looking_at_others_moves_more() -> None:
-    """Keep the most popular label: one teacher's change moves what three others keep."""
+    """Negative control: if each teacher keeps its vote for the most popular label, a change of one teacher also
+    changes the votes of three others.
+    """
     votes = np.array([[1, 1, 0]] * 3 + [[0, 1, 0]])
     other = np.array([[1, 1, 0]] * 3 + [[1, 0, 0]])
 

@@ -38,14 +38,18 @@ def test_gaps_and_top_sets_agree_with_the_ranking(padded: bool) -> None:
 
 
 def renyi_of_each(first: Array, second: Array) -> Array:
-    """D_a(first || second) of each pair of distributions `[N, n]`, at every order: `[N, A]`."""
+    """Returns the Renyi divergence D_a(first || second) of each of N pairs of distributions at each order, `[N,
+    A]`.
+    """
     return np.asarray(renyi(logs(first), logs(second), ORDERS))
 
 
 def selection_costs(
     adjacency: Adjacency, *, scale: float, padded: bool
 ) -> tuple[Array, Array, Array, Array]:
-    """Exact divergences of each pair, and the cost of its first member: forward and backward `[N, A]` each."""
+    """Returns the exact divergences of each pair and the data-dependent cost of its first histogram, in both
+    directions: `[N, A]` each.
+    """
     pairs = gap_pairs(4, 6, adjacency, padded=padded)
     utilities = [gaps / scale for gaps in (pairs.first, pairs.second)]
     first, second = (softmax(side, axis=1) for side in utilities)
@@ -121,7 +125,10 @@ def test_one_bit_covers_every_gap_within_reach_and_is_attained(adjacency: Adjace
 
 
 def votes_distributions(votes: NDArray[np.int64], *, num_teachers: int, std: float) -> Array:
-    """The distribution over all label vectors per query, `[N, 2**L]`: every count against half, with own noise."""
+    """Returns the distribution over all bit vectors of the labels, `[N, 2**L]`.
+
+    A bit tells whether a noisy count reaches half of the teachers.
+    """
     num_labels = votes.shape[1]
     z = (votes - num_teachers / 2) / std
     bits = (np.arange(2**num_labels)[:, None] >> np.arange(num_labels)) & 1  # [2**L, L]
@@ -131,7 +138,9 @@ def votes_distributions(votes: NDArray[np.int64], *, num_teachers: int, std: flo
 def votes_costs(
     num_teachers: int, num_labels: int, std: float, adjacency: Adjacency
 ) -> tuple[Array, Array, Array]:
-    """Both divergences of every pair in which one teacher changes all labels, and the cost of its first member."""
+    """Returns both divergences of every pair in which one teacher changes all labels, and the data-dependent
+    cost of the first histogram of the pair.
+    """
     first, second = neighbors(num_labels, num_teachers, adjacency)
     distributions = [
         votes_distributions(side, num_teachers=num_teachers, std=std) for side in (first, second)
@@ -189,7 +198,9 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
 
 
 def log_gnmax_distributions(votes: NDArray[np.int64], noise_std: float) -> Array:
-    """Log-probabilities of the noisy plurality `[N, L]`, exact in the tails: a trapezoid sum over the winning value."""
+    """Returns the log-probability of each label to have the largest noisy count, `[N, L]`, by a trapezoid sum
+    over the largest value.
+    """
     distributions = []
     for row in votes / noise_std:
         x = np.arange(row.min() - 14, row.max() + 14, 0.02)
@@ -203,9 +214,8 @@ def log_gnmax_distributions(votes: NDArray[np.int64], noise_std: float) -> Array
 def gnmax_divergences(
     num_teachers: int, num_classes: int, std: float
 ) -> tuple[Array, Array, Array]:
-    """Both exact divergences of every kind of pair `[N, A]`, and log q of its first member `[N]`.
-
-    The moments carry rounding errors, so 1e-12 is taken off each.
+    """Returns both exact divergences of every kind of pair, `[N, A]`, less 1e-12 for rounding errors, and log q
+    of the first histogram, `[N]`.
     """
     pairs = testing.neighbors(
         num_classes, num_teachers, Adjacency.REPLACE_ONE, one_vote=True

@@ -36,7 +36,7 @@ DIGITS = 60
 
 
 class ChosenWords:
-    """A generator of 64-bit words that gives those of a list, then zeros."""
+    """A generator of 64-bit words that returns the words of a list and then zeros."""
 
     def __init__(self, words: list[int]) -> None:
         self.words = words[::-1]
@@ -51,7 +51,7 @@ def chosen(words: list[int]) -> Any:
 
 
 def old_draw(deficits: np.ndarray, uniform: float) -> int:
-    """How k was drawn before: a float uniform number against running sums in floats."""
+    """Draws k as earlier versions did, from a float uniform number and cumulated sums in floats."""
     cumulated = np.cumsum(np.exp(-deficits))
     return int((cumulated <= uniform * cumulated[-1]).sum())
 
@@ -64,7 +64,9 @@ def law(weights: Weights) -> list[tuple[Fraction, Fraction]]:
 
 
 def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
-    """6 of 2**53 uniform numbers on one side, none on the other, at a claimed log ratio of 4."""
+    """In floats an outcome had 6 of 2**53 uniform numbers on one histogram and none on its neighbor, although
+    the price claims a log ratio of 4.
+    """
     grid = [1 - j / 2**53 for j in range(1, 64)]
     found = [
         sum(old_draw(np.array([0.0, deficit]), u) == 1 for u in grid) for deficit in (34.7, 38.7)
@@ -78,7 +80,9 @@ def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
 
 @pytest.mark.parametrize("deficit", [36.0, 100.0, 1000.0])
 def test_an_outcome_of_any_probability_is_possible(deficit: float) -> None:
-    """P = exp(-deficit) / (1 + exp(-deficit)): u has to begin with that many ones, no fewer and no more."""
+    """The outcome has probability exp(-deficit) / (1 + exp(-deficit)), so it needs a uniform number that starts
+    with a known number of ones.
+    """
     bits = deficit / math.log(2)
     enough = math.floor(bits / 64) + 1
     few = math.floor(bits / 64)
@@ -90,7 +94,9 @@ def test_an_outcome_of_any_probability_is_possible(deficit: float) -> None:
 
 
 def _generator(words: list[int]) -> Any:
-    """A real generator whose integers are chosen, for calls that check what they are given."""
+    """Returns a real numpy generator whose integers are chosen by the test, for calls that check the type of
+    their generator.
+    """
 
     class Chosen(np.random.Generator):
         def integers(self, *args: Any, **options: Any) -> Any:  # type: ignore[override]
@@ -104,7 +110,10 @@ def _generator(words: list[int]) -> Any:
     "deficits", [[0.0, 3.0, 80.0, 80.0, 5.0], [2.0, 0.0, 0.0], [0.0, 700.0, 1.0]]
 )
 def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
-    """u just below the running sum of exact weights gives one index, just above it the next with a weight."""
+    """A uniform number just below the cumulated exact weight of an index gives this index.
+
+    A number just above gives the next index with a weight.
+    """
     weights = softmax_weights(np.array(deficits), 1.5)
     intervals = weights(900)
     total = sum(low for low, _ in intervals)
@@ -120,7 +129,10 @@ def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
 
 @pytest.mark.parametrize("noise", sorted(UNIT_NOISES))
 def test_a_count_far_behind_can_win(noise: str) -> None:
-    """100 scales behind: words of ones lift it; floats ended at 37 scales."""
+    """The count is 100 noise scales below the largest one.
+
+    Chosen words let it win, which floats, with noise up to 37 scales, never did.
+    """
     mechanism = LipschitzTopK(k=1, noise=noise, epsilon=1.0, adjacency=Adjacency.ADD_REMOVE)
     counts = np.array([[100, 0]])
     middle = 1 << 63
@@ -162,7 +174,7 @@ COUNTS = np.random.default_rng(0).integers(0, 17, (12, 5))
 
 
 def undecided(patch: pytest.MonkeyPatch) -> None:
-    """Makes all errors of floats so large that no float decides anything."""
+    """Makes the error bounds of floats so large that every comparison is decided by exact enclosures."""
     patch.setattr(weighted_index, "FEW_OPERATIONS", 1e9)
     patch.setattr(exponential_coins, "FEW_OPERATIONS", 1e9)
     patch.setattr(comparisons, "SMALL_ERROR", 1e9)
@@ -177,7 +189,7 @@ def compared(draw: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_floats_decide_as_fractions_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same words, decided by enclosures alone, give the same outcomes: the fast way is only fast."""
+    """The same random words give the same outcomes when exact enclosures decide all comparisons."""
     mechanism = MECHANISMS[name]
 
     def draw() -> Any:
@@ -234,8 +246,11 @@ def test_the_exact_law_keeps_its_range_on_all_neighbors(adjacency: Adjacency, sc
 
 
 @pytest.mark.parametrize("scale", [5e-324, 1e-300, 1e-3, 1e300])
-def test_scales_from_nothing_to_everything(scale: float) -> None:
-    """A billion teachers: where noise is nothing the largest gap wins, where it is everything any of the candidates."""
+def test_gap_selection_with_tiny_and_with_huge_noise(scale: float) -> None:
+    """There are 1e9 teachers.
+
+    With tiny noise the largest gap is chosen, with huge noise each candidate can be chosen.
+    """
     votes = np.array([[10**9, 10**9, 999_999_999, 0], [7, 7, 7, 7]])
     for noise in ("gumbel", "laplace", "exponential", "gaussian"):
         selection = GapSelection(noise_scale=scale, noise=noise, num_labels=4, num_teachers=10**9)
@@ -244,8 +259,8 @@ def test_scales_from_nothing_to_everything(scale: float) -> None:
         assert set(k[:, 0].tolist()) == ({3} if scale < 1 else {1, 2, 3})
 
 
-def test_coins_that_are_nearly_never_true() -> None:
-    """One uniform number for a row: the first coin to show True, by weights e^-50, (1 - e^-50) e^-60, and the rest."""
+def test_rare_coins_show_true_with_their_exact_probability() -> None:
+    """One uniform number decides a row of coins: which coin is the first to show True, or that none does."""
     rare = np.array([[50, 60]])
     for word, shown in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
         assert toss_rare_exponential(rare, 1.0, chosen([word])).tolist() == [shown]
@@ -288,7 +303,7 @@ def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone(
     np.testing.assert_allclose(probabilities, weights.probabilities(votes), rtol=1e-12)
 
 
-def test_error_of_floats_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_floats_of_noise_lie_within_their_error_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """The floats of every kind of noise lie as close to the exact values as they say."""
     for kind in KINDS:
         noise = draw_noise(kind, (1, 40), np.random.default_rng(1))

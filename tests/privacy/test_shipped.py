@@ -379,8 +379,12 @@ def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: st
 def test_counts_that_are_not_cut_exceed_the_price_of_bits() -> None:
     event = GaussianVotes(noise_std=0.1).event_for(num_queries=1, num_labels=1, num_teachers=6)
     for stds, refuted in ((9.0, False), (1e9, True)):
+
+        def distribution(counts: NDArray[np.int64], stds: float = stds) -> dict[Any, float]:
+            return bits_distribution(counts, 0.1, 6, stds=stds)
+
         verdict = verify(
-            lambda counts, stds=stds: bits_distribution(counts, 0.1, 6, stds=stds),
+            distribution,
             adjacency=Adjacency.REPLACE_ONE,
             event=event,
             num_labels=1,

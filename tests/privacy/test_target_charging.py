@@ -89,7 +89,9 @@ def not_prior_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
 
 
 def revise_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
-    """The stored outcome given that it is not in a set asked before, released if in the next set."""
+    """Yields the distributions of a stored outcome, given that it lies outside an earlier set, with the set of
+    the next question as target.
+    """
     for pair in neighbors(epsilon):
         rest = np.arange(1, len(pair[0]))
         if len(rest) > 1:
@@ -228,8 +230,11 @@ def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
-def test_asking_again_for_a_noisy_count(epsilon: float) -> None:
-    """A stored noisy count known to be below one threshold, asked for above a lower one: twice epsilon, and its q."""
+def test_second_question_about_a_noisy_count_is_covered(epsilon: float) -> None:
+    """A stored noisy count is known to lie below a threshold, and the next question has a lower threshold.
+
+    Its call costs twice epsilon.
+    """
     target = revise(epsilon)
     rate = float(DiscreteLaplace.at_most(epsilon).rate)
     pairs = []
@@ -316,10 +321,9 @@ def test_the_same_test_again_and_again_is_one_of_the_plays() -> None:
 def two_counter_distributions(
     pair: Pair, targets: tuple[set[int], set[int]], hits: int, *, num_calls: int
 ) -> Pair:
-    """The distributions of how often each outcome occurred when both counters reached their hits, or after the last
-    call.
-
-    Calls are exchangeable, so these counts, with the same number of orders on both sides, are all there is to tell.
+    """Returns the distributions, on two neighbors, of how often each outcome occurred in a session with two
+    counters of hits. The session ends when both counters have reached their hits, or after `num_calls` calls.
+    Calls are exchangeable, so these counts determine the likelihood ratio of a transcript.
     """
     size = len(pair[0])
     first = []

@@ -59,10 +59,10 @@ def assert_priced(
 def session_delta(
     pair: Pair, in_target: Array, hits: int, epsilon: float, *, num_calls: int
 ) -> float:
-    """The exact delta of the same call up to the last hit, at most `num_calls` times, in the worse direction.
+    """Returns the exact delta of a session of equal calls, in the worse direction.
 
-    Calls are exchangeable: a transcript's probability depends on how often each outcome occurred, and whether the last
-    call was a hit.
+    The session ends with hit number `hits` or after `num_calls` calls. Calls are exchangeable, so only the
+    number of each outcome matters, and whether the last call was a hit.
     """
     logs = np.log(np.stack(pair))
     missed = np.flatnonzero(~in_target)

@@ -36,7 +36,9 @@ def test_coins_follow_the_exact_distribution() -> None:
 
 
 def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int], float]:
-    """The counts of the first two picks of the long row: the class of the largest noise, twice."""
+    """Returns the distribution over the counts of the first two picks, each the class of the largest noisy
+    count of a long row.
+    """
     distribution = {}
     for first, p in enumerate(
         largest_distribution(VALUES / scale, SIZES * 1.0, UNIT_NOISES[noise]).tolist()

@@ -52,7 +52,7 @@ def attacked(
 
 
 @pytest.mark.slow
-def test_an_honest_release_of_records_stays_below_its_price_and_is_heard() -> None:
+def test_attack_on_records_stays_below_a_valid_price() -> None:
     found = attacked(num_runs=5)
     assert 0.2 < found.lower_bound <= found.epsilon <= 2.0 and not found.refuted
     assert (found.unit, found.num_canaries, found.sabotage) == ("record", 2000, None)
@@ -89,7 +89,7 @@ def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
 
 
 @pytest.mark.slow
-def test_canaries_that_are_teachers() -> None:
+def test_attack_on_teachers_stays_below_a_valid_price_and_refutes_broken_ones() -> None:
     kinds = (None, "noise", "clip")
     honest, noisy, counted = (
         attacked(
@@ -106,7 +106,7 @@ def test_canaries_that_are_teachers() -> None:
 
 
 @pytest.mark.slow
-def test_a_session_is_heard_through_its_hits() -> None:
+def test_attack_on_a_session_uses_its_hits() -> None:
     found = attacked(
         BoundaryMax(selection_scale=20.0),
         epsilon=8.0,
@@ -118,7 +118,7 @@ def test_a_session_is_heard_through_its_hits() -> None:
 
 
 @pytest.mark.slow
-def test_stable_top_k_is_heard_through_queries_at_its_thresholds() -> None:
+def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
     aggregator = StableTopK(
         selection_noise="gumbel",
         selection_scale=39.0,
@@ -146,7 +146,7 @@ def test_stable_top_k_is_heard_through_queries_at_its_thresholds() -> None:
         ({"groups": 300}, refused("num_teachers", 300)),
     ],
 )
-def test_attacks_that_cannot_be_made(settings: dict[str, Any], refusal: Refusal) -> None:
+def test_invalid_attack_is_refused(settings: dict[str, Any], refusal: Refusal) -> None:
     with refusal:
         attacked(**settings)
 

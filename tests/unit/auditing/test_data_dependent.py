@@ -43,7 +43,7 @@ def test_a_ledger_refuses_a_cost_and_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_candidate_certain_in_floats_still_costs_at_large_orders() -> None:
-    """The others have e**-1000 in all, and order 1e6 multiplies it by e**1e5."""
+    """All other candidates have a probability of e**-1000 in total, which order 1e6 multiplies by e**1e5."""
     cost = gap_selection_cost(
         np.array([[1000.0, 0.0]]), event=pa.BoundedRangeEvent(0.1), orders=[8.0, 1e6]
     ).rdp
@@ -105,8 +105,8 @@ def test_the_price_is_returned_where_no_bound_on_q_applies() -> None:
 
 
 @pytest.mark.parametrize("std", [2.0, 30.0])
-def test_the_bound_is_the_formula_of_the_proof_note(std: float) -> None:
-    """Written a second time, in 60 digits, with the condition on dm/dq at every order."""
+def test_bound_equals_the_formula_of_the_proof(std: float) -> None:
+    """The reference computes with 60 digits, with the condition on dm/dq at every order."""
     rng = np.random.default_rng(1)
     log_q = -rng.uniform(0.3, 60, 40)
     orders = 1 + np.r_[rng.exponential(10, 12), 0.01, 150.0]
@@ -135,7 +135,7 @@ def formula(log_q: float, std: float, a: float) -> mpmath.mpf:
 
 
 def single_queries(num_teachers: int, num_classes: int) -> tuple[Counts, list[list[int]]]:
-    """Every query's votes, and the indices of the neighbors of each."""
+    """Returns the votes of all possible queries, and for each query the indices of its neighbors."""
     rows = [
         row
         for row in product(range(num_teachers + 1), repeat=num_classes)
@@ -180,7 +180,9 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
 
 
 def normal_divergences(multiplier: float, beta: float, order: float) -> Array:
-    """D_a between normals whose variances differ by at most exp(2 beta), means as far apart as both allow: a grid."""
+    """Returns the largest D_a between two normal distributions whose variances differ by at most a factor exp(2
+    beta), over a grid of means.
+    """
     log_ratio = np.linspace(-2 * beta, 2 * beta, 2001)  # of the second variance to the first
     second = np.exp(log_ratio)
     shift = np.minimum(1.0, np.sqrt(second)) / multiplier

@@ -59,7 +59,10 @@ def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
 
 
 def test_the_papers_claim_and_its_true_price() -> None:
-    """Claimed 3.66 under add/remove; 7.71 and, under replace-one, 17.78 are bounds by optimal composition."""
+    """The paper claims 3.66 under add/remove.
+
+    Valid bounds by optimal composition are 7.71, and 17.78 under replace-one.
+    """
     finding = found(VOTES, accountant=AutoAccountant, noise_std=50.0, screening_std=60.0)[
         "stable_top_k"
     ]
@@ -109,7 +112,7 @@ def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
         (refused("screening_std", -1.0), lambda: found(VOTES, screening_std=-1.0)),
     ],
 )
-def test_what_cannot_be_audited_is_refused(refusal: Refusal, make: Any) -> None:
+def test_invalid_audit_is_refused(refusal: Refusal, make: Any) -> None:
     with refusal:
         make()
 
@@ -155,7 +158,7 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
 
 
 def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
-    """Counts of labels do not say which teachers voted for which set, whose count the release has noise on."""
+    """Powerset GNMax adds noise to counts of sets, which counts of labels do not determine."""
     counts = ImportedVotes("histogram", COUNTS, 800, None)
     assert "powerset_gnmax" in found(VOTES, noise_std=40.0)
     assert "powerset_gnmax" not in found(counts, noise_std=40.0)
@@ -163,7 +166,7 @@ def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
         found(counts, PowersetGNMax(noise_std=40.0))
 
 
-def test_a_release_whose_parameters_nobody_gave_is_left_out() -> None:
+def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
     def names(given: Aggregator | None = None, **parameters: Any) -> dict[str, tuple[str, ...]]:
         return {
             name: each.assumed

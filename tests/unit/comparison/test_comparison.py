@@ -91,7 +91,7 @@ def test_the_page_says_what_its_epsilons_are_for(finished: Path) -> None:
     assert words in (finished / "frontier.html").read_text()
 
 
-def test_what_cannot_be_reached_or_read_is_a_row_that_says_so(finished: Path) -> None:
+def test_method_that_is_not_trained_has_a_row_with_the_reason(finished: Path) -> None:
     runs = {item.aggregator: item for item in read_runs(finished / "comparison.csv")}
     assert "uses up target_delta" in runs["hopeless"].note
     assert (runs["hopeless"].micro_f1, runs["hopeless"].seed, runs["hopeless"].priced_epsilon) == (
@@ -171,10 +171,10 @@ def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.Monk
     assert texts[0] == texts[1]
 
 
-def test_the_noise_is_solved_for_without_votes(
+def test_calibration_does_not_depend_on_the_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other data, the same parameters."""
+    """Other private data give the same parameters."""
 
     def other() -> Any:
         data = small_dataset()

@@ -76,7 +76,7 @@ def test_what_is_written_is_read(frontier: Frontier, tmp_path: Path) -> None:
     assert tuple(read_runs(path)) == frontier.runs
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_file_that_is_no_comparison_is_refused(tmp_path: Path) -> None:
     with refused("comparison", ANY, "a comparison"):
         read_runs(tmp_path / "nothing.csv")
     path = tmp_path / "other.csv"

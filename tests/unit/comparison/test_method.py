@@ -18,7 +18,7 @@ from tests.unit.comparison.conftest import VOTES, method, plan
 
 @dataclass(frozen=True)
 class Constant:
-    """The same probabilities for every sample."""
+    """A model that predicts the same probabilities for every sample."""
 
     shares: NDArray[np.float64]
 
@@ -31,7 +31,10 @@ class Constant:
 
 @dataclass(frozen=True)
 class NoisyShares(Method):
-    """Releases how common each label is, with Gaussian noise; a record moves the shares by at most sqrt(L) / n."""
+    """A method that releases the fraction of records with each label, with Gaussian noise.
+
+    One record moves the fractions by at most sqrt(L) / n in l2 norm.
+    """
 
     name: str = "noisy_shares"
 
@@ -68,7 +71,7 @@ class NoisyShares(Method):
 
 
 @pytest.mark.slow
-def test_it_is_compared_with_pate(tmp_path: Path) -> None:
+def test_own_method_is_compared_with_pate(tmp_path: Path) -> None:
     asked = plan(method("votes", VOTES), NoisyShares(), epsilons=(0.5, 5.0), allow_useless=False)
     monitor = SilentMonitor()
     frontier = compare(asked, tmp_path, monitor)

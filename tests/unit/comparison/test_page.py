@@ -16,7 +16,7 @@ from tests.unit.report.test_page import Page, self_contained
 PARAMETERS = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]}
 
 
-def test_page_is_whole_escaped_and_fetches_nothing(frontier: Frontier) -> None:
+def test_page_is_self_contained_and_escapes_names(frontier: Frontier) -> None:
     html = render_page(frontier, PARAMETERS)
     self_contained(html)
     assert "never<b>" not in html
@@ -48,10 +48,10 @@ def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: 
     assert str(tmp_path / "comparison.csv") in text
 
 
-def test_what_is_above_a_constant_is_never_no_better_though_no_ceiling_is_above_it(
+def test_score_above_the_floor_is_called_better_without_a_higher_ceiling(
     frontier: Frontier,
 ) -> None:
-    """As where the true labels of the queries are none: their student is a constant."""
+    """The public records have no true labels here, so the student of the true labels is a constant."""
     runs = [
         replace(run, micro_f1=0.15) if run.aggregator == "all_records_model" else run
         for run in frontier.runs

@@ -32,9 +32,7 @@ def found(aggregator: Aggregator, path: Path) -> Contender:
 
 
 @pytest.mark.parametrize("aggregator", [GaussianVotes(noise_std=1.0), TABLE])
-def test_it_is_the_calibrators_and_costs_at_most_the_epsilon(
-    aggregator: Any, tmp_path: Path
-) -> None:
+def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_path: Path) -> None:
     contender = found(aggregator, tmp_path / "t.json")
     wanted = aggregator.calibrated(target_epsilon=2.0, target_delta=1e-6, **SHAPE)
     solved = with_failure_prob_for(
@@ -54,7 +52,7 @@ def test_it_is_the_calibrators_and_costs_at_most_the_epsilon(
     assert (again.epsilon, again.parameters) == (contender.epsilon, contender.parameters)
 
 
-def test_a_touched_file_makes_nothing_cheaper(tmp_path: Path) -> None:
+def test_edited_calibration_file_makes_no_release_cheaper(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     found(GaussianVotes(noise_std=1.0), path)
     kept = json.loads(path.read_text())
@@ -66,7 +64,7 @@ def test_a_touched_file_makes_nothing_cheaper(tmp_path: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Overshooting(GaussianVotes):
-    """A calibrator that stops short."""
+    """A calibrator whose noise does not quite meet the budget."""
 
     def fitted(self, budget: accounting.Budget, shape: VoteShape) -> Self:
         return replace(self, noise_std=0.99 * super().fitted(budget, shape).noise_std)
@@ -92,7 +90,7 @@ DAMAGE = [way for way in WAYS if way not in (gone, flipped_once)]
 
 
 @pytest.mark.parametrize("way", DAMAGE, ids=lambda way: way.__name__)
-def test_a_damaged_cache_is_one_line(tmp_path: Path, way: Way) -> None:
+def test_damaged_calibration_is_refused_in_one_line(tmp_path: Path, way: Way) -> None:
     calibration = tmp_path / "calibrations" / "a.json"
     paths, ready = {3: tmp_path / "runs" / "a.json"}, lambda: pytest.fail("asked")
     cached = Trial(bench=small_bench(), blank=RUN, paths=paths, contender=ready)

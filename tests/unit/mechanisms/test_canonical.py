@@ -17,7 +17,9 @@ from tests.statistical.chi_square import p_value
 
 
 def loss_by_definition(counts: np.ndarray, chosen: tuple[int, ...], gamma: float) -> float:
-    """(1 - gamma) max(best missing, worst present) - gamma worst present, from the set itself."""
+    """Returns (1 - gamma) max(largest count outside, smallest count inside) - gamma (smallest count inside) for
+    a set.
+    """
     missing = [int(counts[i]) for i in range(len(counts)) if i not in chosen]
     worst = min(int(counts[i]) for i in chosen)
     return (1 - gamma) * max([*missing, worst]) - gamma * worst

@@ -32,7 +32,7 @@ def test_a_batch_is_its_rows(noise: str) -> None:
 
 
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
-def test_regularizer_as_function_or_numbers(noise: str) -> None:
+def test_regularizer_may_be_a_function_or_a_list(noise: str) -> None:
     def make(regularizer: Any) -> np.ndarray:
         selection = dataclasses.replace(
             SELECTION, noise=noise, regularizer=regularizer, padded=True
@@ -49,8 +49,8 @@ def test_regularizer_as_function_or_numbers(noise: str) -> None:
 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
-def test_with_max_k_only_the_best_counts_matter(noise: str, padded: bool) -> None:
-    """Two candidates need three counts; how many labels there are beside them, and their votes, is all the same."""
+def test_only_the_largest_counts_matter_with_max_k(noise: str, padded: bool) -> None:
+    """Two candidates depend on the three largest counts. Other labels, any number of them, change nothing."""
     distributions = []
     for votes in ([6, 3, 1], [1, 6, 0, 3, 1], [1, 1, 6, 0, 0, 1, 3]):
         selection = dataclasses.replace(
@@ -82,7 +82,7 @@ def test_price_of_each_noise_and_adjacency(
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 @pytest.mark.parametrize("offset", [0.1, 1e6 + 0.3, 1e15, -(2.0**50)])
 def test_large_offsets_do_not_round_gaps(noise: str, offset: float) -> None:
-    """What is added to all candidates changes nothing: rounded sums would move by more than the price allows."""
+    """The same number is added to all candidates. Rounded sums would move by more than the price allows."""
     plain = GapSelection(noise_scale=100.0, noise=noise, num_labels=3, num_teachers=1000)
     moved = GapSelection(
         noise_scale=100.0,

@@ -52,8 +52,12 @@ def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
 
 @pytest.mark.parametrize("noise", list(UNIT_NOISES))
 @pytest.mark.parametrize("log_size", [5.0, 1000.0])
-def test_the_largest_of_many_has_its_own_distribution(noise: str, log_size: float) -> None:
-    """All five have a tail of at most 2 exp(-x), so the largest of N lies around log N and spreads like one Gumbel."""
+def test_largest_of_many_noises_has_the_mean_of_its_distribution(
+    noise: str, log_size: float
+) -> None:
+    """Each kind of noise has a tail of at most 2 exp(-x), so the largest of N lies near log N and varies like
+    one Gumbel variable.
+    """
     rng = np.random.default_rng(0)
     size = int(np.exp(log_size)) if log_size < 700 else 10**434
     values = (
@@ -70,8 +74,8 @@ PART = np.array([True, False, True, True, True])
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_j_picks_are_peeling_whose_zcdp_is_that_of_one(size: int) -> None:
-    """`PeelingTopK` at the same rho, its outcomes without their order."""
+def test_j_picks_of_subset_peeling_have_the_distribution_of_peeling(size: int) -> None:
+    """The reference is `PeelingTopK` at the same rho, without the order of its indices."""
     peeling = SubsetPeeling(noise_scale=3.0)
     ordered = PeelingTopK(k=size, rho=peeling.event.rho).distribution(COUNTS[PART])
     expected: Counter[tuple[int, ...]] = Counter()
@@ -116,7 +120,7 @@ def test_a_gap_of_w_passes_with_its_share_of_the_failure() -> None:
 
 
 def test_the_price_of_add_remove_does_not_hold_for_replacing_a_record() -> None:
-    """That it holds where it should is in `privacy/test_shipped.py`."""
+    """Negative control of `privacy/test_shipped.py`, which checks that the price holds for add/remove."""
     made = mechanism_of_top_stable(
         k=1, domain_size=2, epsilon=2.0, failure_prob=0.01, adjacency=Adjacency.ADD_REMOVE
     )

@@ -48,7 +48,7 @@ class Fixed(np.random.Generator):
 
 
 def test_a_draw_equal_to_the_probability_refuses() -> None:
-    """So that a pass has exactly the probability that is priced, which is a multiple of 2**-53."""
+    """So a test passes with exactly the probability that is priced, a multiple of 2**-53."""
     test = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.25), failure_prob=0.1)
     rng = Fixed(np.random.PCG64(0))
     assert not test(np.array([0, 1]), rng=rng).any()
@@ -99,7 +99,9 @@ def table_of(order: float, budget: float, failure_prob: float, adjacency: str) -
 
 
 def worst_divergence(table: CertifiedTable) -> Any:
-    """Over all pairs within the sensitivity, both ways, with 80 digits."""
+    """Returns the largest Renyi divergence over all pairs of gaps within the sensitivity, in both directions,
+    with 80 digits.
+    """
     reach = table.adjacency.gap_sensitivity
     order = mpmath.mpf(table.order)
     worst = mpmath.mpf(0)
@@ -128,8 +130,8 @@ def test_the_certificate_is_the_rounded_tables_cost(
     assert table.rdp * (1 - 1e-9) <= priced <= table.rdp * (1 + 1e-6)
 
 
-def test_the_certificate_looks_both_ways_round() -> None:
-    """From nearly certain to 0.9: a refusal becomes likelier by 10**8, and a pass by a ninth less."""
+def test_certificate_covers_both_directions() -> None:
+    """The pass probability moves from nearly 1 to 0.9, so a refusal becomes 10**8 times as likely."""
     probs = (0.2, 0.2, 0.5, 0.9, 1 - 1e-9)
     table = CertifiedTable.of(
         StabilityTest(pass_probs=probs, failure_prob=0.2, adjacency="add_remove"), order=4.0
@@ -175,10 +177,12 @@ def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> No
 @pytest.mark.parametrize(("adjacency", "sens"), ADJACENCIES)
 @pytest.mark.parametrize("test_std", [0.7, 3.0, 100.0])
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
-def test_noisy_tests_in_closed_form(
+def test_pass_probabilities_equal_their_closed_form(
     kind: str, test_std: float, adjacency: Adjacency, sens: int
 ) -> None:
-    """max(sens, gap) + noise of that std > sens + the threshold that passes the floor with failure_prob."""
+    """The test passes if max(sens, gap) + noise exceeds sens by the threshold that noise exceeds with
+    failure_prob.
+    """
     test = getattr(StabilityTest, kind)(test_std=test_std, adjacency=adjacency, **SHAPE)
     noise = norm(scale=test_std) if kind == "gaussian" else laplace(scale=test_std / math.sqrt(2))
     expected = noise.sf(sens + noise.isf(1e-3) - np.maximum(sens, np.arange(51)))
@@ -240,12 +244,12 @@ def certified(**changes: Any) -> CertifiedTable:
         ("adjacency", lambda: certified(adjacency="sideways")),
     ],
 )
-def test_what_is_impossible_is_refused_by_name(name: str, make: Any) -> None:
+def test_invalid_argument_is_refused_by_name(name: str, make: Any) -> None:
     with pytest.raises(InvalidValue, match=rf"^{name}\b.*: expected "):
         make()
 
 
-def test_files_that_are_no_table_are_one_line_of_error(tmp_path: Path) -> None:
+def test_file_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     with refused("table", ANY, "a file that"):
         CertifiedTable.load(path)

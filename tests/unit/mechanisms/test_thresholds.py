@@ -100,8 +100,8 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def test_a_sweep_is_conditional_releases_from_the_top_down() -> None:
-    """The same noisy counts, asked one by one through a session that halts with its k-th hit."""
+def test_sweep_equals_conditional_releases_with_falling_thresholds() -> None:
+    """The same noisy counts are questioned one by one in a session that halts with its k-th hit."""
     sweep = SweepTopK(k=3, epsilon=0.3, failure_prob=1e-9)
     counts = np.array([5, 9, 9, 1, 7, 3])
     for seed in range(20):
@@ -127,8 +127,8 @@ def vector(**options: Any) -> SparseVector:
     return SparseVector(**({"epsilon": 50.0, "item_hits": 2, "failure_prob": 1e-9} | options))
 
 
-def test_items_drop_out_with_their_last_hit() -> None:
-    """With next to no noise the sums are those of the items that are left, by hand."""
+def test_item_with_all_its_hits_no_longer_counts() -> None:
+    """The noise is tiny, so each sum is the number of items that still count, computed by hand."""
     bits = np.array(
         [[1, 1, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 1, 1], [1, 0, 0, 1], [1, 1, 1, 1]],
         dtype=bool,
@@ -148,7 +148,10 @@ def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
 
 
 def test_draws_follow_the_distribution_of_two_queries() -> None:
-    """One hit each, two items, both queries of all: the second sum is 2 or 0, as the first was released or not."""
+    """Two items have bit 1 in both queries and one hit each.
+
+    The second sum is 2 or 0, depending on the first release.
+    """
     mechanism = vector(epsilon=1.0, item_hits=1)
     bits = np.ones((2, 2), dtype=bool)
     tail = mechanism.noise.tail

@@ -138,7 +138,9 @@ def test_the_approximate_price_is_refused_outside_its_range() -> None:
 
 
 def chosen_distribution(values: tuple[float, float]) -> np.ndarray:
-    """How many of the first are among the 200 largest of 200 of one value and 200 of another, plus noise: `[201]`."""
+    """Returns the distribution of how many of 200 counts of a first value are among the 200 largest noisy
+    counts of 400, of which 200 have a second value: `[201]`.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(16)
     edges = np.unique([*np.linspace(-6, 6, 61), *values])
     half = np.diff(edges)[:, None] / 2
@@ -169,7 +171,10 @@ def chosen_distribution(values: tuple[float, float]) -> np.ndarray:
 def test_the_approximate_price_covers_many_counts_of_two_kinds(
     adjacency: Adjacency, lead: int
 ) -> None:
-    """Those of the first kind lead by some votes; all moves of the kinds, and a thirtieth of the noise."""
+    """Counts of the first value exceed those of the second by some votes.
+
+    All moves of both values are tried, with a thirtieth of the noise.
+    """
     mechanism = LaplaceTopK(k=200, epsilon=0.2, failure_prob=0.05, adjacency=adjacency)
     scale = mechanism.noise_scale(num_counts=400)
     assert scale < 200 * mechanism.adjacency.gap_sensitivity / 0.2  # less noise than one shot takes

@@ -29,7 +29,7 @@ def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
 
 
 def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> float:
-    """The root of sum of min(first, c second) = 1 - f by bisection."""
+    """Returns the root c of sum of min(first, c second) = 1 - f, by bisection."""
     return float(
         brentq(
             lambda c: np.minimum(first, c * second).sum() - (1 - failure_prob), 0.0, 1e9, xtol=1e-13
@@ -38,7 +38,7 @@ def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> 
 
 
 @pytest.mark.parametrize("failure_prob", [0.01, 0.1])
-def test_the_trimmed_pair_has_the_form_of_the_page_and_none_is_left_of_a_small_distance(
+def test_trimmed_pair_has_the_form_of_the_proof(
     failure_prob: float,
 ) -> None:
     for first, second in pairs_of_distributions(30):
@@ -77,7 +77,7 @@ def pairs_of_distributions(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
 def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(
     failure_prob: float,
 ) -> None:
-    """Against a linear program over all dominated pairs, for the hockey sticks in both directions."""
+    """The reference is a linear program over all dominated pairs, for hockey sticks in both directions."""
     for first, second in pairs_of_distributions(25):
         kept = trimmed(first, second, failure_prob)
         for distribution, full in zip(kept, (first, second), strict=True):
@@ -96,7 +96,9 @@ def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(
 def least_hockey_stick(
     first: np.ndarray, second: np.ndarray, failure_prob: float, factor: float
 ) -> float:
-    """min sum t with t >= A - factor A', t >= 0, A and A' dominated and of mass 1."""
+    """Returns the smallest hockey-stick divergence at a factor, over all distributions A and A' that are
+    dominated by the given pair.
+    """
     n = len(first)
     costs = np.concatenate([np.zeros(2 * n), np.ones(n)])
     rows = np.hstack([np.eye(n), -factor * np.eye(n), -np.eye(n)])

@@ -31,7 +31,7 @@ def test_randomized_response_needs_what_optimal_composition_says(num_releases: i
     assert {found.first, found.second} == {(0,), (1,)}
 
 
-def test_the_worst_pair_is_the_witness_whatever_the_order() -> None:
+def test_lower_bound_names_the_worst_pair_in_any_order() -> None:
     def bit(counts: np.ndarray) -> dict[bool, float]:
         above = float(ndtr((counts[0] - 50) / 10))
         return {True: above, False: 1 - above}
@@ -49,7 +49,7 @@ SECOND = [0.6, 0.24, 0.16]
 
 
 def transcripts(num_calls: int, target_hits: int) -> set[tuple[int, ...]]:
-    """Every sequence of outcomes, cut after the last hit; a hit is 2."""
+    """Returns every sequence of outcomes of a session, which ends with its last hit; the outcome 2 is a hit."""
     found = set()
     for outcomes in product(range(3), repeat=num_calls):
         ends = [at for at, outcome in enumerate(outcomes) if outcome == 2]
@@ -59,7 +59,7 @@ def transcripts(num_calls: int, target_hits: int) -> set[tuple[int, ...]]:
 
 @pytest.mark.parametrize("target_hits", [1, 2, 4, 9])
 @pytest.mark.parametrize("num_calls", [1, 3, 7])
-def test_it_is_that_of_all_transcripts(num_calls: int, target_hits: int) -> None:
+def test_session_epsilon_equals_that_of_all_transcripts(num_calls: int, target_hits: int) -> None:
     delta = 1e-2
     found = session_epsilon(
         FIRST, SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=delta
@@ -71,7 +71,7 @@ def test_it_is_that_of_all_transcripts(num_calls: int, target_hits: int) -> None
     assert stick == pytest.approx(delta, rel=1e-6)
 
 
-def test_more_calls_and_more_hits_give_away_more() -> None:
+def test_session_epsilon_rises_with_calls_and_hits() -> None:
     def of(num_calls: int, target_hits: int) -> float:
         return session_epsilon(
             FIRST, SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=1e-4

@@ -35,7 +35,10 @@ SHAPE: dict[str, Any] = {"num_labels": 2, "num_teachers": 3, "adjacency": Adjace
 
 
 def exponential_mechanism(histogram: np.ndarray, *, epsilon: float = 1.0) -> dict[int, float]:
-    """Label i with weight exp(epsilon h_i / 2): differences of counts move by 2 at most, so the range is epsilon."""
+    """Returns the distribution of the exponential mechanism with weights exp(epsilon h_i / 2).
+
+    Its bounded range is epsilon.
+    """
     weights = np.exp(epsilon * histogram / 2)
     return dict(enumerate((weights / weights.sum()).tolist()))
 
@@ -59,8 +62,11 @@ def test_a_right_price_holds_and_one_10_percent_too_small_is_refuted_with_its_pa
         verdict.require()
 
 
-def test_exact_figures_by_hand() -> None:
-    """One label, one teacher: a coin of 1/4 or 1/2. delta(0) = 1/4, D_2(1/2 || 1/4) = log(4/3)."""
+def test_exact_divergences_equal_those_computed_by_hand() -> None:
+    """There is one label and one teacher.
+
+    A coin shows True with probability 1/4 or 1/2, so delta(0) = 1/4 and D_2(1/2 || 1/4) = log(4/3).
+    """
     claim = Claim(renyi=((2.0, 1.0),), deltas=((0.0, 1.0),))
     verdict = verify(
         lambda h: {True: (1 + h[0]) / 4, False: (3 - h[0]) / 4},
@@ -95,7 +101,9 @@ def test_a_distribution_is_asked_once_for_each_histogram_and_symmetry_changes_no
 
 
 def leaky(histogram: np.ndarray, *, leak: float = 0.1) -> dict[Any, float]:
-    """Publishes the histogram with probability `leak`, else nothing."""
+    """Returns the distribution of a mechanism that publishes the histogram with probability `leak`, and nothing
+    otherwise.
+    """
     return {tuple(histogram.tolist()): leak, None: 1 - leak}
 
 
@@ -127,7 +135,7 @@ def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
 @pytest.mark.parametrize(
     "law", [{0: 0.5, 1: 0.49}, {0: math.nan, 1: 1.0}, {0: 1.5, 1: -0.5}, [0.5, 0.5], {}]
 )
-def test_distributions_that_are_none(law: Any) -> None:
+def test_invalid_distribution_is_refused(law: Any) -> None:
     with refused("distribution((0, 0))", ANY):
         verify(lambda histogram: law, event=PureDpEvent(1.0), **SHAPE)
 
@@ -180,7 +188,7 @@ SHAPE_OF_SAMPLES: dict[str, Any] = {"num_labels": 2, "num_teachers": 2, "adjacen
 def noisy_best(
     histogram: np.ndarray, count: int, rng: np.random.Generator, *, scale: float = 1.0
 ) -> np.ndarray:
-    """The label with the largest count after Gumbel noise: bounded range 2 / scale."""
+    """Draws the label with the largest count after Gumbel noise, whose bounded range is 2 / scale."""
     return (histogram + rng.gumbel(0.0, scale, (count, 2))).argmax(axis=1)
 
 
@@ -229,7 +237,9 @@ def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small
 
 
 def test_chance_among_many_outcomes_refutes_nothing() -> None:
-    """Outcomes that seem likelier in the half that chose them are not in the half that tests them."""
+    """Outcomes that seem likely by chance in the first half of the draws are not likely in the second half,
+    which tests them.
+    """
     options: dict[str, Any] = {
         "event": Claim(deltas=((0.0, 0.05),)),
         "num_samples": 2000,
@@ -252,7 +262,7 @@ def test_chance_among_many_outcomes_refutes_nothing() -> None:
         ("sampler", {"sampler": lambda h, n, rng: [0, 1, 0]}),
     ],
 )
-def test_impossible_arguments(name: str, options: dict[str, Any]) -> None:
+def test_invalid_argument_of_verifier_is_refused(name: str, options: dict[str, Any]) -> None:
     defaults = {
         "sampler": noisy_best,
         "event": GaussianEvent(1.0),
@@ -262,7 +272,7 @@ def test_impossible_arguments(name: str, options: dict[str, Any]) -> None:
         verify_samples(**(defaults | options))
 
 
-def test_the_claim_of_an_event() -> None:
+def test_claim_of_an_event_has_its_price() -> None:
     event = ApproximateEvent(GaussianEvent(2.0), 0.01)
     claim = Claim.from_event(event, orders=(2.0, 8.0), epsilons=(1.0,), deltas=(0.001,), count=3)
     spent = RdpAccountant().compose(event, 3)
@@ -312,7 +322,7 @@ def found(pairs: Neighbors) -> list[Pair]:
 def by_definition(
     num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_vote: bool
 ) -> set[Pair]:
-    """Every vote matrix, every change of one teacher."""
+    """Returns every pair of neighboring histograms, from every matrix of votes and every change of one teacher."""
     bits = [np.array(row) for row in product((0, 1), repeat=num_labels)]
     ballots = [row for row in bits if row.sum() == 1] if one_vote else bits
     pairs = set()
@@ -337,7 +347,7 @@ def test_pairs_are_those_of_the_definition(
 
 
 def ranks_distribution(histogram: np.ndarray) -> np.ndarray:
-    """A distribution over labels that depends on the sorted counts and on the tie-break."""
+    """Returns a distribution over labels that depends on the sorted counts and on the order of equal counts."""
     order = np.argsort(-histogram, kind="stable")
     falling = histogram[order]
     weights = np.exp(0.7 * falling) * (1 + 0.3 * np.arange(len(falling)))

@@ -33,8 +33,8 @@ def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
     assert 2 - at_best[1].error > 2 * (2 - at_best[0].error) > 0  # what a refusal goes by
 
 
-def test_the_noise_that_is_expected_is_the_noise_that_comes() -> None:
-    """Gradient descent on nothing but noise."""
+def test_noise_of_trained_weights_has_the_expected_variance() -> None:
+    """Gradient descent runs on noise without any signal."""
     rng = np.random.default_rng(0)
     directions = PublicDirections.fit(pool())
     prevalence = np.array([0.2, 0.4])

@@ -30,7 +30,7 @@ def budget(epsilon: float) -> Budget:
 
 
 def test_full_batch_descent_costs_exactly_a_gaussian() -> None:
-    """The prevalence and all steps together: mu^2 adds."""
+    """Prevalence and steps are Gaussian mechanisms whose mu**2 are added."""
     event = GRADIENT.event_for(2.0, num_groups=960)
     assert isinstance(event, GaussianEvent)
     assert event.noise_multiplier == pytest.approx(2.0, rel=1e-9)
@@ -69,7 +69,7 @@ def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternativ
     assert found.mean_average_precision > chance + 0.2
 
 
-def test_what_cannot_work_is_one_line() -> None:
+def test_invalid_method_is_refused_in_one_line() -> None:
     with refused("adjacency", "add_remove"):
         replace(GRADIENT, adjacency=str(Adjacency.ADD_REMOVE))
     with refused("method.network", "cnn"):
@@ -85,7 +85,7 @@ def test_without_opacus_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.slow
 @pytest.mark.process
-def test_a_comparison_has_a_row_for_each_and_says_what_is_useless_or_diverges(
+def test_comparison_notes_methods_that_are_useless_or_diverge(
     tmp_path: Path,
 ) -> None:
     wild = replace(MLP, name="wild", learning_rate=1e7)

@@ -135,7 +135,7 @@ def test_several_generators_go_on_with_one_stream_which_is_not_copied_or_set_bac
 
 
 def _drawn(rng: np.random.Generator) -> tuple[bytes, ...]:
-    """From the middle of a block, and of children."""
+    """Returns numbers of a generator, drawn from the middle of a block, and numbers of its spawned children."""
     return rng.normal(size=9).tobytes(), stream(rng, 64), *(stream(one, 64) for one in rng.spawn(2))
 
 

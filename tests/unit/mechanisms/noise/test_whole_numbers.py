@@ -55,7 +55,7 @@ def test_fast_decisions_are_the_exact_ones(std: float) -> None:
 
 
 def asked_for_more_bits(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """The first words of all candidates that they do not decide, from now on."""
+    """Records the first words of every candidate that 64 bits do not decide."""
     asked = list[list[int]]()
     exactly = RoundedGaussian._exactly
 
@@ -147,6 +147,6 @@ def test_no_number_overflows_at_the_widest() -> None:
         *(("variance", lambda v=v: DiscreteGaussian(v)) for v in (0, -1, 2**24 + 1, 2.5)),
     ],
 )
-def test_what_is_impossible_is_refused_by_name(name: str, make: Any) -> None:
+def test_invalid_argument_is_refused_by_name(name: str, make: Any) -> None:
     with refused(name, ANY):
         make()
