@@ -52,7 +52,7 @@ class Thresholds(Aggregator):
         return Answers.to_all(summary > np.asarray(self.thresholds)[: shape.num_labels])
 
 
-def test_a_draw_that_is_not_of_bits_is_refused_and_noise_has_to_be_marked() -> None:
+def test_draw_must_return_bits_and_noise_must_be_marked() -> None:
     class Numbers(Thresholds):
         def draw(self, summary: NDArray[Any], shape: VoteShape, rng: np.random.Generator) -> Any:
             return self.thresholds(summary)
@@ -102,7 +102,7 @@ def long_array(middle: float) -> np.ndarray:
         (Thresholds(thresholds=long_array(0.0)), Thresholds(thresholds=long_array(1.0))),
     ],
 )
-def test_fields_that_differ_give_different_names(one: Any, other: Any) -> None:
+def test_different_fields_give_different_identities(one: Any, other: Any) -> None:
     names = [Thresholds(thresholds=value).identity(SHAPE) for value in (one, one, other)]
     assert names[0] == names[1] != names[2]
 
@@ -206,7 +206,7 @@ def test_no_teacher_moves_more_counts_than_the_price_is_for(
     assert uncapped.max() > priced  # plain counts would have broken the price
 
 
-def test_teachers_within_the_limit_are_counted_as_they_voted() -> None:
+def test_votes_within_the_limit_are_counted_unchanged() -> None:
     single = np.eye(8, dtype=bool)[np.random.default_rng(1).integers(0, 8, (30, 20))]
     for aggregator in (
         GNMax(noise_std=1.0),

@@ -137,7 +137,7 @@ def test_the_student_predicts_the_released_scores(recorded: RecordedRelease) -> 
     assert (student.predict(INPUTS[QUERIES]) == recorded.release.labels).mean() > 0.99
 
 
-def test_a_release_is_read_as_it_was_saved(recorded: RecordedRelease, tmp_path: Any) -> None:
+def test_saved_release_is_read_back_unchanged(recorded: RecordedRelease, tmp_path: Any) -> None:
     release = recorded.release
     path = tmp_path / "release" / "release.npz"
     release.save(path)
@@ -195,7 +195,7 @@ def test_a_release_with_all_rounds_committed_is_read_back(recorded: RecordedRele
     np.testing.assert_array_equal(continued.labels, recorded.release.labels)
 
 
-def test_rounds_that_are_missing_are_drawn_around_committed_parts(
+def test_missing_rounds_are_drawn_after_stored_parts(
     recorded: RecordedRelease,
 ) -> None:
     parts = recorded.record.parts

@@ -26,7 +26,7 @@ def release_zeros() -> Any:
     return aggregator.aggregate(votes, num_teachers=10, rng=np.random.default_rng(0))
 
 
-def test_noise_std_is_that_of_the_scores() -> None:
+def test_noise_std_matches_the_noise_of_the_scores() -> None:
     release = release_zeros()
     assert release.noise_std == pytest.approx(3.0 * 2 * 2.0 / 10, rel=1e-3)
     assert release.scores.std() == pytest.approx(release.noise_std, rel=0.05)

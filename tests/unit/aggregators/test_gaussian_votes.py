@@ -44,7 +44,9 @@ def test_price_looks_only_at_counts_within_nine_stds_of_the_threshold(num_teache
     assert event == ThresholdEvent(100.0, -900.0 - odd / 2, 1801 + odd)
 
 
-def test_counts_beyond_are_drawn_as_if_they_were_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_outside_the_window_are_moved_into_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """With a window of half a std, counts 1..5 of 6; a count of 0 then passes like one of 1."""
     monkeypatch.setattr("pate.aggregators.thresholds._FARTHEST", 0.5)
     votes = np.tile([0, 1, 6], (40_000, 1))
@@ -59,7 +61,7 @@ def test_counts_beyond_are_drawn_as_if_they_were_there(monkeypatch: pytest.Monke
 
 # the last ones are nothing beside a threshold of 50
 @pytest.mark.parametrize("noise_std", [0.01, 1e-15, 1e-30])
-def test_every_query_is_answered_by_the_majority_where_it_is_clear(noise_std: float) -> None:
+def test_clear_majorities_are_released(noise_std: float) -> None:
     release = GaussianVotes(noise_std=noise_std).aggregate(
         CLEAR, num_teachers=100, rng=np.random.default_rng(0)
     )
@@ -85,7 +87,7 @@ def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
 
 
 @pytest.mark.parametrize(("norm", "share"), [("l1", 2 / np.pi), ("l2", 1.0)])
-def test_prices_follow_the_votes_that_can_move(norm: str, share: float) -> None:
+def test_price_grows_with_the_number_of_movable_votes(norm: str, share: float) -> None:
     """tau = 3: six counts move under replace-one, three under add/remove; l1 costs bits, 2/pi of the vector."""
     for adjacency, moved in ((Adjacency.REPLACE_ONE, 6), (Adjacency.ADD_REMOVE, 3)):
         aggregator = ClippedVotes(noise_std=200.0, vote_clip=3, norm=norm, adjacency=adjacency)

@@ -34,7 +34,7 @@ def test_votes_that_one_change_moves(
     assert squared_sensitivity(max_votes, num_labels=num_labels, adjacency=ADD) == removed
 
 
-def test_counts_that_such_teachers_cannot_have_cast_are_refused() -> None:
+def test_counts_beyond_max_votes_are_refused() -> None:
     votes = np.array([[4, 4, 0], [5, 4, 0]])
     rng = np.random.default_rng(0)
     assert GNMax(noise_std=1.0).aggregate(votes, num_teachers=9, rng=rng).num_answered == 2

@@ -37,7 +37,7 @@ def release_prevalence(
 @pytest.mark.parametrize("num_labels", [1, 3, 40])
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.9])
 @pytest.mark.parametrize("adjacency", Adjacency)
-def test_the_error_is_small_whatever_the_number_of_labels(
+def test_error_is_small_for_any_number_of_labels(
     num_labels: int, share: float, adjacency: Adjacency
 ) -> None:
     """One record per teacher; of one label at 0.05, most teachers have none."""
@@ -51,7 +51,7 @@ def test_prevalence_stays_within_its_bounds_under_any_noise() -> None:
     assert ((prevalence >= 0.005) & (prevalence <= 0.995)).all()
 
 
-def test_labels_that_nobody_has_are_rare() -> None:
+def test_labels_without_records_get_a_low_prevalence() -> None:
     assert (release_prevalence(np.zeros((50, 3))) < 0.2).all()
 
 

@@ -34,7 +34,7 @@ def test_the_first_part_charges_and_a_part_is_drawn_once() -> None:
     assert events == ["charge", "draw 1", "draw 2"]
 
 
-def test_nothing_is_drawn_where_the_charge_is_refused() -> None:
+def test_refused_charge_draws_nothing() -> None:
     ledger = Ledger(target_delta=1e-6, max_epsilon=0.1)
     record = MemoryRecord(partial(ledger.charge, GaussianEvent(0.5), adjacency=ledger.adjacency))
     for _ in range(2):
@@ -56,7 +56,7 @@ def test_nested_parts_are_charged_once() -> None:
     [GaussianVotes(noise_std=3.0), StableTopK(selection_scale=2.0, test_std=3.0)],
     ids=lambda aggregator: type(aggregator).__name__,
 )
-def test_a_release_that_was_committed_is_read_back_and_costs_nothing_more(
+def test_stored_release_is_read_back_without_a_charge(
     aggregator: Aggregator,
 ) -> None:
     ledger = Ledger(target_delta=1e-6)

@@ -64,7 +64,7 @@ def test_release_computes_its_epsilon() -> None:
 @pytest.mark.parametrize(
     "maker", [RdpAccountant, AutoAccountant, ExactAccountant, JointLawAccountant, PureDpAccountant]
 )
-def test_an_accountant_shows_how_many_events_it_has_counted(maker: type[RdpAccountant]) -> None:
+def test_repr_of_an_accountant_has_its_number_of_events(maker: type[RdpAccountant]) -> None:
     accountant = maker()
     assert repr(accountant) == f"{maker.__name__}(num_events=0, failure_prob=0)"
     assert (

@@ -33,7 +33,7 @@ GOAL = {"target_epsilon": 3.6, "target_delta": 1e-6}
 GAUSSIAN = StableTopK(selection_scale=38.985, test_std=60.0)
 
 
-def test_price_is_that_of_selection_and_test_once_a_query() -> None:
+def test_each_query_costs_one_selection_and_one_test() -> None:
     event = PLAIN.event_for(num_queries=7, num_labels=5, num_teachers=30)
     selection = PLAIN.gap_selection(num_labels=5, num_teachers=30).event
     test = PLAIN.stability_test(num_teachers=30).event
@@ -66,7 +66,7 @@ def test_no_label_and_all_labels_need_no_test() -> None:
     assert release.labels.all()
 
 
-def test_regularizer_is_kept_as_numbers_that_compare_and_name_the_release() -> None:
+def test_identity_has_the_values_of_the_regularizer() -> None:
     first, second = (
         dataclasses.replace(PLAIN, regularizer=np.array([0.0, 1e-12 * scale, 1.0]))
         for scale in (1, 2)
@@ -84,7 +84,7 @@ def test_regularizer_is_kept_as_numbers_that_compare_and_name_the_release() -> N
     assert names[0] == names[1] != names[2]
 
 
-def test_calibration_names_failures_that_use_up_delta() -> None:
+def test_calibration_refuses_failure_probabilities_above_delta() -> None:
     for base in (TABLE, PLAIN):
         with refused("failure_prob", 1e-08, remedies=("failure_prob", "num_queries")):
             dataclasses.replace(base, failure_prob=1e-8).calibrated(
@@ -245,7 +245,7 @@ def released(
     ).labels
 
 
-def test_price_is_that_of_selection_test_and_peel_once_a_query() -> None:
+def test_each_query_costs_selection_test_and_peel() -> None:
     event = FIXED.event_for(num_queries=7, num_labels=5, num_teachers=30)
     first = FIXED.stable_top_k
     selection = first.gap_selection(num_labels=5, num_teachers=30).event

@@ -88,7 +88,7 @@ def from_source(aggregator: Any, votes: Any, record: ReleaseRecord, seed: int = 
     return aggregator.release(source, np.random.default_rng(seed), record)
 
 
-def test_a_continued_session_gives_what_it_would_have_given() -> None:
+def test_continued_session_releases_the_same_answers() -> None:
     votes = [[40, 0, 0, 0]] * 38 + [UNSURE] * 100
     record = Stopping(3)
     rounds_asked = list[int]()
@@ -274,7 +274,7 @@ def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
     }
 
 
-def test_a_hit_that_is_refused_is_paid_for() -> None:
+def test_refused_hit_is_charged() -> None:
     """Nothing is expected, so each query hits, and no set of equal counts is stable."""
     expected = np.zeros((10, 4), dtype=np.bool_)
     session = replace(NOT_PRIOR, first_queries=0).with_prior(expected)

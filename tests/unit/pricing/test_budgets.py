@@ -47,7 +47,7 @@ def test_conflicting_settings_are_refused(settings: dict[str, Any], name: str) -
     assert refusal.value.name == name
 
 
-def test_classes_that_are_not_in_order_are_refused() -> None:
+def test_unordered_classes_are_refused() -> None:
     with pytest.raises(InvalidValue) as refusal:
         PersonBudgets(delta=1e-6, epsilon=1.0, classes={"usual": 4.0, "cautious": 1.0})
     assert refusal.value.name == "budgets"

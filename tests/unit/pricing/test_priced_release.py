@@ -162,9 +162,7 @@ def test_number_of_queries_is_limited_by_draw_precision() -> None:
     ("at_most", "most"), [(1, 1), (825, 825), (826, 826), (827, 826), (10_000, 826)]
 )
 @pytest.mark.parametrize("accountant", [RdpAccountant, lambda: RdpAccountant()])
-def test_a_cap_is_kept_and_changes_nothing_below_it(
-    at_most: int, most: int, accountant: Any
-) -> None:
+def test_at_most_limits_the_number_of_queries(at_most: int, most: int, accountant: Any) -> None:
     budget = {"max_epsilon": 8.0, "target_delta": 1e-6, "accountant": accountant, **VOTES}
     assert largest_num_queries(GaussianVotes(noise_std=100.0), at_most=at_most, **budget) == most
 

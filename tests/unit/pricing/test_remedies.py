@@ -175,7 +175,7 @@ def test_fixed_top_k_is_judged_on_queries_with_k_labels(num_labels: int) -> None
     ],
     ids=["gaussian votes", "table"],
 )
-def test_useless_plans_that_earlier_versions_accepted_are_refused(
+def test_useless_plans_are_refused(
     aggregator: Aggregator, num_teachers: int, epsilon: float, of: set[str]
 ) -> None:
     plan = aggregator, replace(SHAPE, num_teachers=num_teachers), budget(epsilon)
@@ -332,7 +332,7 @@ def test_nearly_free_and_useless_release_is_refused(of: Budget, noise: float) ->
         assert line.endswith("allowed by allow_useless=True")
 
 
-def test_a_release_that_answers_unanimity_alone_is_refused() -> None:
+def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
     """With 50 teachers a stable top-k answered none of 100 real queries."""
     shape = VoteShape(num_queries=100, num_labels=40, num_teachers=50)
     of = budget(12.0)

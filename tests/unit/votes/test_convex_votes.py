@@ -59,7 +59,7 @@ def test_fit_ends_at_the_minimum_of_hubers_loss() -> None:
     assert is_limited.any()
 
 
-def test_without_limits_it_is_ridge_regression() -> None:
+def test_fit_without_limits_equals_ridge_regression() -> None:
     weighted = FEATURES.T * COUNTS
     expected = np.linalg.solve(weighted @ FEATURES + RIDGE * np.eye(4), weighted @ TARGETS)
     np.testing.assert_allclose(fit(limits=np.full(60, NO_LIMIT)), expected, atol=1e-8)

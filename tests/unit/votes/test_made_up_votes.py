@@ -14,7 +14,7 @@ def made_up(agreement: float, **changes: int) -> MadeUpVotes:
 
 
 @pytest.mark.parametrize("agreement", [1.0, 0.9, 0.5, 0.0])
-def test_every_teacher_names_as_many_labels_as_a_query_has(agreement: float) -> None:
+def test_made_up_teachers_vote_for_as_many_labels_as_a_query_has(agreement: float) -> None:
     votes = made_up(agreement)
     bits = np.concatenate(list(votes.bits()))
     np.testing.assert_array_equal(histogram(bits), votes.counts())
@@ -47,7 +47,7 @@ def test_counts_a_hand_worked_case():
 
 
 @pytest.mark.parametrize("num_teachers", [1, 255, 256, 511, 1000])
-def test_no_overflow_where_bytes_would_wrap(num_teachers):
+def test_counts_above_255_do_not_overflow(num_teachers):
     assert (histogram(np.ones((num_teachers, 2, 3), bool)) == num_teachers).all()
 
 

@@ -24,7 +24,7 @@ def test_a_value_outside_of_its_range_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_a_field_says_what_it_is_and_where_it_was_chosen(name: str) -> None:
+def test_each_field_of_a_recipe_is_documented(name: str) -> None:
     item = next(item for item in fields(Recipe) if item.name == name)
     assert item.metadata["meaning"]
     assert item.metadata["unit"]
@@ -68,7 +68,7 @@ def test_an_unknown_field_is_refused_with_the_nearest() -> None:
         Recipe.from_values({"thrust": 0.5})
 
 
-def test_only_what_differs_is_shown_and_published() -> None:
+def test_only_changed_fields_of_a_recipe_are_published() -> None:
     assert repr(DEFAULT_RECIPE) == "Recipe()"
     assert DEFAULT_RECIPE.changes() == {}
     assert Recipe(trust=0.25).changes() == {"trust": 0.25}

@@ -59,7 +59,7 @@ def test_settings_of_the_chosen_data_are_explained(composed: Composed) -> None:
     assert "data.label_separator" in first_words
 
 
-def test_a_refused_number_of_teachers_is_named_as_pate_vote_is_given_it(composed: Composed) -> None:
+def test_error_names_num_teachers_as_pate_vote_spells_it(composed: Composed) -> None:
     setting = VOTE.spelling.setting("num_teachers")
     assert OmegaConf.select(composed("vote"), setting) is not None
 

@@ -55,7 +55,9 @@ def finished(federation: Deployment, folder: Path, seconds: float, *, seen: bool
     return False
 
 
-def test_a_deployment_releases_what_train_does(federation: Deployment, expected: bytes) -> None:
+def test_deployment_releases_the_same_bytes_as_pate_train(
+    federation: Deployment, expected: bytes
+) -> None:
     folder = federation.folder / "whole"
     send(federation, folder)
     assert finished(federation, folder, 240), federation.log("link")[-3000:]

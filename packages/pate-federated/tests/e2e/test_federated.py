@@ -41,7 +41,7 @@ def fails(name: str) -> None:
         raise RuntimeError("record 17 of patient 4711 is broken")
 
 
-def test_the_release_is_that_of_train_with_the_same_seed(tmp_path: Path) -> None:
+def test_release_equals_that_of_pate_train_with_the_same_seed(tmp_path: Path) -> None:
     plan = deployed_plan(HOLDERS)
     monitor = SilentMonitor()
     app = flower.release_app(small_release(plan, tmp_path, HOLDERS), seconds=300, monitor=monitor)
@@ -50,7 +50,7 @@ def test_the_release_is_that_of_train_with_the_same_seed(tmp_path: Path) -> None
     assert len(charges(tmp_path / "release")) == 1
 
 
-def test_a_holder_that_fails_is_absent_and_nothing_of_its_records_is_said(tmp_path: Path) -> None:
+def test_failed_holder_is_absent_and_discloses_no_records(tmp_path: Path) -> None:
     plan = seeded_plan(GaussianVotes(noise_std=1.0))
     monitor = SilentMonitor()
     release = small_release(plan, tmp_path, max_absent=1)
@@ -66,7 +66,7 @@ def test_a_holder_that_fails_is_absent_and_nothing_of_its_records_is_said(tmp_pa
     assert "4711" not in (tmp_path / "inbox" / "collected.json").read_text()
 
 
-def test_a_secure_sum_gives_the_release_that_votes_give(tmp_path: Path) -> None:
+def test_secure_sum_gives_the_same_release_as_vote_files(tmp_path: Path) -> None:
     plan = replace(seeded_plan(GaussianVotes(noise_std=1.0)), target_epsilon=None)
     release = summed_release(plan, tmp_path)
     holders = flower.secure_holder_app(
@@ -76,7 +76,7 @@ def test_a_secure_sum_gives_the_release_that_votes_give(tmp_path: Path) -> None:
     assert release_bytes(tmp_path / "release") == run_until_released(plan, tmp_path / "train")
 
 
-def test_noise_of_holders_in_a_secure_sum_with_one_that_drops_out(tmp_path: Path) -> None:
+def test_secure_sum_with_noise_survives_one_dropout(tmp_path: Path) -> None:
     noise = DistributedVotes(noise_std=2.0, num_holders=4, max_dropouts=1)
     plan = replace(seeded_plan(noise), target_epsilon=None)
     release = summed_release(plan, tmp_path)

@@ -64,7 +64,7 @@ def rounds_in(
     )
 
 
-def test_rounds_of_holders_release_and_teach_what_train_does(whole: Path, tmp_path: Path) -> None:
+def test_rounds_of_holders_give_the_release_of_pate_train(whole: Path, tmp_path: Path) -> None:
     release, exchange = rounds_in(tmp_path)
     release.run(exchange, SilentMonitor())
     assert len(charges(tmp_path / "release")) == 1  # for the prevalence and all rounds
@@ -319,7 +319,7 @@ def summed(homes: Path, own: HolderSum) -> Summed:
     return total.astype(np.int64), tuple(NAMES)
 
 
-def test_a_release_that_is_refused_for_absence_charges_nothing(homes: Path, tmp_path: Path) -> None:
+def test_release_refused_for_absences_charges_nothing(homes: Path, tmp_path: Path) -> None:
     release = small_release(PLAN, tmp_path)
     with refused("absent holders", 1):
         release.run(lambda: answers(homes)[1:])
@@ -332,7 +332,7 @@ def test_a_release_that_is_refused_for_absence_charges_nothing(homes: Path, tmp_
     "name",
     ["gaussian_votes", "gnmax", "powerset_gnmax", "centered_votes", "stable_top_k_not_prior"],
 )
-def test_a_holder_that_is_absent_changes_no_price(name: str, votes: Votes, tmp_path: Path) -> None:
+def test_absent_holder_does_not_change_the_price(name: str, votes: Votes, tmp_path: Path) -> None:
     """At the price and for the T that hold when all are present."""
     aggregator = shipped(name)
     terms = []

@@ -322,7 +322,7 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
         assert line in refused(*words)
 
 
-def test_a_release_of_sums_is_that_of_the_votes(files: Path, tmp_path: Path) -> None:
+def test_release_of_sums_equals_the_release_of_votes(files: Path, tmp_path: Path) -> None:
     for place in ("north", "south"):
         added = succeeded(
             "release", f"votes={files}/votes/{place}.npz", f"sum={tmp_path}/{place}.npz"

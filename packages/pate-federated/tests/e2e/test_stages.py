@@ -45,9 +45,7 @@ NOISE = GaussianVotes(noise_std=1.0)
 PLAN = seeded_plan(NOISE)
 
 
-def test_a_student_from_the_folder_alone_and_in_a_folder_of_its_own(
-    votes: Votes, tmp_path: Path
-) -> None:
+def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) -> None:
     """All of what is published is what a run publishes."""
     ledger = tmp_path / "of_whole.db"  # one seed draws once in a ledger
     changed = replace(PLAN, public_settings=lambda _: "name: small\n", ledger=ledger)

@@ -21,7 +21,7 @@ def total_of(aggregator: DistributedVotes, present: int, size: int) -> NDArray[n
 
 
 @pytest.mark.parametrize("present", [6, 5, 4])
-def test_the_sum_has_one_gaussian_law_however_many_dropped_out(present: int) -> None:
+def test_sum_is_discrete_gaussian_for_any_number_of_dropouts(present: int) -> None:
     """Six holders, two may be absent: four shares are priced, and every further one adds its own variance."""
     aggregator = DistributedVotes(noise_std=4.0, num_holders=6, max_dropouts=2)
     num_draws_of_sum = Counter(total_of(aggregator, present, 40_000).tolist())

@@ -34,7 +34,7 @@ def test_teachers_of_an_absent_holder_vote_for_no_label() -> None:
     np.testing.assert_array_equal(release.labels, [[True, False]])
 
 
-def test_the_price_is_that_of_the_noisy_counts_and_not_of_the_bits() -> None:
+def test_price_covers_the_noisy_counts() -> None:
     event = DistributedVotes(noise_std=50.0, num_holders=40).event_for(**SHAPE)
     epsilon = RdpAccountant().compose(event).get_epsilon(1e-6)
     assert gaussian_epsilon((600 * 40) ** 0.5 / 50.0, target_delta=1e-6) < epsilon < 20.1

@@ -305,7 +305,7 @@ def test_stage_with_wrong_fields_is_refused(stage: str, homes: Path) -> None:
     assert is_answered(link, message)
 
 
-def test_records_beside_those_of_a_stage_are_refused(homes: Path) -> None:
+def test_extra_records_in_a_message_are_refused(homes: Path) -> None:
     for stage in STAGES:
         link = Link(homes)
         message = link.until(stage)

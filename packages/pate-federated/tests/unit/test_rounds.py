@@ -340,7 +340,7 @@ def test_request_beyond_the_cell_limit_is_refused() -> None:
         )
 
 
-def test_a_mailbox_reads_what_holders_put_there_and_nothing_else(tmp_path: Path) -> None:
+def test_mailbox_reads_only_the_files_of_holders(tmp_path: Path) -> None:
     sent_question = question(SHARES)
     names = ("1", "2", "3", "4", "5", "6")
     box = Mailbox(tmp_path, Roll.numbered(6, TEACHERS, max_absent=5))

@@ -83,7 +83,7 @@ def test_an_average_of_whole_numbers_gives_their_sum_exactly(holders: int, most:
     np.testing.assert_array_equal(terms.exact_sum(average, holders), numbers.sum(axis=0))
 
 
-def test_a_sum_that_breaks_the_terms_is_refused() -> None:
+def test_sum_beyond_the_terms_is_refused() -> None:
     terms = SumTerms(num_holders=4, max_absent=1, most=10)
     for average, present, refusal in (
         (np.array([0.4]), 4, refused("sum", rule="within the")),
@@ -200,7 +200,7 @@ def test_only_one_of_concurrent_requests_is_answered(pool: Any, tmp_path: Path) 
             assert sum(workers.map(answered_at_once, [folder] * 4, (1, 2, 1, 3))) == 1
 
 
-def test_a_sum_that_is_lost_after_the_charge_is_refused_and_stays_charged_once(
+def test_sum_lost_after_the_charge_stays_charged_once(
     tmp_path: Path,
 ) -> None:
     release = released(tmp_path, NOISE)

@@ -30,7 +30,7 @@ TEACHER = PrivacyUnit("one teacher, with all its records")
         ((None, None), TEACHER),
     ],
 )
-def test_the_unit_is_what_all_holders_vouch_for(
+def test_unit_of_privacy_is_the_one_of_all_holders(
     units: tuple[PrivacyUnit | None, ...], wanted: PrivacyUnit
 ) -> None:
     heads = [
@@ -70,7 +70,7 @@ def _dataset() -> Dataset:
     )
 
 
-def test_records_that_are_asked_about_other_samples_keep_their_unit(tmp_path: Path) -> None:
+def test_records_with_other_samples_keep_their_unit(tmp_path: Path) -> None:
     """Of readers that read a whole data set, such as pictures, and of Flower's holders."""
     queries = tmp_path / "queries.npz"
     np.savez(queries, inputs=np.ones((3, 2), np.float32))

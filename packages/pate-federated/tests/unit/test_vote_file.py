@@ -145,7 +145,7 @@ def test_truncated_file_gives_a_one_line_error(tmp_path: Path) -> None:
         VoteFile.open(tmp_path / "nowhere.npz")
 
 
-def test_votes_that_break_their_own_head_are_found(tmp_path: Path) -> None:
+def test_votes_that_contradict_their_head_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, vote_clip=11)
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -254,7 +254,7 @@ def test_a_sum_whose_holders_say_different_things_is_refused(
         GatheredVotes.read([tmp_path / "sum.npz"])
 
 
-def test_a_sum_that_was_altered_is_refused(tmp_path: Path) -> None:
+def test_altered_sum_is_refused(tmp_path: Path) -> None:
     GatheredVotes.read([write(tmp_path), write(tmp_path, "b")]).write(tmp_path / "sum.npz")
     content = (tmp_path / "sum.npz").read_bytes()
     place = content.index(b"counts.npy") + 10 + 128  # within the numbers
