@@ -50,7 +50,7 @@ _ADJACENCIES = {1: pa.Adjacency.ADD_REMOVE, 2: pa.Adjacency.REPLACE_ONE}
 
 
 def entries() -> list[dict[str, Any]]:
-    """The golden entries: name, inputs, value, rtol, note."""
+    """Returns the golden entries, each with a name, inputs, a value, a relative tolerance and a note."""
     loaded: list[dict[str, Any]] = json.loads(PATH.read_text())["entries"]
     return loaded
 
@@ -84,7 +84,7 @@ def _gap_select_probs(inputs: Inputs) -> list[float]:
 
 
 def _failure_prob(inputs: Inputs) -> float:
-    """The failure probability of the test's threshold: the papers' sqrt(2 log 1/delta_t) is a stricter one."""
+    """Returns the failure probability of the test at the paper's threshold, which is stricter than ours."""
     delta_t = float(inputs["delta_t"])
     return (
         delta_t if inputs["exact_quantile"] else float(ndtr(-math.sqrt(2 * math.log(1 / delta_t))))
@@ -104,7 +104,7 @@ def _ptr_gauss_pass_prob(inputs: Inputs) -> float:
 
 
 def _ptr_laplace_pass_prob(inputs: Inputs) -> float:
-    """The paper's threshold b log(1/delta_t) is ours for half the failure probability; floor 1."""
+    """Returns the probability of passing; the paper's threshold is ours for half the failure probability."""
     scale = inputs["scale"] * math.sqrt(2)
     failure = inputs["delta_t"] / 2
     test = StabilityTest.laplace(
@@ -145,7 +145,7 @@ def _stable_topk_output_dist(inputs: Inputs) -> dict[str, float]:
 
 
 def _stable_topk_eps_zcdp(inputs: Inputs) -> float:
-    """Both steps at their zCDP prices: range**2 / 8 for the selection, sens**2 / (2 std**2) for the test."""
+    """Returns epsilon of a stable top-k with both steps at their zCDP prices range**2 / 8 and sens**2 / (2 std**2)."""
     adjacency = _ADJACENCIES[inputs["sens"]]
     selection = (adjacency.gap_range / inputs["gumbel_beta"]) ** 2 / 8
     test = adjacency.gap_sensitivity**2 / (2 * inputs["sigma2"] ** 2)
@@ -166,7 +166,7 @@ def _stable_topk_eps_tight(inputs: Inputs) -> float:
 
 
 def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
-    """From the argmax's distribution: tied gaps against gaps moved up or down by one, of the class that moved up."""
+    """Returns the Renyi divergence of the argmax between tied gaps and gaps that differ by one."""
     up = inputs["n_up"]
     sigma = inputs["sigma"]
     order = inputs["alpha"]
@@ -185,7 +185,7 @@ def _top_k_distribution(mechanism: TopKMechanism, inputs: Inputs) -> dict[str, f
 
 
 def _top_k_price(inputs: Inputs) -> dict[str, Any]:
-    """k picks at the entry's scale, where counts move by 1 in one direction."""
+    """Returns the price of k selections at the entry's scale, for counts that move by 1 in one direction."""
     return {
         "k": inputs["k"],
         "epsilon": inputs["k"] / inputs["scale"],
@@ -239,7 +239,7 @@ def _em_data_dependent_rdp(inputs: Inputs) -> dict[str, float]:
 
 
 def _limited_domain_probs(inputs: Inputs) -> dict[str, float]:
-    """The entry's epsilon is that of one pick, and its outcomes end at the bottom."""
+    """Returns the probabilities of the outcomes; the epsilon of the entry is that of one selection."""
     mechanism = LimitedDomainTopK(
         k=inputs["k"],
         domain_size=inputs["kbar"],

@@ -54,7 +54,7 @@ def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
         )
 
 
-def test_an_array_of_gaussians_costs_what_dp_accounting_says() -> None:
+def test_composed_gaussians_agree_with_dp_accounting() -> None:
     ours = pa.RdpAccountant(ORDERS).compose(pa.GaussianEvent.composed(MULTIPLIERS))
     theirs = rdp.RdpAccountant(ORDERS).compose(EVENTS["different"].to_dp_event())
     assert ours.get_epsilon(1e-6) == pytest.approx(theirs.get_epsilon(1e-6), rel=1e-9)
@@ -64,7 +64,7 @@ def test_an_array_of_gaussians_costs_what_dp_accounting_says() -> None:
 @pytest.mark.parametrize(
     ("event", "count"), [(pa.GaussianEvent(30.0), 600), (pa.PureDpEvent(0.05), 600)]
 )
-def test_loss_distributions_lie_between_dp_accounting_s_two_roundings(
+def test_pld_epsilon_is_between_both_roundings_of_dp_accounting(
     event: pa.Event, count: int
 ) -> None:
     def theirs(pessimistic: bool) -> Any:

@@ -26,7 +26,7 @@ def assert_matches(value: Any, expected: Any, rtol: float) -> None:
 @pytest.mark.parametrize(
     "entry", ENTRIES, ids=[f"{entry['name']}-{index}" for index, entry in enumerate(ENTRIES)]
 )
-def test_entry(entry: dict[str, Any]) -> None:
+def test_a_golden_entry_is_reproduced(entry: dict[str, Any]) -> None:
     assert_matches(evaluate(entry["name"], entry["inputs"]), entry["value"], entry["rtol"])
 
 

@@ -40,7 +40,7 @@ ACCOUNTANTS = {
 def charged(
     name: str, path: Path | None = None, accountant: type[pa.Accountant] = pa.RdpAccountant
 ) -> pa.Ledger:
-    """A ledger with all events of a kept file, under the settings of its first line."""
+    """Returns a ledger with all events of a stored file, under the settings of its first line."""
     header = json.loads((FOLDER / f"{name}.jsonl").read_text().splitlines()[0])
     settings = {key: header[key] for key in ("adjacency", "target_delta")}
     ledger = pa.Ledger(path, accountant=accountant, **settings)
@@ -59,7 +59,7 @@ def charges(name: str) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TOTALS)
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
-def test_totals_are_those_that_were_printed(name: str, accountant: str) -> None:
+def test_totals_of_stored_ledgers_stay_the_same(name: str, accountant: str) -> None:
     printed = TOTALS[name][accountant]
     result = ACCOUNTANTS[accountant]
     if printed == "refused":
@@ -83,7 +83,7 @@ def test_totals_are_those_that_were_printed(name: str, accountant: str) -> None:
 
 
 @pytest.mark.parametrize("name", TOTALS)
-def test_charges_are_read_as_they_were_written(name: str, tmp_path: Path) -> None:
+def test_charges_of_stored_ledgers_are_read_back(name: str, tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     charged(name, path)
     ledger = pa.Ledger.stored(path)
@@ -93,7 +93,7 @@ def test_charges_are_read_as_they_were_written(name: str, tmp_path: Path) -> Non
         assert ledger.charge(entry.event, adjacency=ledger.adjacency, key=entry.key) == entry
 
 
-def test_the_kept_ledgers_hold_every_kind_an_infinity_and_both_adjacencies() -> None:
+def test_the_stored_ledgers_cover_every_kind_of_event() -> None:
     texts = {name: (FOLDER / f"{name}.jsonl").read_text() for name in TOTALS}
     assert {path.stem for path in FOLDER.glob("*.jsonl")} == set(TOTALS)
     for name in ("every_kind", "every_kind_add_remove"):
@@ -107,8 +107,8 @@ def test_the_kept_ledgers_hold_every_kind_an_infinity_and_both_adjacencies() -> 
     }
 
 
-def test_every_kind_and_field_of_an_event_is_in_the_list() -> None:
-    """A new event is added to kinds.json with the commit that brings it: from then on it may be in a ledger."""
+def test_the_list_names_every_field_of_every_event() -> None:
+    """A commit that adds an event also adds it to kinds.json, because ledgers may hold it from then on."""
     now = {
         name: [field.name for field in dataclasses.fields(kind)]
         for name, kind in EVENT_KINDS.items()

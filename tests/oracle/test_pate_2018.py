@@ -30,8 +30,8 @@ TEACHERS = 250
 PAPER = ConfidentGNMax(screening_std=150, threshold_share=0.8, noise_std=40, max_answers=ANSWERED)
 
 
-def test_all_counts_by_its_proposition_8_and_exactly() -> None:
-    """All counts with noise, two of which move; and its conversion of a Renyi curve a * rho at the best order."""
+def test_the_cost_of_all_counts_follows_proposition_8() -> None:
+    """All noisy counts are released, two of which differ between neighbors."""
     rho = ANSWERED / 40**2 + SCREENED / (2 * 150**2)
     assert rho + 2 * math.sqrt(rho * math.log(1 / DELTA)) == pytest.approx(3.24, abs=0.005)
     both = (
@@ -46,7 +46,7 @@ def test_all_counts_by_its_proposition_8_and_exactly() -> None:
     assert float(delta) == pytest.approx(DELTA, rel=1e-6)
 
 
-def test_the_winner_alone_costs_less() -> None:
+def test_releasing_the_winner_costs_less_than_all_counts() -> None:
     event = PAPER.event_for(num_queries=SCREENED, num_labels=10, num_teachers=TEACHERS)
     prices = [
         parts().compose(event).get_epsilon(DELTA) for parts in (RdpAccountant, AutoAccountant)
@@ -55,7 +55,7 @@ def test_the_winner_alone_costs_less() -> None:
 
 
 def clear_votes(num_queries: int) -> np.ndarray:
-    """All but a few teachers agree, as on MNIST."""
+    """Returns votes of `num_queries` queries on which all but a few teachers agree, as on MNIST."""
     others = np.random.default_rng(0).multinomial(10, [1 / 9] * 9, size=num_queries)
     return np.column_stack([np.full(num_queries, TEACHERS - 10), others])
 
@@ -69,7 +69,7 @@ def clear_votes(num_queries: int) -> np.ndarray:
         ConfidentVotes(screening_std=150, threshold_share=0.8, noise_std=40),
     ],
 )
-def test_on_clear_votes_a_release_costs_less_than_its_guarantee(aggregator: Aggregator) -> None:
+def test_clear_votes_cost_less_than_the_guarantee(aggregator: Aggregator) -> None:
     votes = clear_votes(SCREENED)
     answered = np.arange(SCREENED) < ANSWERED
     cost = cost_on(
@@ -89,7 +89,7 @@ def test_on_clear_votes_a_release_costs_less_than_its_guarantee(aggregator: Aggr
     assert (everything.rdp >= cost.rdp).all()
 
 
-def test_screening_and_answers_add() -> None:
+def test_the_costs_of_screening_and_answers_add_up() -> None:
     votes = clear_votes(ANSWERED)
     none = np.zeros(ANSWERED, bool)
     orders = np.array([2.0, 8.0, 20.0])
@@ -102,7 +102,7 @@ def test_screening_and_answers_add() -> None:
     np.testing.assert_allclose(both.rdp, screening.rdp + answers.rdp)
 
 
-def test_votes_that_no_theorem_is_about_have_no_cost() -> None:
+def test_votes_without_a_theorem_raise_unknown_cost() -> None:
     votes = clear_votes(3)
     votes[1, 0] -= 1  # a teacher that said nothing
     with refused("votes", rule="one vote of", kind=UnknownCost):

@@ -25,7 +25,7 @@ import pate.accounting as pa
         ),
     ],
 )
-def test_the_least_affordable_bound_wins(event, count, winner, kind) -> None:  # type: ignore[no-untyped-def]
+def test_the_auto_accountant_returns_the_smallest_quick_bound(event, count, winner, kind) -> None:  # type: ignore[no-untyped-def]
     spent = pa.AutoAccountant().compose(event, count)
     assert spent.winner(1e-6) == winner
     assert spent.get_epsilon(1e-6) == kind().compose(event, count).get_epsilon(1e-6)
@@ -58,7 +58,7 @@ def test_noisy_maxima_and_bits_in_any_order_cost_less_than_renyi() -> None:
     assert prices["in order"][0] <= first < prices["rdp"][0]
 
 
-def test_what_was_added_later_counts() -> None:
+def test_events_added_after_a_reading_raise_the_epsilon() -> None:
     spent = pa.AutoAccountant().compose(pa.GaussianEvent(10.0), 4)
     before = spent.get_epsilon(1e-6)
     copied = spent.copy()
@@ -67,7 +67,7 @@ def test_what_was_added_later_counts() -> None:
 
 
 @pytest.mark.slow
-def test_thousands_of_steps_take_the_time_of_hundreds() -> None:
+def test_pricing_thousands_of_steps_is_as_quick_as_hundreds() -> None:
     event = pa.SelfComposedEvent(pa.BoundedRangeEvent(0.01), 24_000)
     started = process_time()
     prices = [pa.AutoAccountant().compose(event).get_epsilon(1e-6) for _ in range(2)]

@@ -14,7 +14,7 @@ SHAPE = VoteShape(num_queries=60, num_labels=4, num_teachers=200)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
-def test_an_epsilon_that_nothing_can_cost_is_refused(epsilon: float) -> None:
+def test_an_epsilon_not_above_zero_is_refused(epsilon: float) -> None:
     with refused("target_epsilon", ANY):
         Budget(epsilon=epsilon, delta=1e-6)
 
@@ -25,7 +25,7 @@ def test_a_delta_outside_of_0_to_1_is_refused(delta: float) -> None:
         Budget(epsilon=1.0, delta=delta)
 
 
-def test_an_accountant_that_makes_nothing_is_refused() -> None:
+def test_an_accountant_that_cannot_be_called_is_refused() -> None:
     accountant: type[RdpAccountant] = "rdp"  # type: ignore[assignment]
     with refused("accountant", "rdp"):
         Budget(epsilon=1.0, delta=1e-6, accountant=accountant)
@@ -42,13 +42,13 @@ def test_less_noise_than_was_fitted_costs_more_than_the_budget() -> None:
     assert epsilon(fitted.scaled(0.99)) > 3.0
 
 
-def test_failures_that_use_up_delta_cost_infinity() -> None:
+def test_epsilon_is_infinite_where_failures_reach_delta() -> None:
     budget = Budget(delta=1e-6)
     assert budget.epsilon_of(ApproximateEvent(NoOpEvent(), 1e-6)) == math.inf
     assert budget.epsilon_of(ApproximateEvent(NoOpEvent(), 1e-7)) == 0.0
 
 
-def test_noise_is_solved_for_an_epsilon_alone() -> None:
+def test_required_epsilon_raises_without_an_epsilon() -> None:
     with pytest.raises(InvalidValue) as refusal:
         GaussianVotes(noise_std=1.0).fitted(Budget(delta=1e-6), SHAPE)
     assert (refusal.value.name, refusal.value.value) == ("target_epsilon", None)

@@ -14,7 +14,9 @@ from pate.validation import InvalidValue
 
 @pytest.mark.parametrize("target", [1e-3, 0.5, 8.0, 500.0])
 @pytest.mark.parametrize("start", [1e-6, 1.0, 1e9])
-def test_result_is_affordable_and_little_less_noise_is_not(target: float, start: float) -> None:
+def test_calibrated_noise_meets_the_target_and_slightly_less_does_not(
+    target: float, start: float
+) -> None:
     def event_for(noise: float) -> pa.ApproximateEvent:
         return pa.ApproximateEvent(pa.GaussianEvent(noise), 1e-9)
 
@@ -36,7 +38,7 @@ def test_result_is_affordable_and_little_less_noise_is_not(target: float, start:
 
 
 @pytest.mark.parametrize("target", [0.2, 3.0])
-def test_a_slow_accountant_is_asked_little_as_the_renyi_answer_is_near(target: float) -> None:
+def test_calibration_calls_a_slow_accountant_a_few_times_only(target: float) -> None:
     prices = []
 
     class Counting(pa.ExactAccountant):
@@ -78,7 +80,7 @@ def test_largest_count_finds_every_boundary() -> None:
         ),
     ],
 )
-def test_what_cannot_be_met_is_refused(
+def test_calibration_refuses_a_target_that_no_noise_reaches(
     name: str, event_for: Callable[[float], pa.Event], target: float
 ) -> None:
     with pytest.raises(InvalidValue, match=": expected ") as refused:

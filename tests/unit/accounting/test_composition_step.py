@@ -31,7 +31,7 @@ def stepped(pairs: DominatingPairs, grid: LossGrid, values: Array) -> Array:
 
 
 def smooth(x: float, scale: float = 0.3) -> float:
-    """The hockey stick of a Gaussian pair: convex in exp(x), from 1 to 0."""
+    """Returns the privacy profile of a Gaussian pair at epsilon x: convex in e^x, falling from 1 to 0."""
     if x >= 0:
         return gaussian_delta(scale, epsilon=x)
     return -math.expm1(x) + math.exp(x) * gaussian_delta(scale, epsilon=-x)
@@ -44,7 +44,7 @@ def expectation(up: float, down: float, x: float) -> float:
 
 @pytest.mark.parametrize("spacing", [0.02, 0.2 / 7, 0.011])
 @pytest.mark.parametrize("length", [0.2, 0.015, 1.1])
-def test_a_span_is_above_every_pair_and_close_to_the_best(spacing: float, length: float) -> None:
+def test_a_span_step_is_a_close_upper_bound_over_its_pairs(spacing: float, length: float) -> None:
     grid = LossGrid(first=-200, size=500, spacing=rounded_spacing(spacing))
     values_after = stepped(Span(length), grid, np.array([smooth(x) for x in grid.points.tolist()]))
     for index in range(150, 260, 18):
@@ -56,7 +56,7 @@ def test_a_span_is_above_every_pair_and_close_to_the_best(spacing: float, length
 
 
 def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
-    """With whole cells for pieces the ends alone fall below the best pair in the middle."""
+    """If only the ends of a piece were used, the step would fall below the best pair in the middle of the piece."""
     grid = LossGrid(first=-100, size=300, spacing=rounded_spacing(0.4))
     values = hockey_stick(grid)
     values_after = stepped(Span(0.4), grid, values)
@@ -69,7 +69,7 @@ def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
     assert best <= values_after[at] <= 1.5 * best
 
 
-def test_pairs_are_above_every_member() -> None:
+def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
     root = dominating_pairs(OneBitEvent(tuple(np.linspace(-3, 3, 40).tolist()), reach=2))
     assert isinstance(root, Box)
     grid = LossGrid(first=-300, size=700, spacing=rounded_spacing(0.01))
@@ -104,7 +104,7 @@ def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> 
 
 
 def test_rounding_is_covered_over_a_thousand_steps() -> None:
-    """Against the same sum in 60 digits: never below, and above by less than the stated factor a step."""
+    """The reference is the same sum in 60 digits; the excess for each step is below the stated factor."""
     count = 1000
     epsilon = 0.01
     grid = LossGrid(first=-1100, size=2300, spacing=rounded_spacing(epsilon))
@@ -128,7 +128,7 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
             assert 0 < excess < 2 * count * 2.0**-46 + 1e-12
 
 
-def test_losses_beyond_the_grid_count_as_certain() -> None:
+def test_losses_beyond_the_grid_count_as_infinite() -> None:
     grid = LossGrid(first=-10, size=30, spacing=rounded_spacing(0.1))
     first, _ = two_point_probabilities(50.0, -0.3)
     values_after = stepped(Box(np.array([50.0]), np.array([-0.3])), grid, hockey_stick(grid))

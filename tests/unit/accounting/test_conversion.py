@@ -32,7 +32,7 @@ def test_the_penalty_of_a_conversion_falls_in_the_order() -> None:
 FEW_ORDERS = np.array([1.01, 1.5, 3.0, 10.0, 80.0])
 
 
-def test_random_pairs_of_distributions_stay_below_the_claim_and_some_come_near() -> None:
+def test_converted_epsilons_bound_random_pairs_closely() -> None:
     rng = np.random.default_rng(0)
     nearest = 0.0
     for _ in range(500):
@@ -70,7 +70,7 @@ CLOSE = 1e-12
 
 
 def true_delta(mu: Any, epsilon: Any, before: Any = 0) -> Any:
-    """Balle and Wang's formula, with digits enough for what cancels in it."""
+    """Returns delta by the formula of Balle and Wang, with enough digits for the terms that cancel."""
     with mpmath.workdps(100):
         mu = mpmath.mpf(mu)
         epsilon = mpmath.mpf(epsilon) - before
@@ -86,8 +86,8 @@ def true_mu(multiplier: float, count: int = 1) -> Any:
 
 
 @pytest.mark.parametrize("multiplier", MULTIPLIERS)
-def test_epsilon_and_delta_are_never_below_the_truth_and_hardly_above(multiplier: float) -> None:
-    """The difference of two normal probabilities puts epsilon 49% too low at a multiplier of 1e13, delta 1e-300."""
+def test_gaussian_epsilon_and_delta_are_close_upper_bounds(multiplier: float) -> None:
+    """In double precision the textbook formula is wrong here: epsilon is 49% too small at a multiplier of 1e13."""
     mu = 1 / multiplier
     for delta in DELTAS:
         epsilon = pa.gaussian_epsilon(mu, target_delta=delta)
@@ -103,7 +103,7 @@ def test_epsilon_and_delta_are_never_below_the_truth_and_hardly_above(multiplier
 
 
 @pytest.mark.parametrize("mu", [1e-13, 1e-6, 0.3, 2.0])
-def test_a_delta_just_below_that_of_epsilon_0_is_not_free(mu: float) -> None:
+def test_epsilon_is_positive_for_a_delta_just_below_that_of_zero(mu: float) -> None:
     at_zero = true_delta(mu, 0)
     for share in (1e-15, 1e-9, 1e-3):
         delta = float(at_zero * (1 - share))
@@ -114,7 +114,9 @@ def test_a_delta_just_below_that_of_epsilon_0_is_not_free(mu: float) -> None:
 
 
 @pytest.mark.parametrize(("multiplier", "count"), list(itertools.product(MULTIPLIERS[1:], COUNTS)))
-def test_the_exact_accountant_is_never_below_the_truth(multiplier: float, count: int) -> None:
+def test_the_exact_accountant_bounds_the_true_delta_of_gaussians(
+    multiplier: float, count: int
+) -> None:
     spent = pa.ExactAccountant().compose(pa.GaussianEvent(multiplier), count)
     mu = true_mu(multiplier, count)
     for delta in DELTAS:
@@ -126,7 +128,7 @@ def test_the_exact_accountant_is_never_below_the_truth(multiplier: float, count:
 
 
 @pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.PldAccountant])
-def test_no_other_accountant_is_below_the_truth(accountant: Any) -> None:
+def test_other_accountants_bound_the_true_delta_of_gaussians(accountant: Any) -> None:
     for multiplier, count in itertools.product((0.03, 1.9, 1e4, 1e13), (1, 10**9)):
         spent = accountant().compose(pa.GaussianEvent(multiplier), count)
         mu = true_mu(multiplier, count)
@@ -134,7 +136,7 @@ def test_no_other_accountant_is_below_the_truth(accountant: Any) -> None:
             assert true_delta(mu, spent.get_epsilon(delta)) <= delta
 
 
-def test_many_different_gaussians_are_added_up_upwards() -> None:
+def test_the_sum_of_many_different_gaussians_is_rounded_up() -> None:
     multipliers = np.random.default_rng(0).uniform(100, 1e4, 2000)
     spent = pa.ExactAccountant().compose(
         pa.ComposedEvent(tuple(pa.GaussianEvent(m) for m in multipliers.tolist()))
@@ -147,8 +149,8 @@ def test_many_different_gaussians_are_added_up_upwards() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pure", [1e-12, 1e-3, 4.0])
-def test_gaussians_beside_pure_releases_are_never_below_the_truth(pure: float) -> None:
-    """Randomized response is the worst that pure releases do; its losses and a Gaussian's add up."""
+def test_gaussians_with_pure_releases_are_bounded_from_above(pure: float) -> None:
+    """Randomized response is the worst pure release; the reference sums its losses and those of a Gaussian."""
     count = 3
     for multiplier in (0.4, 30.0, 1e6, 1e13):
         event = pa.ComposedEvent(
@@ -173,12 +175,12 @@ def test_gaussians_beside_pure_releases_are_never_below_the_truth(pure: float) -
 
 
 @pytest.mark.parametrize(("mu", "epsilon"), [(1.0, 1e17), (1e-3, 1e300), (1e-300, 1.0), (1.0, 1e3)])
-def test_a_delta_below_any_double_is_rounded_up_to_the_least_one(mu: float, epsilon: float) -> None:
+def test_a_delta_below_any_float_is_rounded_up_to_the_smallest(mu: float, epsilon: float) -> None:
     assert pa.gaussian_delta(mu, epsilon=epsilon) == 5e-324
 
 
 @pytest.mark.parametrize("rho", [1e-9, 1e-3, 0.1, 1.0, 1e2, 1e6])
-def test_delta_is_the_inverse_of_epsilon_and_of_no_grid_above_it(rho: float) -> None:
+def test_zcdp_to_delta_inverts_zcdp_to_epsilon(rho: float) -> None:
     orders = 1 + np.geomspace(1e-6, 1e9, 30001)
     for delta in (1e-12, 1e-6, 1e-2):
         epsilon = pa.zcdp_to_epsilon(rho, target_delta=delta)

@@ -50,7 +50,7 @@ def epsilon(accountant: type[pa.Accountant], *events: pa.Event, delta: float = D
     return spent.get_epsilon(delta)
 
 
-def test_accesses_take_the_place_of_sessions_and_of_nothing_else() -> None:
+def test_by_accesses_replaces_sessions_only() -> None:
     failing = pa.SelfComposedEvent(pa.ApproximateEvent(pa.PureDpEvent(0.1), 1e-9), 3)
     plain = pa.ComposedEvent((pa.GaussianEvent(2.0), failing))
     assert by_accesses(plain) is plain
@@ -63,7 +63,9 @@ def test_accesses_take_the_place_of_sessions_and_of_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("accountant", [pa.ExactAccountant, pa.PldAccountant, pa.AutoAccountant])
-def test_others_return_the_smaller_price(accountant: type[pa.Accountant]) -> None:
+def test_loss_accountants_return_the_smaller_price_of_a_session(
+    accountant: type[pa.Accountant],
+) -> None:
     assert epsilon(accountant, SESSION) == pytest.approx(
         epsilon(pa.RdpAccountant, SESSION), rel=1e-9
     )
@@ -74,7 +76,7 @@ def test_others_return_the_smaller_price(accountant: type[pa.Accountant]) -> Non
 
 
 @pytest.mark.parametrize("accountant", [pa.ExactAccountant, pa.PldAccountant])
-def test_a_session_costs_the_cheaper_of_accesses_and_hits(
+def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
     accountant: type[pa.Accountant],
 ) -> None:
     cheap = pa.SelfComposedEvent(pa.PureDpEvent(TARGET.epsilon), 3)
@@ -172,7 +174,7 @@ IMPOSSIBLE: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
 @pytest.mark.parametrize(
     ("name", "make", "bad"), [(n, make, bad) for n, make, several in IMPOSSIBLE for bad in several]
 )
-def test_what_is_no_event_is_refused(name: str, make: Callable[[Any], Any], bad: Any) -> None:
+def test_an_invalid_event_is_refused(name: str, make: Callable[[Any], Any], bad: Any) -> None:
     with refused(name, ANY):
         make(bad)
 
@@ -223,12 +225,12 @@ EVENTS: list[pa.Event] = [
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_round_trip_through_text(event: pa.Event) -> None:
+def test_an_event_survives_a_round_trip_through_json(event: pa.Event) -> None:
     text = json.dumps(event_to_json(event), allow_nan=False)
     assert event_from_json(json.loads(text)) == event
 
 
-def test_every_kind_of_event_is_covered() -> None:
+def test_the_examples_cover_every_kind_of_event() -> None:
     assert {type(event) for event in EVENTS} == set(EVENT_KINDS.values())
 
 

@@ -20,7 +20,7 @@ from pate.aggregators import StableTopK
 
 
 def binomial_delta(epsilon: float, count: int, target: float) -> float:
-    """Of n-fold randomized response, summed term by term (Kairouz, Oh & Viswanath 2015)."""
+    """Returns delta of n-fold randomized response, summed term by term (Kairouz, Oh & Viswanath 2015)."""
     truth = 1 / (1 + math.exp(-epsilon))
     chances = [
         math.comb(count, k) * truth**k * (1 - truth) ** (count - k) for k in range(count + 1)
@@ -33,7 +33,7 @@ def binomial_delta(epsilon: float, count: int, target: float) -> float:
     ("epsilon", "count"), [(0.01, 40), (0.3, 1), (0.3, 12), (1.7, 5), (6.0, 3)]
 )
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.45, 0.8, 0.99])
-def test_pure_dp_is_never_below_the_sum_over_binomials(
+def test_composed_pure_dp_bounds_the_exact_sum_over_binomials(
     epsilon: float, count: int, share: float
 ) -> None:
     target = share * epsilon * count
@@ -43,7 +43,7 @@ def test_pure_dp_is_never_below_the_sum_over_binomials(
 
 
 def best_play(families: list[list[tuple[Fraction, Fraction]]], y: Fraction) -> Fraction:
-    """V at exp(x) = y by trying every pair (p, q) of chances of the first outcome, after every past."""
+    """Returns V at e^x = y of the strongest adversary, by trying every pair of each step after every history."""
     if not families:
         return max(Fraction(0), 1 - y)
     family = families[0]
@@ -61,7 +61,7 @@ def bits(chances: list[Fraction], reach: int) -> list[tuple[Fraction, Fraction]]
 
 
 def spans(range_: Fraction, size: int) -> list[tuple[Fraction, Fraction]]:
-    """Pairs whose likelihood ratios are s and s / range, so that both distributions sum to 1."""
+    """Returns two-point pairs with likelihood ratios s and s / range_, as probabilities of the first outcome."""
     ratios = [1 + (range_ - 1) * Fraction(k, size) for k in range(1, size)]
     q = [(1 - s / range_) / (s - s / range_) for s in ratios]
     return [(s * chance, chance) for s, chance in zip(ratios, q, strict=True)]
@@ -90,7 +90,7 @@ PLAYS: dict[str, tuple[list[pa.Event], list[list[tuple[Fraction, Fraction]]]]] =
 @pytest.mark.parametrize(
     "y", [Fraction(1), Fraction(21, 20), Fraction(5, 4), Fraction(2), Fraction(7, 2)]
 )
-def test_never_below_the_best_play_and_close_to_it(name: str, y: Fraction) -> None:
+def test_exact_delta_is_a_close_bound_on_the_strongest_adversary(name: str, y: Fraction) -> None:
     events, families = PLAYS[name]
     searched = float(best_play(families, y))
     result = pa.ExactAccountant()
@@ -109,16 +109,14 @@ def test_never_below_the_best_play_and_close_to_it(name: str, y: Fraction) -> No
         ("small range", pa.BoundedRangeEvent(0.9 * math.log(1.1))),
     ],
 )
-def test_events_made_a_tenth_too_small_fall_below_the_best_play(
-    name: str, cheaper: pa.Event
-) -> None:
+def test_events_10_percent_too_small_fail_the_adversary_check(name: str, cheaper: pa.Event) -> None:
     events, families = PLAYS[name]
     y = Fraction(21, 20)
     charged = pa.ExactAccountant().compose(cheaper, len(events)).get_delta(math.log(y))
     assert charged < float(best_play(families, y)) * 0.97
 
 
-def test_a_gaussian_before_a_bit_against_a_quadrature() -> None:
+def test_a_gaussian_and_a_bit_agree_with_a_quadrature() -> None:
     mu = 0.5
     epsilon = 2.5
     losses = np.linspace(mu * mu / 2 - 9 * mu, mu * mu / 2 + 9 * mu, 2001)
@@ -147,10 +145,8 @@ def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> Non
 
 
 @pytest.mark.parametrize(("noise", "candidates"), [(2.0, 2), (4.0, 5), (1.0, 40)])
-def test_a_noisy_maximum_is_priced_by_both_bounds_on_its_tests(
-    noise: float, candidates: int
-) -> None:
-    """The hockey stick of the smaller of the two curves of docs/proofs/pld.md, at the worst size of a set."""
+def test_the_profile_of_a_noisy_maximum_uses_both_bounds(noise: float, candidates: int) -> None:
+    """The reference takes the smaller of both curves of docs/proofs/pld.md at the worst size of a set."""
     shift = 2 / noise
     chance = np.concatenate([np.geomspace(1e-14, 1e-3, 1000), np.linspace(1e-3, 1 - 1e-9, 60_000)])
     result = pa.ExactAccountant().compose(pa.NoisyMaxGaussianEvent(noise, candidates))
@@ -169,8 +165,8 @@ def test_a_noisy_maximum_is_priced_by_both_bounds_on_its_tests(
         assert cheaper.get_delta(epsilon) < envelope
 
 
-def test_maxima_that_move_in_opposite_ways_cost_what_their_loss_distributions_do() -> None:
-    """Against dp-accounting's composition of the same profile, for both adjacencies of a gap."""
+def test_opposed_maxima_agree_with_dp_accounting() -> None:
+    """The reference is dp-accounting's composition of the same profile, for both adjacencies of a gap."""
     for noise in (12.5, 50.0):
         event = pa.OpposedMaximaEvent(noise, num_candidates=39)
         expected = pa.PldAccountant().compose(event, 100).get_epsilon(1e-6)
@@ -178,7 +174,7 @@ def test_maxima_that_move_in_opposite_ways_cost_what_their_loss_distributions_do
         assert actual == pytest.approx(expected, rel=2e-3)
 
 
-def test_steps_in_any_order_cost_as_much_as_single_pairs() -> None:
+def test_the_bound_for_any_order_composes_single_pairs() -> None:
     parts = [pa.OpposedMaximaEvent(10.0, 5), pa.OneBitEvent(LOGITS, 1), pa.PureDpEvent(0.1)]
 
     def price(order: list[pa.Event], *, any_order: bool) -> float:
@@ -193,8 +189,8 @@ def test_steps_in_any_order_cost_as_much_as_single_pairs() -> None:
 
 
 @pytest.mark.slow
-def test_the_papers_experiment_costs_what_was_computed_independently() -> None:
-    """3.44 by the specification's own program; its non-adaptive lower bound is 3.438."""
+def test_the_papers_experiment_has_the_independent_epsilon() -> None:
+    """An independent program gives 3.44; a lower bound without adaptive choices is 3.438."""
     aggregator = StableTopK(
         selection_scale=38.985, test_std=60.0, failure_prob=1e-9, adjacency="add_remove"
     )
@@ -210,7 +206,7 @@ def single_pairs(box: Box) -> Iterator[Box]:
         yield from single_pairs(half)
 
 
-def test_a_bit_gives_the_undominated_pairs_at_full_reach() -> None:
+def test_a_bit_has_only_its_undominated_pairs() -> None:
     chances = [0.05, 0.2, 0.45, 0.8]
     box = dominating_pairs(pa.OneBitEvent(tuple(math.log(p / (1 - p)) for p in chances), reach=2))
     assert isinstance(box, Box)
@@ -225,7 +221,7 @@ def test_a_bit_gives_the_undominated_pairs_at_full_reach() -> None:
     assert dominated
 
 
-def test_losses_of_bits_are_never_below_those_in_high_precision() -> None:
+def test_losses_of_bits_bound_those_in_high_precision() -> None:
     rng = np.random.default_rng(0)
     for low, step in zip(
         rng.uniform(-40, 40, 200).tolist(), (10 ** rng.uniform(-9, 1, 200)).tolist(), strict=True
@@ -278,7 +274,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["span", "bit", "both"])
-def test_blocks_are_above_the_play_step_by_step_and_near_it(
+def test_blocks_bound_the_composition_step_by_step_closely(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     single = {
@@ -299,7 +295,7 @@ def test_blocks_are_above_the_play_step_by_step_and_near_it(
         )
 
 
-def test_blocks_of_two_steps_are_above_exhaustive_play(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact_blocks, "CAPACITY", 8)
     a_bit = dominating_pairs(pa.OneBitEvent(LOGITS, 1))
     a_range = dominating_pairs(pa.BoundedRangeEvent(math.log(1.5)))
@@ -320,7 +316,7 @@ def test_blocks_of_two_steps_are_above_exhaustive_play(monkeypatch: pytest.Monke
     assert low.delta(math.log(2)) < float(best_play(families, Fraction(2)))
 
 
-def test_a_block_is_nowhere_below_its_values_nor_their_mirror_image() -> None:
+def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
     spacing = 0.07
     losses = np.arange(60) * spacing
     values = np.array([pa.gaussian_delta(0.8, epsilon=x) for x in losses.tolist()])

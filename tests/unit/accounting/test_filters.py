@@ -32,7 +32,7 @@ KINDS = (RenyiFilter, GaussianFilter)
 
 
 def most(event: pa.Event, make: Callable[[], pa.Accountant]) -> int:
-    """How many an accountant allows whose prices are fixed beforehand."""
+    """Returns the number of equal events that fit under the cap by an accountant, if prices are fixed beforehand."""
     low = 0
     high = 4096
     while high - low > 1:
@@ -49,7 +49,7 @@ def most(event: pa.Event, make: Callable[[], pa.Accountant]) -> int:
     (BITS, 1562, 1561, pa.RdpAccountant, RenyiFilter),
     (pa.GaussianEvent(30.0), 631, 631, pa.ExactAccountant, GaussianFilter),
 ])  # fmt: skip
-def test_releases_that_choosing_on_the_way_costs_beside_the_accountant(
+def test_a_filter_admits_fewer_releases_than_the_accountant(
     event: pa.Event,
     count: int,
     filtered: int,
@@ -61,7 +61,7 @@ def test_releases_that_choosing_on_the_way_costs_beside_the_accountant(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_as_many_are_admitted_one_by_one_as_it_affords(kind: type[PrivacyFilter]) -> None:
+def test_affords_is_the_number_of_events_admitted_one_by_one(kind: type[PrivacyFilter]) -> None:
     privacy_filter = kind(1.0, DELTA)
     event = pa.GaussianEvent(15.0)
     spent = Spent()
@@ -102,10 +102,10 @@ def test_sums_are_rounded_up_or_exact() -> None:
         (3.0, 0.3, 10),
     ],
 )
-def test_equal_parts_use_a_cap_up_and_no_more(
+def test_equal_parts_of_a_cap_fit_exactly(
     kind: type[RenyiFilter], cap: float, part: float, count: int
 ) -> None:
-    """Ten times the float .1 are more than 1, by 6e-17; the delta at which a filter converts has paid for that."""
+    """Ten times the float 0.1 exceeds 1 by 6e-17; the filter converts at a slightly smaller delta to allow for that."""
     privacy_filter = kind(cap, 1e-9).fixed_by(pa.PureDpEvent(part))
     for event, number in (
         (pa.PureDpEvent(part), count),
@@ -126,8 +126,8 @@ def test_equal_parts_use_a_cap_up_and_no_more(
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 0.1, 1.0, 4.0, 30.0, 60.0])
-def test_a_gaussian_filter_counts_pure_releases_by_a_gaussian_that_is_worse(epsilon: float) -> None:
-    """By mpmath: the hockey sticks of randomized response are below the Gaussian's, and at one place equal."""
+def test_the_mu_of_a_pure_release_is_that_of_a_costlier_gaussian(epsilon: float) -> None:
+    """In mpmath: the delta of randomized response is below the Gaussian's at each epsilon, and equal at one."""
     with mpmath.workdps(60):
         exact = mpmath.mpf(epsilon)
         e = mpmath.exp(mpmath.mpf(epsilon))
@@ -143,7 +143,7 @@ def test_a_gaussian_filter_counts_pure_releases_by_a_gaussian_that_is_worse(epsi
         assert mpmath.ncdf(mu / 2) - mpmath.ncdf(-mu / 2) <= total * (1 + mpmath.mpf("1e-6"))
 
 
-def test_a_cap_has_no_slack_where_delta_cannot_pay() -> None:
+def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
     privacy_filter = RenyiFilter(1.0, 1e-14)
     assert privacy_filter.affords(Spent(), pa.PureDpEvent(0.1)) == 9
     assert (
@@ -155,8 +155,8 @@ def test_a_cap_has_no_slack_where_delta_cannot_pay() -> None:
     assert RenyiFilter(CAP, DELTA, max_failure_prob=3e-7).affords(Spent(), event) == 3
 
 
-def test_a_sequence_is_within_one_bound_as_a_whole() -> None:
-    """What the pure sum admitted has used up the other unit too, and the other way round."""
+def test_a_filter_never_splits_events_between_two_bounds() -> None:
+    """Events that were admitted by their sum of pure epsilons also use up the other unit, and the reverse."""
     privacy_filter = RenyiFilter(0.3, DELTA)
     half = privacy_filter.price(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 2))
     large = pa.SelfComposedEvent(
@@ -172,7 +172,7 @@ def test_a_sequence_is_within_one_bound_as_a_whole() -> None:
 def charges_before_refusal(
     cap: float, events: list[pa.Event], *, accountant: Callable[[], pa.Accountant]
 ) -> tuple[int, float] | None:
-    """How many charges a ledger with that cap takes and which cap it names at the next one; None if it takes all."""
+    """Returns the number of events that a ledger with a cap admits, and the cap that the refusal names, or None."""
     ledger = pa.Ledger(target_delta=DELTA, max_epsilon=cap, accountant=accountant)
     for number, event in enumerate(events):
         try:
@@ -204,7 +204,7 @@ def charges_before_refusal(
     ],
     ids=lambda events: f"{len(events)} {type(events[0]).__name__}",
 )
-def test_a_cap_that_a_refusal_names_is_enough_for_what_was_refused(
+def test_the_cap_that_a_refusal_names_admits_the_refused_event(
     make: Any, events: list[pa.Event], cap: float
 ) -> None:
     while (refusal := charges_before_refusal(cap, events, accountant=make)) is not None:
@@ -218,7 +218,7 @@ def test_a_cap_that_a_refusal_names_is_enough_for_what_was_refused(
         cap = named_cap
 
 
-def test_failures_are_counted_up_to_a_share_that_is_fixed_beforehand() -> None:
+def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
     event = pa.ApproximateEvent(pa.GaussianEvent(100.0), 1e-8)
     privacy_filter = RenyiFilter(CAP, DELTA, max_failure_prob=1e-7)
     assert privacy_filter.affords(Spent(), event) in (9, 10)
@@ -237,7 +237,7 @@ def test_failures_are_counted_up_to_a_share_that_is_fixed_beforehand() -> None:
             assert fixed.fixed_by(event) == fixed
 
 
-def test_a_session_costs_its_accesses_where_hits_have_no_price() -> None:
+def test_a_filter_without_a_price_of_hits_counts_accesses() -> None:
     accesses = pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.01), 30), 4e-8)
     session = pa.SessionEvent(0.01, 0.4, 3, 1000, accesses)
     privacy_filter = GaussianFilter(CAP, DELTA, max_failure_prob=1e-7)
@@ -246,8 +246,8 @@ def test_a_session_costs_its_accesses_where_hits_have_no_price() -> None:
     assert not GaussianFilter(CAP, DELTA).admits(Spent(), session)
 
 
-def test_the_filter_of_a_ledger_is_fixed_by_its_first_charge() -> None:
-    """Not by what is charged later, when outputs have been seen."""
+def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
+    """A later charge, made after outputs were seen, must not change the filter."""
     fails = pa.ApproximateEvent(pa.GaussianEvent(50.0), 1e-9)
     first, second = (pa.Ledger(target_delta=DELTA, max_epsilon=CAP) for _ in range(2))
     for number in range(2):
@@ -269,8 +269,8 @@ def test_the_filter_of_a_ledger_is_fixed_by_its_first_charge() -> None:
     assert second.filter.failures_allowed == pytest.approx(1e-8)
 
 
-def test_the_filter_and_not_the_total_decides_for_a_ledger() -> None:
-    """Few releases, for which another order would be better."""
+def test_the_filter_refuses_a_charge_below_the_total() -> None:
+    """For few releases another order than the filter's gives the smaller total."""
     ledger = pa.Ledger(target_delta=1e-2, max_epsilon=4.0)
     events = [pa.PureDpEvent(3.0), *[pa.PureDpEvent(0.23)] * 20]
     with refused("max_epsilon", 4.0, "total with this release", kind=pa.BudgetExceeded):
@@ -286,10 +286,10 @@ def test_the_filter_and_not_the_total_decides_for_a_ledger() -> None:
 
 
 @pytest.mark.parametrize("make", [pa.ExactAccountant, pa.PldAccountant, pa.PureDpAccountant])
-def test_a_first_release_fits_by_the_accountant_and_nothing_after(
+def test_the_accountant_decides_for_the_first_release_only(
     make: Callable[[], pa.Accountant],
 ) -> None:
-    """Its price was fixed before anything was released."""
+    """The price of the first release was fixed before anything was released."""
     event = pa.SelfComposedEvent(pa.PureDpEvent(0.1), 100)
     total = make().compose(event).get_epsilon(DELTA)
     assert not RenyiFilter(total, DELTA).admits(Spent(), event)
@@ -317,7 +317,7 @@ def test_a_first_release_fits_by_the_accountant_and_nothing_after(
         (pa.PldAccountant, pa.GaussianEvent(30.0), "gaussian_and_renyi"),
     ],
 )
-def test_the_default_filter_goes_with_the_accountant(
+def test_the_accountant_determines_the_default_filter(
     make: Callable[[], pa.Accountant], first: pa.Event, name: str
 ) -> None:
     assert default_filter(make())(CAP, DELTA).fixed_by(first).name == name
@@ -342,13 +342,13 @@ def test_the_default_filter_goes_with_the_accountant(
         ("event", lambda: GaussianFilter(CAP, DELTA).amount(pa.ZCdpEvent(0.1))),
     ],
 )
-def test_what_makes_no_filter_is_refused(name: str, make: Callable[[], Any]) -> None:
+def test_an_invalid_filter_is_refused(name: str, make: Callable[[], Any]) -> None:
     with refused(name, ANY):
         make()
 
 
-def test_other_kinds_may_follow_gaussians_at_little_cost_for_these() -> None:
-    """631 Gaussians fit at all of delta, 559 by Renyi divergence at one order."""
+def test_other_events_may_follow_gaussians_at_small_cost() -> None:
+    """631 Gaussians fit by mu at the whole delta, and 559 by the Renyi divergence at one order."""
     ledger = pa.Ledger(target_delta=DELTA, accountant=pa.AutoAccountant, max_epsilon=CAP)
     assert ledger.affords(pa.GaussianEvent(30.0)) == 598
     ledger.charge(pa.GaussianEvent(3.0), adjacency=ledger.adjacency)
@@ -366,7 +366,7 @@ def test_other_kinds_may_follow_gaussians_at_little_cost_for_these() -> None:
         before.affords(Spent(), pa.ZCdpEvent(0.01))
 
 
-def test_releases_are_within_one_unit_as_a_whole() -> None:
+def test_two_units_never_split_the_events_between_them() -> None:
     privacy_filter = GaussianAndRenyi(CAP, DELTA)
     gaussians = privacy_filter.price(pa.SelfComposedEvent(pa.GaussianEvent(30.0), 590))
     assert privacy_filter.admits(gaussians, pa.GaussianEvent(30.0))
@@ -377,8 +377,8 @@ def test_releases_are_within_one_unit_as_a_whole() -> None:
     )
 
 
-def test_a_session_whose_accesses_may_overrun_has_no_mu() -> None:
-    """Four of them were admitted by their mu, whose overruns together have almost four times delta."""
+def test_a_session_with_an_overrun_has_an_infinite_mu() -> None:
+    """With a finite mu, four such sessions would be admitted, whose overruns sum to almost four times delta."""
     privacy_filter = GaussianAndRenyi(CAP, DELTA)
     access = pa.SelfComposedEvent(pa.PureDpEvent(0.3), 1)
     session = partial(pa.SessionEvent, 0.3, 0.01, 1, 100)
@@ -392,7 +392,7 @@ def test_a_session_whose_accesses_may_overrun_has_no_mu() -> None:
     )
 
 
-def test_a_filter_that_was_stored_before_allows_the_failures_that_it_did() -> None:
+def test_a_stored_filter_admits_the_failures_of_its_version() -> None:
     stored = filter_from_json(
         {"name": "renyi", "max_failure_prob": None, "order": 8.0},
         max_epsilon=CAP,
@@ -413,7 +413,7 @@ def test_a_filter_that_was_stored_before_allows_the_failures_that_it_did() -> No
     assert ledger.affords(pa.GaussianEvent(30.0)) > 0
 
 
-def test_the_former_zcdp_filter_admits_pure_dp_alone() -> None:
+def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
     former = filter_from_json(
         {"name": "zcdp", "max_failure_prob": None}, max_epsilon=CAP, target_delta=DELTA
     ).fixed_by(pa.PureDpEvent(1.0))

@@ -24,7 +24,7 @@ TEST = pa.ApproximateEvent(pa.OneBitEvent((-9.0, -3.0, 0.0, 3.0), 1), 1e-9)
 
 
 @pytest.mark.parametrize("kind", [pa.JointLawAccountant, pa.AutoAccountant])
-def test_a_delta_of_little_more_than_failures_is_found(kind: type[pa.Accountant]) -> None:
+def test_get_delta_works_just_above_the_failure_probability(kind: type[pa.Accountant]) -> None:
     release = StableTopK(selection_scale=40.0, test_std=60.0)
     spent = kind().compose(release.event_for(num_queries=100, num_labels=40, num_teachers=300))
     expected = pa.RdpAccountant().compose(
@@ -39,7 +39,7 @@ def test_a_delta_of_little_more_than_failures_is_found(kind: type[pa.Accountant]
             assert spent.get_epsilon(delta) <= epsilon
 
 
-def test_an_accountant_that_does_not_know_it_adds_its_parts() -> None:
+def test_other_accountants_add_selection_and_test() -> None:
     parts = (pa.BoundedRangeEvent(0.1), TEST)
     single = (
         pa.RdpAccountant()
@@ -81,7 +81,7 @@ def test_few_teachers_and_little_noise_give_a_price(num_teachers: int, scale: fl
     assert 0 <= joint <= parts
 
 
-def test_delta_is_found_far_from_renyis_order() -> None:
+def test_get_delta_searches_far_from_the_renyi_order() -> None:
     spent = pa.JointLawAccountant().compose(
         StableTopK(selection_scale=17.13, test_std=15.46).event_for(
             num_queries=600, num_labels=10, num_teachers=50
@@ -91,8 +91,8 @@ def test_delta_is_found_far_from_renyis_order() -> None:
 
 
 @pytest.mark.parametrize("lowest", [-1000.0, -709.0])
-def test_where_passing_is_no_full_double_it_costs_what_its_parts_do(lowest: float) -> None:
-    """The gap rises from 1 to 2 and passing becomes e^50 times as likely: the price of the test alone covers that."""
+def test_denormal_passing_probabilities_cost_the_sum_of_parts(lowest: float) -> None:
+    """The passing probability grows by e^50 as the gap rises from 1 to 2, which the price of the test covers alone."""
     logits = tuple(lowest + 50.0 * gap for gap in range(7))
     test = pa.OneBitEvent(logits, 2)
     event = pa.SelectThenTestEvent((pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(test, 1e-9)), 2)
@@ -102,7 +102,7 @@ def test_where_passing_is_no_full_double_it_costs_what_its_parts_do(lowest: floa
 
 
 def bit_rdp(logit: float, other: float, order: float) -> float:
-    """The Renyi divergence of two bits, with many digits."""
+    """Returns the Renyi divergence between bits with the logits `logit` and `other`, in mpmath."""
     with mpmath.workdps(60):
         chances = [1 / (1 + mpmath.exp(-mpmath.mpf(place))) for place in (logit, other)]
         p, q = ([chance, 1 - chance] for chance in chances)
@@ -113,7 +113,7 @@ def bit_rdp(logit: float, other: float, order: float) -> float:
 
 
 def _programs(rng: np.random.Generator, size: float, number: int) -> LinearPrograms:
-    """Their rows are shared parts, moved by constants of their own; their values are partly their own."""
+    """Returns random programs, whose rows are shared parts plus constants, with values that are partly their own."""
     parts = np.vstack(
         [
             rng.random(60),
@@ -132,7 +132,7 @@ def _programs(rng: np.random.Generator, size: float, number: int) -> LinearProgr
 
 
 def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
-    """Of each program and type, in fractions."""
+    """Returns the remainders of each program and type, computed in fractions."""
     exact = np.vectorize(Fraction, otypes=[object])
     weights = exact(programs.weights)
     parts = exact(programs.parts)
@@ -147,7 +147,7 @@ def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
 
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e8])
-def test_bounds_are_rounded_up(size: float) -> None:
+def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
     programs = _programs(np.random.default_rng(0), size, 40)
     multipliers, attained = best_multipliers(programs)
     left = programs.remainders(multipliers)
@@ -161,7 +161,7 @@ def test_bounds_are_rounded_up(size: float) -> None:
     assert any(below), "plain double precision is below for some, so that the rounding is seen"
 
 
-def test_what_double_precision_cannot_say_is_infinite() -> None:
+def test_a_bound_beyond_double_precision_is_infinite() -> None:
     own_values = np.array([[1.0, np.inf], [1.0, np.nan], [1.0, 2.0]])
     sizes = np.array([[np.inf, 1.0], [np.nan, 1.0], [2.0, 1.0]])
     programs = LinearPrograms(
@@ -183,7 +183,7 @@ PENALTY = 20.0
 
 
 def largest_mean(values: Array, rows: Array) -> float:
-    """By SciPy: the rows may be missed at the penalty, the first one on both sides."""
+    """Returns the optimum by SciPy's solver; a row may be violated at a penalty, the first in both directions."""
     missed = np.hstack([-np.eye(len(rows)), np.eye(len(rows))[:, :1]])
     costs = np.concatenate([-values, np.full(missed.shape[1], PENALTY)])
     held = np.hstack([rows, missed])
@@ -200,13 +200,13 @@ def largest_mean(values: Array, rows: Array) -> float:
 
 
 def bound(values: Array, rows: Array, prices: Array) -> float:
-    """No distribution that meets the rows has a larger mean."""
+    """Returns the upper bound on the mean of every distribution that satisfies the rows, given the dual prices."""
     return float((values - prices[:-1] @ rows).max())
 
 
 @pytest.mark.parametrize("num_rows", [1, 2, 6])
 @pytest.mark.parametrize("num_types", [1, 2, 30, 300])
-def test_the_mean_is_that_of_a_library(num_rows: int, num_types: int) -> None:
+def test_the_optimum_agrees_with_the_solver_of_scipy(num_rows: int, num_types: int) -> None:
     rng = np.random.default_rng(num_rows)
     values = rng.uniform(-1, 1, (40, num_types))
     # some are all zeros
@@ -234,7 +234,7 @@ def test_the_mean_is_that_of_a_library(num_rows: int, num_types: int) -> None:
         ("num_candidates", (pa.BoundedRangeEvent(0.1), TEST), 1),
     ],
 )
-def test_other_parts_are_refused(
+def test_select_then_test_refuses_other_events(
     name: str, events: tuple[pa.Event, ...], num_candidates: int
 ) -> None:
     with refused(name, ANY):

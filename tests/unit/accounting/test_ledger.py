@@ -79,7 +79,7 @@ def once(
     *,
     run: str = "",
 ) -> bytes:
-    """Returns the release of a key: read back, or drawn and committed."""
+    """Returns the bytes under a key: those of an earlier commit, or else those of `draw`, which are committed."""
     committed = ledger.read(key)
     content = draw() if committed is None else committed
     return ledger.commit(key, event, content, ChargeNote(run=run), adjacency=ledger.adjacency)
@@ -94,7 +94,7 @@ def part(
     *,
     may_share_noise: bool = False,
 ) -> bytes:
-    """Commits a part of the release that its key begins with, as a run does."""
+    """Commits a part of a release to the ledger; the release is the text before the colon of the key."""
     release = key.partition(":")[0]
     note = ChargeNote(run=release, noise=noise, may_share_noise=may_share_noise)
     return ledger.commit(key, event, content, note, adjacency=ledger.adjacency, release=release)
@@ -105,7 +105,7 @@ def keys(ledger: Ledger | SharedLedger) -> list[str]:
 
 
 def afresh(maker: Callable[[], Accountant], events: list[Event], delta: float = DELTA) -> float:
-    """Runs of equal events composed by one accountant that has seen nothing else."""
+    """Returns the total epsilon of events, composed from nothing by one accountant."""
     accountant = maker()
     for event, row in groupby(events):
         accountant.compose(event, len(list(row)))
@@ -130,7 +130,7 @@ def shared(path: Path) -> SharedLedger:
     return SharedLedger(path, target_delta=DELTA, max_epsilon=4.0)
 
 
-def test_a_key_stands_for_one_event_and_one_release(ledger: Ledger, path: Path) -> None:
+def test_a_key_has_one_event_and_one_release(ledger: Ledger, path: Path) -> None:
     first = charge(ledger, description="the first, “quoted”\n")
     assert Ledger(path, target_delta=DELTA).entries == [first] == ledger.entries
     assert first.description == "the first, “quoted”\n"
@@ -150,7 +150,7 @@ def test_a_key_stands_for_one_event_and_one_release(ledger: Ledger, path: Path) 
     assert Ledger(path, target_delta=DELTA).epsilon == ledger.epsilon == math.inf
 
 
-def test_what_is_drawn_later_is_under_a_charge(ledger: Ledger) -> None:
+def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
     for content in (b"1", b"not seen"):
         assert part(ledger, "a:first", content) == b"1"
     for content in (b"2", b"not seen"):
@@ -171,8 +171,8 @@ def test_what_is_drawn_later_is_under_a_charge(ledger: Ledger) -> None:
     assert list(ledger.parts("a")) == ["first", "second"], "nothing drawn at another price is there"
 
 
-def test_one_seed_draws_one_release_in_whichever_run_and_nothing_else(ledger: Ledger) -> None:
-    """The difference of two sums with one noise has none."""
+def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
+    """The difference of two sums with the same noise has no noise."""
     first = b"1"
     second = b"2"
     part(ledger, "a:first", first, noise="seed 3")
@@ -195,8 +195,8 @@ def test_one_seed_draws_one_release_in_whichever_run_and_nothing_else(ledger: Le
     assert len(ledger.entries) == 1
 
 
-def test_runs_with_one_seed_leave_out_no_part_of_each_other(ledger: Ledger) -> None:
-    """A release in rounds that was stopped, and one without rounds, may begin alike."""
+def test_a_run_with_the_same_seed_must_commit_every_part(ledger: Ledger) -> None:
+    """A release in rounds that was stopped and a release without rounds may have the same first part."""
     for key in ("a:first", "a:round-0", "b:first"):
         part(ledger, key, b"1", noise="seed 3")
     with refused("noise", "seed 3"):
@@ -208,15 +208,15 @@ def test_runs_with_one_seed_leave_out_no_part_of_each_other(ledger: Ledger) -> N
     assert len(ledger.entries) == 1
 
 
-def test_one_seed_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
+def test_a_seed_used_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
     part(shared.account("one"), "a:first", b"1", noise="seed 3")
     with refused("noise", "seed 3"):
         part(shared.account("other"), "b:first", b"1", noise="seed 3")
     assert shared.account("other").has_noise("seed 3", unlike=GAUSSIAN)
 
 
-def test_releases_that_share_their_noise_have_no_total(ledger: Ledger, path: Path) -> None:
-    """No caller can leave it out: the account's sum is infinite, and a cap has no room."""
+def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, path: Path) -> None:
+    """Every total is infinite, and a ledger with a cap admits no further charge."""
     part(ledger, "a:first", b"1", noise="seed 3", may_share_noise=True)
     part(ledger, "twin:first", b"1", noise="seed 3", may_share_noise=True)
     assert (ledger.epsilon, ledger.noise_is_shared) == (ONE, False)
@@ -253,7 +253,7 @@ def test_releases_that_share_their_noise_have_no_total(ledger: Ledger, path: Pat
     assert len(ledger.entries) == 4
 
 
-def test_a_cap_never_lets_noise_be_shared(path: Path) -> None:
+def test_a_ledger_with_a_cap_refuses_shared_noise(path: Path) -> None:
     ledger = Ledger(path, target_delta=DELTA, max_epsilon=1000.0)
     part(ledger, "a:first", b"1", noise="seed 3", may_share_noise=True)
     with refused("noise", "seed 3"):
@@ -261,8 +261,8 @@ def test_a_cap_never_lets_noise_be_shared(path: Path) -> None:
     assert (ledger.epsilon, ledger.guaranteed_epsilon) == (ONE, 1000.0)
 
 
-def test_two_accounts_that_share_their_noise_have_no_total(path: Path) -> None:
-    """The difference of two sums of other records has no noise either."""
+def test_two_accounts_that_share_their_noise_have_infinite_totals(path: Path) -> None:
+    """The difference of two sums with the same noise has no noise, also over different records."""
     shared = SharedLedger(path, target_delta=DELTA)
     for data in ("one", "other"):
         part(shared.account(data), "a:first", b"1", noise="seed 3", may_share_noise=True)
@@ -272,7 +272,7 @@ def test_two_accounts_that_share_their_noise_have_no_total(path: Path) -> None:
     assert shared.account("one").guaranteed_epsilon is None
 
 
-def test_a_commit_opens_the_file_a_handful_of_times(
+def test_a_commit_opens_the_file_only_a_few_times(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = 0
@@ -292,9 +292,7 @@ def test_a_commit_opens_the_file_a_handful_of_times(
     assert (statement.num_charges, statement.epsilon, opened) == (1, ONE, 4)
 
 
-def test_the_draws_of_a_run_are_numbered_where_they_are_committed(
-    ledger: Ledger, path: Path
-) -> None:
+def test_a_commit_numbers_the_draws_of_a_run(ledger: Ledger, path: Path) -> None:
     def between() -> bytes:
         once(Ledger(path, target_delta=DELTA), "run-c", bytes, run="run")
         return b""
@@ -306,7 +304,7 @@ def test_the_draws_of_a_run_are_numbered_where_they_are_committed(
     ]  # fmt: skip
 
 
-def test_a_draw_that_fails_or_is_not_allowed_charges_nothing(path: Path) -> None:
+def test_a_failed_or_refused_draw_charges_nothing(path: Path) -> None:
     ledger = Ledger(path, target_delta=DELTA, max_epsilon=1.2 * ONE)
 
     def fail() -> bytes:
@@ -333,7 +331,7 @@ def test_a_draw_that_fails_or_is_not_allowed_charges_nothing(path: Path) -> None
     assert charge(Ledger(target_delta=DELTA, max_epsilon=ONE)).epsilon == ONE  # exactly at the cap
 
 
-def test_adjacency_is_that_of_the_ledger_and_of_the_event(ledger: Ledger, tmp_path: Path) -> None:
+def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path) -> None:
     with refused("adjacency", "add_remove", "replace_one, as this"):
         ledger.charge(GAUSSIAN, adjacency=Adjacency.ADD_REMOVE)
     replaced, comes = (
@@ -360,7 +358,7 @@ def test_impossible_settings_are_refused(path: Path, bad: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("accountant", ["rdp", RdpAccountant()])
-def test_an_accountant_is_given_by_its_class(accountant: Any, path: Path) -> None:
+def test_an_accountant_must_be_a_class(accountant: Any, path: Path) -> None:
     for call in (
         lambda: Ledger(path, target_delta=DELTA, accountant=accountant),
         lambda: calibrate(
@@ -390,7 +388,7 @@ def test_an_accountant_is_given_by_its_class(accountant: Any, path: Path) -> Non
         ({"filter": RenyiFilter}, refused("filter", ANY, "max_epsilon beside")),
     ],
 )
-def test_other_settings_than_those_of_the_file_are_refused_by_name(
+def test_settings_that_differ_from_the_file_are_refused_by_name(
     shared: SharedLedger, path: Path, asked: dict[str, Any], refusal: Refusal
 ) -> None:
     for kind in (Ledger, SharedLedger):
@@ -441,7 +439,7 @@ def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
 
 
 def former_zcdp_ledger(path: Path, max_epsilon: float | None) -> None:
-    """Writes a ledger as version 0.1 did where its accountant was that of zCDP."""
+    """Writes the file of a ledger of version 0.1 whose accountant is the former zCDP accountant."""
     filter_settings = {"name": "zcdp", "max_failure_prob": None, "plans_failures": True}
     settings = {
         "ledger": 3,
@@ -474,7 +472,7 @@ def test_the_cap_of_a_ledger_with_the_former_zcdp_filter_stays(path: Path) -> No
     assert len(ledger.entries) == 1
 
 
-def test_a_stored_cap_holds_beside_a_tighter_cap(path: Path) -> None:
+def test_the_cap_of_the_file_holds_in_addition_to_a_smaller_cap(path: Path) -> None:
     large = GaussianEvent(2.0)
     Ledger(path, target_delta=DELTA, max_epsilon=4.0)
     plain = Ledger(path, target_delta=DELTA)
@@ -495,7 +493,7 @@ def test_a_stored_cap_holds_beside_a_tighter_cap(path: Path) -> None:
     assert (ledger.filter, ledger.left, ledger.spent_epsilon) == (None, None, ONE)
 
 
-def test_every_charge_lowers_the_rest_of_the_cap(
+def test_every_charge_reduces_what_the_cap_leaves(
     shared: SharedLedger,
 ) -> None:
     account = shared.account("one")
@@ -512,7 +510,7 @@ def test_every_charge_lowers_the_rest_of_the_cap(
     assert account.epsilon == account.spent_epsilon < 4.0  # by the accountant, as reports say it
 
 
-def test_the_exact_accountants_cap_counts_mu_after_a_gaussian(
+def test_a_cap_counts_mu_after_a_gaussian_first_charge(
     path: Path,
 ) -> None:
     shared = SharedLedger(path, target_delta=DELTA, accountant=ExactAccountant, max_epsilon=4.0)
@@ -529,7 +527,9 @@ def test_the_exact_accountants_cap_counts_mu_after_a_gaussian(
     assert 570 < first.affords(GaussianEvent(30.0)) < 597
 
 
-def test_each_data_set_has_the_whole_budget(shared: SharedLedger, path: Path) -> None:
+def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
+    shared: SharedLedger, path: Path
+) -> None:
     first_account = shared.account("one")
     other = shared.account("other")
     large = GaussianEvent(2.0)
@@ -568,7 +568,7 @@ def test_a_file_of_several_data_sets_needs_a_named_data_set(
             use()
 
 
-def test_a_charge_that_names_no_data_counts_for_every_data_set(ledger: Ledger, path: Path) -> None:
+def test_a_charge_without_a_data_set_counts_for_every_data_set(ledger: Ledger, path: Path) -> None:
     once(ledger, "a", lambda: b"first")
     first_account = Ledger(path, target_delta=DELTA, data="one")
     assert first_account.epsilon == ledger.epsilon == ONE
@@ -580,7 +580,7 @@ def test_a_charge_that_names_no_data_counts_for_every_data_set(ledger: Ledger, p
 @pytest.mark.slow
 @pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.name)
 @BOTH
-def test_every_total_is_that_of_all_charges_composed_afresh(
+def test_every_total_equals_a_fresh_composition_of_all_charges(
     maker: Callable[[], Accountant], kept: bool, path: Path
 ) -> None:
     ledger = Ledger(path if kept else None, target_delta=DELTA, accountant=maker)
@@ -592,7 +592,7 @@ def test_every_total_is_that_of_all_charges_composed_afresh(
 
 
 class Counting(RdpAccountant):
-    """How often something was composed, by all accountants together."""
+    """An accountant that counts the calls of `compose` over all its instances."""
 
     composed = 0
 
@@ -602,7 +602,7 @@ class Counting(RdpAccountant):
 
 
 @BOTH
-def test_the_work_of_a_charge_does_not_grow_with_their_number(
+def test_the_work_of_a_charge_does_not_grow_with_earlier_charges(
     kept: bool, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     priced: list[Event] = []
@@ -621,7 +621,7 @@ def test_the_work_of_a_charge_does_not_grow_with_their_number(
         assert len(priced) - before[1] <= 2  # itself, and the charge before it
 
 
-def test_refused_charges_are_in_no_total() -> None:
+def test_refused_charges_do_not_change_the_total() -> None:
     # the sum of the epsilons of pure DP
     ledger = Ledger(target_delta=DELTA, max_epsilon=0.1 * (1 + 1e-9))
     charge(ledger, A, "0")
@@ -642,7 +642,7 @@ def test_refused_charges_are_in_no_total() -> None:
 def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
     path: Path,
 ) -> None:
-    """A total that forgot a charge would let another release through."""
+    """A total without one charge would admit another release."""
     grown = Ledger(path, target_delta=DELTA, max_epsilon=9.0)
     early = path.with_name("early.db")
     charge(grown, A)
@@ -684,10 +684,10 @@ def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
         lines_of_a_reading(at)
 
 
-def test_a_ledger_in_memory_refuses_copies_and_copies_share_a_file(
+def test_a_ledger_in_memory_refuses_to_be_copied(
     ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Forty releases were drawn in worker processes under a budget for four, and the ledger had no entry."""
+    """Copies in worker processes would each spend the whole budget."""
     memory = Ledger(target_delta=DELTA)
     for copier in (pickle.dumps, copy.deepcopy):
         with refused("ledger.path", None):
@@ -711,7 +711,7 @@ def test_a_ledger_in_memory_refuses_copies_and_copies_share_a_file(
 
 @BOTH
 def test_threads_cannot_spend_one_budget_twice(kept: bool, path: Path) -> None:
-    """Two that both find room, or of which one overwrites the other's charge, would release more than was paid for."""
+    """Two threads that both see room for one charge must not both be admitted."""
 
     class Slow(RdpAccountant):
         def get_epsilon(self, target_delta: float) -> float:
@@ -738,7 +738,7 @@ def test_threads_cannot_spend_one_budget_twice(kept: bool, path: Path) -> None:
 
 
 def forked(act: Callable[[], object]) -> int:
-    """A copy of this process that acts and ends; 1 is the code of an exception."""
+    """Runs `act` in a forked process, whose exit code is 1 after an exception, and returns its process id."""
     if child := os.fork():
         return child
     code = 1
@@ -751,8 +751,8 @@ def forked(act: Callable[[], object]) -> int:
 
 @pytest.mark.slow
 @pytest.mark.process
-def test_two_hundred_charges_by_processes_at_once_spend_each_budget_once(path: Path) -> None:
-    """Some that were opened before the fork, some after it."""
+def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
+    """Some ledgers were opened before the fork, and some after it."""
     early = SharedLedger(path, target_delta=DELTA, max_epsilon=4.0)
 
     def spend(name: int) -> None:
@@ -809,7 +809,7 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
     assert once(again, "b", lambda: b"afresh") == (b"drawn" if is_committed else b"afresh")
 
 
-def test_a_full_disk_is_one_line_with_the_path_and_charges_nothing(
+def test_a_full_disk_raises_an_error_and_charges_nothing(
     ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     charge(ledger)
@@ -832,7 +832,7 @@ def test_a_full_disk_is_one_line_with_the_path_and_charges_nothing(
     assert once(ledger, "b", lambda: b"drawn") == b"drawn"
 
 
-def test_a_line_that_is_chained_and_no_charge_is_refused(path: Path) -> None:
+def test_a_chained_line_without_a_charge_is_refused(path: Path) -> None:
     for number, event in enumerate(
         ["[]", "{", '{"kind": "Free"}', '{"kind": "PureDpEvent", "epsilon": -1}']
     ):
@@ -846,10 +846,10 @@ def test_a_line_that_is_chained_and_no_charge_is_refused(path: Path) -> None:
 @pytest.mark.parametrize(
     "words", [["pate-train", "data=a b", "note='\n"], ["pate-train", "\udcff"], ["x" * 5000], None]
 )
-def test_the_origin_of_a_charge_is_known(
+def test_a_charge_records_user_host_and_command(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, words: Any
 ) -> None:
-    """Whatever the command's words are, which a shell would take: no text, a great many; no words, and no name."""
+    """The command line may be quoted, very long or empty, and the user may have no name."""
 
     def unknown(number: int) -> Any:
         raise KeyError(number)
@@ -869,7 +869,7 @@ VISIT = PrivacyUnit("one row")
 
 
 @pytest.mark.parametrize(("first", "second"), [(VISIT, PATIENT), (PATIENT, VISIT)])
-def test_an_account_adds_up_prices_of_one_unit_of_privacy(
+def test_an_account_refuses_a_second_unit_of_privacy(
     first: PrivacyUnit, second: PrivacyUnit, tmp_path: Path
 ) -> None:
     shared = SharedLedger(tmp_path / "ledger.db", target_delta=DELTA)
@@ -893,7 +893,7 @@ def test_an_account_adds_up_prices_of_one_unit_of_privacy(
 
 
 def test_charges_without_a_unit_count_for_the_unit_of_the_account(tmp_path: Path) -> None:
-    """As all charges of earlier versions are."""
+    """Charges of earlier versions have no unit."""
     ledger = Ledger(tmp_path / "ledger.db", target_delta=DELTA)
     assert ledger.charge(GAUSSIAN, adjacency="replace_one").unit is None
     assert (ledger.unit, ledger.num_without_unit) == (None, 1)
@@ -904,7 +904,7 @@ def test_charges_without_a_unit_count_for_the_unit_of_the_account(tmp_path: Path
         Ledger(tmp_path / "ledger.db", target_delta=DELTA, unit=VISIT)
 
 
-def test_a_ledger_is_shown_by_its_terms_and_its_number_of_charges(tmp_path: Path) -> None:
+def test_the_repr_of_a_ledger_shows_settings_and_number_of_charges(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=3.0)
     ledger.charge(PureDpEvent(0.5), adjacency=Adjacency.REPLACE_ONE)
     terms = (

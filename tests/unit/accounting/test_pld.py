@@ -39,7 +39,7 @@ def test_the_distribution_of_randomized_response_is_a_close_upper_bound(
     [pa.PureDpEvent(120.0), pa.BoundedRangeEvent(150.0), pa.OneBitEvent((-90.0, 80.0), reach=1)],
 )
 def test_large_losses_do_not_cancel(event: LeafEvent) -> None:
-    """Every outcome of the worst pair gives the loss away, up to a delta near 1."""
+    """Every outcome of the worst pair reveals the neighbor, up to a delta near 1."""
     losses = distribution((event, 1))
     assert losses.delta(30.0) >= 1 - 1e-10
     assert losses.delta(75.0) >= 0.99

@@ -18,7 +18,7 @@ MIXTURES: list[dict[float, int]] = [
 
 
 def enumerated(counts: dict[float, int], target: float) -> float:
-    """Delta by going through all answers of all randomized responses."""
+    """Returns delta at epsilon `target` by enumerating all answers of several randomized responses."""
     epsilons = [epsilon for epsilon, count in counts.items() for _ in range(count)]
     total = 0.0
     for signs in product((1, -1), repeat=len(epsilons)):
@@ -39,7 +39,7 @@ def composed(counts: dict[float, int]) -> pa.PureDpAccountant:
 
 
 @pytest.mark.parametrize("counts", MIXTURES, ids=repr)
-def test_mixtures_are_bounded_closely_and_from_above(counts: dict[float, int]) -> None:
+def test_releases_with_several_epsilons_are_bounded_closely(counts: dict[float, int]) -> None:
     for target in (0.0, 0.2, 0.7, 1.5):
         exact = enumerated(counts, target)
         delta = composed(counts).get_delta(target)
@@ -53,7 +53,7 @@ def test_epsilons_10_percent_too_small_fail() -> None:
     assert composed(shrunk).get_delta(0.7) < enumerated(MIXTURES[0], 0.7)
 
 
-def test_too_many_kinds_or_releases_are_left_to_renyi_and_the_sum() -> None:
+def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
     many_releases = pa.PureDpAccountant().compose(pa.PureDpEvent(1e-4), 1_000_001)
     assert many_releases.get_epsilon(1e-6) == pa.RdpAccountant().compose(
         pa.PureDpEvent(1e-4), 1_000_001
@@ -66,7 +66,7 @@ def test_too_many_kinds_or_releases_are_left_to_renyi_and_the_sum() -> None:
     assert kinds.get_epsilon(1e-6) == renyi.get_epsilon(1e-6)
 
 
-def test_every_event_as_the_pure_release_that_it_is() -> None:
+def test_every_pure_event_is_priced_by_its_epsilon() -> None:
     assert pure_epsilon(pa.PureDpEvent(0.7)) == pure_epsilon(pa.BoundedRangeEvent(0.7)) == 0.7
     bit = pa.OneBitEvent((-2.0, 0.0, 1.0), reach=1)
     assert pure_epsilon(bit) == pytest.approx(math.log(0.5 * (1 + math.exp(2.0))), rel=1e-12)
@@ -83,14 +83,14 @@ def test_every_event_as_the_pure_release_that_it_is() -> None:
 def test_large_and_small_epsilons_together_cost_at_least_the_larger(
     large: float, small: float
 ) -> None:
-    """Losses below -709, whose exponentials no double holds, must not become a price of 0."""
+    """Losses below -709, whose exponentials underflow, must not give an epsilon of 0."""
     spent = composed({large: 1, small: 1})
     assert large - 1e-5 <= spent.get_epsilon(1e-6) <= (large + small) * (1 + 1e-9)
     assert spent.get_delta(large / 2) >= 0.9
 
 
 def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
-    """From nearly certain to certain a 0 becomes rarer by far more than a 1 likelier, and the other way round."""
+    """If a bit goes from nearly certain to certain, a 0 has a much larger loss than a 1; and the reverse."""
     loss = math.log1p(math.exp(10.0)) - math.log1p(math.exp(2.0))
     for logits in ((2.0, 10.0), (-10.0, -2.0)):
         assert pure_epsilon(pa.OneBitEvent(logits, 1)) == pytest.approx(loss, rel=1e-12)
@@ -113,15 +113,13 @@ def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, de
     ("epsilon", "count", "exact"),
     [(1e-3, 10**6, 4.88654374375764913), (0.05, 600, 6.14206480167059754)],
 )
-def test_epsilon_is_never_below_the_sums_of_forty_digits(
-    epsilon: float, count: int, exact: float
-) -> None:
+def test_epsilon_bounds_the_sums_in_forty_digits(epsilon: float, count: int, exact: float) -> None:
     composed = pure_dp_composition_epsilon(epsilon, count=count, target_delta=1e-6)
     assert exact <= composed <= exact * (1 + 1e-8)
 
 
 def adaptive_delta(epsilons: list[float], x: float, choices: np.ndarray) -> float:
-    """The best play with any pair of losses in [-epsilon, epsilon] at every step, chosen after the past."""
+    """Returns the largest delta at epsilon x of an adversary who chooses each loss after earlier outcomes."""
     if not epsilons:
         return max(0.0, -math.expm1(x))
     best = 0.0
@@ -133,7 +131,7 @@ def adaptive_delta(epsilons: list[float], x: float, choices: np.ndarray) -> floa
 
 
 @pytest.mark.parametrize("shrink", [1.0, 0.9])
-def test_an_adaptive_choice_of_pairs_does_not_help(
+def test_adaptive_pairs_do_not_exceed_the_pure_dp_bound(
     shrink: float,
 ) -> None:
     epsilons = [0.8, 0.3, 0.5]

@@ -53,8 +53,8 @@ EVENTS: dict[str, pa.Event] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EVENTS)
-def test_doubling_the_orders_moves_no_epsilon_by_more_than_a_thousandth(name: str) -> None:
-    """The default grid and its refinement, against four times the default grid around the best order."""
+def test_twice_as_many_orders_change_epsilon_by_at_most_a_thousandth(name: str) -> None:
+    """The default grid with its refinement is compared with a grid of four times as many orders."""
     event = EVENTS[name]
     accountant = pa.RdpAccountant().compose(event)
     doubled = pa.RdpAccountant(1 + np.geomspace(1e-3, 1e6, 2 * len(pa.DEFAULT_ORDERS) - 1)).compose(
@@ -69,7 +69,7 @@ def test_doubling_the_orders_moves_no_epsilon_by_more_than_a_thousandth(name: st
         assert epsilon <= finer * 1.001 + 1e-9
 
 
-def test_a_table_is_priced_at_its_own_order_between_the_grid_s() -> None:
+def test_a_table_is_priced_at_an_order_between_those_of_the_grid() -> None:
     accountant = pa.RdpAccountant().compose(EVENTS["gumbel + table"])
     assert accountant.best_order(1e-6) == pytest.approx(7.7, rel=0.003)
     assert min(abs(pa.DEFAULT_ORDERS - 7.7)) > 0.1
@@ -92,7 +92,7 @@ def test_sums_of_rho_are_exact_and_foreign_events_have_no_curve() -> None:
     assert spent.rdp[0] == 6000  # one after the other would be less
 
     class Mine(pa.PureDpEvent):
-        """It may cost more than what it is made of."""
+        """A subclass of an event, whose price `pate` cannot know."""
 
     with refused("event", "Mine"):
         pa.RdpAccountant().compose(Mine(1.0)).get_epsilon(1e-6)

@@ -41,7 +41,9 @@ def exact_bernoulli(logit_p: float, logit_q: float, order: float) -> Any:
 @pytest.mark.parametrize(
     ("logit_p", "logit_q"), [(0.0, 1.0), (-20.7, -19.0), (-45.0, -40.0), (30.0, 33.0), (0.0, 1e-3)]
 )
-def test_one_bit_is_the_larger_of_both_directions(logit_p: float, logit_q: float) -> None:
+def test_the_divergence_of_a_bit_is_the_larger_of_both_directions(
+    logit_p: float, logit_q: float
+) -> None:
     expected = [
         max(
             float(exact_bernoulli(logit_p, logit_q, a)), float(exact_bernoulli(logit_q, logit_p, a))
@@ -69,7 +71,7 @@ def test_a_bit_of_many_statistics_costs_its_worst_pair(
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.3, 2.0, 30.0, 800.0])
-def test_pure_dp_is_randomized_response(epsilon: float) -> None:
+def test_the_curve_of_pure_dp_is_that_of_randomized_response(epsilon: float) -> None:
     expected = [float(exact_bernoulli(epsilon, -epsilon, a)) for a in ORDERS]
     np.testing.assert_allclose(pure_dp_rdp(epsilon, ORDERS), expected, rtol=1e-9, atol=1e-12)
     assert (pure_dp_rdp(epsilon, ORDERS) <= min(epsilon, math.inf) * (1 + 1e-12)).all()
@@ -94,7 +96,7 @@ def test_bounded_range_is_the_supremum_over_the_place_of_the_range(epsilon: floa
 def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
     multiplier: float, candidates: int, order: float
 ) -> None:
-    """Against adaptive quadrature of the density of the maximum of candidates - 1 normals."""
+    """The reference is an adaptive quadrature of the density of the maximum of `candidates - 1` normals."""
     shift = 2 / multiplier
     count = candidates - 1
 
@@ -132,7 +134,7 @@ def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
     ("epsilon", "order"), [(2.3e-7, 2141.0), (5e-4, 3119.0), (1e-5, 2e4), (0.05, 8.0), (3.0, 1e5)]
 )
 def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
-    """Sums that cancel: of a bounded range, of one bit and of a smooth sensitivity, against 50 digits."""
+    """These curves have sums that cancel; the reference has 50 digits."""
     a = mpmath.mpf(order)
     e = mpmath.mpf(epsilon)
     t = mpmath.log((a - 1) * (1 - mpmath.exp(-a * e)) / (a * (mpmath.exp(-e) - mpmath.exp(-a * e))))

@@ -19,13 +19,13 @@ DEEP = -np.exp(RNG.uniform(3, 15, 100))
 
 
 def log_below(x: float) -> mpmath.mpf:
-    """Of the normal distribution."""
+    """Returns the logarithm of the standard normal distribution function in mpmath."""
     z = mpmath.mpf(x) / mpmath.sqrt(2)
     return mpmath.log(mpmath.erfc(-z) / 2) if x < 0 else mpmath.log1p(-mpmath.erfc(z) / 2)
 
 
 def bit(x: float) -> mpmath.mpf:
-    """The probability of a bit."""
+    """Returns the logistic function of x in mpmath."""
     return 1 / (1 + mpmath.exp(-mpmath.mpf(x)))
 
 
@@ -39,7 +39,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("ours", "library", "exact", "error"), CASES)
-def test_values_are_exact_and_those_of_the_library(
+def test_special_functions_agree_with_scipy_and_mpmath(
     ours: Callable[[Any], Any],
     library: Callable[[Any], Any],
     exact: Callable[[float], mpmath.mpf],
@@ -54,7 +54,7 @@ def test_values_are_exact_and_those_of_the_library(
 
 
 @pytest.mark.filterwarnings("error")
-def test_ends_are_said_without_a_warning() -> None:
+def test_special_functions_return_limits_without_a_warning() -> None:
     ends = np.array([-np.inf, np.inf])
     np.testing.assert_array_equal(special.few_ndtr(ends), [0, 1])
     np.testing.assert_array_equal(special.few_log_ndtr(ends), [-np.inf, 0])
@@ -66,7 +66,7 @@ def test_ends_are_said_without_a_warning() -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 19, 20, 21, 600, 24_000])
-def test_choices_are_as_exact_as_promised(n: int) -> None:
+def test_log_choices_has_the_documented_error(n: int) -> None:
     actual = special.log_choices(n)
     assert actual.shape == (n + 1,)
     with mpmath.workdps(40):
@@ -75,7 +75,7 @@ def test_choices_are_as_exact_as_promised(n: int) -> None:
             assert error <= 2.0**-50 * math.lgamma(n + 1)
 
 
-def test_scaled_tails_have_all_digits_from_slightly_below_0_on() -> None:
+def test_few_erfcx_has_the_documented_error() -> None:
     x = np.concatenate(
         [
             RNG.uniform(-3.6, 6, 400),

@@ -31,7 +31,7 @@ def store(path: Path) -> Store:
 
 
 def changed(path: Path, *statements: str) -> None:
-    """What somebody does who knows SQL."""
+    """Executes SQL statements on the file, as somebody who tampers with the ledger does."""
     db = sqlite3.connect(path)
     db.executescript(
         f"DROP TRIGGER charges_stay; DROP TRIGGER charges_are; {'; '.join(statements)}"
@@ -42,12 +42,12 @@ def changed(path: Path, *statements: str) -> None:
 def commit(
     store: Store, data: str, key: str, content: bytes, event: str = "price", under: str = ""
 ) -> bytes:
-    """Commits a charge, or something more under one."""
+    """Commits a charge, or with `under` a part of the release that this charge has paid for."""
     text = LineText(event="" if under else event, under=under)
     return store.commit(data, key, content, lambda: text)
 
 
-def test_a_key_is_committed_once_and_read_back_by_everybody(store: Store, path: Path) -> None:
+def test_a_key_is_committed_once_and_all_stores_read_it(store: Store, path: Path) -> None:
     assert commit(store, "people", "a", b"first") == b"first"
     (line,) = store.lines
     assert (line.number, line.event) == (1, "price")
@@ -57,7 +57,7 @@ def test_a_key_is_committed_once_and_read_back_by_everybody(store: Store, path: 
     assert commit(store, "others", "a", b"theirs") == b"theirs"
 
 
-def test_later_parts_need_the_charge_that_paid_for_them(store: Store) -> None:
+def test_a_part_needs_the_charge_of_its_release(store: Store) -> None:
     with refused("under", "a"):
         commit(store, "people", "b", b"part", under="a")
     commit(store, "people", "a", b"whole")
@@ -70,7 +70,7 @@ def test_later_parts_need_the_charge_that_paid_for_them(store: Store) -> None:
     ]
 
 
-def test_a_charge_by_another_process_during_the_draw_counts(store: Store, path: Path) -> None:
+def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Path) -> None:
     def describe() -> LineText:
         if len(store.lines) >= 1:
             raise InvalidValue("max_epsilon", "1", rule="less")
@@ -154,7 +154,7 @@ def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, pat
             store.read()
 
 
-def test_whatever_bytes_the_disk_changes_no_line_becomes_another(store: Store, path: Path) -> None:
+def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path) -> None:
     for number in range(6):
         commit(store, "people", f"k{number}", b"release " * 40, event="price " * 30)
     total = path.read_bytes()
@@ -261,7 +261,7 @@ def test_owners_are_recognized_and_not_listed(store: Store, path: Path) -> None:
     assert b"lovelace" not in path.read_bytes()
 
 
-def test_threads_that_share_a_store_get_one_release_a_key(store: Store) -> None:
+def test_threads_with_one_store_get_one_release_for_each_key(store: Store) -> None:
     actual: list[tuple[str, bytes]] = []
 
     def ask(number: int) -> None:
@@ -295,7 +295,7 @@ def start(path: Path, keys: list[str], shown: Path) -> subprocess.Popen[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.process
-def test_killed_processes_show_and_pay_one_release_for_each_key(path: Path, tmp_path: Path) -> None:
+def test_killed_processes_charge_one_release_for_each_key(path: Path, tmp_path: Path) -> None:
     rng = random.Random(2)
     shown = tmp_path / "shown"
     kills = 0

@@ -44,7 +44,7 @@ def session(target_hits: int = 3, **options: Any) -> TargetCharging:
     return TargetCharging(0.1, target_hits, **({"hit_prob": 0.4, "target_delta": 1e-6} | options))
 
 
-def test_limits_are_reached() -> None:
+def test_the_probabilities_of_q_targets_are_attained() -> None:
     assert boundary_distribution([1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
     assert exact_hit_prob([1.0, 0.0], [1.0, 0.0], in_target=[False, True], epsilon=0.1) == 1.0
     assert not_prior(1e-9).hit_prob == pytest.approx(1 / 2)
@@ -62,7 +62,7 @@ def test_limits_are_reached() -> None:
         assert overruns[0] <= 1e-7 < overruns[1]
 
 
-def test_a_session_halts_at_its_last_hit_and_refuses_the_next_call() -> None:
+def test_a_session_refuses_calls_after_its_last_hit() -> None:
     opened = session(2)
     assert [opened.charge(hit) for hit in (False, True, np.bool_(False), np.bool_(True))] == [
         False,
@@ -87,7 +87,7 @@ def test_a_call_worse_than_the_session_is_refused() -> None:
     assert opened.hits == [1]
 
 
-def test_call_deltas_are_counted_up_to_what_was_priced() -> None:
+def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
     opened = session(3, failure_prob=2e-7)
     opened.charge(False, failure_prob=1.5e-7)
     with refused("failure_prob", ANY, "at most 2e-07"):
@@ -127,7 +127,7 @@ def test_call_deltas_are_counted_up_to_what_was_priced() -> None:
         ),
     ],
 )
-def test_what_makes_no_target_is_refused(name: str, value: object, make: Callable[[], Any]) -> None:
+def test_an_invalid_q_target_is_refused(name: str, value: object, make: Callable[[], Any]) -> None:
     with refused(name, value):
         make()
 
@@ -138,7 +138,7 @@ Call = tuple[tuple[float, float, bool], ...]
 
 
 def random_calls(target: QTarget, num: int, rng: np.random.Generator) -> list[Call]:
-    """Accesses of up to two hits and two misses, with any ratios within the target's epsilon."""
+    """Returns random calls with up to two hits and two misses, whose likelihood ratios respect the target's epsilon."""
     actual: list[Call] = []
     while len(actual) < num:
         first = rng.dirichlet(rng.choice([0.3, 1.0, 3.0], size=4))
@@ -154,7 +154,7 @@ def random_calls(target: QTarget, num: int, rng: np.random.Generator) -> list[Ca
 
 
 def played(calls: list[Call], num_accesses: int, target_hits: int, epsilon: float) -> float:
-    """The best play with these calls alone, in any order that outcomes decide."""
+    """Returns the largest delta of an adversary who makes only the given calls, each chosen after earlier outcomes."""
 
     @cache
     def value(accesses: int, hits: int, loss: float) -> float:
@@ -175,7 +175,7 @@ def played(calls: list[Call], num_accesses: int, target_hits: int, epsilon: floa
 
 @pytest.mark.parametrize("target_hits", [1, 2])
 @pytest.mark.parametrize("target", TARGETS)
-def test_no_play_of_random_calls_is_better(target: QTarget, target_hits: int) -> None:
+def test_random_calls_never_exceed_the_best_play_delta(target: QTarget, target_hits: int) -> None:
     rng = np.random.default_rng(0)
     epsilon = 0.8
     best = best_play_delta(target, target_hits=target_hits, num_accesses=4, target_epsilon=epsilon)
@@ -185,7 +185,7 @@ def test_no_play_of_random_calls_is_better(target: QTarget, target_hits: int) ->
 
 @pytest.mark.parametrize("target_hits", [1, 3])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
-def test_randomized_response_attains_it(epsilon: float, target_hits: int) -> None:
+def test_randomized_response_attains_the_best_play_delta(epsilon: float, target_hits: int) -> None:
     """A bit that is the prior or is not, whichever is the likelier; or a bit of hits; or one beside an idle hit."""
     likely = math.exp(epsilon) / (math.exp(epsilon) + 1)
     rare = 1 / (math.exp(epsilon) + 1)
@@ -203,7 +203,7 @@ def test_randomized_response_attains_it(epsilon: float, target_hits: int) -> Non
 
 @pytest.mark.parametrize("target_hits", [1, 4, 10])
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_price_is_that_of_the_play_and_below_that_of_accesses(
+def test_the_price_by_play_is_below_the_price_by_accesses(
     target: QTarget, target_hits: int
 ) -> None:
     played_out = best_session_price(target, target_hits=target_hits, target_delta=1e-5)
@@ -222,8 +222,8 @@ def test_a_price_is_that_of_the_play_and_below_that_of_accesses(
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 0.3])
-def test_deltas_are_rounded_up(epsilon: float, share: float) -> None:
-    """Against the same recursion in 40 digits, at few accesses of few hits."""
+def test_best_play_deltas_are_rounded_up(epsilon: float, share: float) -> None:
+    """The reference is the same recursion in 40 digits, for few accesses and few hits."""
     target = QTarget(epsilon, share / (math.exp(epsilon) + 1))
     for at in (0.0, 0.4 * epsilon, epsilon, 2.5 * epsilon):
         exact = _in_many_digits(target, num_accesses=5, target_hits=2, target_epsilon=at)
@@ -328,7 +328,7 @@ HITS_OF_NONE: tuple[Any, ...] = ([4], [-1], [1, 1], 1)
         *(("spent_failure_prob", CHARGED | {"spent_failure_prob": bad}) for bad in (1.0, math.nan)),
     ],
 )
-def test_a_state_of_another_session_or_of_none_is_refused(name: str, state: dict[str, Any]) -> None:
+def test_the_state_of_another_session_is_refused(name: str, state: dict[str, Any]) -> None:
     opened = session()
     with refused(name, ANY):
         opened.resume(state)
@@ -348,7 +348,7 @@ def test_a_state_of_another_session_or_of_none_is_refused(name: str, state: dict
         (1e3, 10, 0.2786, 1e-6),
     ],
 )
-def test_prices_at_the_ends_are_numbers_between_none_and_all_accesses(
+def test_prices_at_extreme_parameters_are_finite(
     epsilon: float, hits: int, hit_prob: float, delta: float
 ) -> None:
     price = best_session_price(QTarget(epsilon, hit_prob), target_hits=hits, target_delta=delta)
@@ -357,8 +357,8 @@ def test_prices_at_the_ends_are_numbers_between_none_and_all_accesses(
     assert 0 <= price.overrun_prob < delta
 
 
-def test_a_price_beyond_the_optimal_composition_is_above_it() -> None:
-    """40,000 accesses are composed optimally, 60,000 by Renyi divergence; prices rise in between."""
+def test_a_price_by_renyi_exceeds_the_optimal_composition() -> None:
+    """40,000 accesses are composed optimally, and 60,000 by Renyi divergence; the price must rise in between."""
     target = QTarget(0.01, 0.3)
     some = (11_000, 14_000, 18_000)
     prices = [best_session_price(target, target_hits=hits, target_delta=1e-6) for hits in some]
@@ -367,7 +367,7 @@ def test_a_price_beyond_the_optimal_composition_is_above_it() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.05, 0.3, 1.0])
-def test_the_tight_boundary_is_a_call_of_the_published_one_and_cheaper(epsilon: float) -> None:
+def test_the_tight_boundary_costs_less_than_the_published_one(epsilon: float) -> None:
     assert boundary(epsilon).covers(tight_boundary(epsilon))
     result = (boundary(epsilon), tight_boundary(epsilon))
     published, tight = (
@@ -415,7 +415,7 @@ ASKED: dict[str, list[Callable[[Any], Any]]] = {
 
 @pytest.fixture
 def eager_switches() -> Iterator[None]:
-    """Threads take over from each other after every few instructions."""
+    """Makes Python switch between threads after every few instructions."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-7)
     yield
@@ -423,7 +423,7 @@ def eager_switches() -> Iterator[None]:
 
 
 def at_once(act: Callable[[], Any], calls: int) -> list[Any]:
-    """What many threads got that began together; None where a call was refused."""
+    """Returns the results of calls of `act` in threads that start together; None for a call that was refused."""
     ready = threading.Barrier(THREADS)
 
     def work(_: int) -> list[Any]:
@@ -448,7 +448,9 @@ def test_a_session_is_not_copied(name: str, way: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.parametrize("name", HOLDERS)
-def test_a_forked_process_gets_no_answer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_process_cannot_charge_a_session(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     holder = HOLDERS[name]()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     for ask in ASKED[name]:
@@ -458,8 +460,8 @@ def test_a_forked_process_gets_no_answer(name: str, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_fork_within_a_turn_is_refused_without_waiting() -> None:
-    """The lock is then held by a thread that the child does not have."""
+def test_a_fork_while_the_lock_is_held_is_refused_at_once() -> None:
+    """The lock is held by a thread that does not exist in the forked process."""
     session = charging()
     with ThreadPoolExecutor(1) as pool, session._turn():
         child = pool.submit(_refused_in_a_fork, session).result(timeout=30)
@@ -488,7 +490,7 @@ def test_threads_cannot_charge_more_hits_than_there_are(eager_switches: None) ->
     )
 
 
-def test_threads_publish_no_more_outcomes_than_were_paid_for_and_each_once(
+def test_threads_release_each_charged_outcome_once(
     eager_switches: None,
 ) -> None:
     stored = ConditionalRelease(charging())
@@ -517,8 +519,8 @@ def _revised(stored: ConditionalRelease, key: int) -> Any:
         return None
 
 
-def test_an_item_is_part_of_no_more_sums_than_it_has_hits(eager_switches: None) -> None:
-    """Each thread brings a generator whose numbers take their time, as a large session's do."""
+def test_an_item_is_in_at_most_as_many_sums_as_its_hits(eager_switches: None) -> None:
+    """The random generator of each thread is slow, so that threads overlap."""
     mechanism = SparseVector(epsilon=1000.0, item_hits=3, failure_prob=1e-9)
     session = mechanism.start(200_000)
     bits = np.ones(200_000, dtype=bool)
@@ -530,7 +532,7 @@ def test_an_item_is_part_of_no_more_sums_than_it_has_hits(eager_switches: None) 
     ("name", "value"),
     [("target", 0.1), ("target_hits", 0), ("num_accesses", 2.5), ("target_epsilon", math.nan)],
 )
-def test_a_play_of_nothing_sensible_is_refused(name: str, value: Any) -> None:
+def test_best_play_delta_refuses_invalid_arguments(name: str, value: Any) -> None:
     good = {"target": not_prior(0.1), "target_hits": 2, "num_accesses": 5, "target_epsilon": 0.3}
     with refused(name, ANY):
         best_play_delta(**good | {name: value})

@@ -28,7 +28,7 @@ def test_words_name_the_columns(unit: PrivacyUnit, words: str, columns: tuple[st
     assert PrivacyUnit.from_json(json.loads(json.dumps(unit.to_json()))) == unit
 
 
-def test_add_remove_protects_a_teacher_and_no_record() -> None:
+def test_add_remove_protects_one_teacher() -> None:
     under = PrivacyUnit.of_column("mrn").protected_under(Adjacency.ADD_REMOVE)
     assert (
         under
@@ -38,8 +38,8 @@ def test_add_remove_protects_a_teacher_and_no_record() -> None:
     assert teacher.protected_under(Adjacency.ADD_REMOVE) == teacher.words
 
 
-def test_several_releases_deal_records_to_other_teachers() -> None:
-    """Whoever is with one teacher in one release is with many in the next: a total holds for one of each."""
+def test_several_releases_protect_one_teacher_of_each() -> None:
+    """Records that share a teacher in one release are divided among many teachers in the next."""
     patient = PrivacyUnit.of_column("mrn")
     teacher = PrivacyUnit.of_teacher()
     of_each = "one teacher of each release, with all its records"
@@ -50,7 +50,7 @@ def test_several_releases_deal_records_to_other_teachers() -> None:
         assert teacher.protected_under(adjacency, num_releases=2) == of_each
 
 
-def test_a_column_called_anything_is_one_line() -> None:
+def test_the_words_of_any_column_name_are_one_line() -> None:
     assert (
         PrivacyUnit.of_column("patient\nnumber").words
         == "one value of the column patient number, with all its rows"
