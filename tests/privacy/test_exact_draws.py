@@ -212,7 +212,7 @@ def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.Mo
 
 
 def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control of the two tests above: weights of another scale give other outcomes."""
+    """Negative control of the two tests above: enclosures for another noise scale give other outcomes."""
     right = softmax_weights
     monkeypatch.setattr(
         gap_selection, "softmax_weights", lambda deficits, scale: right(deficits, 2 * scale)
@@ -225,7 +225,10 @@ def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 @pytest.mark.parametrize("scale", [0.05, 1.0])
 def test_the_exact_law_keeps_its_range_on_all_neighbors(adjacency: Adjacency, scale: float) -> None:
-    """At a scale of 0.05 votes most outcomes are below what a float can draw; the ratios stay within the price."""
+    """The noise scale is 0.05 votes, so most outcomes have probabilities that float draws never reach.
+
+    All probability ratios stay within the price.
+    """
     selection = GapSelection(
         noise_scale=scale, num_labels=3, num_teachers=3, padded=True, adjacency=adjacency
     )
@@ -271,7 +274,7 @@ def test_rare_coins_show_true_with_their_exact_probability() -> None:
 
 
 def test_a_session_that_is_continued_reads_the_same_bits() -> None:
-    """Words drawn ahead come before those of the generator, which may be elsewhere by then."""
+    """Words that were drawn in advance are used before words of the generator, whose state may have changed."""
     weights = softmax_weights(np.array([0.0, 36.0]), 1.0)
     ready = LazyUniforms(
         np.array([ONES], dtype=np.uint64),
@@ -319,7 +322,9 @@ def test_floats_of_noise_lie_within_their_error_bound(monkeypatch: pytest.Monkey
 # from a table, and where it would be longer than the counts
 @pytest.mark.parametrize("most", [2, 801, 100_001])
 def test_counts_are_compared_by_a_table_as_one_by_one(most: int, std: float) -> None:
-    """The same bits from the same words, and the same words left; near a limit, where no table says, bit after bit."""
+    """The table and the comparison without a table give the same bits from the same random words, and leave the
+    generator in the same state.
+    """
     counts = np.random.default_rng(3).integers(0, most + 1, (700, 7))
     one = np.random.default_rng(4)
     other = np.random.default_rng(4)

@@ -81,7 +81,7 @@ def single_label_laws(
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("scale", [0.5, 2.0, 8.0])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_no_play_of_single_labels_exceeds_the_price(
+def test_no_adaptive_session_of_single_labels_exceeds_the_price(
     adjacency: Adjacency, scale: float, size: tuple[int, int]
 ) -> None:
     calls, hits = size
@@ -94,7 +94,7 @@ def test_no_play_of_single_labels_exceeds_the_price(
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) -> None:
-    """With rare runners-up, and as many calls as it takes."""
+    """Runners-up have few votes, and the session has as many calls as the refutation needs."""
     scale = 8.0 if adjacency is Adjacency.REPLACE_ONE else 4.0
     aggregator = BoundaryMax(selection_scale=scale, target_hits=1, adjacency=adjacency)
     session = session_of(aggregator.event_for(num_queries=10**6, num_labels=2, num_teachers=40))
@@ -108,10 +108,10 @@ def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) ->
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_no_play_of_sets_exceeds_the_price(
+def test_no_adaptive_session_of_sets_exceeds_the_price(
     adjacency: Adjacency, setting: tuple[float, float, float], size: tuple[int, int]
 ) -> None:
-    """Outside of failures: the call that names k alone."""
+    """Only the call that releases k is compared, without failures."""
     calls, hits = size
     aggregator, _, laws = boundary_top_k(setting, adjacency, padded=True)
     epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
@@ -125,7 +125,7 @@ def test_no_play_of_sets_exceeds_the_price(
 
 
 def check_laws(aggregator: NotPriorTopK) -> Laws:
-    """Kept or not, of all margins that neighbors may have."""
+    """Returns the distributions of a check (the prior is kept or not) for all margins of neighboring histograms."""
     kept = aggregator.agreement(num_teachers=40)
     sens = aggregator.adjacency.gap_sensitivity
     rows = np.stack([kept, 1 - kept], axis=1)
@@ -134,9 +134,10 @@ def check_laws(aggregator: NotPriorTopK) -> Laws:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_no_play_of_checks_exceeds_the_price_and_one_30_percent_smaller_is_refuted(
+def test_no_adaptive_session_of_checks_exceeds_the_price(
     adjacency: Adjacency, size: tuple[int, int]
 ) -> None:
+    """Negative control: a price that is 30% smaller is refuted."""
     calls, hits = size
     aggregator = prior_check(adjacency, 6.0, margin=0.0)
     target = not_prior(
@@ -152,10 +153,13 @@ def test_no_play_of_checks_exceeds_the_price_and_one_30_percent_smaller_is_refut
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_releases_that_hits_lead_to_add_their_curves_and_one_fewer_is_refuted(
+def test_price_adds_the_release_that_follows_each_hit(
     adjacency: Adjacency,
 ) -> None:
-    """As of `NotPriorTopK`: a check that fails is followed by a release of the query, after the last hit too."""
+    """In `NotPriorTopK` a failed check is followed by a release, also after the last hit.
+
+    Negative control: the price without one of these releases.
+    """
     calls = 300
     hits = 3
     orders = ORDERS[:12]

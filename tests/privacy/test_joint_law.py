@@ -27,7 +27,7 @@ def event_of(aggregator: StableTopK, num_labels: int, num_teachers: int) -> pa.S
 
 
 def largest_of_laws(aggregator: StableTopK, num_labels: int, num_teachers: int) -> np.ndarray:
-    """The largest Renyi divergence of the good parts of any two neighbors, at each order."""
+    """Returns the largest Renyi divergence of any two neighbors at each order, after failure outcomes are removed."""
     case = Case("stable", lambda _: aggregator, stable_top_k_distribution, rename=rename_set)
     laws = pairs_of_laws(case, Shape(aggregator.adjacency, num_labels, num_teachers))
     return largest_renyi(*outside_failure(*laws)[:2], np.array(ORDERS))
@@ -51,7 +51,7 @@ def aggregators(adjacency: pa.Adjacency) -> list[StableTopK]:
 
 @adjacencies
 @pytest.mark.parametrize(("num_labels", "num_teachers"), SHAPES)
-def test_no_pair_of_histograms_costs_more(
+def test_no_pair_of_histograms_costs_more_than_the_joint_price(
     num_labels: int, num_teachers: int, adjacency: pa.Adjacency
 ) -> None:
     cheaper = 0
@@ -67,7 +67,9 @@ def test_no_pair_of_histograms_costs_more(
 
 @adjacencies
 def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
-    """A third of the votes, or twice the candidates: the price falls below what pairs of histograms show."""
+    """Negative control: with a third of the votes, or with twice the candidates, the price is smaller than the
+    divergence of some pair.
+    """
     aggregator = StableTopK(
         selection_scale=3.0, test_std=1.2, failure_prob=0.02, adjacency=adjacency
     )
@@ -86,8 +88,11 @@ def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
     assert (laws > [joint_rdp(crowd, order) for order in ORDERS]).any()
 
 
-def test_the_price_is_near_what_a_pair_of_large_histograms_shows() -> None:
-    """Found by a search over counts and moves; 39 gaps, most of them 0, some that pass and some that do not."""
+def test_price_is_close_to_the_divergence_of_one_large_pair() -> None:
+    """The pair was found by a search.
+
+    It has 39 gaps, most of which are 0; some gaps pass the test and some do not.
+    """
     aggregator = StableTopK(
         selection_scale=49.12, test="table", table_order=4.4827, table_budget=0.00371
     )
@@ -104,7 +109,7 @@ def test_the_price_is_near_what_a_pair_of_large_histograms_shows() -> None:
 
 
 def test_a_selection_whose_test_passes_always_costs_what_a_selection_costs() -> None:
-    """Where every gap passes for sure and votes are plenty, nothing is hidden: half of all weights move up."""
+    """Every gap passes the test and there are many votes, so the test hides nothing."""
     certain = pa.ApproximateEvent(pa.OneBitEvent((36.0,) * 5001, 2), 1e-9)
     event = pa.SelectThenTestEvent((pa.BoundedRangeEvent(0.2), certain), 6)
     alone = float(rdp_curve(count_leaves(pa.BoundedRangeEvent(0.2)), np.array([3.0]))[0])

@@ -54,7 +54,7 @@ def selection_verdict(
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: pa.Adjacency) -> None:
-    """Zhu & Wang 2022: a sens**2 / (2 std**2), without the term log(m) / (a - 1) of their own Corollary 9."""
+    """Zhu & Wang 2022 price it by a sens**2 / (2 std**2), without the term log(m) / (a - 1) of their Corollary 9."""
     verdict = selection_verdict(
         "gaussian", 3.0, adjacency, pa.GaussianEvent(3.0 / adjacency.gap_sensitivity)
     )
@@ -64,7 +64,9 @@ def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: pa.Adjacency) ->
 
 
 def test_noisy_max_with_three_labels_names_the_pair_of_opposite_moves() -> None:
-    """Spec: gaps (g1, g2) and (g1 - 1, g2 + 1), a teacher who votes for the second label only; 1.27 times the price."""
+    """A teacher who votes for the second label only moves the gaps (g1, g2) to (g1 - 1, g2 + 1), which costs
+    1.27 times the claimed price.
+    """
     claim = Claim(renyi=((8.0, 8 / (2 * 50.0**2)),))
     worst = selection_verdict("gaussian", 50.0, PAPERS, claim, num_labels=3).worst
     assert worst.ratio == pytest.approx(1.27, abs=0.01)
@@ -76,7 +78,7 @@ def test_noisy_max_with_three_labels_names_the_pair_of_opposite_moves() -> None:
 def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(
     sensitivity: int, ratio: float
 ) -> None:
-    """40 labels whose gaps are all 10; a teacher who votes for every second rank is added."""
+    """All 39 gaps of 40 labels are 10. A teacher who votes for every second label is added."""
     first = 10 * np.arange(40)[::-1] + 5
     second = first + np.arange(40) % 2
     selection = GapSelection(
@@ -93,7 +95,7 @@ def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(
 
 
 def noisy_count(std: float, histogram: Counts) -> Distribution:
-    """The cell of a noisy count, 0.05 wide: a function of a Gaussian release."""
+    """Returns the interval, 0.05 wide, in which a noisy count lies. It is a function of a Gaussian release."""
     edges = np.concatenate([[-np.inf], np.arange(-30, 34, 0.05), [np.inf]])
     return dict(enumerate(np.diff(ndtr((edges - histogram[0]) / std))))
 
@@ -104,7 +106,7 @@ def noisy_count(std: float, histogram: Counts) -> Distribution:
 def test_theorem_11_converts_to_less_than_a_gaussian_costs(
     rho: float, delta: float, true_delta: float
 ) -> None:
-    """Zhu & Wang 2022: epsilon = rho + sqrt(2 rho log(1 / delta)) for rho-zCDP."""
+    """Theorem 11 of Zhu & Wang 2022 claims epsilon = rho + sqrt(2 rho log(1 / delta)) for rho-zCDP."""
     std = 1 / math.sqrt(2 * rho)
     printed = Claim(deltas=((rho + math.sqrt(2 * rho * math.log(1 / delta)), delta),))
     verdict = verify(
@@ -129,7 +131,9 @@ def test_theorem_11_converts_to_less_than_a_gaussian_costs(
 def first_set_verdict(
     passes: ArrayLike, adjacency: pa.Adjacency, event: pa.Event | Claim
 ) -> Verdict:
-    """The best of three labels is released if its gap passes, of which these are the probabilities."""
+    """Returns the verdict on a claim about the release of the best of three labels, which is released if its
+    gap passes with the given probabilities.
+    """
 
     def distribution(histogram: Counts) -> Distribution:
         ranking = Ranking.from_counts(histogram[None])
@@ -147,7 +151,9 @@ def first_set_verdict(
 
 
 def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() -> None:
-    """Zhu & Wang 2022, Algorithms 4 and 5: the sets of (5, 5, 5) and (4, 4, 6) differ though the second gap is 2."""
+    """In Zhu & Wang 2022, Algorithms 4 and 5, the top sets of (5, 5, 5) and (4, 4, 6) differ although the gap
+    of the second is 2.
+    """
     paper, ours = (
         StabilityTest.gaussian(test_std=1.0, failure_prob=0.05, num_teachers=6, adjacency=adjacency)
         for adjacency in (PAPERS, RECORD)
@@ -183,7 +189,9 @@ def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
 
 
 def test_limited_domain_for_add_remove_under_replace_one() -> None:
-    """Durfee & Rogers 2019: 233 times delta at epsilon 2, on the histograms (4, 0) and (3, 1)."""
+    """Under replace-one the claim of Durfee & Rogers 2019 is exceeded by a factor of 233 in delta, at epsilon
+    2, for (4, 0) and (3, 1).
+    """
     mechanism = LimitedDomainTopK(
         k=1, domain_size=1, epsilon=2.0, failure_prob=1e-3, adjacency=PAPERS
     )
@@ -201,7 +209,10 @@ def test_limited_domain_for_add_remove_under_replace_one() -> None:
 def test_smooth_sensitivity_noise_beyond_a_quarter(
     order: float, std: float, beta: float, claimed: float, exact: float
 ) -> None:
-    """Papernot et al. 2018, Theorem 23, at beta * order = 0.49: statistics 1 apart, noises e^beta apart."""
+    """Papernot et al.
+
+    2018, Theorem 23, at beta * order = 0.49. The statistics differ by 1 and the noises by a factor e^beta.
+    """
     log_term = (order * beta - 0.5 * math.log(1 - 2 * order * beta)) / (order - 1)
     theorem_23 = order * math.exp(2 * beta) / std**2 + log_term
     corrected = order / (2 * std**2 * (1 - 2 * order * beta)) + log_term
@@ -234,7 +245,7 @@ def test_the_range_of_one_gap_is_not_enough(adjacency: pa.Adjacency, noise: str)
 
 
 def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None:
-    """Zhu & Wang 2022: epsilon 3.6 for 600 queries; 600 independent releases on one pair cost at least 6.34."""
+    """Zhu & Wang 2022 claim epsilon 3.6 for 600 queries. 600 independent releases on one pair cost at least 6.34."""
     paper = StableTopK(
         selection_noise="gaussian",
         selection_scale=50.0,
@@ -270,7 +281,7 @@ STABLE = StableTopK(selection_scale=3.0, test_std=0.5, failure_prob=0.05)
 
 @pytest.mark.parametrize("dropped", ["test", "failure"])
 def test_dropping_the_price_of_the_test_or_its_failure_is_refuted(dropped: str) -> None:
-    """The selection's price alone, as in code that drops the confidence check's cost; or no failure probability."""
+    """Negative control: the price of the selection alone, or without the failure probability of the test."""
     event = STABLE.event_for(num_queries=1, num_labels=3, num_teachers=6)
     selection = STABLE.gap_selection(num_labels=3, num_teachers=6).event
     bit = STABLE.stability_test(num_teachers=6).event.event

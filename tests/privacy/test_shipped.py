@@ -63,7 +63,7 @@ every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 
 
 def verdict_of(case: Case, shape: Shape, under: Adjacency | None = None, **options: Any) -> Verdict:
-    """Of what is made for a shape, on all neighbors by its own adjacency or another."""
+    """Returns the verdict on a case of a given shape on all neighbors, for its own adjacency or another one."""
     subject = case.subject(shape)
     given = {
         "adjacency": under or shape.adjacency,
@@ -81,9 +81,8 @@ def verdict_of(case: Case, shape: Shape, under: Adjacency | None = None, **optio
 @pytest.mark.slow
 @every_case
 @every_adjacency
-def test_nothing_is_found_on_the_largest_instance_and_a_smaller_price_is_refuted(
-    adjacency: Adjacency, case: Case
-) -> None:
+def test_price_holds_on_the_largest_instance(adjacency: Adjacency, case: Case) -> None:
+    """Negative control: a smaller price is refuted."""
     verdict = verdict_of(case, Shape(adjacency, *case.largest)).require()
     assert verdict.sound
     assert case.tightness <= verdict.ratio <= 1 + 1e-9
@@ -105,7 +104,7 @@ def test_no_log_ratio_is_above_epsilon(adjacency: Adjacency, case: Case) -> None
 @pytest.mark.slow
 @every_case
 @every_adjacency
-def test_nothing_is_found_on_smaller_instances(adjacency: Adjacency, case: Case) -> None:
+def test_price_holds_on_smaller_instances(adjacency: Adjacency, case: Case) -> None:
     for num_labels, num_teachers in SMALLER:
         if num_labels >= case.min_labels and (num_labels, num_teachers) <= case.largest:
             assert verdict_of(case, Shape(adjacency, num_labels, num_teachers)).require().sound
@@ -114,7 +113,7 @@ def test_nothing_is_found_on_smaller_instances(adjacency: Adjacency, case: Case)
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.refuted_on], ids=lambda case: case.name
 )
-def test_what_is_made_for_add_remove_is_refuted_where_a_record_is_replaced(case: Case) -> None:
+def test_add_remove_price_is_refuted_under_replace_one(case: Case) -> None:
     made = Shape(Adjacency.ADD_REMOVE, *(case.refuted_on or ()))
     replaced = Adjacency.REPLACE_ONE
     assert verdict_of(case, made).sound
@@ -134,7 +133,9 @@ FAILING = (
 )
 @every_adjacency
 def test_a_failure_10_percent_too_small_is_refuted(adjacency: Adjacency, case: Case) -> None:
-    """Where little else is told, a set that the neighbor does not have is released with the failure probability."""
+    """A set that the neighbor does not have is released with the failure probability, while all other outcomes
+    reveal little.
+    """
     domain = case.name.startswith("LimitedDomain")
     shape = Shape(adjacency, *((4, 3) if domain else (2, 6)))
     failure = failure_probability(case.event(case.subject(shape), shape))
@@ -146,10 +147,10 @@ def test_a_failure_10_percent_too_small_is_refuted(adjacency: Adjacency, case: C
 @pytest.mark.parametrize("accountant", [ExactAccountant, PldAccountant])
 @pytest.mark.parametrize("name", sorted(TIGHT))
 @every_adjacency
-def test_the_sharper_accountants_print_no_less_than_is_spent(
+def test_prices_of_sharper_accountants_hold_and_are_nearly_attained(
     adjacency: Adjacency, name: str, accountant: type[Accountant]
 ) -> None:
-    """Once, for all pairs, and three times on the worst of them; their prices are nearly attained."""
+    """One release is compared on all pairs, three releases on the worst pair."""
     (case,) = (case for case in CASES if case.name == name)
     once, thrice = (
         verdict_of(
@@ -183,8 +184,8 @@ REWRITTEN = (gap_selection_distribution, stable_top_k_distribution, stable_fixed
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.distribution in REWRITTEN], ids=lambda case: case.name
 )
-def test_the_packages_distributions_are_those_written_down_here(case: Case) -> None:
-    """Of selections by size, of stable sets by set; of a fixed size by what is released after all steps."""
+def test_distributions_of_the_package_equal_independent_ones(case: Case) -> None:
+    """Selections are compared by size, stable sets by set, and sets of fixed size after all steps."""
     shape = Shape(Adjacency.REPLACE_ONE, *case.largest)
     subject = case.subject(shape)
     expected = Counter[Any]()
@@ -202,7 +203,7 @@ def test_the_packages_distributions_are_those_written_down_here(case: Case) -> N
 
 
 def test_two_picks_with_the_noise_of_one_are_refuted() -> None:
-    """The scale has to grow with the root of the number of picks."""
+    """Negative control: the noise scale must grow with the root of the number of picks."""
     (case,) = (
         case
         for case in CASES
@@ -228,10 +229,10 @@ ATTAINED = (
     "case", [each for each in CASES if each.name.startswith("Stab")], ids=lambda case: case.name
 )
 @every_adjacency
-def test_the_curve_holds_where_a_set_that_the_neighbor_does_not_have_is_refused(
+def test_curve_holds_without_sets_that_the_neighbor_does_not_have(
     adjacency: Adjacency, case: Case
 ) -> None:
-    """Which is the failure that the proofs mean, of all that the verifier may choose."""
+    """These sets are the failure event of the proofs; the verifier may choose a better one."""
     shape = Shape(adjacency, *case.largest)
     *meant, failed = outside_failure(*pairs_of_laws(case, shape))
     event = case.event(case.subject(shape), shape)
@@ -278,7 +279,7 @@ def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(
 
 @every_case
 def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> None:
-    """What `by_rank` relies on: the probabilities of a histogram are those of its sorted counts, renamed."""
+    """`by_rank` relies on this: a histogram has the probabilities of its sorted counts, after labels are renamed."""
     shape = Shape(Adjacency.REPLACE_ONE, max(3, case.min_labels), 2)
     subject = case.subject(shape)
     for histogram in all_histograms(shape.num_labels, 2):
@@ -293,7 +294,7 @@ def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> Non
 
 
 def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
-    """A new one needs a line in `shipped.py`."""
+    """A new mechanism or aggregator must be added to `shipped.py`."""
     shape = Shape(Adjacency.REPLACE_ONE, 3, 3)
     listed = {type(case.subject(shape)) for case in CASES}
     exported = [
@@ -321,7 +322,10 @@ def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
 
 @every_adjacency
 def test_a_bit_costs_less_than_the_noisy_numbers_it_hides(adjacency: Adjacency) -> None:
-    """One gap, a sens**2 / (2 std**2); L counts, a vector with l2 sensitivity sqrt(L), L a / (2 std**2)."""
+    """A noisy gap costs a sens**2 / (2 std**2).
+
+    L noisy counts are a vector of l2 sensitivity sqrt(L) and cost L a / (2 std**2).
+    """
     for std in (0.1, 0.5, 1.0, 3.0):
         test = StabilityTest.gaussian(
             test_std=std, failure_prob=0.05, num_teachers=6, adjacency=adjacency

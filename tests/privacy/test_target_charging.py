@@ -69,7 +69,10 @@ def opposite(rng: np.random.Generator, share: Array, epsilon: float) -> Pair:
 
 
 def tilted(rng: np.random.Generator, share: Array, epsilon: float) -> Pair:
-    """All ratios but the likeliest outcome's are e^epsilon, if that one's is then at least e^-epsilon."""
+    """Returns a pair of distributions with the ratio e^epsilon at every outcome but the likeliest one.
+
+    The probabilities are scaled so that the ratio at the likeliest outcome is at least e^-epsilon.
+    """
     order = rng.permutation(len(share))
     first = share[order] / share.sum()
     largest = int(np.argmax(first))
@@ -117,7 +120,9 @@ def run_twice_pairs(epsilon: float) -> Iterator[tuple[Pair, Array]]:
 
 
 def laplace_pairs(epsilon: float, *, width: float = 2.0) -> Iterator[tuple[Pair, Array]]:
-    """Values f and f + move with Laplace noise, below, between and above 0 and `width`."""
+    """Yields pairs for values f and f + move with Laplace noise: below, between and above the thresholds 0 and
+    `width`.
+    """
     for value in np.linspace(-10 / epsilon, 10 / epsilon, 401):
         for move in (0.3, 1.0):
             first, second = (
@@ -127,7 +132,7 @@ def laplace_pairs(epsilon: float, *, width: float = 2.0) -> Iterator[tuple[Pair,
 
 
 def three_way(value: float, epsilon: float, width: float) -> Array:
-    """Below, between and above, with no difference of nearly equal numbers in the tails."""
+    """Returns the probabilities of below, between and above, computed without cancellation in the tails."""
     below = laplace_tail(value * epsilon)
     above = laplace_tail((width - value) * epsilon)
     if 0 < value < width:
@@ -210,7 +215,10 @@ def test_wrapped_selections_keep_their_target(
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -> None:
-    """A rare outcome beside two that are about equally likely attains t; a rare second outcome attains q."""
+    """A rare outcome besides two about equally likely outcomes attains the epsilon t.
+
+    A rare second outcome attains q.
+    """
     growth = math.exp(epsilon)
     target = tight_boundary(epsilon)
     rare = 1e-7
@@ -283,8 +291,8 @@ def best_play(epsilon: float, target_hits: int, target_epsilon: float, *, num_ca
 
 
 @pytest.mark.parametrize(("epsilon", "target_hits"), [(0.1, 1), (0.1, 3), (0.5, 2), (1.0, 5)])
-def test_no_adaptive_play_costs_more_than_the_price(epsilon: float, target_hits: int) -> None:
-    """Which is refuted if tau hits are paid for as tau accesses, or if hits are said to be twice as likely."""
+def test_no_adaptive_session_costs_more_than_the_price(epsilon: float, target_hits: int) -> None:
+    """Negative controls: tau hits priced as tau accesses, and hits with twice the true probability."""
     true = not_prior(epsilon)
     price = best_session_price(true, target_hits=target_hits, target_delta=1e-3)
     exact = best_play(epsilon, target_hits, price.epsilon, num_calls=300)
@@ -297,8 +305,8 @@ def test_no_adaptive_play_costs_more_than_the_price(epsilon: float, target_hits:
         assert best_play(epsilon, 5, cheap.epsilon, num_calls=300) > cheap.delta
 
 
-def test_the_same_test_again_and_again_is_one_of_the_plays() -> None:
-    """The sum over (hits, misses) of at most 40 calls is one play among those that the best play covers."""
+def test_best_session_costs_at_least_a_repeated_test() -> None:
+    """The delta of a repeated test is a sum over the numbers of hits and misses in at most 40 calls."""
     epsilon = 0.1
     hits = 3
     target_epsilon = 0.15
@@ -348,7 +356,10 @@ def two_counter_distributions(
 
 @pytest.mark.parametrize("hits", [1, 2])
 def test_two_counters_keep_their_price_and_their_event(hits: int) -> None:
-    """Outcomes 1 and 2 each hit one counter; both are rare and e^epsilon rarer on one side, outcome 0 is common."""
+    """Outcomes 1 and 2 each hit one counter.
+
+    Both are rare, and rarer by e^epsilon on one side; outcome 0 is frequent.
+    """
     epsilon = 1.0
     targets = ({1}, {2})
     rare = np.array([0.08, 0.08])

@@ -39,7 +39,10 @@ EPSILONS = (0.5, 1.0, 2.0, 3.0)
 def assert_priced(
     pairs: Iterable[Pair], *, call_epsilon: float, count: int, too_few: tuple[float, int]
 ) -> None:
-    """At every epsilon and with a failure of 1e-6, what is charged is enough for all pairs; a smaller one is not."""
+    """Fails if the price is too small for some pair at some epsilon, or if a smaller price is not refuted.
+
+    The failure probability is 1e-6.
+    """
     exact = np.array(
         [hockey_stick(first[None], second[None], EPSILONS)[0] for first, second in pairs]
     )
@@ -95,7 +98,7 @@ def session_delta(
 
 
 def near_worst(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> list[tuple[Pair, Array]]:
-    """The pairs with the smallest q: those that a session pays for in full."""
+    """Returns the pairs with the smallest q, for which a session pays the full price."""
     found = sorted(
         pairs, key=lambda pair: exact_hit_prob(*pair[0], in_target=pair[1], epsilon=epsilon)
     )
@@ -169,7 +172,9 @@ def test_sessions_of_two_runs_keep_their_price(hits: int) -> None:
 
 @lru_cache(maxsize=256)
 def sweep_distribution(counts: tuple[int, ...], k: int, rate: float, *, reach: int) -> Array:
-    """The distribution of (indices, scores), scores in -reach..reach; what lies outside has no weight worth a digit."""
+    """Returns the distribution of (indices, scores) for scores in -reach..reach; other scores have a negligible
+    probability.
+    """
     scores = np.arange(-reach, reach + 1)
     noisy = [laplace_mass(rate, scores - count) for count in counts]
     below = [np.append(0.0, np.cumsum(mass)) for mass in noisy]  # P(noisy < score), then one more
@@ -217,7 +222,10 @@ OTHERS = 2  # items with every bit; they drop out as well
 def sparse_vector_distributions(
     first: tuple[int, ...], second: tuple[int, ...], rate: float, item_hits: int
 ) -> Pair:
-    """All transcripts for one item with these bits, or those; released sums up to ties of their ratio."""
+    """Returns the distributions of all transcripts of a session for one item with either of two rows of bits.
+
+    Releases with equal likelihood ratios are merged.
+    """
     # probabilities, hits of the item in either world, hits of the others
     transcripts = [(1.0, 1.0, 0, 0, 0)]
     for bits in zip(first, second, strict=True):

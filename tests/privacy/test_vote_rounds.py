@@ -61,7 +61,7 @@ def votes_of(
 def test_no_teacher_moves_a_sum_further_than_its_weight(
     adjacency: Adjacency, clip: float, expected: float, weight: float
 ) -> None:
-    """All pairs of teachers of one, two, five and 40 records with all labels."""
+    """All pairs of teachers with one, two, five and 40 records and all labels are compared."""
     rng = np.random.default_rng(1)
     scale = np.array([3.0, 0.4])
     sums = ClippedMoments(clip, 1, adjacency)
@@ -79,8 +79,8 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_no_trained_teacher_moves_a_sum_further_whatever_it_says(adjacency: Adjacency) -> None:
-    """Of one and of several records, with answers of any size."""
+def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjacency) -> None:
+    """The teachers have one or several records, and answers of any size."""
     rng = np.random.default_rng(4)
     sums = ClippedMoments(0.6, 1, adjacency)
     weights = rng.normal(size=(5, 2)) * 9
@@ -101,10 +101,10 @@ def test_no_trained_teacher_moves_a_sum_further_whatever_it_says(adjacency: Adja
     "counted", [None, np.array([1.0, 0.25, 0.6, 0.1, 0.9, 0.5])], ids=["alike", "by weight"]
 )
 @pytest.mark.parametrize("trained", [False, True])
-def test_a_whole_ensemble_moves_as_one_teacher_does_whatever_it_holds(
+def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
     trained: bool, counted: Array | None
 ) -> None:
-    """The sum is that of what each says alone, by its own weight, so that one change is one teacher's."""
+    """The sum is the sum of each teacher's separate votes times its weight."""
     rng = np.random.default_rng(2)
     teacher_of = np.array([0, 1, 2, 2, 3, 3, 3, 4, 5])
     inputs = rng.normal(size=(9, 3))
@@ -130,8 +130,8 @@ def test_a_whole_ensemble_moves_as_one_teacher_does_whatever_it_holds(
 
 
 @pytest.mark.parametrize("count", [64, 65])
-def test_what_a_teacher_says_does_not_depend_on_how_many_records_others_hold(count: int) -> None:
-    """To the last bit, at a size where a product of another shape would round otherwise."""
+def test_votes_of_a_teacher_do_not_depend_on_other_teachers(count: int) -> None:
+    """The votes agree to the last bit, at a size at which a product of another shape would round differently."""
     rng = np.random.default_rng(8)
     num_teachers = 300
     num_labels = 40
@@ -157,7 +157,10 @@ def test_what_a_teacher_says_does_not_depend_on_how_many_records_others_hold(cou
 def test_all_rounds_use_the_noise_that_is_charged(
     num_rounds: int, adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1 / noise multipliers squared add up; a density for the worst pair costs what is charged, and no less."""
+    """The sum of 1 / (noise multiplier)**2 over all rounds equals the charged one.
+
+    The densities of the worst pair cost as much as is charged.
+    """
     noises, sums = recorded(
         monkeypatch, "pate.aggregators.centered_rounds", "RoundedGaussian", "ClippedMoments"
     )
@@ -193,8 +196,8 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     )
 
 
-def test_a_student_that_is_sure_of_everything_leaves_a_clip() -> None:
-    """Labels that a line tells apart, and hardly any noise."""
+def test_clip_is_positive_for_a_student_with_certain_predictions() -> None:
+    """The labels are linearly separable, and the noise is tiny."""
     inputs = np.random.default_rng(4).normal(size=(400, 3))
     votes = votes_of(inputs, inputs[:, :2] > 0, np.arange(400), 400)
     sure = CenteredVotes(noise_multiplier=1e-4, prevalence_share=0.0, rounds=30)

@@ -85,7 +85,7 @@ def test_a_winner_among_all_sets_of_two_labels_is_covered(
 
 
 def test_a_price_of_one_count_does_not_cover_replace_one() -> None:
-    """And a price too small by the part that the argmax hides is found out: the comparison can fail."""
+    """Negative controls: the price for one moved count, and a price without the part that the argmax hides."""
     cheap, dear = (
         verified(GaussianEvent(std), Adjacency.REPLACE_ONE, 1.0, 4, 4) for std in (1.0, 0.5**0.5)
     )

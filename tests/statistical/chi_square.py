@@ -8,7 +8,10 @@ _SMALLEST_EXPECTED = 10.0
 
 
 def p_value(counts: Mapping[Hashable, int], distribution: Mapping[Hashable, float]) -> float:
-    """The probability of counts at least as far off; rare outcomes are pooled, impossible ones give 0."""
+    """Returns the probability of counts that deviate at least as much from the expected ones.
+
+    Rare outcomes are pooled; an impossible outcome gives 0.
+    """
     total = sum(counts.values())
     if any(distribution.get(outcome, 0.0) == 0 for outcome in counts):
         return 0.0

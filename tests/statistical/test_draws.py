@@ -43,7 +43,7 @@ def counts_of(values: np.ndarray) -> dict[int, int]:
 
 
 def drawn_sets(aggregator: Any, draws: int = DRAWS) -> Counter[Any]:
-    """How often each set was released, None for a refusal."""
+    """Returns how often each set was released; None stands for a refusal."""
     rng = np.random.default_rng(1)
     release = aggregator.aggregate(np.tile(VOTES, (draws, 1)), num_teachers=NUM_TEACHERS, rng=rng)
     coded = counts_of(np.where(release.answered, release.labels @ (1 << np.arange(len(VOTES))), -1))
@@ -96,7 +96,7 @@ def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_sca
 def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_another_scale(
     k: int,
 ) -> None:
-    """Size 3 is the likeliest stable set: it is cut down, or stays; size 1 is filled up."""
+    """The stable set most often has size 3, from which labels are removed for small sizes. Size 1 is filled up."""
     aggregator = StableFixedTopK(
         k=k, selection_scale=3.0, test_std=1.5, failure_prob=0.05, peel_scale=8.0
     )
@@ -155,7 +155,7 @@ def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
 
 
 def test_outcomes_of_neighboring_queries_are_independent() -> None:
-    """Pairs of consecutive releases against the product of their distributions."""
+    """Pairs of consecutive releases are compared with the product of their distributions."""
     aggregator = AGGREGATORS["gumbel"]
     release = aggregator.aggregate(
         np.tile(VOTES, (DRAWS, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(5)

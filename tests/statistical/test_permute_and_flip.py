@@ -75,7 +75,7 @@ def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_cla
 
 
 @pytest.mark.parametrize("epsilon", [1e-300, 1e300])
-def test_noise_of_any_scale(epsilon: float) -> None:
+def test_permute_and_flip_accepts_tiny_and_huge_noise(epsilon: float) -> None:
     row = np.arange(10_000)
     picks = PermuteAndFlipTopK(k=9, epsilon=epsilon)(row, rng=np.random.default_rng(2)).indices
     if epsilon > 1:

@@ -21,7 +21,7 @@ VOTES = np.array([[1, 1, 0], [1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 
 
 @pytest.mark.parametrize("max_size", [None, 2])
 def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: int | None) -> None:
-    """Five of eight sets were seen by nobody; of at most two labels, four of seven."""
+    """No teacher votes for five of eight sets, or, for sets of at most two labels, for four of seven."""
     votes = np.repeat(VOTES[:, None], DRAWS, axis=1)
     aggregator = PowersetGNMax(noise_std=1.0, max_size=max_size)
     release = aggregator.aggregate(votes, num_teachers=6, rng=np.random.default_rng(0))
@@ -41,7 +41,10 @@ def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: i
 
 @pytest.mark.parametrize("number", [1, 3, 2**40, 2**3000])
 def test_the_largest_of_many_normals_by_its_quantile(number: int) -> None:
-    """P(max <= x) = Phi(x)**n is uniform; for n beyond floats by the tail, n (1 - Phi(x)) = -log of a uniform."""
+    """P(max <= x) = Phi(x)**n is uniform.
+
+    For n beyond floats, n (1 - Phi(x)) is distributed like -log of a uniform number.
+    """
     logs = np.full((1, 5000), math.log(number))
     drawn = draw_largest(
         "gaussian", logs, lambda row, place: number, np.random.default_rng(1)
@@ -52,8 +55,8 @@ def test_the_largest_of_many_normals_by_its_quantile(number: int) -> None:
     assert kstest(1.2 * exponents, "expon").pvalue < REJECTED
 
 
-def test_no_unseen_set_never_wins() -> None:
-    """Both sets of one label were seen: the noise is large, and only they are released."""
+def test_only_sets_with_votes_are_released_if_every_set_has_votes() -> None:
+    """Both sets of one label have votes, and the noise is large."""
     votes = np.array([[[True]], [[False]]])
     aggregator = PowersetGNMax(noise_std=50.0)
     draws = [

@@ -193,6 +193,7 @@ def noisy_best(
 
 
 def verdict_of(scale: float, seed: int, **options: Any) -> Any:
+    """Returns the verdict on a case of a given shape on all neighbors, for its own adjacency or another one."""
     return verify_samples(
         lambda histogram, count, rng: noisy_best(histogram, count, rng, scale=scale),
         event=BoundedRangeEvent(2.0),

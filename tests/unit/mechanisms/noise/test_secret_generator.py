@@ -35,7 +35,7 @@ def stream(generator: np.random.Generator, num_bytes: int) -> bytes:
 
 
 def chacha20_block(key: bytes, counter: int) -> bytes:
-    """One block as section 2.3 of RFC 8439 says, the counter over all four last words."""
+    """Returns one block of ChaCha20 as in section 2.3 of RFC 8439, with the counter in all four last words."""
     start = [*struct.unpack("<4I", b"expand 32-byte k"), *struct.unpack("<8I", key)]
     start += [counter >> 32 * word & 0xFFFFFFFF for word in range(4)]
     x = list(start)
@@ -115,7 +115,7 @@ def test_what_holds_a_stream_is_neither_copied_nor_pickled(way: str, held: str, 
         WAYS[way](HELD[held](make()))
 
 
-def test_several_generators_go_on_with_one_stream_which_is_not_copied_or_set_back() -> None:
+def test_generators_of_one_bit_generator_share_its_stream() -> None:
     rng = cipher_generator(KEY)
     shallow = (
         copy.copy(rng)
@@ -156,7 +156,7 @@ def _in_a_fork(act: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...]:
     "make", [secret_generator, lambda: cipher_generator(KEY)], ids=["secret", "cipher"]
 )
 def test_forked_processes_draw_other_numbers_each(make: Any) -> None:
-    """Also of children, and in a process whose parent drew nothing before it forked again."""
+    """Children of children also draw other numbers, even if the parent drew nothing before it forked again."""
     rng = make()
     rng.integers(2**32, size=3, dtype=np.uint32)
     (child,) = rng.spawn(1)
@@ -214,7 +214,7 @@ def test_workers_are_not_sent_a_generator() -> None:
 
 
 def test_threads_take_turns() -> None:
-    """What they draw together is the stream, every word once; and no child is given twice."""
+    """All threads together draw the stream, each word once. No child key is given to two threads."""
     rng = cipher_generator(KEY)
     with ThreadPoolExecutor(8) as pool:
         drawn = list(pool.map(lambda _: rng.integers(2**64, size=8, dtype=np.uint64), range(2000)))

@@ -70,7 +70,7 @@ def asked_for_more_bits(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 
 
 def test_undecided_candidates_are_drawn_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a margin that decides nothing, the same bits give the same numbers."""
+    """With a margin that leaves all candidates undecided, the same bits give the same noise."""
     expected = RoundedGaussian(9.0).sample((40,), np.random.default_rng(0))
     monkeypatch.setattr(whole_numbers, "_ROUNDED_MARGIN", 2.0)
     asked = asked_for_more_bits(monkeypatch)
@@ -96,7 +96,9 @@ def test_a_word_on_a_boundary_asks_for_more_bits() -> None:
 
 
 def test_a_large_scale_leaves_more_to_further_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At std 2**44 the first 64 bits leave 2**-20 of a step open: a place one word below a step is not decided."""
+    """At std 2**44 the first 64 bits determine the noise to 2**-20 of a step, so a number one word below a step
+    is undecided.
+    """
     asked = asked_for_more_bits(monkeypatch)
     bits = words(np.random.default_rng(0), (3, 200))
     bits[1] = 2**19 - 1  # half a step over std, less one
@@ -116,8 +118,8 @@ def test_every_decision_in_floats_is_the_exact_one(
     )
 
 
-def test_u_next_to_one_is_a_number_far_out_that_more_bits_decide() -> None:
-    """No table ends the noise: all 64 first bits of u are ones, and so are the next ones."""
+def test_noise_has_no_largest_value() -> None:
+    """All bits of the first words of u are ones, so the noise lies beyond the end of the table."""
     first = np.full(1, 2**64 - 1, dtype=np.uint64)
     near = LazyUniforms(first, np.random.default_rng(0), np.zeros((1, 1), dtype=np.uint64))
     far = LazyUniforms(first, np.random.default_rng(0), np.full((1, 3), 2**64 - 1, dtype=np.uint64))
