@@ -22,7 +22,7 @@ def composed() -> Iterator[Composed]:
 
 @contextmanager
 def with_files(folder: Path, texts: dict[str, str], *allowed: str) -> Iterator[None]:
-    """Hydra as a command has it that was given a folder, with these YAML files in it."""
+    """Initializes Hydra as a command does that is given a folder with the named YAML files."""
     for name, text in texts.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / f"{name}.yaml").write_text(text)

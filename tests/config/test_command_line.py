@@ -90,7 +90,7 @@ LEFT_OPEN: dict[str | None, tuple[str, ...]] = {
 @pytest.mark.parametrize(
     ("line", "chosen"), [(line, chosen) for chosen in LEFT_OPEN for line in LEFT_OPEN[chosen]]
 )
-def test_what_a_command_line_leaves_open(line: str, chosen: str | None) -> None:
+def test_open_choices_get_defaults_for_the_data(line: str, chosen: str | None) -> None:
     command, *words = (
         line.split() if line.startswith(("compare", "predict")) else ("train", *line.split())
     )
@@ -113,9 +113,7 @@ def test_what_a_command_line_leaves_open(line: str, chosen: str | None) -> None:
         ("account data=celeba teacher=cnn", None),
     ],
 )
-def test_teachers_of_pictures_bring_a_student_of_pictures_where_none_is_named(
-    line: str, student: str | None
-) -> None:
+def test_teachers_of_pictures_choose_a_student_of_pictures(line: str, student: str | None) -> None:
     command, *words = (
         line.split() if line.startswith(("compare", "account")) else ("train", *line.split())
     )
@@ -127,13 +125,13 @@ def test_teachers_of_pictures_bring_a_student_of_pictures_where_none_is_named(
 
 
 def test_a_run_of_seconds_trains_no_model_of_all_private_records(composed: Composed) -> None:
-    """Which took 110 of its 127 seconds; whoever wants it says so."""
+    """That model would take 110 of 127 seconds. Users may ask for it."""
     assert composed("experiment=quick").all_records is False
     assert composed("experiment=quick", "all_records=true").all_records is True
     assert composed().all_records is None
 
 
-def test_a_way_leaves_the_users_choices_as_they_are(composed: Composed) -> None:
+def test_way_keeps_the_choices_of_the_user(composed: Composed) -> None:
     def choices(*words: str, app: str = "train") -> dict[str, Any]:
         config = compose(app, list(words), return_hydra_config=True)
         return {group: config.hydra.runtime.choices.get(group) for group in WAY}
@@ -156,7 +154,7 @@ def test_a_way_leaves_the_users_choices_as_they_are(composed: Composed) -> None:
 
 
 @pytest.mark.slow
-def test_the_choice_is_said_and_kept_in_the_settings(tmp_path: Path, drawn_faces: Path) -> None:
+def test_default_choice_is_printed_and_stored(tmp_path: Path, drawn_faces: Path) -> None:
     small = [
         f"data.root={drawn_faces}",
         "data.image_size=10",
@@ -176,7 +174,7 @@ GAUSSIAN = "aggregator=gaussian_votes"
 GIVEN = f"{GAUSSIAN} aggregator.noise_std=40 noise=given"
 
 
-def test_noise_is_solved_for_unless_it_is_said_to_be_given(composed: Composed) -> None:
+def test_noise_is_solved_unless_given(composed: Composed) -> None:
     for words, target in (
         ("", 8.0),
         (f"{GAUSSIAN} experiment=names_noise", 8.0),
@@ -198,7 +196,7 @@ def test_noise_is_solved_for_unless_it_is_said_to_be_given(composed: Composed) -
 @pytest.mark.parametrize(
     ("app", "target"), [("train", 36.0), ("account", None), ("attack", 2.0), ("release", 8.0)]
 )
-def test_the_budget_of_an_aggregator_is_for_runs_alone(
+def test_default_epsilon_of_stable_top_k_boundary_applies_to_runs_alone(
     composed: Composed, app: str, target: float | None
 ) -> None:
     boundary = "aggregator=stable_top_k_boundary"
@@ -247,7 +245,7 @@ def test_settings_of_noise_that_contradict_each_other_are_refused(
         (GIVEN, None),
     ],
 )
-def test_noise_on_the_command_line_needs_a_word_on_its_use(
+def test_noise_on_the_command_line_needs_a_noise_setting(
     composed: Composed, words: str, line: str | None
 ) -> None:
     for app in ("train", "release"):
@@ -263,7 +261,7 @@ def test_noise_on_the_command_line_needs_a_word_on_its_use(
     require_noise_said(composed(GAUSSIAN, app="account"), {"aggregator.noise_std": "50"})
 
 
-def test_a_plan_takes_what_the_settings_say(
+def test_plan_has_the_values_of_the_settings(
     composed: Composed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans: list[Any] = []
@@ -282,7 +280,7 @@ def test_a_plan_takes_what_the_settings_say(
 
 
 @pytest.mark.process
-def test_what_is_printed_is_what_runs() -> None:
+def test_printed_configuration_is_the_one_that_runs() -> None:
     printed = succeeded(
         "train",
         "data=table",
@@ -312,6 +310,8 @@ def test_what_is_printed_is_what_runs() -> None:
         (["allowed_targets=[x"], ()),
     ],
 )
-def test_what_a_command_line_allows(words: list[str], prefixes: tuple[str, ...]) -> None:
+def test_allowed_targets_are_read_from_the_command_line(
+    words: list[str], prefixes: tuple[str, ...]
+) -> None:
     assert allowed_modules(words) == prefixes
     assert given_settings(["a=1", "+b.c=x=y", "~d", "--help"]) == {"a": "1", "b.c": "x=y", "d": ""}

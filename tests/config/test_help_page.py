@@ -59,7 +59,7 @@ key: a value that is much longer than the page is wide, and is not to be broken 
 A footer that is longer than the width."""
 
 
-def test_a_page_is_folded_to_the_width_but_for_commands_and_yaml() -> None:
+def test_page_is_wrapped_except_examples_and_yaml() -> None:
     assert folded(PAGE, 40) == NARROW
     assert (
         "A paragraph that is written in lines of some length, and that goes on in the next line."
@@ -67,13 +67,13 @@ def test_a_page_is_folded_to_the_width_but_for_commands_and_yaml() -> None:
     )
 
 
-def test_a_long_command_goes_on_behind_a_backslash_and_not_within_quotes() -> None:
+def test_long_command_breaks_after_a_backslash_outside_quotes() -> None:
     page = f"Examples\n  pate-train 'name=[two words]' second=2 third=3\n{help_page.CONFIGURATION}\n\nend"
     lines = folded(page, 36).splitlines()
     assert lines[1:3] == ["  pate-train 'name=[two words]' \\", "      second=2 third=3"]
 
 
-def test_the_width_is_that_of_the_terminal_or_80_in_a_pipe(
+def test_width_is_the_terminals_or_80_in_a_pipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def is_no_terminal(descriptor: int) -> os.terminal_size:
@@ -165,7 +165,7 @@ def test_every_command_marks_where_its_configuration_begins(command: str) -> Non
 @pytest.mark.parametrize(
     "command", sorted(path.stem for path in (CONFIG_FOLDER / "hydra" / "help").glob("*.yaml"))
 )
-def test_an_example_is_one_line_that_the_page_folds_behind_backslashes(command: str) -> None:
+def test_examples_are_written_in_one_line(command: str) -> None:
     text = (CONFIG_FOLDER / "hydra" / "help" / f"{command}.yaml").read_text(encoding="utf-8")
     examples = text.partition("Examples\n")[2].partition("\n\n")[0]
     first_words = [line.split()[0] for line in examples.splitlines()]

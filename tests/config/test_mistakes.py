@@ -32,7 +32,7 @@ def read(word: str) -> object:
     return override.value()
 
 
-def test_what_hydra_cannot_read_is_told_how_it_is_written() -> None:
+def test_unparsable_value_is_answered_with_a_quoted_form() -> None:
     for value in ("~/celeba", "/my copy (1)", "/a=b", "/a[1]"):
         line = unread(f"data.root={value}")
         assert line.startswith(
@@ -88,7 +88,7 @@ def test_mistakes_in_a_users_file_name_the_file(tmp_path: Path, text: str, line:
     assert explain(raised.value) == line
 
 
-def test_a_configuration_that_is_not_there_is_named_by_its_option(tmp_path: Path) -> None:
+def test_missing_configuration_is_named_by_its_option(tmp_path: Path) -> None:
     with with_files(tmp_path, {}), pytest.raises(HydraException) as raised:
         compose("nowhere")
     assert (
@@ -155,7 +155,7 @@ MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B ru
         ),
     ],
 )
-def test_what_cannot_be_composed_is_told_what_to_write(
+def test_uncomposable_setting_is_answered_with_advice(
     composed: Composed, override: str, line: str
 ) -> None:
     with pytest.raises(HydraException) as raised:
@@ -164,7 +164,7 @@ def test_what_cannot_be_composed_is_told_what_to_write(
 
 
 @pytest.mark.skipif(find_spec("submitit") is not None, reason="it is installed")
-def test_a_launcher_that_is_not_installed_is_told_where_it_comes_from(composed: Composed) -> None:
+def test_refusal_of_a_missing_launcher_names_its_package(composed: Composed) -> None:
     with pytest.raises(HydraException) as raised:
         composed("hydra/launcher=submitit_local", return_hydra_config=True)
     hint = f"submitit's come with {how_to_install('slurm')}"
@@ -181,7 +181,7 @@ def test_a_launcher_that_is_not_installed_is_told_where_it_comes_from(composed: 
         (["engine=2.5"], "engine=2.5: expected one of processes, ray, sequential, stacked"),
     ],
 )
-def test_a_group_without_a_name_is_told_its_members(words: list[str], line: str) -> None:
+def test_refusal_of_an_unnamed_member_lists_the_group(words: list[str], line: str) -> None:
     with pytest.raises(InvalidValue) as raised:
         require_choices(words)
     assert str(raised.value) == line
@@ -209,7 +209,7 @@ def test_a_key_that_nothing_reads_is_refused(composed: Composed) -> None:
         (["@aggregator.test_std=1"], "@aggregator.test_std=1: expected NAME=VALUE, text in UTF-8"),
     ],
 )
-def test_words_that_hydra_is_not_given(words: list[str], line: str) -> None:
+def test_forbidden_arguments_are_refused_before_hydra(words: list[str], line: str) -> None:
     with pytest.raises(InvalidValue) as raised:
         require_words(words, ("target_epsilon", "num_queries", "seed", "data"))
     assert str(raised.value) == line
@@ -242,7 +242,7 @@ def test_words_that_hydra_is_not_given(words: list[str], line: str) -> None:
         ("seed=2019", 2019),
     ],
 )
-def test_letters_of_all_languages_are_read(word: str, value: object) -> None:
+def test_arguments_may_have_letters_of_all_languages(word: str, value: object) -> None:
     assert read(quoted(word)) == value
     words = "seed=3 labels=[a,b] data='\u00f6.csv' labels=[\"\u00f6\",b] --config-dir=\u00f6 -m a=${b:\u00f6} ~data"
     assert all(quoted(word) == word for word in words.split())

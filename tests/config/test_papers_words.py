@@ -39,7 +39,7 @@ def test_a_word_of_a_paper_names_the_setting_of_the_chosen_aggregator(
 
 
 @pytest.mark.parametrize("plus", ["", "+"])
-def test_the_refusal_of_a_command_ends_with_it(plus: str) -> None:
+def test_refusal_of_a_papers_word_ends_with_the_hint(plus: str) -> None:
     for word, setting in (
         ("aggregator.sigma1", "aggregator.selection_scale"),
         ("T", "teacher.num_teachers"),
@@ -52,18 +52,18 @@ def test_the_refusal_of_a_command_ends_with_it(plus: str) -> None:
         )
 
 
-def test_other_words_are_told_as_before() -> None:
+def test_unknown_word_of_no_paper_has_no_hint() -> None:
     assert hint("selection_scal", ("selection_scale",)) == ""
 
 
-def test_a_part_that_is_no_aggregator_is_not_told_of_aggregators() -> None:
+def test_hint_in_another_part_names_no_aggregator_setting() -> None:
     assert hint("threshold", ("num_directions",), part="student") == ""
     assert hint("k", ("patch", "grid"), part="features") == ""
     line = hint("n", ("num_teachers", "batch_size"), part="teacher")
     assert line == "; the papers' n is teacher.num_teachers (docs/papers-words.md)"
 
 
-def test_the_table_of_the_page_names_every_setting_that_a_refusal_names(
+def test_table_in_the_docs_names_every_hinted_setting(
     composed: Callable[..., Any],
 ) -> None:
     page = PAGE.read_text(encoding="utf-8")

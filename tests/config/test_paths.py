@@ -43,13 +43,13 @@ NAMES = (
 
 
 def resolved(value: Any) -> str:
-    """Returns a text as OmegaConf gives it to a command."""
+    """Returns the value that a command receives from OmegaConf for a text."""
     return str(OmegaConf.create({"value": str(value)}).value)
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(name=NAMES, setting=st.sampled_from(["data.private", "data.group", "output_dir"]))
-def test_a_setting_that_is_told_is_read_as_it_was_meant(name: str, setting: str) -> None:
+def test_suggested_setting_is_parsed_as_meant(name: str, setting: str) -> None:
     (pasted,) = shlex.split(as_setting(setting, name))
     assert resolved(read(quoted(pasted))) == name
     (pasted,) = shlex.split(as_setting("data.drop", [name, "b"]))
@@ -58,7 +58,7 @@ def test_a_setting_that_is_told_is_read_as_it_was_meant(name: str, setting: str)
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(name=NAMES, setting=st.sampled_from(sorted(PATHS)))
-def test_a_path_is_taken_as_it_is(name: str, setting: str) -> None:
+def test_path_is_taken_literally(name: str, setting: str) -> None:
     if "${" in name or "\\" in name or name == "null" or name[0] in "'\"" or name.strip() != name:
         return  # means something to Hydra
     if (setting == "votes" and name.startswith("[")) or (setting == "data" and "," in name):
@@ -69,12 +69,12 @@ def test_a_path_is_taken_as_it_is(name: str, setting: str) -> None:
 @pytest.mark.parametrize(
     "name", ["[x]/f.csv", "[x]", "a,b/f.csv", "x=y.csv", "{x}/f", "it's", "2019", "1e5", "true"]
 )
-def test_paths_that_hydra_reads_otherwise(name: str) -> None:
+def test_paths_with_special_characters_are_quoted(name: str) -> None:
     assert read(quoted(f"data.private={name}")) == name
     assert read(quoted(f"+output_dir={name}")) == name
 
 
-def test_what_is_no_path_of_its_own_stays_what_it_was() -> None:
+def test_non_literal_paths_are_unchanged() -> None:
     words = (
         "output_dir=null votes=[a.npz,b.npz] ledger=${oc.env:HOME}/l "
         "data.private='\"a,b\"' data.private='a' seed=1,2"
@@ -86,7 +86,7 @@ def test_what_is_no_path_of_its_own_stays_what_it_was() -> None:
     assert all(is_sweep([word]) for word in ("-m", "--multirun", "--multi", "hydra.mode=MULTIRUN"))
 
 
-def test_values_that_are_no_paths_are_told_in_quotes() -> None:
+def test_refusal_suggests_quotes_for_other_values() -> None:
     for value in ("[x]/f", "a b(c)", "[a,b"):
         line = unread(quoted(f"data.name={value}"))
         (told,) = shlex.split(line[line.index("'data.name=") :])
@@ -94,7 +94,7 @@ def test_values_that_are_no_paths_are_told_in_quotes() -> None:
         assert read(told) == expected
 
 
-def test_a_list_that_was_meant_is_told_so_that_it_is_read() -> None:
+def test_refusal_suggests_a_parsable_list() -> None:
     message = "Ambiguous value for argument 'data.labels=flu,\"chest pain\",2019'\n"
     line = explain(ValueError(message))
     (told,) = shlex.split(line[line.index("'data.labels=") : line.index(", or -m")])

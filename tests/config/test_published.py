@@ -70,7 +70,7 @@ class Inner:
 
 
 class Plain:
-    """A user's class that declares nothing."""
+    """A class of a user that declares no field public."""
 
     def __init__(self, ward: int = 0, path: str = "") -> None:
         self.ward = ward
@@ -86,7 +86,7 @@ def inner(secret: str) -> dict[str, Any]:
 
 
 def settings(secret: str) -> dict[str, Any]:
-    """All that a run can be told, the secret in every place that was not declared public."""
+    """Returns settings with the secret in every place that is not declared public."""
     forest = {
         "_target_": "sklearn.ensemble.RandomForestClassifier",
         "n_estimators": 20,
@@ -145,7 +145,7 @@ def settings(secret: str) -> dict[str, Any]:
 
 
 def used(secret: str) -> MyVotes:
-    """The aggregator that such settings make, with its noise solved for."""
+    """Returns the aggregator of these settings after its noise was solved for."""
     names = (secret,)
     inside = Inner(path=secret)
     return MyVotes(
@@ -154,15 +154,15 @@ def used(secret: str) -> MyVotes:
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_a_planted_secret_leaves_at_no_depth(secret: str) -> None:
+def test_secret_is_not_published_from_any_depth(secret: str) -> None:
     text = public_settings(settings(secret), used(secret))
     # nor the module of a user's class
     for word in (secret, "771942", "771_942", __name__, "MyData"):
         assert word not in text
 
 
-def test_what_is_published_of_all_that() -> None:
-    """Everything, so that a new line in it is looked at."""
+def test_published_settings_are_exactly_the_expected_ones() -> None:
+    """The whole text is compared, so that every new line is noticed."""
     votes = {
         "_target_": "MyVotes",
         "noise_std": 40.0,
@@ -200,7 +200,7 @@ def published(aggregator: Aggregator, **given: Any) -> Any:
     ).aggregator
 
 
-def test_objects_in_public_fields_are_sifted_and_tables_published_by_digest() -> None:
+def test_nested_objects_are_filtered_and_tables_published_by_digest() -> None:
     penalized = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=lambda k: -k)
     assert published(penalized, regularizer=inner("secret")).regularizer == {
         "_target_": "Inner",
@@ -224,7 +224,7 @@ FOLDERS = {
 
 
 @pytest.mark.parametrize("name", members("data"))
-def test_of_our_data_sets_there_is_the_class_and_no_folder(composed: Any, name: str) -> None:
+def test_data_set_is_published_by_class_without_folder(composed: Any, name: str) -> None:
     config = composed(
         f"data={name}", *(f"data.{key}=private_clinic_files" for key in FOLDERS.get(name, []))
     )
@@ -238,8 +238,8 @@ def test_of_our_data_sets_there_is_the_class_and_no_folder(composed: Any, name: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", members("aggregator"))
-def test_what_is_published_says_what_the_release_costs(composed: Any, name: str) -> None:
-    """The aggregator as it was calibrated is built again from the file, and its price is the same."""
+def test_published_aggregator_has_the_price_of_the_release(composed: Any, name: str) -> None:
+    """The calibrated aggregator is built again from the file, and has the same price."""
     config = composed(
         f"aggregator={name}", "teacher.num_teachers=300", "num_queries=50", "accountant=rdp"
     )
@@ -268,7 +268,7 @@ def test_what_is_published_says_what_the_release_costs(composed: Any, name: str)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_noise_is_published_as_it_was_used(case: Any) -> None:
+def test_solved_noise_is_published(case: Any) -> None:
     scaled = case.aggregator.scaled(2.0)
     component = published(scaled, **dict.fromkeys(vars(scaled), -1.0))
     numbers = {
@@ -278,8 +278,8 @@ def test_noise_is_published_as_it_was_used(case: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_privacy_card_has_no_more_of_an_aggregator(tmp_path: Path) -> None:
-    """What stands beside the settings in the published folder and in the report: the same rule."""
+def test_privacy_card_shows_only_published_fields(tmp_path: Path) -> None:
+    """The published folder and the report follow the same rule."""
     folder = tmp_path / "run"
     train(replace(small_plan(), aggregator=used("mercy hospital"), target_epsilon=None), folder)
     card = (folder / "release" / "privacy_card.md").read_text()
@@ -294,7 +294,7 @@ def test_the_privacy_card_has_no_more_of_an_aggregator(tmp_path: Path) -> None:
     )
 
 
-def test_of_features_there_is_the_recipe_and_no_file() -> None:
+def test_features_are_published_without_files() -> None:
     recipe = {"_target_": "pate.features.Backbone", "model": "resnet18"}
     features = recipe | {"weights": "/mnt/ward/w.pth", "cache": "ward", "seed": NUMBER}
     settings = {"aggregator": {"_target_": "pate.aggregators.GaussianVotes"}, "features": features}
@@ -314,7 +314,7 @@ ROUTES = (
 
 
 def of_a_file(setting: str, value: Any) -> Any:
-    """A configuration in which somebody's file says a setting."""
+    """Returns a configuration in which a file sets the value of a setting."""
     config = OmegaConf.create(
         settings("secret") | {"word": "oc", "output_dir": "${oc.env:PATE_SECRET}", "holder": "a"}
     )
@@ -356,10 +356,10 @@ def test_nothing_of_the_environment_is_published(
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_a_folder_may_come_from_the_environment(
+def test_folder_from_the_environment_is_not_published(
     route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even one that somebody's class declares public stays in the house."""
+    """This holds even for a folder that a user's class declares public."""
     monkeypatch.setenv("PATE_SECRET", "771942")
     config = of_a_file("data.image_size", route)
     OmegaConf.update(config, "data.folder", route)
@@ -370,7 +370,7 @@ def test_a_folder_may_come_from_the_environment(
     assert str(plain["data"]["image_size"]).endswith("771942")
 
 
-def test_values_that_the_configuration_itself_says_are_published() -> None:
+def test_values_from_the_configuration_itself_are_published() -> None:
     config = of_a_file("student.rank", "${data.image_size}")
     OmegaConf.update(config, "output_dir", None)
     plain: Any = OmegaConf.to_container(config, resolve=True)

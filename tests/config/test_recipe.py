@@ -18,7 +18,7 @@ def aggregator_of(config: Any) -> Any:
 
 
 def published(config: Any) -> dict[str, Any]:
-    """Returns the aggregator of the settings that a run publishes."""
+    """Returns the aggregator that is built from the settings which a run publishes."""
     settings: Any = OmegaConf.to_container(config, resolve=True)
     text = public_settings(settings, aggregator_of(config))
     part: dict[str, Any] = yaml.safe_load(text)["aggregator"]
@@ -46,7 +46,7 @@ def test_the_default_is_null_and_not_published(composed: Callable[..., Any]) -> 
     assert "recipe" not in published(config)
 
 
-def test_what_was_published_builds_the_same_aggregator() -> None:
+def test_published_settings_build_the_same_aggregator() -> None:
     aggregator = CenteredVotes(noise_multiplier=5.0, recipe=Recipe(num_rounds=7, trust=0.25))
     settings: Any = {"aggregator": {"_target_": "pate.aggregators.CenteredVotes"}}
     part = yaml.safe_load(public_settings(settings, aggregator))["aggregator"]

@@ -49,7 +49,7 @@ class Hinted:
     number: int = 3
 
 
-def test_a_schema_has_the_fields_that_can_be_given() -> None:
+def test_schema_has_the_configurable_fields() -> None:
     node = OmegaConf.structured(schema_of(Mine, without=("share",), extra=[("beside", int, 5)]))
     names = {"needed": MISSING, "names": ["a"]}
     assert OmegaConf.to_container(node) == {"_target_": f"{__name__}.Mine", "beside": 5, **names}
@@ -59,7 +59,7 @@ def test_a_schema_has_the_fields_that_can_be_given() -> None:
     assert node.number == "three"
 
 
-def test_a_command_has_the_keys_of_its_file_and_they_have_types() -> None:
+def test_command_schema_has_typed_keys_of_its_file() -> None:
     types = {field.name: field.type for field in dataclasses.fields(command_schema("train"))}
     assert (
         list(types)[:3] == ["data", "features", "teacher"]
@@ -93,7 +93,7 @@ def hydra_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 
 @pytest.mark.usefixtures("hydra_config")
-def test_a_users_member_is_typed_like_its_base() -> None:
+def test_users_yaml_file_is_typed_like_the_member_it_extends() -> None:
     node = compose("train", ["aggregator=mine", "aggregator.padded=true"]).aggregator
     assert (node.max_k, node.padded, node.table_order) == (3, True, 4.4827)
     with pytest.raises(ConfigCompositionException, match="Error merging override"):
@@ -150,7 +150,7 @@ def test_experiment_composes(name: str, composed: Composed) -> None:
     assert every_group or teacher.num_teachers > 0
 
 
-def test_defaults_of_the_main_job(composed: Composed) -> None:
+def test_default_configuration_has_expected_values(composed: Composed) -> None:
     config = composed()
     assert (config.teacher.num_teachers, config.num_queries, config.target_epsilon) == (
         400,
@@ -179,7 +179,7 @@ def test_a_users_class_is_built_where_it_is_allowed() -> None:
         build(fraction, "data", allowed_targets=["fractions."])
 
 
-def test_regularizers_come_as_numbers_or_as_a_function_of_the_package(composed: Composed) -> None:
+def test_regularizer_is_a_number_or_a_function_of_pate(composed: Composed) -> None:
     numbers = composed("aggregator.regularizer=[0,-1.5,-3]").aggregator
     assert build_aggregator(numbers, adjacency="replace_one").regularizer == (0.0, -1.5, -3.0)
     target = "{_target_:pate.mechanisms.FixedKRegularizer,k:4,penalty:2}"
@@ -194,7 +194,7 @@ def test_regularizers_come_as_numbers_or_as_a_function_of_the_package(composed: 
             build_aggregator(composed(f"aggregator.{word}").aggregator, adjacency="replace_one")
 
 
-def test_the_fixed_variant_has_the_keys_of_the_other(composed: Composed) -> None:
+def test_fixed_variant_has_the_keys_of_stable_top_k(composed: Composed) -> None:
     keys = {
         name: set(composed(f"aggregator={name}").aggregator)
         for name in ("stable_top_k", "stable_top_k_fixed")
@@ -218,7 +218,7 @@ def test_every_method_of_a_comparison_is_typed_and_built(name: str, composed: Co
 
 
 @pytest.mark.parametrize("command", ["train", "account", "attack"])
-def test_a_refused_number_of_teachers_has_the_commands_name(
+def test_refusal_of_num_teachers_uses_the_commands_setting(
     composed: Composed, command: str
 ) -> None:
     setting = SPELLING_OF_COMMAND.get(command, COMMAND).setting("num_teachers")

@@ -43,7 +43,7 @@ def test_no_file_of_a_command_repeats_a_setting() -> None:
         assert not repeated, path
 
 
-def test_a_field_alone_makes_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adding_a_field_adds_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class More(SETTINGS_OF_COMMAND["train"]):  # type: ignore[name-defined,misc]
         loudness: float | None = setting(

@@ -119,7 +119,7 @@ ATTACKS: dict[str, Any] = REAL | {
 
 
 class Makes:
-    """A pickle of it makes a folder where it is read."""
+    """An object whose pickle creates a folder when it is loaded."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -129,7 +129,7 @@ class Makes:
 
 
 def filled(node: Any, folder: Path) -> Any:
-    """The node, with a folder of what it reads, and the file whose presence says that it ran."""
+    """Returns the node with the paths of a folder in it; code that is executed creates the file `ran` there."""
     return json.loads(
         json.dumps(node).replace("{mark}", f"{folder}/ran").replace("{folder}", str(folder))
     )
@@ -143,7 +143,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_what_is_no_accountant_is_refused_in_one_line(name: str, folder: Path) -> None:
+def test_target_other_than_an_accountant_is_refused(name: str, folder: Path) -> None:
     node = filled(ATTACKS[name], folder)
     with pytest.raises(InvalidValue, match=r": expected ") as caught:
         build(OmegaConf.create(node), "accountant")
@@ -154,15 +154,15 @@ def test_what_is_no_accountant_is_refused_in_one_line(name: str, folder: Path) -
 
 @pytest.mark.process
 @pytest.mark.parametrize("name", REAL)
-def test_the_same_runs_where_hydra_looks_a_target_up(name: str, folder: Path) -> None:
-    """The attacks are real: who goes back to Hydra's own way goes back to them."""
+def test_refused_targets_do_run_under_hydras_instantiate(name: str, folder: Path) -> None:
+    """This shows that the attacks are real, and that `hydra.utils.instantiate` must not be used."""
     with suppress(InstantiationException, FileNotFoundError):  # after it ran
         instantiate(filled(REAL[name], folder), _convert_="all")
     assert (folder / "ran").exists()
 
 
-def test_a_text_that_hydra_would_read_as_a_node_stays_a_text(tmp_path: Path) -> None:
-    """`instantiate` reads ${…} in values that were resolved before: what it then finds, nobody judged."""
+def test_interpolation_in_a_resolved_text_stays_text(tmp_path: Path) -> None:
+    """`instantiate` resolves ${...} in values a second time, and could then build an unchecked class."""
     mark = tmp_path / "ran"
     text = f"${{oc.create:'{{_target_: pate.validation.np.savetxt, fname: {mark}, X: [1]}}'}}"
     with suppress(InstantiationException):
@@ -176,7 +176,7 @@ def test_a_text_that_hydra_would_read_as_a_node_stays_a_text(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("target", ["lonely.Thing", "lonely_too.inner.Thing"])
-def test_a_module_is_loaded_where_it_is_allowed(
+def test_module_is_loaded_only_if_allowed(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "lonely.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
@@ -192,8 +192,8 @@ def test_a_module_is_loaded_where_it_is_allowed(
     assert not (tmp_path / "ran").exists()
 
 
-def test_an_allowed_module_lends_no_class_of_another() -> None:
-    """`Path` is in this module and not of it; so is every class of pate, which is found where it is defined."""
+def test_class_imported_by_an_allowed_module_is_refused() -> None:
+    """`Path` is imported by this module but defined elsewhere."""
     for allowed in ("", ".", "a b", "a/b", "__main__", "os.__init__"):
         with refused("allowed_targets", ANY, "names of modules"):
             build(OmegaConf.create(node_of(ACCOUNTANT)), "accountant", allowed_targets=[allowed])
@@ -207,7 +207,7 @@ def test_an_allowed_module_lends_no_class_of_another() -> None:
 
 
 def modules_of(package: ModuleType) -> Iterator[ModuleType]:
-    """A package and the modules in it, but tests and what cannot be loaded here."""
+    """Yields a package and the modules in it, without tests and modules that cannot be imported here."""
     yield package
     for found in pkgutil.walk_packages(
         package.__path__, f"{package.__name__}.", onerror=lambda _: None
@@ -224,7 +224,7 @@ def modules_of(package: ModuleType) -> Iterator[ModuleType]:
 
 @cache
 def names() -> dict[str, Any]:
-    """Every name of a module of pate or scikit-learn, and once every name of each module that lies within one."""
+    """Returns every name in a module of pate or scikit-learn, and every name in the modules that it contains, once."""
     import sklearn
 
     found: dict[str, Any] = {}
@@ -244,7 +244,7 @@ def package_of(value: Any) -> str:
 
 
 @pytest.mark.slow
-def test_every_name_leads_to_a_class_of_its_own_package_or_nowhere() -> None:
+def test_names_resolve_only_to_classes_of_their_own_package() -> None:
     reached = {name: cls for name in names() if (cls := find_class(name)) is not None}
     for name, cls in reached.items():
         assert isinstance(cls, type) and package_of(cls) == name.partition(".")[0], name
@@ -267,7 +267,7 @@ BASES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("group", BASES)
-def test_a_group_takes_exactly_the_subclasses_of_its_base(group: str) -> None:
+def test_group_accepts_exactly_the_subclasses_of_its_base(group: str) -> None:
     passed = set()
     for name in names():
         try:
@@ -292,7 +292,7 @@ def test_a_group_takes_exactly_the_subclasses_of_its_base(group: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_data_set_is_one_that_loads_itself() -> None:
+def test_data_group_accepts_classes_with_load() -> None:
     kind = kind_of_group("data")
     readers = {
         cls for name in names() if (cls := find_class(name)) is not None and kind.accepts(cls)
@@ -310,7 +310,7 @@ def test_a_data_set_is_one_that_loads_itself() -> None:
 
 
 class Theirs:
-    """A user's class, which is no part of a run."""
+    """A class of a user that is not part of a run."""
 
 
 @dataclass
@@ -352,7 +352,7 @@ NESTED: list[tuple[type | None, str, type, bool]] = [
 
 
 @pytest.mark.parametrize(("outer", "name", "inner", "good"), NESTED)
-def test_a_field_takes_what_its_annotation_says(
+def test_field_accepts_classes_in_its_annotation(
     outer: type | None, name: str, inner: type, good: bool
 ) -> None:
     assert kind_of_argument(outer, name).accepts(inner) is good
@@ -421,12 +421,12 @@ def test_estimators_within_estimators_are_built() -> None:
         ),
     ],
 )
-def test_what_an_estimator_may_not_be_given(node: Any, refusal: Refusal) -> None:
+def test_untrusted_values_of_an_estimator_are_refused(node: Any, refusal: Refusal) -> None:
     with refusal:
         build(OmegaConf.create(node), "estimator")
 
 
-def test_values_that_a_class_does_not_take_are_named() -> None:
+def test_refusal_names_values_that_a_class_rejects() -> None:
     with pytest.raises(MissingMandatoryValue, match="root"):
         build(OmegaConf.create(node_of("pate.data.CelebA", root="???")), "data")
     with refused("penalties", 3, "a list of numbers > 0"):
@@ -435,7 +435,7 @@ def test_values_that_a_class_does_not_take_are_named() -> None:
 
 @pytest.fixture
 def parts_of_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An installed package whose entry points name an aggregator, a name of ours, and what is no aggregator."""
+    """Installs a package whose entry points name an aggregator, a class of pate, and a class that is no aggregator."""
     points = "their_votes = their_parts:TheirVotes\nopened = their_parts:Opened\ngaussian_votes = their_parts:Opened\n"
     theirs = "from pate.aggregators import GaussianVotes\nclass TheirVotes(GaussianVotes): ...\n"
     for name, text in {
@@ -463,7 +463,7 @@ def composed_by_a_command(*words: str) -> DictConfig:
 
 
 def test_a_part_of_an_installed_package_is_found_by_its_name(parts_of_theirs: None) -> None:
-    """Its fields are settings, it needs no `allowed_targets`, and nothing of it is loaded until it is chosen."""
+    """Its fields are settings, `allowed_targets` is not needed, and the package is imported only when it is chosen."""
     assert "their_votes" in members("aggregator") and "their_votes" in choices("aggregator")
     ours = composed_by_a_command("aggregator=gaussian_votes")
     assert ours.aggregator._target_ == "pate.aggregators.GaussianVotes"
@@ -477,7 +477,7 @@ def test_a_part_of_an_installed_package_is_found_by_its_name(parts_of_theirs: No
     )
 
 
-def test_what_an_entry_point_names_is_judged_as_any_target(parts_of_theirs: None) -> None:
+def test_class_of_an_entry_point_is_checked_like_a_target(parts_of_theirs: None) -> None:
     opened = composed_by_a_command("aggregator=opened").aggregator
     beside = node_of("their_parts.majority.Beside")
     for node, group, refusal in (

@@ -88,7 +88,7 @@ OF_RUNS = {
 
 
 def footprint(aggregator: Aggregator) -> Any:
-    """Returns the price and the answers of releases of the made-up votes with a fixed seed."""
+    """Returns the price and the answers of releases of synthetic votes with a fixed seed."""
     parts = [event_to_json(aggregator.event_for(**SHAPE))]
     # draws hardly differ where what lacks is peeled
     if isinstance(aggregator, (StableTopK, StableFixedTopK)):
@@ -104,7 +104,7 @@ def footprint(aggregator: Aggregator) -> Any:
 
 
 def others_of(aggregator: Aggregator) -> Iterator[tuple[str, Aggregator]]:
-    """Yields the aggregator with one field changed, each that it can have."""
+    """Yields copies of the aggregator with one field changed, for each possible field."""
     for item in fields(aggregator):
         if not item.init or item.name in APART:
             continue
@@ -125,7 +125,9 @@ def others_of(aggregator: Aggregator) -> Iterator[tuple[str, Aggregator]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", members("aggregator"))
-def test_fields_of_aggregators(composed: Callable[..., Any], name: str) -> None:
+def test_aggregator_fields_reported_as_unused_change_nothing(
+    composed: Callable[..., Any], name: str
+) -> None:
     aggregator = part_maker(composed(f"aggregator={name}"))("aggregator")
     if aggregator.expects_prior or aggregator.reads is TeacherVotes:
         pytest.skip("made-up votes have no student and no confidences")
@@ -186,7 +188,9 @@ def of_rows(fit: Callable[[Any, Any], Any]) -> bytes:
     ],
     ids=str,
 )
-def test_fields_of_students(student: Any, changed: dict[str, Any]) -> None:
+def test_student_fields_reported_as_unused_change_nothing(
+    student: Any, changed: dict[str, Any]
+) -> None:
     def model(recipe: Any) -> Any:
         def fit(inputs: Any, labels: Any) -> bytes:
             fitted = recipe.fit(inputs, labels, seed=1)
@@ -199,7 +203,7 @@ def test_fields_of_students(student: Any, changed: dict[str, Any]) -> None:
     assert (model(student) == model(other)) == (field in student_reasons(other))
 
 
-def test_engines_are_named_beside_teachers_that_no_engine_trains() -> None:
+def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
     settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
     for teacher in (KernelTeacher(), ConvexTeacher()):
         assert engine_reasons(teacher, settings).keys() == {"engine", "engine.num_cpus"}
@@ -210,7 +214,7 @@ def test_engines_are_named_beside_teachers_that_no_engine_trains() -> None:
     }
 
 
-def test_a_frozen_backbone_and_methods() -> None:
+def test_unused_fields_of_frozen_backbones_and_methods_are_reported() -> None:
     assert teacher_reasons(LinearTeacher(device="cpu"), None) == {}
     assert method_reasons(OmegaConf.create({"network": "linear"})).keys() == {
         "hidden",
@@ -263,7 +267,7 @@ def test_a_frozen_backbone_and_methods() -> None:
         ("data_dependent=true aggregator=gaussian_votes", []),
     ],
 )
-def test_what_is_given_and_changes_nothing_is_named(
+def test_given_setting_without_effect_is_reported(
     composed: Callable[..., Any], words: str, told: list[str]
 ) -> None:
     config = composed(*words.split())
@@ -274,7 +278,7 @@ def test_what_is_given_and_changes_nothing_is_named(
     assert [line.partition(": changes nothing: ")[0] for line in lines] == told
 
 
-def test_a_command_says_it_before_anything_is_read() -> None:
+def test_unused_setting_is_reported_before_data_are_read() -> None:
     done = call("train", "data=table", "teacher=kernel", "aggregator=centered_votes", "engine=ray")
     assert done.returncode == 2
     first, refused = done.stderr.splitlines()

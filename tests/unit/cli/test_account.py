@@ -47,14 +47,14 @@ def quoted(run: Callable[..., str]) -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def votes(tmp_path: Path) -> str:
-    """300 clear queries of one label, and 100 in which nothing is clear."""
+    """Returns a file of 300 clear queries with one label, and 100 queries without a clear label."""
     clear = np.tile([390, 9, 4, 0, 1, 2], (300, 1))
     unclear = np.tile([210, 200, 190, 180, 170, 160], (100, 1))
     np.save(tmp_path / "votes.npy", np.concatenate([clear, unclear]))
     return str(tmp_path / "votes.npy")
 
 
-def test_plain_composition_stands_beside_a_session_and_only_there(
+def test_plain_composition_is_shown_only_for_a_session(
     run: Callable[..., str], quoted: Any
 ) -> None:
     quote = quoted(*SESSION)
@@ -72,7 +72,7 @@ def test_plain_composition_stands_beside_a_session_and_only_there(
     assert quote["solved_for"] == {"num_queries": quote["num_queries"]} and quote["num_queries"] > 5
 
 
-def test_failures_that_use_up_delta_leave_plain_composition_no_price(quoted: Any) -> None:
+def test_plain_composition_is_unpriced_if_failures_use_up_delta(quoted: Any) -> None:
     assert quoted(*SESSION, "num_queries=5000")["plain_epsilon"] != "inf"
     names = ("failure_prob", "num_queries")
     with refused("failure_prob", 1e-10, "2e-06 in all", remedies=names) as caught:
@@ -82,7 +82,7 @@ def test_failures_that_use_up_delta_leave_plain_composition_no_price(quoted: Any
         assert quoted(*SESSION, "num_queries=20000", remedy)["epsilon"]
 
 
-def test_votes_and_a_prior_say_how_many_hits_to_expect(
+def test_votes_and_prior_give_the_expected_hits(
     run: Callable[..., str], quoted: Any, votes: str, tmp_path: Path
 ) -> None:
     hits = quoted(*SESSION, f"votes={votes}")["hits"]
@@ -98,7 +98,7 @@ def test_votes_and_a_prior_say_how_many_hits_to_expect(
     assert right["expected_hits"] < none["expected_hits"]
 
 
-def test_a_test_is_written_as_a_table_and_said_so(
+def test_stability_table_is_written_and_reported(
     run: Callable[..., str], quoted: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "table.json"
@@ -165,7 +165,7 @@ GAUSSIAN = ["aggregator=gaussian_votes", "aggregator.noise_std=400", "allow_usel
 GAUSSIAN += ["num_queries=100", "num_labels=10"]
 
 
-def test_what_a_ledger_has_left_is_what_it_admits(
+def test_remaining_budget_of_a_ledger_is_what_it_admits(
     quoted: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
@@ -217,7 +217,7 @@ def test_a_ledger_gives_a_row_for_each_data_set(
 
 @pytest.fixture
 def asked(composed: Any, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
-    """As on the command line, where it is known which words were given."""
+    """Prices a configuration as on the command line, where the given arguments are known."""
 
     def ask(*words: str) -> str:
         config = composed(*words, app="account", return_hydra_config=True)
@@ -233,7 +233,7 @@ UNIT = ["unit", "unit_columns", "charges_without_unit", "accountant", "accountan
 CHARGE = ["time", "user", "command", "mechanism", "draw", "epsilon"]
 
 
-def test_a_ledger_alone_is_listed_and_with_an_aggregator_a_quote(
+def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
     asked: Callable[..., str], tmp_path: Path
 ) -> None:
     shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
@@ -270,8 +270,8 @@ def test_a_ledger_alone_is_listed_and_with_an_aggregator_a_quote(
 
 
 @pytest.mark.slow
-def test_what_is_suggested_and_copied_is_priced(run: Callable[..., str]) -> None:
-    """From more queries than delta has room for, and from teachers that nobody would hear."""
+def test_suggested_settings_can_be_pasted_and_priced(run: Callable[..., str]) -> None:
+    """The suggestions are for too many queries for delta, and for teachers whose votes drown in noise."""
     words = ["aggregator=peeling", "target_epsilon=4"]
     assert "num_private=… says it" in run(*words, "suggest=true")
     page = run(*words, "num_queries=2000000", "num_teachers=2", "suggest=true", "num_private=62115")
@@ -285,7 +285,7 @@ def test_what_is_suggested_and_copied_is_priced(run: Callable[..., str]) -> None
     )
 
 
-def test_a_test_that_no_gap_passes_is_a_row(
+def test_stability_test_that_no_gap_passes_has_a_row(
     run: Callable[..., str],
 ) -> None:
     useless = [
@@ -340,7 +340,7 @@ def test_prices_and_claims_of_a_vote_file(audited: Callable[..., str]) -> None:
     assert page.index("clipped_votes") < page.index("gaussian_votes")
 
 
-def test_no_noise_is_infinite_and_a_histogram_needs_the_number_of_teachers(
+def test_audit_without_noise_is_infinite_and_histogram_needs_num_teachers(
     audited: Callable[..., str],
 ) -> None:
     votes = np.array([[7, 2, 1], [4, 3, 3]])
@@ -354,7 +354,7 @@ def test_no_noise_is_infinite_and_a_histogram_needs_the_number_of_teachers(
     )
 
 
-def test_mistakes_are_said_in_one_line(audited: Callable[..., str], composed: Any) -> None:
+def test_mistakes_are_refused_in_one_line(audited: Callable[..., str], composed: Any) -> None:
     for override, rule in (
         ("format=xml", "expected one of text, json"),
         ("target_delta=0.0", r"expected a number in \(0, 1\)"),

@@ -22,7 +22,7 @@ AGAIN = "; the same command continues once that is mended\n"
 
 @pytest.fixture
 def ended_with(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tuple[object, str]]:
-    """The exit code and what was said of jobs, or of an error that comes through Hydra."""
+    """Returns the exit code and the printed lines after jobs failed, or after an error was raised through Hydra."""
     monkeypatch.setattr(sys, "argv", ["pate-train"])
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
 
@@ -49,16 +49,18 @@ def ended_with(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tu
         ),
     ],
 )
-def test_what_is_no_fault_of_ours_is_one_line(error: Exception, line: str, ended_with: Any) -> None:
+def test_errors_outside_our_code_print_one_line(
+    error: Exception, line: str, ended_with: Any
+) -> None:
     assert ended_with(side_effect=error) == (1, line)
     with pytest.raises(RuntimeError, match="a fault"):  # of ours, which keeps its traceback
         ended_with(side_effect=RuntimeError("a fault"))
 
 
-def test_what_ended_a_job_in_another_process_is_said_and_the_code(
+def test_error_of_a_job_in_another_process_sets_the_exit_code(
     ended_with: Any, tmp_path: Path
 ) -> None:
-    """A launcher's processes share the sweep's folder with the command, and nothing else."""
+    """Processes of a launcher share only the sweep's folder with the command."""
     sweep = OmegaConf.create({"hydra": {"mode": RunMode.MULTIRUN, "sweep": {"dir": str(tmp_path)}}})
     notes = app.SweepEnds()
 
@@ -81,7 +83,7 @@ def test_what_ended_a_job_in_another_process_is_said_and_the_code(
     assert app.SweepEnds.last == []
 
 
-def test_a_full_disk_in_the_thread_of_events_is_not_printed(
+def test_full_disk_in_the_tensorboard_thread_is_not_printed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     class Writer(threading.Thread):
@@ -95,7 +97,7 @@ def test_a_full_disk_in_the_thread_of_events_is_not_printed(
         assert bool(capsys.readouterr().err) == printed
 
 
-def test_errors_that_go_round_in_circles_hide_no_signal_and_end() -> None:
+def test_cyclic_causes_of_an_error_are_walked_once() -> None:
     first = ValueError("first")
     second = ValueError("second")
     first.__context__ = second
@@ -107,7 +109,7 @@ def test_errors_that_go_round_in_circles_hide_no_signal_and_end() -> None:
         app._ended(first, COMMAND)
 
 
-def test_options_stand_between_settings(tmp_path: Path) -> None:
+def test_options_may_stand_between_settings(tmp_path: Path) -> None:
     (tmp_path / "aggregator").mkdir()
     (tmp_path / "aggregator" / "mine.yaml").write_text(
         "defaults: [gaussian_votes]\nnoise_std: 77.0\n"
@@ -119,8 +121,8 @@ def test_options_stand_between_settings(tmp_path: Path) -> None:
     assert not HydraConfig.initialized(), "a command leaves nothing to the next one in the process"
 
 
-def test_a_task_sees_the_arguments_as_they_were_typed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A ledger says which command made a charge, in words that can be pasted."""
+def test_task_sees_the_arguments_as_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ledger records the command of each charge in a form that can be pasted."""
     typed = ["pate-account", "num_teachers=100", "adjacency=add_remove"]
     monkeypatch.setattr(sys, "argv", typed)
     umasks = []

@@ -35,16 +35,14 @@ def written(stream: Any) -> bytes:
         ("utf-8", "Grüße … 3 ± 1 日".encode()),
     ],
 )
-def test_letters_that_an_encoding_lacks_are_written_otherwise(
-    encoding: str, content: bytes
-) -> None:
+def test_letters_missing_in_an_encoding_are_replaced(encoding: str, content: bytes) -> None:
     stream = output(encoding)
     stream.write("Grüße … 3 ± 1 日")
     assert written(stream) == content
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "koi8-r"])
-def test_tables_lines_and_bars_are_shown_in_any_encoding(
+def test_tables_and_bars_are_printed_in_any_encoding(
     encoding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = output(encoding)
@@ -79,7 +77,7 @@ print("Grüße …", file=sys.stderr)
 
 
 @pytest.mark.process
-def test_streams_of_a_command_write_what_their_encoding_lacks() -> None:
+def test_standard_streams_replace_letters_their_encoding_lacks() -> None:
     environment = {"PYTHONIOENCODING": "ascii", "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, env=environment, check=False
@@ -87,7 +85,7 @@ def test_streams_of_a_command_write_what_their_encoding_lacks() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, *[b"Gr\\xfc\\xdfe ...\n"] * 2)
 
 
-def test_a_table_that_nobody_reads_ends_as_other_output_does() -> None:
+def test_closed_pipe_ends_a_table_like_other_output() -> None:
     class Closed(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError

@@ -47,7 +47,7 @@ def started(
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
-def test_each_signal_is_one_line_and_a_code(number: signal.Signals, code: int) -> None:
+def test_each_signal_prints_one_line_and_sets_the_code(number: signal.Signals, code: int) -> None:
     process = started()
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
@@ -55,7 +55,7 @@ def test_each_signal_is_one_line_and_a_code(number: signal.Signals, code: int) -
     assert (process.returncode, errors) == (code, reason + LINE)
 
 
-def test_a_second_signal_kills() -> None:
+def test_second_signal_kills_the_process() -> None:
     process = started(ending="print('ending', flush=True); time.sleep(60)")
     process.send_signal(signal.SIGTERM)
     assert process.stdout is not None
@@ -71,8 +71,8 @@ WORKERS = "__import__('joblib.externals.loky').externals.loky.ProcessPoolExecuto
 
 
 @pytest.mark.parametrize("child", [CHILD, WORKERS], ids=["a child", "workers"])
-def test_work_that_hears_nothing_is_ended_with_all_that_it_started(child: str) -> None:
-    """A computation outside Python, stood for by one that swallows what is raised."""
+def test_unresponsive_computation_is_killed_with_its_descendants(child: str) -> None:
+    """A function that swallows exceptions stands for a computation outside Python."""
     # from here on nothing is raised outside of the try
     working = "    print('working', flush=True)"
     work = ("try:", working, "    while True: time.sleep(0.05)", "except KeyboardInterrupt: pass")
@@ -86,7 +86,7 @@ def test_work_that_hears_nothing_is_ended_with_all_that_it_started(child: str) -
     assert (process.returncode, errors) == (143, f"ended by SIGTERM{LINE}")
 
 
-def test_what_was_ignored_stays_ignored() -> None:
+def test_ignored_signal_stays_ignored() -> None:
     lines = ("import os, signal", "signal.signal(signal.SIGHUP, signal.SIG_IGN)")
     lines += ("from pate.cli.process import ended_by_signals", "with ended_by_signals():")
     lines += (
@@ -116,8 +116,8 @@ except Stopped as stopped:
 @pytest.mark.parametrize(
     "instead", ['raise RuntimeError("can\'t start new thread")', "raise MemoryError", "return 0"]
 )
-def test_a_command_goes_on_without_a_thread_that_cannot_begin(instead: str) -> None:
-    """None is started, or one that finds no memory: `Thread.start` would wait for that one for ever."""
+def test_command_continues_if_a_thread_cannot_start(instead: str) -> None:
+    """Either no thread is started, or the thread finds no memory. `Thread.start` would wait for the latter forever."""
     done = ran(WITHOUT_THREAD.format(instead=instead))
     assert (done.returncode, done.stdout, done.stderr) == (
         143,
@@ -134,8 +134,8 @@ SHORTAGES = (
 )
 
 
-def test_errors_while_a_command_is_loaded_are_one_line() -> None:
-    """Also where another error comes in the wake of a shortage, and unless it is a fault of ours."""
+def test_errors_while_loading_a_command_print_one_line() -> None:
+    """This includes other errors that follow from a shortage, but not errors in our own code."""
     for raised in (
         *(f"raise {each}" for each in SHORTAGES),
         "try:\n  raise MemoryError\nfinally:\n  1 // 0",
@@ -166,9 +166,7 @@ with open(sys.argv[1], "w") as file:
 
 
 @pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", "<&- >&- 2>&-"])
-def test_closed_streams_go_nowhere_and_no_file_takes_their_number(
-    closed: str, tmp_path: Path
-) -> None:
+def test_closed_streams_are_opened_on_dev_null(closed: str, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     command = f"{sys.executable} {tmp_path / 'script.py'} {tmp_path / 'ledger'} {closed}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
@@ -177,7 +175,7 @@ def test_closed_streams_go_nowhere_and_no_file_takes_their_number(
     assert (tmp_path / "ledger").read_text() == ""
 
 
-def test_an_error_stream_that_nobody_reads_ends_no_command(tmp_path: Path) -> None:
+def test_closed_error_stream_does_not_end_a_command(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-c",

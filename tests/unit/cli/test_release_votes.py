@@ -11,13 +11,13 @@ from tests.e2e.commands import refused
 
 
 def forget_commands() -> None:
-    """Lets the next question after commands look for entry points anew."""
+    """Clears the cache of commands, so that entry points are read again."""
     package_commands.package_commands.cache_clear()
     command_schema.cache_clear()
 
 
 @pytest.mark.parametrize("member", ["manifest", "sum_heads"])
-def test_a_file_of_a_holder_names_the_package_that_reads_it(
+def test_refusal_of_a_holders_file_names_the_package(
     member: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(package_commands, "entry_points", lambda *, group: ())

@@ -46,7 +46,7 @@ SETTINGS = {
 CHOICES = {"aggregator": "stable_top_k_table", "data": "wordnet", "teacher": "linear"}
 
 
-def test_a_heading_has_names_of_files_or_classes_and_the_overrides() -> None:
+def test_heading_names_parts_and_overrides() -> None:
     overrides = ["target_epsilon=8", "+student.penalties=[1,2]", "output_dir=/a", "ledger=/b"]
     heading = run_heading(SETTINGS, overrides, CHOICES, beside_release=BESIDE_RELEASE)
     assert heading.aggregator == "stable_top_k_table"
@@ -68,7 +68,7 @@ def test_a_heading_has_names_of_files_or_classes_and_the_overrides() -> None:
     ).is_public
 
 
-def test_the_folder_is_called_alike_and_stays_within_outputs() -> None:
+def test_default_folder_is_stable_and_within_outputs() -> None:
     def folder_of(aggregator: str, *said: str) -> str:
         heading = run_heading(
             SETTINGS, said, CHOICES | {"aggregator": aggregator}, beside_release=BESIDE_RELEASE
@@ -81,7 +81,7 @@ def test_the_folder_is_called_alike_and_stays_within_outputs() -> None:
     assert folder_of("../mine").startswith("outputs/wordnet-___mine-")
 
 
-def test_a_run_is_the_same_wherever_it_is_written_and_keeps_pictures() -> None:
+def test_settings_of_a_run_do_not_depend_on_its_folder() -> None:
     where = {"ledger": "c", "max_total_epsilon": 8.0, "redraw": True}
     runs = [
         {"output_dir": None, "data": {"cache": None}},
@@ -92,7 +92,7 @@ def test_a_run_is_the_same_wherever_it_is_written_and_keeps_pictures() -> None:
 
 
 @pytest.mark.process
-def test_a_forgotten_file_is_told_before_a_teacher_loads_torch() -> None:
+def test_missing_data_setting_is_refused_before_torch_loads() -> None:
     program = "import sys; from pate.cli.train import main\ntry: main()\nfinally: print('torch' in sys.modules)"
     words = ["data=table", "data.private=a.csv", "data.test=c.csv", "data.labels=[flu]"]
     done = subprocess.run(
@@ -104,7 +104,7 @@ def test_a_forgotten_file_is_told_before_a_teacher_loads_torch() -> None:
     assert refusal_line.startswith("data.public=None: expected data.private=, data.public= and")
 
 
-def test_a_stage_inside_another_is_shown_with_it() -> None:
+def test_nested_stage_is_shown_with_its_parent() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     monitor = ConsoleMonitor(console)
     with monitor.stage("outer"), monitor.stage("inner", 3) as advance:
@@ -123,7 +123,7 @@ DIGITS = DigitsGrid(num_private=120, num_public=3, num_test=2)
 
 
 class StagedDigits:
-    """A reader of a data set that announces a stage."""
+    """A reader of a data set that reports a stage."""
 
     def load(self, stage: StageOpener = unwatched) -> Dataset:
         with stage("composing digits", 1) as advance:
@@ -145,7 +145,7 @@ def test_stages_are_silent_in_the_worker_of_a_comparison() -> None:
     assert console.file.getvalue() == ""
 
 
-def test_a_data_set_without_stages_is_read_as_it_is() -> None:
+def test_reader_without_stages_is_loaded() -> None:
     load = watched_load(DIGITS, ConsoleMonitor(Console(file=io.StringIO())))
     assert load().digest() == DIGITS.load().digest()
 
@@ -160,7 +160,7 @@ def config(folder: Path, num: int = 0, *words: str) -> Any:
 def swept(
     folder: Path, *jobs: tuple[str, dict[str, Any] | None], folders: Sequence[Path] = ()
 ) -> list[dict[str, str]]:
-    """Runs a sweep of made-up jobs, which worked in these folders."""
+    """Runs a sweep of simulated jobs, which worked in the given folders."""
     table = SweepTable()
     table.on_multirun_start(config(folder))
     for num, place in enumerate(folders):
@@ -183,9 +183,7 @@ def result(score: float, epsilon: float = 8.004) -> dict[str, Any]:
     }
 
 
-def test_the_best_first_epsilon_rounded_up_and_refusals_with_reason(
-    tmp_path: Path, capsys: Any
-) -> None:
+def test_sweep_table_sorts_runs_and_explains_refusals(tmp_path: Path, capsys: Any) -> None:
     refused_row = {"note": "no [b]gap[/b]"}
     rows = swept(
         tmp_path,
@@ -205,15 +203,13 @@ def test_the_best_first_epsilon_rounded_up_and_refusals_with_reason(
     assert text.splitlines()[-1] == f"written: {tmp_path / 'sweep.csv'}"
 
 
-def test_another_sweep_into_the_folder_forgets_the_jobs_of_the_last(
-    tmp_path: Path, capsys: Any
-) -> None:
+def test_new_sweep_forgets_the_jobs_of_an_earlier_one(tmp_path: Path, capsys: Any) -> None:
     swept(tmp_path, ("seed=0", result(0.1)), ("seed=1", result(0.2, float("inf"))))
     assert "inf" in capsys.readouterr().out
     assert len(swept(tmp_path, ("seed=2", result(0.3)))) == 1
 
 
-def test_a_refusal_is_said_at_once_below_its_own_heading(tmp_path: Path, capsys: Any) -> None:
+def test_refusal_of_a_job_is_printed_below_its_heading(tmp_path: Path, capsys: Any) -> None:
     table = SweepTable()
     for num, note in enumerate(({}, {"note": "teachers=9: expected at most 3"}, {})):
         job = JobReturn()
@@ -225,9 +221,7 @@ def test_a_refusal_is_said_at_once_below_its_own_heading(tmp_path: Path, capsys:
     assert capsys.readouterr().out.split() == printed.split()
 
 
-def test_runs_by_name_beside_the_ends_of_the_scale_and_their_cost(
-    tmp_path: Path, capsys: Any
-) -> None:
+def test_sweep_table_shows_names_baselines_and_cost(tmp_path: Path, capsys: Any) -> None:
     ends = {"all-records model": {"micro_f1": 0.7}, "best constant": {"micro_f1": 0.4}}
     row = {"delta": 1e-6, "data": "cases", "beside": ends}
     words = "experiment=first", "experiment=centered_votes"
@@ -246,7 +240,7 @@ def test_runs_by_name_beside_the_ends_of_the_scale_and_their_cost(
 
 
 def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, capsys: Any) -> None:
-    """Two Gaussian releases of noise multiplier 4 are one of 4 / sqrt(2), of which epsilon is 1.5436 at delta 1e-6."""
+    """Two Gaussian releases of noise multiplier 4 equal one of 4 / sqrt(2), whose epsilon is 1.5436 at delta 1e-6."""
     gaussian = GaussianEvent(4.0)
     folders = [paid(tmp_path / name, gaussian) for name in ("a", "b")]
     folders += [paid(tmp_path / name, gaussian, adjacency="add_remove") for name in ("c", "d")]
@@ -272,10 +266,10 @@ def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, cap
 @pytest.mark.parametrize(
     ("seeds", "are_shared"), [((3, 3), True), ((3, 4), False), ((None, None), False)]
 )
-def test_no_epsilon_is_said_of_two_releases_with_one_seed(
+def test_releases_with_one_seed_have_no_total_epsilon(
     seeds: tuple[int | None, int | None], are_shared: bool, tmp_path: Path, capsys: Any
 ) -> None:
-    """Also not of two under other adjacencies, or of other records: the difference of two such sums has no noise."""
+    """This also holds for different adjacencies or records: the difference of two such sums has no noise."""
     for number, terms in enumerate(({}, {"adjacency": "add_remove"}, {"data": "other"})):
         folders = [paid(tmp_path / f"{number}a", GaussianEvent(4.0), seed=seeds[0])]
         folders += [paid(tmp_path / f"{number}b", GaussianEvent(4.0), seed=seeds[1], **terms)]
@@ -289,7 +283,7 @@ def test_no_epsilon_is_said_of_two_releases_with_one_seed(
 def paid(
     folder: Path, event: Event, *, seed: int | None = None, data: str = "records", **terms: Any
 ) -> Path:
-    """A run's folder with a ledger of its own, as of an earlier version, in which one release was paid for."""
+    """Creates the folder of a run in which one release was paid, with its own ledger as in earlier versions."""
     folder.mkdir(parents=True)
     (folder / "private.sha256").write_text(data)
     unit = PrivacyUnit("one row")
@@ -302,9 +296,7 @@ def paid(
     return folder
 
 
-def test_shares_of_different_ceilings_do_not_stand_in_one_column(
-    tmp_path: Path, capsys: Any
-) -> None:
+def test_shares_of_different_reference_scores_are_not_mixed(tmp_path: Path, capsys: Any) -> None:
     def reached(share: float, ceiling: str) -> dict[str, Any]:
         return result(0.2) | {"share_of_reachable": share, "ceiling": ceiling}
 
@@ -333,7 +325,7 @@ def listed(*values: Any) -> Any:
     return OmegaConf.create(list(values))
 
 
-def test_names_with_numbers_of_teachers_numbers_and_seeds() -> None:
+def test_comparison_settings_are_parsed() -> None:
     names = ("gaussian_votes", "gaussian_votes@2000", "centered_votes_400")
     assert _names(listed(*names)) == names
     assert _names("peeling@7") == ("peeling@7",)
@@ -343,7 +335,7 @@ def test_names_with_numbers_of_teachers_numbers_and_seeds() -> None:
     assert _seeds(listed(7, 5)) == (7, 5)
 
 
-def test_lists_and_numbers_of_teachers_that_are_none() -> None:
+def test_invalid_comparison_settings_are_refused() -> None:
     for asked, refusal in (
         (
             listed("gausian_votes"),
@@ -385,7 +377,7 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
 
 
 @pytest.mark.slow
-def test_an_experiment_brings_its_own_and_an_aggregator_takes_what_is_given(
+def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
     composed: Callable[..., Any],
 ) -> None:
     config = composed("adjacency=add_remove", app="compare")

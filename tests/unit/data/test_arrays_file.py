@@ -14,7 +14,7 @@ ROWS = {"private": 6, "public": 4, "test": 3}
 
 
 def files(folder: Path, **changes: Any) -> dict[str, str]:
-    """Three .npz files; changes are arrays, or None for one that is missing, of the private one."""
+    """Writes three .npz files, with changed arrays in the private file; None leaves an array out."""
     rng = np.random.default_rng(0)
     for split, count in ROWS.items():
         arrays = {
@@ -30,7 +30,7 @@ def files(folder: Path, **changes: Any) -> dict[str, str]:
 
 
 def as_folder(archive: str, **changes: Any) -> str:
-    """A folder beside an .npz file, its arrays in .npy files."""
+    """Writes the arrays of an .npz file as .npy files into a folder, with changes."""
     folder = Path(archive).with_suffix("")
     folder.mkdir()
     with np.load(archive) as arrays:
@@ -39,7 +39,7 @@ def as_folder(archive: str, **changes: Any) -> str:
     return str(folder)
 
 
-def test_arrays_are_read_as_they_are(tmp_path: Path) -> None:
+def test_arrays_are_read_unchanged(tmp_path: Path) -> None:
     names = files(tmp_path)
     dataset = Arrays(**names).load()
     assert (dataset.kind, dataset.label_names) == ("features", ("label_0", "label_1", "label_2"))
@@ -77,16 +77,16 @@ def test_arrays_are_read_as_they_are(tmp_path: Path) -> None:
         ("label_names", np.array([1, 2, 3]), refused("file", ANY, "label_names as")),
     ],
 )
-def test_a_folder_asks_of_arrays_what_an_archive_asks(
+def test_folder_of_npy_files_is_checked_like_an_archive(
     name: str, array: Any, refusal: Refusal, tmp_path: Path
 ) -> None:
-    """.5 and .7 would be one person, 0."""
+    """Without the check, the groups .5 and .7 would both become person 0."""
     names = files(tmp_path)
     with refusal:
         Arrays(**{**names, "private": as_folder(names["private"], **{name: array})}).load()
 
 
-def test_names_groups_and_ids_are_used(tmp_path: Path) -> None:
+def test_label_names_groups_and_ids_are_read(tmp_path: Path) -> None:
     names = files(
         tmp_path, groups=np.array([0, 0, 1, 1, 2, 2]), label_names=np.array(["a", "b", "c"])
     )
@@ -160,14 +160,14 @@ def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_one_line(
+def test_invalid_arrays_are_refused_in_one_line(
     tmp_path: Path, changes: dict[str, Any], refusal: Refusal
 ) -> None:
     with refusal:
         Arrays(**files(tmp_path, **changes)).load()
 
 
-def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+def test_refusal_names_missing_files(tmp_path: Path) -> None:
     with refused("data.private", None):
         Arrays().load()
     with refused("data.private", "nowhere.npz"):

@@ -42,7 +42,7 @@ def images(rows: np.ndarray) -> np.ndarray:
 
 
 class Decoder:
-    """A decoder of made-up images that remembers their rows, and refuses one row."""
+    """A decoder of synthetic images that records the decoded rows, and fails at one row."""
 
     def __init__(self, stop_at: int | None = None) -> None:
         self.decoded: list[int] = []
@@ -57,7 +57,7 @@ class Decoder:
 
 @dataclass
 class ImageCache:
-    """A cache of the made-up images in a folder."""
+    """A cache of the synthetic images in a folder."""
 
     folder: Path
 
@@ -70,7 +70,7 @@ def cache(tmp_path: Path) -> ImageCache:
     return ImageCache(tmp_path / "cache")
 
 
-def test_images_are_decoded_once_and_mapped(cache: ImageCache) -> None:
+def test_images_are_decoded_once_and_memory_mapped(cache: ImageCache) -> None:
     decoder = Decoder(stop_at=1030)
     announced = list[object]()
 
@@ -117,8 +117,10 @@ def test_a_killed_fill_continues_to_the_same_bytes(cache: ImageCache, tmp_path: 
         assert (cache.folder / name).read_bytes() == (uninterrupted.folder / name).read_bytes()
 
 
-def test_a_full_disk_loses_no_image(cache: ImageCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk takes half an image amid the second chunk, then no more."""
+def test_images_written_before_the_disk_was_full_are_kept(
+    cache: ImageCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk accepts half an image in the middle of the second chunk, then nothing."""
     write: Callable[[int, bytes, int], int] = os.pwrite
 
     def full(file: int, data: bytes, place: int) -> int:
@@ -138,10 +140,8 @@ def test_a_full_disk_loses_no_image(cache: ImageCache, monkeypatch: pytest.Monke
     assert second_decoder.decoded == list(range(512, COUNT))
 
 
-def test_a_complete_cache_is_read_and_not_written(
-    cache: ImageCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As from a read-only file system."""
+def test_complete_cache_is_only_read(cache: ImageCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache may lie in a read-only file system."""
     cache.fill(ROWS, STAMPS, Decoder(), unwatched)
     before = {path.name: path.stat().st_mtime_ns for path in cache.folder.iterdir()}
     with monkeypatch.context() as patched:
@@ -152,7 +152,7 @@ def test_a_complete_cache_is_read_and_not_written(
 
 @pytest.mark.parametrize("name", ["images.u8", "stamps.i64"])
 @pytest.mark.parametrize("left", [0, 1000])
-def test_a_file_that_was_cut_short_is_made_again(cache: ImageCache, name: str, left: int) -> None:
+def test_truncated_cache_file_is_recomputed(cache: ImageCache, name: str, left: int) -> None:
     before = np.asarray(cache.fill(ROWS, STAMPS, images, unwatched)).copy()
     path = cache.folder / name
     path.write_bytes(path.read_bytes()[:left])

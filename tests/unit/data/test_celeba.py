@@ -33,7 +33,7 @@ def file_name(row: int) -> str:
 
 
 def write_images(folder: Path) -> None:
-    """Eight gray photographs of 18x22 pixels, the row times 30 their brightness."""
+    """Writes eight gray photographs of 18x22 pixels, whose brightness is the row number times 30."""
     folder.mkdir(parents=True)
     for row in range(8):
         Image.fromarray(np.full((22, 18, 3), row * 30, np.uint8)).save(
@@ -43,7 +43,7 @@ def write_images(folder: Path) -> None:
 
 @pytest.fixture
 def text_copy(tmp_path: Path) -> Path:
-    """As the authors distribute it: a blank after the names, runs of blanks between the values."""
+    """Returns a copy as the authors distribute it: text lists with runs of blanks between the values."""
     folder = tmp_path / "celeba"
     write_images(folder / "img_align_celeba")
     rows = [
@@ -62,7 +62,7 @@ def text_copy(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def csv_copy(tmp_path: Path) -> Path:
-    """As it is often passed on: CSV lists, Windows line ends, a folder in the folder, no identities."""
+    """Returns a copy as it is often redistributed: CSV lists, Windows line ends, nested folders, no identities."""
     folder = tmp_path / "archive"
     write_images(folder / "img_align_celeba" / "img_align_celeba")
     rows = [
@@ -79,7 +79,7 @@ def csv_copy(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def edit(text_copy: Path) -> Callable[[str, str, str], None]:
-    """Replaces text, which must be there, in one of the text copy's lists."""
+    """Returns a function that replaces a text, which must occur, in one of the copy's lists."""
 
     def replace(name: str, old: str, new: str) -> None:
         path = text_copy / name
@@ -96,7 +96,7 @@ def copy(request: pytest.FixtureRequest) -> Path:
     return folder
 
 
-def test_both_forms_by_hand(copy: Path) -> None:
+def test_text_and_csv_copies_give_hand_computed_splits(copy: Path) -> None:
     dataset = CelebA(root=copy, image_size=8).load()
     assert (dataset.name, dataset.real, dataset.kind) == ("celeba", True, "images")
     assert dataset.label_names == NAMES
@@ -113,7 +113,7 @@ def test_both_forms_by_hand(copy: Path) -> None:
     np.testing.assert_allclose(brightness, [180, 210], atol=1)  # JPEG may move a level
 
 
-def test_the_root_may_be_the_folder_above_or_have_the_authors_folders(text_copy: Path) -> None:
+def test_parent_folder_and_authors_folders_are_accepted(text_copy: Path) -> None:
     plain = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
     for name, place in (
         ("list_attr", "Anno"),
@@ -131,7 +131,7 @@ def test_the_root_may_be_the_folder_above_or_have_the_authors_folders(text_copy:
 
 
 @pytest.mark.parametrize("suffix", [".JPG", ".jpeg", ".png"])
-def test_photographs_with_another_suffix_than_listed(copy: Path, suffix: str) -> None:
+def test_photographs_may_have_another_suffix_than_listed(copy: Path, suffix: str) -> None:
     plain = CelebA(root=copy, image_size=4).load()
     for path in [*copy.rglob("*.jpg")]:
         path.rename(path.with_suffix(suffix))
@@ -139,9 +139,7 @@ def test_photographs_with_another_suffix_than_listed(copy: Path, suffix: str) ->
     assert CelebA(root=copy, image_size=4, missing="error").load().digest() == plain.digest()
 
 
-def test_links_to_elsewhere_are_followed_and_what_is_no_file_is_missing(
-    text_copy: Path, tmp_path: Path
-) -> None:
+def test_links_are_followed_and_non_files_count_as_missing(text_copy: Path, tmp_path: Path) -> None:
     plain = CelebA(root=text_copy, image_size=4).load()
     images = text_copy / "img_align_celeba"
     images.rename(tmp_path / "elsewhere")
@@ -158,7 +156,7 @@ def test_links_to_elsewhere_are_followed_and_what_is_no_file_is_missing(
     assert CelebA(root=text_copy, image_size=4).load().private.record_ids.tolist() == [4]
 
 
-def test_a_folder_with_blanks_and_one_below_home(
+def test_paths_with_blanks_or_tilde_are_read(
     text_copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text_copy = text_copy.rename(text_copy.with_name("my own copy"))
@@ -167,7 +165,7 @@ def test_a_folder_with_blanks_and_one_below_home(
     assert (text_copy.parent / "a cache").is_dir()
 
 
-def test_a_photograph_is_its_own_group_unless_people_are_asked_for(text_copy: Path) -> None:
+def test_partition_by_identity_groups_photographs_by_person(text_copy: Path) -> None:
     dataset = CelebA(root=text_copy, image_size=4).load()
     ungrouped = dataset.private
     of_people = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
@@ -193,7 +191,7 @@ def test_limit_keeps_the_first_photographs_of_each_split(text_copy: Path) -> Non
     assert (ids, dataset.real) == ([[1], [5], [7]], False)
 
 
-def test_missing_photographs_are_passed_over_with_a_count(
+def test_missing_photographs_are_skipped_and_counted(
     copy: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in (2, 4):
@@ -213,7 +211,7 @@ def test_missing_photographs_are_passed_over_with_a_count(
         CelebA(root=copy, missing="error").load()
 
 
-def test_a_damaged_photograph_is_named_and_decoded_once_it_is_replaced(
+def test_damaged_photograph_is_named_and_decoded_after_replacement(
     text_copy: Path,
 ) -> None:
     damaged = text_copy / "img_align_celeba" / "000006.jpg"
@@ -251,7 +249,7 @@ def test_photographs_are_decoded_once_for_each_size_and_crop(
 
 
 @pytest.mark.parametrize("blanks", [" \r\n", "   \n", "\t\n", "\n\n"])
-def test_stray_blanks_and_line_ends_are_no_values(text_copy: Path, blanks: str) -> None:
+def test_stray_blanks_and_line_ends_are_ignored(text_copy: Path, blanks: str) -> None:
     plain = CelebA(root=text_copy, image_size=4).load()
     for path in text_copy.glob("*.txt"):
         path.write_bytes(
@@ -268,8 +266,8 @@ def test_impossible_parameters_are_refused(name: str, value: Any) -> None:
         CelebA(root="celeba", **{name: value})
 
 
-def test_a_model_is_told_how_photographs_become_inputs(copy: Path) -> None:
-    """The published model's users have photographs: they are brought to what the private ones were."""
+def test_published_model_carries_the_preprocessing_of_photographs(copy: Path) -> None:
+    """Users of the published model have photographs, which must be resized like the private ones."""
     dataset = CelebA(root=copy, image_size=8).load()
     assert dataset.preprocessing is not None
     (path,) = copy.rglob("000007.jpg")
@@ -284,7 +282,7 @@ def save(path: Path, pixels: np.ndarray) -> Path:
     return path
 
 
-def test_pictures_are_cropped_in_their_middle_with_channels_first(
+def test_pictures_are_cropped_centrally_with_channels_first(
     tmp_path: Path,
 ) -> None:
     pixels = np.zeros((4, 4, 3))
@@ -310,7 +308,7 @@ def test_pictures_are_cropped_in_their_middle_with_channels_first(
     assert decode_images([path], image_size=6, crop=100).tolist() == decoded.tolist()
 
 
-def test_whatever_form_an_image_has_it_is_read(tmp_path: Path) -> None:
+def test_all_image_modes_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.jpg"
     for mode, form in (
         ("L", "JPEG"),
@@ -334,8 +332,8 @@ def test_whatever_form_an_image_has_it_is_read(tmp_path: Path) -> None:
         (r"(?m)^(\d*)(?=.)", r"\1,\1"),
     ],
 )
-def test_other_ways_to_write_a_csv(csv_copy: Path, old: str, new: str) -> None:
-    """Zeros for -1, semicolons, blanks after commas, quotes, numbers in front."""
+def test_csv_dialects_are_read(csv_copy: Path, old: str, new: str) -> None:
+    """The dialects have 0 for -1, semicolons, blanks after commas, quotes, or a column of row numbers."""
     plain = read_attributes(csv_copy)
     splits = read_numbers(csv_copy, "list_eval_partition", plain.files)[0].tolist()
     for path in csv_copy.glob("*.csv"):
@@ -348,10 +346,10 @@ def test_other_ways_to_write_a_csv(csv_copy: Path, old: str, new: str) -> None:
     assert read_numbers(csv_copy, "list_eval_partition", plain.files)[0].tolist() == splits
 
 
-def test_odd_columns_and_missing_identities_of_a_copy(
+def test_identities_are_required_only_as_groups(
     csv_copy: Path,
 ) -> None:
-    """These are needed only where people are the groups."""
+    """The list of persons may be missing or invalid unless groups are persons."""
     assert len(CelebA(root=csv_copy, image_size=4).load().public) == 2
     with refused("data.root", ANY, "data.partition_by_identity=false"):
         CelebA(root=csv_copy, partition_by_identity=True).load()
@@ -417,7 +415,7 @@ for name, first in ((PARTS, "000001.jpg 0"), (PEOPLE, "000001.jpg 5")):
 
 
 @pytest.mark.parametrize(("file", "old", "new", "line"), WRONG)
-def test_what_is_wrong_in_a_list_is_one_line(
+def test_invalid_list_is_refused_in_one_line(
     text_copy: Path, edit: Edit, file: str, old: str, new: str, line: str
 ) -> None:
     edit(file, old, new)
@@ -426,14 +424,14 @@ def test_what_is_wrong_in_a_list_is_one_line(
 
 
 def test_two_names_of_one_photograph_are_refused(text_copy: Path, edit: Edit) -> None:
-    """A private picture would be public, too."""
+    """Otherwise a private picture would also be public."""
     edit(ATTRIBUTES, "000005.jpg", "000001.png")
     edit(PARTS, "000005.jpg", "000001.png")
     with refused("img_align_celeba/000001.jpg", rule="one row for"):
         CelebA(root=text_copy, image_size=4).load()
 
 
-def test_what_is_not_there_is_named(text_copy: Path, tmp_path: Path) -> None:
+def test_refusal_names_missing_files(text_copy: Path, tmp_path: Path) -> None:
     for content in ("", "0\n", "0\nBald Young\n"):
         (tmp_path / ATTRIBUTES).write_text(content)
         with pytest.raises(
@@ -470,7 +468,7 @@ def test_what_is_not_there_is_named(text_copy: Path, tmp_path: Path) -> None:
         (PEOPLE, "000001", "999999.jpg 4\n000001", None),
     ],
 )
-def test_lists_that_disagree_are_told_or_refused(
+def test_disagreeing_lists_are_warned_of_or_refused(
     text_copy: Path,
     edit: Edit,
     caplog: pytest.LogCaptureFixture,
@@ -479,7 +477,7 @@ def test_lists_that_disagree_are_told_or_refused(
     new: str,
     line: str | None,
 ) -> None:
-    """But for identities of others, which are passed over."""
+    """Identities of photographs that are not listed are ignored."""
     edit(file, old, new)
     read = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
     assert read.private.group_ids.tolist() == [5, 5, 6, 7]
@@ -492,8 +490,10 @@ def test_lists_that_disagree_are_told_or_refused(
 
 
 @pytest.mark.parametrize("link", [os.link, os.symlink])
-def test_a_link_is_no_other_photograph(text_copy: Path, link: Callable[[Path, Path], None]) -> None:
-    """Photograph 1 is private, 5 is public."""
+def test_link_to_a_photograph_is_refused_as_a_second_photograph(
+    text_copy: Path, link: Callable[[Path, Path], None]
+) -> None:
+    """Photograph 1 is private, photograph 5 is public."""
     images = text_copy / "img_align_celeba"
     (images / file_name(4)).unlink()
     link(images / file_name(0), images / file_name(4))

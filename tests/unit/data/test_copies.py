@@ -33,7 +33,7 @@ def _lines(
     )
 
 
-def test_other_records_are_told_nothing() -> None:
+def test_distinct_records_yield_no_remark() -> None:
     assert _lines() == []
     assert _lines(public=np.concatenate([PUBLIC, PRIVATE[:1]])) == []  # of one it cannot be known
 
@@ -54,7 +54,7 @@ def test_test_records_that_are_private_ones_are_counted() -> None:
     )
 
 
-def test_private_records_that_are_protected_apart_are_counted() -> None:
+def test_equal_private_records_in_two_groups_are_counted() -> None:
     (line,) = _lines(private=np.concatenate([PRIVATE, PRIVATE[:30]]))
     assert line.startswith(
         "data.private: 60 of 230 records have the inputs of another one, which is protected apart"
@@ -63,13 +63,13 @@ def test_private_records_that_are_protected_apart_are_counted() -> None:
     assert _lines(private=np.concatenate([PRIVATE, PRIVATE[:30]]), groups=groups) == []
 
 
-def test_private_records_twice_and_public_copies_of_them_are_both_told() -> None:
+def test_repeated_and_public_private_records_yield_two_remarks() -> None:
     lines = _lines(private=np.concatenate([PRIVATE, PRIVATE]), public=PRIVATE[:120])
     assert [line[:12] for line in lines] == ["data.public:", "data.private"]
 
 
-def test_people_who_agree_by_chance_are_no_copies() -> None:
-    """Inputs of two columns with five values each: almost all people agree with others, in every split."""
+def test_agreement_by_chance_yields_no_remark() -> None:
+    """Inputs have two columns with five values each, so almost all people agree with others in every split."""
     rng = np.random.default_rng(1)
     private, public, test = (
         rng.integers(0, 5, (count, 2)).astype(np.float32) for count in (2000, 300, 100)
@@ -81,7 +81,7 @@ def test_people_who_agree_by_chance_are_no_copies() -> None:
 
 
 @pytest.mark.parametrize("count", [20, 1])
-def test_pictures_are_compared_as_they_are_kept_and_one_is_told(count: int) -> None:
+def test_public_copies_of_private_pictures_are_counted(count: int) -> None:
     levels = RNG.integers(0, 255, (60, 3, 4, 4), dtype=np.uint8)
     private = np.arange(30)
     public = np.arange(30 - count, 60 - count)
@@ -135,7 +135,7 @@ def _image_folder(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("load", [_tables, _arrays, _hugging_face, _image_folder])
-def test_every_data_set_tells_its_owner(tmp_path: Path, load: Any) -> None:
+def test_every_reader_reports_copies(tmp_path: Path, load: Any) -> None:
     pytest.importorskip("pyarrow")
     inputs = {"private": PRIVATE[:60], "public": PRIVATE[10:50], "test": TEST}
     lines = [line for line in load(tmp_path, inputs).notes if "have the inputs" in line]
@@ -144,8 +144,8 @@ def test_every_data_set_tells_its_owner(tmp_path: Path, load: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("load", [_tables, _arrays, _hugging_face])
-def test_copies_that_were_computed_otherwise_are_told(tmp_path: Path, load: Any) -> None:
-    """Another program, or float32 in place of float64, changes the last digits."""
+def test_copies_with_other_last_digits_are_found(tmp_path: Path, load: Any) -> None:
+    """Another program, or float32 instead of float64, changes the last digits."""
     pytest.importorskip("pyarrow")
     again = (PRIVATE[10:50].astype(np.float64) * (1 + 1e-7)).astype(np.float32)
     assert not np.isin(again, PRIVATE).all()
@@ -155,8 +155,8 @@ def test_copies_that_were_computed_otherwise_are_told(tmp_path: Path, load: Any)
     ), lines
 
 
-def test_numbers_of_cases_that_are_neighbors_are_no_copies(tmp_path: Path) -> None:
-    """Whole numbers are compared whole: 100,001 is not 100,003, although their first 16 bits agree."""
+def test_neighboring_whole_numbers_are_not_copies(tmp_path: Path) -> None:
+    """Whole numbers are compared exactly: 100,001 differs from 100,003 although their first 16 bits agree."""
     pytest.importorskip("pyarrow")
     numbers = {
         split: np.column_stack([np.arange(100000 + place, 101000, 4), np.zeros((250, 2))]).astype(

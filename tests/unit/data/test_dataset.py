@@ -42,7 +42,7 @@ def test_take_keeps_the_columns_of_a_row_together() -> None:
 
 
 def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
-    """By such labels nothing can be measured, whoever filled them in."""
+    """Labels that are all False cannot be used to measure."""
     assert not TOY.public_labeled
     labels = np.array([[False, False], [False, True]])
     labeled = replace(split([3, 4]), labels=labels)
@@ -99,7 +99,7 @@ def test_shapes_that_disagree_are_refused(changes: dict[str, Any], refusal: Refu
         ({"group_ids": np.arange(4)}, refused("len(group_ids)", 4)),
     ],
 )
-def test_arrays_of_another_type_or_length_are_refused(
+def test_arrays_of_wrong_type_or_length_are_refused(
     changes: dict[str, Any], refusal: Refusal
 ) -> None:
     with refusal:
@@ -117,7 +117,7 @@ def random_split(ids: Any, seed: int = 0) -> Split:
     )
 
 
-def test_the_digest_of_the_private_records_is_theirs_alone_in_whatever_order() -> None:
+def test_private_digest_ignores_order_and_other_splits() -> None:
     private = random_split([28, 20, 24])
     digest = replace(TOY, private=private).private_digest()
     assert digest == replace(TOY, private=private.take(np.array([2, 0, 1]))).private_digest()
@@ -133,7 +133,7 @@ def test_the_digest_of_the_private_records_is_theirs_alone_in_whatever_order() -
 
 
 @pytest.mark.parametrize("name", ["inputs", "labels", "group_ids", "record_ids"])
-def test_the_digest_of_the_private_records_changes_with_any_of_their_values(name: str) -> None:
+def test_private_digest_changes_with_any_private_value(name: str) -> None:
     private = random_split([28, 20, 24])
     values = getattr(private, name).copy()
     values.flat[0] = ~values.flat[0] if values.dtype == np.bool_ else values.flat[0] + 1
@@ -155,7 +155,7 @@ def pixel_dataset(levels: np.ndarray) -> Dataset:
     return Dataset(name="toy", real=False, kind="images", label_names=("round",), **splits)
 
 
-def test_reads_like_the_array_that_it_does_not_hold() -> None:
+def test_pixels_behave_like_a_float_array() -> None:
     pixels = Pixels(LEVELS, ROWS)
     array = LEVELS[ROWS] / np.float32(255)
     assert (pixels.shape, pixels.ndim, len(pixels)) == (array.shape, array.ndim, len(array))
@@ -176,7 +176,7 @@ def test_reads_like_the_array_that_it_does_not_hold() -> None:
     assert np.concatenate(list(pixels.blocks())).tolist() == LEVELS[ROWS].tolist()
 
 
-def test_a_split_reads_pixels_like_an_array() -> None:
+def test_split_of_pixels_equals_split_of_an_array() -> None:
     row = pixel_split(LEVELS, ROWS).take(np.array([1]))
     assert isinstance(row.inputs, np.ndarray)
     assert row.inputs.tolist() == (LEVELS[:1] / np.float32(255)).tolist()

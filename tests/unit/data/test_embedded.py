@@ -22,7 +22,7 @@ def digits() -> Dataset:
 
 
 def tiles_of(digits: Dataset) -> dict[bytes, set[int]]:
-    """The groups in which each 8x8 picture occurs, found from the pixels alone."""
+    """Returns the groups in which each 8x8 picture occurs, computed from the pixels alone."""
     groups = defaultdict(set)
     for split in (digits.private, digits.public, digits.test):
         for image, group in zip(split.inputs[:, 0], split.group_ids.tolist(), strict=True):
@@ -51,7 +51,7 @@ def test_no_base_digit_is_in_two_groups(digits: Dataset) -> None:
     Partition.draw(digits.private.group_ids, 99, np.random.default_rng(0)).verify(digits.private)
 
 
-def test_labels_say_which_digits_the_pixels_show(digits: Dataset) -> None:
+def test_labels_match_the_digits_in_the_pixels(digits: Dataset) -> None:
     tiles, values = load_digits(return_X_y=True)
     digit_of = {
         (tile / 16).astype(np.float32).tobytes(): digit
@@ -93,7 +93,7 @@ def wordnet() -> Dataset:
     return WordNet40().load()
 
 
-def test_sizes_of_wordnet_and_features_are_unit_vectors_up_to_rounding(wordnet: Dataset) -> None:
+def test_wordnet_has_known_sizes_and_unit_vectors(wordnet: Dataset) -> None:
     assert (wordnet.name, wordnet.real, wordnet.kind) == ("wordnet", True, "features")
     assert [len(wordnet.private), len(wordnet.public), len(wordnet.test)] == [
         62_115,
@@ -113,8 +113,8 @@ def test_sizes_of_wordnet_and_features_are_unit_vectors_up_to_rounding(wordnet: 
     assert np.abs(labels[:600].mean(axis=0) - labels.mean(axis=0)).max() < 0.1
 
 
-def test_labels_are_those_of_the_source(wordnet: Dataset) -> None:
-    """Prevalences counted independently of this code: about .56, .24, .13, .125, cardinality 4.45."""
+def test_wordnet_labels_have_the_prevalences_of_the_source(wordnet: Dataset) -> None:
+    """The prevalences were counted independently of this code: about .56, .24, .13, .125, cardinality 4.45."""
     prevalence = dict(zip(wordnet.label_names, wordnet.private.labels.mean(axis=0), strict=True))
     counted = {"physical_entity": 0.56, "organism": 0.24, "artifact": 0.13, "person": 0.125}
     assert {name: prevalence[name] for name in counted} == pytest.approx(counted, abs=0.01)
@@ -141,8 +141,8 @@ def test_labels_are_those_of_the_source(wordnet: Dataset) -> None:
     assert {"person", "organism", "causal_agent"} <= hypernym_counts[7_846]
 
 
-def test_a_ridge_regression_reaches_what_the_source_promises(wordnet: Dataset) -> None:
-    """About .93 accuracy at a threshold of one half, where guessing each label's majority gives .89."""
+def test_ridge_regression_beats_the_majority_on_wordnet(wordnet: Dataset) -> None:
+    """The accuracy is about .93 at a threshold of one half; guessing each label's majority gives .89."""
     inputs = wordnet.private.inputs.astype(np.float64)
     center = inputs.mean(axis=0)
     prevalence = wordnet.private.labels.mean(axis=0)
@@ -159,7 +159,7 @@ def test_a_ridge_regression_reaches_what_the_source_promises(wordnet: Dataset) -
 
 
 @pytest.mark.process
-def test_importing_the_data_sets_is_light() -> None:
+def test_importing_the_data_sets_loads_no_heavy_package() -> None:
     heavy = "torch", "sklearn", "scipy", "PIL", "hydra", "pandas"
     code = f"import sys, pate.data; print([name for name in {heavy!r} if name in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

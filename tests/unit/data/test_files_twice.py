@@ -24,7 +24,7 @@ def _write_arrays(path: Path) -> None:
     np.savez(path, inputs=np.eye(4), labels=np.eye(4, dtype=int))
 
 
-def test_a_file_of_arrays_is_in_one_split(tmp_path: Path) -> None:
+def test_same_npz_file_in_two_splits_is_refused(tmp_path: Path) -> None:
     for split in ("private", "public", "test"):
         _write_arrays(tmp_path / f"{split}.npz")
     files = {split: str(tmp_path / f"{split}.npz") for split in ("private", "public", "test")}
@@ -34,7 +34,7 @@ def test_a_file_of_arrays_is_in_one_split(tmp_path: Path) -> None:
             Arrays(**{**files, "public": str(tmp_path / name)}).load()
 
 
-def test_a_folder_of_arrays_is_in_one_split(tmp_path: Path) -> None:
+def test_same_npy_folder_in_two_splits_is_refused(tmp_path: Path) -> None:
     for split in ("private", "public"):
         (tmp_path / split).mkdir()
         np.save(tmp_path / split / "labels.npy", np.eye(4, dtype=int))
@@ -49,7 +49,7 @@ def test_a_folder_of_arrays_is_in_one_split(tmp_path: Path) -> None:
         ).load()
 
 
-def test_a_table_is_in_one_split(tmp_path: Path) -> None:
+def test_same_table_in_two_splits_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     for split in ("private", "public", "test"):
         (tmp_path / f"{split}.csv").write_text(f"age,flu\n1,0\n2,1\n{len(split)},1\n")

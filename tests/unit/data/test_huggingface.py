@@ -20,7 +20,7 @@ SIZES = {"train": 12, "unlabeled": 8, "test": 4}
 
 
 def saved(folder: Path, features: Any = None, **columns: Any) -> str:
-    """The folder of a data set whose splits are rows of the columns, one after the other."""
+    """Saves a data set whose splits are consecutive rows of the columns, and returns its folder."""
     ends = np.cumsum([0, *SIZES.values()])
     parts = {
         split: datasets.Dataset.from_dict(
@@ -40,7 +40,7 @@ AGES = [float(number) for number in range(24)]
 
 
 def tagged(folder: Path, feature: Any, tags: list[Any]) -> HuggingFace:
-    """A reader of ages, and of lists that say labels."""
+    """Returns a reader of ages and of lists of labels."""
     features = datasets.Features({"age": datasets.Value("float64"), "tags": feature})
     return reader(
         saved(folder / "saved", features, age=AGES, tags=tags), inputs=["age"], labels=["tags"]
@@ -58,7 +58,7 @@ def cells() -> dict[str, Any]:
     }
 
 
-def test_columns_of_cells_are_those_of_a_table(tmp_path: Path) -> None:
+def test_columns_are_encoded_as_in_a_table(tmp_path: Path) -> None:
     columns = cells()
     path = saved(tmp_path / "saved", **columns)
     before = sorted(each.relative_to(tmp_path) for each in tmp_path.rglob("*"))
@@ -87,7 +87,7 @@ def test_columns_of_cells_are_those_of_a_table(tmp_path: Path) -> None:
     assert unlabeled.privacy_unit == PrivacyUnit("one row")
 
 
-def test_lists_of_numbers_and_of_classes(tmp_path: Path) -> None:
+def test_lists_of_numbers_and_lists_of_classes_are_read(tmp_path: Path) -> None:
     vectors = np.random.default_rng(0).standard_normal((24, 3)).astype(np.float32)
     tags = [[0, 2] if place % 2 else [] for place in range(24)]
     names = datasets.ClassLabel(names=["cat", "dog", "tree"])
@@ -105,7 +105,7 @@ def test_lists_of_numbers_and_of_classes(tmp_path: Path) -> None:
     assert np.allclose(dataset.public.inputs, vectors[12:20][order])
 
 
-def test_pictures(tmp_path: Path) -> None:
+def test_picture_columns_are_read(tmp_path: Path) -> None:
     levels = np.random.default_rng(0).integers(0, 256, (24, 8, 8, 3)).astype(np.uint8)
     image = pytest.importorskip("PIL.Image")
     features = datasets.Features({"picture": datasets.Image(), "flu": datasets.Value("int8")})
@@ -150,7 +150,7 @@ def test_pictures(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_one_line(
+def test_invalid_data_set_is_refused_in_one_line(
     settings: dict[str, Any], refusal: Refusal, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(
@@ -182,7 +182,7 @@ WRONG_BITS = {
 @pytest.mark.parametrize(
     ("kind", "wrong"), [(kind, each) for kind, wrong in WRONG_BITS.items() for each in wrong]
 )
-def test_lists_of_bits_are_judged_as_columns_are(
+def test_lists_of_bits_are_checked_like_label_columns(
     kind: str, wrong: Any, place: int, tmp_path: Path
 ) -> None:
     rows: list[Any] = [["0", "1", "0"] if kind == "string" else [0, 1, 0] for _ in range(24)]
@@ -196,7 +196,7 @@ def test_lists_of_bits_are_judged_as_columns_are(
     ("kind", "no", "yes"),
     [("bool", False, True), ("int8", 0, 1), ("float32", 0.0, 1.0), ("string", "no", "yes")],
 )
-def test_lists_say_bits_as_columns_do(kind: str, no: Any, yes: Any, tmp_path: Path) -> None:
+def test_lists_of_bits_equal_label_columns(kind: str, no: Any, yes: Any, tmp_path: Path) -> None:
     feature = datasets.List(datasets.Value(kind), length=2)
     dataset = tagged(tmp_path, feature, [[no, yes], [yes, no]] * 12).load()
     assert dataset.label_names == ("tags_0", "tags_1")
@@ -205,7 +205,7 @@ def test_lists_say_bits_as_columns_do(kind: str, no: Any, yes: Any, tmp_path: Pa
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("wrong", [[-1], [0, -1], [0, None], None])
-def test_a_class_that_is_none_is_refused(wrong: Any, place: int, tmp_path: Path) -> None:
+def test_unknown_class_in_a_list_is_refused(wrong: Any, place: int, tmp_path: Path) -> None:
     tags: list[Any] = [[number % 3] for number in range(24)]
     tags[place] = wrong
     feature = datasets.List(datasets.ClassLabel(names=["cat", "dog", "tree"]))
@@ -215,8 +215,8 @@ def test_a_class_that_is_none_is_refused(wrong: Any, place: int, tmp_path: Path)
         tagged(tmp_path, feature, tags).load()
 
 
-def test_dates_are_read_as_in_a_table_and_settings_say_their_order(tmp_path: Path) -> None:
-    """Days of March as 05.03.2024, none above the 12th, and one for none."""
+def test_ambiguous_dates_need_the_order_setting(tmp_path: Path) -> None:
+    """The dates are days of March such as 05.03.2024, none after the 12th."""
     days = [f"0{1 + row % 9}.03.2024" for row in range(24)]
     days[14] = "31.12.9999"
     settings = {"inputs": ["seen"], "labels": ["flu"]}

@@ -39,7 +39,7 @@ def settings(folder: Path, **changes: Any) -> dict[str, Any]:
     return {"root": str(folder), "table": str(folder / "labels.csv"), **labels, **changes}
 
 
-def test_pictures_and_their_labels(folder: Path) -> None:
+def test_pictures_are_read_with_their_labels(folder: Path) -> None:
     dataset = ImageFolder(**settings(folder)).load()
     assert (dataset.kind, dataset.label_names) == ("images", ("smiles", "hat"))
     assert dataset.private.inputs.shape == (2, 3, 8, 8)
@@ -63,7 +63,7 @@ def test_pictures_and_their_labels(folder: Path) -> None:
         assert np.allclose(levels, {"d.png": 80, "e.png": 120}[name] / 255)
 
 
-def test_the_form_makes_the_same_of_files_and_pictures_cut_or_stretched(folder: Path) -> None:
+def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
     dataset = ImageFolder(**settings(folder, channels=1)).load()
     form = dataset.preprocessing
     assert form is not None
@@ -146,7 +146,7 @@ def test_the_form_makes_the_same_of_files_and_pictures_cut_or_stretched(folder: 
         ),
     ],
 )
-def test_what_is_wrong_is_one_line(
+def test_invalid_folder_is_refused_in_one_line(
     folder: Path, row: str | None, changes: dict[str, Any], refusal: Refusal
 ) -> None:
     Image.new("L", (4, 4)).save(folder / "g.png")
@@ -155,7 +155,7 @@ def test_what_is_wrong_is_one_line(
         ImageFolder(**settings(folder, **changes)).load()
 
 
-def test_a_picture_that_cannot_be_read_is_one_line(folder: Path) -> None:
+def test_unreadable_picture_is_refused_in_one_line(folder: Path) -> None:
     with refused("data[0]", rule="a picture that"):
         ImageForm().inputs([folder / "labels.csv"])
     with refused("data[0]", "int"):
@@ -181,14 +181,14 @@ def _linked(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     "row", ["public,p9,1,1", "test,p9,1,1", "private,p9,1,1", "private,p1,1,1"]
 )
-def test_one_picture_has_one_row_whatever_it_is_called(folder: Path, row: str) -> None:
+def test_same_picture_under_two_names_is_refused(folder: Path, row: str) -> None:
     for name in _linked(folder):
         (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, f"{name},{row}"]))
         with refused("data.table.file", "a picture twice"):
             ImageFolder(**settings(folder)).load()
 
 
-def test_a_ledger_knows_pictures_again_under_other_names(folder: Path) -> None:
+def test_renamed_pictures_have_the_same_private_digest(folder: Path) -> None:
     usual = ImageFolder(**settings(folder)).load().owners["id"]
     for name in _linked(folder):
         (folder / "labels.csv").write_text(

@@ -33,7 +33,7 @@ def _split_of(person: int) -> str:
 
 
 def _people(times: int) -> list[int]:
-    """The person of each record, of all splits among each other."""
+    """Returns the person of each record, with the records of all splits mixed."""
     counts = [times if person == PRIVATE_PERSON else 1 for person in range(NUM_PEOPLE)]
     return [person for person in range(NUM_PEOPLE) for _ in range(counts[person])]
 
@@ -93,7 +93,7 @@ def _hugging_face(folder: Path, times: int) -> Dataset:
 
 
 def _write_pictures(folder: Path, times: int, ending: str) -> list[str]:
-    """A picture for each record, in its person's name, of which nobody else's depends on `times`."""
+    """Writes a picture for each record under the person's name. Pictures of other persons do not depend on `times`."""
     folder.mkdir()
     names = []
     for person in dict.fromkeys(_people(times)):
@@ -156,7 +156,7 @@ def _require_equal(some: Dataset, others: Dataset) -> None:
 @pytest.mark.parametrize(
     "load", [_one_table, _three_tables, _arrays, _hugging_face, _image_folder, _celeba]
 )
-def test_what_is_published_of_public_records_knows_no_private_ones(
+def test_published_ids_do_not_depend_on_private_records(
     tmp_path: Path, load: Load, times: int
 ) -> None:
     (tmp_path / "one").mkdir()
@@ -167,14 +167,14 @@ def test_what_is_published_of_public_records_knows_no_private_ones(
     _require_equal(one, other)
 
 
-def test_public_rows_of_a_file_of_all_are_numbered_among_public_rows(tmp_path: Path) -> None:
-    """People 1, 5, 7 and 11 are public: rows 0 to 3 of these, by age."""
+def test_public_rows_are_numbered_among_public_rows(tmp_path: Path) -> None:
+    """People 1, 5, 7 and 11 are public. They are rows 0 to 3 of the public rows."""
     dataset = _one_table(tmp_path, 8)
     by_age = np.argsort(np.asarray(dataset.public.inputs)[:, 0])
     assert dataset.published_ids[by_age].tolist() == [0, 1, 2, 3]
 
 
-def test_an_error_of_public_rows_counts_no_private_ones(tmp_path: Path) -> None:
+def test_error_in_public_rows_reveals_no_private_count(tmp_path: Path) -> None:
     lines = []
     for times in (1, 8):
         path = tmp_path / f"{times}.csv"
@@ -187,6 +187,6 @@ def test_an_error_of_public_rows_counts_no_private_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("num_private", [200, 300])
-def test_published_ids_of_composed_digits_count_public_ones_alone(num_private: int) -> None:
+def test_published_ids_of_digits_count_public_images_alone(num_private: int) -> None:
     ids = DigitsGrid(num_private, num_public=20, num_test=20).load().published_ids
     assert ids.tolist() == list(range(20))

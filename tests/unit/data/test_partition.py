@@ -23,7 +23,7 @@ def partition(teachers: list[int], num_teachers: int) -> Partition:
     return Partition(np.array(teachers, dtype=np.int64), num_teachers)
 
 
-def test_draw_keeps_groups_whole_and_group_counts_level() -> None:
+def test_draw_keeps_groups_whole_and_balances_group_counts() -> None:
     groups = np.repeat(np.arange(50, dtype=np.int64) * 3, np.arange(50) % 4 + 1)
     partition_drawn = Partition.draw(groups, 7, np.random.default_rng(0))
     partition_drawn.verify(split(groups.tolist()))
@@ -34,8 +34,8 @@ def test_draw_keeps_groups_whole_and_group_counts_level() -> None:
     assert max(groups_of) - min(groups_of) == 1
 
 
-def test_draw_does_not_look_at_group_sizes() -> None:
-    """Replacing a group by one of another size leaves every other group's teacher where it was."""
+def test_draw_does_not_depend_on_group_sizes() -> None:
+    """If a group is replaced by a group of another size, all other groups keep their teachers."""
     small = Partition.draw(np.array([0, 1, 2, 3, 4, 5]), 3, np.random.default_rng(5))
     grown = Partition.draw(np.array([0, 1, 2, 2, 2, 2, 3, 4, 5]), 3, np.random.default_rng(5))
     assert small.teacher_of.tolist() == grown.teacher_of[[0, 1, 2, 6, 7, 8]].tolist()
@@ -48,7 +48,7 @@ def test_draw_is_uniform_over_teachers() -> None:
     assert np.abs(hits - 1.0).max() < 0.075
 
 
-def test_as_many_teachers_as_groups_is_the_limit() -> None:
+def test_more_teachers_than_groups_are_refused() -> None:
     groups = np.array([4, 4, 9, 2])
     rng = np.random.default_rng(0)
     assert Partition.draw(groups, 3, rng).sizes().min() == 1
@@ -60,7 +60,7 @@ def test_as_many_teachers_as_groups_is_the_limit() -> None:
             Partition.draw(groups, num_teachers, rng)
 
 
-def test_indices_and_sizes_by_hand() -> None:
+def test_indices_and_sizes_match_hand_computed_values() -> None:
     manifest_of = partition([1, 0, 1, 2], 3)
     assert manifest_of.indices(1).tolist() == [0, 2]
     assert manifest_of.sizes().tolist() == [1, 2, 1]
@@ -105,7 +105,7 @@ def test_impossible_assignments_are_refused() -> None:
         ),
     ],
 )
-def test_verify_refuses_what_is_no_partition(
+def test_verify_refuses_an_invalid_partition(
     made: Partition, pool: Split, refusal: Refusal
 ) -> None:
     with refusal:
@@ -114,7 +114,7 @@ def test_verify_refuses_what_is_no_partition(
         made.to_json(pool)
 
 
-def test_the_manifest_follows_the_records_not_their_order() -> None:
+def test_manifest_does_not_depend_on_the_order_of_records() -> None:
     text = partition([0, 0, 1, 2], 3).to_json(split([5, 5, 6, 7], records=[10, 11, 12, 13]))
     back = Partition.from_json(text, split([7, 5, 6, 5], records=[13, 11, 12, 10]))
     assert back.teacher_of.tolist() == [2, 0, 1, 0]

@@ -34,7 +34,7 @@ DEEP: dict[str, tuple[Any, float]] = {
 
 
 @pytest.mark.parametrize("name", DEEP)
-def test_deep_pictures_are_read_by_the_level_that_is_white(tmp_path: Path, name: str) -> None:
+def test_pictures_over_8_bits_are_scaled_by_white(tmp_path: Path, name: str) -> None:
     array, white = DEEP[name]
     Image.fromarray(array).save(tmp_path / name)
     for picture in (tmp_path / name, Image.open(tmp_path / name), Image.fromarray(array)):
@@ -42,7 +42,7 @@ def test_deep_pictures_are_read_by_the_level_that_is_white(tmp_path: Path, name:
 
 
 @pytest.mark.parametrize("name", [name for name in DEEP if name != "32.tif"])
-def test_one_picture_is_read_by_the_fewest_bits_that_hold_it(tmp_path: Path, name: str) -> None:
+def test_white_of_one_picture_is_inferred_from_fewest_bits(tmp_path: Path, name: str) -> None:
     Image.fromarray(DEEP[name][0]).save(tmp_path / name)
     for picture in (tmp_path / name, Image.open(tmp_path / name)):
         np.testing.assert_array_equal(levels(picture), RAMP)
@@ -51,13 +51,13 @@ def test_one_picture_is_read_by_the_fewest_bits_that_hold_it(tmp_path: Path, nam
 @pytest.mark.parametrize(
     "array", [RAMP.astype(np.float32), RAMP.astype(np.int32) - 9, np.full((4, 4), np.nan)]
 )
-def test_one_picture_whose_white_nobody_can_know_is_refused(array: Any) -> None:
+def test_picture_without_inferable_white_is_refused(array: Any) -> None:
     picture = Image.fromarray(array.astype(np.int32 if array.dtype == np.int32 else np.float32))
     with refused("picture", rule="a picture of 8"):
         levels(picture)
 
 
-def test_white_has_to_be_the_brightest_level_of_deep_pictures() -> None:
+def test_level_above_white_is_refused() -> None:
     np.testing.assert_array_equal(levels(Image.fromarray(RAMP), white=65535), RAMP)
     bright = np.full((16, 16), 4096, np.uint16)
     dark = np.full((16, 16), -1.0, np.float32)
@@ -69,7 +69,7 @@ def test_white_has_to_be_the_brightest_level_of_deep_pictures() -> None:
             ImageForm(white=white)  # type: ignore[arg-type]
 
 
-def test_colors_of_16_bits_are_read_by_their_upper_8(
+def test_colors_of_16_bits_keep_their_upper_8_bits(
     tmp_path: Path,
 ) -> None:
     # PIL writes no colors of 16 bits: a PNG by hand, of one pixel
@@ -112,7 +112,7 @@ TURNS: dict[int, Any] = {
 
 
 @pytest.mark.parametrize("tag", TURNS)
-def test_pictures_are_turned_as_exif_says_at_every_door(tmp_path: Path, tag: int) -> None:
+def test_exif_orientation_is_applied_by_every_reader(tmp_path: Path, tag: int) -> None:
     exif = Image.Exif()
     exif[ORIENTATION] = tag
     path = tmp_path / "turned.png"
@@ -127,7 +127,7 @@ def test_pictures_are_turned_as_exif_says_at_every_door(tmp_path: Path, tag: int
 
 
 def transparent(mode: str, hidden: int) -> Image.Image:
-    """Makes a picture of 2 x 1 pixels: of level 40, and one that is not seen and of level `hidden`."""
+    """Returns a picture of 2 x 1 pixels: one of level 40, and an invisible one of level `hidden`."""
     if mode == "P":
         picture = Image.new("P", (2, 1))
         picture.putpalette([40, 40, 40, hidden, hidden, hidden])
@@ -159,12 +159,12 @@ def test_transparent_pixels_are_white(tmp_path: Path, mode: str) -> None:
                 assert read.reshape(2, channels).tolist() == [[40] * channels, [255] * channels]
 
 
-def test_half_transparent_pixels_are_mixed_with_white() -> None:
+def test_half_transparent_pixels_are_blended_with_white() -> None:
     half = Image.fromarray(np.array([[[0, 100, 255, 51]]], np.uint8), "RGBA")  # a fifth of it shows
     assert np.asarray(read_picture(half, "picture", channels=3)).ravel().tolist() == [204, 224, 255]
 
 
-def test_pictures_that_pil_cannot_convert_are_one_line() -> None:
+def test_picture_that_pil_cannot_convert_is_refused() -> None:
     for picture in (Image.new("LAB", (4, 4)), io.BytesIO(b"no picture")):
         with refused("picture", rule="a picture that"):
             levels(picture)
@@ -185,7 +185,7 @@ def folder_of(path: Path, pixels: Any) -> dict[str, Any]:
     }
 
 
-def test_a_folder_of_deep_pictures_needs_white_and_publishes_it(tmp_path: Path) -> None:
+def test_folder_of_pictures_over_8_bits_needs_white(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     settings = folder_of(tmp_path, lambda place: (RAMP // (1 + place)).astype(np.uint16) * 257)
     with refused("data.table.file", rule="data.white=65535"):
@@ -198,7 +198,7 @@ def test_a_folder_of_deep_pictures_needs_white_and_publishes_it(tmp_path: Path) 
     assert "white" not in ImageForm(1, 16, 16).plain()  # as bundles had it before
 
 
-def test_pictures_of_hugging_face_are_read_alike(tmp_path: Path) -> None:
+def test_hugging_face_pictures_are_read_like_files(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     exif = Image.Exif()
     exif[ORIENTATION] = 6
@@ -222,7 +222,7 @@ def test_pictures_of_hugging_face_are_read_alike(tmp_path: Path) -> None:
     np.testing.assert_allclose(dataset.private.inputs[:][0, 0], np.rot90(RAMP, -1) / 255, atol=1e-6)
 
 
-def test_arrays_of_other_whole_numbers_than_bytes_are_refused(tmp_path: Path) -> None:
+def test_integer_arrays_other_than_bytes_are_refused(tmp_path: Path) -> None:
     for split in ("private", "public", "test"):
         images = np.full((2, 1, 4, 4), 65535, np.uint16)
         np.savez(tmp_path / f"{split}.npz", inputs=images, labels=np.ones((2, 1), np.int64))
@@ -231,7 +231,7 @@ def test_arrays_of_other_whole_numbers_than_bytes_are_refused(tmp_path: Path) ->
         Arrays(**files).load()
 
 
-def test_a_deep_photograph_of_celeba_is_refused_by_name(tmp_path: Path) -> None:
+def test_celeba_photograph_over_8_bits_is_refused_by_name(tmp_path: Path) -> None:
     Image.fromarray(RAMP.astype(np.uint16) * 257).save(tmp_path / "1.png")
     with refused("image", ANY, "a readable image of 8"):
         decode_images([tmp_path / "1.png"], image_size=4)

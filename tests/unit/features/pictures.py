@@ -42,7 +42,7 @@ def dataset(*, private_seed: int = 0, public_seed: int = 1) -> Dataset:
 
 
 class Unreadable(Pixels):
-    """Pictures that nobody may look at."""
+    """Pictures that raise an error when they are read."""
 
     def __getitem__(self, rows: Any) -> Any:
         raise AssertionError("somebody looked at private pictures")
@@ -52,7 +52,7 @@ class Unreadable(Pixels):
 
 
 def with_unreadable(data: Dataset) -> Dataset:
-    """The same, with private and test pictures that raise as they are read."""
+    """Returns the data set with private and test pictures that raise an error when they are read."""
     hidden = {
         name: replace(
             getattr(data, name),
@@ -66,7 +66,7 @@ def with_unreadable(data: Dataset) -> Dataset:
 
 @dataclass(frozen=True)
 class Given:
-    """A reader of data that is there."""
+    """A reader that returns a data set in memory."""
 
     dataset: Dataset
 

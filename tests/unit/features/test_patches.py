@@ -27,7 +27,7 @@ def fitted(**seeds: int) -> PatchExtractor:
     return SMALL.fit(PublicPictures(dataset(**seeds)), unwatched)
 
 
-def test_a_fit_is_the_same_twice_and_another_with_other_settings() -> None:
+def test_fit_is_deterministic_and_depends_on_settings() -> None:
     first = fitted()
     assert first.content == fitted().content
     assert first.num_features == SMALL.dimension
@@ -46,15 +46,15 @@ def test_a_fit_is_the_same_twice_and_another_with_other_settings() -> None:
     assert len({recipe.identity(pictures) for recipe in (SMALL, *other_recipes)}) == 7
 
 
-def test_private_pictures_decide_nothing() -> None:
-    """Other private pictures, and ones that raise when they are read, give the same extractor; public ones do not."""
+def test_extractor_does_not_depend_on_private_pictures() -> None:
+    """Other or unreadable private pictures give the same extractor; other public pictures do not."""
     usual = fitted().content
     assert fitted(private_seed=9).content == usual
     assert SMALL.fit(PublicPictures(with_unreadable(dataset())), unwatched).content == usual
     assert fitted(public_seed=9).content != usual
 
 
-def test_a_fit_takes_public_pictures_and_nothing_else() -> None:
+def test_fit_accepts_only_public_pictures() -> None:
     data = dataset()
     for wrong in (data.private, data.private.inputs, data.public):
         with refused("dataset", ANY, "a pate.data.Dataset"):
@@ -67,8 +67,8 @@ def test_a_fit_takes_public_pictures_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("stride", [1, 3])
-def test_features_are_what_the_rule_says(stride: int) -> None:
-    """One picture, one filter after the other, written out."""
+def test_features_match_a_direct_computation(stride: int) -> None:
+    """The rule is written out for one picture, filter by filter."""
     extractor = replace(SMALL, stride=stride).fit(PublicPictures(dataset()), unwatched)
     levels, _ = drawn(1, 5)
     image = levels[0].astype(np.float32) / np.float32(255)
@@ -99,7 +99,7 @@ def test_features_are_what_the_rule_says(stride: int) -> None:
 
 
 @pytest.mark.parametrize(("count", "grid"), [(9, 2), (27, 3), (10, 1), (7, 4)])
-def test_regions_cover_all_positions_in_equal_parts(count: int, grid: int) -> None:
+def test_regions_cover_all_positions_equally(count: int, grid: int) -> None:
     for overlap in (False, True):
         weights = region_weights(count, grid, overlap=overlap)
         np.testing.assert_allclose(weights.sum(axis=0), 1)
@@ -111,7 +111,7 @@ def test_regions_cover_all_positions_in_equal_parts(count: int, grid: int) -> No
     assert sorted(few.sum(axis=0)) == [0, 0, 0, 1, 1]
 
 
-def test_a_linear_model_reads_labels_from_features_better_than_from_pixels() -> None:
+def test_linear_model_is_better_on_features_than_on_pixels() -> None:
     data = dataset()
     extractor = fitted()
     pixels = [np.asarray(split.inputs) for split in (data.private, data.test)]
@@ -123,7 +123,7 @@ def test_a_linear_model_reads_labels_from_features_better_than_from_pixels() -> 
     assert len(NAMES) == data.num_labels
 
 
-def test_filters_have_mean_zero_and_no_sign() -> None:
+def test_k_means_finds_axes_and_filters_have_mean_zero() -> None:
     rng = np.random.default_rng(0)
     axes = np.eye(6, dtype=np.float32)[:3]
     rows = (axes[rng.integers(0, 3, 600)] * rng.choice([-1, 1], (600, 1))).astype(np.float32)
@@ -140,7 +140,7 @@ def test_filters_have_mean_zero_and_no_sign() -> None:
         SMALL.fit(PublicPictures(blank), unwatched)
 
 
-def test_an_extractor_is_read_back_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
+def test_extractor_survives_a_round_trip_and_damage_is_refused(tmp_path: Path) -> None:
     extractor = fitted()
     path = tmp_path / "extractor.safetensors"
     (levels, _) = drawn(5, 3)
@@ -173,6 +173,8 @@ def test_an_extractor_is_read_back_and_a_damaged_one_is_refused(tmp_path: Path) 
         ({"seed": -1}, refused("features.seed", -1)),
     ],
 )
-def test_settings_out_of_range_are_one_line(wrong: dict[str, float], refusal: Refusal) -> None:
+def test_settings_out_of_range_are_refused_in_one_line(
+    wrong: dict[str, float], refusal: Refusal
+) -> None:
     with refusal:
         replace(SMALL, **wrong)  # type: ignore[arg-type]

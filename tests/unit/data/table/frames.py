@@ -19,7 +19,7 @@ SPLITS = ("private", "public", "test")
 
 
 def people_frames(num_rows: int = NUM_ROWS) -> dict[str, Any]:
-    """Returns a frame for each split: of people, each with one row, two features and two labels."""
+    """Returns a data frame for each split, in which each person has one row with two features and two labels."""
     rng = np.random.default_rng(0)
     frames = {}
     for place, split in enumerate(SPLITS):
@@ -38,7 +38,13 @@ def people_frames(num_rows: int = NUM_ROWS) -> dict[str, Any]:
 def write_frames(
     folder: Path, frames: Mapping[str, Any], endings: Mapping[str, str] | None = None
 ) -> Table:
-    """Writes a frame for each split, as CSV where no other ending is named; returns the reader of the files."""
+    """Writes the frame of each split into a file, and returns the reader of the files.
+
+    Args:
+        folder: the folder of the files.
+        frames: the frame of each split.
+        endings: the file ending of each split; CSV by default.
+    """
     paths = {}
     for split, frame in frames.items():
         path = folder / f"{split}.{(endings or {}).get(split, 'csv')}"

@@ -18,7 +18,7 @@ pd = pytest.importorskip("pandas")
 
 
 @pytest.mark.parametrize("are_words", [False, True])
-def test_a_forgotten_group_is_remarked_on(tmp_path: Path, are_words: bool) -> None:
+def test_missing_group_setting_yields_a_remark(tmp_path: Path, are_words: bool) -> None:
     frames = people_frames()
     for frame in frames.values():
         students = frame["person"] // 3 * 113 + 34
@@ -35,7 +35,7 @@ def test_a_forgotten_group_is_remarked_on(tmp_path: Path, are_words: bool) -> No
 
 @pytest.fixture(scope="module")
 def usual() -> dict[str, Any]:
-    """Frames of 120 equal rows but for the persons."""
+    """Returns frames of 120 rows that differ only in the person."""
     rows = np.arange(120)
     public = people_frames(120)["public"].assign(
         weight=np.linspace(40, 120, 120), day=[f"2024-01-{1 + row % 30:02}" for row in rows], one=1
@@ -46,7 +46,7 @@ def usual() -> dict[str, Any]:
 
 
 def columns_remarked_on(folder: Path, frames: dict[str, Any]) -> list[str]:
-    """Returns the columns of test records that are said to tell a model nothing."""
+    """Returns the columns of test records for which a remark states that they carry no information."""
     notes = replace(write_frames(folder, frames), drop=("age",)).load().notes
     rule = "every cell is missing, or no"
     return [note.split(":")[0].removeprefix("data.test.") for note in notes if rule in note]
@@ -60,7 +60,7 @@ LOST = {
 
 
 @pytest.mark.parametrize("case", LOST)
-def test_a_column_that_tells_nothing_is_remarked_on(
+def test_column_without_known_cells_yields_a_remark(
     tmp_path: Path, usual: dict[str, Any], case: str
 ) -> None:
     cells, columns = LOST[case]
@@ -70,9 +70,7 @@ def test_a_column_that_tells_nothing_is_remarked_on(
     assert columns_remarked_on(tmp_path, {**usual, "test": test}) == columns
 
 
-def test_a_column_with_some_known_cell_tells_something(
-    tmp_path: Path, usual: dict[str, Any]
-) -> None:
+def test_column_with_one_known_cell_yields_no_remark(tmp_path: Path, usual: dict[str, Any]) -> None:
     assert columns_remarked_on(tmp_path, usual) == []
     one_known = usual["test"].assign(ward=["b"] + ["B"] * 119)
     assert columns_remarked_on(tmp_path, {**usual, "test": one_known}) == []
@@ -80,13 +78,13 @@ def test_a_column_with_some_known_cell_tells_something(
     assert columns_remarked_on(tmp_path, {**usual, "test": at_ends}) == []
 
 
-def test_fewer_than_100_records_may_all_be_rare(tmp_path: Path, usual: dict[str, Any]) -> None:
+def test_fewer_than_100_records_yield_no_remark(tmp_path: Path, usual: dict[str, Any]) -> None:
     test = usual["test"].assign(ward=None, weight=None)[:99]
     assert columns_remarked_on(tmp_path, {**usual, "test": test}) == []
 
 
 def write_rows(folder: Path, head: str, rows: list[str]) -> Table:
-    """Writes three equal files; returns their reader, with the label `ill`."""
+    """Writes the same rows into three files, and returns their reader with the label `ill`."""
     for split in ("private", "public", "test"):
         (folder / f"{split}.csv").write_text("\n".join([head, *rows, ""]))
     return Table(
@@ -97,21 +95,21 @@ def write_rows(folder: Path, head: str, rows: list[str]) -> Table:
     )
 
 
-def test_a_group_that_a_file_lacks_is_not_to_be_dropped(tmp_path: Path) -> None:
-    """Somebody who dropped it would have privacy for rows where it was meant for people."""
+def test_group_column_missing_in_a_file_is_refused(tmp_path: Path) -> None:
+    """A user who dropped the column would protect single rows and not persons."""
     table = write_rows(tmp_path, "who,age,ill", ["x,3,1", "y,4,0"])
     (tmp_path / "public.csv").write_text("age,ill\n3,1\n4,0\n")
     with refused("data.group", "who"):
         replace(table, group="who").load()
 
 
-def test_columns_that_can_be_no_features_are_named_at_once(tmp_path: Path) -> None:
+def test_one_refusal_names_all_columns_that_cannot_be_features(tmp_path: Path) -> None:
     rows = [f"name {row},{row},note {row * 7},1" for row in range(200)]
     with refused("data.public.name", rule="'data.drop=[name,note]' leaves"):
         write_rows(tmp_path, "name,age,note,ill", rows).load()
 
 
-def test_numbers_with_zeros_in_front_may_be_codes(tmp_path: Path) -> None:
+def test_numbers_with_leading_zeros_yield_a_remark_on_codes(tmp_path: Path) -> None:
     table = write_rows(tmp_path, "zip,age,ill", ["01067,3,1", "53111,4,0"])
     remark = table.public_remarks()[0]
     assert remark.startswith(

@@ -20,7 +20,7 @@ pd = pytest.importorskip("pandas")
 
 
 def fit_schema(name: str, cells: list[Any], *, is_code: bool = False) -> TableSchema:
-    """Returns the schema of a public table of one column."""
+    """Returns the schema of a public table that has one column with the given cells."""
     return TableSchema.fit(pa.table({name: cells}), codes=(name,) if is_code else ())
 
 
@@ -35,15 +35,15 @@ def fit_schema(name: str, cells: list[Any], *, is_code: bool = False) -> TableSc
         np.array([3, 12, 3, -1]),
     ],
 )
-def test_a_code_is_one_category_however_it_is_written(cells: Any) -> None:
+def test_notations_of_one_code_are_one_category(cells: Any) -> None:
     schema = fit_schema("ward", [3, 12, 3, 5], is_code=True)
     assert schema.feature_names == ("ward=12", "ward=3", "ward=5", "ward=other")
     places = schema.inputs(pd.DataFrame({"ward": cells})).argmax(axis=1)
     assert places.tolist() == [1, 0, 1, 3]
 
 
-def test_words_that_the_public_file_tells_apart_stay_apart() -> None:
-    """Codes of illnesses do, and so do words of models that were published before."""
+def test_distinct_public_words_stay_distinct_categories() -> None:
+    """Examples are codes of illnesses, and categories in models that were published by earlier versions."""
     schema = fit_schema("icd", ["250.0", "250.00", "V1", "1.1", "1.10"] * 3)
     names = [name.removeprefix("icd=") for name in schema.feature_names]
     assert names == ["1.1", "1.10", "250.0", "250.00", "V1", "other"]
@@ -63,13 +63,13 @@ DAYS = ["2025-01-31", "2025-02-01"]
         [f"{day}T00:00:00.000" for day in DAYS],
     ],
 )
-def test_a_day_is_one_category_however_it_is_written(cells: Any) -> None:
+def test_notations_of_one_day_are_one_category(cells: Any) -> None:
     schema = fit_schema("ward", DAYS, is_code=True)
     assert schema.feature_names == ("ward=2025-01-31", "ward=2025-02-01", "ward=other")
     assert schema.inputs({"ward": cells}).argmax(axis=1).tolist() == [0, 1]
 
 
-def test_categories_that_people_wrote_are_read_in_the_same_way() -> None:
+def test_categories_edited_by_hand_are_canonicalized() -> None:
     column = CategoryColumn("ward", missing=False, categories=("3.0", "2.50", "007", "true"))
     features = column.encode(pa.array(["3", "2.5", "7", "TRUE", "007"])).features
     assert features.argmax(axis=1).tolist() == [0, 1, 4, 3, 2]
@@ -80,7 +80,7 @@ def test_categories_that_people_wrote_are_read_in_the_same_way() -> None:
 @pytest.mark.parametrize(
     "cells", [[True, False, None], ["true", "FALSE", ""], [1, 0, None], ["1.0", "0", None]]
 )
-def test_truth_is_0_and_1(cells: list[Any]) -> None:
+def test_truth_values_are_0_and_1(cells: list[Any]) -> None:
     schema = fit_schema("old", ["True", "False", "True", None])
     assert isinstance(schema.columns[0], NumberColumn)
     assert schema == fit_schema("old", [True, False, True, None])
@@ -90,7 +90,7 @@ def test_truth_is_0_and_1(cells: list[Any]) -> None:
 
 @pytest.fixture
 def wards(tmp_path: Path) -> Table:
-    """Three equal files of numbered wards and days."""
+    """Returns the reader of three equal files with the numbers of hospital wards, and days."""
     for split in ("private", "public", "test"):
         path = tmp_path / f"{split}.csv"
         path.write_text("ward,day,ill\n3,2025-01-31,1\n12,2025-02-01,0\n")
@@ -102,7 +102,7 @@ def wards(tmp_path: Path) -> Table:
     )
 
 
-def test_a_setting_makes_numbers_and_dates_categories(wards: Table) -> None:
+def test_category_setting_treats_numbers_and_dates_as_words(wards: Table) -> None:
     preprocessing = replace(wards, category=("ward", "day")).load().preprocessing
     assert isinstance(preprocessing, TableSchema)
     assert preprocessing.feature_names == (
@@ -118,18 +118,18 @@ def test_a_setting_makes_numbers_and_dates_categories(wards: Table) -> None:
 @pytest.mark.parametrize(
     ("column", "rule"), [("wart", "did you mean ward"), ("ill", "that is a feature")]
 )
-def test_a_category_is_a_column_of_features(wards: Table, column: str, rule: str) -> None:
+def test_each_category_has_one_feature(wards: Table, column: str, rule: str) -> None:
     with refused("data.category", column, rule):
         replace(wards, category=(column,)).load()
 
 
-def test_a_schema_has_the_categories(wards: Table, tmp_path: Path) -> None:
+def test_schema_file_lists_the_categories(wards: Table, tmp_path: Path) -> None:
     wards.public_schema().write(tmp_path / "schema.yaml")
     with refused("data.category", "['ward']"):
         replace(wards, category=("ward",), schema=str(tmp_path / "schema.yaml")).load()
 
 
-def test_a_category_in_a_schema_has_its_words(wards: Table, tmp_path: Path) -> None:
+def test_schema_with_invalid_categories_is_refused(wards: Table, tmp_path: Path) -> None:
     path = tmp_path / "schema.yaml"
     wards.public_schema().write(path)
     path.write_text(path.read_text().replace("kind: number", "kind: category"))
@@ -168,8 +168,10 @@ def frames_with_gaps() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
-def test_nullable_columns_with_gaps_are_those_with_nan(tmp_path: Path, ending: str) -> None:
-    """Int64, Float64, boolean, string and category, in files and in a frame for a model."""
+def test_nullable_columns_give_the_same_features_as_nan_columns(
+    tmp_path: Path, ending: str
+) -> None:
+    """The types are Int64, Float64, boolean, string and category, in files and in a frame for a published model."""
     frames = frames_with_gaps()
     expected = replace(write_frames(tmp_path, frames), labels=("flu",)).load()
     nullable = {split: frame.astype(NULLABLE) for split, frame in frames.items()}
@@ -182,7 +184,7 @@ def test_nullable_columns_with_gaps_are_those_with_nan(tmp_path: Path, ending: s
     assert np.array_equal(schema.inputs(nullable["private"]), expected.private.inputs)
 
 
-def test_a_column_of_several_types_is_of_words(tmp_path: Path) -> None:
+def test_column_of_mixed_types_becomes_words(tmp_path: Path) -> None:
     frames = frames_with_gaps()
     dataset = replace(write_frames(tmp_path, frames), labels=("flu",)).load()
     words = [pd.NA if gap else word for gap, word in zip(HAS_GAP, WARDS, strict=True)]

@@ -34,7 +34,7 @@ READABLE: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("case", READABLE)
-def test_an_opening_is_read(tmp_path: Path, case: str) -> None:
+def test_csv_head_is_parsed(tmp_path: Path, case: str) -> None:
     table = write_frames(tmp_path, people_frames())
     inputs = table.load().private.inputs
     for path in tmp_path.glob("*.csv"):
@@ -61,7 +61,7 @@ UNREADABLE: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("case", UNREADABLE)
-def test_an_opening_that_cannot_be_read_is_refused(tmp_path: Path, case: str) -> None:
+def test_invalid_csv_head_is_refused(tmp_path: Path, case: str) -> None:
     table = write_frames(tmp_path, people_frames())
     change, rule = UNREADABLE[case]
     path = tmp_path / "public.csv"

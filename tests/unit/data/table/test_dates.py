@@ -29,7 +29,13 @@ def days(year: int, month: int, day: int, hours: float = 0.0) -> float:
 
 
 def write_dates(folder: Path, cells: list[str], *, private: list[str] | None = None) -> Table:
-    """Writes three files with a column of dates, the private cells as named; returns their reader."""
+    """Writes three files with a column of dates, and returns their reader.
+
+    Args:
+        folder: the folder of the files.
+        cells: the cells of the public and the test file.
+        private: the cells of the private file; None for the same cells.
+    """
     paths = {}
     for place, split in enumerate(("private", "public", "test")):
         column = private if split == "private" and private is not None else cells
@@ -190,7 +196,7 @@ def test_a_setting_names_the_order(tmp_path: Path, order: str) -> None:
     assert (column.min, column.max) == ends[order]
 
 
-def test_one_column_may_have_iso_another_order_and_missing_cells(tmp_path: Path) -> None:
+def test_column_may_mix_iso_dates_ordered_dates_and_missing_cells(tmp_path: Path) -> None:
     cells = [day.strftime("%d.%m.%Y") if day.day % 2 else str(day) for day in DAYS]
     cells[3] = ""
     column = column_of(write_dates(tmp_path, cells))
@@ -200,7 +206,7 @@ def test_one_column_may_have_iso_another_order_and_missing_cells(tmp_path: Path)
 @pytest.mark.parametrize(
     "cells", [["10.1.3", "9.1.2"], ["12-34-5678", "78-12-1234"], ["1.2.3.4", "5.6.7.8"]]
 )
-def test_codes_that_are_no_dates_stay_words(tmp_path: Path, cells: list[str]) -> None:
+def test_codes_similar_to_dates_stay_words(tmp_path: Path, cells: list[str]) -> None:
     schema = write_dates(tmp_path, cells * 20).public_schema()
     assert schema.columns[1].kind == "category"
 
@@ -217,7 +223,7 @@ def test_codes_that_are_no_dates_stay_words(tmp_path: Path, cells: list[str]) ->
         ("1st Sept. 2024", (), None, days(2024, 9, 1)),
     ],
 )
-def test_a_date_by_hand(
+def test_dates_are_parsed_to_known_days(
     word: str, orders: tuple[str, ...], first_year: int | None, expected: float
 ) -> None:
     assert days_of(word, orders, first_year) == pytest.approx(expected, abs=1e-9)
@@ -226,14 +232,14 @@ def test_a_date_by_hand(
 @pytest.mark.parametrize(
     "word", ["29.02.2023", "31.04.2024", "00.01.2024", "01.13.2024", "1.2.2024 25:00", "1.1.1"]
 )
-def test_a_day_of_no_calendar_is_no_date(word: str) -> None:
+def test_nonexistent_day_is_refused(word: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         days_of(word, ("dmy",), 1930)
 
 
 @pytest.mark.parametrize("absent", ["9999-12-31", "1900-01-01", "0001-01-01", "2204-03-05"])
 @pytest.mark.parametrize("form", ["%Y-%m-%d", "%d.%m.%Y"])
-def test_a_placeholder_date_is_a_missing_cell(tmp_path: Path, absent: str, form: str) -> None:
+def test_placeholder_date_counts_as_missing(tmp_path: Path, absent: str, form: str) -> None:
     year, month, day = absent.split("-")
     word = form.replace("%Y", year).replace("%m", month).replace("%d", day)
     cells = in_form(form)
@@ -257,7 +263,7 @@ def test_a_placeholder_date_is_a_missing_cell(tmp_path: Path, absent: str, form:
     assert published == table.public_schema()
 
 
-def test_a_private_placeholder_date_is_no_part_of_the_schema(tmp_path: Path) -> None:
+def test_private_placeholder_date_does_not_change_the_schema(tmp_path: Path) -> None:
     usual = write_dates(tmp_path, ISO).load()
     dataset = write_dates(tmp_path, ISO, private=["9999-12-31", *ISO[1:]]).load()
     assert dataset.preprocessing == usual.preprocessing
@@ -273,11 +279,11 @@ def test_a_private_placeholder_date_is_no_part_of_the_schema(tmp_path: Path) -> 
         [2000, 2020],
     ],
 )
-def test_dates_as_far_apart_as_all_others_are_dates(years: Any) -> None:
+def test_evenly_spread_dates_are_not_placeholders(years: Any) -> None:
     assert placeholder_dates(np.array([days(year, 1, 1) for year in years])) == []
 
 
-def test_several_placeholder_dates_are_all_missing() -> None:
+def test_all_placeholder_dates_count_as_missing() -> None:
     words = ["0001-01-01", "9999-12-31", "1900-01-01", "9999-12-31T23:59:59"]
     dates = np.array(
         [*(days_of(word) for word in words), *(days(2020, 1, day) for day in range(1, 30)), np.nan]
@@ -285,7 +291,7 @@ def test_several_placeholder_dates_are_all_missing() -> None:
     assert sorted(map(days_as_text, placeholder_dates(dates))) == sorted(words[:3])
 
 
-def test_a_frequent_date_that_may_be_a_placeholder_is_remarked_on(tmp_path: Path) -> None:
+def test_frequent_possible_placeholder_yields_a_remark(tmp_path: Path) -> None:
     births = [f"{1920 + row}-05-0{1 + row % 9}" for row in range(100)]
     line = write_dates(tmp_path, births + ["1900-01-01"] * 20).public_remarks()[0]
     assert (
@@ -299,22 +305,22 @@ def test_an_unknown_order_is_refused(tmp_path: Path) -> None:
         replace(write_dates(tmp_path, ISO), date_order="dm").load()
 
 
-def test_a_first_year_is_a_whole_number(tmp_path: Path) -> None:
+def test_fractional_first_year_is_refused(tmp_path: Path) -> None:
     year: Any = "1930"
     with refused("data.first_year", "1930"):
         replace(write_dates(tmp_path, ISO), first_year=year).load()
 
 
 @pytest.mark.parametrize("absent", ["9999-12-31T23:59:59.9999999", "9999-12-31 23:59:59.999999"])
-def test_the_last_moment_of_a_database_stands_for_none(tmp_path: Path, absent: str) -> None:
-    """A double of days has 40 microseconds there, and this is no day of the year 10000."""
+def test_last_moment_of_year_9999_is_a_placeholder(tmp_path: Path, absent: str) -> None:
+    """A float64 of days has a resolution of 40 microseconds there, and must not be rounded into the year 10000."""
     assert days_as_text(float(np.floor(days_of(absent)))) == "9999-12-31"
     column = column_of(write_dates(tmp_path, [*ISO, absent]))
     assert column.absent == ("9999-12-31",)
     assert column.max == days(2024, 4, 9)
 
 
-def test_blanks_of_any_kind_stand_in_dates() -> None:
+def test_unicode_blanks_are_allowed_in_dates() -> None:
     assert days_of("13\u00a0Jan\u202f2022") == days(2022, 1, 13)
 
 
@@ -322,7 +328,7 @@ def test_blanks_of_any_kind_stand_in_dates() -> None:
     "form",
     ["%Y-%m", "%m/%Y", "%Y-%j", "%Y-%m-%d 10:30:00 CET", "%a %b %d 10:00:00 %Y", "%d. Brachet %Y"],
 )
-def test_words_with_years_are_remarked_on(tmp_path: Path, form: str) -> None:
+def test_words_that_contain_years_yield_a_remark(tmp_path: Path, form: str) -> None:
     months = [date(2022, 1, 1) + timedelta(days=29 * place) for place in range(40)]
     lines = write_dates(tmp_path, in_form(form, months)).public_remarks()
     assert any("when: 40 of 40 cells are words with a year in them (" in line for line in lines), (
@@ -332,13 +338,13 @@ def test_words_with_years_are_remarked_on(tmp_path: Path, form: str) -> None:
     assert not any("year" in line for line in write_dates(tmp_path, words).public_remarks())
 
 
-def test_whole_numbers_that_are_days_are_remarked_on(tmp_path: Path) -> None:
+def test_whole_numbers_that_look_like_days_yield_a_remark(tmp_path: Path) -> None:
     remarks = write_dates(tmp_path, in_form("%Y%m%d")).public_remarks()
     line = "when: whole numbers that may be dates, such as 20240301; written as 2025-01-31 they are dates"
     assert line in remarks
 
 
-def test_whole_numbers_of_which_one_is_no_day_are_numbers(tmp_path: Path) -> None:
+def test_whole_numbers_with_one_invalid_day_yield_no_remark(tmp_path: Path) -> None:
     numbers = [str(20240301 + place) for place in range(40)]  # of which 20240332 is no day
     remarks = write_dates(tmp_path, numbers).public_remarks()
     assert not any("dates" in remark for remark in remarks)

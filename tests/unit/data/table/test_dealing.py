@@ -25,7 +25,7 @@ VISITS = 4
 
 @pytest.fixture
 def whole(tmp_path: Path) -> Path:
-    """Visits of 50 people, whose numbers are spelled in two ways; German numbers."""
+    """Returns a file with visits of 50 people, whose numbers are written in two notations, with German numbers."""
     rows = range(PEOPLE * VISITS)
     who = [str(row % PEOPLE) if row < PEOPLE else f"{row % PEOPLE}.0" for row in rows]
     price = [f"1.0{row % 90 + 10},5" for row in rows]
@@ -37,13 +37,13 @@ def whole(tmp_path: Path) -> Path:
 
 
 def make_dealing(path: Path, *, group: str | None = "who", seed: int = 0) -> Dealing:
-    """Returns a dealing of a fifth of the groups to the public part, and of a tenth to the test part."""
+    """Returns a division with a fifth of the groups in the public split, and a tenth in the test split."""
     file = TableFile(path, "data")
     return Dealing(file=file, group=group, public_share=0.2, test_share=0.1, seed=seed)
 
 
 def contents(dealing: Dealing, folder: Path) -> dict[str, str]:
-    """Writes the parts into a new folder, and returns the text of each."""
+    """Writes the splits into a new folder, and returns the text of each file."""
     folder.mkdir()
     return {split: path.read_text() for split, path in dealing.write(folder).items()}
 
@@ -52,7 +52,7 @@ def persons_of(part: str) -> set[str]:
     return {line.split(";")[0].removesuffix(".0") for line in part.splitlines()[1:]}
 
 
-def test_groups_are_whole_and_shares_are_of_groups(whole: Path, tmp_path: Path) -> None:
+def test_groups_stay_whole_and_shares_count_groups(whole: Path, tmp_path: Path) -> None:
     parts = contents(make_dealing(whole), tmp_path / "parts")
     persons = {split: persons_of(part) for split, part in parts.items()}
     num_persons = {split: len(names) for split, names in persons.items()}
@@ -60,26 +60,26 @@ def test_groups_are_whole_and_shares_are_of_groups(whole: Path, tmp_path: Path) 
     assert len(set.union(*persons.values())) == PEOPLE
 
 
-def test_each_row_is_in_one_part(whole: Path, tmp_path: Path) -> None:
+def test_each_row_is_in_exactly_one_split(whole: Path, tmp_path: Path) -> None:
     parts = contents(make_dealing(whole), tmp_path / "parts")
     lines = [line for part in parts.values() for line in part.splitlines()[1:]]
     rows = whole.read_text().splitlines()[1:]
     assert sorted(lines) == sorted(row.replace("NA", "") for row in rows)
 
 
-def test_a_seed_deals_the_same_way(whole: Path, tmp_path: Path) -> None:
+def test_same_seed_gives_the_same_division(whole: Path, tmp_path: Path) -> None:
     parts = contents(make_dealing(whole, seed=3), tmp_path / "a")
     assert contents(make_dealing(whole, seed=3), tmp_path / "b") == parts
     assert contents(make_dealing(whole, seed=4), tmp_path / "c") != parts
 
 
-def test_rows_without_a_group_are_dealt_by_themselves(whole: Path, tmp_path: Path) -> None:
+def test_rows_without_a_group_column_are_divided_individually(whole: Path, tmp_path: Path) -> None:
     parts = contents(make_dealing(whole, group=None), tmp_path / "parts")
     assert len(persons_of(parts["public"])) > 10
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "csv.gz"])
-def test_parts_are_files_of_the_same_kind(whole: Path, ending: str) -> None:
+def test_split_files_keep_the_kind_of_the_source(whole: Path, ending: str) -> None:
     frame = pd.read_csv(whole, sep=";", dtype={"who": str})
     path = whole.with_name(f"all.{ending}")
     if ending == "parquet":
@@ -99,7 +99,7 @@ def test_parts_are_files_of_the_same_kind(whole: Path, ending: str) -> None:
 def call_schema(
     whole: Path, output: Path, word: str = "split=.2,.1"
 ) -> subprocess.CompletedProcess[str]:
-    """Deals a file by the command, with one more word."""
+    """Divides a file by the command pate-schema, with one more argument `word`."""
     return call(
         "schema",
         f"data={whole}",
@@ -116,7 +116,7 @@ def num_groups(dataset: Dataset) -> tuple[int, int, int]:
     return dataset.private.num_groups, dataset.public.num_groups, dataset.test.num_groups
 
 
-def test_parts_of_the_command_make_a_data_set(whole: Path) -> None:
+def test_split_files_of_the_command_load_as_a_data_set(whole: Path) -> None:
     output = whole.with_name("schema.yaml")
     ended = call_schema(whole, output)
     assert ended.returncode == 0, ended.stderr
@@ -131,7 +131,7 @@ def test_parts_of_the_command_make_a_data_set(whole: Path) -> None:
     assert num_groups(table.load()) == (35, 10, 5)
 
 
-def test_the_command_overwrites_no_part(whole: Path) -> None:
+def test_command_refuses_to_overwrite_a_split_file(whole: Path) -> None:
     path = whole.with_name("private.csv")
     path.write_text("mine")
     ended = call_schema(whole, whole.with_name("schema.yaml"))
@@ -150,14 +150,14 @@ def test_the_command_overwrites_no_part(whole: Path) -> None:
         ("category=[none]", "category=none: expected a column of data that is a feature"),
     ],
 )
-def test_a_dealing_that_is_refused_leaves_no_file(whole: Path, word: str, line: str) -> None:
+def test_refused_division_leaves_no_file(whole: Path, word: str, line: str) -> None:
     ended = call_schema(whole, whole.with_name("schema.yaml"), word)
     assert ended.returncode == 2
     assert ended.stderr.startswith(line), ended.stderr
     assert sorted(path.name for path in whole.parent.iterdir()) == ["all.csv"]
 
 
-def test_a_person_with_a_fifth_of_all_rows_is_remarked_on(whole: Path) -> None:
+def test_person_with_a_fifth_of_all_rows_yields_a_remark(whole: Path) -> None:
     frame = pd.read_csv(whole, sep=";", dtype=str)
     visits = frame[frame["who"] == "7"].sample(80, replace=True)
     pd.concat([frame, visits]).to_csv(whole, index=False, sep=";")
@@ -165,22 +165,22 @@ def test_a_person_with_a_fifth_of_all_rows_is_remarked_on(whole: Path) -> None:
     assert remark == "group=who: one has 84 of 280 rows, all of which are in one part"
 
 
-def test_every_person_needs_a_name(tmp_path: Path) -> None:
+def test_missing_person_name_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     path.write_text("who,x\n1,2\n,3\n")
     with refused("group", "who", "a value in each row, 1"):
         make_dealing(path).part_of_row()
 
 
-def test_there_are_persons_for_each_part(tmp_path: Path) -> None:
+def test_too_few_persons_for_three_splits_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     path.write_text("who,x\n1,2\n2,3\n")
     with refused("split", "0.2,0.1", "more than 2"):
         make_dealing(path).part_of_row()
 
 
-def test_the_line_that_the_command_prints_is_a_run_of_its_files(whole: Path) -> None:
-    """Pasted into a shell it has the labels and the group of the schema; its words are read as Hydra reads them."""
+def test_printed_command_line_trains_on_the_split_files(whole: Path) -> None:
+    """The printed line, pasted into a shell, uses the labels and the group of the schema."""
     folder = whole.parent / "d x"
     folder.mkdir()
     ended = call_schema(whole, folder / "schema.yaml", "drop=[note]")
@@ -215,7 +215,7 @@ def test_the_line_that_the_command_prints_is_a_run_of_its_files(whole: Path) -> 
         (("labels=[ill]", "split=part"), "pate-train data=table data.schema=s.yaml data.path=all.csv data.split=part"),
     ],
 )  # fmt: skip
-def test_the_line_of_one_file(
+def test_printed_command_line_fits_an_undivided_file(
     whole: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], line: str
 ) -> None:
     frame = pd.read_csv(whole, sep=";").assign(part=["public", "private"] * 100)
@@ -226,8 +226,8 @@ def test_the_line_of_one_file(
     assert ended.stdout.splitlines()[-1] == line
 
 
-def test_lists_of_labels_are_dealt_as_lists(tmp_path: Path) -> None:
-    """Joined by ; they would be split at every ; that a label has."""
+def test_lists_of_labels_stay_lists_in_split_files(tmp_path: Path) -> None:
+    """If the items were joined by ;, a label that contains ; would be split."""
     lists = [["pain; chest"], ["pain; chest", "flu"], []]
     rows = [{"who": str(row), "age": row, "dx": lists[row % 3]} for row in range(60)]
     (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -31,9 +31,9 @@ def write_people(
     test: str = "utf-8",
     are_shared: bool = False,
 ) -> Table:
-    """Writes a file for each split in an encoding of its own, and returns their reader.
+    """Writes a file for each split in its own encoding, and returns their reader.
 
-    The files have the same persons where persons are shared.
+    If `are_shared`, all files have the same persons.
     """
     paths = {}
     for split, encoding in {"private": private, "public": public, "test": test}.items():
@@ -55,7 +55,7 @@ def write_people(
 
 
 @pytest.mark.parametrize("named", ["latin-1", "cp1252", "windows-1252", {"private": "iso-8859-1"}])
-def test_a_person_of_two_files_in_two_encodings_is_one(tmp_path: Path, named: Any) -> None:
+def test_person_in_two_splits_is_found_across_encodings(tmp_path: Path, named: Any) -> None:
     table = write_people(tmp_path, private="cp1252", are_shared=True)
     with refused("data.group", "person", "split, 4 are"):
         replace(table, encoding=named).load()
@@ -103,7 +103,7 @@ def test_each_file_is_read_in_its_own_encoding(
     assert not any("read in" in note for note in expected.notes)
 
 
-def test_a_file_for_predictions_is_read_in_its_own_encoding(tmp_path: Path) -> None:
+def test_prediction_file_is_read_in_its_own_encoding(tmp_path: Path) -> None:
     schema = write_people(tmp_path, private="cp1252", test="utf-16").public_schema()
     public = schema.inputs(TableFile(tmp_path / "public.csv", "data", "cp1252").read())
     private = schema.inputs(TableFile(tmp_path / "private.csv", "data", "latin-1").read())
@@ -112,7 +112,7 @@ def test_a_file_for_predictions_is_read_in_its_own_encoding(tmp_path: Path) -> N
     assert np.array_equal(test, public)
 
 
-def test_parts_that_are_dealt_keep_the_encoding(tmp_path: Path) -> None:
+def test_split_files_keep_the_encoding(tmp_path: Path) -> None:
     write_people(tmp_path, private="cp1252")
     (tmp_path / "parts").mkdir()
     file = TableFile(tmp_path / "private.csv", "data", "latin-1")
@@ -140,7 +140,7 @@ def test_parts_that_are_dealt_keep_the_encoding(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("ending", ["csv", "csv.gz"])
-def test_bytes_tell_the_encoding_before_a_setting_does(
+def test_bytes_of_a_file_override_the_encoding_setting(
     tmp_path: Path, content: bytes, named: str, encoding: str, ending: str
 ) -> None:
     path = tmp_path / f"a.{ending}"
@@ -148,7 +148,7 @@ def test_bytes_tell_the_encoding_before_a_setting_does(
     assert encoding_of(path, named) == encoding
 
 
-def test_a_character_that_a_block_ends_within_is_one(
+def test_character_across_two_blocks_is_decoded_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pate.data.table.encoding._BLOCK_BYTES", 1)
@@ -159,7 +159,7 @@ def test_a_character_that_a_block_ends_within_is_one(
 
 
 @pytest.mark.parametrize("named", ["utf-8", "latin-1"])
-def test_lines_in_two_encodings_are_refused_by_their_number(tmp_path: Path, named: str) -> None:
+def test_refusal_of_mixed_encodings_names_the_line(tmp_path: Path, named: str) -> None:
     table = write_people(tmp_path)
     path = tmp_path / "private.csv"
     path.write_bytes(path.read_bytes() + "Secret-René,40,Pädiatrie,1\n".encode("latin-1"))
@@ -178,25 +178,25 @@ def test_lines_in_two_encodings_are_refused_by_their_number(tmp_path: Path, name
         ("base64", refused("data.encoding", "base64")),
     ],
 )
-def test_other_words_than_encodings_are_refused(encoding: Any, refusal: Refusal) -> None:
+def test_unknown_encoding_is_refused(encoding: Any, refusal: Refusal) -> None:
     with refusal:
         Table(labels=("flu",), encoding=encoding)
 
 
-def test_one_file_for_all_splits_has_one_encoding() -> None:
+def test_encodings_by_split_are_refused_for_one_file() -> None:
     with refused("data.encoding", "{'test': 'cp1252'}"):
         Table(labels=("flu",), encoding={"test": "cp1252"}, path="a.csv")
 
 
-def test_a_file_in_another_encoding_is_refused_with_the_setting(tmp_path: Path) -> None:
+def test_refusal_of_a_wrong_encoding_names_the_setting(tmp_path: Path) -> None:
     with refused("data.private", ANY, hint="encoding=latin-1"):
         write_people(tmp_path, private="cp1252").load()
 
 
-def test_names_of_columns_are_read_without_a_block_of_rows(
+def test_reading_column_names_reads_no_block_of_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A block has 32 MB: to read one for each list of names takes a third of the time of a small table."""
+    """A block has 32 MB. Reading a block for each list of names would take a third of the time of a small table."""
     from pyarrow import csv
 
     path = tmp_path / "t.csv"
@@ -207,7 +207,9 @@ def test_names_of_columns_are_read_without_a_block_of_rows(
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("named", ["utf-8", "utf-16", "latin-1"])
-def test_utf_16_without_a_mark_is_named(tmp_path: Path, encoding: str, named: str) -> None:
+def test_refusal_names_utf_16_without_byte_order_mark(
+    tmp_path: Path, encoding: str, named: str
+) -> None:
     table = write_people(tmp_path, private=encoding)
     rule = rf"data\.encoding={encoding}\b"
     with pytest.raises(InvalidValue, match=rule):
@@ -218,10 +220,10 @@ def test_utf_16_without_a_mark_is_named(tmp_path: Path, encoding: str, named: st
 @pytest.mark.parametrize(
     ("encoding", "has_signs"), [("mac-roman", True), ("cp850", True), ("cp1252", False)]
 )
-def test_names_with_signs_in_them_are_remarked_on(
+def test_names_garbled_by_a_wrong_encoding_yield_a_remark(
     tmp_path: Path, encoding: str, has_signs: bool
 ) -> None:
-    """Read as latin-1, M\u00fcller of mac-roman is M\u0178ller, and of cp850 no letter at all: another person."""
+    """If read as latin-1, Müller in mac-roman becomes MŸller, which would be another person."""
     path = tmp_path / "a.csv"
     text = (
         "person,age\nAndr\u00e9,1\nB\u00e4r,2\nDu\u0161an,3\n"
@@ -235,17 +237,17 @@ def test_names_with_signs_in_them_are_remarked_on(
     assert ("2 of its lines have signs within words" in remark) == has_signs
 
 
-def test_lines_of_json_in_utf_16_name_the_encoding(tmp_path: Path) -> None:
+def test_refusal_of_json_lines_in_utf_16_names_the_encoding(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes('{"age": 1}\n'.encode("utf-16-be"))
     with refused("data.private", ANY, "data.encoding=utf-16-be"):
         list(TableFile(path, "data.private").rows())
 
 
-def test_a_good_file_is_not_read_again_for_a_rule(
+def test_valid_file_is_not_searched_for_nul_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rule for zero bytes reads a megabyte: for each column of each batch this took half of the time."""
+    """The search reads a megabyte. Repeated for each column of each batch, it would take half of the time."""
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n")
     monkeypatch.setattr(

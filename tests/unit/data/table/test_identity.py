@@ -22,7 +22,7 @@ DAYS = [str(day.date()) for day in pd.date_range("2020-01-01", periods=NUM_ROWS)
 
 @dataclass(frozen=True)
 class Spellings:
-    """Persons of the private and of the test file, who are the same, and how both files write numbers."""
+    """The names of the same persons in the private and in the test file, and the notation of both files."""
 
     private: list[Any]
     test: list[Any]
@@ -63,7 +63,7 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("case", SPELLINGS)
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_person_is_one_however_it_is_spelled(tmp_path: Path, case: str, ending: str) -> None:
+def test_notations_of_one_name_are_one_person(tmp_path: Path, case: str, ending: str) -> None:
     spellings = SPELLINGS[case]
     frames = people_frames()
     frames["private"]["person"] = spellings.private
@@ -80,14 +80,14 @@ def test_a_person_is_one_however_it_is_spelled(tmp_path: Path, case: str, ending
         replace(table, group=None, id="person").load()
 
 
-def test_two_spellings_in_one_file_are_one_group(tmp_path: Path) -> None:
+def test_two_notations_in_one_file_are_one_group(tmp_path: Path) -> None:
     frames = people_frames()
     again = frames["private"].assign(person=[f"{number}.0" for number in NUMBERS])
     frames["private"] = pd.concat([frames["private"], again])
     assert write_frames(tmp_path, frames).load().private.num_groups == NUM_ROWS
 
 
-def test_codes_with_zeros_in_front_are_other_persons(tmp_path: Path) -> None:
+def test_leading_zeros_distinguish_persons(tmp_path: Path) -> None:
     frames = people_frames()
     frames["private"]["person"] = [f"0{number}" for number in NUMBERS]
     frames["test"]["person"] = NUMBERS
@@ -97,7 +97,7 @@ def test_codes_with_zeros_in_front_are_other_persons(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "column", [pd.array(NUMBERS, "Int64"), np.array(NUMBERS, float), pd.Categorical(NUMBERS)]
 )
-def test_types_of_pandas_are_values(tmp_path: Path, column: Any) -> None:
+def test_pandas_types_with_equal_values_name_one_person(tmp_path: Path, column: Any) -> None:
     frames = people_frames()
     frames["private"]["person"] = column
     frames["test"]["person"] = [f"{number}.00" for number in NUMBERS]
@@ -106,7 +106,7 @@ def test_types_of_pandas_are_values(tmp_path: Path, column: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "\u200b", "\u00a0", "?"])
-def test_a_name_that_nobody_sees_is_missing(tmp_path: Path, name: str) -> None:
+def test_invisible_name_counts_as_missing(tmp_path: Path, name: str) -> None:
     frames = people_frames()
     frames["private"]["person"] = [name, *map(str, NUMBERS[1:])]
     with refused("data.private.person", rule="a value in each row, 1"):
@@ -117,11 +117,11 @@ def test_a_name_that_nobody_sees_is_missing(tmp_path: Path, name: str) -> None:
     "word",
     ["7.0", "-0,00", "1.20E+05", "a\u00a0 b", "2025-01-31 05:00:00.1230Z", "007.0", "\uff17"],
 )
-def test_a_canonical_word_is_its_own(word: str) -> None:
+def test_canonical_word_is_idempotent(word: str) -> None:
     assert canonical_word(canonical_word(word)) == canonical_word(word)
 
 
-def test_pictures_of_a_person_are_compared_alike(tmp_path: Path) -> None:
+def test_image_folder_compares_owners_in_canonical_form(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     rows = [("a.png", "private", "7"), ("b.png", "public", "x"), ("c.png", "test", "7.0")]
     for name, _, _ in rows:

@@ -28,12 +28,12 @@ def read(path: Path) -> Any:
         '\ufeff\r\n{"age": 1}\r\n{"age": 2}',
     ],
 )
-def test_marks_and_empty_lines_are_passed_over(tmp_path: Path, content: str) -> None:
+def test_byte_order_marks_and_empty_lines_are_skipped(tmp_path: Path, content: str) -> None:
     (tmp_path / "a.jsonl").write_bytes(content.encode())
     assert read(tmp_path / "a.jsonl") == {"age": ["1", "2"]}
 
 
-def test_a_field_is_a_column_wherever_it_first_occurs(tmp_path: Path) -> None:
+def test_field_that_first_occurs_late_is_a_column(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"age": number} for number in range(9000)]
     rows[8990]["allergy"] = "nuts"
     path = tmp_path / "a.jsonl"
@@ -46,13 +46,13 @@ def test_a_field_is_a_column_wherever_it_first_occurs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["[1]", '"age"', "3", "null", '{"age": 1},', "{'age': 1}"])
-def test_other_lines_are_refused_in_one(tmp_path: Path, line: str) -> None:
+def test_line_that_is_no_object_is_refused(tmp_path: Path, line: str) -> None:
     (tmp_path / "a.jsonl").write_text('{"age": 1}\n' * 9000 + line)
     with refused("data.public", ANY, "an object of"):
         read(tmp_path / "a.jsonl")
 
 
-def test_a_file_without_a_field_is_empty(tmp_path: Path) -> None:
+def test_file_without_fields_is_refused(tmp_path: Path) -> None:
     for content in ("", "\n\n", "\ufeff", "{}\n"):
         (tmp_path / "a.jsonl").write_text(content, encoding="utf-8")
         with refused("data.public", ANY, "line for each"):

@@ -43,7 +43,7 @@ pytest.importorskip("pyarrow")
         *((empty, []) for empty in ("[]", "()", "set()", "array([], dtype=object)")),
     ],
 )
-def test_names_of_a_cell(cell: str, names: list[str]) -> None:
+def test_names_in_returns_the_listed_labels(cell: str, names: list[str]) -> None:
     assert names_in(cell, ";") == names
 
 
@@ -62,7 +62,7 @@ def test_names_of_a_cell(cell: str, names: list[str]) -> None:
         "[datetime.date(2020, 1, 1)]",
     ],
 )
-def test_cells_that_look_like_lists_and_name_nothing(cell: str) -> None:
+def test_malformed_lists_are_refused(cell: str) -> None:
     with pytest.raises(NoNames):
         names_in(cell, ";")
 
@@ -84,7 +84,7 @@ BITS = [[1, 0], [1, 1], [0, 0], [0, 1], [1, 0], [1, 0], [0, 0]]
 
 
 def write_lists(folder: Path, form: Form, ending: str) -> Table:
-    """Writes files in which each cell has the labels of its record in a form; returns their reader."""
+    """Writes files in which each cell lists the labels of its record in the given form, and returns their reader."""
     paths = {}
     for place, split in enumerate(("private", "public", "test")):
         frame = pd.DataFrame({"person": np.arange(7) + 10 * place, "age": 20 + np.arange(7)})
@@ -127,7 +127,7 @@ FORMS: dict[str, Form] = {
 
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize(("separator", "missing"), [(";", ()), (",", ()), (";", ("?",))])
-def test_lists_are_read_as_lists_whatever_the_separator(
+def test_lists_are_parsed_whatever_the_separator(
     tmp_path: Path, name: str, separator: str, missing: tuple[str, ...]
 ) -> None:
     table = write_lists(tmp_path, FORMS[name], ending=name.partition(" ")[0])
@@ -137,7 +137,7 @@ def test_lists_are_read_as_lists_whatever_the_separator(
 
 
 @pytest.mark.parametrize("labels", [("dx", "pain; chest", "flu"), ("pain; chest", "flu")])
-def test_labels_that_are_named_may_have_the_separator(
+def test_labels_named_in_settings_may_contain_the_separator(
     tmp_path: Path, labels: tuple[str, ...]
 ) -> None:
     dataset = replace(write_lists(tmp_path, list, "jsonl"), labels=labels).load()
@@ -167,19 +167,19 @@ def test_lists_of_lists_and_objects_are_refused(tmp_path: Path, ending: str, for
         replace(table, labels=("dx", "flu", "pain; chest")).load()
 
 
-def test_lists_of_bits_name_no_labels(tmp_path: Path) -> None:
+def test_lists_of_bits_are_refused_as_label_names(tmp_path: Path) -> None:
     table = write_lists(tmp_path, lambda labels: [int("flu" in labels), 1], "parquet")
     with refused("data.public.dx", rule="names of labels, found lists of 0"):
         table.load()
 
 
-def test_lists_without_a_separator_are_refused_with_the_setting(tmp_path: Path) -> None:
+def test_refusal_of_lists_without_separator_names_the_setting(tmp_path: Path) -> None:
     table = write_lists(tmp_path, list, "parquet")
     with refused("data.private.dx", rule="'data.label_separator="):
         replace(table, label_separator=None).load()
 
 
-def test_lists_of_a_feature_are_one_word(tmp_path: Path) -> None:
+def test_list_in_a_feature_column_is_one_word(tmp_path: Path) -> None:
     table = write_lists(tmp_path, list, "jsonl")
     schema = replace(table, labels=("age",), label_separator=None).public_schema()
     assert "dx=flu" in schema.feature_names

@@ -21,7 +21,7 @@ NO_OF_YES = {"ja": "nein", "2": "1", "oui": "non", "ПРАВДА": "ложь"}
 
 
 def frames_in_words(yes: str) -> dict[str, Any]:
-    """Returns frames whose first label is written in two words."""
+    """Returns frames whose first label is written in two words, of which `yes` means yes."""
     frames = people_frames()
     for frame in frames.values():
         frame["flu"] = np.where(frame["flu"] == 1, yes, NO_OF_YES[yes])
@@ -29,7 +29,7 @@ def frames_in_words(yes: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("yes", NO_OF_YES)
-def test_labels_are_two_words_of_any_language(tmp_path: Path, yes: str) -> None:
+def test_two_words_of_any_language_may_mean_yes_and_no(tmp_path: Path, yes: str) -> None:
     table = write_frames(tmp_path, frames_in_words(yes))
     with refused("data.private.flu", rule="data.true=WORD names another"):
         table.load()
@@ -40,14 +40,14 @@ def test_labels_are_two_words_of_any_language(tmp_path: Path, yes: str) -> None:
     assert f"data.labels=flu: {yes.casefold()} is 1, {NO_OF_YES[yes]} is 0" in dataset.notes
 
 
-def test_an_empty_label_is_not_the_word_for_no(tmp_path: Path) -> None:
+def test_empty_label_does_not_mean_no(tmp_path: Path) -> None:
     frames = frames_in_words("ja")
     frames["test"].loc[0, "flu"] = None
     with refused("data.test.flu", rule="empty cell is not: leave its row out"):
         replace(write_frames(tmp_path, frames), true="ja").load()
 
 
-def test_labels_of_two_words_have_no_third_word(tmp_path: Path) -> None:
+def test_third_word_in_a_label_column_is_refused(tmp_path: Path) -> None:
     frames = frames_in_words("ja")
     frames["test"].loc[0, "flu"] = "?"
     table = write_frames(tmp_path, frames)
@@ -59,7 +59,7 @@ def test_labels_of_two_words_have_no_third_word(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class LabelCells:
-    """Cells for 1 and for 0, cells that are no label, and how the files write numbers."""
+    """Cells that mean 1, cells that mean 0, cells that are no label, and the notation of numbers in the files."""
 
     positive: list[str]
     negative: list[str]
@@ -91,7 +91,7 @@ LABEL_CELLS = {
 
 
 @pytest.mark.parametrize("case", LABEL_CELLS)
-def test_cells_of_labels_are_numbers_as_the_file_spells_them(tmp_path: Path, case: str) -> None:
+def test_label_cells_follow_the_notation_of_numbers(tmp_path: Path, case: str) -> None:
     cells = LABEL_CELLS[case]
     frames = people_frames()
     frames["private"]["flu"] = ([*cells.positive, *cells.negative] * NUM_ROWS)[:NUM_ROWS]
@@ -104,7 +104,7 @@ def test_cells_of_labels_are_numbers_as_the_file_spells_them(tmp_path: Path, cas
 @pytest.mark.parametrize(
     ("case", "cell"), [(case, cell) for case, cells in LABEL_CELLS.items() for cell in cells.wrong]
 )
-def test_other_cells_are_no_labels(tmp_path: Path, case: str, cell: str) -> None:
+def test_invalid_label_cells_are_refused(tmp_path: Path, case: str, cell: str) -> None:
     cells = LABEL_CELLS[case]
     frames = people_frames()
     frames["private"]["flu"] = (cells.positive * NUM_ROWS)[:NUM_ROWS]
@@ -122,7 +122,7 @@ DIAGNOSES: dict[str, list[str | None]] = {
 
 
 def frames_of_diagnoses(cells: Mapping[str, list[str | None]]) -> dict[str, Any]:
-    """Returns frames with a column that names all labels of a row, in place of those of labels."""
+    """Returns frames in which one column lists all labels of a row."""
     frames = {}
     for split, frame in people_frames().items():
         diagnoses = (cells[split] * NUM_ROWS)[:NUM_ROWS]
@@ -138,7 +138,7 @@ def write_diagnoses(folder: Path, cells: Mapping[str, list[str | None]] = DIAGNO
 @pytest.mark.parametrize(
     "labels", [("diagnoses",), ("diagnoses", "cough", "flu"), ("cough", "flu")]
 )
-def test_one_column_names_all_labels(tmp_path: Path, labels: tuple[str, ...]) -> None:
+def test_one_column_may_list_all_labels(tmp_path: Path, labels: tuple[str, ...]) -> None:
     dataset = replace(write_diagnoses(tmp_path), labels=labels).load()
     assert dataset.label_names == ("cough", "flu")
     assert dataset.private.labels[:4].tolist() == [
@@ -155,12 +155,12 @@ def test_one_column_names_all_labels(tmp_path: Path, labels: tuple[str, ...]) ->
     assert (line in dataset.notes) == (labels == ("diagnoses",))
 
 
-def test_names_of_labels_are_never_those_of_private_rows(tmp_path: Path) -> None:
+def test_label_names_do_not_come_from_private_rows(tmp_path: Path) -> None:
     with refused("data.labels", "[diagnoses]", "the public file names none"):
         write_diagnoses(tmp_path, {**DIAGNOSES, "public": [None]}).load()
 
 
-def test_a_public_file_needs_no_column_that_names_labels(tmp_path: Path) -> None:
+def test_public_file_may_lack_the_column_that_lists_labels(tmp_path: Path) -> None:
     frames = frames_of_diagnoses(DIAGNOSES)
     frames["public"] = frames["public"].drop(columns="diagnoses")
     table = replace(write_frames(tmp_path, frames), label_separator=";")
@@ -173,7 +173,7 @@ def test_a_public_file_needs_no_column_that_names_labels(tmp_path: Path) -> None
         replace(table, labels=("diagnoses", "age")).load()
 
 
-def test_labels_without_positives_or_negatives_are_warned_of(tmp_path: Path) -> None:
+def test_label_without_positives_or_negatives_yields_a_warning(tmp_path: Path) -> None:
     frames = people_frames()
     frames["private"]["flu"] = 0
     frames["test"]["cough"] = 1
@@ -183,7 +183,7 @@ def test_labels_without_positives_or_negatives_are_warned_of(tmp_path: Path) -> 
     ]
 
 
-def test_a_person_with_many_of_all_records_is_warned_of(tmp_path: Path) -> None:
+def test_person_with_many_records_yields_a_warning(tmp_path: Path) -> None:
     frames = people_frames()
     frames["private"]["person"] = [0] * 15 + NUMBERS[15:]
     assert list(uneven_records_warnings(write_frames(tmp_path, frames).load())) == [
@@ -191,5 +191,5 @@ def test_a_person_with_many_of_all_records_is_warned_of(tmp_path: Path) -> None:
     ]
 
 
-def test_even_records_are_not_warned_of(tmp_path: Path) -> None:
+def test_evenly_distributed_records_yield_no_warning(tmp_path: Path) -> None:
     assert list(uneven_records_warnings(write_frames(tmp_path, people_frames()).load())) == []

@@ -19,7 +19,7 @@ pa = pytest.importorskip("pyarrow")
 
 
 def with_weights(folder: Path, cells: list[str]) -> Table:
-    """Writes files whose column `weight` repeats some cells."""
+    """Writes three files whose column `weight` repeats the given cells, and returns their reader."""
     frames = people_frames()
     for frame in frames.values():
         frame["weight"] = (cells * NUM_ROWS)[:NUM_ROWS]
@@ -37,7 +37,7 @@ def with_weights(folder: Path, cells: list[str]) -> Table:
         (["2,5", "3.5"], "comma", None, [2.5, 3.5]),
     ],
 )
-def test_numbers_are_read_as_settings_name_their_marks(
+def test_numbers_follow_the_marks_in_settings(
     tmp_path: Path,
     cells: list[str],
     decimal: str | None,
@@ -61,7 +61,7 @@ def test_numbers_are_read_as_settings_name_their_marks(
         (["1,5", "1,234"], None, "there is 1,5"),
     ],
 )
-def test_numbers_in_another_spelling_are_refused_with_the_setting(
+def test_refusal_of_another_notation_names_the_setting(
     tmp_path: Path, cells: list[str], decimal: str | None, rule: str
 ) -> None:
     with refused("data.public.weight", rule=rule):
@@ -84,20 +84,20 @@ def test_impossible_settings_are_refused(
         replace(write_frames(tmp_path, people_frames()), **{setting: value}).load()
 
 
-def test_the_decimal_mark_does_not_stand_between_thousands(tmp_path: Path) -> None:
+def test_decimal_mark_and_thousands_mark_must_differ(tmp_path: Path) -> None:
     table = write_frames(tmp_path, people_frames())
     with refused("data.thousands", ","):
         replace(table, thousands=",", decimal="comma").load()
 
 
-def test_a_word_for_yes_needs_labels_with_columns(tmp_path: Path) -> None:
+def test_word_for_yes_is_refused_with_a_label_separator(tmp_path: Path) -> None:
     table = write_frames(tmp_path, people_frames())
     with refused("data.true", "ja", "nothing beside"):
         replace(table, true="ja", label_separator=";")
 
 
 @pytest.mark.parametrize("word", ["?", "-", ".", "missing", "inf", "<60", "70*"])
-def test_one_odd_cell_among_numbers_is_remarked_on(tmp_path: Path, word: str) -> None:
+def test_single_word_among_numbers_yields_a_remark(tmp_path: Path, word: str) -> None:
     frames = people_frames(400)
     for frame in frames.values():
         frame["age"] = [word, *frame["age"].astype(str)[1:]]
@@ -112,7 +112,7 @@ def test_one_odd_cell_among_numbers_is_remarked_on(tmp_path: Path, word: str) ->
     assert mended.notes == ()
 
 
-def test_signs_beside_numbers_and_words_among_dates_are_remarked_on(tmp_path: Path) -> None:
+def test_words_among_numbers_or_dates_yield_a_remark(tmp_path: Path) -> None:
     frames = people_frames()
     for frame in frames.values():
         frame["share"] = [f"{age}%" for age in frame["age"]]
@@ -123,7 +123,7 @@ def test_signs_beside_numbers_and_words_among_dates_are_remarked_on(tmp_path: Pa
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_word_for_a_missing_number_is_one_in_any_file(tmp_path: Path, ending: str) -> None:
+def test_missing_words_apply_to_every_kind_of_file(tmp_path: Path, ending: str) -> None:
     frames = people_frames()
     for frame in frames.values():
         frame["age"] = [-9.0, *frame["age"][1:]]
@@ -134,12 +134,12 @@ def test_a_word_for_a_missing_number_is_one_in_any_file(tmp_path: Path, ending: 
 
 @pytest.fixture
 def german(tmp_path: Path) -> Table:
-    """Files with decimal commas, points between thousands, and question marks for missing cells."""
+    """Returns the reader of files with decimal commas, points between thousands, and ? for missing cells."""
     table = with_weights(tmp_path, ["1.234,5", "?"])
     return replace(table, decimal="comma", thousands=".", missing=("?",))
 
 
-def test_a_schema_carries_how_cells_are_spelled(tmp_path: Path, german: Table) -> None:
+def test_schema_stores_the_notation_of_cells(tmp_path: Path, german: Table) -> None:
     german.public_schema().write(tmp_path / "schema.yaml")
     bare = replace(
         german, decimal=None, thousands=None, missing=(), schema=str(tmp_path / "schema.yaml")
@@ -149,23 +149,21 @@ def test_a_schema_carries_how_cells_are_spelled(tmp_path: Path, german: Table) -
     assert np.array_equal(bare.private_records().records.inputs, inputs)
 
 
-def test_a_published_schema_reads_words_as_the_public_file_spells_them(german: Table) -> None:
+def test_published_schema_reads_cells_in_the_public_notation(german: Table) -> None:
     schema = TableSchema.read(german.public_schema().plain(), name="x")
     of_word = schema.inputs({"age": [25], "ward": ["a"], "weight": ["1.234,5"]})
     of_number = schema.inputs({"age": [25], "ward": ["a"], "weight": [1234.5]})
     assert np.array_equal(of_word, of_number)
 
 
-def test_a_setting_of_a_file_comes_before_the_public_spelling(
-    tmp_path: Path, german: Table
-) -> None:
+def test_notation_setting_overrides_the_schema(tmp_path: Path, german: Table) -> None:
     file = TableFile(tmp_path / "private.csv", "data", decimal="point")
     spelling = file.spelling(german.public_schema().spelling)
     assert spelling == Spelling(decimal="point", thousands=None, missing=("?",))
 
 
-def test_no_setting_makes_private_records_new_ones(tmp_path: Path) -> None:
-    """A budget over several runs knows them again, so none gets an epsilon of its own."""
+def test_settings_do_not_change_the_private_digest(tmp_path: Path) -> None:
+    """A ledger recognizes records by the digest. Otherwise a changed setting would give them a new budget."""
     table = with_weights(tmp_path, ["1,5", "?"])
     readers = [
         replace(table, category=("weight",)),
@@ -181,17 +179,17 @@ def test_durations_are_seconds(unit: str) -> None:
     np.testing.assert_array_equal(as_numbers(durations), [90.0, np.nan, 3600.0])
 
 
-def test_numbers_without_end_are_no_huge_codes() -> None:
+def test_infinite_and_huge_numbers_become_distinct_words() -> None:
     assert as_texts(pa.array([1.0, float("inf"), 2.0])).to_pylist()[1] == "inf"
     assert as_texts(pa.array([1e19])).to_pylist() != as_texts(pa.array([2e19])).to_pylist()
 
 
-def test_words_keep_their_spelling() -> None:
-    """In the digest of a budget and in published ids 1.0 and 1 are two names."""
+def test_words_are_not_canonicalized_in_digests_and_ids() -> None:
+    """1.0 and 1 remain two names in the digest of a ledger and in published ids."""
     assert as_texts(pa.array(["3.0", "true"])).to_pylist() == ["3.0", "true"]
 
 
-def test_texts_of_every_type_are_read_with_older_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_string_types_work_with_older_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("is_string_view", "is_binary_view"):  # neither is in pyarrow 15
         monkeypatch.delattr(pa.types, name, raising=False)
     types = [pa.string(), pa.large_string()]

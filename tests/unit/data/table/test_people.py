@@ -40,7 +40,7 @@ Load = Callable[[Path, Mapping[str, list[str]]], Dataset]
         ("7", "7.0"),
     ],
 )
-def test_spellings_of_one_name(name: str, other: str) -> None:
+def test_notations_of_one_name_are_normalized(name: str, other: str) -> None:
     assert person_name(name) == person_name(other)
 
 
@@ -66,14 +66,14 @@ def test_spellings_of_one_name(name: str, other: str) -> None:
         ("ann", "anna", False),
     ],
 )
-def test_names_that_look_alike_are_two_persons(name: str, other: str, are_alike: bool) -> None:
+def test_similar_names_are_two_persons(name: str, other: str, are_alike: bool) -> None:
     assert person_name(name) != person_name(other)
     look, other_look = looks_of(pa.array([person_name(name), person_name(other)])).to_pylist()
     assert (look == other_look) == are_alike
 
 
 def load_table(folder: Path, names_of_split: Mapping[str, list[str]]) -> Dataset:
-    """Writes people as CSV files, and loads them."""
+    """Writes rows of the named persons into CSV files, and loads them."""
     paths = {}
     for split, names in names_of_split.items():
         rows = [f'"{name}",{place},{place % 2}' for place, name in enumerate(names)]
@@ -91,7 +91,7 @@ def load_table(folder: Path, names_of_split: Mapping[str, list[str]]) -> Dataset
 
 
 def load_hugging_face(folder: Path, names_of_split: Mapping[str, list[str]]) -> Dataset:
-    """Saves people as a data set of Hugging Face, and loads them."""
+    """Saves rows of the named persons as a Hugging Face data set, and loads it."""
     datasets = pytest.importorskip("datasets")
     parts = {}
     for split, names in names_of_split.items():
@@ -112,7 +112,7 @@ USUAL = {
 
 
 @by_reader
-def test_a_person_in_two_splits_is_found_in_another_spelling(tmp_path: Path, load: Load) -> None:
+def test_person_in_two_splits_is_found_across_notations(tmp_path: Path, load: Load) -> None:
     ids = [str(uuid.UUID(int=2**100 + number)) for number in range(12)]
     capitals = [name.upper() for name in ids[:3]]
     with refused("data.group", "person", "each person in one split, 3"):
@@ -120,7 +120,7 @@ def test_a_person_in_two_splits_is_found_in_another_spelling(tmp_path: Path, loa
 
 
 @by_reader
-def test_private_names_that_differ_in_letter_case_are_one_group(tmp_path: Path, load: Load) -> None:
+def test_private_names_differing_in_letter_case_form_one_group(tmp_path: Path, load: Load) -> None:
     names = ["P-1", "p-1", "P-2", "P-3", "p-3", "P-3"]
     dataset = load(tmp_path, {**USUAL, "private": names})
     groups = dataset.private.group_ids
@@ -131,7 +131,7 @@ def test_private_names_that_differ_in_letter_case_are_one_group(tmp_path: Path, 
 
 
 @by_reader
-def test_persons_of_two_splits_that_look_alike_are_counted(tmp_path: Path, load: Load) -> None:
+def test_similar_names_in_two_splits_are_counted(tmp_path: Path, load: Load) -> None:
     private = ["0007", "0008", "P-9", "x"]
     dataset = load(tmp_path, {**USUAL, "private": private, "public": ["7", "8", "p9", "y"]})
     (line,) = [note for note in dataset.notes if "person" in note]
@@ -142,13 +142,13 @@ def test_persons_of_two_splits_that_look_alike_are_counted(tmp_path: Path, load:
 
 
 @by_reader
-def test_private_persons_that_look_alike_are_counted(tmp_path: Path, load: Load) -> None:
+def test_similar_private_names_are_counted(tmp_path: Path, load: Load) -> None:
     dataset = load(tmp_path, {**USUAL, "private": ["0007", "7", "1-11", "11-1"]})
     (line,) = [note for note in dataset.notes if "person" in note]
     assert line.startswith("data.group=person: 2 values of private look like another")
 
 
-def test_persons_that_look_alike_are_dealt_to_one_part(tmp_path: Path) -> None:
+def test_similar_names_are_divided_into_the_same_split(tmp_path: Path) -> None:
     names = [f"{prefix}{number}" for number in range(1, 31) for prefix in ("", "00")]
     path = tmp_path / "all.csv"
     path.write_text("\n".join(["person,age", *(f"{name},1" for name in names), ""]))
@@ -159,19 +159,19 @@ def test_persons_that_look_alike_are_dealt_to_one_part(tmp_path: Path) -> None:
     assert np.bincount(part_of_row).tolist() == [24, 18, 18]
 
 
-def test_persons_are_numbered_as_they_come() -> None:
+def test_persons_are_numbered_in_order_of_first_row() -> None:
     columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
     people = People.from_words(columns)
     assert [numbers.tolist() for numbers in people.numbers] == [[0, 1, 2, 0], [3, 4]]
 
 
-def test_persons_are_merged_into_the_first() -> None:
+def test_merged_persons_take_the_smallest_number() -> None:
     columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
     people = People.from_words(columns)
     assert [groups.tolist() for groups in people.groups()] == [[0, 1, 0, 0], [3, 4]]
     assert [groups.tolist() for groups in people.merged_by_looks()] == [[0, 1, 0, 0], [2, 2]]
 
 
-def test_the_smallest_number_stands_for_a_group() -> None:
+def test_smallest_of_group_returns_the_minimum_per_group() -> None:
     smallest = smallest_of_group(groups=np.array([0, 2, 2, 0]), numbers=np.array([5, 1, 4, 3]))
     assert smallest.tolist() == [3, 1, 1, 3]

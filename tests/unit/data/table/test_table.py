@@ -53,7 +53,7 @@ def write_lines(path: Path, head: str, lines: Lines) -> str:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """A function that writes the three files, some rows replaced, and returns their reader."""
+    """Returns a function that writes the three files with some rows replaced, and returns their reader."""
 
     def write_files(private: Lines = PRIVATE, public: Lines = PUBLIC, test: Lines = TEST) -> Table:
         return Table(
@@ -68,11 +68,11 @@ def write(tmp_path: Path) -> Write:
 
 
 def reread(table: Table) -> Dataset:
-    """Loads files that have changed: a reader remembers the names of columns."""
+    """Loads changed files with a new reader, because a reader caches the names of columns."""
     return replace(table).load()
 
 
-def test_a_small_table_by_hand(write: Write) -> None:
+def test_small_table_gives_hand_computed_features(write: Write) -> None:
     dataset = write().load()
     assert dataset.label_names == ("flu", "cough")
     schema = dataset.preprocessing
@@ -117,12 +117,12 @@ SIZES = [1.0, *np.exp(np.arange(30) / 3).round(), 1e6]  # a long tail
 
 @pytest.fixture
 def scales(tmp_path: Path) -> Table:
-    """A public table of a rare flag, of four levels, and of sizes with a long tail."""
+    """Returns the reader of a public table with a rare flag, a column of four levels, and sizes with a long tail."""
     lines = [f"{int(row == 5)},{row % 4},{size:.0f}" for row, size in enumerate(SIZES)]
     return Table(public=write_lines(tmp_path / "public.csv", "rare,level,bytes", lines))
 
 
-def test_two_numbers_have_their_distance_as_unit(scales: Table) -> None:
+def test_column_of_two_numbers_is_scaled_by_their_distance(scales: Table) -> None:
     schema = scales.public_schema()
     columns = schema.plain()["columns"]
     assert "unit" in columns["rare"]
@@ -133,7 +133,7 @@ def test_two_numbers_have_their_distance_as_unit(scales: Table) -> None:
     assert line in scales.public_remarks()
 
 
-def test_a_long_tail_gets_a_power_there_and_back(scales: Table) -> None:
+def test_power_of_a_long_tail_is_inverted(scales: Table) -> None:
     schema = scales.public_schema()
     assert 0 <= schema.plain()["columns"]["bytes"]["power"] < 0.5
     inputs = schema.inputs({"rare": [0.0] * 3, "level": [0.0] * 3, "bytes": [1.0, 400.0, 2e6]})
@@ -147,12 +147,12 @@ def test_a_long_tail_gets_a_power_there_and_back(scales: Table) -> None:
     assert line in scales.public_remarks()
 
 
-def test_a_schema_with_scales_is_read_back(scales: Table) -> None:
+def test_schema_with_powers_survives_a_round_trip(scales: Table) -> None:
     schema = scales.public_schema()
     assert TableSchema.read(schema.plain(), name="x") == schema
 
 
-def test_a_schema_without_scales_has_units_of_the_spread(scales: Table) -> None:
+def test_older_schema_without_powers_is_standardized(scales: Table) -> None:
     columns = scales.public_schema().plain()["columns"]
     for column in columns.values():
         for key in ("power", "unit", "center"):
@@ -163,7 +163,7 @@ def test_a_schema_without_scales_has_units_of_the_spread(scales: Table) -> None:
     assert np.allclose(np.diff(rare), 1 / spread, rtol=1e-5)
 
 
-def test_an_impossible_power_is_refused(scales: Table) -> None:
+def test_power_outside_0_to_2_is_refused(scales: Table) -> None:
     columns = scales.public_schema().plain()["columns"]
     columns["bytes"] |= {"power": 3, "unit": 1.0, "center": 0.0}
     with refused("x.columns.bytes", (3.0, 0.0, 1.0)):
@@ -180,7 +180,7 @@ def test_public_rows_are_shuffled_with_their_ids(write: Write) -> None:
     assert sorted(dataset.published_ids.tolist()) == ["p1", "p2", "p3"]
 
 
-def test_schema_and_private_groups_do_not_depend_on_each_other(
+def test_schema_and_private_groups_are_independent(
     write: Write,
 ) -> None:
     changed = ["r1,1999-01-01,1,X,z,0,0", "r2,1999-01-02,2,Y,,0,0"]
@@ -191,8 +191,8 @@ def test_schema_and_private_groups_do_not_depend_on_each_other(
     assert usual.private.group_ids.tolist() == renamed.private.group_ids.tolist()
 
 
-def test_the_private_digest_is_of_the_cells_of_private_rows(write: Write) -> None:
-    """A budget over several runs goes by the cells, not by what the public file makes of them."""
+def test_private_digest_depends_on_private_cells_alone(write: Write) -> None:
+    """A ledger recognizes records by their cells, not by the features that the public file makes of them."""
     digest = write().load().private_digest()
     fewer_labels = replace(write(), labels=("flu",), drop=("cough",))
     fewer_features = replace(write(), drop=("seen", "note"))
@@ -222,7 +222,7 @@ def test_the_private_digest_does_not_depend_on_the_order_of_rows(tmp_path: Path)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "arrow", "csv.gz"])
-def test_other_formats_give_the_same(write: Write, tmp_path: Path, ending: str) -> None:
+def test_all_file_formats_give_the_same_data_set(write: Write, tmp_path: Path, ending: str) -> None:
     from pyarrow import csv, feather, ipc, parquet
 
     def stream(table: Any, path: Path) -> None:
@@ -255,7 +255,7 @@ def test_other_formats_give_the_same(write: Write, tmp_path: Path, ending: str) 
         assert np.array_equal(getattr(dataset, split).labels, getattr(expected, split).labels)
 
 
-def test_one_file_with_a_column_of_splits(write: Write, tmp_path: Path) -> None:
+def test_one_file_with_a_split_column_is_read(write: Write, tmp_path: Path) -> None:
     expected = write().load()
     rows = [
         f"{split},{row}"
@@ -436,7 +436,7 @@ def private(row: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_fault_is_one_line_that_shows_no_cell(
+def test_refusal_is_one_line_without_a_cell(
     write: Write, rows: Any, changes: dict[str, Any], refusal: Refusal
 ) -> None:
     with refusal as caught:
@@ -479,13 +479,15 @@ WORDS = "columns: {{age: {{kind: category, categories: {}, missing: {}}}}}"
         ),
     ],
 )
-def test_a_damaged_schema_is_one_line(write: Write, tmp_path: Path, text: str, line: str) -> None:
+def test_invalid_schema_is_refused_in_one_line(
+    write: Write, tmp_path: Path, text: str, line: str
+) -> None:
     (tmp_path / "schema.yaml").write_text(text)
     with pytest.raises(InvalidValue, match=rf"^data\.schema=\S+?{line}$"):
         replace(write(), schema=str(tmp_path / "schema.yaml")).load()
 
 
-def test_a_schema_from_a_file_is_the_public_schema(write: Write, tmp_path: Path) -> None:
+def test_schema_from_file_equals_the_learned_schema(write: Write, tmp_path: Path) -> None:
     table = write()
     path = tmp_path / "schema.yaml"
     table.public_schema().write(path)
@@ -495,7 +497,7 @@ def test_a_schema_from_a_file_is_the_public_schema(write: Write, tmp_path: Path)
     assert TableSchema.read(dataset.preprocessing.plain(), name="x") == dataset.preprocessing
 
 
-def test_the_kind_of_a_column_may_be_changed_in_the_file(write: Write, tmp_path: Path) -> None:
+def test_column_kind_can_be_edited_in_the_schema_file(write: Write, tmp_path: Path) -> None:
     table = write()
     path = tmp_path / "schema.yaml"
     table.public_schema().write(path)
@@ -511,7 +513,7 @@ def test_the_kind_of_a_column_may_be_changed_in_the_file(write: Write, tmp_path:
     assert dataset.private.inputs[:, columns].tolist() == [[0, 0, 1], [0, 0, 1], [0, 1, 0]]
 
 
-def test_a_frame_has_the_columns_again(write: Write) -> None:
+def test_frame_recovers_the_columns(write: Write) -> None:
     pandas = pytest.importorskip("pandas")
     dataset = write().load()
     assert isinstance(dataset.preprocessing, TableSchema)
@@ -532,13 +534,13 @@ PUBLIC_WITHOUT_LABELS = [row.rsplit(",", 2)[0] for row in PUBLIC]
 
 
 def without_labels(table: Table, path: Path) -> Table:
-    """Writes a public file without columns of labels."""
+    """Writes a public file without the columns of labels, and returns the reader."""
     head = HEAD.rsplit(",", 2)[0]
     return replace(table, public=write_lines(path, head, PUBLIC_WITHOUT_LABELS))
 
 
 @pytest.mark.parametrize("has_columns", [True, False])
-def test_public_records_need_no_labels(write: Write, tmp_path: Path, has_columns: bool) -> None:
+def test_public_file_may_lack_labels(write: Write, tmp_path: Path, has_columns: bool) -> None:
     labeled = write().load()
     table = write(public=[f"{row},," for row in PUBLIC_WITHOUT_LABELS])
     if not has_columns:
@@ -551,13 +553,13 @@ def test_public_records_need_no_labels(write: Write, tmp_path: Path, has_columns
     assert np.array_equal(dataset.private.labels, labeled.private.labels)
 
 
-def test_words_for_missing_cells_need_no_public_labels(write: Write, tmp_path: Path) -> None:
+def test_missing_words_work_without_public_labels(write: Write, tmp_path: Path) -> None:
     table = without_labels(write(), tmp_path / "bare.csv")
     dataset = replace(table, group=None, drop=("patient",), missing=("?",)).load()
     assert not dataset.public_labeled
 
 
-def test_one_public_label_alone_is_a_mistake(write: Write, tmp_path: Path) -> None:
+def test_public_file_with_only_some_labels_is_refused(write: Write, tmp_path: Path) -> None:
     head = HEAD.rsplit(",", 1)[0]
     rows = [f"{row},1" for row in PUBLIC_WITHOUT_LABELS]
     table = replace(write(), public=write_lines(tmp_path / "flu.csv", head, rows))
@@ -582,7 +584,7 @@ def write_foreign(
     public: list[str] = FOREIGN_ROWS["public"],
     test: list[str] = FOREIGN_ROWS["test"],
 ) -> Table:
-    """Writes three files with semicolons, and returns their reader."""
+    """Writes three files with semicolons as separators, and returns their reader."""
     paths = {}
     for split, lines in {"private": private, "public": public, "test": test}.items():
         text = "\n".join([FOREIGN, *lines, ""])
@@ -597,14 +599,14 @@ def write_foreign(
     )
 
 
-def test_yes_and_no_are_labels(tmp_path: Path) -> None:
+def test_yes_and_no_are_read_as_labels(tmp_path: Path) -> None:
     labels = write_foreign(tmp_path).load().private.labels
     assert labels.tolist() == [[True, False], [False, True], [True, False]]
     with refused("data.test.ill", rule="yes and no"):
         write_foreign(tmp_path, test=["25.5;Bonn;y;0"]).load()
 
 
-def test_a_decimal_comma_is_read_where_a_setting_names_it(tmp_path: Path) -> None:
+def test_decimal_comma_is_read_by_its_setting(tmp_path: Path) -> None:
     expected = write_foreign(tmp_path).load()
     dataset = replace(write_foreign(tmp_path, has_comma=True), decimal="comma").load()
     assert np.array_equal(dataset.private.inputs, expected.private.inputs)
@@ -617,7 +619,9 @@ def test_a_decimal_comma_is_read_where_a_setting_names_it(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("file", "setting"), [("data.private", "data.decimal"), ("data", "decimal")]
 )
-def test_a_decimal_mark_is_named_by_a_word(tmp_path: Path, file: str, setting: str) -> None:
+def test_decimal_setting_takes_comma_or_point_as_words(
+    tmp_path: Path, file: str, setting: str
+) -> None:
     with refused(setting, ","):
         TableFile(tmp_path / "test.csv", file, decimal=",")
 
@@ -625,7 +629,7 @@ def test_a_decimal_mark_is_named_by_a_word(tmp_path: Path, file: str, setting: s
 @pytest.mark.parametrize(
     ("encoding", "mark"), [("utf-16", ""), ("latin-1", ""), ("utf-8", "\ufeff")]
 )
-def test_encodings_are_named_and_read(tmp_path: Path, encoding: str, mark: str) -> None:
+def test_encoding_setting_is_used(tmp_path: Path, encoding: str, mark: str) -> None:
     public = [row.replace("Bonn", "K\u00f6ln") for row in FOREIGN_ROWS["public"]]
     table = write_foreign(tmp_path, encoding=encoding, public=public)
     for split in FOREIGN_ROWS:
@@ -635,7 +639,7 @@ def test_encodings_are_named_and_read(tmp_path: Path, encoding: str, mark: str) 
     assert len(dataset.private) == len(FOREIGN_ROWS["private"])
 
 
-def test_text_in_another_encoding_is_refused_with_a_setting(tmp_path: Path) -> None:
+def test_refusal_of_another_encoding_names_the_setting(tmp_path: Path) -> None:
     public = [row.replace("Bonn", "K\u00f6ln") for row in FOREIGN_ROWS["public"]]
     table = write_foreign(tmp_path, encoding="latin-1", public=public)
     line = r"expected text in utf-8; name its encoding: (data\.)?encoding=latin-1 or utf-16, say"
@@ -653,12 +657,12 @@ def test_one_file_for_two_splits_is_refused(
         replace(write_foreign(tmp_path), public="private.csv").load()
 
 
-def test_a_label_in_other_letters_is_refused(tmp_path: Path) -> None:
+def test_label_in_other_letter_case_is_refused(tmp_path: Path) -> None:
     with refused("data.labels", "Ill"):
         replace(write_foreign(tmp_path), labels=("Ill",)).public_schema()
 
 
-def test_another_number_in_each_row_is_remarked_on(tmp_path: Path) -> None:
+def test_column_of_distinct_numbers_yields_a_remark(tmp_path: Path) -> None:
     rows = [f"{7000 + row},{row % 9},{row / 2},{'ab'[row % 2]},{row % 2}" for row in range(40)]
     public = write_lines(tmp_path / "public.csv", "contract,age,price,sex,ill", rows)
     (line,) = Table(public=public, labels=("ill",), group="sex").public_remarks()
@@ -667,7 +671,7 @@ def test_another_number_in_each_row_is_remarked_on(tmp_path: Path) -> None:
     )
 
 
-def test_a_large_table_is_the_same_from_a_file(
+def test_memory_mapped_table_equals_the_one_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = write_foreign(tmp_path)
@@ -678,7 +682,7 @@ def test_a_large_table_is_the_same_from_a_file(
     assert mapped.digest() == in_memory.digest()
 
 
-def test_a_column_of_budgets_has_one_class_for_each_group(write: Write) -> None:
+def test_budget_must_be_the_same_within_a_group(write: Write) -> None:
     lines = [f"{line},{word}" for line, word in zip(PRIVATE, ("1", "1.0", "4"), strict=True)]
     table = replace(write(), budget="agreed")
     private = Path(str(table.private))
@@ -702,8 +706,8 @@ def test_budgets_are_part_of_the_digest_of_the_data(write: Write) -> None:
     assert reread(replace(table, budget="agreed")).digest() != digest
 
 
-def test_rows_of_several_owners_are_linked_or_count_less(write: Write) -> None:
-    """Two chains of two rows are groups; a doctor with all rows would leave one group, as with counting less."""
+def test_rows_of_several_owners_are_grouped_or_weighted(write: Write) -> None:
+    """Two chains of two rows become groups. A doctor who has all rows would leave one group, so rows are weighted."""
     rows = [
         "q1,2025-01-02,20,F,d1,1,1",
         "q1,2025-01-03,20,F,d2,0,1",
@@ -743,7 +747,7 @@ def write_patients(
     public: list[str] | None = None,
     test: list[str] | None = None,
 ) -> Table:
-    """Writes three files of patients, who have a number, and returns their reader, without a group."""
+    """Writes three files of patients with a number each, and returns their reader without a group."""
     paths = {}
     for place, (split, rows) in enumerate(
         {"private": private, "public": public, "test": test}.items()
@@ -764,7 +768,7 @@ GROUP_FIRST = (
 )
 
 
-def test_a_column_that_a_schema_lacks_is_offered_as_the_group_first(tmp_path: Path) -> None:
+def test_refusal_of_a_column_unknown_to_the_schema_offers_group_first(tmp_path: Path) -> None:
     table = write_patients(tmp_path)
     path = tmp_path / "s.yaml"
     Table(public=table.public, labels=("flu",), group="mrn").public_schema().write(path)
@@ -773,14 +777,14 @@ def test_a_column_that_a_schema_lacks_is_offered_as_the_group_first(tmp_path: Pa
         replace(table, schema=str(path)).load()
 
 
-def test_a_column_of_words_is_offered_as_the_group_first(tmp_path: Path) -> None:
+def test_refusal_of_a_column_of_words_offers_group_first(tmp_path: Path) -> None:
     people = [f"B-{number:04},{number % 60},F,{number % 2}" for number in range(120)]
     line = rf"^data\.public\.mrn: expected numbers.*; {re.escape(GROUP_FIRST)}"
     with pytest.raises(InvalidValue, match=line):
         write_patients(tmp_path, public=people).load()
 
 
-def test_a_column_that_a_file_lacks_is_offered_as_the_group_first(tmp_path: Path) -> None:
+def test_refusal_of_a_missing_column_offers_group_first(tmp_path: Path) -> None:
     table = write_patients(tmp_path)
     (tmp_path / "public.csv").write_text("age,sex,flu\n20,F,0\n30,M,1\n")
     line = rf"^data\.private\.mrn: .*public lacks it; {re.escape(GROUP_FIRST)}"
@@ -792,7 +796,7 @@ def test_a_column_that_a_file_lacks_is_offered_as_the_group_first(tmp_path: Path
         replace(table, group="sex").load()
 
 
-def test_a_remark_on_numbers_of_persons_names_the_group_first(tmp_path: Path) -> None:
+def test_remark_on_person_numbers_offers_group_first(tmp_path: Path) -> None:
     public = [f"{7000 + number},{number % 9},F,{number % 2}" for number in range(40)]
     table = write_patients(tmp_path, public=public)
     line, _ = Table(public=table.public, labels=("flu",)).public_remarks()
@@ -804,7 +808,7 @@ def test_a_remark_on_numbers_of_persons_names_the_group_first(tmp_path: Path) ->
 
 @pytest.fixture
 def numbered_columns(tmp_path: Path) -> Table:
-    """A reader whose settings name columns by whole numbers, as Hydra makes of 0, 2019 and -9."""
+    """Returns a reader whose settings name columns by the whole numbers 0, 2019 and -9, as Hydra parses them."""
     table = write_patients(
         tmp_path,
         head="2019,0,7,1",
@@ -831,13 +835,15 @@ def test_words_for_missing_cells_may_be_whole_numbers(numbered_columns: Table) -
 
 
 @pytest.mark.parametrize("label", [1.0, None, True])
-def test_other_values_name_no_column(numbered_columns: Table, label: Any) -> None:
+def test_values_other_than_names_are_refused_as_columns(
+    numbered_columns: Table, label: Any
+) -> None:
     with refused("data.labels", ANY, "a list of"):
         replace(numbered_columns, labels=(label,))
 
 
-def test_names_are_compared_a_few_times_for_each_column(tmp_path: Path) -> None:
-    """A table of thousands of columns is read in a time that grows as their number does."""
+def test_time_to_compare_names_is_linear_in_columns(tmp_path: Path) -> None:
+    """Otherwise a table of thousands of columns would take too long."""
     compared = 0
 
     class Counted(str):
@@ -859,14 +865,14 @@ SETTINGS = TableSettings(labels=("flu",), group="mrn", drop=("sex",))
 
 
 def with_schema(table: Table, settings: TableSettings | None = None) -> Table:
-    """Writes a schema's file with settings; returns the reader of that file, which sets nothing itself."""
+    """Writes a schema's file with settings, and returns a reader that names this file and sets nothing else."""
     path = Path(str(table.public)).with_name("schema.yaml")
     fitted = Table(public=table.public, labels=("flu",), group="mrn", drop=("sex",))
     fitted.public_schema().write(path, settings)
     return replace(table, labels=(), schema=str(path))
 
 
-def test_settings_that_a_schema_holds_need_not_be_set_again(tmp_path: Path) -> None:
+def test_settings_in_a_schema_apply_to_a_run(tmp_path: Path) -> None:
     table = write_patients(tmp_path)
     completed = with_schema(table, SETTINGS)
     dataset = completed.load()
@@ -889,20 +895,20 @@ def test_settings_of_a_schema_are_not_published(tmp_path: Path) -> None:
     assert "settings" not in published.plain()
 
 
-def test_a_schema_holds_an_encoding(tmp_path: Path) -> None:
+def test_schema_stores_the_encoding(tmp_path: Path) -> None:
     completed = with_schema(write_patients(tmp_path), replace(SETTINGS, encoding="cp1252"))
     (tmp_path / "private.csv").write_bytes("mrn,age,sex,flu\nJos\u00e9,30,F,1\n".encode("cp1252"))
     names = frozenset({"Jos\u00e9".encode(), "jos\u00e9".encode()})
     assert completed.load().owners == {"group": names}
 
 
-def test_a_holder_needs_a_private_file_and_a_schema(tmp_path: Path) -> None:
+def test_holder_reads_private_records_with_a_schema_alone(tmp_path: Path) -> None:
     completed = with_schema(write_patients(tmp_path), SETTINGS)
     holder = Table(private=completed.private, schema=completed.schema)
     assert holder.private_records().label_names == ("flu",)
 
 
-def test_settings_of_a_run_come_before_those_of_a_schema(tmp_path: Path) -> None:
+def test_settings_of_a_run_override_the_schema(tmp_path: Path) -> None:
     table = write_patients(tmp_path, private=["A-9,30,F,1", "A-9,31,M,0"])
     completed = with_schema(table, SETTINGS)
     assert completed.load().private.num_groups == 1
@@ -913,7 +919,7 @@ def test_settings_of_a_run_come_before_those_of_a_schema(tmp_path: Path) -> None
         replace(completed, drop=("mrn",)).load()
 
 
-def test_a_schema_may_hold_no_settings(tmp_path: Path) -> None:
+def test_schema_without_settings_gives_defaults(tmp_path: Path) -> None:
     completed = with_schema(write_patients(tmp_path))
     assert "settings" not in Path(str(completed.schema)).read_text().replace("`settings`", "")
     with refused("data.labels", "[]", "columns that"):
@@ -929,7 +935,7 @@ def test_an_unknown_setting_in_a_schema_is_refused(tmp_path: Path) -> None:
         completed.load()
 
 
-def test_labels_in_a_schema_are_a_list(tmp_path: Path) -> None:
+def test_labels_in_a_schema_must_be_a_list(tmp_path: Path) -> None:
     completed = with_schema(write_patients(tmp_path))
     path = Path(str(completed.schema))
     path.write_text(path.read_text().replace("columns:", "settings: {labels: flu}\ncolumns:"))

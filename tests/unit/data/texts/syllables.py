@@ -10,7 +10,7 @@ SECRET = "zyxwordsecret"  # a word that no public text has
 
 
 def some_texts(count: int, seed: int) -> list[str]:
-    """Returns texts of twelve words, the first words more often."""
+    """Returns random texts of twelve words, in which the first words of the vocabulary are more frequent."""
     places = np.random.default_rng(seed).geometric(0.01, (count, 12)) % len(WORDS)
     return [" ".join(WORDS[place] for place in row) for row in places.tolist()]
 

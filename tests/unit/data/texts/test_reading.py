@@ -25,5 +25,5 @@ from pate.data.texts.reading import plain_text, word_pattern
         ),
     ],
 )
-def test_words_are_those_of_a_reader(text: str, words: list[str]) -> None:
+def test_plain_text_splits_into_visible_words(text: str, words: list[str]) -> None:
     assert re.findall(word_pattern(), plain_text(text)) == words

@@ -23,7 +23,7 @@ pytest.importorskip("pyarrow")
 def write_notes(
     path: Path, texts: list[str], *, persons: list[str] | None = None, ids: list[str] | None = None
 ) -> None:
-    """Writes a CSV file of texts, sizes and a label, with columns of persons and of ids where these are named."""
+    """Writes a CSV file of texts, sizes and a label, with columns of persons and of ids if they are given."""
     columns = {"note": texts, "size": [place % 7 for place in range(len(texts))]}
     columns["ill"] = [place % 2 for place in range(len(texts))]
     if persons is not None:
@@ -38,7 +38,7 @@ def write_notes(
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """A reader of three files; each private text has a word that no public text has."""
+    """Returns the reader of three files in which each private text has a word that no public text has."""
     private = [f"{text} {SECRET}" for text in some_texts(90, seed=0)]
     write_notes(tmp_path / "private.csv", private)
     write_notes(tmp_path / "public.csv", some_texts(120, seed=1))
@@ -72,7 +72,7 @@ def test_vectors_do_not_depend_on_private_texts(table: Table, tmp_path: Path) ->
     np.testing.assert_array_equal(other.public.inputs, dataset.public.inputs)
 
 
-def test_texts_vary_as_all_other_columns_do(table: Table) -> None:
+def test_texts_have_the_variance_of_all_other_columns(table: Table) -> None:
     variances = table.load().public.inputs.var(axis=0)
     np.testing.assert_allclose(variances[:-1].sum(), variances[-1], rtol=1e-4)
 
@@ -84,7 +84,7 @@ def test_unknown_words_of_private_texts_are_counted(table: Table) -> None:
     assert "of their words are in no public text" in line
 
 
-def test_a_schema_of_texts_is_read_back_with_its_file(table: Table, tmp_path: Path) -> None:
+def test_schema_with_text_vectors_survives_a_round_trip(table: Table, tmp_path: Path) -> None:
     inputs = table.load().private.inputs
     table.public_schema().write(tmp_path / "schema.yaml")
     with_schema = replace(table, text=(), schema=str(tmp_path / "schema.yaml"))
@@ -92,7 +92,7 @@ def test_a_schema_of_texts_is_read_back_with_its_file(table: Table, tmp_path: Pa
     np.testing.assert_array_equal(with_schema.private_records().records.inputs, inputs)
 
 
-def test_a_schema_of_texts_needs_its_file(table: Table, tmp_path: Path) -> None:
+def test_schema_without_its_vector_file_is_refused(table: Table, tmp_path: Path) -> None:
     table.public_schema().write(tmp_path / "schema.yaml")
     (path,) = tmp_path.glob("text-*.safetensors")
     path.unlink()
@@ -100,12 +100,14 @@ def test_a_schema_of_texts_needs_its_file(table: Table, tmp_path: Path) -> None:
         replace(table, text=(), schema=str(tmp_path / "schema.yaml")).load()
 
 
-def test_a_column_of_texts_is_named_by_a_setting(table: Table) -> None:
+def test_column_of_texts_needs_the_text_setting(table: Table) -> None:
     with refused("data.public.note", rule="'data.text=[note]' makes features of its words"):
         replace(table, text=()).load()
 
 
-def test_vectors_are_kept_and_damaged_ones_made_again(table: Table, tmp_path: Path) -> None:
+def test_cached_vectors_are_reused_and_damaged_ones_recomputed(
+    table: Table, tmp_path: Path
+) -> None:
     fit = partial(Text().fit_texts, tmp_path / "cache")
     inputs = table.load().private.inputs
     np.testing.assert_array_equal(table.with_text(fit).load().private.inputs, inputs)
@@ -116,7 +118,7 @@ def test_vectors_are_kept_and_damaged_ones_made_again(table: Table, tmp_path: Pa
     np.testing.assert_array_equal(table.with_text(fit).load().private.inputs, inputs)
 
 
-def test_a_cell_larger_than_a_block_is_read_once(table: Table, tmp_path: Path) -> None:
+def test_cell_larger_than_a_block_is_read(table: Table, tmp_path: Path) -> None:
     texts = [*some_texts(4000, seed=5), "ba " * 2_000_000, *some_texts(60, seed=6)]
     persons = [str(place) for place in range(len(texts))]
     write_notes(tmp_path / "private.csv", texts, persons=persons)
@@ -126,7 +128,7 @@ def test_a_cell_larger_than_a_block_is_read_once(table: Table, tmp_path: Path) -
     assert len(replace(table, id="who").load().private) == len(texts)
 
 
-def test_lines_of_json_have_texts_and_lists_of_labels(tmp_path: Path) -> None:
+def test_json_lines_may_have_texts_and_lists_of_labels(tmp_path: Path) -> None:
     for seed, split in enumerate(("private", "public", "test")):
         rows = [
             {"note": text, "labels": ["flu", "cough"][: place % 3], "sick": place % 2 == 0}
@@ -150,7 +152,7 @@ def test_lines_of_json_have_texts_and_lists_of_labels(tmp_path: Path) -> None:
         replace(table).load()  # a reader remembers names of columns
 
 
-def test_a_data_set_of_hugging_face_has_texts(tmp_path: Path) -> None:
+def test_hugging_face_data_may_have_texts(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     label = datasets.ClassLabel(names=["flu", "cough"])
     features = datasets.Features({"note": datasets.Value("string"), "labels": datasets.List(label)})
@@ -168,7 +170,7 @@ def test_a_data_set_of_hugging_face_has_texts(tmp_path: Path) -> None:
     np.testing.assert_array_equal(data.private.inputs, expected)
 
 
-def test_rows_of_one_id_are_of_one_group(table: Table, tmp_path: Path) -> None:
+def test_rows_with_one_id_must_share_a_group(table: Table, tmp_path: Path) -> None:
     texts = some_texts(40, seed=8)
     names = [f"a{place}" for place in range(39)]
     repeated = [*names, names[0]]
@@ -182,13 +184,13 @@ def test_rows_of_one_id_are_of_one_group(table: Table, tmp_path: Path) -> None:
         replace(table, id="name", drop=("who",)).load()
 
 
-def test_few_public_texts_are_remarked_on(table: Table, tmp_path: Path) -> None:
+def test_few_public_texts_yield_a_remark(table: Table, tmp_path: Path) -> None:
     write_notes(tmp_path / "public.csv", some_texts(50, seed=1))
     line = "data.public.note: expected 1,000 texts or more, 50 say little of words"
     assert any(line in note for note in table.load().notes)
 
 
-def test_private_texts_of_another_language_are_remarked_on(table: Table, tmp_path: Path) -> None:
+def test_private_texts_in_another_language_yield_a_remark(table: Table, tmp_path: Path) -> None:
     texts = ["le chat est parti", " ", "", *(["rien du tout"] * 40)]
     write_notes(tmp_path / "private.csv", texts)
     (line,) = (note for note in table.load().notes if note.startswith("data.private.note"))

@@ -43,7 +43,7 @@ def test_a_vector_has_length_1(fitted: TfidfVectors) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "!?", "\u4e2d\u6587"])
-def test_a_text_of_which_nothing_is_known_is_0(fitted: TfidfVectors, text: str) -> None:
+def test_text_of_unknown_words_has_vector_0(fitted: TfidfVectors, text: str) -> None:
     np.testing.assert_array_equal(fitted.vectors([text]), 0)
 
 
@@ -59,20 +59,20 @@ def test_a_text_of_which_nothing_is_known_is_0(fitted: TfidfVectors, text: str) 
     ],
     ids=["words", "letters", "brackets", "scripts", "entities", "marks"],
 )
-def test_a_huge_text_takes_a_moment(fitted: TfidfVectors, text: str) -> None:
+def test_huge_text_takes_less_than_a_bounded_time(fitted: TfidfVectors, text: str) -> None:
     started = time.process_time()
     assert np.isfinite(fitted.vectors([text])).all()
     assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("texts", [["one"], ["one", "two", "three"], ["", "", ""], []])
-def test_a_pool_of_texts_that_share_no_word_is_refused(texts: list[str]) -> None:
+def test_public_texts_without_a_common_word_are_refused(texts: list[str]) -> None:
     with refused("data.text", rule="public texts"):
         TfidfVectors.fit(texts)
 
 
 def write_changed(vectors: TfidfVectors, path: Path, key: str, value: Any) -> None:
-    """Writes the file of vectors with another array, other words, or another kind."""
+    """Writes the file of vectors with an array, the words or the kind replaced."""
     vectors.save(path)
     with safe_open(path, framework="numpy") as file:
         head = json.loads(file.metadata()["texts"])
@@ -98,7 +98,7 @@ def write_changed(vectors: TfidfVectors, path: Path, key: str, value: Any) -> No
         ("kind", "pickle"),
     ],
 )
-def test_a_file_of_somebody_else_is_refused(
+def test_altered_file_is_refused(
     fitted: TfidfVectors, tmp_path: Path, key: str, value: Any
 ) -> None:
     path = tmp_path / fitted.file
@@ -111,7 +111,7 @@ def test_a_file_of_somebody_else_is_refused(
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_many_texts_are_worked_on_in_other_processes(
+def test_many_texts_are_processed_in_other_processes(
     fitted: TfidfVectors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = some_texts(9000, seed=4)

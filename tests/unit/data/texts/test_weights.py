@@ -30,7 +30,7 @@ KINDS = ["glove", "model2vec", "onnx"]
 
 @pytest.fixture(params=KINDS)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Weights of each kind."""
+    """Returns the path of pretrained weights, for each kind of weights."""
     if request.param == "glove":
         return write_glove(tmp_path / "vectors.txt")
     if request.param == "model2vec":
@@ -40,7 +40,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def fitted(place: Path) -> TextVectors:
-    """Vectors that are fitted to public texts by weights of each kind."""
+    """Returns vectors that are fitted to public texts with each kind of weights."""
     kind = EncoderVectors if place.suffix == ".onnx" else StaticVectors
     return kind.fit(PUBLIC, weights=Weights(place), dimension=8)
 
@@ -53,14 +53,14 @@ def test_a_vector_does_not_depend_on_other_texts(fitted: TextVectors) -> None:
         np.testing.assert_array_equal(vector, together[place])
 
 
-def test_a_vector_has_length_1_less_the_public_mean(fitted: TextVectors) -> None:
+def test_vector_is_centered_and_has_length_1(fitted: TextVectors) -> None:
     vectors = fitted.vectors(some_texts(200, seed=1))
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     np.testing.assert_array_equal(fitted.vectors([""]), 0)
     assert np.abs(fitted.vectors(PUBLIC).mean(axis=0)).max() < 0.2
 
 
-def test_vectors_are_read_back_and_name_the_digest_of_weights(
+def test_vectors_survive_a_round_trip_with_the_digest_of_weights(
     fitted: TextVectors, place: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "out").mkdir()
@@ -73,7 +73,7 @@ def test_vectors_are_read_back_and_name_the_digest_of_weights(
     assert read.origin["num_texts"] == 300
 
 
-def test_arrays_of_other_shapes_are_refused(fitted: TextVectors, tmp_path: Path) -> None:
+def test_arrays_of_wrong_shapes_are_refused(fitted: TextVectors, tmp_path: Path) -> None:
     for name, array in fitted.arrays.items():
         for other in (np.zeros(3, array.dtype), array[:-1]):
             arrays = {**fitted.arrays, name: other}
@@ -83,8 +83,8 @@ def test_arrays_of_other_shapes_are_refused(fitted: TextVectors, tmp_path: Path)
                 TextVectors.load(tmp_path / changed.file, remedy="copy it again")
 
 
-def test_static_vectors_are_means_by_public_frequency(tmp_path: Path) -> None:
-    """Worked out by hand: two words, of which every public text has one and a third of them have the other."""
+def test_static_vectors_match_hand_computed_weighted_means(tmp_path: Path) -> None:
+    """One of the two words occurs in every public text, the other in a third of them."""
     path = tmp_path / "v.txt"
     path.write_text("3 2\na 1 0\nb 0 1\nc -1 -1\n")
     vectors = StaticVectors.fit(["a b", "a c", "a"] * 10, weights=Weights(path), dimension=2)
@@ -117,12 +117,12 @@ def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
     assert vectors.pieces_of("b\u00e1bar") == vectors.pieces_of("babar")
 
 
-def test_words_of_a_file_may_have_capital_letters(tmp_path: Path) -> None:
+def test_words_with_capital_letters_are_found(tmp_path: Path) -> None:
     weights = Weights(write_glove(tmp_path / "g.txt"))
     assert StaticVectors.fit(PUBLIC, weights=weights).pieces_of("zug") != []
 
 
-def test_a_large_encoder_is_named_and_not_carried(
+def test_large_encoder_is_published_by_digest_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = write_onnx_encoder(tmp_path / "small.onnx")
@@ -149,7 +149,7 @@ def write_sentence_transformer(folder: Path) -> Weights:
     return Weights(folder)
 
 
-def test_sentence_transformers_may_not_be_installed(
+def test_missing_sentence_transformers_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
@@ -157,7 +157,7 @@ def test_sentence_transformers_may_not_be_installed(
         EncoderVectors.fit(PUBLIC, weights=write_sentence_transformer(tmp_path))
 
 
-def test_a_sentence_transformer_encodes_a_text_at_a_time(
+def test_sentence_transformer_encodes_each_text_separately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch_sizes: list[int] = []
@@ -182,7 +182,7 @@ def test_a_sentence_transformer_encodes_a_text_at_a_time(
     assert "model" not in vectors.arrays
 
 
-def test_an_encoder_of_tokens_is_the_mean_of_their_vectors(tmp_path: Path) -> None:
+def test_token_encoder_averages_token_vectors(tmp_path: Path) -> None:
     table = write_token_encoder(tmp_path)
     vectors = EncoderVectors.fit(PUBLIC, weights=Weights(tmp_path))
     places = [1 + WORDS.index(word) for word in PUBLIC[0].split()]
@@ -224,6 +224,6 @@ def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
         Text(kind="encoder", weights=str(folder)).fit_texts(tmp_path / "cache", PUBLIC)
 
 
-def test_an_encoder_has_to_be_named() -> None:
+def test_features_of_an_encoder_need_a_path() -> None:
     with refused("features.weights", None):
         Text(kind="encoder")

@@ -22,7 +22,7 @@ def random_vectors(count: int, size: int) -> NDArray[np.float32]:
 
 
 def write_glove(path: Path) -> Path:
-    """Writes lines as GloVe's: one word has a blank, one a capital letter; the last one no text has."""
+    """Writes word vectors as GloVe does: one word has a blank, one a capital letter; no text has the last word."""
     words = [*WORDS, "two words", "Zug", "nichts"]
     lines = [
         f"{word} {' '.join(map(str, row))}\n"
@@ -33,7 +33,7 @@ def write_glove(path: Path) -> Path:
 
 
 def write_model2vec(folder: Path) -> Path:
-    """Writes a folder as model2vec's: pieces of words, rows shared by `mapping`, each with a weight."""
+    """Writes a model as model2vec does: pieces of words, rows shared by `mapping`, and a weight for each row."""
     folder.mkdir()
     tokens = ["[UNK]", *SYLLABLES, *(f"##{syllable}" for syllable in SYLLABLES)]
     model = {"type": "WordPiece", "vocab": {token: row for row, token in enumerate(tokens)}}
@@ -49,7 +49,7 @@ def write_model2vec(folder: Path) -> Path:
 
 
 def write_onnx_encoder(path: Path) -> Path:
-    """Writes a graph from a text to a vector: the sum of random vectors of its words."""
+    """Writes an ONNX graph from a text to the sum of random vectors of its words."""
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     helper = onnx.helper
