@@ -90,7 +90,7 @@ def rounded_down(value: float, digits: int = 4) -> str:
         value: the number.
         digits: the number of significant digits.
     """
-    return rounded_up(value, digits, ROUND_FLOOR)
+    return rounded_up(value, digits=digits, rounding=ROUND_FLOOR)
 
 
 def normalize_field(instance: Any, name: str, value: Any) -> None:

@@ -76,7 +76,10 @@ class Bundle:
         model = StudentModel.load(path / "student")
         if not _belong_together(form, model):
             raise disk.damaged(
-                path / SCHEMA, "the schema of the model beside it", "that of another", REMEDY
+                path / SCHEMA,
+                rule="the schema of the model beside it",
+                found="that of another",
+                remedy=REMEDY,
             )
         privacy = PrivacyStatement.read(path, remedy=REMEDY) if has_privacy else None
         return cls(form=form, model=model, privacy=privacy, folder=path)
@@ -166,7 +169,9 @@ class Bundle:
         from huggingface_hub import CommitOperationAdd, HfApi
 
         if self.folder is None:
-            raise InvalidValue("folder", None, rule="a bundle that pate.load read from a folder")
+            raise InvalidValue(
+                "folder", value=None, rule="a bundle that pate.load read from a folder"
+            )
         folder = Path(self.folder)
         disk.require_no_links(folder, "release")
         api = HfApi()
@@ -245,13 +250,15 @@ def _require_unaltered(folder: Path, name: str, digests: Mapping[str, str]) -> N
     """Raises `DamagedFile` unless the file `name` has the digest that the manifest lists for it in `digests`."""
     if name not in digests:
         rule = f"{_DIGESTS_RULE}, {name} among them"
-        raise disk.damaged(folder / MANIFEST, rule, "it is not", REMEDY)
+        raise disk.damaged(folder / MANIFEST, rule=rule, found="it is not", remedy=REMEDY)
     if disk.file_digest(folder / name, rule=_FILE_RULE, remedy=REMEDY) != digests[name]:
         raise _altered(folder / name)
 
 
 def _altered(path: Path) -> disk.DamagedFile:
-    return disk.damaged(path, "the file as it was published", "it is another", REMEDY)
+    return disk.damaged(
+        path, rule="the file as it was published", found="it is another", remedy=REMEDY
+    )
 
 
 def _belong_together(form: ModelForm, model: StudentModel) -> bool:

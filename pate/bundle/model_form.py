@@ -81,7 +81,7 @@ class ModelForm:
             raise
         except _SCHEMA_ERRORS as error:
             fault = f"{type(error).__name__}: {error}"
-            raise disk.damaged(path, _SCHEMA_RULE, fault, REMEDY) from None
+            raise disk.damaged(path, rule=_SCHEMA_RULE, found=fault, remedy=REMEDY) from None
 
     @classmethod
     def _from_json(cls, values: Any, folder: Path) -> Self:

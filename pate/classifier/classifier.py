@@ -298,8 +298,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         with shown_as(CLASSIFIER):
             ledger = self._ledger(priced, unit)
         self._remember_fit(pools, priced, unit)
-        teacher = EstimatorLearner(task, self._teacher)
-        student = EstimatorLearner(task, self._student)
+        teacher = EstimatorLearner(task=task, estimator=self._teacher)
+        student = EstimatorLearner(task=task, estimator=self._student)
         if is_frame(pools.queries):
             teacher.rehearse("estimator", pools.queries)
             student.rehearse("student", pools.queries)
@@ -323,7 +323,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         #    Not private: `release`, which has the stated epsilon and may be published.
         seed = streams.seed("student")
         prior = StudentPrior(
-            student, pools.queries, seed, never_empty=priced.aggregator.never_empty
+            student=student,
+            inputs=pools.queries,
+            seed=seed,
+            never_empty=priced.aggregator.never_empty,
         )
         aggregator = priced.aggregator.with_prior(prior)
         price = format_epsilon(priced.epsilon)
@@ -587,9 +590,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
         )
         doubts += few_records_doubts(
-            pools.inputs.shape[0],
-            self.n_teachers,
-            "fewer teachers",
+            num_records=pools.inputs.shape[0],
+            num_teachers=self.n_teachers,
+            remedy="fewer teachers",
         )
         parts = {"teacher": self._teacher, "student": self._student}
         sensitive = [name for name, estimator in parts.items() if is_scale_sensitive(estimator)]
@@ -632,8 +635,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Records this fit in memory; warns of earlier fits of the same records if there is no ledger."""
         past_fits = remember_fit(
             pools.inputs,
-            priced.epsilon,
-            self.target_delta,
+            epsilon=priced.epsilon,
+            delta=self.target_delta,
             seed=self._seed,
             unit=unit,
             adjacency=priced.aggregator.adjacency,

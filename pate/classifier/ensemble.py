@@ -129,7 +129,11 @@ def train_and_vote(
     return FittedVotes(
         packed_bits,
         confidences,
-        label_shares=mean_labels(pools.targets, partition.teacher_of, partition.num_teachers),
+        label_shares=mean_labels(
+            labels=pools.targets,
+            teacher_of=partition.teacher_of,
+            num_teachers=partition.num_teachers,
+        ),
         num_queries=len(pools.queries),
         num_labels=learner.task.num_labels,
         records_per_teacher=len(np.unique(pools.groups)) / partition.num_teachers,

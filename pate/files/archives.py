@@ -108,7 +108,7 @@ def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFil
         disk.reading_file(path, rule=rule, remedy=remedy, wrong=UNREADABLE),
         zipfile.ZipFile(path) as archive,
     ):
-        check_members(archive, None)
+        check_members(archive, most=None)
         yield archive
 
 

@@ -125,18 +125,20 @@ def read_arrays(
     """
     all_forms = {**(forms or {}), **(beside or {})}
     with reading_file(path, rule=_RULE, remedy=remedy, wrong=UNREADABLE):
-        arrays = _read(path, most, all_forms, mapped)
+        arrays = _read(path, most=most, known=all_forms, mapped=mapped)
     if forms is None:
         return arrays
     unknown = arrays.keys() - all_forms.keys()
     missing = forms.keys() - arrays.keys()
     if unknown or missing:
         rule = f"the arrays {', '.join(sorted(forms))}"
-        raise damaged(path, rule, f"not so: {', '.join(sorted(unknown | missing))}", remedy)
+        raise damaged(
+            path, rule=rule, found=f"not so: {', '.join(sorted(unknown | missing))}", remedy=remedy
+        )
     for name, array in arrays.items():
         mismatch = all_forms[name].mismatch(array)
         if mismatch:
-            raise damaged(path, f"{name} as {all_forms[name]}", mismatch, remedy)
+            raise damaged(path, rule=f"{name} as {all_forms[name]}", found=mismatch, remedy=remedy)
     return arrays
 
 
@@ -153,7 +155,7 @@ def arrays_of(
     Raises one of `UNREADABLE` for bytes that are not of this form.
     """
     all_forms = {**forms, **(beside or {})}
-    arrays = _read(io.BytesIO(data), len(data), all_forms)
+    arrays = _read(io.BytesIO(data), most=len(data), known=all_forms)
     has_names = forms.keys() <= arrays.keys() <= all_forms.keys()
     if not has_names or any(all_forms[name].mismatch(array) for name, array in arrays.items()):
         raise ValueError("arrays of another form")
@@ -248,7 +250,7 @@ def _read(
     mapped: str | None = None,
 ) -> Arrays:
     with zipfile.ZipFile(source) as archive:
-        check_members(archive, most)
+        check_members(archive, most=most)
         arrays: Arrays = {}
         for member in archive.infolist():
             name = member.filename[:-4]

@@ -314,7 +314,7 @@ def require_file(path: Path | str, *, rule: str, remedy: str) -> None:
         state = "it is no regular file"
     if not os.path.lexists(path):
         remedy = remedy.removeprefix("remove it, and ")
-    raise damaged(path, rule, state, remedy)
+    raise damaged(path, rule=rule, found=state, remedy=remedy)
 
 
 @contextmanager
@@ -343,7 +343,7 @@ def reading_file(
     except OSError as error:
         raise unreadable(path, error, rule=rule, remedy=remedy) from error
     except wrong as error:
-        raise damaged(path, rule, one_line(error), remedy) from None
+        raise damaged(path, rule=rule, found=one_line(error), remedy=remedy) from None
 
 
 def read_bytes(path: Path | str, *, rule: str, remedy: str) -> bytes:
@@ -394,7 +394,7 @@ def unreadable(
         errno.ENOTDIR,
         errno.ELOOP,
     ):
-        return damaged(path, rule, error.strerror or type(error).__name__, remedy)
+        return damaged(path, rule=rule, found=error.strerror or type(error).__name__, remedy=remedy)
     return error
 
 
@@ -431,4 +431,4 @@ def read_value(cls: type[T], path: Path | str, *, name: str, rule: str, remedy: 
     try:
         return from_json(cls, text, name=name)
     except ValueError:
-        raise damaged(path, rule, "other JSON", remedy) from None
+        raise damaged(path, rule=rule, found="other JSON", remedy=remedy) from None

@@ -113,7 +113,7 @@ class CheckpointStore:
                 arrays[name + _LENGTHS] = np.array([len(part) for part in parts])
         disk.make_folder(path.parent, within=path.parent.parent)
         if not os.path.lexists(self.key):
-            disk.write_text(self.key, f"{secrets.token_hex(32)}\n")
+            disk.write_text(self.key, f"{secrets.token_hex(nbytes=32)}\n")
         signature = self._signature(path, arrays)
         with disk.replacing(path) as file:
             file.write(save(dict(sorted(arrays.items())), metadata={_SIGNATURE: signature}))
@@ -147,7 +147,10 @@ class CheckpointStore:
         if first < num_teachers:
             remedy = "the same command trains it"
             raise disk.damaged(
-                Path(self.folder), f"teacher {first}", "no whole file has it", remedy
+                Path(self.folder),
+                rule=f"teacher {first}",
+                found="no whole file has it",
+                remedy=remedy,
             )
 
     def load(self, teacher: int) -> State:
@@ -173,7 +176,9 @@ class CheckpointStore:
             if name is None:
                 continue
             if not disk.is_regular(path):
-                raise disk.damaged(path, "a file of teachers", "it is none", _REMEDY)
+                raise disk.damaged(
+                    path, rule="a file of teachers", found="it is none", remedy=_REMEDY
+                )
             try:
                 with safe_open(path, framework="numpy"):  # compares the length with the header
                     whole_files[range(int(name[1]), int(name[2]) + 1)] = path
@@ -194,12 +199,17 @@ class CheckpointStore:
             with safe_open(path, framework="numpy") as file:
                 signature = (file.metadata() or {}).get(_SIGNATURE)
         except SafetensorError as error:
-            raise disk.damaged(path, "a file of teachers", str(error), _REMEDY) from None
+            raise disk.damaged(
+                path, rule="a file of teachers", found=str(error), remedy=_REMEDY
+            ) from None
         own_signature = self._signature(path, arrays) if os.path.lexists(self.key) else ""
         is_own = hmac.compare_digest(own_signature.encode(), (signature or "").encode())
         if not own_signature or not is_own:
             raise disk.damaged(
-                path, "teachers that this run signed", "they are altered, or another's", _REMEDY
+                path,
+                rule="teachers that this run signed",
+                found="they are altered, or another's",
+                remedy=_REMEDY,
             )
         states: list[State] = [{} for _ in members]
         for name, array in arrays.items():
@@ -272,7 +282,7 @@ def cast_votes(
         if scratch is not None:
             path = Path(scratch) / f"confidences-{first:06d}-{end:06d}.npz"
         if path is not None and os.path.lexists(path):
-            form = ArrayForm("f", (end - first, len(inputs), None))
+            form = ArrayForm(kind="f", shape=(end - first, len(inputs), None))
             yield first, read_arrays(path, {"confidences": form}, remedy=_ASK_AGAIN)["confidences"]
             continue
         with one_thread(), device_memory(advice):

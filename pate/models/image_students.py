@@ -51,7 +51,9 @@ class ImageModel(StudentModel):
                     name: torch.from_numpy(np.ascontiguousarray(self.arrays[name][member]))
                     for name in names
                 }
-                total += _probabilities(network, tensors, images, torch.device("cpu"))
+                total += _probabilities(
+                    network=network, tensors=tensors, images=images, device=torch.device("cpu")
+                )
         return total / np.float32(num_members) * released
 
     @abstractmethod
@@ -122,10 +124,15 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
             for fold in range(fold_of.max() + 1):
                 in_training = fold_of != fold
                 tensors, curve = self._train_member(
-                    network, images[in_training], labels[in_training], pool, rng, device
+                    network,
+                    images=images[in_training],
+                    labels=labels[in_training],
+                    pool=pool,
+                    rng=rng,
+                    device=device,
                 )
                 held_out[~in_training] = _probabilities(
-                    network, tensors, images[~in_training], device
+                    network=network, tensors=tensors, images=images[~in_training], device=device
                 )
                 members.append(
                     {name: tensor.cpu().float().numpy() for name, tensor in tensors.items()}
@@ -169,7 +176,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         tensors, curve = fit_network(network, images, targets, recipe=self, rng=rng, device=device)
         if len(pool) == 0:
             return tensors, curve
-        guesses = _probabilities(network, tensors, pool, device)
+        guesses = _probabilities(network=network, tensors=tensors, images=pool, device=device)
         # from new weights
         return fit_network(
             network,
@@ -225,7 +232,9 @@ class CNNModel(ImageModel):
             kernel_size=math.isqrt(taps),
         )
         return _require_moderate(
-            ConvNet.from_architecture(architecture, self.input_shape, head.shape[1])
+            ConvNet.from_architecture(
+                architecture, shape=self.input_shape, num_labels=head.shape[1]
+            )
         )
 
 
@@ -249,7 +258,9 @@ class CNNStudent(Architecture, ImageStudent):
         ImageStudent.__post_init__(self)
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
-        return _require_moderate(ConvNet.from_architecture(self, input_shape, num_labels))
+        return _require_moderate(
+            ConvNet.from_architecture(self, shape=input_shape, num_labels=num_labels)
+        )
 
 
 def _require_moderate(network: ConvNet) -> ConvNet:
@@ -278,7 +289,7 @@ class ResNet50Model(ImageModel):
         rule = f"a square root of at most {limit / 3:.0f}"
         require(3 * image_size**2 <= limit, _SIZE, image_size, rule)
         num_labels = self.arrays["fc.bias"].shape[1]
-        return ResNet50(num_labels, weights=None, image_size=image_size or None)
+        return ResNet50(num_labels=num_labels, weights=None, image_size=image_size or None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,10 +316,12 @@ class ResNet50Student(ImageStudent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = ResNet50(1, self.weights, self.image_size)  # refuses a file without weights
+        _ = ResNet50(
+            num_labels=1, weights=self.weights, image_size=self.image_size
+        )  # refuses a file without weights
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ResNet50:
-        return ResNet50(num_labels, self.weights, self.image_size)
+        return ResNet50(num_labels=num_labels, weights=self.weights, image_size=self.image_size)
 
 
 def _probabilities(
@@ -322,5 +335,7 @@ def _probabilities(
         images: the images, `[num_images, channels, height, width]`.
         device: the device on which they are computed.
     """
-    logits = torch.from_numpy(logits_in_blocks(network, tensors, images, device))
+    logits = torch.from_numpy(
+        logits_in_blocks(network=network, tensors=tensors, images=images, device=device)
+    )
     return np.asarray(logits.sigmoid_().numpy())

@@ -66,7 +66,9 @@ class ImageTeacher(AdamWRecipe, Teacher):
                 network, images, targets, recipe=self, rngs=rngs, device=device
             )
             arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-            return [_state_of_row(arrays, row, losses) for row, losses in enumerate(curves)]
+            return [
+                _state_of_row(arrays, row=row, losses=losses) for row, losses in enumerate(curves)
+            ]
         states: list[State] = []
         for pictures, labels, rng in zip(images, targets, rngs, strict=True):
             tensors, losses = fit_network(
@@ -89,7 +91,9 @@ class ImageTeacher(AdamWRecipe, Teacher):
         device = require_device(self.device)
         network = self._network(images.shape[1:], len(states[0][self.bias]))
         if isinstance(network, ConvNet) and not self.is_isolated:
-            logits = _stacked_predictions(network, states, images, device)
+            logits = _stacked_predictions(
+                network=network, states=states, images=images, device=device
+            )
         else:
             logits = np.empty((len(states), len(images), network.num_labels), np.float32)
             for row, state in enumerate(states):
@@ -98,7 +102,9 @@ class ImageTeacher(AdamWRecipe, Teacher):
                     for name, array in state.items()
                     if name != _CURVE
                 }
-                logits[row] = logits_in_blocks(network, tensors, images, device)
+                logits[row] = logits_in_blocks(
+                    network=network, tensors=tensors, images=images, device=device
+                )
         threshold_logit = math.log(self.threshold / (1 - self.threshold))
         return np.asarray(torch.from_numpy(logits).sub_(threshold_logit).sigmoid_().numpy())
 
@@ -129,7 +135,7 @@ def _stacked_predictions(
         if name != _CURVE
     }
     logits = np.empty((len(states), len(images), network.num_labels), np.float32)
-    for rows, block in blocks_of(images, _STACKED_QUERIES, device):
+    for rows, block in blocks_of(images=images, size=_STACKED_QUERIES, device=device):
         valid = torch.ones(len(states), len(block), dtype=torch.bool, device=device)
         stacked_block = block.contiguous().expand(len(states), *block.shape)
         block_logits = stacked_logits(network, stacks, stacked_block, valid, training=False)
@@ -181,7 +187,7 @@ class CNNTeacher(Architecture, ImageTeacher):
         return require_device(self.device).type != "cuda"
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
-        return ConvNet.from_architecture(self, input_shape, num_labels)
+        return ConvNet.from_architecture(self, shape=input_shape, num_labels=num_labels)
 
 
 @dataclass(frozen=True)
@@ -257,7 +263,7 @@ class ResNet50Teacher(ImageTeacher):
         return self._head.predict_many(states, features)
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ResNet50:
-        return ResNet50(num_labels, self.weights, self.image_size)
+        return ResNet50(num_labels=num_labels, weights=self.weights, image_size=self.image_size)
 
     @property
     def _head(self) -> LinearTeacher:
@@ -265,7 +271,11 @@ class ResNet50Teacher(ImageTeacher):
 
     @property
     def _backbone(self) -> FrozenBackbone:
-        return _frozen_backbone(str(self.weights), self.image_size, require_device(self.device))
+        return _frozen_backbone(
+            weights=str(self.weights),
+            image_size=self.image_size,
+            device=require_device(self.device),
+        )
 
 
 _frozen_backbone = lru_cache(maxsize=1)(FrozenBackbone)  # read once a process

@@ -65,7 +65,9 @@ class KernelVotes(FunctionVotes):
 
     def label_shares(self) -> Array:
         """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`."""
-        return mean_labels(self.private.labels, self.teacher_of, self.num_teachers)
+        return mean_labels(
+            labels=self.private.labels, teacher_of=self.teacher_of, num_teachers=self.num_teachers
+        )
 
     def span(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> Array:
         """Returns the public orthonormal basis that all votes are combinations of, `[num_queries, num_directions]`.

@@ -73,12 +73,14 @@ class LinearTeacher(Teacher):
         The loss of a teacher is its leave-one-out mean squared error.
         """
         require_shards(shards, seeds)
-        stack = PaddedBatch(shards, require_device(self.device), torch.float64)
+        stack = PaddedBatch(shards, device=require_device(self.device), dtype=torch.float64)
         center = stack.mean(stack.inputs)
         prevalence = stack.mean(stack.labels)
         inputs = (stack.inputs - center).mul_(stack.mask)
         residual = (stack.labels - prevalence).mul_(stack.mask)
-        weights, left_out = _solve(self.penalty, stack.sizes, inputs, residual)
+        weights, left_out = _solve(
+            penalty=self.penalty, sizes=stack.sizes, inputs=inputs, residual=residual
+        )
         if self.threshold is None:
             thresholds = _best_thresholds(stack.labels - left_out, stack)
         else:

@@ -83,7 +83,11 @@ class LowRankStudent(Student):
         ):  # predicts the labels of rows that are all equal, or none
             return LinearModel.constant(prevalence >= 0.5, inputs)
         noise_std = float(np.sqrt((prevalence * (1 - prevalence)).mean()))
-        model = self.fit_scores(rows, NoisyScores(labels - prevalence, noise_std, prevalence), rows)
+        model = self.fit_scores(
+            rows,
+            NoisyScores(values=labels - prevalence, noise_std=noise_std, prevalence=prevalence),
+            rows,
+        )
         never_held = np.where(labels.any(axis=0), 0, np.inf).astype(np.float32)
         arrays = dict(model.arrays)
         arrays["thresholds"] = arrays["thresholds"] + never_held

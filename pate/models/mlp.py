@@ -64,7 +64,7 @@ class MLPTeacher(Teacher):
         """
         require_shards(shards, seeds)
         device = require_device(self.device)
-        stack = PaddedBatch(shards, device, torch.float32)
+        stack = PaddedBatch(shards, device=device, dtype=torch.float32)
         center = stack.mean(stack.inputs)
         inputs = (stack.inputs - center).mul_(stack.mask)
         square = stack.mean(inputs * inputs).mean(dim=2, keepdim=True)  # [num_shards, 1, 1]
@@ -82,7 +82,12 @@ class MLPTeacher(Teacher):
             weights = torch.from_numpy(np.stack(layers)).to(device)
             bias = weights.new_zeros(len(rngs), 1, fan_out)
             parameters += [weights.requires_grad_(), bias.requires_grad_()]
-        batches = Minibatches([len(shard) for shard in shards], self.batch_size, self.epochs, rngs)
+        batches = Minibatches(
+            sizes=[len(shard) for shard in shards],
+            batch_size=self.batch_size,
+            epochs=self.epochs,
+            rngs=rngs,
+        )
         curve = self._train(parameters, inputs.div_(spread), stack.labels, batches)
         hidden_weights, hidden_bias, weights, bias = (
             parameter.detach() for parameter in parameters

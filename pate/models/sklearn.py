@@ -179,7 +179,9 @@ class FittedLabels:
         confidences = np.tile(self.first, (len(rows), 1))
         if self.models:
             num_labels = len(self.varying) // len(self.models)  # of each model
-            columns = [_probabilities(model, rows, num_labels) for model in self.models]
+            columns = [
+                _probabilities(model, rows=rows, num_labels=num_labels) for model in self.models
+            ]
             confidences[:, self.varying] = np.concatenate(columns, axis=1)
         return confidences
 

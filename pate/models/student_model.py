@@ -96,7 +96,7 @@ class _Card:
             choices = dict(values["choices"])
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             fault = f"{type(error).__name__}: {error}"
-            raise damaged(path, _CARD_RULE, fault, _REMEDY) from None
+            raise damaged(path, rule=_CARD_RULE, found=fault, remedy=_REMEDY) from None
         return cls(
             kind=kind, threshold=threshold, input_shape=shape, num_rows=num_rows, choices=choices
         )
@@ -208,7 +208,7 @@ class StudentModel(ABC):
         fault = model._shape_fault() or model._prediction_fault()
         if fault:
             rule = f"the weights of a {model.kind} student for inputs of shape {model.input_shape}"
-            raise damaged(path, rule, fault, _REMEDY)
+            raise damaged(path, rule=rule, found=fault, remedy=_REMEDY)
         return model
 
     @final
@@ -265,7 +265,7 @@ def _read_arrays(path: Path) -> dict[str, Rows]:
     for name, array in arrays.items():
         if array.dtype != np.float32 or not array.size or np.isnan(array).any():
             fault = f"{name[:40]!r} is not of float32 numbers"
-            raise damaged(path, _WEIGHTS_RULE, fault, _REMEDY)
+            raise damaged(path, rule=_WEIGHTS_RULE, found=fault, remedy=_REMEDY)
     return arrays
 
 

@@ -139,7 +139,7 @@ class TrainingJob:
         """Returns the task that trains the teachers `members`, with their private records."""
         shards = [self.shards[index] for index in members]
         seeds = [self.seeds[index] for index in members]
-        return ChunkTask(self.teacher, members, shards, seeds)
+        return ChunkTask(teacher=self.teacher, members=members, shards=shards, seeds=seeds)
 
 
 class ChunkedTraining:

@@ -65,7 +65,10 @@ def metric_intervals(
     require(len(truth) < 2**24, "num_test", len(truth), "fewer than 2**24")
     if len(truth) <= _MOST_SAMPLES:
         metrics = _metrics_of_resamples(
-            bits, values, truth, blocks=_weights(len(truth), resamples, seed)
+            bits,
+            values,
+            truth,
+            blocks=_weights(num_samples=len(truth), resamples=resamples, seed=seed),
         )
     else:
         part = np.random.default_rng(seed).permutation(len(truth))[:_PART]
@@ -92,7 +95,9 @@ def _metrics_from_part(
     multiplied by the root of its share of the samples.
     """
     part_arrays = (bits[part], values[part], truth[part])
-    part_metrics = _metrics_of_resamples(*part_arrays, blocks=_weights(len(part), resamples, seed))
+    part_metrics = _metrics_of_resamples(
+        *part_arrays, blocks=_weights(num_samples=len(part), resamples=resamples, seed=seed)
+    )
     part_center = _metrics_of_resamples(*part_arrays, blocks=[np.ones((len(part), 1), np.float32)])
     center = _metrics_of_resamples(
         bits, values, truth, blocks=[np.ones((len(truth), 1), np.float32)]

@@ -292,7 +292,7 @@ class RunCharge:
         if num_draws == 1:
             return self.priced.epsilon
         try:
-            return self.budget.epsilon_of(SelfComposedEvent(self.priced.event, num_draws))
+            return self.budget.epsilon_of(SelfComposedEvent(self.priced.event, count=num_draws))
         except InvalidValue:
             return math.inf
 
@@ -313,7 +313,7 @@ class RunCharge:
 
     def _write_place(self) -> None:
         """Writes the place of the ledger into the run's folder, unless that place is written there already."""
-        place = LedgerPlace(self._path, self._ledger.identity)
+        place = LedgerPlace(path=self._path, identity=self._ledger.identity)
         if place != self._place:
             place.write(self.folder)
 
@@ -471,7 +471,7 @@ def _open_ledger(terms: ReleaseTerms, priced: PricedRelease, path: Path | None) 
     file: Store | Path | None = path
     accountant = None if terms.ledger is None else terms.accountant
     if path is not None and os.path.lexists(path):
-        file = Store(path, None)
+        file = Store(path, settings=None)
         stored = file.settings.get("accountant")
         name = stored.get("name") if isinstance(stored, dict) else None
         # An accountant that the user has written cannot be made from its name, so the run has to bring it.

@@ -37,7 +37,7 @@ class DrawKeys:
 
     def with_redraw(self) -> DrawKeys:
         """Returns these keys and a new random key for one more draw."""
-        return DrawKeys(self.run, (*self.redraws, secrets.token_hex(16)))
+        return DrawKeys(self.run, (*self.redraws, secrets.token_hex(nbytes=16)))
 
     def of_copy(self, content: bytes) -> DrawKeys:
         """Returns new keys for a copy of the run that drew another release under the same keys.
@@ -51,7 +51,7 @@ class DrawKeys:
     @classmethod
     def new(cls) -> Self:
         """Returns a random key for a run that has not drawn yet."""
-        return cls(secrets.token_hex(16))
+        return cls(secrets.token_hex(nbytes=16))
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:
@@ -59,7 +59,7 @@ class DrawKeys:
         path = folder.run_id
         text = read_text(path, rule=_KEYS_RULE, remedy=FROM_BACKUP)
         if _KEY.fullmatch(text) is None:
-            raise damaged(path, _KEYS_RULE, "others", FROM_BACKUP)
+            raise damaged(path, rule=_KEYS_RULE, found="others", remedy=FROM_BACKUP)
         run, *redraws = text.split()
         return cls(run, tuple(redraws))
 

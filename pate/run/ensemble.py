@@ -199,7 +199,11 @@ class Ensemble:
         scratch = self.folder.confidences if teacher.is_isolated else None
         with self.monitor.stage("casting votes", self.num_teachers) as advance:
             for first, block in cast_votes(
-                teacher, self._checkpoints, self.num_teachers, self.queries.inputs, scratch=scratch
+                teacher,
+                self._checkpoints,
+                num_teachers=self.num_teachers,
+                inputs=self.queries.inputs,
+                scratch=scratch,
             ):
                 yield block
                 advance(first + len(block))
@@ -222,7 +226,9 @@ class Ensemble:
         beyond = np.empty(shape, dtype=np.float32)
         with self.monitor.stage("asking teachers of the pool", self.num_teachers) as advance:
             states = store.states(self.num_teachers)
-            for first, block in cast_votes(teacher, store, self.num_teachers, rows):
+            for first, block in cast_votes(
+                teacher, store, num_teachers=self.num_teachers, inputs=rows
+            ):
                 # The block is as long as it is, and the states go on behind it.
                 for index, (pool_answers, state) in enumerate(
                     zip(block, states, strict=False), start=first
@@ -231,7 +237,11 @@ class Ensemble:
                     shard_answers = teacher.predict_many([state], shard.inputs)[0]
                     shard_features = directions.with_constant(shard.inputs).astype(np.float32)
                     beyond[index] = beyond_own(
-                        shard_features, shard_answers, shard.labels, public_features, pool_answers
+                        own_features=shard_features,
+                        own_confidences=shard_answers,
+                        own_labels=shard.labels,
+                        pool_features=public_features,
+                        pool_confidences=pool_answers,
                     )
                 advance(first + len(block))
         return PoolAnswers(beyond, public_features)
@@ -266,7 +276,9 @@ class Ensemble:
     def label_shares(self) -> Array:
         """Returns, for each teacher and label, the share of the teacher's own records that have the label, `[N, L]`."""
         labels = self.dataset.private.labels
-        return mean_labels(labels, self.partition.teacher_of, self.num_teachers)
+        return mean_labels(
+            labels=labels, teacher_of=self.partition.teacher_of, num_teachers=self.num_teachers
+        )
 
     @property
     def _checkpoints(self) -> CheckpointStore:

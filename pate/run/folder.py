@@ -199,7 +199,9 @@ class RunFolder(EnsembleFolder):
             ).strip()
             is_hexadecimal = set(digest_at_begin) <= set("0123456789abcdef")
             if len(digest_at_begin) != len(digest) or not is_hexadecimal:
-                raise disk.damaged(path, f"the digest of the {name}", "it is none", _BEGIN_ANEW)
+                raise disk.damaged(
+                    path, rule=f"the digest of the {name}", found="it is none", remedy=_BEGIN_ANEW
+                )
             rule = (
                 f"the {name} that this run began with, by {path}; a new output_dir for another, or "
                 "the version of pate that began it"
@@ -230,7 +232,7 @@ class RunFolder(EnsembleFolder):
         own_names = [self.page.name, *self._release_names()]
         digests = dict(Manifest.from_files(self.path, own_names, remedy=_OR_ANEW).sha256)
         digests[self.report.name] = hashlib.sha256(report.encode()).hexdigest()
-        Manifest(1, digests).write(self.path)
+        Manifest(manifest=1, sha256=digests).write(self.path)
 
     def require_manifest(self) -> None:
         """Raises `InvalidValue` if a file of a finished run was changed, removed or added after the run."""
@@ -267,7 +269,9 @@ class RunFolder(EnsembleFolder):
         path = self.settings_file
         stored = disk.read_json(path, rule="the settings of the run", remedy=_BEGIN_ANEW)
         if not isinstance(stored, dict):
-            raise disk.damaged(path, "the settings of the run", "no JSON object", _BEGIN_ANEW)
+            raise disk.damaged(
+                path, rule="the settings of the run", found="no JSON object", remedy=_BEGIN_ANEW
+            )
         old = _settings_by_name(stored)
         new = _settings_by_name(
             json.loads(json.dumps(settings))

@@ -39,7 +39,7 @@ class CountedTerms:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Reads the terms that a ledger was made with from its file."""
-        settings = Store(path, None).settings
+        settings = Store(path, settings=None).settings
         return cls(settings["adjacency"], settings["target_delta"])
 
     @classmethod
@@ -82,7 +82,7 @@ class LedgerPlace:
         if not isinstance(content, dict) or not all(
             isinstance(content.get(name), str) for name in names
         ):
-            raise damaged(path, _PLACE_RULE, "something else", FROM_BACKUP)
+            raise damaged(path, rule=_PLACE_RULE, found="something else", remedy=FROM_BACKUP)
         return cls(Path(content["path"]), content["identity"])
 
     def write(self, folder: RunFolder) -> None:
@@ -97,7 +97,7 @@ class LedgerPlace:
 
     def is_of(self, path: Path) -> bool:
         """Returns true if the file at another path is this ledger, for example after the file was moved."""
-        return path.exists() and Store(path, None).identity == self.identity
+        return path.exists() and Store(path, settings=None).identity == self.identity
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class OtherLedger:
             path: the file of the ledger.
             data: the digest of the run's private records, which is the name of their account.
         """
-        store = Store(path, None)
+        store = Store(path, settings=None)
         charges = [line for line in store.lines if not line.under]
         num_charges = sum(line.data in ("", data) for line in charges)
         notes = [json.loads(line.about) for line in charges]
@@ -140,7 +140,7 @@ class OtherLedger:
             owners: the ids and groups of private records, by kind.
             but: the name of the account that is left out.
         """
-        return Store(self.path, None).accounts_that_know(owners, but=but)
+        return Store(self.path, settings=None).accounts_that_know(owners, but=but)
 
 
 def ledger_path(
@@ -212,7 +212,7 @@ def _usual_path(folder: RunFolder, terms: ReleaseTerms | None) -> Path:
     if CountedTerms.read(usual) == own_terms:
         return usual
     # A cap is for all releases together, so no release may be counted elsewhere: `Ledger` refuses the other terms.
-    has_cap = Store(usual, None).settings.get("max_epsilon") is not None
+    has_cap = Store(usual, settings=None).settings.get("max_epsilon") is not None
     return usual if has_cap or terms.max_total_epsilon is not None else of_own_terms
 
 

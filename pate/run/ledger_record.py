@@ -133,8 +133,9 @@ def _refusal_of_failures(account: Ledger, priced: PricedRelease) -> InvalidValue
     The ledger's delta has to cover the failure probabilities of all releases of the records.
     """
     failures_left = account.failures_left
+    room = rounded_down(failures_left, digits=3)
     rule = (
-        f"failures of at most {rounded_down(failures_left, 3)} of delta in all, which ledger={account.path} has left "
+        f"failures of at most {room} of delta in all, which ledger={account.path} has left "
         "for these records; nothing is spent"
     )
     aggregator = priced.aggregator
@@ -142,7 +143,9 @@ def _refusal_of_failures(account: Ledger, priced: PricedRelease) -> InvalidValue
     if failure_prob is None:
         return InvalidValue("failure_prob", rule=rule)
     num_tests = aggregator.num_tests(priced.shape.num_queries)
-    largest_fitting = float(rounded_down(failures_left * _SHARE_OF_FAILURES / max(num_tests, 1), 2))
+    largest_fitting = float(
+        rounded_down(failures_left * _SHARE_OF_FAILURES / max(num_tests, 1), digits=2)
+    )
     remedies: tuple[Remedy, ...] = ()
     if largest_fitting > 0:
         remedies = (Remedy("failure_prob", largest_fitting, owner="aggregator"),)

@@ -70,7 +70,7 @@ def _group_event(event: Event, size: int) -> Event | None:
         return GaussianEvent(event.noise_multiplier / size)
     if type(event) is SelfComposedEvent:
         event_of_one = _group_event(event.event, size)
-        return None if event_of_one is None else SelfComposedEvent(event_of_one, event.count)
+        return None if event_of_one is None else SelfComposedEvent(event_of_one, count=event.count)
     if type(event) is ComposedEvent:
         parts = [_group_event(part, size) for part in event.events]
         return (
@@ -119,14 +119,16 @@ class Places:
 
         def price_of_group(size: int) -> str:
             """Returns the price of a group of `size` units as a phrase, such as "epsilon 3.2"."""
-            epsilon = group_epsilon(event, size, budget)
+            epsilon = group_epsilon(event=event, size=size, budget=budget)
             return (
                 f"epsilon {format_epsilon(epsilon)}"
                 if math.isfinite(epsilon)
                 else "no finite epsilon at this delta"
             )
 
-        event = release.event if num_draws == 1 else SelfComposedEvent(release.event, num_draws)
+        event = (
+            release.event if num_draws == 1 else SelfComposedEvent(release.event, count=num_draws)
+        )
         num_at_holder = self.teachers_each
         price_of_holder = price_of_group(num_at_holder)
         replace = release.adjacency is Adjacency.REPLACE_ONE

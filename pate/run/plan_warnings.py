@@ -43,7 +43,9 @@ def plan_warnings(
     """
     if teacher.is_trained:
         remedy = "fewer teachers, or experiment=centered_votes, whose teachers need one each"
-        doubts = few_records_doubts(len(dataset.private), num_teachers, remedy)
+        doubts = few_records_doubts(
+            num_records=len(dataset.private), num_teachers=num_teachers, remedy=remedy
+        )
         yield from map(TRAIN.doubt_line, doubts)
     yield from dataset.notes
     yield from uneven_records_warnings(dataset)

@@ -53,8 +53,8 @@ def privacy_of(release: Release, charge: RunCharge) -> Privacy:
         noise_seeded=charge.seed is not None,
         failure_prob=failure_probability(release.event),
         max_gap=None if test is None else test.num_teachers,
-        gap_at_50=None if test is None else test.gap_to_pass(0.5),
-        gap_at_95=None if test is None else test.gap_to_pass(0.95),
+        gap_at_50=None if test is None else test.gap_to_pass(probability=0.5),
+        gap_at_95=None if test is None else test.gap_to_pass(probability=0.95),
         target_hits=None if session is None else session.target_hits,
         plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
         parameters={

@@ -17,10 +17,10 @@ from pate.validation import InvalidValue, require, require_moderate
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, ids=…, label_names=…)"
 _MOST_BYTES = 2**38
 _OTHER_ARRAYS = {
-    "ids": ArrayForm("iuU", (None,)),
-    "label_names": ArrayForm("U", (None,)),
-    "labels": ArrayForm("biu", (None, None)),  # of a public split; not read
-    "groups": ArrayForm("iu", (None,)),
+    "ids": ArrayForm(kind="iuU", shape=(None,)),
+    "label_names": ArrayForm(kind="U", shape=(None,)),
+    "labels": ArrayForm(kind="biu", shape=(None, None)),  # of a public split; not read
+    "groups": ArrayForm(kind="iu", shape=(None,)),
 }
 _SAME_FILE = "all places have the same file, in UTF-8 and with numbers as the schema's file says"
 _MOST_SHOWN = 5
@@ -88,7 +88,7 @@ class Queries:
     def _from_arrays(cls, path: Path) -> Self:
         arrays = read_arrays(
             path,
-            {"inputs": ArrayForm("biuf")},
+            {"inputs": ArrayForm(kind="biuf")},
             beside=_OTHER_ARRAYS,
             remedy=_REMEDY,
             most=_MOST_BYTES,

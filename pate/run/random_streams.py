@@ -64,7 +64,7 @@ class RandomStreams:
         if seed is not None:
             return cls(require_count("seed", seed, minimum=0))
         if not os.path.lexists(secret_file):
-            write_text(secret_file, f"{secrets.token_hex(_BYTES)}\n")
+            write_text(secret_file, f"{secrets.token_hex(nbytes=_BYTES)}\n")
         remedy = "put it back as it was, or begin in a new output_dir"
         text = read_secret(secret_file, remedy=remedy)
         if not _FORM.fullmatch(text):

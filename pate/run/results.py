@@ -166,11 +166,11 @@ class Results:
                 rule="a bit for each label, which the theorems are about; these are numbers",
             )
         return epsilon_on_votes(
-            self.priced.aggregator,
-            self.votes.counts(),
-            self.priced.shape,
-            self.charge.budget.delta,
-            self.release.answered,
+            aggregator=self.priced.aggregator,
+            counts=self.votes.counts(),
+            shape=self.priced.shape,
+            target_delta=self.charge.budget.delta,
+            answered=self.release.answered,
         )
 
     def figures(self, report: Report) -> RunFigures:
@@ -225,10 +225,12 @@ class Results:
         predictions = {}
         for name, make_constant in CONSTANTS.items():
             labels, probabilities = make_constant(frequencies).for_samples(len(inputs))
-            predictions[name] = Prediction(labels, probabilities)
+            predictions[name] = Prediction(labels=labels, probabilities=probabilities)
         for name, model in self.models.items():
             predictions[name] = Prediction(
-                model.predict(inputs), model.predict_proba(inputs), model.threshold
+                labels=model.predict(inputs),
+                probabilities=model.predict_proba(inputs),
+                threshold=model.threshold,
             )
         return predictions
 

@@ -83,5 +83,5 @@ def watched(
     """
     if not isinstance(priced.aggregator, TargetChargedAggregator):
         return record
-    progress = SessionProgress(advance, events, priced.epsilon)
-    return WatchedSession(record, priced.aggregator.target_hits, progress)
+    progress = SessionProgress(advance=advance, events=events, epsilon=priced.epsilon)
+    return WatchedSession(record=record, target_hits=priced.aggregator.target_hits, watch=progress)

@@ -70,7 +70,9 @@ class Sources:
             return None
         written = disk.read_json(path, rule=_RULE, remedy="remove it, and it is not compared")
         if not isinstance(written, dict):
-            raise disk.damaged(path, _RULE, "no JSON object", "remove it, and it is not compared")
+            raise disk.damaged(
+                path, rule=_RULE, found="no JSON object", remedy="remove it, and it is not compared"
+            )
         if not written.keys() <= self.stamps.keys():
             return None
         return sorted(name for name, stamp in self.stamps.items() if written.get(name) != stamp)

@@ -148,5 +148,13 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
             ]
             epsilon = sum(prices)
             delta = sum(member.target_delta for member in members)
-        totals.append(Total(len(members), members[0].adjacency, members[0].unit, epsilon, delta))
+        totals.append(
+            Total(
+                count=len(members),
+                adjacency=members[0].adjacency,
+                unit=members[0].unit,
+                epsilon=epsilon,
+                delta=delta,
+            )
+        )
     return totals

@@ -103,7 +103,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             folder.models
         )  # for a run that is continued; they are removed at the end
 
-        with RunWriter(folder.tensorboard if plan.tensorboard else None) as events:
+        with RunWriter(folder=folder.tensorboard if plan.tensorboard else None) as events:
             # 2. The teachers learn from disjoint records, and vote on public samples.
             #    Private: `training_data`, `partition`, `ensemble` and `votes`, with their files in `folder`, and the
             #    curves in `events`; later `models`, in which baselines are kept. No epsilon covers them.
@@ -138,7 +138,10 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             queries = ensemble.queries
             seed = streams.seed("student")
             prior = StudentPrior(
-                plan.student, queries.inputs, seed, never_empty=priced.aggregator.never_empty
+                student=plan.student,
+                inputs=queries.inputs,
+                seed=seed,
+                never_empty=priced.aggregator.never_empty,
             )
             aggregator = priced.aggregator.with_prior(prior)
             record = charge.record()

@@ -82,4 +82,6 @@ class TrainedVotes(TeacherVotes):
         )
         ask = partial(self.ensemble.pool_answers, directions, public[:NUM_ASKED])
         rows = public[: max(recipe.public_rows, self.num_queries)]
-        return self.ensemble.moment_votes(directions, rows, self.records_per_teacher, ask)
+        return self.ensemble.moment_votes(
+            directions=directions, rows=rows, records_per_teacher=self.records_per_teacher, ask=ask
+        )

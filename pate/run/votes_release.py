@@ -146,7 +146,7 @@ def release_votes(
             aggregator = aggregator.with_prior(_prior(plan, cohort, priced, streams))
         record = charge.record()
         with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
-            watched_record = watched(record, priced, advance, RunWriter(None))
+            watched_record = watched(record, priced, advance, RunWriter(folder=None))
             release = aggregator.release(votes, streams.generator("noise"), watched_record)
         charge.publish(release, PublicNames(cohort.record_ids, cohort.label_names), monitor)
         return _write(plan, release, cohort, charge, config)
@@ -160,7 +160,7 @@ def price(plan: ReleasePlan, votes: VoteSource, cohort: Cohort, monitor: Monitor
     aggregator.require_source(votes)
     if aggregator.expects_prior and (plan.queries is None or plan.student is None):
         rule = "the public samples that were asked: this aggregator compares votes with what a student predicts"
-        raise InvalidValue("queries", None, rule=rule)
+        raise InvalidValue("queries", value=None, rule=rule)
     with monitor.stage("pricing the release"):
         priced = plan_release(aggregator, votes.shape, budget)
     doubts = require_useful(
@@ -185,7 +185,7 @@ def _prior(
     assert plan.queries is not None and plan.student is not None  # as `price` requires
     queries = plan.queries()
     count = priced.shape.num_queries
-    require_queries(queries, count, cohort.queries, rule=f"at least {count} samples")
+    require_queries(queries, count=count, digest=cohort.queries, rule=f"at least {count} samples")
     return StudentPrior(
         student=plan.student,
         inputs=queries.inputs[:count],
@@ -202,7 +202,7 @@ def _finished_terms(folder: RunFolder, charge: RunCharge, monitor: Monitor) -> T
     for name, digest in _digests(folder.path, *_DONE).items():
         if listed.get(name) != digest:
             rule = "the file as this release left it"
-            raise damaged(folder.path / name, rule, "it is another", FROM_BACKUP)
+            raise damaged(folder.path / name, rule=rule, found="it is another", remedy=FROM_BACKUP)
     charge.begin(monitor, redraw=False)  # a ledger that does not know of it is charged
     monitor.say(
         f"output_dir={folder.path}: this release is finished; nothing was drawn or spent again"
@@ -264,7 +264,7 @@ def _write(
     )
     for place in (folder.release, folder.path):
         write_text(place / TERMS, to_json(terms) + "\n")
-    Manifest(1, _digests(folder.path, *_DONE)).write(folder.path)
+    Manifest(manifest=1, sha256=_digests(folder.path, *_DONE)).write(folder.path)
     return terms
 
 

@@ -54,7 +54,10 @@ def dataset_cut_at(
 
 
 def small_dataset() -> Dataset:
-    """Returns 960 private, 140 public and 300 test records, whose labels are noisy halves of a space."""
+    """Returns a data set of 960 private, 140 public and 300 test records.
+
+    Each label is true on one side of a random hyperplane, with some noise.
+    """
     rng = np.random.default_rng(5)
     inputs = rng.standard_normal((1400, 8)).astype(np.float32)
     directions = rng.standard_normal((8, NUM_LABELS))
@@ -65,12 +68,12 @@ def small_dataset() -> Dataset:
 
 
 def ledger_of(folder: Path) -> Path:
-    """Returns the ledger of a run that names none: of all runs in the folder that its own lies in."""
+    """Returns the ledger of a run without `ledger=`: the file that all runs in the parent folder share."""
     return folder.parent / "ledger.db"
 
 
 def charges(folder: Path) -> list[dict[str, Any]]:
-    """Returns what the ledger of a run has of each charge, without its time, process and folder."""
+    """Returns the fields of each charge in the ledger of a run, without time, process and folder."""
     if not ledger_of(folder).exists():
         return []
     entries = Ledger.stored(ledger_of(folder)).entries
@@ -86,7 +89,7 @@ def charges(folder: Path) -> list[dict[str, Any]]:
 
 
 def parts(folder: Path) -> list[str]:
-    """Returns the names of the parts that the ledger of a run has."""
+    """Returns the names of the parts of a release that the ledger of a run holds."""
     return [key.partition(":")[2] for key in Ledger.stored(ledger_of(folder)).keys]
 
 
@@ -115,7 +118,7 @@ class SilentMonitor(Monitor):
 
 
 def run_until(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
-    """Trains until a stage begins, at which the run is killed, and returns the monitor."""
+    """Runs a plan until a stage begins, at which the run is killed; returns the monitor."""
     monitor = SilentMonitor(stage)
     with pytest.raises(KeyboardInterrupt):
         train(plan, folder, monitor)
@@ -123,7 +126,7 @@ def run_until(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
 
 
 def run_until_released(plan: Plan, folder: Path) -> bytes:
-    """Trains until the release is written, and returns its bytes."""
+    """Runs a plan until the release is written, and returns the bytes of the release."""
     run_until(plan, folder, "training the student")
     return release_bytes(folder)
 
@@ -134,7 +137,7 @@ def release_bytes(folder: Path) -> bytes:
 
 
 def small_plan() -> Plan:
-    """Returns a plan on the small data set; a test replaces the fields that it is about."""
+    """Returns a plan for the small data set, in which a test replaces the fields that it examines."""
     return Plan(
         load_dataset=small_dataset,
         teacher=LinearTeacher(device="cpu"),
@@ -153,7 +156,7 @@ def small_plan() -> Plan:
 
 
 def seeded_plan(aggregator: Aggregator) -> Plan:
-    """Returns a plan whose bytes another route has to repeat: its teachers are trained one after another."""
+    """Returns a plan with a seed and with teachers that are trained one by one, so that its bytes can be repeated."""
     return replace(
         small_plan(),
         aggregator=aggregator,
@@ -175,7 +178,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @contextmanager
 def without_pictures() -> Iterator[None]:
-    """Leaves the pictures out of a report; they take longer than so small a run, and processes draw them."""
+    """Leaves the pictures out of reports, as they take longer than the small run itself."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pate.report.page.pictures", lambda *_, **__: {})
         yield

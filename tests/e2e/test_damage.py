@@ -59,7 +59,7 @@ def plan() -> Plan:
 
 @pytest.fixture(scope="module", params=STATES, ids=str)
 def state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run in a state; only its ledger lies next to the folder."""
+    """Returns the folder of a run in one state; only its ledger is beside it."""
     folder = tmp_path_factory.mktemp("state") / "outputs" / "run"
     if request.param is None:
         train(plan(), folder)
@@ -69,7 +69,7 @@ def state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def restored(folder: Path, backup: Path) -> None:
-    """Restores a run and its ledger; the first call makes the backup."""
+    """Restores a run and its ledger from a backup; the first call makes the backup."""
     if not backup.exists():
         shutil.copytree(folder.parent, backup)
     shutil.rmtree(folder.parent)
@@ -77,7 +77,7 @@ def restored(folder: Path, backup: Path) -> None:
 
 
 def damaged(folder: Path, backup: Path) -> Iterator[tuple[str, Path]]:
-    """Yields a description and the file of each damage; all states together try all damages."""
+    """Yields the folder with one file damaged in one way, for all files and ways in turn."""
     names = [name for name in map(Path, sorted(contents(folder.parent))) if name.name not in OTHERS]
     for turn, name in enumerate(names, len(names)):
         for damage in WAYS[turn % _APART :: _APART]:

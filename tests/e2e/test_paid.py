@@ -84,7 +84,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def without_report(folder: Path, to: Path) -> Path:
-    """Copies a finished run as if it had been stopped before its report; returns the copy's folder."""
+    """Copies a finished run in the state before its report, and returns the copy's folder."""
     shutil.copytree(folder, to)
     for name in ("report.json", "report.html", "manifest.json"):
         (to / name).unlink()
@@ -92,7 +92,7 @@ def without_report(folder: Path, to: Path) -> Path:
 
 
 def unfinished(folder: Path, to: Path) -> Path:
-    """Copies a finished run as if it had been stopped before its report, and its ledger, to which it is charged."""
+    """Copies a finished run in the state before its report, together with its ledger."""
     without_report(folder, to)
     shutil.copy(ledger_of(folder), ledger_of(to))
     place = LedgerPlace.read(RunFolder(to))
@@ -115,7 +115,7 @@ class Killed(BaseException):
 
 
 def kill_at(patch: pytest.MonkeyPatch, number: int, *, committed: bool) -> None:
-    """Ends the process at the n-th commit of the run, before it or after it."""
+    """Ends the process at the n-th commit of the run, before or after the commit."""
     insert = Store._insert
     commit = Store.commit
     done = 0
@@ -337,7 +337,7 @@ def changed(statement: str) -> Callable[[Path, str], None]:
 
 
 def exchanged(**changes: Any) -> Callable[[Path, str], None]:
-    """The ledger of another run, whole and sound in itself."""
+    """Returns the ledger of another run, which is complete and undamaged."""
 
     def damage(folder: Path, name: str) -> None:
         other = folder.parent / "other" / "run"

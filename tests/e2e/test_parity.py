@@ -54,7 +54,7 @@ TERMS: dict[str, Any] = {"n_teachers": NUM_TEACHERS, "target_delta": DELTA, "all
 
 
 def small_images() -> Dataset:
-    """Squares and bars in noise, 16 x 16: the public pool is larger than what is asked."""
+    """Returns noisy images of squares and bars, 16 x 16 pixels, with more public samples than queries."""
     rng = np.random.default_rng(3)
     inputs = rng.random((400, 3, 16, 16), dtype=np.float32) / 2
     labels = rng.random((400, 2)) < 0.5
@@ -71,7 +71,7 @@ def small_images() -> Dataset:
 
 
 def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
-    """The release's file and the student of `pate-compare` on a plan, at its seed."""
+    """Runs `pate-compare` on a plan with its seed, and returns the bytes of the release and the student."""
     shared = {
         name: getattr(plan, name) for name in ("aggregator", "teacher", "num_teachers", "student")
     }

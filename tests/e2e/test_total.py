@@ -119,7 +119,7 @@ VISIT = PrivacyUnit("one row")
 
 
 def protecting(unit: PrivacyUnit) -> Any:
-    """The small data set, of which one change replaces that."""
+    """Returns the small data set with another unit of privacy."""
     return lambda: replace(small_dataset(), group_unit=unit)
 
 
@@ -366,7 +366,7 @@ def test_a_different_price_in_the_ledger_has_a_remark(ledger: Path, tmp_path: Pa
 
 
 def spelled(digest: str, **owners: range) -> Any:
-    """The small data set as another table would have it: another digest, and whoever is in it."""
+    """Returns the small data set as another table would have it: with another digest and other owners."""
     names = {kind: frozenset(b"%d" % each for each in numbers) for kind, numbers in owners.items()}
     return lambda: replace(small_dataset(), private_cells=digest * 64, owners=names)
 

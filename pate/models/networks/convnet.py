@@ -333,7 +333,9 @@ def fit_stacked(
     records = torch.from_numpy(np.concatenate(images)).to(device)
     labels = torch.from_numpy(np.concatenate(targets)).to(device)
     starts = torch.from_numpy(np.cumsum([0, *sizes[:-1]])).to(device)
-    batches = Minibatches(sizes, recipe.batch_size, recipe.epochs, rngs)
+    batches = Minibatches(
+        sizes=sizes, batch_size=recipe.batch_size, epochs=recipe.epochs, rngs=rngs
+    )
     num_steps = torch.tensor(batches.steps_of, device=device)  # of each network
     loss_scale = recipe.loss_scale(device)
     can_overflow = loss_scale != 1

@@ -84,6 +84,6 @@ def logits_in_blocks(
     """Returns the log-odds of any number of images, `[num_images, num_labels]`, computed in float32 and in blocks."""
     logits = np.empty((len(images), network.num_labels), np.float32)
     with torch.no_grad():
-        for rows, block in blocks_of(images, _BLOCK_IMAGES, device):
+        for rows, block in blocks_of(images=images, size=_BLOCK_IMAGES, device=device):
             logits[rows] = network.logits(tensors, block, training=False).float().cpu().numpy()
     return logits

@@ -202,7 +202,7 @@ class FrozenBackbone:
     _memory_size = 2
 
     def __init__(self, weights: str, image_size: int | None, device: torch.device) -> None:
-        self._network = ResNet50(0, weights, image_size)
+        self._network = ResNet50(num_labels=0, weights=weights, image_size=image_size)
         self._device = device
         self._tensors = {name: tensor.to(device) for name, tensor in read_weights(weights).items()}
         self._memory: dict[str, NDArray[np.float32]] = {}
@@ -219,7 +219,7 @@ class FrozenBackbone:
         if key in self._memory:
             return self._memory[key]
         vectors = np.empty((len(images), FEATURES), np.float32)
-        for rows, block in blocks_of(images, _BLOCK_IMAGES, self._device):
+        for rows, block in blocks_of(images=images, size=_BLOCK_IMAGES, device=self._device):
             vectors[rows] = self._network.logits(self._tensors, block, training=False).cpu().numpy()
         if remember:
             while len(self._memory) >= self._memory_size:

@@ -97,7 +97,9 @@ def fit_network(
     fits_in_memory = stored.numel() <= _MOST_CENTERED
     if fits_in_memory:
         stored = centered(stored).permute(0, 2, 3, 1)
-    batches = Minibatches([len(images)], recipe.batch_size, recipe.epochs, [rng])
+    batches = Minibatches(
+        sizes=[len(images)], batch_size=recipe.batch_size, epochs=recipe.epochs, rngs=[rng]
+    )
     curve = torch.zeros(batches.num_steps)
     loss_scale = recipe.loss_scale(device)
     is_finite = None

@@ -119,7 +119,7 @@ def test_tables_arrays_and_frames_give_the_same(folder: Path) -> None:
 
 
 def predicted(folder: Path, given: Any, capsys: Any, id_column: str | None = None) -> str:
-    """What the command says before its last line; it writes p.csv beside the folder."""
+    """Calls `pate-predict`, which writes p.csv beside the folder, and returns its output without the last line."""
     pa.csv.write_csv(pa.table(given), folder.parent / "new.csv")
     config = {
         "release": str(folder),
@@ -231,7 +231,7 @@ def test_labels_and_ids_are_no_formulas_in_predictions(folder: Path, capsys: Any
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
-    """The interface that the package huggingface_hub gives to the Hub."""
+    """Installs a stand-in for the package huggingface_hub, with the interface that the upload uses."""
     package = MagicMock(CommitOperationAdd=SimpleNamespace)
     monkeypatch.setitem(sys.modules, "huggingface_hub", package)
     return package.HfApi.return_value

@@ -1,4 +1,4 @@
-"""A bundle of somebody else's: whatever its JSON says, it is one line, and takes little memory and time."""
+"""Tests of forged bundles: for any content of the JSON, loading ends in one line, with little memory and time."""
 
 import json
 import re
@@ -79,7 +79,10 @@ VALUES: tuple[Any, ...] = (
 
 
 def made(kind: str, folder: Path) -> Path:
-    """A bundle of a kind; `constant` is one of pictures whose arrays do not say how large they are."""
+    """Writes a bundle of a kind: "table", "extracted", or "constant".
+
+    The last is a model of pictures whose arrays do not determine the size of the pictures.
+    """
     rng = np.random.default_rng(0)
     if kind == "table":
         return bundle_of(folder)
@@ -121,7 +124,7 @@ def made(kind: str, folder: Path) -> Path:
 
 
 def listed(folder: Path) -> None:
-    """Digests that fit, written without waiting for the disk."""
+    """Writes a manifest with the right digests, without waiting for the disk."""
     names = [
         path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.name != MANIFEST
     ]
@@ -142,7 +145,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def mutants(value: Any) -> Iterator[Any]:
-    """The value with others in each place, turn by turn, without it, or with a sister of it."""
+    """Yields changed copies of a JSON value: at each place another value, no value, or an additional value."""
     for turn, path in enumerate(places(value)):
         for other in (*(VALUES[turn % _APART :: _APART] if path else ()), LESS):
             copy = json.loads(json.dumps(value))
@@ -161,7 +164,7 @@ def mutants(value: Any) -> Iterator[Any]:
 
 
 def larger(value: Any) -> Iterator[Any]:
-    """The value with larger sizes in all places at once, so that they agree."""
+    """Returns a JSON value in which all sizes are larger, so that they agree with each other."""
     for size in (2**14, 2**13, 2**12, 2**11, 1000, 600):
         yield json.loads(
             re.sub(r": 8\b", f": {size}", json.dumps(value).replace("8, 8]", f"{size}, {size}]"))
@@ -169,7 +172,7 @@ def larger(value: Any) -> Iterator[Any]:
 
 
 def tried(folder: Path) -> int:
-    """Loads a bundle, which either works or is refused in one line; 1 if it was refused."""
+    """Loads a bundle, and returns 1 if it was refused in one line, or 0 if it works."""
     try:
         bundle = pate.load(folder)
     except InvalidValue as error:
@@ -180,7 +183,7 @@ def tried(folder: Path) -> int:
 
 
 def attacked(kind: str, folder: Path) -> int:
-    """How many mutants of a bundle's files are refused."""
+    """Returns how many of the changed copies of a bundle's files are refused."""
     made(kind, folder)
     texts = {name: (folder / name).read_text() for name in (SCHEMA, CARD, MANIFEST)}
     files = {name: json.loads(text) for name, text in texts.items()}

@@ -338,7 +338,7 @@ ONE_PERSON = "one value of groups, with all its rows"
 
 
 def caught_by(call: Callable[[], Any], kind: type[Warning]) -> list[str]:
-    """Warnings of a kind, each time that they are given."""
+    """Returns the warnings of one kind that a call gives."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()

@@ -23,7 +23,7 @@ NUM_PUBLIC = 200
 
 
 def passengers(count: int = 2000) -> tuple[Any, np.ndarray]:
-    """Like the Titanic's: words, numbers and missing cells."""
+    """Returns a table like that of the Titanic: words, numbers and missing cells."""
     rng = np.random.default_rng(0)
     age = rng.normal(35, 12, count)
     sex = rng.choice(["male", "female"], count)
@@ -42,7 +42,7 @@ def passengers(count: int = 2000) -> tuple[Any, np.ndarray]:
 
 
 def pipeline() -> Pipeline:
-    """As in scikit-learn's page *Column Transformer with Mixed Types*."""
+    """Returns the pipeline of scikit-learn's page *Column Transformer with Mixed Types*."""
     numbers = Pipeline(
         [("imputer", SimpleImputer(strategy="median")), ("scaler", StandardScaler())]
     )

@@ -109,7 +109,10 @@ def test_pools_that_cannot_be_cut_are_refused(
 
 
 def _private_person_with(num_rows: int) -> Pools:
-    """The pools of 100 people with 10 rows each, but for the private person 8; inputs are people."""
+    """Returns the pools of 100 people with 10 rows each, except the private person 8, who has `num_rows` rows.
+
+    The input of a row is the number of its person.
+    """
     people = np.repeat(np.arange(100), np.where(np.arange(100) == 8, num_rows, 10))
     return Pools.cut(people[:, None].astype(np.float32), people[:, None] > 50, people, None, 0.3)
 

@@ -210,7 +210,7 @@ print(largest() - before)
 
 
 def older_savez(file: io.BytesIO, **arrays: object) -> None:
-    """What `numpy.savez` before 2.2 does with its setting `allow_pickle`: it takes it for an array."""
+    """Does what `numpy.savez` before 2.2 does with the argument `allow_pickle`: stores it as an array."""
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:

@@ -7,7 +7,7 @@ from pate.models import Shard
 
 
 def draw_parts(sizes, num_features=12, num_labels=5, seed=0):
-    """Parts whose labels depend linearly on the inputs, with prevalences from rare to frequent."""
+    """Draws shards whose labels depend linearly on the inputs, with rare and frequent labels."""
     rng = np.random.default_rng(seed)
     directions = rng.standard_normal((num_features, num_labels))
     offsets = np.linspace(-5, 1, num_labels)
@@ -35,7 +35,7 @@ def make_parts():
 
 
 def draw_rows(size, num_features=15, num_labels=6, seed=0):
-    """Inputs and labels that depend on them, from frequent to rare."""
+    """Draws inputs, and labels that depend on them, from frequent to rare."""
     rng = np.random.default_rng(seed)
     directions = np.random.default_rng(99).standard_normal((num_features, num_labels))
     inputs = rng.standard_normal((size, num_features)).astype(np.float32)

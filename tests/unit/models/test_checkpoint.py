@@ -51,7 +51,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def trained(store, parts):
-    """Two teachers in a store, by their recipe."""
+    """Saves two trained teachers in a store, and returns their recipe."""
     teacher = SklearnTeacher(DecisionTreeClassifier())
     store.save(dict(enumerate(teacher.fit_many(parts[:2], [1, 2]))))
     return teacher

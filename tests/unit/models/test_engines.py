@@ -47,7 +47,7 @@ def train(engine, teacher, parts, folder, on_progress=None):
 
 
 def files(folder):
-    """All teachers of a store, whatever files they lie in."""
+    """Returns the bytes of all teachers in a store, whatever files they are in."""
     return [
         {name: (array.shape, array.tobytes()) for name, array in state.items()}
         for state in all_of(folder)
@@ -64,7 +64,7 @@ def all_of(folder):
 
 @pytest.fixture
 def every_chunk(monkeypatch):
-    """A file for each chunk."""
+    """Makes the store write a file after each chunk."""
     monkeypatch.setattr(training, "SAVE_SECONDS", 0)
     monkeypatch.setattr(training, "SAVE_SHARE", 0)
 

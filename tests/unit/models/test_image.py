@@ -14,7 +14,7 @@ SMALL = {"width": 8, "blocks": 1, "epochs": 3, "batch_size": 8, "device": "cpu"}
 
 
 def bright_corners(size, seed):
-    """16 x 16 images with a label for each bright corner."""
+    """Draws images of 16 x 16 pixels, with a label for each bright corner."""
     rng = np.random.default_rng(seed)
     labels = rng.random((size, 4)) < 0.4
     images = rng.random((size, 1, 16, 16), np.float32) * 0.5

@@ -28,7 +28,7 @@ def reference(inputs, labels, penalty, kept=slice(None)):
 
 
 def left_out(inputs, labels, penalty):
-    """What each row's labels are where it is left out, `[n, L]`."""
+    """Returns, for each row, the prediction of a regression on all other rows, `[num_rows, num_labels]`."""
     rows = np.arange(len(inputs))
     return np.stack(
         [reference(inputs, labels, penalty, rows != row).predict(inputs[[row]])[0] for row in rows]

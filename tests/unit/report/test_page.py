@@ -53,7 +53,7 @@ class Page(HTMLParser):
 
 
 def self_contained(html: str) -> Page:
-    """A page with every tag closed and every id unique, which fetches nothing and runs nothing."""
+    """Parses a page, and fails unless every tag is closed, every id is unique, and nothing is fetched or run."""
     page = Page(html)
     assert page.open == []
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
@@ -107,7 +107,7 @@ def test_figures_without_an_epsilon_are_marked_on_the_page(page: Page) -> None:
 
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take a second, and decide nothing of the text."""
+    """Leaves out the pictures of a page, which take a second and do not change its text."""
     monkeypatch.setattr("pate.report.page.pictures", lambda *_, **__: {})
 
 
@@ -178,7 +178,7 @@ def test_the_page_begins_with_the_verdict_and_a_line_of_warnings(
 
 
 def facts(html: str) -> dict[str, str]:
-    """The rows of the page's tables of facts, by their names."""
+    """Returns the rows of the page's tables of facts, by their names."""
     return dict(
         re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td></tr>', html.replace("<wbr>", ""))
     )

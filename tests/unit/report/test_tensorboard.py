@@ -16,7 +16,10 @@ LOSS = "no_epsilon_covers_this/teacher_loss"
 
 @pytest.fixture(autouse=True)
 def _files_counted_from_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of one second are read in the order of their names, where the tenth of a process is before the ninth."""
+    """Makes the numbers of files begin at zero for each test.
+
+    TensorBoard reads files of the same second in the order of their names, in which 10 comes before 9.
+    """
     monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
 
 

@@ -90,7 +90,10 @@ def test_a_students_seed_does_not_reveal_secret_noise() -> None:
 
 
 def _noise_word_behind(seed: int) -> int:
-    """The same from the student's seed, for a number of 256 bits that both streams come from."""
+    """Computes the word of the noise that belongs to a student's seed, if both came from one `SeedSequence`.
+
+    Such a computation is the reason why a secret has other streams than a seed.
+    """
     constants = [0x43B0D7E5]
     for _ in range(40):
         constants.append(constants[-1] * 0x931E8875 % 2**32)

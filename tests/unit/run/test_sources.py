@@ -1,4 +1,4 @@
-"""The files of a finished run's data: those that changed are compared, and nothing else is read."""
+"""Tests of the comparison of a finished run's data: only files that have changed are read again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPLITS = ("private", "public", "test")
 
 
 class Heard(Monitor):
-    """What a run says."""
+    """A monitor that records the lines that a run prints."""
 
     def __init__(self) -> None:
         self.lines = list[str]()
@@ -46,7 +46,7 @@ def _write(path: Path, value: float = 0.0) -> None:
 
 @pytest.fixture
 def finished(tmp_path: Path) -> RunFolder:
-    """The folder of a run on three files beside it."""
+    """Makes the folder of a finished run whose data are three files in the parent folder."""
     for split in SPLITS:
         _write(tmp_path / f"{split}.npz")
     folder = RunFolder(tmp_path / "run")
@@ -63,7 +63,7 @@ def _load(folder: Path) -> Dataset:
 
 
 def _compare(finished: RunFolder) -> tuple[int, list[str]]:
-    """How often the data are read, and what is said."""
+    """Returns how often the data were read in a comparison, and the printed lines."""
     read = list[int]()
     monitor = Heard()
 

@@ -153,7 +153,7 @@ def test_a_constant_student_gives_a_warning() -> None:
 
 
 def of_pictures() -> Dataset:
-    """The small data set as pictures of 2 x 4 pixels of one color."""
+    """Returns the small data set as pictures of 2 x 4 pixels of one color."""
     data = small_dataset()
     splits = {
         name: dataclasses.replace(

@@ -1,7 +1,8 @@
-"""A GPU that is only pretended: its tensors say `cuda`, compute on the processor, and refuse to meet the processor's.
+"""A simulated GPU for tests on machines without one. Its tensors report the device `cuda` and compute on the CPU.
 
-So the code for a GPU runs from end to end where there is none: what stays on the wrong device, or is read without
-`.cpu()`, fails as it would there. Speed, memory and rounding are those of the processor.
+An operation that mixes these tensors with tensors of the CPU raises an error, as on a real GPU. So code for a GPU is
+tested from end to end: a tensor on the wrong device, or one that is read without `.cpu()`, fails. Speed, memory and
+rounding are those of the CPU.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _ADAM = torch.ops.aten._fused_adamw_.default
 
 @contextmanager
 def pretended_gpu(capability: tuple[int, int] = (9, 0)) -> Iterator[None]:
-    """Runs its body on a machine with such a GPU."""
+    """Simulates a GPU of a compute capability during a `with` block."""
     properties = mock.Mock(major=capability[0], minor=capability[1])
     answers = {
         "is_available": True,
@@ -48,7 +49,7 @@ def pretended_gpu(capability: tuple[int, int] = (9, 0)) -> Iterator[None]:
 
 
 class OnGpu(torch.Tensor):
-    """A tensor of the pretended GPU; `held` has the numbers."""
+    """A tensor of the simulated GPU; `held` is a tensor of the CPU with its numbers."""
 
     held: torch.Tensor
     device = property(lambda self: GPU)
@@ -77,7 +78,7 @@ class _Pretending(TorchDispatchMode):
 
 
 class _Calls(TorchFunctionMode):
-    """What torch would answer before it gets to the numbers, taking these tensors for the processor's."""
+    """A mode of torch that handles calls which torch would answer before it computes, such as `Tensor.cpu`."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         args, kwargs = tree_map(_numbered, (args, kwargs or {}))
@@ -91,13 +92,13 @@ class _Calls(TorchFunctionMode):
 
 
 def _numbered(value: Any) -> Any:
-    """`cuda` with its number: else a torch without CUDA is asked which is the current one."""
+    """Returns `cuda:0` for the device `cuda`, as a torch without CUDA cannot find the current device."""
     device = value if isinstance(value, str | torch.device) else None
     return GPU if device is not None and str(device).partition(":")[0] == "cuda" else value
 
 
 def _run(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Computes on the processor; the result is the GPU's where the operands or the device asked for are."""
+    """Computes an operation on the CPU; the result is on the GPU if an operand or the requested device is."""
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     gpu_tensors = [tensor for tensor in tensors if isinstance(tensor, OnGpu)]
     _require_one_device(function, tensors, gpu_tensors, args)
@@ -117,7 +118,7 @@ def _run(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def _autocast(device_type: str, **settings: Any) -> torch.autocast:
-    """That of the processor, by the tensors' dispatch; a block for the processor casts nothing of the GPU's."""
+    """Returns the autocast of the CPU in place of the GPU's; a block for the CPU has no effect."""
     if device_type == "cpu":
         settings["enabled"] = False
     return _AUTOCAST("cpu", **settings)
@@ -130,7 +131,10 @@ def _held(value: Any) -> Any:
 def _require_one_device(
     function: Any, tensors: list[torch.Tensor], ours: list[OnGpu], args: Any
 ) -> None:
-    """As CUDA does: numbers may come from the processor, arrays may not; the fused step wants all alike."""
+    """Raises RuntimeError if an operation mixes arrays of both devices, as CUDA does.
+
+    Single numbers may come from the CPU, except in the fused step of AdamW, which needs tensors of equal form.
+    """
     if function is _ADAM:
         for group in zip(*args[:4], strict=True):
             if len({(tensor.size(), tensor.stride(), tensor.dtype) for tensor in group}) != 1:

@@ -12,7 +12,7 @@ SHAPE = (3, 16, 16)
 
 
 def by_layers(network, tensors):
-    """The same network out of torch's own layers."""
+    """Returns the logits of the same network, built from torch's own layers."""
     layers = []
     for layer, (channels, _) in enumerate(network.kernels):
         weight = tensors[f"layer{layer}.weight"]

@@ -125,7 +125,7 @@ DECAY = 0.2
 
 
 def walk(steps, active=None, scale=1.0):
-    """Two parts of five numbers after some steps; each step's gradients are drawn from a fixed seed."""
+    """Returns the parameters of two parts after some steps, with gradients that are drawn from a fixed seed."""
     parameter, *gradients = drawn(steps)
     optimizer = StackedAdamW([parameter], learning_rate=RATE, weight_decay=DECAY)
     for step, gradient in enumerate(gradients):

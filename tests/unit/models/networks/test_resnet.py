@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def backbone(tmp_path_factory):
-    """A file such as torchvision's users have, head included."""
+    """Writes a file of weights as torchvision's users have them, with a head."""
     torch.manual_seed(0)
     path = tmp_path_factory.mktemp("weights") / "resnet50.pth"
     torch.save(torchvision_models().resnet50(weights=None).state_dict(), path)
