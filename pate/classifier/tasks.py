@@ -217,7 +217,7 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
     if kind == "multilabel-indicator":
         require(classes is None, "classes", classes, "None where y has a column for each label")
         require_entries("y", np.isin(y, (0, 1)), "0 and 1 where y has a column for each label")
-        return Task(y.shape[1]), y.astype(np.bool_)
+        return Task(count=y.shape[1]), y.astype(np.bool_)
     if kind not in ("binary", "multiclass"):
         words = "; (y == 'yes').astype(int) makes them of words" if y.dtype.kind in "OUST" else ""
         raise InvalidValue("y", kind, rule=f"classes [n], or 0 and 1 [n, num_labels]{words}")

@@ -40,11 +40,11 @@ def _require_folds(name: str, value: Any) -> None:
 
 
 def _require_precision(name: str, value: Any) -> None:
-    require_choice(name, value, PRECISIONS)
+    require_choice(name, value, choices=PRECISIONS)
 
 
 def _require_norm(name: str, value: Any) -> None:
-    require_choice(name, value, NORMS)
+    require_choice(name, value, choices=NORMS)
 
 
 def _require_device(name: str, value: Any) -> None:

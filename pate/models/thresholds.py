@@ -37,7 +37,7 @@ class ThresholdedStudent(Student):
     def __post_init__(self) -> None:
         require_settings(self)
         if isinstance(self.threshold, str):
-            require_choice("threshold", self.threshold, THRESHOLD_RULES)
+            require_choice("threshold", self.threshold, choices=THRESHOLD_RULES)
             return
         if isinstance(self.threshold, Sequence):
             normalize_field(self, "threshold", tuple(self.threshold))

@@ -44,7 +44,7 @@ class Constant:
     def metrics(self, true: Bits) -> Scores:
         """Returns the metrics of the constant for true labels, bool `[num_samples, num_labels]`."""
         predicted, scores = self.for_samples(len(true))
-        return multilabel_metrics(predicted, scores, true)
+        return multilabel_metrics(predicted=predicted, scores=scores, true=true)
 
 
 CONSTANTS = {"prior": Constant.prior, "best_constant": Constant.best}

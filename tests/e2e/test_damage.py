@@ -64,7 +64,7 @@ def state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if request.param is None:
         train(plan(), folder)
     else:
-        run_until(plan(), folder, request.param)
+        run_until(plan(), folder, stage=request.param)
     return folder
 
 
@@ -94,7 +94,7 @@ def test_any_damage_is_repaired_or_refused_in_one_line(state: Path, tmp_path: Pa
     tried = 0
     turned_down = 0
     release = release_bytes(state) if (state / "release" / "release.npz").exists() else None
-    for case, name in damaged(state, tmp_path / "backup"):
+    for case, name in damaged(state, rule=tmp_path / "backup"):
         if finished and name.name not in SHOWN_AGAIN:
             continue  # the checks of a whole finished run read these files
         if release is not None and name.name == "release.npz":
@@ -141,7 +141,7 @@ def test_a_run_without_its_keys_never_draws_again(
 ) -> None:
     folder = tmp_path / "run"
     seeded = replace(plan(), seed=seed)
-    run_until(seeded, folder, stage)
+    run_until(seeded, folder, stage=stage)
     # a kill between the charge and the file of the release leaves this state
     (folder / "release" / "release.npz").unlink(missing_ok=True)
     num_charges = len(charges(folder))
@@ -164,7 +164,7 @@ def test_a_run_without_its_keys_never_draws_again(
 
 def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run_until(plan(), folder, "releasing")
+    run_until(plan(), folder, stage="releasing")
     with np.load(folder / "votes.npz") as votes:
         packed = votes["packed"]
         num_labels = votes["num_labels"]

@@ -150,7 +150,7 @@ def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
     parts_before: dict[str, bytes] = {}
     for _ in range(20):
         with monkeypatch.context() as patch:
-            kill_at(patch, 0, committed=committed)
+            kill_at(patch, number=0, committed=committed)
             try:
                 train(plan, folder, SilentMonitor(stop_at="training the student"))
             except Killed:
@@ -201,7 +201,7 @@ def test_no_result_is_shown_before_it_is_committed(
     folder = tmp_path / "run"
     monitor = SilentMonitor()
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_at(patch, 1, committed=False)
+        kill_at(patch, number=1, committed=False)
         train(plan_of("session"), folder, monitor)
     rounds = [key for key in account_of(folder).keys if ":round-" in key]
     assert len([note for note in monitor.notes if note]) == len(rounds) == 1
@@ -218,7 +218,7 @@ def test_a_round_is_released_around_one_sum_only(
     copy = tmp_path / "there" / "run"
     plan = plan_of("rounds")
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_at(patch, 1, committed=True)
+        kill_at(patch, number=1, committed=True)
         train(plan, folder)
     shutil.copytree(folder.parent, copy.parent)
     train(plan, folder)
@@ -238,7 +238,7 @@ def test_a_round_is_released_around_one_sum_only(
 def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path) -> None:
     ledger = tmp_path / "all.db"
     plan = replace(plan_of(name), ledger=ledger)
-    run_until(plan, tmp_path / "a", "releasing labels")
+    run_until(plan, tmp_path / "a", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for each in "ab":
         train(plan, tmp_path / each)
@@ -256,7 +256,7 @@ def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path)
 def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
     name: str, tmp_path: Path
 ) -> None:
-    run_until(plan_of(name), tmp_path / "a" / "run", "releasing labels")
+    run_until(plan_of(name), tmp_path / "a" / "run", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     folders = [tmp_path / each / "run" for each in "ab"]
     for folder in folders:
@@ -292,8 +292,10 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
     plan = replace(plan_of(name), redraw=True)
     later = replace(plan, redraw=False)
     shutil.rmtree(folder / "release")
-    first_monitor = run_until(plan, folder, "releasing labels")
-    second_monitor = run_until(later, folder, "training the student")  # which was asked for once
+    first_monitor = run_until(plan, folder, stage="releasing labels")
+    second_monitor = run_until(
+        later, folder, stage="training the student"
+    )  # which was asked for once
     assert release_bytes(folder) != release_bytes(finished_folder), "the noise is fresh"
     assert any("redraw=true" in line for line in (*first_monitor.lines, *second_monitor.lines))
     report = train(later, folder)
@@ -442,7 +444,7 @@ def test_an_aggregator_that_bypasses_its_record_releases_nothing(
 
 def test_a_run_that_was_killed_does_not_go_on_with_another_aggregator(tmp_path: Path) -> None:
     plan = replace(small_plan(), aggregator=ClippedVotes(noise_std=5.0, vote_clip=4))
-    run_until(plan, tmp_path / "run", "releasing")
+    run_until(plan, tmp_path / "run", stage="releasing")
     other = replace(plan, aggregator=ClippedVotes(noise_std=5.0, vote_clip=1))
     with refused("release", "another", "the release that this run began with"):
         train(other, tmp_path / "run")

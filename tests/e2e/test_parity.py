@@ -99,7 +99,7 @@ def names_in(data: Dataset, num_queries: int) -> PublicNames:
 
 
 def require_parity(plan: Plan, folder: Path) -> None:
-    run_until(plan, folder / "train", "training the majority")
+    run_until(plan, folder / "train", stage="training the majority")
     release, student = compared(plan, folder / "compare")
     assert release == (folder / "train" / "release" / "release.npz").read_bytes()
     trained = StudentModel.load(folder / "train" / "release" / "student")
@@ -172,7 +172,7 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
     data = small_dataset()
     aggregator = shipped(name)
     plan = replace(seeded_plan(aggregator), holders=None, teacher=SklearnTeacher(GaussianNB()))
-    run_until(plan, folder, "training the student")
+    run_until(plan, folder, stage="training the student")
     model = PATEClassifier(
         GaussianNB(),
         aggregator=aggregator,

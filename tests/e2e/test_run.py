@@ -194,7 +194,7 @@ def test_interrupted_run_ends_with_the_same_release(
     finished: Path, tmp_path: Path, stage: str
 ) -> None:
     folder = tmp_path / "run"
-    run_until(small_plan(), folder, stage)
+    run_until(small_plan(), folder, stage=stage)
     assert not (folder / "report.json").exists()
     train(small_plan(), folder)
     assert release_bytes(folder) == release_bytes(finished)
@@ -224,7 +224,7 @@ def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
     labels = data.private.labels.copy()
     labels[0] ^= True
     other = replace(data, private=replace(data.private, labels=labels))
-    run_until(small_plan(), folder, "casting")
+    run_until(small_plan(), folder, stage="casting")
     with refused("data", "another", "the data that this run began with"):
         train(replace(small_plan(), load_dataset=lambda: other), folder)
 
@@ -241,7 +241,7 @@ def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     other = tmp_path / "other"
     for path in (folder, other):
-        run_until(replace(small_plan(), seed=None), path, "casting votes")
+        run_until(replace(small_plan(), seed=None), path, stage="casting votes")
     (folder / "partition.json").write_bytes((other / "partition.json").read_bytes())
     with refused("file", folder / "partition.json", "the partition of this run's private records"):
         train(replace(small_plan(), seed=None), folder)

@@ -66,9 +66,9 @@ def account(path: Path, **terms: Any) -> Ledger:
 
 def test_each_run_prints_the_total_of_earlier_runs(tmp_path: Path) -> None:
     ledger = tmp_path / "budget" / "ledger.db"
-    first = run_until(plan_of(ledger), tmp_path / "a", "training the student")
+    first = run_until(plan_of(ledger), tmp_path / "a", stage="training the student")
     assert not any("earlier" in line for line in first.lines)
-    second = run_until(plan_of(ledger), tmp_path / "b", "training the student")
+    second = run_until(plan_of(ledger), tmp_path / "b", stage="training the student")
     each, both = (format_epsilon(epsilon_of(count)) for count in (1, 2))
     terms = (
         "at delta 1e-5, replace_one, for one group of records, those with one number in group_ids"
@@ -143,7 +143,7 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
     again = run_until(
         replace(plan_of(ledger), load_dataset=protecting(first)),
         tmp_path / "c" / "run",
-        "training the student",
+        stage="training the student",
     )
     assert again.lines[-1].endswith(
         f"replace_one, for {first.words}, if all prices were fixed beforehand"
@@ -157,7 +157,7 @@ def test_charges_without_a_unit_are_counted_for_the_unit_of_the_run(
     plan = replace(plan_of(ledger), load_dataset=protecting(PATIENT))
     first, last = [
         line
-        for line in run_until(plan, tmp_path / "run", "training the student").lines
+        for line in run_until(plan, tmp_path / "run", stage="training the student").lines
         if line.startswith("ledger=")
     ]
     assumed = ", provided that the 1 charge that names no unit is for the same"
@@ -174,9 +174,11 @@ def test_charges_without_a_unit_are_counted_for_the_unit_of_the_run(
 def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
     """Each may have an accountant of its own: that of the ledger, which nobody named, counts the total."""
     run_until_released(plan_of(None), tmp_path / "a")
-    run_until(plan_of(None), tmp_path / "b", "training teachers")  # which released nothing
+    run_until(plan_of(None), tmp_path / "b", stage="training teachers")  # which released nothing
     lines = run_until(
-        replace(plan_of(None), accountant=ExactAccountant), tmp_path / "c", "training the student"
+        replace(plan_of(None), accountant=ExactAccountant),
+        tmp_path / "c",
+        stage="training the student",
     ).lines
     one, both = (
         format_epsilon(AutoAccountant().compose(EVENT, count).get_epsilon(1e-5)) for count in (1, 2)
@@ -187,7 +189,10 @@ def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
     assert earlier.endswith(", by accountant=auto") and total.endswith(", by accountant=auto")
     assert not list(tmp_path.glob("*/ledger.db"))
     other = tmp_path / "elsewhere" / "d"
-    assert "this first release" in run_until(plan_of(None), other, "training the student").lines[-1]
+    assert (
+        "this first release"
+        in run_until(plan_of(None), other, stage="training the student").lines[-1]
+    )
     with refused("unit", "one row", "one group of records"):
         train(replace(plan_of(None), load_dataset=protecting(VISIT)), tmp_path / "e")
     assert not (tmp_path / "e").exists()
@@ -216,16 +221,20 @@ def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) 
     changes = OTHER_TERMS[name]
     usual = tmp_path / "ledger.db"
     other = tmp_path / name
-    assert not lines_of_two_sums(run_until(plan_of(None), tmp_path / "a", "training the student"))
-    begun = run_until(replace(plan_of(None), **changes), tmp_path / "b", "training teachers")
+    assert not lines_of_two_sums(
+        run_until(plan_of(None), tmp_path / "a", stage="training the student")
+    )
+    begun = run_until(replace(plan_of(None), **changes), tmp_path / "b", stage="training teachers")
     (line,) = lines_of_two_sums(begun)
     assert line.startswith(f"ledger={other} counts for adjacency=") and f"{usual} for adj" in line
     for run in ("b", "c"):  # one that goes on, and one more
         continued = run_until(
-            replace(plan_of(None), **changes), tmp_path / run, "training the student"
+            replace(plan_of(None), **changes), tmp_path / run, stage="training the student"
         )
         assert lines_of_two_sums(continued) == [line]
-    (line,) = lines_of_two_sums(run_until(plan_of(None), tmp_path / "d", "training the student"))
+    (line,) = lines_of_two_sums(
+        run_until(plan_of(None), tmp_path / "d", stage="training the student")
+    )
     assert line.startswith(f"ledger={usual} counts for adjacency=replace_one at target_delta=1e-05")
     for path in (usual, other):
         assert len(SharedLedger.stored(path).entries) == 2
@@ -274,7 +283,7 @@ def test_runs_under_two_terms_that_begin_at_once_have_a_ledger_each(
         return make_folder(path, **options)
 
     monkeypatch.setattr(charging, "make_folder", faster)
-    monitor = run_until(plan_of(None), tmp_path / "run", "training the student")
+    monitor = run_until(plan_of(None), tmp_path / "run", stage="training the student")
     other = tmp_path / "ledger-replace_one-1e-05.db"
     assert len(lines_of_two_sums(monitor)) == 1
     assert len(SharedLedger.stored(other).entries) == 1
@@ -292,7 +301,7 @@ def test_a_run_and_its_ledger_stay_together_when_moved(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "a" / "run"
-    run_until(plan_of(None), folder, "training teachers")
+    run_until(plan_of(None), folder, stage="training teachers")
     moved = tmp_path / "b" / "run"
     moved.parent.mkdir()
     folder.rename(moved)
@@ -351,7 +360,9 @@ def test_a_different_price_in_the_ledger_has_a_remark(ledger: Path, tmp_path: Pa
     tighter = AutoAccountant().compose(EVENT).get_epsilon(1e-5)
     cap = (price + tighter) / 2
     lines = run_until(
-        replace(plan_of(ledger), max_total_epsilon=cap), tmp_path / "run", "training the student"
+        replace(plan_of(ledger), max_total_epsilon=cap),
+        tmp_path / "run",
+        stage="training the student",
     ).lines
     assert f"costs epsilon {format_epsilon(price)} at" in lines[-1]
     assert lines[-1].endswith(
@@ -474,7 +485,7 @@ def test_releases_that_share_their_noise_have_no_total(
     """Unless somebody named the ledger or a cap, the second one is let in: then no figure is finite."""
     run_until_released(replace(plan_of(None), seed=3), tmp_path / "a")
     plan = replace(plan_of(None), seed=3, **changes)
-    begun = run_until(plan, tmp_path / "b", "training teachers")
+    begun = run_until(plan, tmp_path / "b", stage="training teachers")
     assert [line for line in begun.lines if line.startswith(warning)], begun.lines
     report = train(plan, tmp_path / "b")
     assert math.isfinite(report.privacy.epsilon), "that of the release alone"
@@ -486,7 +497,7 @@ def test_releases_that_share_their_noise_have_no_total(
         assert len(account["charges"]) == (1 if of_other_records else 2)
     assert share_noise([*releases_of(tmp_path / "a"), *releases_of(tmp_path / "b")])
     assert all(release.shares_noise_in_ledger for release in releases_of(tmp_path / "a"))
-    third = run_until(replace(plan_of(None), seed=4), tmp_path / "c", "training the student")
+    third = run_until(replace(plan_of(None), seed=4), tmp_path / "c", stage="training the student")
     total = [line for line in third.lines if line.startswith("ledger=")][-1]
     assert " cost epsilon inf at " in total and total.endswith("two share their noise")
     rule = f"no cap, as releases in ledger={tmp_path / 'ledger.db'} share their noise"
@@ -535,7 +546,7 @@ def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
 
 def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
     plan = plan_of(tmp_path / "ledger.db")
-    run_until(plan, tmp_path / "run", "training teachers")
+    run_until(plan, tmp_path / "run", stage="training teachers")
     (tmp_path / "run" / "run.id").write_text("fresh\n")
     with refused("file", tmp_path / "run" / "run.id", "the names of the run"):
         train(plan, tmp_path / "run")

@@ -44,7 +44,7 @@ def test_a_numeral_that_is_text_is_shown_as_text() -> None:
             InvalidValue("votes[0, 1]", rule="counts in 0..3"),
             "votes[0, 1]: expected counts in 0..3",
         ),
-        (InvalidValue("x", None, rule="a number"), "x=None: expected a number"),
+        (InvalidValue("x", value=None, rule="a number"), "x=None: expected a number"),
         (InvalidValue("x", "40", rule="a number > 0"), "x='40': expected a number > 0"),
         (
             InvalidValue(
@@ -134,7 +134,7 @@ def test_caps_of_a_ledger_and_of_a_release_are_two_settings() -> None:
 
 
 def test_a_doubt_is_a_line_of_its_fields() -> None:
-    doubt = Doubt("num_teachers", 20, "few", waiver=Remedy("allow_useless", True))
+    doubt = Doubt(name="num_teachers", value=20, text="few", waiver=Remedy("allow_useless", True))
     assert str(doubt) == "num_teachers=20: few; allowed by allow_useless=True"
     assert TRAIN.doubt_line(doubt) == "teacher.num_teachers=20: few; allowed by allow_useless=true"
 
@@ -217,12 +217,12 @@ def test_a_seed_in_place_of_a_generator_is_refused(rng: Any) -> None:
 
 def test_a_misspelled_choice_gets_a_suggestion() -> None:
     choices = ("stable_top_k", "gaussian_votes")
-    assert require_choice("aggregator", "stable_top_k", choices) == "stable_top_k"
+    assert require_choice("aggregator", "stable_top_k", choices=choices) == "stable_top_k"
     match = r"^aggregator=stable_topk: expected one of stable_top_k, gaussian_votes \(did you mean stable_top_k\?\)$"
     with pytest.raises(InvalidValue, match=match):
-        require_choice("aggregator", "stable_topk", choices)
+        require_choice("aggregator", "stable_topk", choices=choices)
     with refused("aggregator", "xyz"):
-        require_choice("aggregator", "xyz", choices)
+        require_choice("aggregator", "xyz", choices=choices)
 
 
 def test_the_first_value_that_breaks_a_rule_is_named() -> None:

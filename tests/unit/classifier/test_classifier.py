@@ -491,7 +491,7 @@ def test_any_number_of_processes_gives_the_same_votes(labels: Data) -> None:
             for jobs in (1, 2)
         )
     np.testing.assert_array_equal(first.release_.labels, second.release_.labels)
-    assert pickle.loads(pickle.dumps(Task(3))).num_labels == 3
+    assert pickle.loads(pickle.dumps(Task(count=3))).num_labels == 3
 
 
 @pytest.mark.slow

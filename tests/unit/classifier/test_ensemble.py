@@ -31,7 +31,7 @@ MANY = INPUTS + 0.3 * RNG.standard_normal((240, 3)) > 0
 ONE = (INPUTS + 0.3 * RNG.standard_normal((240, 3))).argmax(axis=1)[:, None] == np.arange(3)
 GROUPS = np.arange(240) // 6
 QUERIES = RNG.standard_normal((50, 3)).astype(np.float32)
-TASKS = [(Task(3), MANY), (OneClass(np.arange(3)), ONE)]
+TASKS = [(Task(count=3), MANY), (OneClass(np.arange(3)), ONE)]
 
 
 def source(
@@ -47,7 +47,7 @@ def source(
     pools = Pools(inputs=inputs, targets=targets, groups=groups, queries=QUERIES)
     streams = RandomStreams(3)
     return train_and_vote(
-        EstimatorLearner(task, GaussianNB() if estimator is None else estimator),
+        EstimatorLearner(task=task, estimator=GaussianNB() if estimator is None else estimator),
         pools,
         Partition.draw(groups, 10, streams.generator("partition")),
         seeds=streams.seeds("teachers", 10),
@@ -140,7 +140,9 @@ def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
     with pytest.raises(
         InvalidValue, match=rf"^estimator=_Failing: expected one that can be fitted .*part.*{words}"
     ):
-        source(Task(3), targets, groups=np.arange(240), estimator=_Failing(way), jobs=num_jobs)
+        source(
+            Task(count=3), targets, groups=np.arange(240), estimator=_Failing(way), jobs=num_jobs
+        )
 
 
 @pytest.mark.parametrize(
@@ -155,7 +157,7 @@ def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
 )
 def test_nothing_is_charged_for_votes_that_cannot_be_read(aggregator: Aggregator) -> None:
     ledger = Ledger(target_delta=1e-5)
-    unreadable = source(Task(3), MANY)
+    unreadable = source(Task(count=3), MANY)
 
     def fail() -> Any:
         raise InvalidValue("votes", rule="votes")

@@ -18,7 +18,7 @@ TARGETS = INPUTS > 4
 
 @pytest.mark.parametrize(("fraction", "public"), [(0.3, 3), (0.39, 3), (0.01, 1), (0.99, 9)])
 def test_the_last_rows_are_declared_public(fraction: float, public: int) -> None:
-    pools = Pools.cut(INPUTS, TARGETS, None, None, fraction)
+    pools = Pools.cut(inputs=INPUTS, targets=TARGETS, groups=None, public=None, fraction=fraction)
     np.testing.assert_array_equal(pools.inputs, INPUTS[: 10 - public])
     np.testing.assert_array_equal(pools.targets, TARGETS[: 10 - public])
     np.testing.assert_array_equal(pools.queries, INPUTS[10 - public :])
@@ -34,7 +34,12 @@ def test_the_last_rows_are_declared_public(fraction: float, public: int) -> None
     ],
 )
 def test_groups_of_any_type_are_numbered(groups: Any, numbers: list[int]) -> None:
-    assert Pools.cut(INPUTS, TARGETS, groups, None, 0.2).groups.tolist() == numbers
+    assert (
+        Pools.cut(
+            inputs=INPUTS, targets=TARGETS, groups=groups, public=None, fraction=0.2
+        ).groups.tolist()
+        == numbers
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,7 @@ def test_pools_that_cannot_be_cut_are_refused(
     groups: Any, fraction: float | None, message: str
 ) -> None:
     with pytest.raises(InvalidValue, match=message):
-        Pools.cut(INPUTS, TARGETS, groups, None, fraction)
+        Pools.cut(inputs=INPUTS, targets=TARGETS, groups=groups, public=None, fraction=fraction)
 
 
 def _private_person_with(num_rows: int) -> Pools:
@@ -114,7 +119,13 @@ def _private_person_with(num_rows: int) -> Pools:
     The input of a row is the number of its person.
     """
     people = np.repeat(np.arange(100), np.where(np.arange(100) == 8, num_rows, 10))
-    return Pools.cut(people[:, None].astype(np.float32), people[:, None] > 50, people, None, 0.3)
+    return Pools.cut(
+        inputs=people[:, None].astype(np.float32),
+        targets=people[:, None] > 50,
+        groups=people,
+        public=None,
+        fraction=0.3,
+    )
 
 
 @pytest.mark.parametrize("num_rows", [1, 8, 10, 300])
@@ -125,7 +136,9 @@ def test_the_number_of_public_rows_does_not_depend_on_private_rows(num_rows: int
 
 
 def test_all_rows_of_a_public_group_are_public() -> None:
-    pools = Pools.cut(INPUTS, TARGETS, list("aabcbdcada"), None, 0.5)  # a, b, c, d in this order
+    pools = Pools.cut(
+        inputs=INPUTS, targets=TARGETS, groups=list("aabcbdcada"), public=None, fraction=0.5
+    )  # a, b, c, d in this order
     assert pools.inputs[:, 0].tolist() == [0, 1, 2, 4, 7, 9]
     assert pools.queries[:, 0].tolist() == [3, 5, 6, 8]
     assert pools.groups.tolist() == [0, 0, 1, 1, 0, 0]
@@ -137,9 +150,11 @@ def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
         r"1 of them have no row in the last 50%"
     )
     with pytest.warns(PublicGroups, match=line):
-        Pools.cut(INPUTS, TARGETS, list("abcddddddd"), None, 0.5)
+        Pools.cut(
+            inputs=INPUTS, targets=TARGETS, groups=list("abcddddddd"), public=None, fraction=0.5
+        )
 
 
 def test_a_single_row_cannot_be_divided() -> None:
     with refused("n_samples", 1, "at least 2"):
-        Pools.cut(INPUTS[:1], TARGETS[:1], None, None, 0.5)
+        Pools.cut(inputs=INPUTS[:1], targets=TARGETS[:1], groups=None, public=None, fraction=0.5)

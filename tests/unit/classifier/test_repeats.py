@@ -23,28 +23,32 @@ def counted(
     unit: PrivacyUnit = ROW,
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> tuple[int, float]:
-    past = remember_fit(rows, epsilon, delta, seed=seed, unit=unit, adjacency=adjacency)
+    past = remember_fit(
+        rows, epsilon=epsilon, delta=delta, seed=seed, unit=unit, adjacency=adjacency
+    )
     return past.count, past.epsilon
 
 
 def test_prices_of_fits_with_records_in_common_add_up() -> None:
-    assert counted(ROWS[:100], 2.0) == (1, 2.0)
-    assert counted(ROWS[50:150], 3.0) == (2, 5.0)
-    assert counted(ROWS[200:300], 1.0) == (1, 1.0)
-    assert counted(ROWS[:300], 1.0) == (3, 6.0)
+    assert counted(ROWS[:100], epsilon=2.0) == (1, 2.0)
+    assert counted(ROWS[50:150], epsilon=3.0) == (2, 5.0)
+    assert counted(ROWS[200:300], epsilon=1.0) == (1, 1.0)
+    assert counted(ROWS[:300], epsilon=1.0) == (3, 6.0)
 
 
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)], ids=["same", "reversed"])
 def test_a_fold_of_many_records_is_recognized(order: slice) -> None:
     """Of each fit 1,000 records are kept, and those of a part of the data are mostly among those of the whole."""
-    counted(ROWS, 1.0)
-    assert counted(ROWS[1000:][order], 1.0) == (2, 2.0)
+    counted(ROWS, epsilon=1.0)
+    assert counted(ROWS[1000:][order], epsilon=1.0) == (2, 2.0)
 
 
 def test_the_sum_of_deltas_has_no_guarantee_from_one_on() -> None:
     rows = ROWS[300:400]
     past = [
-        remember_fit(rows, 1.0, delta, seed=None, unit=ROW, adjacency=Adjacency.REPLACE_ONE)
+        remember_fit(
+            rows, epsilon=1.0, delta=delta, seed=None, unit=ROW, adjacency=Adjacency.REPLACE_ONE
+        )
         for delta in (1e-6, 1e-5, 1.0)
     ]
     assert [fits.delta for fits in past] == pytest.approx([1e-6, 1.1e-5, 1.0])
@@ -52,20 +56,20 @@ def test_the_sum_of_deltas_has_no_guarantee_from_one_on() -> None:
 
 
 def test_a_repeated_record_in_one_fit_counts_once() -> None:
-    assert counted(np.zeros((9, 2), np.float32), 1.0) == (1, 1.0)
+    assert counted(np.zeros((9, 2), np.float32), epsilon=1.0) == (1, 1.0)
 
 
 def test_fits_with_the_same_seed_have_no_total_price() -> None:
     """Of one seed: what noise hides in either is seen in where the two differ."""
-    assert counted(ROWS[:100], 2.0, seed=7) == (1, 2.0)
-    assert counted(ROWS[200:300], 2.0, seed=7) == (1, 2.0)
-    assert counted(ROWS[:100], 3.0, seed=8) == (2, 5.0)
-    assert counted(ROWS[50:150], 3.0, seed=7) == (3, math.inf)
-    assert counted(ROWS[:10], 1.0) == (3, 6.0)
+    assert counted(ROWS[:100], epsilon=2.0, seed=7) == (1, 2.0)
+    assert counted(ROWS[200:300], epsilon=2.0, seed=7) == (1, 2.0)
+    assert counted(ROWS[:100], epsilon=3.0, seed=8) == (2, 5.0)
+    assert counted(ROWS[50:150], epsilon=3.0, seed=7) == (3, math.inf)
+    assert counted(ROWS[:10], epsilon=1.0) == (3, 6.0)
 
 
 def test_prices_for_two_units_or_two_adjacencies_have_no_sum() -> None:
-    assert counted(ROWS[:100], 2.0) == (1, 2.0)
-    assert counted(ROWS[50:150], 3.0, unit=GROUP) == (2, math.inf)
-    assert counted(ROWS[:50], 3.0) == (2, 5.0)
-    assert counted(ROWS[:50], 1.0, adjacency=Adjacency.ADD_REMOVE) == (3, math.inf)
+    assert counted(ROWS[:100], epsilon=2.0) == (1, 2.0)
+    assert counted(ROWS[50:150], epsilon=3.0, unit=GROUP) == (2, math.inf)
+    assert counted(ROWS[:50], epsilon=3.0) == (2, 5.0)
+    assert counted(ROWS[:50], epsilon=1.0, adjacency=Adjacency.ADD_REMOVE) == (3, math.inf)

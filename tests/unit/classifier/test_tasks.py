@@ -79,4 +79,4 @@ def test_sets_of_words_are_encoded_as_labels(kind: Any) -> None:
 def test_a_student_of_classes_uses_answers_with_one_class_alone() -> None:
     labels = np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=bool)
     assert OneClass(np.arange(2)).usable(labels).tolist() == [True, False, False, True]
-    assert Task(2).usable(labels).all()
+    assert Task(count=2).usable(labels).all()

@@ -25,7 +25,7 @@ from pate.files.disk import DamagedFile, read_json, read_text, write_arrays
 from tests.e2e.damage import WAYS, Way, flipped_once, other_arrays, other_json
 from tests.refusals import ANY, refused
 
-FORMS = {"summary": ArrayForm("i", (None, 3)), "scale": ArrayForm("f", ())}
+FORMS = {"summary": ArrayForm(kind="i", shape=(None, 3)), "scale": ArrayForm(kind="f", shape=())}
 
 
 ROWS = np.random.default_rng(0).standard_normal((1000, 7)).astype(np.float32)
@@ -122,11 +122,11 @@ def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
     for forms, refusal in (
         ({"summary": FORMS["summary"]}, refused("file", ANY, "arrays summary", kind=DamagedFile)),
         (
-            FORMS | {"summary": ArrayForm("f")},
+            FORMS | {"summary": ArrayForm(kind="f")},
             refused("file", ANY, "summary as floats", kind=DamagedFile),
         ),
         (
-            FORMS | {"summary": ArrayForm("i", (4, 2))},
+            FORMS | {"summary": ArrayForm(kind="i", shape=(4, 2))},
             refused("file", ANY, "summary as integers", kind=DamagedFile),
         ),
     ):

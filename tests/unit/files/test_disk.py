@@ -92,7 +92,7 @@ def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
 def test_events_are_private_without_a_commands_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        with RunWriter(tmp_path / "tensorboard") as events:
+        with RunWriter(folder=tmp_path / "tensorboard") as events:
             events.teacher([0.5])
             events.teachers()
     finally:

@@ -21,7 +21,7 @@ def draw_parts(sizes, num_features=12, num_labels=5, seed=0):
 
 @pytest.fixture(scope="session")
 def parts():
-    return draw_parts([30, 22, 41, 5, 30, 17])
+    return draw_parts(sizes=[30, 22, 41, 5, 30, 17])
 
 
 @pytest.fixture(scope="session")
@@ -50,9 +50,9 @@ def make_rows():
 
 @pytest.fixture(scope="session")
 def rows():
-    return draw_rows(120)
+    return draw_rows(size=120)
 
 
 @pytest.fixture(scope="session")
 def held_out():
-    return draw_rows(1000, seed=1)
+    return draw_rows(size=1000, seed=1)

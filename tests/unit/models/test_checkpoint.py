@@ -69,10 +69,11 @@ def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, que
     mark = tmp_path / "ran"
     content = np.stack([state_of(Payload(mark))["pickle"]] * 2)
     save_file(
-        {"pickle": content, "loss_curve": np.zeros((2, 1), np.float32)}, store.folder / name(0, 1)
+        {"pickle": content, "loss_curve": np.zeros((2, 1), np.float32)},
+        store.folder / name(first=0, last=1),
     )
     with refused_as_unsigned():
-        list(cast_votes(trained, store, 2, queries))
+        list(cast_votes(trained, store, num_teachers=2, inputs=queries))
     assert not mark.exists()
     store.recover()
     # it does not count as missing, so it is not trained again in silence
@@ -89,7 +90,7 @@ def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, what, state):
     state = state_of("a") if state == "a pickle" else state
     store.save({0: state})
     store.save({1: state})
-    path = store.folder / name(0)
+    path = store.folder / name(first=0)
     if what == "another run's":
         (tmp_path / "other").mkdir()
         other = CheckpointStore(tmp_path / "other" / "teachers")
@@ -97,7 +98,7 @@ def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, what, state):
         shutil.rmtree(store.folder)
         shutil.copytree(other.folder, store.folder)  # the folder whole, as it holds no key
     elif what == "another teacher's":
-        shutil.copy(store.folder / name(1), path)
+        shutil.copy(store.folder / name(first=1), path)
     else:
         arrays = load_file(path)
         with safe_open(path, framework="numpy") as file:
@@ -119,7 +120,7 @@ def test_a_key_that_is_not_only_the_owners_is_refused(store):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert len(bytes.fromhex(path.read_text())) == 32
     assert {entry.name for entry in path.parent.iterdir()} == {"teachers", "teachers.key"}
-    assert path.read_text().strip() not in str(load_file(store.folder / name(0)))
+    assert path.read_text().strip() not in str(load_file(store.folder / name(first=0)))
     path.unlink()
     with refused_as_unsigned():
         store.load(0)
@@ -177,7 +178,10 @@ def test_saved_states_are_read_back(store):
         for n in (3, 0, 5)
     ]
     store.save({7: STATE, 3: ragged[0], 4: ragged[1], 5: ragged[2], 8: STATE, 6: STATE})
-    assert {path.name for path in store.folder.iterdir()} == {name(3, 5), name(6, 8)}
+    assert {path.name for path in store.folder.iterdir()} == {
+        name(first=3, last=5),
+        name(first=6, last=8),
+    }
     for number, expected in enumerate([*ragged, STATE], start=3):
         loaded = store.load(number)
         assert loaded.keys() == expected.keys()
@@ -194,10 +198,10 @@ def test_saved_states_are_read_back(store):
 @pytest.mark.parametrize("kept", [0, 40])
 def test_the_teachers_of_a_torn_file_are_missing(store, kept):
     store.save({0: STATE, 1: STATE})
-    path = store.folder / name(0, 1)
+    path = store.folder / name(first=0, last=1)
     content = path.read_bytes()
     path.write_bytes(content[:kept])
-    (store.folder / f".{name(2)}.4711.partial").write_bytes(b"half")
+    (store.folder / f".{name(first=2)}.4711.partial").write_bytes(b"half")
     assert store.missing(3) == [0, 1, 2]
     with refused("file", ANY, "teacher 0"):
         store.load(0)
@@ -212,7 +216,7 @@ def test_the_teachers_of_a_torn_file_are_missing(store, kept):
 )
 def test_a_folder_in_place_of_a_checkpoint_is_refused(store, strange):
     store.save({0: STATE})
-    strange(store.folder / name(1, 9))
+    strange(store.folder / name(first=1, last=9))
     for act in (store.recover, lambda: store.missing(1), lambda: store.load(0)):
         with refused("file", ANY):
             act()
@@ -228,14 +232,14 @@ def test_a_save_that_fails_leaves_the_old_file(store, monkeypatch):
     with pytest.raises(OSError, match="no space left"):
         store.save({0: {"weights": np.zeros(2)}})
     assert (store.load(0)["weights"] == STATE["weights"]).all()
-    assert [path.name for path in store.folder.iterdir()] == [name(0)]
+    assert [path.name for path in store.folder.iterdir()] == [name(first=0)]
 
 
 MLP = MLPTeacher(hidden=4, epochs=2, device="cpu")
 
 
 def test_votes_have_the_order_of_teachers_for_any_chunk_size(make_parts, queries, store):
-    parts = make_parts([14 + index % 2 for index in range(7)])
+    parts = make_parts(sizes=[14 + index % 2 for index in range(7)])
     StackedEngine(chunk_size=3).train(TrainingJob(MLP, parts, range(7), store))
     expected = MLP.predict_many([store.load(index) for index in range(7)], queries)
     for size in (1, 3, 100):
@@ -265,7 +269,7 @@ def test_confidences_of_a_wrong_shape_or_range_are_refused(parts, queries, store
         predict = MagicMock(return_value=values)
         monkeypatch.setattr(MLPTeacher, "predict_many", predict)
         with pytest.raises(InvalidValue, match=rf"^MLPTeacher\.predict_many.*: expected .*{rule}"):
-            list(cast_votes(MLP, store, 2, queries))
+            list(cast_votes(MLP, store, num_teachers=2, inputs=queries))
 
 
 def test_a_continued_run_reads_the_votes_of_a_killed_run(parts, queries, tmp_path, monkeypatch):
@@ -273,8 +277,11 @@ def test_a_continued_run_reads_the_votes_of_a_killed_run(parts, queries, tmp_pat
     store = CheckpointStore(tmp_path / "teachers")
     scratch = tmp_path / "casting"
     StackedEngine().train(TrainingJob(teacher, parts, range(6), store))
-    blocks = [block for _, block in cast_votes(teacher, store, 6, queries, chunk_size=2)]
-    cut = cast_votes(teacher, store, 6, queries, chunk_size=2, scratch=scratch)
+    blocks = [
+        block
+        for _, block in cast_votes(teacher, store, num_teachers=6, inputs=queries, chunk_size=2)
+    ]
+    cut = cast_votes(teacher, store, num_teachers=6, inputs=queries, chunk_size=2, scratch=scratch)
     next(cut)
     next(cut)
     cut.close()
@@ -283,7 +290,9 @@ def test_a_continued_run_reads_the_votes_of_a_killed_run(parts, queries, tmp_pat
     monkeypatch.setattr(
         LinearTeacher, "predict_many", lambda *given: calls.append(1) or predict(*given)
     )
-    continued = list(cast_votes(teacher, store, 6, queries, chunk_size=2, scratch=scratch))
+    continued = list(
+        cast_votes(teacher, store, num_teachers=6, inputs=queries, chunk_size=2, scratch=scratch)
+    )
     assert [first for first, _ in continued] == [0, 2, 4]
     assert all(
         (block == expected).all() for (_, block), expected in zip(continued, blocks, strict=True)

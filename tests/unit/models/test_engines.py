@@ -37,7 +37,7 @@ MLP = MLPTeacher(hidden=8, epochs=3, device="cpu")
 
 @pytest.fixture(scope="module")
 def many(make_parts):
-    return make_parts([20 + index % 3 for index in range(10)])
+    return make_parts(sizes=[20 + index % 3 for index in range(10)])
 
 
 def train(engine, teacher, parts, folder, on_progress=None):
@@ -314,7 +314,7 @@ def test_a_failed_save_loses_no_earlier_teacher(many, tmp_path, monkeypatch):
 
 @pytest.mark.process
 def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts, tmp_path):
-    parts = make_parts([20 + index for index in range(6)])
+    parts = make_parts(sizes=[20 + index for index in range(6)])
     reported = []
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
@@ -355,7 +355,7 @@ def cluster():
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
 def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_parts, tmp_path):
-    parts = make_parts([20 + index % 3 for index in range(10)])
+    parts = make_parts(sizes=[20 + index % 3 for index in range(10)])
     reported = []
     for name, engine in (
         ("ray", RayEngine(chunk_size=4, max_in_flight=2)),
@@ -372,7 +372,7 @@ def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_parts, tmp_
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
 def test_teachers_of_a_killed_worker_of_ray_are_trained_again(cluster, make_parts, tmp_path):
-    parts = make_parts([20] * 6)
+    parts = make_parts(sizes=[20] * 6)
     reported = []
     teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
@@ -412,7 +412,7 @@ def test_a_worker_of_ray_ends_with_its_node():
 
 def test_a_node_that_does_not_answer_is_an_error_of_one_line(make_parts, tmp_path, monkeypatch):
     """A cluster that does not answer is not waited for."""
-    job = TrainingJob(LINEAR, make_parts([20]), [0], CheckpointStore(tmp_path))
+    job = TrainingJob(LINEAR, make_parts(sizes=[20]), [0], CheckpointStore(tmp_path))
     addresses = []
 
     def init(address, **settings):

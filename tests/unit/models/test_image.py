@@ -24,12 +24,12 @@ def bright_corners(size, seed):
 
 @pytest.fixture(scope="module")
 def image_parts():
-    return [Shard(*bright_corners(size, size)) for size in (24, 17, 30)]
+    return [Shard(*bright_corners(size=size, seed=size)) for size in (24, 17, 30)]
 
 
 @pytest.fixture(scope="module")
 def questions():
-    return bright_corners(60, 99)
+    return bright_corners(size=60, seed=99)
 
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
@@ -44,7 +44,7 @@ def test_single_and_stacked_teachers_agree_and_learn(norm, image_parts, question
     np.testing.assert_allclose(unstacked_votes, other, atol=2e-3)
     assert (unstacked_votes.shape, unstacked_votes.dtype) == ((3, 60, 4), np.float32)
     trained = CNNTeacher(**(SMALL | {"epochs": 15, "learning_rate": 1e-2}), norm=norm)
-    states = trained.fit_many([Shard(*bright_corners(60, 5))], [1])
+    states = trained.fit_many([Shard(*bright_corners(size=60, seed=5))], [1])
     assert ((trained.predict_many(states, questions[0])[0] >= 0.5) == questions[1]).mean() > 0.95
 
 
@@ -104,7 +104,9 @@ def test_frozen_features_are_computed_once_and_a_head_learns(backbone):
     assert states[0]["weights"].shape == (2048, 2)
     votes = teacher.predict_many(states, query.inputs) >= 0.5
     assert (votes == query.labels).mean() > 0.9
-    features = _frozen_backbone(backbone, None, torch.device("cpu")).features(parts[0].inputs)
+    features = _frozen_backbone(
+        weights=backbone, image_size=None, device=torch.device("cpu")
+    ).features(parts[0].inputs)
     (expected,) = LinearTeacher(penalty=0.5, device="cpu").fit_many(
         [Shard(features, parts[0].labels)], [0]
     )
@@ -123,7 +125,7 @@ STUDENT = {
 
 
 def with_a_label_never_held(size, seed):
-    images, labels = bright_corners(size, seed)
+    images, labels = bright_corners(size=size, seed=seed)
     return images, np.column_stack([labels, np.zeros(size, bool)])
 
 

@@ -132,7 +132,9 @@ TRUE_SCORES = 0.1 * OUTPUTS[:300]
 
 
 def fit(values, noise_std=0.5, prevalence=SHARES):
-    return LowRankStudent().fit_scores(QUERIES, NoisyScores(values, noise_std, prevalence), POOL)
+    return LowRankStudent().fit_scores(
+        QUERIES, NoisyScores(values=values, noise_std=noise_std, prevalence=prevalence), POOL
+    )
 
 
 def micro_f1(model):

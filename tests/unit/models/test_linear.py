@@ -48,7 +48,7 @@ def test_stacked_ridge_teachers_equal_separate_ridge_regressions(parts, queries,
 
 @pytest.mark.parametrize("size", [8, 40])  # both Gram matrices
 def test_leave_one_out_loss_equals_leaving_one_out(make_parts, size):
-    (part,) = make_parts([size])
+    (part,) = make_parts(sizes=[size])
     (state,) = LinearTeacher(device="cpu").fit_many([part], [0])
     errors = left_out(part.inputs, part.labels, 0.5) - part.labels
     assert state["loss_curve"][0] == pytest.approx(np.square(errors).mean(), rel=1e-4)
@@ -75,7 +75,7 @@ def test_a_teachers_own_threshold_predicts_rare_labels():
 
 @pytest.mark.parametrize("size", [10, 120])  # fewer and more rows than features
 def test_equals_ridge_with_the_same_penalty(make_rows, held_out, size):
-    rows = make_rows(size)
+    rows = make_rows(size=size)
     model = LinearStudent(penalties=(0.7,)).fit(*rows, seed=0)
     expected = reference(*rows, 0.7).predict(held_out[0]).clip(0, 1)
     np.testing.assert_allclose(model.predict_proba(held_out[0]), expected, atol=1e-4)
@@ -90,7 +90,7 @@ def test_a_public_mean_number_of_labels_determines_the_threshold(rows, held_out,
 
 
 def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
-    rows, labels = make_rows(400)
+    rows, labels = make_rows(size=400)
     white = WhiteCoordinates(rows)
     features = white.features(rows, np.arange(len(rows)))
     zeros = np.zeros((features.shape[1], 6))
@@ -108,7 +108,7 @@ def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
 
 
 def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypatch):
-    rows = make_rows(3000)
+    rows = make_rows(size=3000)
     num_fitted = []
     fit = WhiteCoordinates.fit
 

@@ -117,7 +117,7 @@ def test_the_threshold_has_the_best_score(metric):
 @pytest.mark.parametrize("student", [LinearStudent, LogisticStudent, MLPStudent])
 @pytest.mark.parametrize("rule", ["micro_f1", "accuracy", "prevalence"])
 def test_each_label_can_have_its_own_threshold(student, rule, make_rows, held_out, tmp_path):
-    rows = make_rows(300)
+    rows = make_rows(size=300)
     settings = {"hidden": 8, "epochs": 30} if student is MLPStudent else {}
     model = student(threshold=rule, threshold_each_label=True, **settings).fit(*rows, seed=0)
     assert len(set(model.threshold)) == 6 == len(model.threshold)
@@ -151,7 +151,7 @@ def test_a_failed_save_keeps_the_earlier_student(folder, make_rows, monkeypatch)
         raise OSError(28, "No space left on device")
 
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    other = LinearStudent().fit(*make_rows(50, seed=3), seed=0)
+    other = LinearStudent().fit(*make_rows(size=50, seed=3), seed=0)
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space left"):
         patched.setattr("os.fsync", full)
         other.save(folder)

@@ -114,8 +114,8 @@ def test_an_impossible_shard_is_refused(inputs, labels, refusal):
 @pytest.mark.parametrize("teacher", TEACHERS[:2], ids=lambda teacher: type(teacher).__name__)
 def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, make_parts):
     isolated_teacher = IsolatedTeacher(teacher)
-    together = make_parts([30, 22, 41, 5, 30])
-    longer = [*together[:4], *make_parts([73], seed=4)]
+    together = make_parts(sizes=[30, 22, 41, 5, 30])
+    longer = [*together[:4], *make_parts(sizes=[73], seed=4)]
     first = isolated_teacher.fit_many(together, range(5))
     second = isolated_teacher.fit_many(longer, range(5))
     assert all(same(first[index], second[index]) for index in range(4))

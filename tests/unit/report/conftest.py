@@ -84,9 +84,13 @@ def figures() -> RunFigures:
         pass_gaps=np.arange(0, 412),
         pass_probability=np.linspace(0, 1, 412),
         per_label={
-            "student": per_label_metrics(scores > 0.5, scores, true),
-            "majority_vote_student": per_label_metrics(scores > 0.4, scores, true),
-            "all_records_model": per_label_metrics(true, true + 0.1 * scores, true),
+            "student": per_label_metrics(predicted=scores > 0.5, scores=scores, true=true),
+            "majority_vote_student": per_label_metrics(
+                predicted=scores > 0.4, scores=scores, true=true
+            ),
+            "all_records_model": per_label_metrics(
+                predicted=true, scores=true + 0.1 * scores, true=true
+            ),
         },
         precision_recall=PrecisionRecall.from_scores(
             scores, scores > 0.5, true, constant=np.eye(4)[0] > 0, threshold=0.5

@@ -21,7 +21,7 @@ SCORES = np.array([[0.9, 0.1, 0.9], [0.2, 0.6, 0.8], [0.1, 0.2, 0.3], [0.8, 0.3,
 
 
 def test_metrics_equal_values_computed_by_hand() -> None:
-    metrics = multilabel_metrics(PREDICTED, SCORES, TRUE)
+    metrics = multilabel_metrics(predicted=PREDICTED, scores=SCORES, true=TRUE)
     # correct bits: 2 + 3 + 3 of 12
     assert metrics.accuracy == pytest.approx(8 / 12)
     # only the first label has both classes: recalls 1/2 and 1/2
@@ -54,7 +54,7 @@ def test_invalid_predictions_are_refused(
     name: str,
 ) -> None:
     with refused(name, ANY):
-        multilabel_metrics(predicted, scores, true)
+        multilabel_metrics(predicted=predicted, scores=scores, true=true)
 
 
 @pytest.mark.parametrize("digits", [0, 1, 9])
@@ -74,7 +74,10 @@ def test_the_best_constant_has_the_best_micro_f1(seed: int) -> None:
     true = rng.random((200, 6)) < rng.random(6) ** 2
     frequencies = true.mean(axis=0)
     best = Constant.best(frequencies).metrics(true).micro_f1
-    constants = [Constant(np.array(bits), frequencies) for bits in product((False, True), repeat=6)]
+    constants = [
+        Constant(labels=np.array(bits), frequencies=frequencies)
+        for bits in product((False, True), repeat=6)
+    ]
     assert best == max(other.metrics(true).micro_f1 for other in constants)
 
 
@@ -87,21 +90,25 @@ def sample(n: int, seed: int, digits: int = 2) -> tuple[np.ndarray, np.ndarray, 
 
 @pytest.mark.parametrize("digits", [1, 9])
 def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
-    predicted, scores, true = sample(150, 3, digits)
-    weights = next(_weights(len(true), 6, seed=1))
+    predicted, scores, true = sample(n=150, seed=3, digits=digits)
+    weights = next(_weights(num_samples=len(true), resamples=6, seed=1))
     ranked = [_precision_of(scores[:, label], true[:, label]) for label in range(5)]
     resampled = _resampled(weights, predicted, true, ranked)
     for column in range(6):
         rows = np.repeat(np.arange(len(true)), weights[:, column].astype(int))
-        expected = vars(multilabel_metrics(predicted[rows], scores[rows], true[rows]))
+        expected = vars(
+            multilabel_metrics(predicted=predicted[rows], scores=scores[rows], true=true[rows])
+        )
         assert {name: values[column] for name, values in resampled.items()} == pytest.approx(
             expected
         )
 
 
 def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:
-    predicted, scores, true = sample(4000, 6)
-    low, high = metric_intervals(predicted, scores, true, resamples=2000)["accuracy"]
+    predicted, scores, true = sample(n=4000, seed=6)
+    low, high = metric_intervals(predicted=predicted, scores=scores, true=true, resamples=2000)[
+        "accuracy"
+    ]
     error = (predicted == true).mean(axis=1).std() / np.sqrt(4000)
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.08)
 
@@ -113,9 +120,9 @@ def test_intervals_of_many_samples_are_those_of_a_part_scaled(
     rng = np.random.default_rng(0)
     true = rng.random((40_000, 2)) < (0.3, 0.02)
     scores = 0.3 * true + rng.random(true.shape)
-    parts = metric_intervals(scores > 0.8, scores, true)
+    parts = metric_intervals(predicted=scores > 0.8, scores=scores, true=true)
     monkeypatch.setattr("pate.report.intervals._MOST_SAMPLES", 10**6)
-    wholes = metric_intervals(scores > 0.8, scores, true)
+    wholes = metric_intervals(predicted=scores > 0.8, scores=scores, true=true)
     for name, (low, high) in wholes.items():
         assert (parts[name][1] - parts[name][0]) / (high - low) == pytest.approx(1, abs=0.33)
         assert np.mean(parts[name]) == pytest.approx(np.mean((low, high)), abs=0.4 * (high - low))

@@ -34,7 +34,7 @@ def scalars(folder: Path, tag: str) -> list[tuple[int, float]]:
 
 
 def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
-    with RunWriter(tmp_path) as writer:
+    with RunWriter(folder=tmp_path) as writer:
         for losses in ([1.0, 0.5], [0.75, 0.25], [2.0, 0.75]):
             writer.teacher(losses)
         writer.teachers()
@@ -54,12 +54,12 @@ def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
 def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_step(
     tmp_path: Path,
 ) -> None:
-    with RunWriter(tmp_path / "solved") as writer:
+    with RunWriter(folder=tmp_path / "solved") as writer:
         for loss in (0.5, 0.25):
             writer.teacher([loss])
         writer.teachers()
     assert not read(tmp_path / "solved").Tags()["scalars"]
-    with RunWriter(tmp_path / "short") as writer:
+    with RunWriter(folder=tmp_path / "short") as writer:
         writer.teacher([1.0, 0.5, 0.25])
         writer.teacher([3.0])
         writer.teachers()
@@ -67,7 +67,7 @@ def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_step(
 
 
 def test_only_the_students_curve_lacks_the_tag_of_no_epsilon(tmp_path: Path) -> None:
-    with RunWriter(tmp_path) as writer:
+    with RunWriter(folder=tmp_path) as writer:
         writer.epoch(0, {"loss": 1.0})
         writer.epoch(1, {"loss": 0.5})
         for epoch in range(2):
@@ -92,7 +92,7 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
     )
     folder = tmp_path / "outputs" / "one" / "tensorboard"
     monkeypatch.chdir(tmp_path)
-    with RunWriter(str(folder)) as writer:
+    with RunWriter(folder=str(folder)) as writer:
         writer.report(partial)
     events = read(folder)
     tests = {
@@ -131,7 +131,7 @@ def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) 
         writer.report(replace(report, heading=Heading(compared={"seed": 1})))
 
     for num_teachers in (3, 5):
-        with RunWriter(tmp_path) as writer:
+        with RunWriter(folder=tmp_path) as writer:
             stage(writer, num_teachers)
             stage(writer, num_teachers)
     assert len(list(tmp_path.iterdir())) == 2
@@ -143,12 +143,12 @@ def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) 
 
 
 def test_an_incomplete_file_of_events_loses_only_its_end(tmp_path: Path) -> None:
-    with RunWriter(tmp_path) as writer:
+    with RunWriter(folder=tmp_path) as writer:
         for epoch in range(4):
             writer.epoch(epoch, {"loss": 1.0})
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-5])  # the kill came while the last event was written
-    with RunWriter(tmp_path) as writer:
+    with RunWriter(folder=tmp_path) as writer:
         for epoch in range(4):
             writer.epoch(epoch, {"loss": 1.0})
     assert scalars(tmp_path, "student/loss") == [(epoch, 1.0) for epoch in range(4)]
@@ -158,7 +158,7 @@ def test_a_writer_without_a_folder_writes_nothing(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with RunWriter(None) as writer:
+    with RunWriter(folder=None) as writer:
         writer.teacher([1.0, 0.5])
         writer.teachers()
         writer.hits(20, hits=2, remaining_hits=3, epsilon=8.0)

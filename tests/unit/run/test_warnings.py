@@ -37,7 +37,7 @@ def said(places: Places, adjacency: Adjacency = Adjacency.REPLACE_ONE, **changes
 
 
 def price(size: int) -> str:
-    return f"epsilon {format_epsilon(group_epsilon(EVENT, size, BUDGET))}"
+    return f"epsilon {format_epsilon(group_epsilon(event=EVENT, size=size, budget=BUDGET))}"
 
 
 def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> None:

@@ -46,12 +46,12 @@ def processor() -> AbstractContextManager[object]:
 
 @pytest.fixture(scope="module")
 def parts(make_images):
-    return [Shard(*make_images(size, seed=size)) for size in (17, 24, 9)]
+    return [Shard(*make_images(size=size, seed=size)) for size in (17, 24, 9)]
 
 
 @pytest.fixture(scope="module")
 def queries(make_images):
-    return make_images(70, seed=99)[0]
+    return make_images(size=70, seed=99)[0]
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def test_teachers_are_trained_and_vote_on_a_gpu(teacher, parts, queries, tmp_pat
             [
                 confidences
                 for _, confidences in cast_votes(
-                    teacher, CheckpointStore(tmp_path / "gpu"), 3, queries
+                    teacher, CheckpointStore(tmp_path / "gpu"), num_teachers=3, inputs=queries
                 )
             ]
         )

@@ -36,7 +36,7 @@ def stacked(sets, recipe, seeds, **changes):
 
 
 def test_training_equals_torch_adamw(make_images):
-    images, labels = make_images(20)
+    images, labels = make_images(size=20)
     tensors, curve = trained(images, labels)
     rng = np.random.default_rng(0)
     copy = {name: tensor.requires_grad_() for name, tensor in network().initial(rng).items()}
@@ -68,7 +68,7 @@ def test_networks_trained_together_equal_networks_trained_alone(
     make_images, norm, precision, sizes
 ):
     recipe = AdamWRecipe(2, 8, 3e-3, 1e-2, flip=True, precision=precision)
-    sets = [make_images(size, seed=size) for size in sizes]
+    sets = [make_images(size=size, seed=size) for size in sizes]
     tensors, curve = stacked(sets, recipe, sizes, norm=norm)
     tolerance = 2e-3 if precision == "float32" else 0.05
     for row, (images, labels) in enumerate(sets):
@@ -81,7 +81,7 @@ def test_networks_trained_together_equal_networks_trained_alone(
 
 def test_the_overflow_of_one_network_does_not_change_another(make_images):
     """A step that is left out chose the formula of everybody's step, and rounded the others another way."""
-    images, labels = make_images(16)
+    images, labels = make_images(size=16)
     recipe = AdamWRecipe(3, 8, 3e-2, 1e-2, precision="float16")
     pairs = ([(images, labels), (images * np.float32(factor), labels)] for factor in (1, 1e6))
     tame, wild = (stacked(pair, recipe, (1, 2))[0] for pair in pairs)
@@ -91,14 +91,14 @@ def test_the_overflow_of_one_network_does_not_change_another(make_images):
 
 
 def test_equal_arguments_give_equal_bytes_and_another_seed_other_bytes(make_images):
-    images, labels = make_images(20)
+    images, labels = make_images(size=20)
     first, again, other = (trained(images, labels, seed=seed)[0] for seed in (1, 1, 2))
     assert all((first[name] == again[name]).all() for name in first)
     assert not (first["layer0.weight"] == other["layer0.weight"]).all()
 
 
 def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
-    images, labels = make_images(8)
+    images, labels = make_images(size=8)
     recipe = AdamWRecipe(1, 8, 1e-3, 0.0, precision="float16")
     begin = network().initial(np.random.default_rng(0))
     begin["head.weight"] += 3e4  # beyond what float16 holds, times any activation

@@ -43,18 +43,20 @@ def test_a_missing_torchvision_is_refused_in_one_line(monkeypatch):
 
 @pytest.mark.slow
 def test_backbone_weights_are_read_without_the_head_of_the_file(backbone):
-    tensors = ResNet50(7, str(backbone)).initial(np.random.default_rng(0))
+    tensors = ResNet50(num_labels=7, weights=str(backbone)).initial(np.random.default_rng(0))
     stored = torch.load(backbone, weights_only=True)
     assert (tensors["layer4.2.conv3.weight"] == stored["layer4.2.conv3.weight"]).all()
     assert tensors["fc.weight"].shape == (7, 2048)
     images = torch.rand(2, 3, 32, 32) * 2 - 1
-    assert ResNet50(7, str(backbone)).logits(tensors, images, training=False).shape == (2, 7)
+    assert ResNet50(num_labels=7, weights=str(backbone)).logits(
+        tensors, images, training=False
+    ).shape == (2, 7)
 
 
 @pytest.mark.parametrize("side", [32, 64])
 def test_a_minibatch_may_be_one_image(side):
     """At 32 pixels the last layers see one pixel of it, which has no variance."""
-    network = ResNet50(3)
+    network = ResNet50(num_labels=3)
     tensors = network.initial(np.random.default_rng(0))
     tensors["fc.weight"] += 0.01
     logits = network.logits(tensors, torch.rand(1, 3, side, side) * 2 - 1, training=True)
@@ -99,4 +101,4 @@ def test_files_without_resnet_weights_are_refused_before_training(tmp_path, back
         ):
             read_weights(tmp_path / name)
     with refused("image_size", 0, "a whole number >= 1"):
-        ResNet50(1, None, 0)
+        ResNet50(num_labels=1, weights=None, image_size=0)
