@@ -189,7 +189,7 @@ def record_of(parts: dict[str, Any]) -> MemoryRecord:
 
 
 def test_a_release_with_all_rounds_committed_is_read_back(recorded: RecordedRelease) -> None:
-    """With other noise, as of an unseeded run that was killed before its last part."""
+    """The second call has other noise, like a run without a seed that was killed before its last part."""
     parts = {name: part for name, part in recorded.record.parts.items() if name != "release"}
     continued = release_votes(fitted(), seed=1, record=record_of(parts))
     np.testing.assert_array_equal(continued.labels, recorded.release.labels)

@@ -89,7 +89,7 @@ def test_gaussian_votes_in_closed_form(agreement: float) -> None:
 
 
 def made_up(aggregator: Any, agreement: float = 1.0) -> tuple[MadeUpVotes, Any]:
-    """Few votes, and what an aggregator gathers of their bits."""
+    """Returns a few votes, and the summary that an aggregator makes of their bits."""
     votes = MadeUpVotes(
         num_queries=30, num_labels=12, num_teachers=60, agreement=agreement, num_present=3
     )
@@ -165,7 +165,7 @@ def test_made_up_queries_have_as_many_labels_as_answers_may_name(
 
 
 class _Plain(Aggregator):
-    """One's own: nothing but what the base class asks for."""
+    """A custom aggregator with only the three methods that the base class needs."""
 
     reads = TeacherVotes
 

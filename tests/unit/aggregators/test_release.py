@@ -44,7 +44,7 @@ def test_the_release_of_scores_names_their_shape() -> None:
 
 
 def test_release_computes_its_epsilon() -> None:
-    """Of a Gaussian release of noise multiplier 2 the exact one: delta is 1e-6 there, by the curve of Gaussians."""
+    """The epsilon of noise multiplier 2 is exact: the Gaussian privacy curve has delta 1e-6 there."""
     labels = np.ones((3, 2), dtype=bool)
     release = Release(
         labels,

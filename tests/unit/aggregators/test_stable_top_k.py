@@ -94,7 +94,7 @@ def test_calibration_refuses_failure_probabilities_above_delta() -> None:
 
 @pytest.mark.parametrize("base", [PLAIN, TABLE])
 def test_default_failure_prob_depends_on_queries_and_delta(base: StableTopK) -> None:
-    """Up to 600 queries at 1e-6 as ever; the draws have the probability that the event counts."""
+    """The default suits 600 queries at delta 1e-6; draws fail with the probability in the event."""
     assert failure_prob_of(base) == 1e-9
     for num_queries, delta, failure_prob in (
         (600, 1e-6, 1e-9),
@@ -133,7 +133,7 @@ def test_release_probability_matches_the_exact_distribution(noise: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("base", [TABLE, GAUSSIAN], ids=lambda base: str(base.test))
 def test_free_selection_share_releases_the_smallest_gap(base: StableTopK) -> None:
-    """By the sum of both prices, which is what the search goes by."""
+    """The search adds the Renyi divergences of selection and test."""
     votes = {"num_labels": 40, "num_teachers": 300}
     goal = {
         "target_epsilon": 8.0,

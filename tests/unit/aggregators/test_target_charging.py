@@ -70,7 +70,7 @@ def test_rounds_do_not_change_a_boundary_session(round_size: int) -> None:
 
 
 class Stopping(MemoryRecord):
-    """Keeps so many parts, and is interrupted."""
+    """A record that stores a given number of parts, and then raises an interruption."""
 
     def __init__(self, most: int = 99, **parts: Round) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ def test_continued_session_releases_the_same_answers() -> None:
 
 
 def test_committed_round_replaces_a_round_drawn_anew() -> None:
-    """Of two processes that go on with one session, one is told the other's round."""
+    """If two processes continue one session, the second reads the round that the first stored."""
     other = Round(np.ones((20, 4), bool), np.ones(20, bool), np.zeros(20, bool))
     release = from_source(boundary_max(), [UNSURE] * 60, Stopping(round_0=other))
     assert release.labels[:20].all()
@@ -275,7 +275,7 @@ def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
 
 
 def test_refused_hit_is_charged() -> None:
-    """Nothing is expected, so each query hits, and no set of equal counts is stable."""
+    """An empty prior makes each query a hit, and no set of equal counts is stable."""
     expected = np.zeros((10, 4), dtype=np.bool_)
     session = replace(NOT_PRIOR, first_queries=0).with_prior(expected)
     release = released(session, [UNSURE] * 10)
@@ -284,7 +284,7 @@ def test_refused_hit_is_charged() -> None:
 
 
 def test_answer_to_a_hit_is_independent_of_its_check() -> None:
-    """Hits are drawn as by stable top-k, though their check has failed: each draw has a random number of its own."""
+    """After a failed check a hit is drawn by stable top-k, with a random number of its own."""
     aggregator = replace(
         NOT_PRIOR,
         prior_scale=5.0,
@@ -317,7 +317,7 @@ def test_answer_to_a_hit_is_independent_of_its_check() -> None:
 def frequencies(
     aggregator: NotPriorTopK, counts: list[int], num_queries: int
 ) -> dict[object, float]:
-    """How often a query was kept, or what was released for it."""
+    """Returns how often each outcome of a query was drawn."""
     votes = np.tile(counts, (num_queries, 1))
     prior = np.tile([True, True, False, False], (num_queries, 1))
     endless = replace(
@@ -337,7 +337,7 @@ def frequencies(
 
 @pytest.mark.parametrize("factor", [1.0, 1.5])
 def test_checked_query_follows_its_exact_distribution(factor: float) -> None:
-    """Kept with the table's probability, else released as stable top-k would; noise of another scale is told apart."""
+    """A query keeps its prior with the table's probability; noise of another scale fails the test."""
     counts = [22, 20, 18, 3]
     num_queries = 20_000
     num_teachers = 40

@@ -36,7 +36,7 @@ class OnePrice(GaussianVotes):
 
 
 class Sum(Accountant):
-    """Basic composition of such events, which nothing makes cheaper."""
+    """An accountant for events that only basic composition can price."""
 
     name = "sum"
     failure_prob = 0.0

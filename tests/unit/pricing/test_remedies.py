@@ -56,7 +56,12 @@ pytestmark = pytest.mark.slow
 
 
 def budget(epsilon: float | None = 2.0, **changes: Any) -> Budget:
-    """Of Renyi's accountant, which the search asks whatever the budget's, which may be slow."""
+    """Returns a budget with the quick Renyi accountant; an epsilon of None keeps the noise.
+
+    Args:
+        epsilon: the target epsilon.
+        **changes: other arguments of `budget_from_settings`, by name.
+    """
     return budget_from_settings(
         **({"target_delta": 1e-6, "target_epsilon": epsilon, "accountant": RdpAccountant} | changes)
     )
@@ -65,6 +70,14 @@ def budget(epsilon: float | None = 2.0, **changes: Any) -> Budget:
 def guarded(
     aggregator: Aggregator, shape: VoteShape = SHAPE, of: Any = None, **options: Any
 ) -> tuple[str, ...]:
+    """Returns the doubts about a plan in words; raises `InvalidValue` if the plan is refused.
+
+    Args:
+        aggregator: the aggregator before its noise is solved for.
+        shape: the shape of the release.
+        of: the budget; None for epsilon 2.
+        **options: more arguments of `require_useful`, by name.
+    """
     of = of or budget()
     options = {"search": RemedySearch(seconds=math.inf)} | options
     doubts = require_useful(aggregator, plan_release(aggregator, shape, of), of, **options)
@@ -72,11 +85,13 @@ def guarded(
 
 
 def judged(plan: Plan) -> tuple[str, ...]:
-    return guarded(*plan, num_groups=GROUPS)
+    """Returns the doubts about a plan for a known number of groups; raises `InvalidValue` if it is refused."""
+    aggregator, shape, plan_budget = plan
+    return guarded(aggregator, shape, of=plan_budget, num_groups=GROUPS)
 
 
 def suggested(plan: Plan) -> tuple[Remedy, ...]:
-    """Returns the remedies that the refusal of a plan carries; none where it passes."""
+    """Returns the remedies in the error that refuses a plan; empty if the plan is not refused."""
     try:
         judged(plan)
     except InvalidValue as error:
@@ -87,6 +102,7 @@ def suggested(plan: Plan) -> tuple[Remedy, ...]:
 
 
 def followed(plan: Plan, remedy: Remedy) -> Plan:
+    """Returns a copy of the plan with the settings that a remedy names."""
     aggregator, shape, budget = plan
     for change in (remedy, *remedy.also):
         if change.name == "target_epsilon":
@@ -100,7 +116,7 @@ def followed(plan: Plan, remedy: Remedy) -> Plan:
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS, ids=lambda it: type(it).__name__)
 def test_suggested_settings_are_not_refused(aggregator: Aggregator) -> None:
-    """Of a random plan with a target that is too much to ask."""
+    """The plan is random, and its target epsilon is too small to be useful."""
     rng = np.random.default_rng(AGGREGATORS.index(aggregator))
     queries, labels, teachers = (
         int(10 ** rng.uniform(*ends)) for ends in ((1.5, 3.0), (1.0, 2.0), (0.5, 2.3))
@@ -213,7 +229,7 @@ def test_each_remedy_is_the_smallest_that_works() -> None:
 
 
 class CheapAccountant(AccountantBesideRenyi):
-    """Prices at 0.6 of Renyi's epsilon, as an accountant that is tighter and slow would."""
+    """An accountant with 0.6 times the Renyi epsilon, which stands for a tighter and slower one."""
 
     name = "cheap"
 
@@ -233,7 +249,7 @@ class CheapAccountant(AccountantBesideRenyi):
 def test_each_change_is_the_smallest_with_two_digits(
     accountant: Callable[[], Any],
 ) -> None:
-    """Against a plan of every candidate near it: one that works, and the next smaller change does not."""
+    """The remedy works, and the next smaller change does not."""
     aggregator = GaussianVotes(noise_std=1.0)
     shape = VoteShape(num_queries=300, num_labels=10, num_teachers=100)
     of = budget(2.0, accountant=accountant)

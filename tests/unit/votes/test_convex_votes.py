@@ -76,7 +76,7 @@ def test_fit_is_within_its_tolerance_of_the_minimum(ridge: float, tolerance: flo
 @pytest.mark.parametrize("num_records", [1, 2, 2000])
 @pytest.mark.parametrize("is_one_record", [False, True])
 def test_any_number_of_records_is_fitted(num_records: int, is_one_record: bool) -> None:
-    """Where the first guess of a step is too long, as for copies of one record, shorter steps follow."""
+    """If the first step size is too large, as for copies of one record, smaller ones follow."""
     features = np.resize(FEATURES, (num_records, 4))
     if is_one_record:
         features = np.tile(FEATURES[:1], (num_records, 1))
@@ -95,7 +95,7 @@ def test_any_number_of_records_is_fitted(num_records: int, is_one_record: bool) 
 def test_steps_to_minimum_reach_the_minimum(
     guess_margin: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However wrong the guess of the curvature is; the control is a two-hundredth of the steps."""
+    """This holds for any estimate of the curvature. The control, with 1/200 of the steps, fails."""
     monkeypatch.setattr(convex_votes, "_GUESS_MARGIN", guess_margin)
     features = FEATURES[:40]
     targets = TARGETS[:40]

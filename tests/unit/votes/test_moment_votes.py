@@ -163,7 +163,7 @@ def test_trained_teachers_mix_student_and_own_confidences(
 def test_constant_shift_of_confidences_changes_no_vote(
     labels: NDArray[np.bool_], own_confidences: Array, pool_confidences: Array
 ) -> None:
-    """Confidences with a threshold folded in, or without one, give the same vote."""
+    """Confidences shifted by a threshold for each label give the same vote."""
     shift = np.array([0.3, -0.2])
     shifted = vote_of_trained(labels, own_confidences + shift, pool_confidences + shift)
     vote = vote_of_trained(labels, own_confidences, pool_confidences)
@@ -171,7 +171,7 @@ def test_constant_shift_of_confidences_changes_no_vote(
 
 
 def test_confident_teachers_have_votes_of_lower_variance() -> None:
-    """Over draws of labels: a vote of the true probabilities spreads less than a vote of constants."""
+    """Over random labels, votes with the true probabilities vary less than votes with constants."""
     true_on_own = expit(3 * OWN_FEATURES @ TRUTH)
     true_on_pool = expit(3 * PUBLIC_FEATURES @ TRUTH)
     student_on_pool = expit(PUBLIC_FEATURES @ STUDENT)

@@ -41,7 +41,7 @@ def send(federation: Deployment, folder: Path) -> None:
 
 
 def finished(federation: Deployment, folder: Path, seconds: float, *, seen: bool = False) -> bool:
-    """Waits for the release, or until the server's app, which was seen or will be, has ended without one."""
+    """Waits until the release is complete, or until the server's app has ended without it."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if (folder / "release" / "manifest.json").exists():
@@ -82,7 +82,7 @@ def test_connections_are_encrypted_under_the_authority_of_the_federation(
 def test_a_killed_app_ends_with_the_same_and_one_charge(
     victim: str, federation: Deployment, expected: bytes
 ) -> None:
-    """Sent in, killed, and sent in again until it is finished; it may refuse on the way."""
+    """Starts the app, kills it, and starts it again until it finishes; it may refuse in between."""
     folder = federation.folder / f"killed-{victim}"
     shutil.rmtree(federation.folder / "holders", ignore_errors=True)
     send(federation, folder)

@@ -147,7 +147,7 @@ def test_interrupted_server_releases_the_same_bytes(whole: Path, tmp_path: Path)
 
 
 def without(kind: str, holder: str) -> Any:
-    """Has one holder fail at questions of a kind, from the second of them on."""
+    """Makes one holder fail at questions of a kind, from the second question on."""
     kinds: list[str] = []
 
     def spoil(question: Question, name: str) -> Contribution | None:
@@ -201,7 +201,7 @@ def test_holder_absent_at_the_opening_may_answer_later_rounds(tmp_path: Path) ->
 def test_round_with_too_many_absences_is_asked_again(
     lost: bool, whole: Path, tmp_path: Path
 ) -> None:
-    """That round alone, also where sums are lost: one that was released is read back from the ledger."""
+    """Only that round is asked again. A released round is read from the ledger, even if its sum is lost."""
     release, exchange = rounds_in(tmp_path, spoil=without("moments", "3"))
     with refused("absent holders", 1, "holder=3:"):
         release.run(exchange)
@@ -284,7 +284,7 @@ def test_complete_votes_are_not_asked_for_again(
 def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
     homes: Path, tmp_path: Path
 ) -> None:
-    """Whoever dies between the holders' answer and the file of their sum loses it: they answer once."""
+    """A server killed before it writes the holders' sum loses the sum, as holders answer once."""
     ended = {"released": 0, "refused": 0}
     for number in range(1, 30):
         folder = tmp_path / f"try-{number}"

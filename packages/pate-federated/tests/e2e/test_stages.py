@@ -206,7 +206,7 @@ def test_folder_of_another_plan_is_refused(votes: Votes, tmp_path: Path) -> None
 def test_unsupported_settings_of_stages_are_refused_before_reading(
     votes: Votes, tmp_path: Path
 ) -> None:
-    """Rounds name the ways that there are, and a prior needs the queries that were asked."""
+    """The error for rounds lists the alternatives. A prior needs to know which queries were asked."""
     several = CenteredVotes(noise_multiplier=1.0)
     prior = shipped("stable_top_k_not_prior")
     for aggregator, form, refusal in (

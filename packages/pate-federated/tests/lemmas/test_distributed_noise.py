@@ -38,7 +38,7 @@ def spread(variance: float, count: int) -> float:
 def test_a_sum_of_narrow_shares_has_the_claimed_part_of_one_draw(
     variance: float, count: int
 ) -> None:
-    """Where shares are far narrower than the package's, the difference can be seen, and it is below the bound."""
+    """With much narrower shares than the package uses, the difference is visible and below the bound."""
     least = part_of_one_draw(variance, count)
     t = spread(variance, count)
     assert math.exp(-2 * t) <= least * (1 + 1e-9)

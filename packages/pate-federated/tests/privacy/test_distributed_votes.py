@@ -29,14 +29,14 @@ SHARED = (
 
 
 def one_share(variance: int) -> Array:
-    """P(z) for z = -r..r, written down a second time."""
+    """Returns P(z) for z = -r..r, computed independently of the package."""
     reach = int(25 * variance**0.5)
     weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2.0 * variance))
     return np.asarray(weights / weights.sum())
 
 
 def law_of_sum(aggregator: DistributedVotes, num_shares: int) -> Array:
-    """P(sum of that many shares) by convolution, in steps around 0."""
+    """Returns the distribution of the sum of several shares, by convolution."""
     share = one_share(aggregator.shares.share_variance)
     law = share
     for _ in range(num_shares - 1):
@@ -46,7 +46,7 @@ def law_of_sum(aggregator: DistributedVotes, num_shares: int) -> Array:
 
 
 def shifted_divergence(law: Array, shift: int) -> Array:
-    """D_a(law moved by shift || law), at all orders."""
+    """Returns the Renyi divergences of a shifted law from the law itself, at all orders."""
     moved, fixed = (law[:-shift], law[shift:]) if shift else (law, law)
     are_positive = (moved > 1e-200) & (fixed > 1e-200)
     first = np.log(moved[are_positive])

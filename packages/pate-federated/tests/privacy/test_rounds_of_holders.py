@@ -22,7 +22,7 @@ FIRSTS: list[First] = [None, *product((-1e6, 0.0, 1.0, 1e6), (False, True))]
 
 
 def records(first: First) -> Dataset:
-    """Six records in two groups; those of the first are any: as far out as said, with all labels or none."""
+    """Returns six records in two groups; records of the first group have extreme features and labels."""
     rng = np.random.default_rng(3)
     inputs = rng.normal(size=(6, 3)).astype(np.float32)
     labels = rng.random((6, 2)) < 0.5
@@ -89,7 +89,7 @@ def questions() -> list[Question]:
 def answers(
     request: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, First], list[Any]]:
-    """What each holder answers to each question; only the first holds any of the groups."""
+    """Returns the answer of each holder to each question; the private groups are all at the first holder."""
 
     def answered(name: str, held: First) -> list[Any]:
         folder = tmp_path_factory.mktemp(name)

@@ -53,7 +53,7 @@ def free_port() -> int:
 
 
 class Deployment:
-    """Processes of one federation, its holders named 1, 2, …, who have some seconds for an answer; it ends them all."""
+    """The processes of one federation, whose holders are named 1, 2, ...; all are ended at the exit."""
 
     def __init__(self, folder: Path, holders: int, *, seconds: float) -> None:
         self.folder = folder
@@ -156,7 +156,7 @@ class Deployment:
 
 
 def processes() -> Iterator[tuple[int, int, bytes]]:
-    """Number, session and command line of everything that runs here and is no zombie."""
+    """Returns the number, session and command line of each running process."""
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError, IndexError):
             state, *fields = (entry / "stat").read_text().rpartition(")")[2].split()

@@ -21,7 +21,7 @@ from tests.e2e.small_run import HOLDERS, NUM_QUERIES, NUM_TEACHERS, seeded_plan,
 
 @dataclass(frozen=True)
 class SmallHolders:
-    """Gives each holder's plan and folder, and ways to fail; travels to the processes of a simulation."""
+    """A function that returns each holder's plan and folder, or fails; it can be pickled for a simulation."""
 
     folder: Path  # of all holders
     holders: int  # among how many the records are dealt
@@ -65,7 +65,7 @@ def small_release(
 
 
 def summed_release(plan: Plan, folder: Path) -> SummedRelease:
-    """Of holders of whom one may be absent; nothing but the sum of their votes is known."""
+    """Returns the release of a sum over holders, of which one may be absent."""
     return SummedRelease(
         request=small_request(), dataset="small", real=False, **_served(plan, folder, HOLDERS, 1)
     )

@@ -39,7 +39,7 @@ def answer(
     confidences: NDArray[np.float32] | None = None,
     **head: Any,
 ) -> Contribution:
-    """What a holder sends; `head` says something else than the truth."""
+    """Returns the answer of a holder; `head` replaces fields of its true head."""
     asked = asked or request()
     bits = votes_of(holder) if votes is None else votes
     entries: dict[str, Any] = {

@@ -29,14 +29,14 @@ Votes = dict[str, list[Path]]  # files of all holders, by what was cast
 
 
 def deployed_plan(holders: int) -> Plan:
-    """What a federation of processes or of a simulation agrees on."""
+    """The settings that all processes of a federation share."""
     return replace(seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), holders=holders)
 
 
 def holder_plan(
     plan: Plan, holder: int | str, holders: int = HOLDERS, **changes: Any
 ) -> HolderPlan:
-    """That of one of the holders among whom the records of a plan are dealt."""
+    """Returns the plan of one of the holders among which the records are divided."""
     plan_made = HolderPlan(
         load_dataset=plan.load_dataset,
         teacher=plan.teacher,
@@ -89,7 +89,7 @@ def student(plan: Plan, folder: Path, output: Path | None = None) -> None:
 
 
 def require_the_same(train: Path, apart: Path) -> None:
-    """Of a run that was stopped before its baselines, and of its stages apart."""
+    """Returns the files of a run that stopped before its baselines, and of its separate stages."""
     files_of_run = contents(train / "release")
     files_of_stages = contents(apart / "release")
     assert files_of_run.keys() == {
@@ -101,7 +101,7 @@ def require_the_same(train: Path, apart: Path) -> None:
 
 
 def after_kills(folder: Path, task: Callable[[Path], object]) -> Iterator[Path]:
-    """What a task leaves that is killed at its first file, its second, …: before it or after it by turns."""
+    """Returns the files of a task that is killed at each of its files, before or after writing it in turn."""
     for number in count():
         folder_of_kill = folder / str(number)
         if not killed_at(number + 1, partial(task, folder_of_kill), after=bool(number % 2)):
@@ -110,7 +110,7 @@ def after_kills(folder: Path, task: Callable[[Path], object]) -> Iterator[Path]:
 
 
 def killed_at(number: int, task: Callable[[], object], *, after: bool) -> bool:
-    """Whether a child that runs a task was killed by SIGKILL at the n-th file that it replaces, or finished before."""
+    """Returns True if a child process was killed at the n-th file that it replaces, and False if it finished."""
     child = os.fork()
     if child == 0:  # nothing of the test may run on in here
         left = number

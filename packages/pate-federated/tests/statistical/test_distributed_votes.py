@@ -32,7 +32,7 @@ def test_sum_is_discrete_gaussian_for_any_number_of_dropouts(present: int) -> No
 
 
 def test_labels_are_those_of_one_gaussian() -> None:
-    """In one place and in several: the share of labels above the threshold is the normal distribution's."""
+    """Drawn in one place or in several, the share of labels above the threshold is that of a normal distribution."""
     aggregator = DistributedVotes(noise_std=6.0, num_holders=4)
     counts = np.full((20_000, 1), 13)
     central = aggregator.aggregate(

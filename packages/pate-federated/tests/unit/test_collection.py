@@ -186,7 +186,7 @@ def test_unknown_holder_is_refused_and_replaces_no_other(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("seed", range(4))
 def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_path: Path) -> None:
-    """Whatever bytes stand for votes, and whatever the head claims: at most one vote for each of its teachers."""
+    """For any bytes and any head, a holder adds at most one vote for each of its teachers."""
     rng = np.random.default_rng(seed)
     honest = whole(tmp_path, "1", "3", "4")
     without = collected(tmp_path, *honest).source(PLAIN).counts()

@@ -24,7 +24,7 @@ def test_sum_of_contributions_gives_clear_majorities() -> None:
 
 
 def test_teachers_of_an_absent_holder_vote_for_no_label() -> None:
-    """Half of the declared teachers stays the threshold: 40 of 60 votes that are there do not reach 50."""
+    """The threshold is half of the 100 declared teachers: 40 votes of 60 present teachers are too few."""
     aggregator = DistributedVotes(noise_std=0.1, num_holders=5, max_dropouts=2)
     parts = [
         aggregator.contribution([[20, 13]], num_teachers=20, rng=np.random.default_rng(i))

@@ -45,7 +45,7 @@ TYPES = [
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders of holders whose teachers have learned."""
+    """Returns the folders of holders with trained teachers."""
     folder = tmp_path_factory.mktemp("learned")
     for name in ROLL.holders:
         plan, folder_of_holder = plans_in(folder)(name)
@@ -64,7 +64,7 @@ def plans_in(folder: Path) -> SmallHolders:
 
 @pytest.fixture(autouse=True)
 def _as_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Flower 1.42 wants to know of the process before it makes a message."""
+    """Sets the identifiers of the process that Flower 1.42 needs for a message."""
     task = pytest.importorskip("flwr.supercore.task_identity").TaskIdentity
     for name in ("_task_id", "_run_id", "_node_id"):
         monkeypatch.setattr(task, name, 1)
@@ -147,7 +147,7 @@ class Link:
 
 
 class StoppedError(Exception):
-    """Carries the message before which a sum stops."""
+    """An exception that stops a secure sum, and holds the next message."""
 
 
 def stage_of(message: Any) -> Any:
@@ -162,7 +162,7 @@ def changed(message: Any, kind: str) -> Any:
 
 
 def is_answered(link: Link, message: Any) -> bool:
-    """Whether holder 1 says anything to a message, whose numbers are masked then; it forgets the message again."""
+    """Returns True if holder 1 answers a message; its state is restored afterwards."""
     before = link.contexts[FIRST]
     link.contexts[FIRST] = copy.deepcopy(link.contexts[FIRST])
     reply = link.deliver(message)
@@ -172,7 +172,7 @@ def is_answered(link: Link, message: Any) -> bool:
 
 
 def bare(reply: Any) -> bool:
-    """Whether numbers are in an answer as they are."""
+    """Returns True if an answer contains the numbers without masks."""
     return any(len(arrays) for arrays in reply.content.array_records.values())
 
 
@@ -185,7 +185,7 @@ def counts(homes: Path, names: str) -> np.ndarray:
 
 
 def loses(node: int, stage: str) -> Callable[[Any], None]:
-    """Spoils a message to a holder, so that it drops out in that stage."""
+    """Alters a message to a holder, so that the holder drops out in that stage."""
 
     def lost(message: Any) -> None:
         if message.metadata.dst_node_id == node and stage_of(message) == stage:
@@ -217,7 +217,7 @@ def test_only_one_type_of_message_is_answered(stage: str, homes: Path) -> None:
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_message_outside_the_protocol_discloses_no_holder(kind: str, homes: Path) -> None:
-    """One message, `train.default`, once got a holder's counts without masks."""
+    """The message `train.default` must not return counts without masks."""
     link = Link(homes)
     message = changed(link.until(COLLECT), kind)
     del message.content.config_records[CONFIGS]
@@ -328,7 +328,7 @@ def test_extra_records_in_a_message_are_refused(homes: Path) -> None:
 
 
 def test_each_key_masks_one_vector_under_concurrent_requests(homes: Path) -> None:
-    """Two vectors under one mask differ by what two questions have as their answers."""
+    """Two vectors with one mask would disclose the difference of two answers."""
     link = Link(homes)
     message = link.until(COLLECT)
     state = link.contexts[FIRST]

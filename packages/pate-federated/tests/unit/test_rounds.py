@@ -232,7 +232,7 @@ def filled(name: str, *values: float) -> list[tuple[str, dict[str, Any]]]:
     ],
 )
 def test_invalid_questions_are_refused_at_the_holder(kind: str, changes: dict[str, Any]) -> None:
-    """Where all but one say a constant, the sum is what that one says."""
+    """If all holders but one send a constant, the sum discloses the one holder's numbers."""
     with pytest.raises(InvalidValue, match="question"):
         question(kind, **changes)
     with pytest.raises(InvalidValue):

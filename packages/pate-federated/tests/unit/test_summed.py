@@ -177,7 +177,7 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
 
 
 def answered_at_once(folder: Path, number: int) -> bool:
-    """Whether a holder lets one request of several at the same moment through."""
+    """Returns True if a holder answers exactly one of several concurrent requests."""
     other_request = request(record_ids=np.arange(number, number + NUM_QUERIES))
     try:
         HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE)._answer_once(folder, other_request)

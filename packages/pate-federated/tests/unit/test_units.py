@@ -52,7 +52,7 @@ def test_unit_of_privacy_is_the_one_of_all_holders(
 
 
 def _dataset() -> Dataset:
-    """Four private records, two of each patient."""
+    """Returns four private records, two for each patient."""
     ids = np.arange(6)
     owners = np.array([0, 0, 1, 1, 2, 3])
     rows = np.zeros((6, 2), np.float32)
@@ -71,14 +71,14 @@ def _dataset() -> Dataset:
 
 
 def test_records_with_other_samples_keep_their_unit(tmp_path: Path) -> None:
-    """Of readers that read a whole data set, such as pictures, and of Flower's holders."""
+    """This covers readers of a whole data set, such as pictures, and Flower's holders."""
     queries = tmp_path / "queries.npz"
     np.savez(queries, inputs=np.ones((3, 2), np.float32))
     assert AskedData(SimpleNamespace(load=_dataset), queries).load().privacy_unit == PATIENT
 
 
 def test_weighted_records_are_refused_with_other_samples(tmp_path: Path) -> None:
-    """Else a doctor of many patients would count once for each of them, at the price of one."""
+    """Otherwise a doctor of many patients would count once for each patient, at the price of one."""
     queries = tmp_path / "queries.npz"
     np.savez(queries, inputs=np.ones((3, 2), np.float32))
     shared = SharedRecords(("patient", "doctor"), np.full(4, 0.25), num_groups=1, largest=4)
