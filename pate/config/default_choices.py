@@ -18,11 +18,11 @@ _TEACHERS_OF_PICTURES = ("cnn", "resnet50")
 
 
 def default_way(words: Iterable[str], command: str) -> str | None:
-    """Returns the member of the group `way` that suits the data best; None if the command line decides.
+    """Returns the name to choose in the configuration group `way` for this data; None if the command line decides.
 
     The group `way` chooses features, teacher, aggregator and student together. The command line decides if it names a
-    teacher, features, an experiment or a way. If it only sets a teacher or an aggregator, pictures get features alone.
-    `features=kernel` chooses the way of kernel teachers for any data.
+    teacher, features, an experiment or a way. If it only sets a teacher or an aggregator, the way for pictures chooses
+    features alone. `features=kernel` chooses the way of kernel teachers for any data.
 
     Args:
         words: the arguments of the command line.

@@ -94,7 +94,10 @@ def folders() -> tuple[Path, ...]:
 
 
 def members(group: str) -> tuple[str, ...]:
-    """Returns the names of a configuration group's members, from YAML files and from installed packages."""
+    """Returns the names that can be chosen in a configuration group, as in `GROUP=NAME`.
+
+    A name stands for a YAML file, or for a part of an installed package.
+    """
     files = {path.stem for folder in folders() for path in (folder / group).glob("*.yaml")}
     return tuple(sorted(files | installed_parts(group).keys()))
 

@@ -115,7 +115,7 @@ def _blank_features(dataset: Dataset) -> dict[str, Array]:
 def _with_features(
     dataset: Dataset, inputs: Mapping[str, Array], form: ExtractedForm | None
 ) -> Dataset:
-    """Returns the data set with other inputs.
+    """Returns the data set with features in place of its pictures.
 
     Args:
         dataset: the data set of pictures.

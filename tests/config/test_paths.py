@@ -86,7 +86,7 @@ def test_non_literal_paths_are_unchanged() -> None:
     assert all(is_sweep([word]) for word in ("-m", "--multirun", "--multi", "hydra.mode=MULTIRUN"))
 
 
-def test_refusal_suggests_quotes_for_other_values() -> None:
+def test_refusal_of_a_value_suggests_quotes() -> None:
     for value in ("[x]/f", "a b(c)", "[a,b"):
         line = unread(quoted(f"data.name={value}"))
         (told,) = shlex.split(line[line.index("'data.name=") :])
@@ -94,7 +94,7 @@ def test_refusal_suggests_quotes_for_other_values() -> None:
         assert read(told) == expected
 
 
-def test_refusal_suggests_a_parsable_list() -> None:
+def test_refusal_of_a_list_suggests_a_parsable_list() -> None:
     message = "Ambiguous value for argument 'data.labels=flu,\"chest pain\",2019'\n"
     line = explain(ValueError(message))
     (told,) = shlex.split(line[line.index("'data.labels=") : line.index(", or -m")])
@@ -155,7 +155,7 @@ def test_every_setting_of_a_command_that_names_a_file_is_a_path() -> None:
         assert files - no_paths <= PATHS | {"num_queries", "fewer_queries"}
 
 
-def test_ledgers_and_folders_of_the_library_begin_at_home(
+def test_ledgers_expand_the_home_folder_in_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -165,7 +165,7 @@ def test_ledgers_and_folders_of_the_library_begin_at_home(
     ImageFolder(root="~", table="t.csv", labels=("hat",)).require_settings()
 
 
-def test_readers_and_folders_of_the_library_begin_at_home(
+def test_readers_expand_the_home_folder_in_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

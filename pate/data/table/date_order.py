@@ -128,7 +128,10 @@ def _is_iso(word: str) -> bool:
 
 
 def telling_date(words: Sequence[str]) -> str:
-    """Returns the first date that means another day in another order; the first date if all are unambiguous."""
+    """Returns the first date that would be another day in another order of day, month and year.
+
+    If no word is such a date, the first word is returned.
+    """
     for word in words:
         readings = set()
         for order in ORDERS:

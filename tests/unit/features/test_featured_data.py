@@ -103,7 +103,7 @@ def test_killed_extraction_continues_to_the_same_bytes(
 
 
 def test_changed_private_pictures_keep_the_extractor(tmp_path: Path) -> None:
-    """A process that still reads the features of the first pictures sees no change."""
+    """Changed pictures get a new file of features. A process that reads the earlier file sees no change."""
     first, _ = load(tmp_path / "kept")
     before = first.digest()
     changed = dataset()
