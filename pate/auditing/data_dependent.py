@@ -69,7 +69,9 @@ class DataDependentCost:
             are_equal, "orders", f"{self.orders}, {other.orders}", "the same orders in both costs"
         )
         return DataDependentCost(
-            self.orders, self.rdp + other.rdp, self.failure_prob + other.failure_prob
+            orders=self.orders,
+            rdp=self.rdp + other.rdp,
+            failure_prob=self.failure_prob + other.failure_prob,
         )
 
     def epsilon(self, target_delta: float) -> DataDependentEpsilon:

@@ -75,11 +75,15 @@ def gap_selection_rdp(
         power = np.expm1(np.minimum((1 - array[selected]) * shift, _LARGEST_EXPONENT))
         peak = -((a - 1) / power + 1 / math.expm1(shift)) / a  # the best mass without a bound
         forward[:, selected] = _moment(
-            log_rest, shift, a - 1, (1 - a) * shift, np.maximum(peak, 0.0)
+            log_rest,
+            shift=shift,
+            power=a - 1,
+            exponent=(1 - a) * shift,
+            peak=np.maximum(peak, 0.0),
         )
     power = np.expm1(np.minimum(array * epsilon, _LARGEST_EXPONENT))
     peak = np.maximum((1 / math.expm1(epsilon) - array / power) / (array - 1), 0.0)
-    backward = _moment(log_rest, epsilon, -array, array * epsilon, peak)
+    backward = _moment(log_rest, shift=epsilon, power=-array, exponent=array * epsilon, peak=peak)
     share = 1 / (array - 1)
     return np.clip(forward * share, 0.0, ceiling), np.clip(backward * share, 0.0, ceiling)
 

@@ -160,7 +160,12 @@ def private_trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: B
         ),
         paths=result_paths(name, bench, plan.seeds, [identity, bench.digest]),
         contender=partial(
-            calibrated, method, budget, bench, path, allow_useless=plan.allow_useless
+            calibrated,
+            method=method,
+            budget=budget,
+            bench=bench,
+            path=path,
+            allow_useless=plan.allow_useless,
         ),
         calibration=path,
         allow_useless=plan.allow_useless,

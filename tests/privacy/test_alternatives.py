@@ -126,7 +126,9 @@ SAMPLERS = (pa.AutoAccountant, pa.ExactAccountant, pa.PldAccountant, pa.RdpAccou
 def test_add_remove_price_equals_that_of_dp_accounting(noise: float, q: float, steps: int) -> None:
     """The reference is Google's dp-accounting. Negative control: a replaced unit with half the shift costs less."""
     pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant")
-    event = pa.SelfComposedEvent(pa.SampledGaussianEvent(noise, q, pa.Adjacency.ADD_REMOVE), steps)
+    event = pa.SelfComposedEvent(
+        pa.SampledGaussianEvent(noise, sampling_prob=q, adjacency=pa.Adjacency.ADD_REMOVE), steps
+    )
     theirs = pld.PLDAccountant().compose(event.to_dp_event()).get_epsilon(1e-6)
     found = {kind.name: kind().compose(event).get_epsilon(1e-6) for kind in SAMPLERS}
     assert all(0.9985 * theirs < epsilon < 1.16 * theirs for epsilon in found.values())
@@ -137,7 +139,7 @@ def test_add_remove_price_equals_that_of_dp_accounting(noise: float, q: float, s
 
 def test_a_unit_that_comes_is_priced_beside_others_and_in_any_order() -> None:
     """Both ways round for itself, so never above one profile for both ways."""
-    one = pa.SampledGaussianEvent(2.0, 0.1, pa.Adjacency.ADD_REMOVE)
+    one = pa.SampledGaussianEvent(2.0, sampling_prob=0.1, adjacency=pa.Adjacency.ADD_REMOVE)
     others = (pa.GaussianEvent(8.0), pa.SelfComposedEvent(pa.BoundedRangeEvent(0.2), 9))
     there = pa.ComposedEvent((pa.SelfComposedEvent(one, 20), *others))
     back = pa.ComposedEvent((*others, pa.SelfComposedEvent(one, 20)))
@@ -185,15 +187,18 @@ def test_without_sampling_it_is_a_gaussian_and_a_rarer_sample_is_never_dearer(
 ) -> None:
     """Two clips apart where a unit is replaced, one where it comes or goes: what the multiplier is of."""
     sampled = (
-        accountant().compose(pa.SampledGaussianEvent(2.0, 1.0, adjacency), 9).get_epsilon(1e-5)
+        accountant()
+        .compose(pa.SampledGaussianEvent(2.0, sampling_prob=1.0, adjacency=adjacency), count=9)
+        .get_epsilon(1e-5)
     )
     assert sampled == pytest.approx(
-        accountant().compose(pa.GaussianEvent(2.0), 9).get_epsilon(1e-5), rel=2e-3
+        accountant().compose(pa.GaussianEvent(2.0), count=9).get_epsilon(1e-5), rel=2e-3
     )
     events = [
-        pa.SampledGaussianEvent(1.0, share, adjacency) for share in (1e-6, 1e-3, 0.1, 0.5, 0.9, 1.0)
+        pa.SampledGaussianEvent(1.0, sampling_prob=share, adjacency=adjacency)
+        for share in (1e-6, 1e-3, 0.1, 0.5, 0.9, 1.0)
     ]
-    prices = [accountant().compose(event, 5).get_epsilon(1e-5) for event in events]
+    prices = [accountant().compose(event, count=5).get_epsilon(1e-5) for event in events]
     assert all(low <= high * (1 + 1e-6) for low, high in pairwise(prices))
 
 

@@ -309,7 +309,7 @@ def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone(
 def test_floats_of_noise_lie_within_their_error_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """The floats of every kind of noise lie as close to the exact values as they say."""
     for kind in KINDS:
-        noise = draw_noise(kind, (1, 40), np.random.default_rng(1))
+        noise = draw_noise(kind, shape=(1, 40), rng=np.random.default_rng(1))
         for place in range(40):
             low, high = noise.exact(0, place).bounds()
             slack = noise.error + 2.0**-46 * (1 + abs(noise.values[0, place]))

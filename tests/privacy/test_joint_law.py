@@ -105,7 +105,7 @@ def test_price_is_close_to_the_divergence_of_one_large_pair() -> None:
     shown = max(largest_renyi(*pair, np.array([3.0]))[0] for pair in ((p, q), (q, p)))
     event = event_of(aggregator, 40, 800)
     parts = float(rdp_curve(count_leaves(event), np.array([3.0]))[0])
-    assert shown <= joint_rdp(event, 3.0) < 1.05 * shown < 0.75 * parts
+    assert shown <= joint_rdp(event, order=3.0) < 1.05 * shown < 0.75 * parts
 
 
 def test_a_selection_whose_test_passes_always_costs_what_a_selection_costs() -> None:
@@ -113,7 +113,7 @@ def test_a_selection_whose_test_passes_always_costs_what_a_selection_costs() -> 
     certain = pa.ApproximateEvent(pa.OneBitEvent((36.0,) * 5001, 2), 1e-9)
     event = pa.SelectThenTestEvent((pa.BoundedRangeEvent(0.2), certain), 6)
     alone = float(rdp_curve(count_leaves(pa.BoundedRangeEvent(0.2)), np.array([3.0]))[0])
-    assert alone * 0.98 <= joint_rdp(event, 3.0) <= alone * 1.06
+    assert alone * 0.98 <= joint_rdp(event, order=3.0) <= alone * 1.06
 
 
 @pytest.mark.parametrize("delta", [1e-4, 1e-6])

@@ -127,10 +127,10 @@ def test_thinning_leaves_each_place_with_its_share(level: int) -> None:
         assert (np.diff(places) > 0).all()
         assert len(places) == 0 or 0 <= places[0] <= places[-1] < count
     total = sum(map(len, found))
-    assert binomtest(total, count * times, 0.5**level).pvalue > ACCEPTED
-    assert binomtest(total, count * times, 1.3 * 0.5**level).pvalue < ACCEPTED
+    assert binomtest(total, n=count * times, p=0.5**level).pvalue > ACCEPTED
+    assert binomtest(total, n=count * times, p=1.3 * 0.5**level).pvalue < ACCEPTED
     late = sum(int((places >= count // 2).sum()) for places in found)
-    assert binomtest(late, total, 0.5).pvalue > ACCEPTED
+    assert binomtest(late, n=total, p=0.5).pvalue > ACCEPTED
 
 
 def test_no_place_is_thinned_at_level_0() -> None:

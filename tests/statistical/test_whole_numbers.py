@@ -37,19 +37,24 @@ LAWS += [(DiscreteGaussian, discrete_gaussian, variance, 1.1) for variance in (1
 def test_whole_numbers_have_their_mass_and_not_that_of_wider_noise(
     kind: Any, law: Any, width: float, wrong: float
 ) -> None:
-    drawn = Counter(kind(width).sample((60_000,), np.random.default_rng(5)).tolist())
+    drawn = Counter(kind(width).sample(shape=(60_000,), rng=np.random.default_rng(5)).tolist())
     assert p_value(drawn, law(width)) > 1e-3
     assert width < 0.1 or p_value(drawn, law(width * wrong)) < 1e-6
 
 
 def test_wide_noise_is_normal() -> None:
-    drawn = RoundedGaussian(2.0**36).sample((200_000,), np.random.default_rng(1)) / 2.0**36
+    drawn = (
+        RoundedGaussian(std=2.0**36).sample(shape=(200_000,), rng=np.random.default_rng(1))
+        / 2.0**36
+    )
     assert kstest(drawn, "norm").pvalue > 1e-3
     assert kstest(drawn * 1.02, "norm").pvalue < 1e-4
 
 
 def test_entries_are_independent() -> None:
-    drawn = RoundedGaussian(100.0).sample((2, 50_000), np.random.default_rng(2)) / 100.0
+    drawn = (
+        RoundedGaussian(std=100.0).sample(shape=(2, 50_000), rng=np.random.default_rng(2)) / 100.0
+    )
     for lag in (1, 2, 7):
         assert abs(np.mean(drawn[0, lag:] * drawn[0, :-lag])) < 5 / np.sqrt(50_000)
     assert abs(np.mean(drawn[0] * drawn[1])) < 5 / np.sqrt(50_000)

@@ -82,7 +82,7 @@ class CanonicalTopK(BoundedRangeTopK):
 
     @property
     def event(self) -> Event:
-        """The price of one query."""
+        """The price of one release."""
         return (
             BoundedRangeEvent(self.range_of())
             if self.noise == "gumbel"

@@ -120,7 +120,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
 
     @property
     def event(self) -> Event:
-        """The price of one query."""
+        """The price of one release."""
         return BoundedRangeEvent(self.range_of())
 
     def choose(
@@ -197,7 +197,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
 
     @property
     def event(self) -> Event:
-        """The price of one query."""
+        """The price of one release."""
         pure = PureDpEvent(self.epsilon)
         return ApproximateEvent(pure, self.failure_prob) if self.failure_prob else pure
 

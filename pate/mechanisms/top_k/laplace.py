@@ -73,7 +73,7 @@ class LaplaceTopK(TopKMechanism):
 
     @property
     def event(self) -> Event:
-        """The price of one query."""
+        """The price of one release."""
         pure = PureDpEvent(self.epsilon)
         return pure if self.failure_prob is None else ApproximateEvent(pure, self.failure_prob)
 

@@ -42,7 +42,7 @@ class DomainTopK(TopKMechanism):
 
     @property
     def event(self) -> Event:
-        """The price of one query."""
+        """The price of one release."""
         return ApproximateEvent(PureDpEvent(self.epsilon), self.failure_prob)
 
     def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> Counts:

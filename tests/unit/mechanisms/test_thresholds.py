@@ -139,7 +139,7 @@ def test_item_with_all_its_hits_no_longer_counts() -> None:
 
 
 def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
-    session = vector(item_hits=1).start(3)
+    session = vector(item_hits=1).start(num_items=3)
     assert session.ask([True, True, False], threshold=3, rng=rng()) is None
     assert session.ask([True, True, False], threshold=2, rng=rng()) == 2
     assert session.ask([True, True, True], threshold=2, rng=rng()) is None

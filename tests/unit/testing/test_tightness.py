@@ -25,7 +25,7 @@ PAIR: Pair = (np.array([1]), np.array([0]))
 @pytest.mark.parametrize("num_releases", [1, 7, 40])
 def test_randomized_response_needs_what_optimal_composition_says(num_releases: int) -> None:
     found = lower_bound(answer, [PAIR], num_releases=num_releases, target_delta=1e-3)
-    priced = PureDpAccountant().compose(PureDpEvent(0.3), num_releases).get_epsilon(1e-3)
+    priced = PureDpAccountant().compose(PureDpEvent(0.3), count=num_releases).get_epsilon(1e-3)
     assert found.epsilon <= priced * (1 + 1e-9)
     assert found.epsilon == pytest.approx(priced, rel=1e-6)
     assert {found.first, found.second} == {(0,), (1,)}

@@ -276,7 +276,7 @@ def test_invalid_argument_of_verifier_is_refused(name: str, options: dict[str, A
 def test_claim_of_an_event_has_its_price() -> None:
     event = ApproximateEvent(GaussianEvent(2.0), 0.01)
     claim = Claim.from_event(event, orders=(2.0, 8.0), epsilons=(1.0,), deltas=(0.001,), count=3)
-    spent = RdpAccountant().compose(event, 3)
+    spent = RdpAccountant().compose(event, count=3)
     assert claim.renyi == ((2.0, pytest.approx(3 * 2 / 8)), (8.0, pytest.approx(3 * 8 / 8)))
     assert claim.failure_prob == pytest.approx(0.03)
     assert claim.deltas[0] == (1.0, spent.get_delta(1.0))
@@ -284,7 +284,7 @@ def test_claim_of_an_event_has_its_price() -> None:
 
 
 def pair(exact: float, claimed: float) -> WorstPair:
-    return WorstPair("delta", 1.0, exact, claimed, (1,), (0,))
+    return WorstPair(measure="delta", at=1.0, exact=exact, claimed=claimed, first=(1,), second=(0,))
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ DRAWS = 40_000
 def test_draws_follow_the_masses(rate: Any) -> None:
     noise = DiscreteLaplace.at_most(rate)
     other = DiscreteLaplace.at_most(float(rate) * 1.05)
-    drawn = Counter(noise.sample((DRAWS,), np.random.default_rng(11)).tolist())
+    drawn = Counter(noise.sample(shape=(DRAWS,), rng=np.random.default_rng(11)).tolist())
     laws = (
         {value: float(each.mass(value)) for value in range(-400, 401)} for each in (noise, other)
     )
@@ -46,8 +46,8 @@ def test_coins_show_true_as_often_as_the_exponential_says() -> None:
 
 @pytest.mark.parametrize("std", [0.01, 1.0, 3.7, 2.0**20 + 0.3, 2.0**44])
 def test_fast_decisions_are_the_exact_ones(std: float) -> None:
-    noise = RoundedGaussian(std)
-    bits = words(np.random.default_rng(3), (3, 150))
+    noise = RoundedGaussian(std=std)
+    bits = words(np.random.default_rng(3), shape=(3, 150))
     values, kept = noise._candidates(bits, np.random.default_rng(5))
     for index in range(150):
         exact = noise._exactly([int(word) for word in bits[:, index]], np.random.default_rng(5))
@@ -71,11 +71,11 @@ def asked_for_more_bits(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 
 def test_undecided_candidates_are_drawn_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a margin that leaves all candidates undecided, the same bits give the same noise."""
-    expected = RoundedGaussian(9.0).sample((40,), np.random.default_rng(0))
+    expected = RoundedGaussian(std=9.0).sample(shape=(40,), rng=np.random.default_rng(0))
     monkeypatch.setattr(whole_numbers, "_ROUNDED_MARGIN", 2.0)
     asked = asked_for_more_bits(monkeypatch)
     np.testing.assert_array_equal(
-        RoundedGaussian(9.0).sample((40,), np.random.default_rng(0)), expected
+        RoundedGaussian(std=9.0).sample(shape=(40,), rng=np.random.default_rng(0)), expected
     )
     assert len(asked) >= 40
 
@@ -100,9 +100,9 @@ def test_a_large_scale_leaves_more_to_further_bits(monkeypatch: pytest.MonkeyPat
     is undecided.
     """
     asked = asked_for_more_bits(monkeypatch)
-    bits = words(np.random.default_rng(0), (3, 200))
+    bits = words(np.random.default_rng(0), shape=(3, 200))
     bits[1] = 2**19 - 1  # half a step over std, less one
-    values, kept = RoundedGaussian(2.0**44)._candidates(bits, np.random.default_rng(1))
+    values, kept = RoundedGaussian(std=2.0**44)._candidates(bits, np.random.default_rng(1))
     near = kept & (values <= 1)
     assert len(asked) >= near.sum() > 50
 
@@ -111,26 +111,31 @@ def test_a_large_scale_leaves_more_to_further_bits(monkeypatch: pytest.MonkeyPat
 def test_every_decision_in_floats_is_the_exact_one(
     variance: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = DiscreteGaussian(variance).sample((60,), np.random.default_rng(0))
+    expected = DiscreteGaussian(variance=variance).sample(shape=(60,), rng=np.random.default_rng(0))
     monkeypatch.setattr(whole_numbers, "_TABLE_MARGIN", 2.0)  # which decides nothing in floats
     np.testing.assert_array_equal(
-        DiscreteGaussian(variance).sample((60,), np.random.default_rng(0)), expected
+        DiscreteGaussian(variance=variance).sample(shape=(60,), rng=np.random.default_rng(0)),
+        expected,
     )
 
 
 def test_noise_has_no_largest_value() -> None:
     """All bits of the first words of u are ones, so the noise lies beyond the end of the table."""
     first = np.full(1, 2**64 - 1, dtype=np.uint64)
-    near = LazyUniforms(first, np.random.default_rng(0), np.zeros((1, 1), dtype=np.uint64))
-    far = LazyUniforms(first, np.random.default_rng(0), np.full((1, 3), 2**64 - 1, dtype=np.uint64))
-    noise = DiscreteGaussian(100)
+    near = LazyUniforms(
+        first, rng=np.random.default_rng(0), ready=np.zeros((1, 1), dtype=np.uint64)
+    )
+    far = LazyUniforms(
+        first, rng=np.random.default_rng(0), ready=np.full((1, 3), 2**64 - 1, dtype=np.uint64)
+    )
+    noise = DiscreteGaussian(variance=100)
     found = [abs(int(noise._drawn(uniforms)[0])) for uniforms in (near, far)]
     assert 85 < found[0] < 100  # 2**-64 beyond: 9 standard deviations
     assert 170 < found[1] < 200  # 2**-256 beyond: 18
 
 
 def test_no_number_overflows_at_the_widest() -> None:
-    drawn = DiscreteGaussian(2**24).sample((20_000,), np.random.default_rng(1))
+    drawn = DiscreteGaussian(variance=2**24).sample(shape=(20_000,), rng=np.random.default_rng(1))
     assert drawn.std() == pytest.approx(4096, rel=0.02)
 
 
@@ -143,10 +148,10 @@ def test_no_number_overflows_at_the_widest() -> None:
         ),
         *(("rate", lambda r=r: DiscreteLaplace(r)) for r in (Fraction(1, 3), Fraction(-1, 2), 0.5)),
         *(
-            ("std", lambda s=s: RoundedGaussian(s))
+            ("std", lambda s=s: RoundedGaussian(std=s))
             for s in (0.0, -1.0, math.nan, math.inf, 2.0**45)
         ),
-        *(("variance", lambda v=v: DiscreteGaussian(v)) for v in (0, -1, 2**24 + 1, 2.5)),
+        *(("variance", lambda v=v: DiscreteGaussian(variance=v)) for v in (0, -1, 2**24 + 1, 2.5)),
     ],
 )
 def test_invalid_argument_is_refused_by_name(name: str, make: Any) -> None:
