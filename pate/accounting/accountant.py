@@ -88,7 +88,7 @@ class Accountant(ABC):
             counted_events: pairs of an event and the number of times that the event is added.
         """
         for event, count in counted_events:
-            self.compose(event, count)
+            self.compose(event, count=count)
         return self
 
     def remaining_delta(self, target_delta: float) -> float:

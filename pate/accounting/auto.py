@@ -71,7 +71,7 @@ class AutoAccountant(AccountantBesideRenyi):
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds an event to the total, `count` times, and returns this accountant."""
-        self._rdp.compose(event, count)
+        self._rdp.compose(event, count=count)
         self.failure_prob = self._rdp.failure_prob
         self._composed.append((event, count))
         self._accountants = None

@@ -66,7 +66,7 @@ class JointLawAccountant(AccountantBesideRenyi):
 
         Raises `InvalidValue`, and adds nothing, where an event within `event` has no known Renyi curve.
         """
-        self._rdp.compose(event, count)
+        self._rdp.compose(event, count=count)
         self.failure_prob = self._rdp.failure_prob
         for kind, times in select_then_tests(event, count).items():
             if kind.num_teachers <= MOST_TEACHERS:

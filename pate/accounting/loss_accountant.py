@@ -52,8 +52,8 @@ class LossAccountant(AccountantBesideRenyi):
         accesses = by_accesses(event)
         by_hits = self._by_hits
         if by_hits is not None or accesses is not event:
-            by_hits = (by_hits or self._rdp).copy().compose(event, count)
-        self._rdp.compose(accesses, count)
+            by_hits = (by_hits or self._rdp).copy().compose(event, count=count)
+        self._rdp.compose(accesses, count=count)
         self._by_hits = by_hits
         self.failure_prob = self._rdp.failure_prob
 

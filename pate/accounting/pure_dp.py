@@ -70,7 +70,7 @@ class PureDpAccountant(AccountantBesideRenyi):
         for epsilon, times in epsilons:
             if epsilon > 0:
                 self._counts[epsilon] = self._counts.get(epsilon, 0) + times
-                self._rdp.compose(PureDpEvent(epsilon), times)
+                self._rdp.compose(PureDpEvent(epsilon), count=times)
         self.failure_prob += count * failure_probability(event)
         return self
 

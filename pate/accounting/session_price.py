@@ -287,7 +287,7 @@ def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Spli
                 target.epsilon, count=num_accesses, target_delta=composition_delta
             )
         else:  # optimal composition takes too long
-            accountant = RdpAccountant().compose(PureDpEvent(target.epsilon), num_accesses)
+            accountant = RdpAccountant().compose(PureDpEvent(target.epsilon), count=num_accesses)
             epsilon = min(num_accesses * target.epsilon, accountant.get_epsilon(composition_delta))
         splits.append(_Split(epsilon=epsilon, num_accesses=num_accesses, overrun_prob=overrun))
     return min(splits)

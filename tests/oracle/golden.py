@@ -150,11 +150,14 @@ def _stable_topk_eps_zcdp(inputs: Inputs) -> float:
     selection = (adjacency.gap_range / inputs["gumbel_beta"]) ** 2 / 8
     test = adjacency.gap_sensitivity**2 / (2 * inputs["sigma2"] ** 2)
     steps = pa.ComposedEvent(
-        (pa.ZCdpEvent(selection), pa.ApproximateEvent(pa.ZCdpEvent(test), inputs["delta_t"]))
+        (
+            pa.ZCdpEvent(selection),
+            pa.ApproximateEvent(event=pa.ZCdpEvent(test), failure_prob=inputs["delta_t"]),
+        )
     )
     return (
         pa.RdpAccountant()
-        .compose(pa.SelfComposedEvent(steps, inputs["T"]))
+        .compose(pa.SelfComposedEvent(event=steps, count=inputs["T"]))
         .get_epsilon(inputs["delta"])
     )
 

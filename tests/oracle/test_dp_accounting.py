@@ -15,12 +15,14 @@ ORDERS = [1.1, 1.5, 2.0, 3.0, 4.5, 8.0, 16.0, 64.0, 512.0]
 MULTIPLIERS = np.random.default_rng(0).uniform(20.0, 200.0, size=300)
 EVENTS: dict[str, pa.Event] = {
     "gaussian": pa.GaussianEvent(1.3),
-    "many": pa.SelfComposedEvent(pa.GaussianEvent(60.0), 600),
+    "many": pa.SelfComposedEvent(event=pa.GaussianEvent(60.0), count=600),
     "different": pa.ComposedEvent(tuple(pa.GaussianEvent(float(z)) for z in MULTIPLIERS)),
     "tree": pa.ComposedEvent(
         (
             pa.GaussianEvent(1.3),
-            pa.SelfComposedEvent(pa.ComposedEvent((pa.GaussianEvent(9.0), pa.NoOpEvent())), 7),
+            pa.SelfComposedEvent(
+                event=pa.ComposedEvent((pa.GaussianEvent(9.0), pa.NoOpEvent())), count=7
+            ),
         )
     ),
     "nothing": pa.NoOpEvent(),
@@ -84,7 +86,7 @@ def test_pld_epsilon_is_between_both_roundings_of_dp_accounting(
             )
         return single.self_compose(count)
 
-    ours = pa.PldAccountant().compose(event, count)
+    ours = pa.PldAccountant().compose(event, count=count)
     for delta in (1e-4, 1e-6):
         low, high = (
             theirs(pessimistic).get_epsilon_for_delta(delta) for pessimistic in (False, True)

@@ -55,7 +55,9 @@ def test_noisy_max_bound_lies_between_the_tied_divergence_and_corollary_9(
 ) -> None:
     inputs = entry["inputs"]
     order = np.array([inputs["alpha"]])
-    bound = curve_of(NoisyMaxGaussianEvent(inputs["sigma"], inputs["n_gaps"]))(order)[0]
+    bound = curve_of(
+        NoisyMaxGaussianEvent(noise_multiplier=inputs["sigma"], num_candidates=inputs["n_gaps"])
+    )(order)[0]
     corollary_9 = 2 * inputs["alpha"] / inputs["sigma"] ** 2 + np.log(inputs["n_gaps"]) / (
         inputs["alpha"] - 1
     )

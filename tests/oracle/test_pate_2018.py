@@ -35,8 +35,8 @@ def test_the_cost_of_all_counts_follows_proposition_8() -> None:
     rho = ANSWERED / 40**2 + SCREENED / (2 * 150**2)
     assert rho + 2 * math.sqrt(rho * math.log(1 / DELTA)) == pytest.approx(3.24, abs=0.005)
     both = (
-        SelfComposedEvent(GaussianEvent(40 / 2**0.5), ANSWERED),
-        SelfComposedEvent(GaussianEvent(150), SCREENED),
+        SelfComposedEvent(event=GaussianEvent(40 / 2**0.5), count=ANSWERED),
+        SelfComposedEvent(event=GaussianEvent(150), count=SCREENED),
     )
     exact = ExactAccountant().compose(ComposedEvent(both)).get_epsilon(DELTA)
     assert exact == pytest.approx(2.60, abs=0.005)

@@ -44,8 +44,8 @@ def test_less_noise_than_was_fitted_costs_more_than_the_budget() -> None:
 
 def test_epsilon_is_infinite_where_failures_reach_delta() -> None:
     budget = Budget(delta=1e-6)
-    assert budget.epsilon_of(ApproximateEvent(NoOpEvent(), 1e-6)) == math.inf
-    assert budget.epsilon_of(ApproximateEvent(NoOpEvent(), 1e-7)) == 0.0
+    assert budget.epsilon_of(ApproximateEvent(event=NoOpEvent(), failure_prob=1e-6)) == math.inf
+    assert budget.epsilon_of(ApproximateEvent(event=NoOpEvent(), failure_prob=1e-7)) == 0.0
 
 
 def test_required_epsilon_raises_without_an_epsilon() -> None:

@@ -18,7 +18,7 @@ def test_calibrated_noise_meets_the_target_and_slightly_less_does_not(
     target: float, start: float
 ) -> None:
     def event_for(noise: float) -> pa.ApproximateEvent:
-        return pa.ApproximateEvent(pa.GaussianEvent(noise), 1e-9)
+        return pa.ApproximateEvent(event=pa.GaussianEvent(noise), failure_prob=1e-9)
 
     noise = pa.calibrate(event_for, target_epsilon=target, target_delta=1e-6, start=start)
 
@@ -50,7 +50,7 @@ def test_calibration_calls_a_slow_accountant_a_few_times_only(target: float) -> 
         return pa.PureDpEvent(1 / noise)
 
     noise = pa.calibrate(
-        lambda noise: pa.SelfComposedEvent(event_for(noise), 30),
+        lambda noise: pa.SelfComposedEvent(event=event_for(noise), count=30),
         target_epsilon=target,
         target_delta=1e-6,
         accountant=Counting,
@@ -73,7 +73,11 @@ def test_largest_count_finds_every_boundary() -> None:
     [
         # which no noise reaches
         ("target_epsilon", lambda noise: pa.PureDpEvent(2.0 + 1 / noise), 1.0),
-        ("failure_prob", lambda noise: pa.ApproximateEvent(pa.GaussianEvent(noise), 1e-3), 1.0),
+        (
+            "failure_prob",
+            lambda noise: pa.ApproximateEvent(event=pa.GaussianEvent(noise), failure_prob=1e-3),
+            1.0,
+        ),
         *(
             ("target_epsilon", pa.GaussianEvent, target)
             for target in (0.0, -1.0, math.nan, math.inf)

@@ -95,7 +95,7 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
 def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> None:
     spacing = rounded_spacing(shift / cells)
     grid = LossGrid(first=-8 * cells, size=18 * cells, spacing=spacing)
-    values_after = stepped(ShiftedMaximum(1, shift), grid, hockey_stick(grid))
+    values_after = stepped(ShiftedMaximum(count=1, shift=shift), grid, hockey_stick(grid))
     for multiple in range(0, 6 * cells, max(1, cells // 3)):
         truth = gaussian_delta(shift, epsilon=multiple * spacing)
         assert (
@@ -108,7 +108,9 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
     count = 1000
     epsilon = 0.01
     grid = LossGrid(first=-1100, size=2300, spacing=rounded_spacing(epsilon))
-    step = composition_step(Box(np.array([epsilon]), np.array([-epsilon])), grid, negligible=1e-300)
+    step = composition_step(
+        Box(ups=np.array([epsilon]), downs=np.array([-epsilon])), grid, negligible=1e-300
+    )
     values = hockey_stick(grid)
     for _ in range(count):
         values = step(values)
@@ -131,12 +133,14 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
 def test_losses_beyond_the_grid_count_as_infinite() -> None:
     grid = LossGrid(first=-10, size=30, spacing=rounded_spacing(0.1))
     first, _ = two_point_probabilities(50.0, -0.3)
-    values_after = stepped(Box(np.array([50.0]), np.array([-0.3])), grid, hockey_stick(grid))
+    values_after = stepped(
+        Box(ups=np.array([50.0]), downs=np.array([-0.3])), grid, hockey_stick(grid)
+    )
     assert values_after[-1] >= first * (1 - 1e-15)
     assert stepped(
-        Box(np.array([1e305]), np.array([-1e305])), grid, hockey_stick(grid)
+        Box(ups=np.array([1e305]), downs=np.array([-1e305])), grid, hockey_stick(grid)
     ) == pytest.approx(1.0)
-    assert (stepped(ShiftedMaximum(1, 1e4), grid, hockey_stick(grid)) == 1).all()
+    assert (stepped(ShiftedMaximum(count=1, shift=1e4), grid, hockey_stick(grid)) == 1).all()
 
 
 GRID = LossGrid(first=-50, size=200, spacing=rounded_spacing(0.037))

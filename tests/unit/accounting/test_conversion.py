@@ -117,7 +117,7 @@ def test_epsilon_is_positive_for_a_delta_just_below_that_of_zero(mu: float) -> N
 def test_the_exact_accountant_bounds_the_true_delta_of_gaussians(
     multiplier: float, count: int
 ) -> None:
-    spent = pa.ExactAccountant().compose(pa.GaussianEvent(multiplier), count)
+    spent = pa.ExactAccountant().compose(pa.GaussianEvent(multiplier), count=count)
     mu = true_mu(multiplier, count)
     for delta in DELTAS:
         epsilon = spent.get_epsilon(delta)
@@ -130,7 +130,7 @@ def test_the_exact_accountant_bounds_the_true_delta_of_gaussians(
 @pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.PldAccountant])
 def test_other_accountants_bound_the_true_delta_of_gaussians(accountant: Any) -> None:
     for multiplier, count in itertools.product((0.03, 1.9, 1e4, 1e13), (1, 10**9)):
-        spent = accountant().compose(pa.GaussianEvent(multiplier), count)
+        spent = accountant().compose(pa.GaussianEvent(multiplier), count=count)
         mu = true_mu(multiplier, count)
         for delta in (1e-300, 1e-9, 1e-3):
             assert true_delta(mu, spent.get_epsilon(delta)) <= delta
@@ -154,7 +154,10 @@ def test_gaussians_with_pure_releases_are_bounded_from_above(pure: float) -> Non
     count = 3
     for multiplier in (0.4, 30.0, 1e6, 1e13):
         event = pa.ComposedEvent(
-            (pa.GaussianEvent(multiplier), pa.SelfComposedEvent(pa.PureDpEvent(pure), count))
+            (
+                pa.GaussianEvent(multiplier),
+                pa.SelfComposedEvent(event=pa.PureDpEvent(pure), count=count),
+            )
         )
         with mpmath.workdps(100):
             p = 1 / (1 + mpmath.exp(-mpmath.mpf(pure)))

@@ -24,7 +24,12 @@ GAUSSIAN = pa.GaussianEvent(2.0)
 def test_events_of_dp_accounting() -> None:
     dp_accounting = pytest.importorskip("dp_accounting")
     tree = pa.ComposedEvent(
-        (GAUSSIAN, pa.SelfComposedEvent(GAUSSIAN, 3), pa.NoOpEvent(), pa.NonPrivateEvent())
+        (
+            GAUSSIAN,
+            pa.SelfComposedEvent(event=GAUSSIAN, count=3),
+            pa.NoOpEvent(),
+            pa.NonPrivateEvent(),
+        )
     )
     assert tree.to_dp_event() == dp_accounting.ComposedDpEvent(
         [
@@ -34,12 +39,16 @@ def test_events_of_dp_accounting() -> None:
             dp_accounting.NonPrivateDpEvent(),
         ]
     )
-    assert pa.ApproximateEvent(GAUSSIAN, 0.0).to_dp_event() == dp_accounting.GaussianDpEvent(2.0)
+    assert pa.ApproximateEvent(
+        event=GAUSSIAN, failure_prob=0.0
+    ).to_dp_event() == dp_accounting.GaussianDpEvent(2.0)
 
 
 DELTA = 1e-6
 TARGET = tight_boundary(0.05)
-ACCESSES = pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(TARGET.epsilon), 101), 3.3e-7)
+ACCESSES = pa.ApproximateEvent(
+    event=pa.SelfComposedEvent(event=pa.PureDpEvent(TARGET.epsilon), count=101), failure_prob=3.3e-7
+)
 SESSION = pa.BoundarySessionEvent(TARGET.epsilon, TARGET.hit_prob, 10, 2000, ACCESSES, 0.05, True)
 
 
@@ -51,14 +60,26 @@ def epsilon(accountant: type[pa.Accountant], *events: pa.Event, delta: float = D
 
 
 def test_by_accesses_replaces_sessions_only() -> None:
-    failing = pa.SelfComposedEvent(pa.ApproximateEvent(pa.PureDpEvent(0.1), 1e-9), 3)
+    failing = pa.SelfComposedEvent(
+        event=pa.ApproximateEvent(event=pa.PureDpEvent(0.1), failure_prob=1e-9), count=3
+    )
     plain = pa.ComposedEvent((pa.GaussianEvent(2.0), failing))
     assert by_accesses(plain) is plain
     composition = pa.ComposedEvent(
-        (plain, pa.SelfComposedEvent(pa.ApproximateEvent(SESSION, 1e-9), 2))
+        (
+            plain,
+            pa.SelfComposedEvent(
+                event=pa.ApproximateEvent(event=SESSION, failure_prob=1e-9), count=2
+            ),
+        )
     )
     assert by_accesses(composition) == pa.ComposedEvent(
-        (plain, pa.SelfComposedEvent(pa.ApproximateEvent(ACCESSES, 1e-9), 2))
+        (
+            plain,
+            pa.SelfComposedEvent(
+                event=pa.ApproximateEvent(event=ACCESSES, failure_prob=1e-9), count=2
+            ),
+        )
     )
 
 
@@ -79,8 +100,14 @@ def test_loss_accountants_return_the_smaller_price_of_a_session(
 def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
     accountant: type[pa.Accountant],
 ) -> None:
-    cheap = pa.SelfComposedEvent(pa.PureDpEvent(TARGET.epsilon), 3)
-    session = pa.SessionEvent(TARGET.epsilon, TARGET.hit_prob, 10, 3, cheap)
+    cheap = pa.SelfComposedEvent(event=pa.PureDpEvent(TARGET.epsilon), count=3)
+    session = pa.SessionEvent(
+        epsilon=TARGET.epsilon,
+        hit_prob=TARGET.hit_prob,
+        target_hits=10,
+        num_calls=3,
+        accesses=cheap,
+    )
     assert (
         epsilon(accountant, session)
         == epsilon(accountant, cheap)
@@ -135,28 +162,44 @@ NAN = math.nan
 INF = math.inf
 IMPOSSIBLE: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ("noise_multiplier", pa.GaussianEvent, (-1.0, NAN, INF)),
-    ("noise_multiplier", lambda bad: pa.NoisyMaxGaussianEvent(bad, 3), (-1e-300,)),
+    (
+        "noise_multiplier",
+        lambda bad: pa.NoisyMaxGaussianEvent(noise_multiplier=bad, num_candidates=3),
+        (-1e-300,),
+    ),
     ("noise_multiplier", event_from_json, ({"kind": "GaussianEvent", "noise_multiplier": -1.0},)),
     ("rho", pa.ZCdpEvent, (NAN,)),
     ("epsilon", pa.PureDpEvent, (-1e-300,)),
     ("epsilon", pa.BoundedRangeEvent, (NAN,)),
-    ("num_candidates", lambda bad: pa.NoisyMaxGaussianEvent(1.0, bad), (0, 2.5)),
-    ("num_moving", lambda bad: pa.WinnerEvent(1.0, bad), (0, 3)),
+    (
+        "num_candidates",
+        lambda bad: pa.NoisyMaxGaussianEvent(noise_multiplier=1.0, num_candidates=bad),
+        (0, 2.5),
+    ),
+    ("num_moving", lambda bad: pa.WinnerEvent(noise_multiplier=1.0, num_moving=bad), (0, 3)),
     (
         "logits",
         lambda bad: pa.OneBitEvent(bad, reach=1),
         ((0.0, 1.0, 0.5), (0.0, NAN, 1.0), (NAN,), (), [0.0]),
     ),
     ("reach", lambda bad: pa.OneBitEvent((0.0,), reach=bad), (0,)),
-    ("noise_std", lambda bad: pa.ThresholdEvent(bad, 0.0, 3), (0.0,)),
-    ("lowest", lambda bad: pa.ThresholdEvent(1.0, bad, 3), (INF, NAN)),
-    ("num_values", lambda bad: pa.ThresholdEvent(1.0, 0.0, bad), (0,)),
-    ("beta", lambda bad: pa.SmoothSensitivityEvent(1.0, bad), (-1.0,)),
-    ("sampling_prob", lambda bad: pa.SampledGaussianEvent(1.0, bad), (0.0, 1.1, NAN)),
-    ("failure_prob", lambda bad: pa.ApproximateEvent(GAUSSIAN, bad), (-0.1, 1.0, NAN)),
-    ("count", lambda bad: pa.SelfComposedEvent(GAUSSIAN, bad), (-1, 1.5, True)),
-    ("event", lambda bad: pa.SelfComposedEvent(bad, 2), (3.0,)),
-    ("event", lambda bad: pa.ApproximateEvent(bad, 0.1), ("free",)),
+    ("noise_std", lambda bad: pa.ThresholdEvent(noise_std=bad, lowest=0.0, num_values=3), (0.0,)),
+    ("lowest", lambda bad: pa.ThresholdEvent(noise_std=1.0, lowest=bad, num_values=3), (INF, NAN)),
+    ("num_values", lambda bad: pa.ThresholdEvent(noise_std=1.0, lowest=0.0, num_values=bad), (0,)),
+    ("beta", lambda bad: pa.SmoothSensitivityEvent(noise_multiplier=1.0, beta=bad), (-1.0,)),
+    (
+        "sampling_prob",
+        lambda bad: pa.SampledGaussianEvent(noise_multiplier=1.0, sampling_prob=bad),
+        (0.0, 1.1, NAN),
+    ),
+    (
+        "failure_prob",
+        lambda bad: pa.ApproximateEvent(event=GAUSSIAN, failure_prob=bad),
+        (-0.1, 1.0, NAN),
+    ),
+    ("count", lambda bad: pa.SelfComposedEvent(event=GAUSSIAN, count=bad), (-1, 1.5, True)),
+    ("event", lambda bad: pa.SelfComposedEvent(event=bad, count=2), (3.0,)),
+    ("event", lambda bad: pa.ApproximateEvent(event=bad, failure_prob=0.1), ("free",)),
     ("events", lambda bad: pa.ComposedEvent((GAUSSIAN, bad)), (5,)),
     ("event", lambda bad: list(leaves(bad)), ({},)),
     ("noise_multipliers.shape", pa.GaussianEvent.composed, ([], [[1.0]], 3.0)),
@@ -186,40 +229,55 @@ EVENTS: list[pa.Event] = [
     pa.ZCdpEvent(math.inf),
     pa.PureDpEvent(1e-300),
     pa.BoundedRangeEvent(4 / 85.3),
-    pa.NoisyMaxGaussianEvent(25.0, 39),
+    pa.NoisyMaxGaussianEvent(noise_multiplier=25.0, num_candidates=39),
     pa.OpposedMaximaEvent(25.0, 39),
-    pa.WinnerEvent(50.0, 2),
-    pa.SmoothSensitivityEvent(20.0, 0.02),
-    pa.SampledGaussianEvent(3.3, 0.066),
-    pa.SampledGaussianEvent(3.3, 0.066, pa.Adjacency.ADD_REMOVE),
+    pa.WinnerEvent(noise_multiplier=50.0, num_moving=2),
+    pa.SmoothSensitivityEvent(noise_multiplier=20.0, beta=0.02),
+    pa.SampledGaussianEvent(noise_multiplier=3.3, sampling_prob=0.066),
+    pa.SampledGaussianEvent(
+        noise_multiplier=3.3, sampling_prob=0.066, adjacency=pa.Adjacency.ADD_REMOVE
+    ),
     pa.OneBitEvent((-math.inf, -20.7, 0.0, math.inf), reach=2),
-    pa.ThresholdEvent(150.0, -1350.5, 2702),
+    pa.ThresholdEvent(noise_std=150.0, lowest=-1350.5, num_values=2702),
     pa.SessionEvent(
-        0.1,
-        0.47,
-        10,
-        math.inf,
-        pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 70), 1e-7),
+        epsilon=0.1,
+        hit_prob=0.47,
+        target_hits=10,
+        num_calls=math.inf,
+        accesses=pa.ApproximateEvent(
+            event=pa.SelfComposedEvent(event=pa.PureDpEvent(0.1), count=70), failure_prob=1e-7
+        ),
     ),
     pa.BoundarySessionEvent(
         0.133,
         0.29,
         3,
         2000,
-        pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 70), 1e-7),
+        pa.ApproximateEvent(
+            event=pa.SelfComposedEvent(event=pa.PureDpEvent(0.1), count=70), failure_prob=1e-7
+        ),
         0.1,
         True,
     ),
-    pa.ApproximateEvent(pa.GaussianEvent(1.0), 1e-9),
+    pa.ApproximateEvent(event=pa.GaussianEvent(1.0), failure_prob=1e-9),
     pa.ComposedEvent(()),
     pa.SelectThenTestEvent(
-        (pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.OneBitEvent((-3.0, 0.5), 1), 1e-9)), 39
+        (
+            pa.BoundedRangeEvent(0.1),
+            pa.ApproximateEvent(
+                event=pa.OneBitEvent(logits=(-3.0, 0.5), reach=1), failure_prob=1e-9
+            ),
+        ),
+        39,
     ),
     pa.SelfComposedEvent(
-        pa.ComposedEvent(
-            (pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.OneBitEvent((0.0,), 1), 0.0))
+        event=pa.ComposedEvent(
+            (
+                pa.BoundedRangeEvent(0.1),
+                pa.ApproximateEvent(event=pa.OneBitEvent(logits=(0.0,), reach=1), failure_prob=0.0),
+            )
         ),
-        600,
+        count=600,
     ),
 ]
 

@@ -38,7 +38,7 @@ def test_composed_pure_dp_bounds_the_exact_sum_over_binomials(
 ) -> None:
     target = share * epsilon * count
     truth = binomial_delta(epsilon, count, target)
-    charged = pa.ExactAccountant().compose(pa.PureDpEvent(epsilon), count).get_delta(target)
+    charged = pa.ExactAccountant().compose(pa.PureDpEvent(epsilon), count=count).get_delta(target)
     assert truth * (1 - 1e-12) <= charged <= truth * (1 + 1e-2) + 1e-12
 
 
@@ -70,14 +70,14 @@ def spans(range_: Fraction, size: int) -> list[tuple[Fraction, Fraction]]:
 CHANCES = [Fraction(n, 40) for n in (1, 7, 19, 33, 37)]
 LOGITS = tuple(math.log(p / (1 - p)) for p in CHANCES)
 PLAYS: dict[str, tuple[list[pa.Event], list[list[tuple[Fraction, Fraction]]]]] = {
-    "bits": ([pa.OneBitEvent(LOGITS, 1)] * 3, [bits(CHANCES, 1)] * 3),
-    "far bits": ([pa.OneBitEvent(LOGITS, 3)] * 2, [bits(CHANCES, 3)] * 2),
+    "bits": ([pa.OneBitEvent(logits=LOGITS, reach=1)] * 3, [bits(CHANCES, 1)] * 3),
+    "far bits": ([pa.OneBitEvent(logits=LOGITS, reach=3)] * 2, [bits(CHANCES, 3)] * 2),
     "range": ([pa.BoundedRangeEvent(math.log(2))] * 2, [spans(Fraction(2), 24)] * 2),
     "small range": ([pa.BoundedRangeEvent(math.log(1.1))] * 3, [spans(Fraction(11, 10), 20)] * 3),
     "range, bit, pure": (
         [
             pa.BoundedRangeEvent(math.log(1.5)),
-            pa.OneBitEvent(LOGITS, 2),
+            pa.OneBitEvent(logits=LOGITS, reach=2),
             pa.PureDpEvent(math.log(3)),
         ],
         [spans(Fraction(3, 2), 16), bits(CHANCES, 2), [(Fraction(3, 4), Fraction(1, 4))]],
@@ -104,7 +104,7 @@ def test_exact_delta_is_a_close_bound_on_the_strongest_adversary(name: str, y: F
 @pytest.mark.parametrize(
     ("name", "cheaper"),
     [
-        ("bits", pa.OneBitEvent(tuple(0.9 * logit for logit in LOGITS), 1)),
+        ("bits", pa.OneBitEvent(logits=tuple(0.9 * logit for logit in LOGITS), reach=1)),
         ("range", pa.BoundedRangeEvent(0.9 * math.log(2))),
         ("small range", pa.BoundedRangeEvent(0.9 * math.log(1.1))),
     ],
@@ -112,7 +112,7 @@ def test_exact_delta_is_a_close_bound_on_the_strongest_adversary(name: str, y: F
 def test_events_10_percent_too_small_fail_the_adversary_check(name: str, cheaper: pa.Event) -> None:
     events, families = PLAYS[name]
     y = Fraction(21, 20)
-    charged = pa.ExactAccountant().compose(cheaper, len(events)).get_delta(math.log(y))
+    charged = pa.ExactAccountant().compose(cheaper, count=len(events)).get_delta(math.log(y))
     assert charged < float(best_play(families, y)) * 0.97
 
 
@@ -127,7 +127,9 @@ def test_a_gaussian_and_a_bit_agree_with_a_quadrature() -> None:
     ]
     searched = float(np.dot(weights / weights.sum(), later))
     result = (
-        pa.ExactAccountant().compose(pa.GaussianEvent(1 / mu)).compose(pa.OneBitEvent(LOGITS, 2))
+        pa.ExactAccountant()
+        .compose(pa.GaussianEvent(1 / mu))
+        .compose(pa.OneBitEvent(logits=LOGITS, reach=2))
     )
     assert searched <= result.get_delta(epsilon) <= searched * 1.02
 
@@ -140,7 +142,7 @@ def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> Non
     merged = pa.GaussianEvent((1 / 4 + 1 / 9) ** -0.5)
     expected = spent(1e-4, pa.GaussianEvent(2.0), pure, pa.GaussianEvent(3.0))
     assert spent(1e-4, pure, merged) == pytest.approx(expected, rel=1e-9)
-    failing = pa.ApproximateEvent(merged, 4e-5)
+    failing = pa.ApproximateEvent(event=merged, failure_prob=4e-5)
     assert spent(1e-4, pure, failing) == pytest.approx(spent(6e-5, pure, merged), rel=1e-3)
 
 
@@ -149,8 +151,12 @@ def test_the_profile_of_a_noisy_maximum_uses_both_bounds(noise: float, candidate
     """The reference takes the smaller of both curves of docs/proofs/pld.md at the worst size of a set."""
     shift = 2 / noise
     chance = np.concatenate([np.geomspace(1e-14, 1e-3, 1000), np.linspace(1e-3, 1 - 1e-9, 60_000)])
-    result = pa.ExactAccountant().compose(pa.NoisyMaxGaussianEvent(noise, candidates))
-    cheaper = pa.ExactAccountant().compose(pa.NoisyMaxGaussianEvent(noise / 0.9, candidates))
+    result = pa.ExactAccountant().compose(
+        pa.NoisyMaxGaussianEvent(noise_multiplier=noise, num_candidates=candidates)
+    )
+    cheaper = pa.ExactAccountant().compose(
+        pa.NoisyMaxGaussianEvent(noise_multiplier=noise / 0.9, num_candidates=candidates)
+    )
     for epsilon in (0.05, 0.3, 1.0, 2.0):
         envelope = 0.0
         for inside in range(1, candidates):
@@ -169,13 +175,17 @@ def test_opposed_maxima_agree_with_dp_accounting() -> None:
     """The reference is dp-accounting's composition of the same profile, for both adjacencies of a gap."""
     for noise in (12.5, 50.0):
         event = pa.OpposedMaximaEvent(noise, num_candidates=39)
-        expected = pa.PldAccountant().compose(event, 100).get_epsilon(1e-6)
-        actual = pa.ExactAccountant().compose(event, 100).get_epsilon(1e-6)
+        expected = pa.PldAccountant().compose(event, count=100).get_epsilon(1e-6)
+        actual = pa.ExactAccountant().compose(event, count=100).get_epsilon(1e-6)
         assert actual == pytest.approx(expected, rel=2e-3)
 
 
 def test_the_bound_for_any_order_composes_single_pairs() -> None:
-    parts = [pa.OpposedMaximaEvent(10.0, 5), pa.OneBitEvent(LOGITS, 1), pa.PureDpEvent(0.1)]
+    parts = [
+        pa.OpposedMaximaEvent(10.0, 5),
+        pa.OneBitEvent(logits=LOGITS, reach=1),
+        pa.PureDpEvent(0.1),
+    ]
 
     def price(order: list[pa.Event], *, any_order: bool) -> float:
         spent = pa.ExactAccountant(any_order=any_order).compose_all((part, 10) for part in order)
@@ -241,7 +251,7 @@ def test_losses_of_bits_bound_those_in_high_precision() -> None:
                 )
 
 
-PAIR = Box(np.array([0.05]), np.array([-0.05]))
+PAIR = Box(ups=np.array([0.05]), downs=np.array([-0.05]))
 WIDE_BIT = pa.OneBitEvent(tuple(np.linspace(-3, 3, 60).tolist()), reach=1)
 
 
@@ -253,7 +263,7 @@ def bit() -> DominatingPairs:
 
 def profile_of(block: Block) -> Profile:
     deltas = block.profile()[len(block.masses) // 2 :]
-    return Profile(LossGrid(first=0, size=len(deltas), spacing=block.spacing), deltas)
+    return Profile(grid=LossGrid(first=0, size=len(deltas), spacing=block.spacing), values=deltas)
 
 
 def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
@@ -265,7 +275,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
     for target in (0.0, 2.0, 4.0, 6.5):
         truth = binomial_delta(0.05, 900, target)
         assert truth * (1 - 1e-11) <= result.delta(target) <= truth * 1.02 + 1e-13
-    cheaper = Box(np.array([0.045]), np.array([-0.045]))
+    cheaper = Box(ups=np.array([0.045]), downs=np.array([-0.045]))
     result = profile_of(
         composed_in_blocks(((cheaper, 900),), spacing=0.01125, reach=12.0, negligible=1e-20)
     )
@@ -297,7 +307,7 @@ def test_blocks_bound_the_composition_step_by_step_closely(
 
 def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact_blocks, "CAPACITY", 8)
-    a_bit = dominating_pairs(pa.OneBitEvent(LOGITS, 1))
+    a_bit = dominating_pairs(pa.OneBitEvent(logits=LOGITS, reach=1))
     a_range = dominating_pairs(pa.BoundedRangeEvent(math.log(1.5)))
     assert a_bit is not None and a_range is not None
     steps = ((a_bit, 1), (a_range, 1), (a_bit, 1))
@@ -307,7 +317,9 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     families = [bits(CHANCES, 1), spans(Fraction(3, 2), 12), bits(CHANCES, 1)]
     for y in (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(7, 2)):
         assert result.delta(math.log(y)) >= float(best_play(families, y)) * (1 - 1e-12)
-    cheaper = dominating_pairs(pa.OneBitEvent(tuple(0.8 * logit for logit in LOGITS), 1))
+    cheaper = dominating_pairs(
+        pa.OneBitEvent(logits=tuple(0.8 * logit for logit in LOGITS), reach=1)
+    )
     assert cheaper is not None
     steps = ((cheaper, 1), (a_range, 1), (cheaper, 1))
     low = profile_of(
@@ -329,7 +341,7 @@ def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
     mirrored = -np.expm1(-losses) + np.exp(-losses) * truth
     assert (reached[59::-1] >= mirrored).all()
     assert 1 <= result.total <= 1 + 1e-3
-    pair = Block(np.array([0.1, 0.2, 0.7]), 0.0, 1.0)
+    pair = Block(masses=np.array([0.1, 0.2, 0.7]), missing=0.0, spacing=1.0)
     both = pair.convolved(
         pair, largest_num_points=1
     )  # losses beyond the most are infinite or moved up
@@ -340,7 +352,7 @@ def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
 
 def test_epsilon_of_a_profile_is_zero_at_large_deltas_infinite_at_small() -> None:
     grid = LossGrid(first=-3, size=8, spacing=rounded_spacing(0.1))
-    profile = Profile(grid, np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]))
+    profile = Profile(grid=grid, values=np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]))
     assert profile.epsilon(0.6) == 0
     assert profile.epsilon(0.1) == math.inf
     assert profile.delta(0.0) == 0.6

@@ -37,7 +37,7 @@ def most(event: pa.Event, make: Callable[[], pa.Accountant]) -> int:
     high = 4096
     while high - low > 1:
         middle = (low + high) // 2
-        fits = make().compose(event, middle).get_epsilon(DELTA) <= CAP
+        fits = make().compose(event, count=middle).get_epsilon(DELTA) <= CAP
         low, high = (middle, high) if fits else (low, middle)
     return low
 
@@ -81,7 +81,7 @@ def test_affords_is_the_number_of_events_admitted_one_by_one(kind: type[PrivacyF
 
 
 def test_sums_are_rounded_up_or_exact() -> None:
-    price = Spent(0.1, Fraction(1e-9), Fraction(0.3))
+    price = Spent(amount=0.1, failure_prob=Fraction(1e-9), pure=Fraction(0.3))
     spent = Spent()
     for _ in range(1000):
         spent = spent.plus(price)
@@ -109,11 +109,11 @@ def test_equal_parts_of_a_cap_fit_exactly(
     privacy_filter = kind(cap, 1e-9).fixed_by(pa.PureDpEvent(part))
     for event, number in (
         (pa.PureDpEvent(part), count),
-        (pa.SelfComposedEvent(pa.PureDpEvent(part), count), 1),
+        (pa.SelfComposedEvent(event=pa.PureDpEvent(part), count=count), 1),
     ):
         assert privacy_filter.affords(Spent(), event) == number
     assert not privacy_filter.admits(
-        privacy_filter.price(pa.SelfComposedEvent(pa.PureDpEvent(part), count)),
+        privacy_filter.price(pa.SelfComposedEvent(event=pa.PureDpEvent(part), count=count)),
         pa.PureDpEvent(1e-12),
     )
     paid = (
@@ -150,7 +150,7 @@ def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
         privacy_filter.conversion_delta
         == privacy_filter.target_delta - privacy_filter.failures_allowed
     )
-    event = pa.ApproximateEvent(pa.GaussianEvent(1000.0), 1e-7)
+    event = pa.ApproximateEvent(event=pa.GaussianEvent(1000.0), failure_prob=1e-7)
     # 3 * 1e-7 > 3e-7 as floats
     assert RenyiFilter(CAP, DELTA, max_failure_prob=3e-7).affords(Spent(), event) == 3
 
@@ -158,9 +158,10 @@ def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
 def test_a_filter_never_splits_events_between_two_bounds() -> None:
     """Events that were admitted by their sum of pure epsilons also use up the other unit, and the reverse."""
     privacy_filter = RenyiFilter(0.3, DELTA)
-    half = privacy_filter.price(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 2))
+    half = privacy_filter.price(pa.SelfComposedEvent(event=pa.PureDpEvent(0.1), count=2))
     large = pa.SelfComposedEvent(
-        pa.GaussianEvent(30.0), int(privacy_filter.affords(Spent(), pa.GaussianEvent(30.0)))
+        event=pa.GaussianEvent(30.0),
+        count=int(privacy_filter.affords(Spent(), pa.GaussianEvent(30.0))),
     )
     assert privacy_filter.admits(half, pa.PureDpEvent(0.1)) and privacy_filter.admits(
         Spent(), large
@@ -200,7 +201,7 @@ def charges_before_refusal(
         [pa.PureDpEvent(0.05), pa.GaussianEvent(9.0), pa.PureDpEvent(0.7)],
         [pa.GaussianEvent(3.0)] * 3,
         [pa.GaussianEvent(4.0), pa.PureDpEvent(0.5)],
-        [pa.ApproximateEvent(pa.ZCdpEvent(0.03), 1e-8)] * 3,
+        [pa.ApproximateEvent(event=pa.ZCdpEvent(0.03), failure_prob=1e-8)] * 3,
     ],
     ids=lambda events: f"{len(events)} {type(events[0]).__name__}",
 )
@@ -219,12 +220,12 @@ def test_the_cap_that_a_refusal_names_admits_the_refused_event(
 
 
 def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
-    event = pa.ApproximateEvent(pa.GaussianEvent(100.0), 1e-8)
+    event = pa.ApproximateEvent(event=pa.GaussianEvent(100.0), failure_prob=1e-8)
     privacy_filter = RenyiFilter(CAP, DELTA, max_failure_prob=1e-7)
     assert privacy_filter.affords(Spent(), event) in (9, 10)
     assert privacy_filter.conversion_delta == pytest.approx(9e-7)
     assert privacy_filter.affords(Spent(), pa.GaussianEvent(30.0)) < 559
-    largest = pa.ApproximateEvent(event, 6e-7)
+    largest = pa.ApproximateEvent(event=event, failure_prob=6e-7)
     for first, allowed in ((pa.GaussianEvent(1.0), 1e-8), (event, 5.05e-7), (largest, 8.05e-7)):
         for kind in (RenyiFilter, GaussianFirst, GaussianOrRenyi):
             fixed = kind(CAP, DELTA).fixed_by(first)
@@ -238,8 +239,12 @@ def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
 
 
 def test_a_filter_without_a_price_of_hits_counts_accesses() -> None:
-    accesses = pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.01), 30), 4e-8)
-    session = pa.SessionEvent(0.01, 0.4, 3, 1000, accesses)
+    accesses = pa.ApproximateEvent(
+        event=pa.SelfComposedEvent(event=pa.PureDpEvent(0.01), count=30), failure_prob=4e-8
+    )
+    session = pa.SessionEvent(
+        epsilon=0.01, hit_prob=0.4, target_hits=3, num_calls=1000, accesses=accesses
+    )
     privacy_filter = GaussianFilter(CAP, DELTA, max_failure_prob=1e-7)
     assert privacy_filter.price(session) == privacy_filter.price(accesses)
     assert privacy_filter.affords(Spent(), session) == 2  # a third one might overrun too often
@@ -248,7 +253,7 @@ def test_a_filter_without_a_price_of_hits_counts_accesses() -> None:
 
 def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
     """A later charge, made after outputs were seen, must not change the filter."""
-    fails = pa.ApproximateEvent(pa.GaussianEvent(50.0), 1e-9)
+    fails = pa.ApproximateEvent(event=pa.GaussianEvent(50.0), failure_prob=1e-9)
     first, second = (pa.Ledger(target_delta=DELTA, max_epsilon=CAP) for _ in range(2))
     for number in range(2):
         first.charge(fails, adjacency=first.adjacency, key=str(number))
@@ -260,7 +265,7 @@ def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
         kind=pa.BudgetExceeded,
     ):
         second.charge(
-            pa.ApproximateEvent(pa.GaussianEvent(50.0), 2e-8),
+            pa.ApproximateEvent(event=pa.GaussianEvent(50.0), failure_prob=2e-8),
             adjacency=second.adjacency,
             key="fails",
         )
@@ -290,7 +295,7 @@ def test_the_accountant_decides_for_the_first_release_only(
     make: Callable[[], pa.Accountant],
 ) -> None:
     """The price of the first release was fixed before anything was released."""
-    event = pa.SelfComposedEvent(pa.PureDpEvent(0.1), 100)
+    event = pa.SelfComposedEvent(event=pa.PureDpEvent(0.1), count=100)
     total = make().compose(event).get_epsilon(DELTA)
     assert not RenyiFilter(total, DELTA).admits(Spent(), event)
     ledger = pa.Ledger(target_delta=DELTA, accountant=make, max_epsilon=total)
@@ -308,7 +313,11 @@ def test_the_accountant_decides_for_the_first_release_only(
     [
         (pa.RdpAccountant, pa.GaussianEvent(30.0), "renyi"),
         (pa.PureDpAccountant, pa.PureDpEvent(0.1), "renyi"),
-        (pa.ExactAccountant, pa.SelfComposedEvent(pa.GaussianEvent(30.0), 3), "gaussian_and_renyi"),
+        (
+            pa.ExactAccountant,
+            pa.SelfComposedEvent(event=pa.GaussianEvent(30.0), count=3),
+            "gaussian_and_renyi",
+        ),
         (
             pa.ExactAccountant,
             pa.ComposedEvent((pa.GaussianEvent(30.0), pa.PureDpEvent(0.1))),
@@ -356,7 +365,7 @@ def test_other_events_may_follow_gaussians_at_small_cost() -> None:
         BITS,
         pa.BoundedRangeEvent(0.1),
         pa.ZCdpEvent(0.01),
-        pa.ApproximateEvent(pa.PureDpEvent(0.1), 1e-9),
+        pa.ApproximateEvent(event=pa.PureDpEvent(0.1), failure_prob=1e-9),
     ):
         assert ledger.affords(event) > 0
         ledger.charge(event, adjacency=ledger.adjacency)
@@ -368,7 +377,7 @@ def test_other_events_may_follow_gaussians_at_small_cost() -> None:
 
 def test_two_units_never_split_the_events_between_them() -> None:
     privacy_filter = GaussianAndRenyi(CAP, DELTA)
-    gaussians = privacy_filter.price(pa.SelfComposedEvent(pa.GaussianEvent(30.0), 590))
+    gaussians = privacy_filter.price(pa.SelfComposedEvent(event=pa.GaussianEvent(30.0), count=590))
     assert privacy_filter.admits(gaussians, pa.GaussianEvent(30.0))
     assert privacy_filter.epsilon(gaussians.amount) > CAP, "the Renyi divergence is used up"
     assert not privacy_filter.admits(gaussians, pa.ZCdpEvent(1e-6)), "which has no mu"
@@ -380,9 +389,9 @@ def test_two_units_never_split_the_events_between_them() -> None:
 def test_a_session_with_an_overrun_has_an_infinite_mu() -> None:
     """With a finite mu, four such sessions would be admitted, whose overruns sum to almost four times delta."""
     privacy_filter = GaussianAndRenyi(CAP, DELTA)
-    access = pa.SelfComposedEvent(pa.PureDpEvent(0.3), 1)
+    access = pa.SelfComposedEvent(event=pa.PureDpEvent(0.3), count=1)
     session = partial(pa.SessionEvent, 0.3, 0.01, 1, 100)
-    overruns = session(pa.ApproximateEvent(access, 0.9 * DELTA))
+    overruns = session(pa.ApproximateEvent(event=access, failure_prob=0.9 * DELTA))
     assert privacy_filter.price(overruns).second == math.inf
     assert privacy_filter.affords(Spent(), overruns) == 0
     assert (
@@ -399,11 +408,16 @@ def test_a_stored_filter_admits_the_failures_of_its_version() -> None:
         target_delta=DELTA,
     )
     assert (
-        stored.fixed_by(pa.ApproximateEvent(pa.GaussianEvent(9.0), 1e-8)).failures_allowed
+        stored.fixed_by(
+            pa.ApproximateEvent(event=pa.GaussianEvent(9.0), failure_prob=1e-8)
+        ).failures_allowed
         == DELTA / 2
     )
     assert (
-        stored.fixed_by(pa.ApproximateEvent(pa.GaussianEvent(9.0), 6e-7)).failures_allowed == 6e-7
+        stored.fixed_by(
+            pa.ApproximateEvent(event=pa.GaussianEvent(9.0), failure_prob=6e-7)
+        ).failures_allowed
+        == 6e-7
     )
     ledger = pa.Ledger(
         target_delta=DELTA,

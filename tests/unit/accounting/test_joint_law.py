@@ -20,7 +20,9 @@ from tests.refusals import ANY, refused
 SHAPE = {"num_queries": 300, "num_labels": 20, "num_teachers": 200}
 DELTA = 1e-6
 Array = NDArray[np.float64]
-TEST = pa.ApproximateEvent(pa.OneBitEvent((-9.0, -3.0, 0.0, 3.0), 1), 1e-9)
+TEST = pa.ApproximateEvent(
+    event=pa.OneBitEvent(logits=(-9.0, -3.0, 0.0, 3.0), reach=1), failure_prob=1e-9
+)
 
 
 @pytest.mark.parametrize("kind", [pa.JointLawAccountant, pa.AutoAccountant])
@@ -43,10 +45,12 @@ def test_other_accountants_add_selection_and_test() -> None:
     parts = (pa.BoundedRangeEvent(0.1), TEST)
     single = (
         pa.RdpAccountant()
-        .compose(pa.SelfComposedEvent(pa.SelectThenTestEvent(parts, 4), 9))
+        .compose(pa.SelfComposedEvent(event=pa.SelectThenTestEvent(parts, 4), count=9))
         .get_epsilon(DELTA)
     )
-    assert single == pa.RdpAccountant().compose(parts[0], 9).compose(parts[1], 9).get_epsilon(DELTA)
+    assert single == pa.RdpAccountant().compose(parts[0], count=9).compose(
+        parts[1], count=9
+    ).get_epsilon(DELTA)
 
 
 @pytest.mark.parametrize(
@@ -61,11 +65,11 @@ def test_other_accountants_add_selection_and_test() -> None:
 def test_extreme_parameters_give_a_price(
     range_epsilon: float, logits: tuple[float, ...], order: float
 ) -> None:
-    test = pa.ApproximateEvent(pa.OneBitEvent(logits, 1), 1e-9)
+    test = pa.ApproximateEvent(event=pa.OneBitEvent(logits=logits, reach=1), failure_prob=1e-9)
     event = pa.SelectThenTestEvent((pa.BoundedRangeEvent(range_epsilon), test), 3)
     assert joint_rdp(event, order) >= 0
-    epsilon = pa.JointLawAccountant().compose(event, 100).get_epsilon(1e-5)
-    assert 0 <= epsilon <= pa.RdpAccountant().compose(event, 100).get_epsilon(1e-5)
+    epsilon = pa.JointLawAccountant().compose(event, count=100).get_epsilon(1e-5)
+    assert 0 <= epsilon <= pa.RdpAccountant().compose(event, count=100).get_epsilon(1e-5)
 
 
 @pytest.mark.parametrize("num_teachers", [1, 2, 3])
@@ -94,8 +98,10 @@ def test_get_delta_searches_far_from_the_renyi_order() -> None:
 def test_denormal_passing_probabilities_cost_the_sum_of_parts(lowest: float) -> None:
     """The passing probability grows by e^50 as the gap rises from 1 to 2, which the price of the test covers alone."""
     logits = tuple(lowest + 50.0 * gap for gap in range(7))
-    test = pa.OneBitEvent(logits, 2)
-    event = pa.SelectThenTestEvent((pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(test, 1e-9)), 2)
+    test = pa.OneBitEvent(logits=logits, reach=2)
+    event = pa.SelectThenTestEvent(
+        (pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(event=test, failure_prob=1e-9)), 2
+    )
     for order in (2.0, 40.0):
         parts = float(rdp_curve(count_leaves(event), np.array([order]))[0])
         assert joint_rdp(event, order) == parts >= bit_rdp(logits[2], logits[1], order)
@@ -128,7 +134,7 @@ def _programs(rng: np.random.Generator, size: float, number: int) -> LinearProgr
     own_values = size * rng.random((number, 60))
     sizes = np.abs(weights) @ np.abs(parts).max(axis=1)
     sizes[:, 0] += own_values.max(axis=1)
-    return LinearPrograms(parts, weights, sizes, own_values)
+    return LinearPrograms(parts=parts, weights=weights, sizes=sizes, own_values=own_values)
 
 
 def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
@@ -165,7 +171,10 @@ def test_a_bound_beyond_double_precision_is_infinite() -> None:
     own_values = np.array([[1.0, np.inf], [1.0, np.nan], [1.0, 2.0]])
     sizes = np.array([[np.inf, 1.0], [np.nan, 1.0], [2.0, 1.0]])
     programs = LinearPrograms(
-        np.array([[1.0, -1.0]]), np.array([[[0.0], [1.0]]] * 3), sizes, own_values
+        parts=np.array([[1.0, -1.0]]),
+        weights=np.array([[[0.0], [1.0]]] * 3),
+        sizes=sizes,
+        own_values=own_values,
     )
     assert [bound[:2].ravel().tolist() for bound in best_multipliers(programs)] == [
         [0.0, 0.0],
@@ -228,7 +237,10 @@ def test_the_optimum_agrees_with_the_solver_of_scipy(num_rows: int, num_types: i
         ("events", (pa.GaussianEvent(1.0), TEST), 4),
         (
             "events",
-            (pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.GaussianEvent(1.0), 1e-9)),
+            (
+                pa.BoundedRangeEvent(0.1),
+                pa.ApproximateEvent(event=pa.GaussianEvent(1.0), failure_prob=1e-9),
+            ),
             4,
         ),
         ("num_candidates", (pa.BoundedRangeEvent(0.1), TEST), 1),

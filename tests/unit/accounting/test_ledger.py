@@ -55,11 +55,17 @@ from tests.refusals import ANY, Refusal, refused
 DELTA = 1e-6
 GAUSSIAN = GaussianEvent(20.0)
 BIT = SelfComposedEvent(
-    ComposedEvent((ApproximateEvent(OneBitEvent((-20.0, 0.0), 1), 1e-9), PureDpEvent(0.1))), 3
+    event=ComposedEvent(
+        (
+            ApproximateEvent(event=OneBitEvent(logits=(-20.0, 0.0), reach=1), failure_prob=1e-9),
+            PureDpEvent(0.1),
+        )
+    ),
+    count=3,
 )
 A = PureDpEvent(0.05)
 B = BoundedRangeEvent(0.1)
-C = SelfComposedEvent(OneBitEvent((-1.0, -0.9, -0.8), 1), 3)
+C = SelfComposedEvent(event=OneBitEvent(logits=(-1.0, -0.9, -0.8), reach=1), count=3)
 ORDER = [A, A, B, C, C, C, A, B, B, A, C, A]
 MAKERS = [RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant]
 BOTH = pytest.mark.parametrize("kept", [True, False], ids=["on disk", "in memory"])
@@ -108,7 +114,7 @@ def afresh(maker: Callable[[], Accountant], events: list[Event], delta: float = 
     """Returns the total epsilon of events, composed from nothing by one accountant."""
     accountant = maker()
     for event, row in groupby(events):
-        accountant.compose(event, len(list(row)))
+        accountant.compose(event, count=len(list(row)))
     return accountant.get_epsilon(delta)
 
 
@@ -323,9 +329,11 @@ def test_a_failed_or_refused_draw_charges_nothing(path: Path) -> None:
         "failures take at most 1e-08 of target_delta=1e-06, not 1e-05",
         kind=BudgetExceeded,
     ):
-        charge(ledger, ApproximateEvent(GAUSSIAN, 1e-5), key="d")
+        charge(ledger, ApproximateEvent(event=GAUSSIAN, failure_prob=1e-5), key="d")
     with refused("failure_prob", rule="1e-05 in"):
-        charge(Ledger(target_delta=DELTA), ApproximateEvent(GAUSSIAN, 1e-5), key="d")
+        charge(
+            Ledger(target_delta=DELTA), ApproximateEvent(event=GAUSSIAN, failure_prob=1e-5), key="d"
+        )
     assert charge(ledger).key == "a"
     assert keys(Ledger(path, target_delta=DELTA)) == ["a"]
     assert charge(Ledger(target_delta=DELTA, max_epsilon=ONE)).epsilon == ONE  # exactly at the cap
@@ -335,7 +343,12 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
     with refused("adjacency", "add_remove", "replace_one, as this"):
         ledger.charge(GAUSSIAN, adjacency=Adjacency.ADD_REMOVE)
     replaced, comes = (
-        SelfComposedEvent(SampledGaussianEvent(2.0, 0.1, first_account), 3)
+        SelfComposedEvent(
+            event=SampledGaussianEvent(
+                noise_multiplier=2.0, sampling_prob=0.1, adjacency=first_account
+            ),
+            count=3,
+        )
         for first_account in Adjacency
     )
     other = Ledger(tmp_path / "other.db", adjacency=Adjacency.ADD_REMOVE, target_delta=DELTA)
@@ -432,7 +445,7 @@ def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
         with refused("accountant", "own"):
             kind.stored(path)
     path.unlink()
-    Store(path, {"ledger": 99})
+    Store(path, settings={"ledger": 99})
     for call in (partial(Ledger, path, target_delta=DELTA), partial(Ledger.stored, path)):
         with refused("ledger", ANY, "ledger of this"):
             call()
@@ -449,7 +462,7 @@ def former_zcdp_ledger(path: Path, max_epsilon: float | None) -> None:
         "max_epsilon": max_epsilon,
         "filter": None if max_epsilon is None else filter_settings,
     }
-    Store(path, settings)
+    Store(path, settings=settings)
 
 
 def test_a_ledger_that_names_the_former_zcdp_accountant_has_the_renyi_total(path: Path) -> None:
@@ -598,7 +611,7 @@ class Counting(RdpAccountant):
 
     def compose(self, event: Event, count: int = 1) -> Self:
         type(self).composed += 1
-        return super().compose(event, count)
+        return super().compose(event, count=count)
 
 
 @BOTH

@@ -30,7 +30,9 @@ def test_the_distribution_of_randomized_response_is_a_close_upper_bound(
 ) -> None:
     losses = distribution((pa.PureDpEvent(epsilon), count))
     for target in (0.1, 0.5, 2.0):
-        exact = pa.PureDpAccountant().compose(pa.PureDpEvent(epsilon), count).get_delta(target)
+        exact = (
+            pa.PureDpAccountant().compose(pa.PureDpEvent(epsilon), count=count).get_delta(target)
+        )
         assert exact <= losses.delta(target) <= exact * 1.05 + losses.allowance + 1e-9
 
 

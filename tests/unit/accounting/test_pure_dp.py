@@ -34,7 +34,7 @@ def enumerated(counts: dict[float, int], target: float) -> float:
 def composed(counts: dict[float, int]) -> pa.PureDpAccountant:
     accountant = pa.PureDpAccountant()
     for epsilon, count in counts.items():
-        accountant.compose(pa.PureDpEvent(epsilon), count)
+        accountant.compose(pa.PureDpEvent(epsilon), count=count)
     return accountant
 
 
@@ -54,9 +54,9 @@ def test_epsilons_10_percent_too_small_fail() -> None:
 
 
 def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
-    many_releases = pa.PureDpAccountant().compose(pa.PureDpEvent(1e-4), 1_000_001)
+    many_releases = pa.PureDpAccountant().compose(pa.PureDpEvent(1e-4), count=1_000_001)
     assert many_releases.get_epsilon(1e-6) == pa.RdpAccountant().compose(
-        pa.PureDpEvent(1e-4), 1_000_001
+        pa.PureDpEvent(1e-4), count=1_000_001
     ).get_epsilon(1e-6)
     kinds = pa.PureDpAccountant()
     renyi = pa.RdpAccountant()
@@ -93,7 +93,9 @@ def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
     """If a bit goes from nearly certain to certain, a 0 has a much larger loss than a 1; and the reverse."""
     loss = math.log1p(math.exp(10.0)) - math.log1p(math.exp(2.0))
     for logits in ((2.0, 10.0), (-10.0, -2.0)):
-        assert pure_epsilon(pa.OneBitEvent(logits, 1)) == pytest.approx(loss, rel=1e-12)
+        assert pure_epsilon(pa.OneBitEvent(logits=logits, reach=1)) == pytest.approx(
+            loss, rel=1e-12
+        )
 
 
 @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 600), (0.5, 20), (3.0, 7)])
@@ -103,7 +105,7 @@ def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, de
     accountant = composed({epsilon: count})
     assert accountant.get_delta(composed_epsilon) <= delta * (1 + 1e-6) + 1e-14
     assert composed_epsilon <= pa.RdpAccountant().compose(
-        pa.PureDpEvent(epsilon), count
+        pa.PureDpEvent(epsilon), count=count
     ).get_epsilon(delta)
     if composed_epsilon > 0:
         assert accountant.get_delta(composed_epsilon * (1 - 1e-6)) > delta

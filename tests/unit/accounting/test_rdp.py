@@ -36,7 +36,7 @@ EVENTS: dict[str, pa.Event] = {
     name: aggregator.event_for(**SHAPE) for name, aggregator in AGGREGATORS.items()
 } | {
     "pure": pa.PureDpEvent(0.7),
-    "pure many": pa.SelfComposedEvent(pa.PureDpEvent(0.01), 600),
+    "pure many": pa.SelfComposedEvent(event=pa.PureDpEvent(0.01), count=600),
     "pure large": pa.PureDpEvent(40.0),
     "gaussian": pa.GaussianEvent(0.3),
     "gaussian small": pa.GaussianEvent(1000.0),
@@ -45,7 +45,7 @@ EVENTS: dict[str, pa.Event] = {
         (
             pa.GaussianEvent(3.0),
             pa.PureDpEvent(1.0),
-            pa.SelfComposedEvent(pa.BoundedRangeEvent(0.05), 600),
+            pa.SelfComposedEvent(event=pa.BoundedRangeEvent(0.05), count=600),
         )
     ),
 }

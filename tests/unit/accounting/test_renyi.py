@@ -50,7 +50,7 @@ def test_the_divergence_of_a_bit_is_the_larger_of_both_directions(
         )
         for a in ORDERS
     ]
-    computed = price(OneBitEvent((logit_p, logit_q), 1))
+    computed = price(OneBitEvent(logits=(logit_p, logit_q), reach=1))
     np.testing.assert_allclose(computed, expected, rtol=1e-9, atol=1e-15 / (ORDERS[0] - 1))
 
 
@@ -62,11 +62,12 @@ def test_a_bit_of_many_statistics_costs_its_worst_pair(
     orders = np.linspace(1.1, 99, 400)
     logits[worst + 1 :] += 3.0
     tracemalloc.start()
-    curve = price(OneBitEvent(tuple(logits.tolist()), 1), *orders)
+    curve = price(OneBitEvent(logits=tuple(logits.tolist()), reach=1), *orders)
     assert tracemalloc.get_traced_memory()[1] < 2**24  # all pairs at once take 60 MB
     tracemalloc.stop()
     np.testing.assert_array_equal(
-        curve, price(OneBitEvent(tuple(logits[worst : worst + 2].tolist()), 1), *orders)
+        curve,
+        price(OneBitEvent(logits=tuple(logits[worst : worst + 2].tolist()), reach=1), *orders),
     )
 
 
@@ -145,7 +146,7 @@ def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
     assert computed <= float(exact) * (1 + 1e-3)
     high = -29.0 + epsilon
     bit = max(exact_bernoulli(-29.0, high, order), exact_bernoulli(high, -29.0, order))
-    assert bit <= mpmath.mpf(price(OneBitEvent((-29.0, high), 1), order)[0]) * (
+    assert bit <= mpmath.mpf(price(OneBitEvent(logits=(-29.0, high), reach=1), order)[0]) * (
         1 + mpmath.mpf(2) ** -52
     )
 
@@ -158,5 +159,5 @@ def test_smooth_sensitivity_is_rounded_up_near_order_one() -> None:
     narrower = -a * b - mpmath.log(left) / 2
     wider = a * b - mpmath.log1p(a * mpmath.expm1(2 * b)) / 2
     exact = a * mpmath.exp(-2 * b) / (2 * z * z * left) + max(narrower, wider) / (a - 1)
-    computed = price(SmoothSensitivityEvent(4440.0, 1.5e-6), 1.005)[0]
+    computed = price(SmoothSensitivityEvent(noise_multiplier=4440.0, beta=1.5e-6), 1.005)[0]
     assert exact <= computed <= float(exact) * (1 + 1e-3)

@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Store:
-    return Store(path, SETTINGS)
+    return Store(path, settings=SETTINGS)
 
 
 def changed(path: Path, *statements: str) -> None:
@@ -52,7 +52,7 @@ def test_a_key_is_committed_once_and_all_stores_read_it(store: Store, path: Path
     (line,) = store.lines
     assert (line.number, line.event) == (1, "price")
     assert commit(store, "people", "a", b"second") == b"first"
-    assert commit(Store(path, SETTINGS), "people", "a", b"third") == b"first"
+    assert commit(Store(path, settings=SETTINGS), "people", "a", b"third") == b"first"
     assert store.lines == [line]
     assert commit(store, "others", "a", b"theirs") == b"theirs"
 
@@ -76,7 +76,7 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
             raise InvalidValue("max_epsilon", "1", rule="less")
         return LineText(event="price")
 
-    commit(Store(path, SETTINGS), "people", "b", b"winner")
+    commit(Store(path, settings=SETTINGS), "people", "b", b"winner")
     with refused("max_epsilon", "1"):
         store.commit("people", "a", b"loser", describe)
     assert [line.key for line in store.lines] == ["b"]
@@ -91,7 +91,7 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
     (file,) = (path.parent / "ledger.db.releases").iterdir()
     assert (file.name, file.stat().st_mode & 0o777) == (line.sha256, 0o600)
     assert path.stat().st_size < LARGEST_INSIDE
-    assert Store(path, None).release(line) == large
+    assert Store(path, settings=None).release(line) == large
     file.write_bytes(large[1:])
     with refused("ledger", ANY, "release of line 1", kind=DamagedLedger):
         commit(store, "people", "a", b"again")
@@ -101,7 +101,7 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
     commit(store, "people", "b", b"small")
     changed(path, "UPDATE line SET release = x'00'")
     with refused("ledger", ANY, "release of line 2", kind=DamagedLedger):
-        commit(Store(path, SETTINGS), "people", "b", b"other")
+        commit(Store(path, settings=SETTINGS), "people", "b", b"other")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
         commit(store, "people", f"k{number}", b"release")
     changed(path, change)
     with pytest.raises(DamagedLedger) as caught:
-        Store(path, SETTINGS)
+        Store(path, settings=SETTINGS)
     text = str(caught.value)
     assert text.startswith(f"ledger={path}: expected ")
     assert text.endswith(": restore the ledger from a backup; nothing is released until then")
@@ -147,7 +147,7 @@ def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, pat
     shutil.copy(path, older)
     commit(store, "people", "b", b"b")
     for key in "abc":
-        commit(Store(other, SETTINGS), "people", key, b"a")
+        commit(Store(other, settings=SETTINGS), "people", key, b"a")
     for file in (older, other):
         os.replace(file, path)
         with refused("ledger", ANY, "charges that were", kind=DamagedLedger):
@@ -171,7 +171,7 @@ def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path)
                 broken[parts] ^= rng.randrange(1, 256)
         path.write_bytes(broken)
         try:
-            actual = Store(path, None)
+            actual = Store(path, settings=None)
             releases = [actual.release(line) for line in actual.lines]
         except (InvalidValue, OSError) as error:
             failures += 1
@@ -185,7 +185,7 @@ def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path)
 def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: Path) -> None:
     def require_refusal(kind: type[InvalidValue], rule: str, file: Path = path) -> None:
         with refused("ledger", file, rule, kind=kind):
-            Store(file, SETTINGS if file == path else None)
+            Store(file, settings=SETTINGS if file == path else None)
 
     path.touch()
     require_refusal(DamagedLedger, "a ledger, found an empty file")
@@ -207,7 +207,7 @@ def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: P
 def test_a_commit_leaves_one_file_that_its_owner_alone_reads(path: Path, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        store = Store(path, SETTINGS)
+        store = Store(path, settings=SETTINGS)
         commit(store, "people", "a", b"a")
     finally:
         os.umask(before)
@@ -222,12 +222,12 @@ def test_a_link_to_a_ledger_and_a_backup_are_the_ledger(
     store: Store, path: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "link.db").symlink_to(path)
-    commit(Store(tmp_path / "link.db", SETTINGS), "people", "a", b"a")
+    commit(Store(tmp_path / "link.db", settings=SETTINGS), "people", "a", b"a")
     store.read()
     assert len(store.lines) == 1
     with sqlite3.connect(path) as db, sqlite3.connect(tmp_path / "backup.db") as copied:
         db.backup(copied)
-    assert Store(tmp_path / "backup.db", SETTINGS).lines == store.lines
+    assert Store(tmp_path / "backup.db", settings=SETTINGS).lines == store.lines
 
 
 def test_charges_cannot_be_deleted_or_changed_by_accident(store: Store, path: Path) -> None:
@@ -253,7 +253,7 @@ def test_owners_are_recognized_and_not_listed(store: Store, path: Path) -> None:
         "third": 2,
     }
     assert store.introduce("second", {"ids": second}, anyway=True) == {}
-    assert Store(path, None).introduce("fifth", {"ids": second}, anyway=False) == {
+    assert Store(path, settings=None).introduce("fifth", {"ids": second}, anyway=False) == {
         "first": 1,
         "second": 2,
     }
@@ -312,7 +312,7 @@ def test_killed_processes_charge_one_release_for_each_key(path: Path, tmp_path: 
     actual = {
         tuple(line.split()) for line in shown.read_text().splitlines() if len(line.split()) == 2
     }
-    store = Store(path, None)
+    store = Store(path, settings=None)
     stored = {(line.key, store.release(line).hex()) for line in store.lines}
     assert kills > 0
     assert actual == stored

@@ -41,7 +41,9 @@ from tests.refusals import ANY, refused
 
 
 def session(target_hits: int = 3, **options: Any) -> TargetCharging:
-    return TargetCharging(0.1, target_hits, **({"hit_prob": 0.4, "target_delta": 1e-6} | options))
+    return TargetCharging(
+        epsilon=0.1, target_hits=target_hits, **({"hit_prob": 0.4, "target_delta": 1e-6} | options)
+    )
 
 
 def test_the_probabilities_of_q_targets_are_attained() -> None:
@@ -79,7 +81,7 @@ def test_a_session_refuses_calls_after_its_last_hit() -> None:
 
 def test_a_call_worse_than_the_session_is_refused() -> None:
     opened = TargetCharging.of_targets([not_prior(0.1), boundary(0.05)], 3, target_delta=1e-6)
-    assert opened.target == QTarget(0.1, boundary(0.05).hit_prob)
+    assert opened.target == QTarget(epsilon=0.1, hit_prob=boundary(0.05).hit_prob)
     assert not opened.charge(True, target=not_prior(0.1))
     for worse in (not_prior(0.11), boundary(0.06)):
         with refused("target", ANY, "no larger epsilon"):
@@ -132,7 +134,12 @@ def test_an_invalid_q_target_is_refused(name: str, value: object, make: Callable
         make()
 
 
-TARGETS = (not_prior(0.7), tight_boundary(0.5), QTarget(0.7, 0.6), QTarget(0.4, 0.2))
+TARGETS = (
+    not_prior(0.7),
+    tight_boundary(0.5),
+    QTarget(epsilon=0.7, hit_prob=0.6),
+    QTarget(epsilon=0.4, hit_prob=0.2),
+)
 Call = tuple[tuple[float, float, bool], ...]
 """Probabilities of an outcome on both neighbors, and whether it is a hit."""
 
@@ -224,7 +231,7 @@ def test_the_price_by_play_is_below_the_price_by_accesses(
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 0.3])
 def test_best_play_deltas_are_rounded_up(epsilon: float, share: float) -> None:
     """The reference is the same recursion in 40 digits, for few accesses and few hits."""
-    target = QTarget(epsilon, share / (math.exp(epsilon) + 1))
+    target = QTarget(epsilon=epsilon, hit_prob=share / (math.exp(epsilon) + 1))
     for at in (0.0, 0.4 * epsilon, epsilon, 2.5 * epsilon):
         exact = _in_many_digits(target, num_accesses=5, target_hits=2, target_epsilon=at)
         actual = best_play_delta(target, target_hits=2, num_accesses=5, target_epsilon=at)
@@ -268,7 +275,9 @@ def _in_many_digits(
 
 def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
     price = session(3, num_counters=4).price
-    assert price.event == pa.ApproximateEvent(pa.PureDpEvent(price.epsilon), price.delta)
+    assert price.event == pa.ApproximateEvent(
+        event=pa.PureDpEvent(price.epsilon), failure_prob=price.delta
+    )
     assert pa.RdpAccountant().compose(price.event).get_epsilon(1.01e-6) == pytest.approx(
         price.epsilon, rel=1e-3
     )
@@ -351,7 +360,9 @@ def test_the_state_of_another_session_is_refused(name: str, state: dict[str, Any
 def test_prices_at_extreme_parameters_are_finite(
     epsilon: float, hits: int, hit_prob: float, delta: float
 ) -> None:
-    price = best_session_price(QTarget(epsilon, hit_prob), target_hits=hits, target_delta=delta)
+    price = best_session_price(
+        QTarget(epsilon=epsilon, hit_prob=hit_prob), target_hits=hits, target_delta=delta
+    )
     assert 0 <= price.epsilon <= price.num_accesses * epsilon * (1 + 1e-12)
     assert price.num_accesses >= hits
     assert 0 <= price.overrun_prob < delta
@@ -359,7 +370,7 @@ def test_prices_at_extreme_parameters_are_finite(
 
 def test_a_price_by_renyi_exceeds_the_optimal_composition() -> None:
     """40,000 accesses are composed optimally, and 60,000 by Renyi divergence; the price must rise in between."""
-    target = QTarget(0.01, 0.3)
+    target = QTarget(epsilon=0.01, hit_prob=0.3)
     some = (11_000, 14_000, 18_000)
     prices = [best_session_price(target, target_hits=hits, target_delta=1e-6) for hits in some]
     assert [price.num_accesses > 50_000 for price in prices] == [False, False, True]

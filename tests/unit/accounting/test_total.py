@@ -24,8 +24,8 @@ from pate.accounting import (
 )
 from pate.accounting.total import have_one_order, in_any_order, total_epsilon
 
-PURE = SelfComposedEvent(PureDpEvent(0.1), 60)
-RANGES = SelfComposedEvent(BoundedRangeEvent(0.2), 60)
+PURE = SelfComposedEvent(event=PureDpEvent(0.1), count=60)
+RANGES = SelfComposedEvent(event=BoundedRangeEvent(0.2), count=60)
 UNITS = 20  # of which the shifts of a bounded range are multiples
 
 
@@ -81,7 +81,13 @@ def test_optimal_composition_depends_on_the_order_of_events() -> None:
     assert by_charges < 5.3720 - 3e-3, "a control"
 
 
-SESSION = SessionEvent(0.1, 0.4, 3, 100, SelfComposedEvent(PureDpEvent(0.1), 30))
+SESSION = SessionEvent(
+    epsilon=0.1,
+    hit_prob=0.4,
+    target_hits=3,
+    num_calls=100,
+    accesses=SelfComposedEvent(event=PureDpEvent(0.1), count=30),
+)
 
 
 @pytest.mark.parametrize(
@@ -116,11 +122,11 @@ def test_interleaved_parts_are_bounded_in_every_order() -> None:
         for key in ("a", "b"):
             part_of(ledger, key, "first", both)
     atomic = ledgers[0].epsilon
-    assert atomic == AutoAccountant().compose(both, 2).get_epsilon(1e-6)
+    assert atomic == AutoAccountant().compose(both, count=2).get_epsilon(1e-6)
     part_of(ledgers[1], "b", "later", both)
     assert ledgers[1].epsilon == atomic, "before anything else"
     part_of(ledgers[1], "a", "much later", both)
-    assert ledgers[1].epsilon == RdpAccountant().compose(both, 2).get_epsilon(1e-6) > atomic
+    assert ledgers[1].epsilon == RdpAccountant().compose(both, count=2).get_epsilon(1e-6) > atomic
 
 
 def test_an_accountant_for_every_order_is_used_itself() -> None:
@@ -133,8 +139,8 @@ def test_an_accountant_for_every_order_is_used_itself() -> None:
 
 def test_releases_in_an_unknown_order_are_bounded_in_every_order() -> None:
     """60 pure releases of 0.1, then 60 ranges of 0.2 have epsilon 5.3720; in the reverse order 5.3645."""
-    pure = SelfComposedEvent(PureDpEvent(0.1), 60)
-    ranges = SelfComposedEvent(BoundedRangeEvent(0.2), 60)
+    pure = SelfComposedEvent(event=PureDpEvent(0.1), count=60)
+    ranges = SelfComposedEvent(event=BoundedRangeEvent(0.2), count=60)
     worst = ExactAccountant().compose(pure).compose(ranges).get_epsilon(1e-6)
     assert worst == pytest.approx(5.3720, abs=3e-3)
     assert total_epsilon([pure, ranges], 1e-6) == total_epsilon([ranges, pure], 1e-6) >= worst
