@@ -236,15 +236,15 @@ def require_labels(y: Any) -> None:
     if hasattr(y, "isna"):
         missing = np.asarray(y.isna(), np.bool_)
     elif isinstance(y, np.ndarray) and y.dtype.kind == "O":
-        missing = np.array([is_missing(label) for label in y.flat], np.bool_).reshape(y.shape)
+        missing = np.array([is_missing_label(label) for label in y.flat], np.bool_).reshape(y.shape)
     elif isinstance(y, list):
-        missing = np.array([is_missing(label) for label in y], np.bool_)
+        missing = np.array([is_missing_label(label) for label in y], np.bool_)
     else:
         return
     require_entries("y", ~missing, "a label for each record, none missing")
 
 
-def is_missing(value: Any) -> bool:
+def is_missing_label(value: Any) -> bool:
     """Returns true if a value is None, NaN, NaT or pandas.NA."""
     if value is None:
         return True

@@ -40,7 +40,7 @@ _BLOCK_PICTURES = 256  # that are decoded at once
 _MOST_BYTES = 2**36  # of the arrays in an .npz file, against files that would unpack without end
 
 
-class Block(NamedTuple):
+class PredictedBlock(NamedTuple):
     """Some records: the name of each record, and the inputs `[num_records, ...]` of the model."""
 
     names: list[str]
@@ -113,7 +113,7 @@ def _require_output(output: Path, *, data: Path, release: Path) -> None:
     require(not is_inside, "output", output, rule)
 
 
-def blocks(bundle: Bundle, file: TableFile, id_column: str | None) -> Iterator[Block]:
+def blocks(bundle: Bundle, file: TableFile, id_column: str | None) -> Iterator[PredictedBlock]:
     """Yields records, some at a time, in the form that the bundle's model accepts.
 
     A record is named by its cell in the column `id_column`. Without such a column, a picture is named by its file, and
@@ -131,12 +131,12 @@ def blocks(bundle: Bundle, file: TableFile, id_column: str | None) -> Iterator[B
     path = file.path
     if path.suffix in (".npy", ".npz"):
         inputs = bundle.inputs(_read_array(path))
-        yield Block(list(map(str, range(1, len(inputs) + 1))), inputs)
+        yield PredictedBlock(list(map(str, range(1, len(inputs) + 1))), inputs)
     elif isinstance(form, ImageForm):
         yield from _picture_blocks(form, path)
     elif isinstance(form, ExtractedForm) and form.pictures is not None:
         for pictures in _picture_blocks(form.pictures, path):
-            yield Block(pictures.names, form.inputs(pictures.inputs))
+            yield PredictedBlock(pictures.names, form.inputs(pictures.inputs))
     elif isinstance(form, TableSchema):
         yield from _table_blocks(form, file, id_column)
     else:
@@ -147,7 +147,9 @@ def blocks(bundle: Bundle, file: TableFile, id_column: str | None) -> Iterator[B
         raise InvalidValue("data", path, rule=rule)
 
 
-def _table_blocks(schema: TableSchema, file: TableFile, id_column: str | None) -> Iterator[Block]:
+def _table_blocks(
+    schema: TableSchema, file: TableFile, id_column: str | None
+) -> Iterator[PredictedBlock]:
     """Yields the rows of a table; warns at the end about cells that do not occur in the public file."""
     if id_column is not None:
         require_column("id", id_column, file.names, f"data={file.path}")
@@ -165,12 +167,12 @@ def _table_blocks(schema: TableSchema, file: TableFile, id_column: str | None) -
         else:
             words = as_texts(batch.column(id_column)).to_pylist()
             names = ["" if word is None else word for word in words]
-        yield Block(names, encoded.features)
+        yield PredictedBlock(names, encoded.features)
     for line in schema.unknown_cell_remarks("data", unknown_and_missing, num_rows):
         print_lines(f"warning: {line}", stderr=True)
 
 
-def _picture_blocks(form: ImageForm, path: Path) -> Iterator[Block]:
+def _picture_blocks(form: ImageForm, path: Path) -> Iterator[PredictedBlock]:
     """Yields the pictures in a folder, or a single picture, with values in [0, 1]."""
     rule = f"a folder with pictures ({', '.join(_PICTURE_ENDINGS)}), or one picture"
     require(path.exists(), "data", path, f"{rule}; this is not there")
@@ -181,7 +183,7 @@ def _picture_blocks(form: ImageForm, path: Path) -> Iterator[Block]:
         block = pictures[first : first + _BLOCK_PICTURES]
         levels = np.stack([form.levels(file, f"data={file}") for file in block])
         names = [file.name if file == path else file.relative_to(path).as_posix() for file in block]
-        yield Block(names, levels.astype(np.float32) / np.float32(255))
+        yield PredictedBlock(names, levels.astype(np.float32) / np.float32(255))
 
 
 def _read_array(path: Path) -> NDArray[Any]:

@@ -24,7 +24,7 @@ from pate.data.table.fingerprints import private_digest, row_numbers
 from pate.data.table.labels import Labels
 from pate.data.table.rows import Roles, Rows
 from pate.data.table.schema import TableSchema
-from pate.data.table.spelling import USUAL, Spelling
+from pate.data.table.spelling import USUAL, CellSpelling
 from pate.data.table.table_dataset import UNGROUPED, make_dataset
 from pate.data.table.table_file import NumberedBatch
 from pate.data.texts.tfidf import TfidfVectors
@@ -56,7 +56,7 @@ class ListColumn(Column):
         """The description of a valid cell, for an error message."""
         return f"lists of {self.length} finite numbers"
 
-    def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+    def encode(self, array: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns lists of numbers as features `[num_cells, length]`.
 
         A cell is marked as wrong if it is no list of `length` finite numbers.
@@ -123,8 +123,8 @@ class HuggingFace(TextReader):
         require(len(set(parts)) == len(parts), "data.public", self.public, "three different splits")
 
     @property
-    def _spelling(self) -> Spelling:
-        return Spelling(date_order=self.date_order, first_year=self.first_year)
+    def _spelling(self) -> CellSpelling:
+        return CellSpelling(date_order=self.date_order, first_year=self.first_year)
 
     def require_settings(self) -> None:
         """Raises `InvalidValue` if the settings name no data set, no input or no label."""

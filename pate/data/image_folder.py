@@ -22,7 +22,7 @@ from pate.data.table.labels import Labels
 from pate.data.table.people import People, person_name, smallest_of_group
 from pate.data.table.rows import Roles, Rows
 from pate.data.table.schema import TableSchema
-from pate.data.table.spelling import USUAL, Spelling, canonical_word
+from pate.data.table.spelling import USUAL, CellSpelling, canonical_word
 from pate.data.table.table_dataset import UNGROUPED, require_apart, split_numbers
 from pate.data.table.table_file import TableFile
 from pate.files.disk import at_home, file_digest, file_identity
@@ -53,7 +53,7 @@ class PictureColumn(Column):
         has_own_rule = self.refusals and self.refusals[0] != UNREADABLE
         return self.refusals[0] if has_own_rule else self.rule
 
-    def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+    def encode(self, array: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Reads pictures as rows of bytes `[num_cells, channels * height * width]`.
 
         A picture that cannot be read is marked as wrong.

@@ -66,7 +66,7 @@ class PublicKernel:
             weights=np.eye(len(landmarks)),
             linear=np.zeros((rows.shape[1], 1)),
         )
-        values = np.concatenate(list(in_order(values_only._values, row_blocks(rows))))
+        values = np.concatenate(list(in_order(values_only._values, kernel_rows(rows))))
         linear = np.linalg.lstsq(rows, values, rcond=_CUT_OFF)[0]
         unexplained = values - rows @ linear
         variances, vectors = np.linalg.eigh(unexplained.T @ unexplained / len(unexplained))
@@ -100,7 +100,7 @@ class PublicKernel:
             explained = exact_product(rows, self.linear)
             return exact_product(self._values(rows), self.weights) - explained
 
-        return np.concatenate(list(in_order(components, row_blocks(linear_features))))
+        return np.concatenate(list(in_order(components, kernel_rows(linear_features))))
 
     def _values(self, rows: Array) -> Array:
         """Returns the kernel between each row and each landmark, `[num_rows, num_landmarks]`."""
@@ -108,7 +108,7 @@ class PublicKernel:
         return np.asarray(np.exp((cosines - 1) / self.reach))
 
 
-def row_blocks(rows: Array) -> list[Array]:
+def kernel_rows(rows: Array) -> list[Array]:
     """Returns rows in blocks of a few thousand; an array without rows is one block."""
     starts = range(0, max(len(rows), 1), _BLOCK_ROWS)
     return [rows[start : start + _BLOCK_ROWS] for start in starts]

@@ -30,8 +30,8 @@ from pate.votes.exact_product import exact_product
 from pate.votes.public_kernel import (
     SMALLEST_VARIANCE,
     PublicKernel,
+    kernel_rows,
     of_length_1,
-    row_blocks,
     with_fixed_signs,
 )
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
@@ -193,7 +193,7 @@ class PublicPCA:
                 raise InvalidValue("inputs", "NaN or infinity", rule="finite numbers")
             return exact_product(centered, self.projection)
 
-        return np.concatenate(list(in_order(project, row_blocks(rows))))
+        return np.concatenate(list(in_order(project, kernel_rows(rows))))
 
 
 def affordable_directions(

@@ -32,7 +32,7 @@ _EXACT = 1e-3  # of a canary's length: the noise of what is released without any
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class AttackQuestion:
     """The public input of one round of votes; each teacher votes with a clipped mean of features times residuals."""
 
     weights: Array  # [D, L], the student's weights for D features and L labels
@@ -41,10 +41,10 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
-class Round:
+class AttackRound:
     """One round of a release: the sum of all votes before and after noise is added."""
 
-    question: Question
+    question: AttackQuestion
     exact: Integers  # [D, L], the sum of the votes before noise, in steps of the grid
     released: Integers  # [D, L], the sum after noise is added, in steps
     noise_std: float  # the standard deviation of the noise, in steps
@@ -60,7 +60,7 @@ class _RecordedVotes(MomentVotes):
     def __init__(self, clip_factor: int, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.clip_factor = clip_factor
-        self.recorded = list[tuple[Question, Integers]]()
+        self.recorded = list[tuple[AttackQuestion, Integers]]()
 
     def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
         """Returns the exact sum of the votes of a round, `[D, L]`, in steps, and records the sum.
@@ -73,12 +73,12 @@ class _RecordedVotes(MomentVotes):
         exact = self.clip_factor * super().total(
             weights, label_scale, replace(clipped, clip=self.clip_factor * clipped.clip)
         )
-        question = Question(weights=weights, label_scale=label_scale, clipped=clipped)
+        question = AttackQuestion(weights=weights, label_scale=label_scale, clipped=clipped)
         self.recorded.append((question, exact))
         return exact
 
     def moved(
-        self, inputs: NDArray[np.float32], labels: NDArray[np.bool_], question: Question
+        self, inputs: NDArray[np.float32], labels: NDArray[np.bool_], question: AttackQuestion
     ) -> tuple[Array, Array]:
         """Returns the features `[m, D]` and residuals `[m, L]` of m records in a round.
 
@@ -163,7 +163,9 @@ class RecordAttack:
             scipy.linalg.solve(gram, sum(matched for _, matched in sums), assume_a="pos")
         )
 
-    def _released(self, private: Split, noise_seed: int) -> tuple[_RecordedVotes, list[Round]]:
+    def _released(
+        self, private: Split, noise_seed: int
+    ) -> tuple[_RecordedVotes, list[AttackRound]]:
         """Draws a release of votes in rounds from private records, and returns the votes and the rounds.
 
         Args:
@@ -191,7 +193,7 @@ class RecordAttack:
         require(bool(votes.recorded), "aggregator.rounds", aggregator.rounds, "a release in rounds")
         multiplier = aggregator.votes_multiplier * math.sqrt(aggregator.num_rounds)
         return votes, [
-            Round(
+            AttackRound(
                 question=question,
                 exact=exact,
                 released=(record.committed(f"step-{number}") or {})["total"],
@@ -254,7 +256,7 @@ class _Canaries:
     def evidence(
         self,
         votes: _RecordedVotes,
-        question: Question,
+        question: AttackQuestion,
         *,
         remainder: Array | Integers,
         noise_std: float,

@@ -12,7 +12,7 @@ import numpy as np
 from pate.data.table.arrow import arrow, codes_among, is_missing
 from pate.data.table.cells import as_texts
 from pate.data.table.column import MISSING, Block, Column, Encoded
-from pate.data.table.spelling import USUAL, Spelling, canonical_words
+from pate.data.table.spelling import USUAL, CellSpelling, canonical_words
 from pate.validation import require
 
 OTHER = "other"  # in the name of the feature of all words that are no category
@@ -52,7 +52,7 @@ class CategoryColumn(Column):
         values = (*self.categories, OTHER, *((MISSING,) if self.missing else ()))
         return tuple(f"{self.name}={value}" for value in values)
 
-    def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+    def encode(self, array: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns the one-hot encoding of words, `[num_cells, num_features]`. No word is marked as wrong."""
         words = as_texts(array)
         categories = arrow().array(self.categories, arrow().string())

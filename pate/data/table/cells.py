@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pate.data.table.arrow import arrow, is_missing, joined
 from pate.data.table.dates import DAY_S, days_of
-from pate.data.table.spelling import TRUTHS, USUAL, Spelling, canonical_words
+from pate.data.table.spelling import TRUTHS, USUAL, CellSpelling, canonical_words
 
 # by name: pyarrow.types knows views from version 16 on
 _OTHER_TEXTS = ("null", "large_string", "string_view")
@@ -46,7 +46,7 @@ def as_texts(array: Any) -> Any:
     return pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
 
 
-def as_numbers(array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
+def as_numbers(array: Any, spelling: CellSpelling = USUAL) -> NDArray[np.float64]:
     """Returns cells as floats `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a number.
 
     Truth values become 0 and 1, durations seconds.
@@ -100,7 +100,7 @@ def have_values(numbers: NDArray[np.float64]) -> bool:
     return not np.isinf(numbers).any() and not np.isnan(numbers).all()
 
 
-def with_missing(table: Any, spelling: Spelling) -> Any:
+def with_missing(table: Any, spelling: CellSpelling) -> Any:
     """Returns a pyarrow table in which all missing cells are null, including words that `spelling.missing` lists.
 
     Numbers are compared by value: -9.0 is missing if the list has -9. In contrast, `na_values` of pandas compares

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pate.data.table.arrow import is_missing
 from pate.data.table.cells import as_texts
-from pate.data.table.spelling import USUAL, Spelling
+from pate.data.table.spelling import USUAL, CellSpelling
 
 MISSING = "missing"  # in the name of the feature of missing cells
 
@@ -72,7 +72,7 @@ class Column(ABC):
         """The name of each feature; an empty tuple if the column cannot become a feature."""
         return ()
 
-    def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+    def encode(self, array: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns the features of cells, `[num_cells, num_features]`, with counts.
 
         A column that cannot become a feature has 0 features.

@@ -16,7 +16,7 @@ from pate.data.table.date_column import DateColumn
 from pate.data.table.date_order import UnclearDates, infer_order
 from pate.data.table.dates import NoDate
 from pate.data.table.number_column import NumberColumn
-from pate.data.table.spelling import Spelling, canonical_words
+from pate.data.table.spelling import CellSpelling, canonical_words
 from pate.data.table.text_column import TextColumn
 from pate.files.disk import DamagedFile
 from pate.validation import InvalidValue, as_setting
@@ -34,7 +34,7 @@ _COLUMNS: tuple[type[Column], ...] = (
 KINDS = {column.kind: column for column in _COLUMNS}
 
 
-def fit_column(name: str, array: Any, *, is_code: bool, spelling: Spelling) -> Column:
+def fit_column(name: str, array: Any, *, is_code: bool, spelling: CellSpelling) -> Column:
     """Returns the column that is learned from public cells: numbers, dates, or the 50 most frequent words.
 
     If nearly all words differ, the result is a `TextColumn`, which cannot become a feature without text vectors.
@@ -67,7 +67,7 @@ def fit_column(name: str, array: Any, *, is_code: bool, spelling: Spelling) -> C
     return CategoryColumn(name, missing=has_missing, categories=tuple(sorted(categories)))
 
 
-def _fit_dates(name: str, array: Any, spelling: Spelling) -> DateColumn | None:
+def _fit_dates(name: str, array: Any, spelling: CellSpelling) -> DateColumn | None:
     """Returns a column of dates; None if a cell is not a date.
 
     Raises:
@@ -87,7 +87,7 @@ def _fit_dates(name: str, array: Any, spelling: Spelling) -> DateColumn | None:
     return DateColumn.fit_dates(name, as_dates(array, (order,), spelling.first_year), order)
 
 
-def _require_no_other_spelling(name: str, array: Any, spelling: Spelling) -> None:
+def _require_no_other_spelling(name: str, array: Any, spelling: CellSpelling) -> None:
     """Raises `InvalidValue` if all cells of a column are numbers in another notation.
 
     The error names the fewest settings with which the cells can be read.

@@ -23,7 +23,7 @@ from pate.data.table.date_order import telling_date
 from pate.data.table.dates import ORDERS, days_as_text, days_of
 from pate.data.table.placeholder_dates import is_at_years_end
 from pate.data.table.schema import TableSchema
-from pate.data.table.spelling import Spelling
+from pate.data.table.spelling import CellSpelling
 from pate.validation import as_setting
 
 _FEWEST_ROWS = (
@@ -81,7 +81,7 @@ def remarks_on_columns(
             yield name, f"{name}: {line}"
 
 
-def remarks_on_dates(column: DateColumn, array: Any, spelling: Spelling) -> Iterator[str]:
+def remarks_on_dates(column: DateColumn, array: Any, spelling: CellSpelling) -> Iterator[str]:
     """Yields remarks on a column of public dates: the order of day and month, and likely placeholder dates.
 
     Args:
@@ -129,7 +129,7 @@ class _ColumnCells:
 
     name: str
     cells: Any
-    spelling: Spelling
+    spelling: CellSpelling
     is_code: bool
     is_date: bool
     is_ungrouped: bool
@@ -253,7 +253,7 @@ class _Reading:
         settings: the settings that choose this way.
     """
 
-    spelling: Spelling | None
+    spelling: CellSpelling | None
     order: str | None = None
     settings: frozenset[str] = frozenset()
 
@@ -271,7 +271,7 @@ class _Reading:
         )
 
 
-def _remarks_on_words(count_of: Mapping[str, int], spelling: Spelling) -> Iterator[str]:
+def _remarks_on_words(count_of: Mapping[str, int], spelling: CellSpelling) -> Iterator[str]:
     """Yields remarks on a column of words if most words are numbers or dates, or contain a number.
 
     Args:
@@ -311,7 +311,7 @@ def _remarks_on_words(count_of: Mapping[str, int], spelling: Spelling) -> Iterat
         )
 
 
-def _likeliest_reading(words: Any, counts: NDArray[np.int64], spelling: Spelling) -> _Reading:
+def _likeliest_reading(words: Any, counts: NDArray[np.int64], spelling: CellSpelling) -> _Reading:
     """Returns the way of reading that fails on the fewest cells, judged by the first words.
 
     Args:

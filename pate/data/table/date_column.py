@@ -14,7 +14,7 @@ from pate.data.table.cells import as_dates
 from pate.data.table.dates import ORDERS, days_as_text, days_of
 from pate.data.table.number_column import NumberColumn
 from pate.data.table.placeholder_dates import placeholder_dates
-from pate.data.table.spelling import USUAL, Spelling
+from pate.data.table.spelling import USUAL, CellSpelling
 from pate.validation import require
 
 _EXAMPLES = {None: "2025-01-31", "dmy": "31.01.2025", "mdy": "01/31/2025", "ymd": "25-01-31"}
@@ -53,7 +53,7 @@ class DateColumn(NumberColumn):
         """The description of a valid cell, for an error message."""
         return f"dates such as {_EXAMPLES[self.order]} as in the public file"
 
-    def numbers(self, array: Any, spelling: Spelling = USUAL) -> NDArray[np.float64]:
+    def numbers(self, array: Any, spelling: CellSpelling = USUAL) -> NDArray[np.float64]:
         """Returns cells as days since 1970, `[num_cells]`: NaN for a missing date, +inf for a cell that is not a date.
 
         Args:

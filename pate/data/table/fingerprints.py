@@ -15,7 +15,7 @@ from pate.data.table.cells import as_texts
 from pate.data.table.column import Column
 from pate.data.table.number_column import NumberColumn
 from pate.data.table.schema import TableSchema
-from pate.data.table.spelling import Spelling, canonical_words, with_points
+from pate.data.table.spelling import CellSpelling, canonical_words, with_points
 from pate.data.table.table_file import NumberedBatch
 
 _CELL_SEPARATOR = "\x1f"
@@ -42,7 +42,7 @@ def row_numbers(batches: Iterable[NumberedBatch], schema: TableSchema) -> NDArra
     return np.concatenate(numbers)
 
 
-def _values_of(array: Any, column: Column, spelling: Spelling) -> Any:
+def _values_of(array: Any, column: Column, spelling: CellSpelling) -> Any:
     """Returns a pyarrow word for each cell, such that cells with equal values have equal words. Missing is a value.
 
     Args:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.data.table.cells import as_numbers, as_texts
 from pate.data.table.label_cells import NoNames, is_list, names_in
-from pate.data.table.spelling import USUAL, Spelling, canonical_word
+from pate.data.table.spelling import USUAL, CellSpelling, canonical_word
 from pate.validation import as_setting
 
 Bits = NDArray[np.bool_]
@@ -80,7 +80,7 @@ class Labels:
         """The description of a valid cell in the column that lists all labels."""
         return naming_rule(self.separator)
 
-    def read(self, table: Any, spelling: Spelling = USUAL) -> ReadLabels:
+    def read(self, table: Any, spelling: CellSpelling = USUAL) -> ReadLabels:
         """Returns the labels of the rows in a pyarrow table, and counts labels that are unknown.
 
         Args:
@@ -95,7 +95,7 @@ class Labels:
             bits[:, place], wrong[:, place] = self._read_column(name, table.column(name), spelling)
         return ReadLabels(bits, wrong)
 
-    def _read_column(self, name: str, column: Any, spelling: Spelling) -> tuple[Bits, Bits]:
+    def _read_column(self, name: str, column: Any, spelling: CellSpelling) -> tuple[Bits, Bits]:
         """Returns two arrays bool `[num_rows]`: the values of one label, and whether each cell could not be read.
 
         Args:

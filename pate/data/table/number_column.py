@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pate.data.table.cells import as_numbers
 from pate.data.table.column import MISSING, Block, Column, Encoded
-from pate.data.table.spelling import USUAL, Spelling
+from pate.data.table.spelling import USUAL, CellSpelling
 from pate.data.texts.reading import MOST_FITTED_TEXTS as _MOST_FITTED_NUMBERS
 from pate.validation import require
 
@@ -110,7 +110,7 @@ class NumberColumn(Column):
         """The description of a valid cell, for an error message."""
         return "numbers as in the public file"
 
-    def numbers(self, array: Any, spelling: Spelling = USUAL) -> Numbers:
+    def numbers(self, array: Any, spelling: CellSpelling = USUAL) -> Numbers:
         """Returns cells as numbers `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a number.
 
         Args:
@@ -124,7 +124,7 @@ class NumberColumn(Column):
         """The column's name; followed by the name of a mark of missing cells if public cells are missing."""
         return (self.name, f"{self.name}={MISSING}") if self.missing else (self.name,)
 
-    def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+    def encode(self, array: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns numbers as features `[num_cells, 1]`, or `[num_cells, 2]` if public cells are missing.
 
         The first feature is the scaled number. The second is 1 for a missing cell. A missing number has the feature 0,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pate.data.split import SPLITS
 from pate.data.table.arrow import arrow
-from pate.data.table.spelling import USUAL, Spelling, canonical_word, canonical_words
+from pate.data.table.spelling import USUAL, CellSpelling, canonical_word, canonical_words
 
 Numbers = NDArray[np.int64]
 
@@ -52,7 +52,7 @@ def person_name(word: str) -> str:
     return name.casefold() if "@" in name else name
 
 
-def person_names(words: Any, spelling: Spelling = USUAL) -> Any:
+def person_names(words: Any, spelling: CellSpelling = USUAL) -> Any:
     """Returns the normalized names of persons as a pyarrow array `[num_words]`: see `person_name`.
 
     Args:
@@ -117,7 +117,7 @@ class People:
     looks: Numbers
 
     @classmethod
-    def from_words(cls, columns: Sequence[Any], spelling: Spelling = USUAL) -> People:
+    def from_words(cls, columns: Sequence[Any], spelling: CellSpelling = USUAL) -> People:
         """Returns the persons whom the cells of a column name.
 
         Args:

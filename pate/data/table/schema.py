@@ -20,7 +20,7 @@ from pate.data.table.date_column import DateColumn
 from pate.data.table.frames import as_table
 from pate.data.table.number_column import NumberColumn
 from pate.data.table.remedies import ways_out
-from pate.data.table.spelling import USUAL, Spelling
+from pate.data.table.spelling import USUAL, CellSpelling
 from pate.data.table.table_settings import TableSettings
 from pate.data.table.text_column import TextColumn
 from pate.data.texts.reading import as_strings, evenly_spaced
@@ -57,7 +57,7 @@ class TableSchema(Preprocessing):
     """
 
     columns: tuple[Column, ...]
-    spelling: Spelling = field(default=USUAL, compare=False)
+    spelling: CellSpelling = field(default=USUAL, compare=False)
 
     kind: ClassVar[str] = "table"
 
@@ -68,7 +68,7 @@ class TableSchema(Preprocessing):
         *,
         codes: Collection[str] = (),
         texts: Collection[str] = (),
-        spelling: Spelling = USUAL,
+        spelling: CellSpelling = USUAL,
     ) -> Self:
         """Returns the schema that is learned from a public pyarrow table, by `fit_column` for each column.
 
@@ -386,7 +386,7 @@ class TableSchema(Preprocessing):
             for key, entry in entries.items()
         )
         missing = content.get("missing", ())
-        spelling = Spelling(
+        spelling = CellSpelling(
             decimal=content.get("decimal", USUAL.decimal),
             thousands=content.get("thousands"),
             missing=tuple(missing) if isinstance(missing, list) else missing,

@@ -91,12 +91,12 @@ def with_points(words: Any) -> Any:
 class OtherSpelling(NamedTuple):
     """Another notation of numbers, and the settings that choose it."""
 
-    spelling: Spelling
+    spelling: CellSpelling
     settings: frozenset[str]
 
 
 @dataclass(frozen=True)
-class Spelling:
+class CellSpelling:
     """The notation of numbers, dates and missing cells in a file of text. It is public and part of a schema.
 
     pandas can read numbers with `decimal=` and `thousands=`, but removes every mark between digits, so that 1.2.3 would
@@ -199,10 +199,10 @@ class Spelling:
                 yield OtherSpelling(other, frozenset(settings))
 
 
-USUAL = Spelling()
+USUAL = CellSpelling()
 
 
-def canonical_words(words: Any, spelling: Spelling = USUAL) -> Any:
+def canonical_words(words: Any, spelling: CellSpelling = USUAL) -> Any:
     """Returns pyarrow words `[num_words]` in canonical form, see `canonical_word`; null for a word that is invisible.
 
     Args:

@@ -17,7 +17,7 @@ from pate.data.table.column import Column
 from pate.data.table.people import People, person_names
 from pate.data.table.rows import Numbers, Roles, Rows
 from pate.data.table.schema import TableSchema
-from pate.data.table.spelling import Spelling, canonical_words
+from pate.data.table.spelling import CellSpelling, canonical_words
 from pate.data.texts.vectors import remarks_on_texts
 from pate.validation import InvalidValue
 
@@ -117,7 +117,7 @@ def make_dataset(
     )
 
 
-def _names_for_ledgers(columns: Sequence[Any], spelling: Spelling) -> frozenset[bytes]:
+def _names_for_ledgers(columns: Sequence[Any], spelling: CellSpelling) -> frozenset[bytes]:
     """Returns the names by which ledgers recognize owners or records.
 
     Each owner has two names: a canonical word, as in older ledgers, and the normalized name of a person in lower case.
@@ -195,7 +195,7 @@ class _Identities(NamedTuple):
     remarks: list[str]
 
 
-def _identify(parts: Sequence[Rows], roles: Roles, spelling: Spelling) -> _Identities:
+def _identify(parts: Sequence[Rows], roles: Roles, spelling: CellSpelling) -> _Identities:
     """Returns the numbers of the records and owners of all rows.
 
     Args:

@@ -20,7 +20,7 @@ from pate.data.table.csv_table import QUOTES_RULE, csv_batches
 from pate.data.table.encoding import require_encoding
 from pate.data.table.json_lines import JsonLines
 from pate.data.table.source_file import SourceFile
-from pate.data.table.spelling import USUAL, Spelling
+from pate.data.table.spelling import USUAL, CellSpelling
 from pate.data.table.typed_table import typed_batches
 from pate.validation import InvalidValue
 
@@ -56,7 +56,7 @@ class TableFile(SourceFile):
         self.spelling().require(self.setting_name)
         require_encoding(self.setting_name("encoding"), self.encoding)
 
-    def spelling(self, known: Spelling = USUAL) -> Spelling:
+    def spelling(self, known: CellSpelling = USUAL) -> CellSpelling:
         """Returns the notation of the cells.
 
         Args:
@@ -68,7 +68,7 @@ class TableFile(SourceFile):
         thousands = self.thousands
         if thousands is None and decimal == known.decimal:
             thousands = known.thousands
-        return Spelling(
+        return CellSpelling(
             decimal=decimal,
             thousands=thousands,
             missing=self.missing or known.missing,

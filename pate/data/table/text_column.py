@@ -11,7 +11,7 @@ import numpy as np
 
 from pate.data.table.cells import as_texts
 from pate.data.table.column import Column, Encoded
-from pate.data.table.spelling import USUAL, Spelling
+from pate.data.table.spelling import USUAL, CellSpelling
 from pate.data.texts.reading import as_strings
 from pate.data.texts.vectors import TextVectors
 from pate.validation import require
@@ -42,7 +42,7 @@ class TextColumn(Column):
             return ()
         return tuple(f"{self.name}[{place}]" for place in range(self.vectors.dimension))
 
-    def encode(self, array: Any, spelling: Spelling = USUAL) -> Encoded:
+    def encode(self, array: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns texts as vectors `[num_cells, dimension]` of length `weight`; 0 for an unknown text."""
         cells = super().encode(array, spelling)
         if self.vectors is None:

@@ -81,7 +81,7 @@ class BoundaryWrapper:
     @property
     def target(self) -> QTarget:
         """The target set of target charging, which is the outcome "boundary", with the epsilon of one access."""
-        return target_charging.tight_boundary(pure_epsilon(self.mechanism))
+        return target_charging.tight_boundary(mechanism_epsilon(self.mechanism))
 
     @property
     def event(self) -> Event:
@@ -126,7 +126,7 @@ class BoundaryWrapper:
         return target_charging.boundary_distribution(self.mechanism.probabilities(votes))
 
 
-def pure_epsilon(mechanism: Any) -> float:
+def mechanism_epsilon(mechanism: Any) -> float:
     """Returns the total epsilon of a mechanism of pure DP, added over all events of which its price is composed.
 
     Raises `InvalidValue` for a mechanism that is not of pure DP or has no `event`.

@@ -12,7 +12,7 @@ from pate.accounting import (
     target_charging,
 )
 from pate.accounting.target_charging import QTarget
-from pate.mechanisms.calls.boundary import pure_epsilon
+from pate.mechanisms.calls.boundary import mechanism_epsilon
 from pate.mechanisms.noise.lazy_uniforms import Bits
 from pate.mechanisms.top_k.mechanism import TopK
 from pate.validation import (
@@ -59,7 +59,7 @@ class RunTwice:
     @property
     def target(self) -> QTarget:
         """The target set of target charging, which is the set of all pairs of outcomes that differ."""
-        return target_charging.run_twice(pure_epsilon(self.mechanism))
+        return target_charging.run_twice(mechanism_epsilon(self.mechanism))
 
     @property
     def event(self) -> Event:

@@ -4,7 +4,7 @@ from pate.accounting import ApproximateEvent, Event, PureDpEvent, SelfComposedEv
 from pate.accounting.target_charging import QTarget
 
 
-def session_event(target: QTarget, target_hits: int, failure_prob: float) -> Event:
+def priced_session_event(target: QTarget, target_hits: int, failure_prob: float) -> Event:
     """Returns the price of a session of target charging, for any number of calls.
 
     Args:

@@ -12,7 +12,7 @@ from pate.accounting import (
 )
 from pate.accounting.target_charging import HeldBudget, QTarget
 from pate.mechanisms.calls.noisy_whole import NoisyWhole
-from pate.mechanisms.calls.session_price import session_event
+from pate.mechanisms.calls.session_price import priced_session_event
 from pate.mechanisms.calls.thresholds import ReleasedValues, require_threshold
 from pate.mechanisms.noise.lazy_uniforms import Bits
 from pate.mechanisms.parameters import COUNT, PROBABILITY
@@ -69,7 +69,7 @@ class SparseVector(NoisyWhole):
     @property
     def event(self) -> Event:
         """The price of one session, for any number of queries."""
-        return session_event(self.target, self.target_hits, self.failure_prob)
+        return priced_session_event(self.target, self.target_hits, self.failure_prob)
 
     def start(self, num_items: int) -> "SparseVectorSession":
         """Returns a new session over `num_items` items. `event` is the price of this one session."""

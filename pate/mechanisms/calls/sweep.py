@@ -11,7 +11,7 @@ from pate.accounting import (
 )
 from pate.accounting.target_charging import QTarget
 from pate.mechanisms.calls.noisy_whole import NoisyWhole
-from pate.mechanisms.calls.session_price import session_event
+from pate.mechanisms.calls.session_price import priced_session_event
 from pate.mechanisms.noise.lazy_uniforms import Integers
 from pate.mechanisms.parameters import COUNT, PROBABILITY
 from pate.mechanisms.top_k.mechanism import TopK, checked_counts
@@ -63,7 +63,7 @@ class SweepTopK(NoisyWhole):
     @property
     def event(self) -> Event:
         """The price of one sweep, which has k hits."""
-        return session_event(self.target, self.k, self.failure_prob)
+        return priced_session_event(self.target, self.k, self.failure_prob)
 
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> ScoredTopK:
         """Draws the k largest noisy counts of one histogram `[d]`, or of each of a batch `[Q, d]`.

@@ -10,7 +10,7 @@ import pytest
 
 from pate.data import Table, TableSchema
 from pate.data.table.cells import as_numbers, as_texts
-from pate.data.table.spelling import Spelling
+from pate.data.table.spelling import CellSpelling
 from pate.data.table.table_file import TableFile
 from tests.refusals import Refusal, refused
 from tests.unit.data.table.frames import NUM_ROWS, people_frames, write_frames
@@ -159,7 +159,7 @@ def test_published_schema_reads_cells_in_the_public_notation(german: Table) -> N
 def test_notation_setting_overrides_the_schema(tmp_path: Path, german: Table) -> None:
     file = TableFile(tmp_path / "private.csv", "data", decimal="point")
     spelling = file.spelling(german.public_schema().spelling)
-    assert spelling == Spelling(decimal="point", thousands=None, missing=("?",))
+    assert spelling == CellSpelling(decimal="point", thousands=None, missing=("?",))
 
 
 def test_settings_do_not_change_the_private_digest(tmp_path: Path) -> None:
