@@ -39,7 +39,8 @@ _ACCOUNTANTS: dict[str, type[Accountant]] = {
         AutoAccountant,
     )
 }
-# Ledgers of version 0.1 may name the zCDP accountant, which is gone. Renyi's bound is never above it.
+# Ledgers of version 0.1 may name the zCDP accountant, which is gone. Renyi's bound holds for each event that zCDP
+# priced. The bound may be larger than the former total by a millionth, as Renyi orders lie on a grid.
 _FORMER_ACCOUNTANTS: dict[str, type[Accountant]] = {"zcdp": RdpAccountant}
 
 

@@ -332,6 +332,7 @@ class Recipe:
     )
 
     def __post_init__(self) -> None:
+        # Numbers become Python's own: equal recipes then have equal texts, and YAML can publish all of them.
         for item in fields(self):
             value = getattr(self, item.name)
             default = item.default
@@ -340,8 +341,10 @@ class Recipe:
                 normalize_field(self, item.name, shares)
             elif isinstance(default, int):
                 _require_within(item, require_count(item.name, value))
+                normalize_field(self, item.name, int(value))
             else:
                 _require_within(item, value)
+                normalize_field(self, item.name, float(value))
 
     def __repr__(self) -> str:
         """Returns a call that makes this recipe, with the fields that differ from their default."""
@@ -396,7 +399,7 @@ def _require_shares(item: Field[Any], values: Any, *, count: int) -> tuple[float
     for value in values:
         _require_within(item, value)
     require(math.isclose(math.fsum(values), 1.0, rel_tol=1e-12), item.name, values, rule)
-    return tuple(values)
+    return tuple(float(value) for value in values)
 
 
 DEFAULT_RECIPE = Recipe()

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from pate.aggregators import CenteredVotes, MemoryRecord
 from pate.votes import DEFAULT_RECIPE, Recipe, VoteShape
@@ -57,6 +58,26 @@ def test_list_in_a_file_becomes_a_tuple() -> None:
     recipe = Recipe.from_values({"prevalence_split": [0.2, 0.3, 0.5]})
     assert recipe.prevalence_split == (0.2, 0.3, 0.5)
     assert hash(recipe) == hash(Recipe(prevalence_split=(0.2, 0.3, 0.5)))
+
+
+@pytest.mark.parametrize(
+    ("of_numpy", "plain"),
+    [
+        (Recipe(trust=np.float64(0.25)), Recipe(trust=0.25)),
+        (Recipe(trust=1), Recipe(trust=1.0)),
+        (Recipe(num_rounds=np.int64(10)), Recipe(num_rounds=10)),  # type: ignore[arg-type]
+        (
+            Recipe(prevalence_split=(np.float64(0.2), 0.3, 0.5)),
+            Recipe(prevalence_split=(0.2, 0.3, 0.5)),
+        ),
+    ],
+)
+def test_equal_recipes_are_one_release_and_publish_the_same_text(
+    of_numpy: Recipe, plain: Recipe
+) -> None:
+    aggregators = [CenteredVotes(noise_multiplier=1.0, recipe=each) for each in (of_numpy, plain)]
+    assert aggregators[0].identity(SHAPE) == aggregators[1].identity(SHAPE)
+    assert yaml.safe_dump(of_numpy.changes()) == yaml.safe_dump(plain.changes())
 
 
 def test_null_stands_for_the_default() -> None:
