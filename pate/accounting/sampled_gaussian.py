@@ -202,9 +202,9 @@ def _rdp_by_sum(event: SampledGaussianEvent, orders: Array) -> Array:
     terms = np.where(is_near, near_terms, e - a * phi_w + (a - 1) * phi_v)
     # the sizes of the terms of the exponents, and the sizes that cancel
     exponent_size = 1 + np.abs(log_density) + a * np.abs(log_w) + (a - 1) * np.abs(log_v)
-    cancelled = np.where(is_near, phi_v * a * np.abs(loss), e + a * (phi_w + phi_v))
+    canceled = np.where(is_near, phi_v * a * np.abs(loss), e + a * (phi_w + phi_v))
     rounded_terms = (
-        np.maximum(terms, 0.0) * (1 + _ULP * exponent_size) + _ULP * exponent_size * cancelled
+        np.maximum(terms, 0.0) * (1 + _ULP * exponent_size) + _ULP * exponent_size * canceled
     )
     sums = rounded_terms.sum(axis=1) * step
     log_scale = log_scale[:, 0]
