@@ -26,6 +26,11 @@ class Neighbors:
     first: Indices  # [P], the row in `histograms` of the first histogram of each pair
     second: Indices  # [P], the row in `histograms` of the second histogram of each pair
 
+    def __post_init__(self) -> None:
+        # Instances are cached, and a change of one would reach every later verification.
+        for array in (self.histograms, self.first, self.second):
+            array.setflags(write=False)
+
     def __len__(self) -> int:
         return len(self.first)
 

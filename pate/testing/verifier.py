@@ -193,7 +193,9 @@ def verify(
     first = pairs.first
     second = pairs.second
     names = list(map(tuple, pairs.histograms.tolist()))
-    table = distribution_table([distribution(histogram) for histogram in pairs.histograms], names)
+    # copies: pairs are shared by later calls, and a distribution may change its argument
+    distributions = [distribution(histogram.copy()) for histogram in pairs.histograms]
+    table = distribution_table(distributions, names)
     # pairs of distributions that are equal to the last bit are compared once
     if len(first):
         number_of: dict[bytes, int] = {}

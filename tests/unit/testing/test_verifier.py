@@ -372,3 +372,23 @@ def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None
         }
 
     assert divergences(kinds) == divergences(pairs)
+
+
+def test_a_distribution_that_changes_its_argument_leaves_later_verdicts_alone() -> None:
+    def coin(histogram: np.ndarray) -> dict[str, float]:
+        """Returns the distribution of a bit whose price is above 0.5, and empties the histogram."""
+        count = int(histogram[0])
+        histogram[:] = 0
+        return {"yes": (1 + count) / 4, "no": (3 - count) / 4}
+
+    verdicts = [
+        verify(
+            coin,
+            num_labels=1,
+            num_teachers=2,
+            adjacency=Adjacency.ADD_REMOVE,
+            event=PureDpEvent(0.5),
+        )
+        for _ in range(2)
+    ]
+    assert [verdict.sound for verdict in verdicts] == [False, False]
