@@ -84,9 +84,10 @@ def refused(
     """Returns the context manager of a block that raises an `InvalidValue` about a parameter.
 
     Args:
-        name: of the parameter.
-        value: that is refused, as it is shown; left out, the refusal may show none; `ANY` is not looked at.
-        rule: some words of the rule, where several rules have that name and value.
+        name: the name of the parameter.
+        value: the refused value, as the error shows it. If it is left out, the error must show none. `ANY` stands for
+            whatever value the error shows.
+        rule: some words of the rule, if the same name and value can break several rules.
         hint: some words of the hint, where the test is about it.
         remedies: the names of the parameters that remedies would change first, in their order.
         waiver: the name of the parameter with which the request goes on as it is.

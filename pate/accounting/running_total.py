@@ -65,7 +65,8 @@ class RunningTotal:
 
         Args:
             following: the further events.
-            interleaved: the prices of releases of which a part was drawn after a later release was charged.
+            interleaved: the prices of releases that were drawn in parts, with another release charged between two
+                of their parts.
 
         Raises:
             InvalidValue: an accountant cannot price an event, or the failure probabilities sum to delta or more.

@@ -44,7 +44,7 @@ class SharedLedger(LedgerFile):
 
         Args:
             data: a digest of the private records, which must be the same in every run. A digest of computed features
-                is not.
+                may differ between runs.
             unit: the unit of privacy of all prices of the account; None takes the unit of the earlier charges.
         """
         is_digest = isinstance(data, str) and data != ""

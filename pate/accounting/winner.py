@@ -94,10 +94,13 @@ def bits(shift: float) -> tuple[Pair, ...]:
 
 @lru_cache(maxsize=64)
 def squares(shift: float) -> tuple[Pair, ...]:
-    """Returns discrete pairs that dominate the release at all places (a, b) of the middle region, which squares cover.
+    """Returns a discrete pair for each corner of the squares that cover the middle region (see the head of this file).
+
+    At a place (a, b) in a square, the pairs of its four corners together dominate the release.
 
     Args:
-        shift: the distance by which the counts differ, 1 / noise_multiplier.
+        shift: the distance by which a count differs between neighbors, in standard deviations of the noise:
+            1 / noise_multiplier.
     """
     lowest, widths = _covering_squares()
     corners = lowest[:, None] + widths[:, None, None] * _CORNERS  # [S, 4, 2]

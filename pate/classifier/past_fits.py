@@ -89,11 +89,11 @@ def remember_fit(
     The new fit is included. Arguments are those of `PastFits.with_fit`, and the private inputs `[num_private,
     num_features]`.
     """
-    digests = {
+    record_digests = {
         hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest() for row in rows_as_bytes(inputs)
     }
     dearest = PastFits()
-    for digest in heapq.nsmallest(_MOST_REMEMBERED, digests):
+    for digest in heapq.nsmallest(_MOST_REMEMBERED, record_digests):
         past = _FITS.get(digest, PastFits()).with_fit(
             epsilon, delta, seed=seed, unit=unit, adjacency=adjacency
         )

@@ -125,7 +125,9 @@ def _start_thread(target: Callable[..., None], *arguments: Any) -> bool:
 
 
 def _watch(reading: int, handled: list[signal.Signals]) -> None:
-    """Ends the process some time after a signal, unless the block of `ended_by_signals` has ended.
+    """Ends the process `_PATIENCE_S` seconds after the first handled signal, even if the block ends meanwhile.
+
+    Returns if the block of `ended_by_signals` ends without such a signal.
 
     Args:
         reading: the end of a pipe into which the interpreter writes the number of each signal.

@@ -154,7 +154,7 @@ class ImageFolder:
         remarks = list[str]()
         if self.group is not None:
             people = People.from_words([rows.groups[0] for rows in read.values()])
-            require_apart("group", self.group, list(people.numbers))
+            require_apart("group", self.group, list(people.person_of_row))
             remarks += people.remarks(f"data.group={self.group}")
             words = [word for rows in read.values() for word in rows.groups[0].to_pylist()]
             whose = np.array([canonical_word(word) for word in words])

@@ -216,9 +216,10 @@ class BackboneExtractor(Extractor):
     kind = "backbone"
 
     def _numbers_at_once(self) -> int:
-        """Returns about how many numbers the picture and the first layer take in memory, for one picture.
+        """Returns about how many numbers one picture and its output of the first layer take in memory.
 
-        The shapes of the arrays are checked before the network is built.
+        Raises `ValueError` if the arrays of weights have other shapes than those of the network, so that such arrays
+        are refused before the network is built.
         """
         with torch.device("meta"):
             shapes = net_of(str(self.settings["model"])).shapes.items()

@@ -216,10 +216,12 @@ class FewerQueries(ChangeKind):
     def than(
         cls, quiet: PricedRelease, renyi_budget: Budget, num_teachers: int | None = None
     ) -> "FewerQueries":
-        """Returns the smaller numbers of queries to try, from the largest down to 20.
+        """Returns the search over the numbers of queries in `_COUNTS` below the current one, from large to small.
+
+        The smallest number is 20. Which of the numbers the budget affords is not tried here.
 
         Args:
-            quiet: the refused release with noise small enough to be useful (`with_less_noise`).
+            quiet: the refused release with the noise of `with_less_noise`; its price is still that of the old noise.
             renyi_budget: the budget of the refused release, with the Renyi accountant.
             num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
         """

@@ -141,7 +141,14 @@ def _weights(num_samples: int, resamples: int, seed: int) -> Iterator[NDArray[np
 def _resampled(
     weights: NDArray[np.float32], bits: Bits, truth: Bits, precisions: list[Precision]
 ) -> dict[str, Floats]:
-    """Returns the metrics of each resample in a block, `[b]` by name; NaN if a metric is undefined."""
+    """Returns the metrics of each of b resamples by name, `[b]` each; NaN if a metric is undefined.
+
+    Args:
+        weights: how often each resample has each test sample, `[n, b]`.
+        bits: the predicted labels, `[n, num_labels]`.
+        truth: the true labels, `[n, num_labels]`.
+        precisions: for each label a function of `weights` that returns its average precision in each resample.
+    """
     n = len(truth)
     rows = np.ascontiguousarray(weights.T)
 

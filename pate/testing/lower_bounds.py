@@ -79,9 +79,11 @@ def lower_bound(
     costs = np.array([renyi(logs(x[None]), logs(y[None]), _ORDERS)[0] for _, _, x, y in candidates])
     places = np.unique(np.argsort(-costs, axis=0)[:_FINALISTS])
     bounds = []
-    for first, second, x, y in (candidates[place] for place in places.tolist()):
-        composed_x, composed_y = compose(x, y, num_releases, num_cells=_FEWER_CELLS)
-        delta_of = partial(hockey_stick, composed_x[None], composed_y[None])
+    for first, second, first_law, second_law in (candidates[place] for place in places.tolist()):
+        composed_first, composed_second = compose(
+            first_law, second_law, num_releases, num_cells=_FEWER_CELLS
+        )
+        delta_of = partial(hockey_stick, composed_first[None], composed_second[None])
         epsilon = _largest_epsilon(delta_of, target_delta)
         bounds.append(
             LowerBound(epsilon=epsilon, first=first, second=second, num_releases=num_releases)

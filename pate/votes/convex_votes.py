@@ -113,11 +113,11 @@ def _guessed_curvature(features: Array, counts: Array) -> float:
         features: `[num_records, num_features]`.
         counts: `[num_records]`, the weight of each record.
     """
-    direction = counts @ features + 1
+    gram_times_unit = counts @ features + 1
     for _ in range(_POWER_STEPS):
-        unit = direction / max(float(np.linalg.norm(direction)), _SMALLEST_LENGTH)
-        direction = (counts * (features @ unit)) @ features
-    return float(np.linalg.norm(direction))
+        unit = gram_times_unit / max(float(np.linalg.norm(gram_times_unit)), _SMALLEST_LENGTH)
+        gram_times_unit = (counts * (features @ unit)) @ features
+    return float(np.linalg.norm(gram_times_unit))
 
 
 def steps_to_minimum(pull: float, *, curvature: float, ridge: float, tolerance: float) -> float:

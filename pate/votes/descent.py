@@ -105,9 +105,9 @@ class LearningTimes:
         )
 
     def within(self, num_steps: int, *, longer: float = 1.0) -> Array:
-        """Returns the times multiplied by `longer`, `[num_labels]`, limited by the number of steps.
+        """Returns the times of descent multiplied by `longer`, at most what `num_steps` steps can take, `[num_labels]`.
 
-        One step removes at most the whole remaining error of the fastest direction.
+        A step takes at most the time in which the error of the fastest direction is gone.
 
         Args:
             num_steps: the number of steps.

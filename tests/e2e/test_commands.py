@@ -299,7 +299,7 @@ def test_runs_are_readable_by_their_owner_alone_for_any_umask(tmp_path: Path) ->
     assert (tmp_path / "outputs" / "1" / "tensorboard").is_dir()
 
 
-def test_noise_is_a_column_and_counts_may_be_a_table(tmp_path: Path) -> None:
+def test_audit_reads_csv_and_npy_and_says_whose_noise_it_priced(tmp_path: Path) -> None:
     counts = np.random.default_rng(0).integers(0, 50, (20, 3))
     rows = [";".join(map(str, row)) for row in counts.tolist()]
     (tmp_path / "votes.csv").write_text("\n".join(["flu;cough;old", *rows]) + "\n")

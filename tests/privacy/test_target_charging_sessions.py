@@ -222,9 +222,15 @@ OTHERS = 2  # items with every bit; they drop out as well
 def sparse_vector_distributions(
     first: tuple[int, ...], second: tuple[int, ...], rate: float, item_hits: int
 ) -> Pair:
-    """Returns the distributions of all transcripts of a session for one item with either of two rows of bits.
+    """Returns the distributions of all transcripts of a session, with either of two rows of bits of one item.
 
-    Releases with equal likelihood ratios are merged.
+    `OTHERS` further items have every bit. Transcripts with equal likelihood ratios are merged.
+
+    Args:
+        first: the bits of the item, one for each query, in the first world.
+        second: the bits of the item in the second world.
+        rate: the rate of the discrete Laplace noise, 1 / scale.
+        item_hits: the number of hits after which an item no longer counts.
     """
     # probabilities, hits of the item in either world, hits of the others
     transcripts = [(1.0, 1.0, 0, 0, 0)]

@@ -90,8 +90,8 @@ def looks_of(names: Any) -> Any:
     # hyphens stay between two digits alone
     separated = without(r"-([^0-9])", without(r"([^0-9])-", hyphened, r"\1"), r"\1")
     is_long = compute.match_substring_regex(hyphened, _LONG_NUMBER)
-    looks = compute.if_else(is_long, without("-", hyphened), separated)
-    return without(r"(^|[^0-9])0+([0-9])", looks, r"\1\2")
+    look_codes = compute.if_else(is_long, without("-", hyphened), separated)
+    return without(r"(^|[^0-9])0+([0-9])", look_codes, r"\1\2")
 
 
 def _in_small_letters(names: Any) -> Any:
@@ -107,14 +107,14 @@ class People:
     Persons are numbered from 0 in the order of their first row, where the rows of the first split come first.
 
     Attributes:
-        numbers: for each split, the person of each row, `[num_rows]`. A person has the same number in all splits.
-        folds: `[num_persons]`, equal for persons whose names differ only in letter case.
-        looks: `[num_persons]`, equal for persons with similar names: see `looks_of`.
+        person_of_row: for each split, the person of each row, `[num_rows]`. A person has the same number in all splits.
+        lowercase_codes: `[num_persons]`, equal for persons whose names differ only in letter case.
+        look_codes: `[num_persons]`, equal for persons with similar names: see `looks_of`.
     """
 
-    numbers: tuple[Numbers, ...]
-    folds: Numbers
-    looks: Numbers
+    person_of_row: tuple[Numbers, ...]
+    lowercase_codes: Numbers
+    look_codes: Numbers
 
     @classmethod
     def from_words(cls, columns: Sequence[Any], spelling: CellSpelling = USUAL) -> People:
@@ -132,9 +132,9 @@ class People:
         numbers = np.concatenate([person_of_word[chunk.indices.to_numpy()] for chunk in chunks])
         ends = np.cumsum([len(column) for column in columns])[:-1]
         return cls(
-            numbers=tuple(np.split(numbers, ends)),
-            folds=_codes(_in_small_letters(coded.dictionary)),
-            looks=_codes(looks_of(coded.dictionary)),
+            person_of_row=tuple(np.split(numbers, ends)),
+            lowercase_codes=_codes(_in_small_letters(coded.dictionary)),
+            look_codes=_codes(looks_of(coded.dictionary)),
         )
 
     def groups(self) -> list[Numbers]:
@@ -143,16 +143,16 @@ class People:
         In the first split, persons whose names differ only in letter case form one group. A person whose name occurs in
         both forms is then protected with all rows.
         """
-        return [_merged(self.numbers[0], self.folds), *self.numbers[1:]]
+        return [_merged(self.person_of_row[0], self.lowercase_codes), *self.person_of_row[1:]]
 
     def merged_by_looks(self) -> list[Numbers]:
         """Returns, for each split, groups in which persons with similar names are merged.
 
         Groups are numbered from 0 in the order of their first rows.
         """
-        merged = _merged(np.concatenate(self.numbers), self.looks)
+        merged = _merged(np.concatenate(self.person_of_row), self.look_codes)
         _, groups = np.unique(merged, return_inverse=True)
-        ends = np.cumsum([len(numbers) for numbers in self.numbers])[:-1]
+        ends = np.cumsum([len(numbers) for numbers in self.person_of_row])[:-1]
         return np.split(groups.astype(np.int64), ends)
 
     def remarks(self, setting: str) -> Iterator[str]:
@@ -165,15 +165,17 @@ class People:
             "they differ in letter case, accents, signs or leading zeros alone; where two are one person, "
             "write them alike"
         )
-        persons = [np.unique(numbers) for numbers in self.numbers]
+        persons = [np.unique(numbers) for numbers in self.person_of_row]
         for first in range(len(persons)):
             for second in range(first + 1, len(persons)):
-                looks = np.intersect1d(self.looks[persons[first]], self.looks[persons[second]])
-                if len(looks):
+                look_codes = np.intersect1d(
+                    self.look_codes[persons[first]], self.look_codes[persons[second]]
+                )
+                if len(look_codes):
                     splits = f"{SPLITS[first]} and {SPLITS[second]}"
-                    yield f"{setting}: {len(looks)} values of {splits} look alike, {reason}"
-        private = np.unique(_merged(persons[0], self.folds))
-        _, counts = np.unique(self.looks[private], return_counts=True)
+                    yield f"{setting}: {len(look_codes)} values of {splits} look alike, {reason}"
+        private = np.unique(_merged(persons[0], self.lowercase_codes))
+        _, counts = np.unique(self.look_codes[private], return_counts=True)
         num_alike = int(counts[counts > 1].sum())
         if num_alike:
             yield f"{setting}: {num_alike} values of private look like another, {reason}"

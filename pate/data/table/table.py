@@ -315,7 +315,7 @@ class Table(TextReader):
         rows = self._rows("private", replace(schema, spelling=spelling))
         ids = rows.numbers
         if self.id is not None:
-            ids = People.from_words([rows.ids], spelling).numbers[0]
+            ids = People.from_words([rows.ids], spelling).person_of_row[0]
         groups = ids
         remarks: list[str] = []
         if owners:

@@ -207,17 +207,17 @@ def _identify(parts: Sequence[Rows], roles: Roles, spelling: CellSpelling) -> _I
         InvalidValue: an owner or a record is in two splits.
     """
     remarks: list[str] = []
-    ids = split_numbers([part.numbers for part in parts])
+    ids = split_numbers([part.person_of_row for part in parts])
     if roles.id is not None:
         records = People.from_words([part.ids for part in parts], spelling)
-        ids = list(records.numbers)
+        ids = list(records.person_of_row)
         require_apart("id", roles.id, ids)
         if roles.id not in roles.group:
             remarks += records.remarks(f"data.id={roles.id}")
     owners: list[list[Numbers]] = []  # of each column, by split
     for place, column in enumerate(roles.group):
         people = People.from_words([part.groups[place] for part in parts], spelling)
-        require_apart("group", column, people.numbers)
+        require_apart("group", column, people.person_of_row)
         owners.append(people.groups())
         remarks += people.remarks(f"data.group={column}")
     shared = None

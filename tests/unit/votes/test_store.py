@@ -57,7 +57,7 @@ def test_refuses_a_torn_file(tmp_path, kept):
         VoteStore.open(path)
 
 
-def test_refuses_bits_behind_the_last_label(tmp_path):
+def test_refuses_set_padding_bits_after_the_last_label(tmp_path):
     np.savez(
         tmp_path / "votes.npz", packed=np.full((2, 3, 2), 255, np.uint8), num_labels=np.array(13)
     )

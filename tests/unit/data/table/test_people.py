@@ -162,7 +162,7 @@ def test_similar_names_are_divided_into_the_same_split(tmp_path: Path) -> None:
 def test_persons_are_numbered_in_order_of_first_row() -> None:
     columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
     people = People.from_words(columns)
-    assert [numbers.tolist() for numbers in people.numbers] == [[0, 1, 2, 0], [3, 4]]
+    assert [numbers.tolist() for numbers in people.person_of_row] == [[0, 1, 2, 0], [3, 4]]
 
 
 def test_merged_persons_take_the_smallest_number() -> None:
