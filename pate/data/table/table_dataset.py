@@ -207,7 +207,7 @@ def _identify(parts: Sequence[Rows], roles: Roles, spelling: CellSpelling) -> _I
         InvalidValue: an owner or a record is in two splits.
     """
     remarks: list[str] = []
-    ids = split_numbers([part.person_of_row for part in parts])
+    ids = split_numbers([part.numbers for part in parts])
     if roles.id is not None:
         records = People.from_words([part.ids for part in parts], spelling)
         ids = list(records.person_of_row)
