@@ -32,6 +32,7 @@ from pate.data import Dataset, DigitsGrid, Partition, Split, WordNet40
 from pate.models import ConvexTeacher, KernelTeacher
 from pate.models.low_rank import LowRankStudent
 from pate.report.metrics import multilabel_metrics
+from pate.validation import InvalidValue
 from pate.votes import DEFAULT_RECIPE, Recipe
 
 DATA = {"wordnet": WordNet40, "digits_grid": DigitsGrid}
@@ -210,9 +211,13 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints the table of the words and options of a command line."""
+    """Prints the table of the words and options of a command line; ends with 2 and a line for a wrong value."""
     options = parsed(arguments)
-    rows = rows_of(options.values, settings_in(options.set))
+    try:
+        rows = rows_of(options.values, settings_in(options.set))
+    except InvalidValue as error:
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(2) from None
     scores: list[list[Score]] = [[] for _ in rows]
     for seed in range(options.seeds):
         ablation = Ablation(

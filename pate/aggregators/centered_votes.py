@@ -41,6 +41,7 @@ from pate.aggregators.expectation import (
 from pate.aggregators.prevalence import Prevalence
 from pate.aggregators.record import Arrays, ReleaseRecord
 from pate.aggregators.release import Answers, Release
+from pate.errors import InvalidValue
 from pate.files.digests import full_text
 from pate.mechanisms.noise.whole_numbers import RoundedGaussian
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
@@ -138,7 +139,12 @@ class CenteredVotes(base.Aggregator):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.recipe, Mapping):
-            normalize_field(self, "recipe", Recipe.from_values(self.recipe))
+            try:
+                recipe = Recipe.from_values(self.recipe)
+            except InvalidValue as error:
+                name = f"recipe.{error.name.removeprefix('recipe.')}"
+                raise InvalidValue(name, error.value, rule=error.rule) from None
+            normalize_field(self, "recipe", recipe)
         rule = "a Recipe, or fields of one by name"
         validation.require_kind("recipe", self.recipe, Recipe, rule)
         share = self.prevalence_share

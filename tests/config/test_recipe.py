@@ -11,6 +11,7 @@ from pate.aggregators import CenteredVotes
 from pate.config import build_aggregator
 from pate.config.published import public_settings
 from pate.votes import DEFAULT_RECIPE, Recipe
+from tests.refusals import refused
 
 
 def aggregator_of(config: Any) -> Any:
@@ -57,3 +58,9 @@ def test_published_settings_build_the_same_aggregator() -> None:
 def test_an_unknown_constant_or_type_is_refused(composed: Callable[..., Any], word: str) -> None:
     with pytest.raises(Exception, match=r"recipe|trust"):
         composed("aggregator=centered_votes", word)
+
+
+def test_a_constant_out_of_range_is_refused_by_its_key(composed: Callable[..., Any]) -> None:
+    config = composed("aggregator=centered_votes", "aggregator.recipe.trust=2")
+    with refused("recipe.trust", 2.0):
+        aggregator_of(config)

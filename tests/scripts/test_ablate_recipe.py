@@ -105,3 +105,13 @@ def test_convex_teachers_are_ablated_too(dataset: Dataset) -> None:
     )
     usual = ablation.score(DEFAULT_RECIPE, seed=0)
     assert usual.mean_average_precision > dataset.test.labels.mean()
+
+
+@pytest.mark.parametrize("words", ["trust=2", "trus=1"])
+def test_a_wrong_value_ends_with_2_and_a_line(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        ablate_recipe.main([words])
+    assert ended.value.code == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
