@@ -94,7 +94,7 @@ def test_any_damage_is_repaired_or_refused_in_one_line(state: Path, tmp_path: Pa
     tried = 0
     turned_down = 0
     release = release_bytes(state) if (state / "release" / "release.npz").exists() else None
-    for case, name in damaged(state, rule=tmp_path / "backup"):
+    for case, name in damaged(state, backup=tmp_path / "backup"):
         if finished and name.name not in SHOWN_AGAIN:
             continue  # the checks of a whole finished run read these files
         if release is not None and name.name == "release.npz":

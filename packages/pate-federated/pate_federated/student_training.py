@@ -91,6 +91,9 @@ def train_on_release(
     else:
         disk.require_no_links(target, name="output")
     terms = _terms_of(source, release)
+    if terms is None and not _is_finished(target):
+        rule = "the folder of pate-release; a student that is there already, as of pate-train, is not trained again"
+        raise InvalidValue("release", release, rule=rule)
     if terms is None or _is_finished(target):
         monitor.say(f"release={target}: its student is there; nothing was trained again")
         return Bundle.load(target).model

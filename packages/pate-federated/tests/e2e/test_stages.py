@@ -244,3 +244,11 @@ def test_a_student_of_other_samples_or_releases_is_refused(votes: Votes, tmp_pat
     file.write_text(file.read_text().replace(f"{terms['privacy']['epsilon']:.2f}", "0.10"))
     with refused("file", ANY, "was released"):
         student(PLAN, tmp_path / "apart")
+
+
+def test_another_student_of_a_finished_folder_is_refused(votes: Votes, tmp_path: Path) -> None:
+    release(release_plan(PLAN), votes["bits"], tmp_path / "apart")
+    student(PLAN, tmp_path / "apart")
+    with refused("release", tmp_path / "apart", "is not trained again"):
+        student(PLAN, tmp_path / "apart", tmp_path / "elsewhere")
+    assert not (tmp_path / "elsewhere").exists()
