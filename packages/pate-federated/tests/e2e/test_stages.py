@@ -246,9 +246,9 @@ def test_a_student_of_other_samples_or_releases_is_refused(votes: Votes, tmp_pat
         student(PLAN, tmp_path / "apart")
 
 
-def test_another_student_of_a_finished_folder_is_refused(votes: Votes, tmp_path: Path) -> None:
-    release(release_plan(PLAN), votes["bits"], tmp_path / "apart")
-    student(PLAN, tmp_path / "apart")
-    with refused("release", tmp_path / "apart", "is not trained again"):
-        student(PLAN, tmp_path / "apart", tmp_path / "elsewhere")
+def test_the_folder_of_a_run_is_no_release_to_learn_from(tmp_path: Path) -> None:
+    """A run has trained its student, and its folder holds no terms for another one."""
+    train(PLAN, tmp_path / "run")
+    with refused("release", tmp_path / "run", "is not trained again"):
+        student(PLAN, tmp_path / "run", tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()
