@@ -76,7 +76,7 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
             shape, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries
         )
     with monitor.stage("pricing the release"):
-        release = pricing.plan_release(aggregator, shape, budget, more_queries=True)
+        release = pricing.plan_release(aggregator, shape, budget, may_add_queries=True)
     doubts = pricing.require_useful(
         aggregator,
         release,

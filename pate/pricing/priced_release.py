@@ -65,7 +65,7 @@ def plan_release(
     shape: VoteShape,
     budget: Budget,
     *,
-    more_queries: bool = False,
+    may_add_queries: bool = False,
 ) -> PricedRelease:
     """Solves for the noise or the number of queries that meets a budget, and prices the release.
 
@@ -76,7 +76,7 @@ def plan_release(
         aggregator: the aggregator, with noise to start from or to be taken as it is.
         shape: the numbers of queries, labels and teachers.
         budget: the epsilon and the delta of the release, as an accountant bounds them.
-        more_queries: whether a `QueryBudget` may buy more queries than the shape has.
+        may_add_queries: whether a `QueryBudget` may buy more queries than the shape has.
 
     Raises:
         InvalidValue: no noise, or not a single query, meets the budget; the failure probabilities use up delta; or
@@ -99,7 +99,7 @@ def plan_release(
             num_labels=shape.num_labels,
             num_teachers=shape.num_teachers,
             accountant=budget.accountant,
-            at_most=None if more_queries else shape.num_queries,
+            at_most=None if may_add_queries else shape.num_queries,
         )
         affordable = replace(shape, num_queries=num_queries)
         planned = with_failure_prob_for(aggregator, delta=budget.delta, num_queries=num_queries)

@@ -209,25 +209,27 @@ class Ensemble:
                 advance(first + len(block))
         rmtree(self.folder.confidences, ignore_errors=True)
 
-    def pool_answers(self, directions: PublicPCA, rows: NDArray[np.float32]) -> PoolAnswers:
+    def pool_answers(
+        self, public_pca: PublicPCA, public_inputs: NDArray[np.float32]
+    ) -> PoolAnswers:
         """Returns how the answers of trained teachers to public samples differ from their answers to their own records.
 
         The result is published only with noise. It lets students learn from the teachers' answers on the public pool.
 
         Args:
-            directions: the directions of the input space along which the votes are released.
-            rows: the inputs of the public samples, `[num_rows, num_features]`.
+            public_pca: the directions of the input space along which the votes are released.
+            public_inputs: the inputs of the public samples, `[num_rows, num_features]`.
         """
         teacher = self._trained_teacher()
         store = self._checkpoints
         private = self.dataset.private
-        public_features = directions.with_constant(rows).astype(np.float32)
+        public_features = public_pca.with_constant(public_inputs).astype(np.float32)
         shape = (self.num_teachers, public_features.shape[1], self.dataset.num_labels)
         beyond = np.empty(shape, dtype=np.float32)
         with self.monitor.stage("asking teachers of the pool", self.num_teachers) as advance:
             states = store.states(self.num_teachers)
             for first, block in cast_votes(
-                teacher, store, num_teachers=self.num_teachers, inputs=rows
+                teacher, store, num_teachers=self.num_teachers, inputs=public_inputs
             ):
                 # The block is as long as it is, and the states go on behind it.
                 for index, (pool_answers, state) in enumerate(
@@ -235,7 +237,7 @@ class Ensemble:
                 ):
                     shard = private.take(self.partition.indices(index))
                     shard_answers = teacher.predict_many([state], shard.inputs)[0]
-                    shard_features = directions.with_constant(shard.inputs).astype(np.float32)
+                    shard_features = public_pca.with_constant(shard.inputs).astype(np.float32)
                     beyond[index] = beyond_own(
                         own_features=shard_features,
                         own_confidences=shard_answers,

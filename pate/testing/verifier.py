@@ -337,6 +337,7 @@ def verify_densities(
         )
     claim = Claim.from_event(event)
     both_logs = (log_distributions, log_distributions[::-1])
-    values = _divergences(distributions, distributions[::-1], claim, both_logs)
-    pair_names = [names[::-1] if pair else names for pair in values.argmax(axis=0)]
-    return _verdict(claim, largest=values.max(axis=0), names=pair_names, num_pairs=2)
+    divergences_of_ways = _divergences(distributions, distributions[::-1], claim, both_logs)
+    worst_ways = divergences_of_ways.argmax(axis=0)
+    pair_names = [names[::-1] if is_reverse else names for is_reverse in worst_ways]
+    return _verdict(claim, largest=divergences_of_ways.max(axis=0), names=pair_names, num_pairs=2)

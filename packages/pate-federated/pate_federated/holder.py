@@ -116,12 +116,16 @@ def answer_question(
             answer.
     """
     opening = opening_of(question, Path(folder))
-    place = Path(folder) / question.asked[:16]
+    holder_folder = Path(folder) / question.asked[:16]
     question.require_of(opening)
-    path = place / f"{question.name}.npz"
+    path = holder_folder / f"{question.name}.npz"
     if not os.path.lexists(path):
         total = _answered(
-            asked(plan, opening, place), question, opening, place / "teachers", monitor or Monitor()
+            asked(plan, opening, holder_folder),
+            question,
+            opening,
+            holder_folder / "teachers",
+            monitor or Monitor(),
         )
         _keep(path, total)
     return path.read_bytes()
@@ -143,9 +147,9 @@ def opening_of(question: Question, folder: Path) -> Request:
 
 
 def _answered(
-    plan: HolderPlan, question: Question, opening: Request, place: Path, monitor: Monitor
+    plan: HolderPlan, question: Question, opening: Request, holder_folder: Path, monitor: Monitor
 ) -> bytes:
-    folder = RunFolder(place)
+    folder = RunFolder(holder_folder)
     with folder.opened(plan.settings):
         dataset = require_dataset(plan.load_dataset())
         plan.teacher.check(dataset.input_shape)
@@ -164,7 +168,7 @@ def _answered(
             opening.num_queries, engine=plan.engine, folder=folder, monitor=monitor
         )
         return SumAnswer(
-            manifest_of(plan, ensemble), question.digest, _total(ensemble, question, place)
+            manifest_of(plan, ensemble), question.digest, _total(ensemble, question, holder_folder)
         ).to_bytes()
 
 
@@ -181,12 +185,12 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
     can_answer = is_trained or not isinstance(ensemble.vote(), GroupVotes)
     require(can_answer, "teacher", type(ensemble.teacher).__name__, _RULE)
     if question.kind == MOMENTS:
-        rows = ensemble.queries.inputs
+        public_inputs = ensemble.queries.inputs
         ask = None
         if is_trained:
-            ask = partial(_pool_answers, ensemble, question.directions, rows, folder)
+            ask = partial(_pool_answers, ensemble, question.directions, public_inputs, folder)
         moments = ensemble.moment_votes(
-            question.directions, rows, float(state["records_per_teacher"]), ask
+            question.directions, public_inputs, float(state["records_per_teacher"]), ask
         )
         return moments.total(state["weights"], state["label_scale"], question.clipped)
     if question.kind == LENGTHS:
@@ -198,22 +202,22 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
 
 
 def _pool_answers(
-    ensemble: Ensemble, directions: PublicPCA, rows: NDArray[np.float32], folder: Path
+    ensemble: Ensemble, public_pca: PublicPCA, public_inputs: NDArray[np.float32], folder: Path
 ) -> PoolAnswers:
     """Returns the confidences of the teachers on the public pool, computed once for all rounds.
 
     Args:
         ensemble: the holder's trained teachers.
-        directions: the directions of the public pool.
-        rows: float32 `[num_asked, num_inputs]`, the rows of the pool.
+        public_pca: the directions of the public pool.
+        public_inputs: float32 `[num_asked, num_inputs]`, the rows of the pool.
         folder: the folder in which the confidences are kept.
     """
-    digest = hashlib.sha256(np.ascontiguousarray(directions.projection).tobytes()).hexdigest()
+    digest = hashlib.sha256(np.ascontiguousarray(public_pca.projection).tobytes()).hexdigest()
     path = folder / f"beyond_{digest[:16]}.npz"
     if not os.path.lexists(path):
-        write_arrays(path, beyond=ensemble.pool_answers(directions, rows).beyond)
+        write_arrays(path, beyond=ensemble.pool_answers(public_pca, public_inputs).beyond)
     beyond = read_arrays(path, {"beyond": ArrayForm("biuf")}, remedy=_AGAIN)["beyond"]
-    return PoolAnswers(beyond, directions.with_constant(rows).astype(np.float32))
+    return PoolAnswers(beyond, public_pca.with_constant(public_inputs).astype(np.float32))
 
 
 def _keep(path: Path, data: bytes) -> None:
