@@ -208,8 +208,14 @@ class Store:
                     raise InvalidValue(
                         "under", text.under, rule=f"the key of a charge in ledger={self.path}"
                     )
-                columns = (data, key, text.under, text.event, json.dumps(text.about))
-                line = self._insert(db, columns, digest, None if lies_outside else content)
+                line = self._insert(
+                    db,
+                    data=data,
+                    key=key,
+                    text=text,
+                    sha256=digest,
+                    inside=None if lies_outside else content,
+                )
                 # The charge: what was drawn may be shown from here on, and this key reads it back. Before this line
                 # it was shown to nobody, and a process that ends here has charged nothing.
                 db.execute("COMMIT")
@@ -281,20 +287,38 @@ class Store:
         ]
 
     def _insert(
-        self, db: sqlite3.Connection, values: tuple[str, ...], sha256: str, inside: bytes | None
+        self,
+        db: sqlite3.Connection,
+        *,
+        data: str,
+        key: str,
+        text: LineText,
+        sha256: str,
+        inside: bytes | None,
     ) -> LedgerLine:
         """Writes a new line with its digests to the database and returns the line; does not commit the transaction.
 
         Args:
             db: the connection, in a transaction.
-            values: the columns `data`, `key`, `under`, `event` and `about`.
+            data: the account, a digest of the private data.
+            key: the name of the release within its account.
+            text: the other texts of the line.
             sha256: the digest of the release.
             inside: the bytes of the release; None where the release is stored in a separate file.
         """
-        number, previous = self._state
+        last_number, last_digest = self._state
+        number = last_number + 1
+        about = json.dumps(text.about)
         line = LedgerLine(
-            number + 1, *values, sha256, _chained(previous, number + 1, *values, sha256)
-        )  # type: ignore[call-arg]
+            number=number,
+            data=data,
+            key=key,
+            under=text.under,
+            event=text.event,
+            about=about,
+            sha256=sha256,
+            digest=_chained(last_digest, number, data, key, text.under, text.event, about, sha256),
+        )
         db.execute(
             "INSERT INTO line VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*vars(line).values(), inside)
         )

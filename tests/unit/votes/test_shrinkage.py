@@ -19,7 +19,8 @@ def signal() -> Array:
 
 @pytest.fixture(scope="module")
 def noisy(signal: Array) -> Array:
-    return signal + np.random.default_rng(3).normal(size=signal.shape)
+    """The signal behind noise whose largest singular value, 11.4, lies below the edge of noise, 12.2."""
+    return signal + np.random.default_rng(5).normal(size=signal.shape)
 
 
 def test_pure_noise_is_shrunk_to_zero() -> None:
@@ -29,8 +30,7 @@ def test_pure_noise_is_shrunk_to_zero() -> None:
 
 def test_a_signal_loses_most_of_its_noise(signal: Array, noisy: Array) -> None:
     shrunk = shrink_singular_values(noisy, noise_std=1.0)
-    # one of the signal, and perhaps one of noise, which is above the edge by chance
-    assert np.linalg.matrix_rank(shrunk) <= 2
+    assert np.linalg.matrix_rank(shrunk) == 1
     assert np.linalg.norm(shrunk - signal) < 0.4 * np.linalg.norm(noisy - signal)
 
 

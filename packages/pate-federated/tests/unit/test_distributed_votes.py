@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pate.accounting import Adjacency, RdpAccountant, gaussian_epsilon
+from pate.accounting import Adjacency, RdpAccountant, ZCdpEvent, gaussian_epsilon
 from pate.aggregators import GaussianVotes
 from pate_federated.distributed_votes import DistributedVotes
 from tests.refusals import refused
@@ -48,7 +48,9 @@ def test_teachers_with_few_votes_cost_less_and_under_add_remove_half() -> None:
         aggregator = DistributedVotes(
             noise_std=50.0, num_holders=1, max_votes=max_votes, adjacency=adjacency
         )
-        return float(aggregator.event_for(num_queries=10, num_labels=40, num_teachers=8).rho)  # type: ignore[attr-defined]
+        event = aggregator.event_for(num_queries=10, num_labels=40, num_teachers=8)
+        assert isinstance(event, ZCdpEvent)
+        return event.rho
 
     assert rho(Adjacency.REPLACE_ONE, 4) == pytest.approx(10 * 8 / 5000)
     assert rho(Adjacency.ADD_REMOVE, 4) == pytest.approx(10 * 4 / 5000)

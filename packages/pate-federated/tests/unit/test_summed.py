@@ -136,9 +136,8 @@ def numbers_of(folder: Path, name: str, own: HolderSum) -> np.ndarray:
 
 def noisy(folder: Path, names: str) -> Summed:
     holder_sum = HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE, seed=3)
-    return sum(numbers_of(folder, name, holder_sum) for name in names).astype(np.int64), tuple(
-        names
-    )  # type: ignore[union-attr]
+    numbers = np.sum([numbers_of(folder, name, holder_sum) for name in names], axis=0)
+    return numbers.astype(np.int64), tuple(names)
 
 
 def test_noisy_sum_is_charged_before_holders_are_asked(

@@ -1,0 +1,49 @@
+"""`data_dependent=true` shows the owner what a release cost on its own votes, and publishes nothing of it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.aggregators import GaussianVotes
+from pate.auditing.aggregator_cost import epsilon_on
+from pate.votes import VoteShape, VoteStore
+from tests.e2e.commands import SMALL, succeeded
+
+NOISE_STD = 2.0
+GAUSSIAN = ("aggregator=gaussian_votes", f"aggregator.noise_std={NOISE_STD}", "noise=given")
+
+
+def run_folder(parent: Path, *settings: str) -> Path:
+    """Returns the folder of a small seeded run with these settings, in a folder of outputs of its own."""
+    folder = parent / "run"
+    succeeded("train", *SMALL, "seed=1", *settings, f"output_dir={folder}")
+    return folder
+
+
+def published_files(folder: Path) -> dict[str, bytes]:
+    """Returns the content of each file of `release/`, by its path there."""
+    release = folder / "release"
+    files = (path for path in sorted(release.rglob("*")) if path.is_file())
+    return {str(path.relative_to(release)): path.read_bytes() for path in files}
+
+
+def test_the_report_has_the_cost_on_its_votes_and_the_release_does_not(tmp_path: Path) -> None:
+    shown = run_folder(tmp_path / "shown", *GAUSSIAN, "data_dependent=true")
+    usual = run_folder(tmp_path / "usual", *GAUSSIAN)
+    assert json.loads((usual / "report.json").read_text())["data_dependent"] is None
+    cost = json.loads((shown / "report.json").read_text())["data_dependent"]
+    votes = VoteStore.open(shown / "votes.npz", num_teachers=8).histogram()
+    shape = VoteShape(num_queries=20, num_labels=votes.shape[1], num_teachers=8)
+    expected = epsilon_on(GaussianVotes(noise_std=NOISE_STD), votes, shape, cost["delta"])
+    assert cost["value"] == pytest.approx(expected.value)
+    assert published_files(shown) == published_files(usual)
+
+
+def test_an_aggregator_without_a_known_cost_is_named_in_the_report(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, "aggregator=peeling", "target_epsilon=50", "data_dependent=true")
+    report = json.loads((folder / "report.json").read_text())
+    assert report["data_dependent"] is None
+    assert "FixedTopK" in report["left_out"]["data_dependent"]
+    assert np.isfinite(report["privacy"]["epsilon"])
