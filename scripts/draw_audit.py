@@ -6,7 +6,7 @@ paper's noise, and the point that the paper states. A guarantee has to lie above
 
 from __future__ import annotations
 
-import sys
+import argparse
 
 import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -76,4 +76,8 @@ def main(output: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("output", help="the SVG file to write")
+    main(parser.parse_args().output)

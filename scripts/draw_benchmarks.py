@@ -6,8 +6,8 @@ its time over that of its floor: a row per job, a dot per version, the last vers
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -69,4 +69,8 @@ def draw(output: str, ratios: dict[str, dict[str, float]]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("output", help="the SVG file to write")
+    main(parser.parse_args().output)

@@ -17,6 +17,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from pate.config import CONFIG_FOLDER
+from scripts.generated_tables import bring_up_to_date
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "names.md"
 BLOCK = re.compile(r"(?<=<!-- names: )(?P<group>\w+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
@@ -91,15 +92,7 @@ def page_with_names(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Writes the page, or with `--check` names it if it is stale; returns the exit code."""
-    text = PAGE.read_text(encoding="utf-8")
-    current = page_with_names(text)
-    if current == text:
-        return 0
-    sys.stdout.write(f"{PAGE}\n")
-    if "--check" in arguments:
-        return 1
-    PAGE.write_text(current, encoding="utf-8")
-    return 0
+    return bring_up_to_date([PAGE], page_with_names, description=__doc__, arguments=arguments)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from pate.votes import Recipe
+from scripts.generated_tables import bring_up_to_date
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "how-centered-votes-work.md"
 BLOCK = re.compile(r"(?<=<!-- recipe -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -49,15 +50,7 @@ def page_with_table(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Writes the page, or with `--check` names it if it is stale; returns the exit code."""
-    text = PAGE.read_text(encoding="utf-8")
-    current = page_with_table(text)
-    if current == text:
-        return 0
-    sys.stdout.write(f"{PAGE}\n")
-    if "--check" in arguments:
-        return 1
-    PAGE.write_text(current, encoding="utf-8")
-    return 0
+    return bring_up_to_date([PAGE], page_with_table, description=__doc__, arguments=arguments)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from scripts.generated_tables import bring_up_to_date
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results.json"
 BLOCK = re.compile(r"(?<=<!-- results: )(?P<name>[\w-]+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
@@ -55,19 +57,12 @@ def page_with_tables(text: str, sets: dict[str, Any]) -> str:
 def main(arguments: list[str]) -> int:
     """Writes the pages, or names those that are stale; returns the exit code."""
     sets = json.loads(RESULTS.read_text(encoding="utf-8"))
-    stale = [
-        page
-        for page in pages()
-        if page_with_tables(page.read_text(encoding="utf-8"), sets)
-        != page.read_text(encoding="utf-8")
-    ]
-    for page in stale:
-        sys.stdout.write(f"{page.relative_to(ROOT)}\n")
-        if "--check" not in arguments:
-            page.write_text(
-                page_with_tables(page.read_text(encoding="utf-8"), sets), encoding="utf-8"
-            )
-    return int(bool(stale) and "--check" in arguments)
+    return bring_up_to_date(
+        pages(),
+        lambda text: page_with_tables(text, sets),
+        description=__doc__,
+        arguments=arguments,
+    )
 
 
 if __name__ == "__main__":

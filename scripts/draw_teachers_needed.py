@@ -7,6 +7,7 @@ numbers alone. The same numbers go to standard output as a table in Markdown.
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from hydra import compose, initialize_config_dir
@@ -118,4 +119,8 @@ def table(needed: dict[tuple[str, int], list[int]]) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("output", help="the SVG file to write")
+    main(parser.parse_args().output)
