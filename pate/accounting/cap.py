@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pate import validation
 from pate.accounting.events import Event
-from pate.accounting.filters import PrivacyFilter, Spent
+from pate.accounting.filters import FormerZCdpFilter, PrivacyFilter, Spent
 from pate.accounting.ledger_entry import LedgerEntry
 from pate.accounting.running_total import event_rows
 from pate.validation import InvalidValue
@@ -102,6 +102,11 @@ class Cap:
                 f"a release whose failures take at most {failures_left} of "
                 f"target_delta={deciding_filter.target_delta}, not {failures_of_release}; "
                 "a smaller failure_prob fits, which calibrated(ledger=…) chooses"
+            )
+        elif isinstance(deciding_filter, FormerZCdpFilter):
+            rule = (
+                "another ledger for new releases, as this cap counts rho of zCDP, in which only pure DP has room; "
+                "what both ledgers cost together is the sum of their totals"
             )
         else:
             enough = self._smallest_sufficient_cap(event, first_epsilon)

@@ -10,6 +10,7 @@ import mpmath
 import pytest
 
 import pate.accounting as pa
+from pate.accounting.cap import Cap
 from pate.accounting.filters import (
     FormerZCdpFilter,
     GaussianAndRenyi,
@@ -438,3 +439,10 @@ def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
     assert former.left(after_gaussian) == 0
     assert not former.admits(after_gaussian, pa.PureDpEvent(1e-9))
     assert not former.admits(after_gaussian, pa.NoOpEvent())
+
+
+def test_a_cap_in_rho_names_another_ledger_as_the_way_out() -> None:
+    cap = Cap(FormerZCdpFilter(CAP, DELTA), [])
+    cap.require_room(pa.PureDpEvent(1.0), first_epsilon=math.inf)
+    with refused("max_epsilon", CAP, "another ledger for new releases"):
+        cap.require_room(pa.GaussianEvent(1.0), first_epsilon=math.inf)
