@@ -7,7 +7,6 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -92,19 +91,31 @@ def main() -> None:
     noise = DistributedVotes(noise_std=20.0, num_holders=arguments.holders, max_dropouts=absent)
     aggregator = noise if arguments.way == "noise" else GaussianVotes(noise_std=20.0)
     plan = ReleasePlan(aggregator=aggregator, target_delta=1e-6, allow_useless=True, seed=1)
-    shared: dict[str, Any] = {"plan": plan, "roll": roll, "request": request}
-    shared |= {"inbox": arguments.folder / "inbox", "output_dir": arguments.folder / "release"}
+    inbox = arguments.folder / "inbox"
+    output_dir = arguments.folder / "release"
     arguments.folder.mkdir(parents=True)
     plans = Holders(arguments.folder / "holders", arguments.queries)
     started = time.monotonic()
     if arguments.way == "votes":
+        release_of_votes = FederatedRelease(
+            plan=plan, roll=roll, request=request, inbox=inbox, output_dir=output_dir
+        )
         simulate(
-            release_app(FederatedRelease(**shared), seconds=3000),
+            release_app(release_of_votes, seconds=3000),
             holder_app(plans),
             arguments.holders,
         )
     else:
-        release = SummedRelease(**shared, dataset="scale", real=False, shares=arguments.shares)
+        release = SummedRelease(
+            plan=plan,
+            roll=roll,
+            request=request,
+            inbox=inbox,
+            output_dir=output_dir,
+            dataset="scale",
+            real=False,
+            shares=arguments.shares,
+        )
         side_of_holder = HolderSum(release.terms, release.noise)
         simulate(
             summed_app(release, seconds=3000),
@@ -112,14 +123,14 @@ def main() -> None:
             arguments.holders,
         )
     sizes = [path.stat().st_size for path in (arguments.folder / "holders").glob("*/*/votes.npz")]
-    figures = {"way": arguments.way, "holders": arguments.holders, "queries": arguments.queries}
-    figures |= {
+    figures = {
+        "way": arguments.way,
+        "holders": arguments.holders,
+        "queries": arguments.queries,
         "seconds": round(time.monotonic() - started),
         "request_bytes": len(request.to_bytes()),
-    }
-    figures |= {
         "vote_bytes": int(np.mean(sizes)),
-        "released": (arguments.folder / "release" / "manifest.json").exists(),
+        "released": (output_dir / "manifest.json").exists(),
     }
     print(json.dumps(figures))  # noqa: T201 - the script's product
 

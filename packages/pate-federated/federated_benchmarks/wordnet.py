@@ -90,17 +90,28 @@ def main() -> None:
     noise = DistributedVotes(noise_std=100.0, num_holders=HOLDERS, max_dropouts=ABSENT)
     aggregator = noise if arguments.way == "noise" else GaussianVotes(noise_std=100.0)
     plan = ReleasePlan(aggregator=aggregator, target_delta=1e-6, allow_useless=True, seed=SEED)
-    shared: dict[str, Any] = {"plan": plan, "roll": roll, "request": request}
-    shared |= {"inbox": arguments.folder / "inbox", "output_dir": arguments.folder / "release"}
+    inbox = arguments.folder / "inbox"
+    output_dir = arguments.folder / "release"
     if arguments.way == "votes":
-        simulate(
-            release_app(FederatedRelease(**shared), seconds=3000), holder_app(holders), HOLDERS
+        release_of_votes = FederatedRelease(
+            plan=plan, roll=roll, request=request, inbox=inbox, output_dir=output_dir
         )
+        simulate(release_app(release_of_votes, seconds=3000), holder_app(holders), HOLDERS)
     else:
-        made = SummedRelease(**shared, dataset="wordnet", real=True)
-        side_of_holder = HolderSum(made.terms, made.noise)
+        summed_release = SummedRelease(
+            plan=plan,
+            roll=roll,
+            request=request,
+            inbox=inbox,
+            output_dir=output_dir,
+            dataset="wordnet",
+            real=True,
+        )
+        side_of_holder = HolderSum(summed_release.terms, summed_release.noise)
         simulate(
-            summed_app(made, seconds=3000), secure_holder_app(holders, side_of_holder), HOLDERS
+            summed_app(summed_release, seconds=3000),
+            secure_holder_app(holders, side_of_holder),
+            HOLDERS,
         )
     figures = {"way": arguments.way, "seconds": round(time.monotonic() - started)}
     released = arguments.folder / "release" / "release" / "release.npz"
@@ -119,15 +130,18 @@ def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
     """Returns the scores of twenty rounds over Flower, and of the same rounds in one process."""
     dataset = WordNet40().load()
     aggregator = CenteredVotes(noise_multiplier=1.0)
-    shared: dict[str, Any] = {
-        "aggregator": aggregator,
-        "target_delta": 1e-6,
-        "target_epsilon": 3.6,
-        "seed": SEED,
-    }
-    shared |= {"accountant": ExactAccountant, "student": LowRankStudent()}
+    student = LowRankStudent()
+    target_delta = 1e-6
+    target_epsilon = 3.6
     release = RoundsOfHolders(
-        plan=ReleasePlan(**shared),
+        plan=ReleasePlan(
+            aggregator=aggregator,
+            target_delta=target_delta,
+            target_epsilon=target_epsilon,
+            seed=SEED,
+            accountant=ExactAccountant,
+            student=student,
+        ),
         roll=Roll.numbered(HOLDERS, TEACHERS, max_absent=ABSENT),
         pool=np.asarray(dataset.public.inputs, dtype=np.float32),
         record_ids=dataset.published_ids,
@@ -140,7 +154,7 @@ def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
     started = time.monotonic()
     app = secure_holder_app(holders, release.roll) if secure else holder_app(holders)
     simulate(rounds_app(release, secure=secure, seconds=3000), app, HOLDERS)
-    figures: dict[str, Any] = {"secure": secure, "seconds": round(time.monotonic() - started)}
+    seconds = round(time.monotonic() - started)
     plan = Plan(
         load_dataset=WordNet40().load,
         teacher=LinearTeacher(device="cpu"),
@@ -149,14 +163,24 @@ def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
         num_queries=QUERIES,
         holders=HOLDERS,
         settings={"name": "wordnet"},
-        **shared,
+        aggregator=aggregator,
+        target_delta=target_delta,
+        target_epsilon=target_epsilon,
+        seed=SEED,
+        accountant=ExactAccountant,
+        student=student,
     )
     with suppress(KeyboardInterrupt):  # before the student
         train(plan, folder / "train", SilentMonitor(stop_at="training the student"))
     files = [folder / name / "release" / "release.npz" for name in ("release", "train")]
-    figures["same"] = files[0].read_bytes() == files[1].read_bytes()
     sizes = [path.stat().st_size for path in (folder / "holders" / "1").glob("*/moments-*.npz")]
-    return figures | {"answer_bytes": max(sizes), "rounds": len(sizes)}
+    return {
+        "secure": secure,
+        "seconds": seconds,
+        "same": files[0].read_bytes() == files[1].read_bytes(),
+        "answer_bytes": max(sizes),
+        "rounds": len(sizes),
+    }
 
 
 if __name__ == "__main__":
