@@ -184,7 +184,7 @@ class Recipe:
         low=1e-6,
         high=1e6,
         unit="of the labels' variance",
-        meaning="the same in rounds, where descent learns little along most directions",
+        meaning="as `noise_share_at_once`, for rounds, where descent learns little along most directions",
         chosen_on=_DESCENT,
     )
     ridge_at_once: float = _constant(
@@ -200,7 +200,7 @@ class Recipe:
         low=0,
         high=1e6,
         unit="mean variances",
-        meaning="the same in rounds",
+        meaning="as `ridge_at_once`, for votes in rounds",
         chosen_on=_DESCENT,
     )
     constant_feature: float = _constant(
@@ -238,14 +238,19 @@ class Recipe:
         chosen_on="the time that the fit takes",
     )
     kernel_most_components: int = _constant(
-        512, low=1, high=2**14, unit="components", meaning="at most", chosen_on=_KERNEL
+        512,
+        low=1,
+        high=2**14,
+        unit="components",
+        meaning="the largest number of components of the kernel",
+        chosen_on=_KERNEL,
     )
     kernel_components_per_feature: int = _constant(
         4,
         low=1,
         high=2**14,
         unit="components",
-        meaning="at most, for each linear feature",
+        meaning="the largest number of components for each linear feature",
         chosen_on=_KERNEL,
     )
     kernel_rows_per_component: int = _constant(
@@ -253,14 +258,14 @@ class Recipe:
         low=1,
         high=2**20,
         unit="rows",
-        meaning="public rows for each component, at least",
+        meaning="the least number of public rows for each component",
         chosen_on="test labels of WordNet-40 and of the tutorial's table, where 4 rows lost .064",
     )
     kernel_energy: float = _constant(
         0.5,
         low=1e-6,
         high=1e6,
-        unit="of the linear features'",
+        unit="of the linear features' mean square",
         meaning="mean square of all components together on the pool",
         chosen_on=_KERNEL,
     )
@@ -276,7 +281,7 @@ class Recipe:
         0.1,
         low=1e-6,
         high=1e6,
-        unit="of a linear feature's",
+        unit="of a linear feature's variance",
         meaning="variance that a component is expected to add to log-odds",
         chosen_on=_KERNEL,
     )
@@ -319,7 +324,7 @@ class Recipe:
         low=0,
         high=1,
         unit="of the records",
-        meaning="standard deviation, about, by which clips bias what rounds say of a prevalence",
+        meaning="about the standard deviation of the bias that clips cause in a prevalence estimated in rounds",
         chosen_on=_DESCENT,
     )
     matched_floor: float = _constant(
