@@ -120,12 +120,12 @@ def kill_at(patch: pytest.MonkeyPatch, number: int, *, committed: bool) -> None:
     commit = Store.commit
     done = 0
 
-    def watched(*args: Any) -> Any:
+    def watched(*args: Any, **named: Any) -> Any:
         nonlocal done
         if not committed and done == number:
             raise Killed
         done += 1
-        return insert(*args)
+        return insert(*args, **named)
 
     def committing(*args: Any, **options: Any) -> Any:
         before = done
@@ -182,11 +182,11 @@ def test_noise_has_no_secret_on_disk_and_is_drawn_afresh(
     folder = tmp_path / "run"
     drawn = list[bytes]()
 
-    def seen(self: Store, db: Any, values: tuple[str, ...], sha256: str, release: bytes) -> Any:
-        drawn.append(release)
+    def insert_and_die(self: Store, db: Any, *, inside: bytes, **_: object) -> Any:
+        drawn.append(inside)
         raise Killed
 
-    monkeypatch.setattr(Store, "_insert", seen)
+    monkeypatch.setattr(Store, "_insert", insert_and_die)
     for _ in range(2):
         with pytest.raises(Killed):
             train(plan_of(name), folder)

@@ -480,7 +480,7 @@ def test_the_cap_of_a_ledger_with_the_former_zcdp_filter_stays(path: Path) -> No
     ledger = Ledger.stored(path)
     charge(ledger)  # under the cap by the accountant, as the first release
     assert (ledger.guaranteed_epsilon, ledger.max_epsilon, ledger.left) == (4.0, 4.0, 0.0)
-    with refused("max_epsilon", 4.0, "zcdp filter", kind=BudgetExceeded):
+    with refused("max_epsilon", 4.0, "another ledger", kind=BudgetExceeded):
         charge(ledger, GaussianEvent(1000.0), key="b")
     assert len(ledger.entries) == 1
 
@@ -802,8 +802,8 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
     def act() -> None:
         insert = Store._insert
 
-        def inserted(*arguments: Any) -> Any:
-            line = die() if where == "before the line" else insert(*arguments)
+        def inserted(*arguments: Any, **named: Any) -> Any:
+            line = die() if where == "before the line" else insert(*arguments, **named)
             return die() if where == "after the line" else line
 
         Store._insert = inserted  # type: ignore[method-assign]
