@@ -73,7 +73,7 @@ def main() -> None:
     console = Console(width=120)
     earlier = KeptResults(chosen.keep)
     sys.exit(
-        attack_honest_releases(chosen.honest, earlier, console)
+        attack_honest_releases(chosen.honest, kept=earlier, console=console)
         if chosen.honest
         else table(earlier, console, record=chosen.record)
     )
@@ -113,12 +113,12 @@ def table(kept: KeptResults, console: Console, *, record: bool) -> int:
             node = compose("account", overrides=[f"aggregator={name}"]).aggregator
             aggregator = build_aggregator(node, adjacency="replace_one", allowed_targets=[])
             results[name] = kept.once(
-                name, lambda attacked=aggregator: attack_release(attacked, dataset)
+                name, find=lambda attacked=aggregator: attack_release(attacked, dataset)
             )
             console.print(f"{name}: {results[name]}", style="dim")
     centered = CenteredVotes(noise_multiplier=5.0)
     results[TABLE] = kept.once(
-        TABLE, lambda: attack_release(centered, read_digits_table(), num_canaries=500)
+        TABLE, find=lambda: attack_release(centered, dataset=read_digits_table(), num_canaries=500)
     )
     rows = [cells(name, result) for name, result in results.items()]
     printed = TextTable(
@@ -158,7 +158,9 @@ def attack_release(
     except InvalidValue as error:
         return {"error": str(error)}
     shape = VoteShape(num_queries=QUERIES, num_labels=dataset.num_labels, num_teachers=TEACHERS)
-    exact = lower_bound_of(plan_release(aggregator, shape, budget).aggregator, shape, DELTA)
+    exact = lower_bound_of(
+        plan_release(aggregator, shape, budget).aggregator, shape, target_delta=DELTA
+    )
     return result.to_json() | {"exact": None if exact is None else exact.epsilon}
 
 
@@ -276,7 +278,9 @@ def attack_honest_releases(count: int, kept: KeptResults, console: Console) -> i
         name = [*kinds][number % len(kinds)]
         result = kept.once(
             f"honest {number}",
-            lambda name=name, number=number: run_small_attack(kinds[name], dataset, number),
+            find=lambda name=name, number=number: run_small_attack(
+                kinds[name], dataset, seed=number
+            ),
         )
         for bound in beyond:
             beyond[bound] += result[bound] > result["epsilon"]

@@ -99,7 +99,7 @@ def train(folder: Path, name: str, threads: dict[str, str], *settings: str) -> E
     for path in sorted(published.rglob("*")):
         if path.is_file():
             digest.update(f"{path.relative_to(published)}\0".encode() + path.read_bytes())
-    return Ended(seconds, digest.hexdigest())
+    return Ended(seconds, digest=digest.hexdigest())
 
 
 @contextmanager

@@ -23,7 +23,7 @@ def generator_jobs() -> list[Job]:
     jobs = [
         _beside(
             f"{name}, {NUM_QUERIES} x {NUM_LABELS}",
-            lambda rng, aggregator=aggregator: aggregator.aggregate(
+            release=lambda rng, aggregator=aggregator: aggregator.aggregate(
                 votes, num_teachers=NUM_TEACHERS, rng=rng
             ),
         )
@@ -35,12 +35,16 @@ def generator_jobs() -> list[Job]:
         *jobs,
         _beside(
             f"CenteredVotes, {NUM_QUERIES} x {NUM_LABELS}",
-            lambda rng: centered.aggregate(confidences, num_teachers=_BLOCK_TEACHERS, rng=rng),
+            release=lambda rng: centered.aggregate(
+                confidences, num_teachers=_BLOCK_TEACHERS, rng=rng
+            ),
         ),
-        _beside("1,000,000 standard normals", lambda rng: rng.standard_normal(_NORMALS)),
         _beside(
-            "1,000,000 words of 64 bits",
-            lambda rng: rng.integers(2**64, size=_NORMALS, dtype=np.uint64),
+            name="1,000,000 standard normals", release=lambda rng: rng.standard_normal(_NORMALS)
+        ),
+        _beside(
+            name="1,000,000 words of 64 bits",
+            release=lambda rng: rng.integers(2**64, size=_NORMALS, dtype=np.uint64),
         ),
     ]
 

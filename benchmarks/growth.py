@@ -94,7 +94,7 @@ def _price(num_teachers: int) -> object:
     # prices are cached, so each call needs another noise
     aggregator = GaussianVotes(noise_std=100.0 + next(_calls) / 1000)
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=num_teachers)
-    return AutoAccountant().compose(event).get_epsilon(1e-6)
+    return AutoAccountant().compose(event).get_epsilon(target_delta=1e-6)
 
 
 def _bits(num_teachers: int) -> Any:
@@ -141,7 +141,7 @@ def _nothing(size: int) -> int:
 
 
 def _one_price(_size: int) -> object:
-    return _price(1000)
+    return _price(num_teachers=1000)
 
 
 def _sum(bits: Any) -> object:
@@ -150,29 +150,44 @@ def _sum(bits: Any) -> object:
 
 GROWTHS = (
     Growth(
-        "records: a release in 20 rounds",
-        (10**4, 10**5, 10**6),
-        _records,
-        _rounds,
-        _products,
-        "20 products",
+        name="records: a release in 20 rounds",
+        sizes=(10**4, 10**5, 10**6),
+        prepare=_records,
+        run=_rounds,
+        floor=_products,
+        floor_name="20 products",
     ),
     Growth(
-        "teachers: a price", (10**3, 10**4, 10**5), _nothing, _price, _one_price, "that of 1,000"
+        name="teachers: a price",
+        sizes=(10**3, 10**4, 10**5),
+        prepare=_nothing,
+        run=_price,
+        floor=_one_price,
+        floor_name="that of 1,000",
     ),
     Growth(
-        "teachers: counting votes", (10**3, 10**4, 10**5), _bits, histogram, _sum, "a sum of bits"
+        name="teachers: counting votes",
+        sizes=(10**3, 10**4, 10**5),
+        prepare=_bits,
+        run=histogram,
+        floor=_sum,
+        floor_name="a sum of bits",
     ),
     Growth(
-        "queries: Gaussian votes",
-        (10**4, 10**5, 10**6),
-        _counts,
-        _gaussian,
-        _normal,
-        "a noise draw",
+        name="queries: Gaussian votes",
+        sizes=(10**4, 10**5, 10**6),
+        prepare=_counts,
+        run=_gaussian,
+        floor=_normal,
+        floor_name="a noise draw",
     ),
     Growth(
-        "labels: stable top-k", (10, 100, 1000), _wide, _stable, _sorted, "a noise draw and a sort"
+        name="labels: stable top-k",
+        sizes=(10, 100, 1000),
+        prepare=_wide,
+        run=_stable,
+        floor=_sorted,
+        floor_name="a noise draw and a sort",
     ),
 )
 
@@ -206,6 +221,11 @@ def measure_growth() -> list[Grown]:
             with get_context("spawn").Pool(1) as pool:
                 rows.append(pool.apply(_measured, (growth, size)))
         measured.append(
-            Grown(growth, tuple(row[0] for row in rows), tuple(row[1] for row in rows), rows[-1][2])
+            Grown(
+                growth,
+                seconds=tuple(row[0] for row in rows),
+                mebibytes=tuple(row[1] for row in rows),
+                floor=rows[-1][2],
+            )
         )
     return measured

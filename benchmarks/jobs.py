@@ -135,14 +135,16 @@ def _costs() -> list[Job]:
     )
     orders = DEFAULT_ORDERS
     return [
-        _cost("GNMax, 6,000 x 10", lambda: gnmax(classes, orders=orders), classes),
+        _cost(name="GNMax, 6,000 x 10", run=lambda: gnmax(classes, orders=orders), data=classes),
         _cost(
-            "gap selection, 6,000 x 40",
-            lambda: gap_selection_cost(utilities, event=query, orders=orders),
-            utilities,
+            name="gap selection, 6,000 x 40",
+            run=lambda: gap_selection_cost(utilities, event=query, orders=orders),
+            data=utilities,
         ),
-        _cost("6,000 bits", lambda: one_bit_cost(gaps, event=bit, orders=orders), gaps),
-        _cost("GNMax, its smooth sensitivity", lambda: smooth(classes), classes),
+        _cost(
+            name="6,000 bits", run=lambda: one_bit_cost(gaps, event=bit, orders=orders), data=gaps
+        ),
+        _cost(name="GNMax, its smooth sensitivity", run=lambda: smooth(classes), data=classes),
     ]
 
 
@@ -157,7 +159,14 @@ def _cost(name: str, run: Callable[[], object], data: NDArray[np.generic]) -> Jo
 
     least = "one sort, one exponential per query and order"
     left_out = "sums and logarithms, and moments beyond one"
-    return Job(f"cost of {name}", run, sort_and_exponentials, least, left_out, rounds=10)
+    return Job(
+        f"cost of {name}",
+        run,
+        floor=sort_and_exponentials,
+        floor_name=least,
+        left_out=left_out,
+        rounds=10,
+    )
 
 
 def _compositions() -> list[Job]:
@@ -173,15 +182,15 @@ def _compositions() -> list[Job]:
         Job(
             name,
             run,
-            vectorized,
-            "the same sum in one array",
-            "reading the events one by one",
+            floor=vectorized,
+            floor_name="the same sum in one array",
+            left_out="reading the events one by one",
             rounds=5,
         )
         for name, run in (
             (
                 "epsilon of 100,000 different Gaussians",
-                lambda: RdpAccountant().compose(event).get_epsilon(1e-6),
+                lambda: RdpAccountant().compose(event).get_epsilon(target_delta=1e-6),
             ),
             (
                 "epsilon of 100,000 different Gaussians, an array",
@@ -208,12 +217,12 @@ def _optimal_compositions() -> list[Job]:
         def run() -> float:
             composed.cache_clear()
             joint_rdp.cache_clear()
-            return kind().compose(event).get_epsilon(1e-6)
+            return kind().compose(event).get_epsilon(target_delta=1e-6)
 
         return Job(
             name=f"epsilon of {name}, by {kind.name}",
             run=run,
-            floor=lambda: RdpAccountant().compose(event).get_epsilon(1e-6),
+            floor=lambda: RdpAccountant().compose(event).get_epsilon(target_delta=1e-6),
             floor_name="Renyi's",
             left_out="the best play of an adversary",
             rounds=3,
@@ -227,7 +236,9 @@ def _optimal_compositions() -> list[Job]:
 
 
 def _array_epsilon(multipliers: NDArray[np.float64]) -> float:
-    return RdpAccountant().compose(GaussianEvent.composed(multipliers)).get_epsilon(1e-6)
+    return (
+        RdpAccountant().compose(GaussianEvent.composed(multipliers)).get_epsilon(target_delta=1e-6)
+    )
 
 
 def _dp_accounting() -> Job:
@@ -241,7 +252,7 @@ def _dp_accounting() -> Job:
     )
     return Job(
         name="epsilon of 100,000 different Gaussians, by dp-accounting",
-        run=lambda: TheirAccountant().compose(event).get_epsilon(1e-6),
+        run=lambda: TheirAccountant().compose(event).get_epsilon(target_delta=1e-6),
         floor=lambda: _array_epsilon(multipliers),
         floor_name="ours, an array",
         left_out="the events as objects",
@@ -258,40 +269,44 @@ def _top_k() -> list[Job]:
     return [
         *(
             _selection(
-                f"Joint, 166,000 counts, k={k}", JointTopK(k=k, epsilon=1.0), large, _sort, sorting
+                f"Joint, 166,000 counts, k={k}",
+                mechanism=JointTopK(k=k, epsilon=1.0),
+                counts=large,
+                floor=_sort,
+                floor_name=sorting,
             )
             for k in (100, 200)
         ),
         _selection(
-            "Joint, 600 x 40, k=9",
-            JointTopK(k=9, epsilon=1.0),
-            small,
-            partial(_partition, 9),
-            noise,
+            name="Joint, 600 x 40, k=9",
+            mechanism=JointTopK(k=9, epsilon=1.0),
+            counts=small,
+            floor=partial(_partition, 9),
+            floor_name=noise,
         ),
         *(
             _selection(
                 f"Canonical, gamma={gamma}, 100,000 counts, k=100",
-                CanonicalTopK(k=100, epsilon=1.0, gamma=gamma),
-                wide,
-                _sort,
-                sorting,
+                mechanism=CanonicalTopK(k=100, epsilon=1.0, gamma=gamma),
+                counts=wide,
+                floor=_sort,
+                floor_name=sorting,
             )
             for gamma in (0.5, 1.0)
         ),
         _selection(
-            "One-shot, 166,000 counts, k=100",
-            OneShotTopK(k=100, epsilon=1.0),
-            large,
-            partial(_partition, 100),
-            noise,
+            name="One-shot, 166,000 counts, k=100",
+            mechanism=OneShotTopK(k=100, epsilon=1.0),
+            counts=large,
+            floor=partial(_partition, 100),
+            floor_name=noise,
         ),
         _selection(
-            "Permute-and-flip, 166,000 counts, k=100",
-            PermuteAndFlipTopK(k=100, epsilon=1.0),
-            large,
-            _sort,
-            sorting,
+            name="Permute-and-flip, 166,000 counts, k=100",
+            mechanism=PermuteAndFlipTopK(k=100, epsilon=1.0),
+            counts=large,
+            floor=_sort,
+            floor_name=sorting,
         ),
     ]
 

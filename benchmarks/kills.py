@@ -116,7 +116,9 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         RayNodes() if arguments.nodes else contextlib.nullcontext() as nodes,
     ):
-        disturbed = Disturbed(Path(folder), arguments.engine, RELEASES[arguments.release], nodes)
+        disturbed = Disturbed(
+            Path(folder), arguments.engine, release=RELEASES[arguments.release], nodes=nodes
+        )
         kills = disturbed.kill(arguments.kills, random.Random(arguments.seed))
     say = Console(highlight=False, soft_wrap=True).print
     counts = ", ".join(f"{number} of a {kind}" for kind, number in kills.counts.items())

@@ -32,7 +32,7 @@ def mlp_loop(teacher: MLPTeacher, parts: Sequence[Shard]) -> None:
             nn.Sequential(hidden, nn.ReLU(), nn.Linear(teacher.hidden, part.labels.shape[1])),
             part,
             teacher,
-            "cpu",
+            device="cpu",
         )
 
 
@@ -45,7 +45,9 @@ def logistic_loop(parts: Sequence[Shard]) -> None:
 
 def network_of(teacher: CNNTeacher, part: Shard) -> ConvNet:
     """Returns the architecture of a teacher for records of this shape."""
-    return ConvNet.from_architecture(teacher, part.inputs.shape[1:], part.labels.shape[1])
+    return ConvNet.from_architecture(
+        teacher, part.inputs.shape[1:], num_labels=part.labels.shape[1]
+    )
 
 
 def _convolutional(teacher: CNNTeacher, part: Shard) -> nn.Module:

@@ -68,7 +68,7 @@ class _LargeRun:
             num_queries=self.num_queries, num_labels=num_labels, num_teachers=_NUM_TEACHERS
         )
         counted = _VotesOfGoodTeachers(votes, num_teachers=_NUM_TEACHERS)
-        priced = PricedRelease(aggregator, shape, release.event, 100.0)
+        priced = PricedRelease(aggregator, shape, release.event, epsilon=100.0)
         budget = Budget(delta=1e-6)
         # what stands for a charge and models
         charge: Any = SimpleNamespace(
@@ -123,10 +123,10 @@ def report_jobs() -> list[Job]:
     return [
         Job(
             name,
-            large.write,
-            large.sort,
-            "one sort of the votes and of each model's scores",
-            LEFT_OUT,
+            run=large.write,
+            floor=large.sort,
+            floor_name="one sort of the votes and of each model's scores",
+            left_out=LEFT_OUT,
             rounds=1,
         )
     ]

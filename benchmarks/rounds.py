@@ -44,8 +44,16 @@ def round_jobs() -> list[Job]:
         penalty=10.0,
     )
     return [
-        _round("one kernel teacher per record", moments, "bits to residuals, clips, grid"),
-        _round(f"{_TEACHERS} convex teachers", convex, "some ten steps of training, in doubles"),
+        _round(
+            name="one kernel teacher per record",
+            votes=moments,
+            left_out="bits to residuals, clips, grid",
+        ),
+        _round(
+            f"{_TEACHERS} convex teachers",
+            votes=convex,
+            left_out="some ten steps of training, in doubles",
+        ),
     ]
 
 
@@ -54,7 +62,7 @@ def _round(name: str, votes: MomentVotes, left_out: str) -> Job:
     rng = np.random.default_rng(1)
     weights = rng.normal(size=(votes.width, NUM_LABELS)) * 0.05
     scale = np.ones(NUM_LABELS)
-    clipped = ClippedMoments(1.0, votes.num_teachers)
+    clipped = ClippedMoments(clip=1.0, num_teachers=votes.num_teachers)
     features = rng.normal(size=(_RECORDS, votes.width))
     votes.total(weights, scale, clipped)  # features are computed once for all rounds
 

@@ -19,7 +19,7 @@ def session_jobs() -> list[Job]:
 
 def _session() -> TargetCharging:
     """Returns a session with one boundary target and 100 hits."""
-    return TargetCharging.of_targets([boundary(0.05)], 100, target_delta=1e-6)
+    return TargetCharging.of_targets([boundary(epsilon=0.05)], target_hits=100, target_delta=1e-6)
 
 
 def _charges() -> Job:
@@ -43,10 +43,10 @@ def _charges() -> Job:
 
     return Job(
         f"{NUM_CALLS:,} charges of a session",
-        charge,
-        count,
-        "adding up the hits",
-        "the lock and the checks",
+        run=charge,
+        floor=count,
+        floor_name="adding up the hits",
+        left_out="the lock and the checks",
     )
 
 
@@ -62,12 +62,18 @@ def _batch() -> Job:
 
     name = f"{NUM_CALLS:,} charges at once"
     least = "one cumulated sum"
-    return Job(name, charge, lambda: np.cumsum(hits), least, "the lock and the checks")
+    return Job(
+        name,
+        run=charge,
+        floor=lambda: np.cumsum(hits),
+        floor_name=least,
+        left_out="the lock and the checks",
+    )
 
 
 def _price() -> Job:
     """Returns the job of a session's price."""
-    target = boundary(0.05)
+    target = boundary(epsilon=0.05)
     price = best_session_price(target, target_hits=NUM_CALLS, target_delta=1e-6)
     return Job(
         name=f"price of a session of {NUM_CALLS:,} hits",
@@ -83,7 +89,7 @@ def _price() -> Job:
 
 def _noise() -> Job:
     """Returns the job of exact discrete Laplace noise."""
-    noise = DiscreteLaplace.at_most(0.05)
+    noise = DiscreteLaplace.at_most(rate=0.05)
     rng = np.random.default_rng(0)
     return Job(
         name="24,000 draws of exact discrete Laplace noise",

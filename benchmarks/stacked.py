@@ -46,11 +46,13 @@ def _rates(
     chunk_size = settings.chunk_size
     device = settings.device
     _stacked(teacher, parts[:chunk_size], chunk_size)
-    cnn_loop(teacher, looped[:1], device)
+    cnn_loop(teacher, parts=looped[:1], device=device)
     pairs = []
     for _ in range(_ROUNDS):
         stacked = _seconds(lambda: _stacked(teacher, parts, chunk_size), device)
-        pairs.append((stacked, _seconds(lambda: cnn_loop(teacher, looped, device), device)))
+        pairs.append(
+            (stacked, _seconds(lambda: cnn_loop(teacher, parts=looped, device=device), device))
+        )
     stacked_rate, loop = (median(column) for column in zip(*pairs, strict=True))
     return len(parts) / stacked_rate, len(looped) / loop
 
@@ -70,7 +72,7 @@ def _stacked(teacher: CNNTeacher, parts: list[Shard], chunk_size: int) -> None:
     """Trains all teachers, a stack of `chunk_size` at a time."""
     for first in range(0, len(parts), chunk_size):
         chunk = parts[first : first + chunk_size]
-        teacher.fit_many(chunk, range(first, first + len(chunk)))
+        teacher.fit_many(chunk, seeds=range(first, first + len(chunk)))
 
 
 def _seconds(call: Callable[[], object], device: str) -> float:

@@ -63,7 +63,14 @@ def start_jobs() -> Iterator[Job]:
     """Returns a job for each start."""
     for name, (words, least, called) in _STARTS.items():
         left_out = "whatever is done beyond loading these"
-        yield Job(name, partial(_start, words), partial(_start, least), called, left_out, rounds=7)
+        yield Job(
+            name,
+            run=partial(_start, words),
+            floor=partial(_start, least),
+            floor_name=called,
+            left_out=left_out,
+            rounds=7,
+        )
 
 
 def _start(words: tuple[str, ...]) -> None:

@@ -41,7 +41,7 @@ def table_cost(rows: int = NUM_ROWS) -> TableCost:
     """Writes Parquet files of 90 columns of numbers, ten of words and a label; reads them in a fresh process."""
     with tempfile.TemporaryDirectory() as folder:
         for name, count in (("private", rows), ("public", 5000), ("test", 1000)):
-            _write(Path(folder) / f"{name}.parquet", count)
+            _write(Path(folder) / f"{name}.parquet", rows=count)
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             return pool.apply(_read, (Path(folder),))
 
@@ -90,7 +90,14 @@ def _read(folder: Path) -> TableCost:
     training = time.perf_counter() - started
     rows, features = private.inputs.shape
     return TableCost(
-        rows, features, seconds, training, private.inputs.nbytes, before, loaded, _largest()
+        rows,
+        features,
+        seconds,
+        training,
+        held=private.inputs.nbytes,
+        before=before,
+        loaded=loaded,
+        largest=_largest(),
     )
 
 
@@ -103,7 +110,9 @@ def _train(private: Split) -> None:
             private.take(partition.indices(number))
             for number in range(first, min(first + _AT_ONCE, _TEACHERS))
         ]
-        teacher.fit_many([Shard(part.inputs, part.labels) for part in parts], [0] * len(parts))
+        teacher.fit_many(
+            [Shard(part.inputs, part.labels) for part in parts], seeds=[0] * len(parts)
+        )
 
 
 def _largest() -> int:

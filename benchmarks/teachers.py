@@ -67,8 +67,8 @@ class Result:
 
 def races() -> list[Race]:
     """Returns a race for each kind of teacher."""
-    images = _parts(24, 200, (3, 32, 32))
-    features = _parts(256, 155, (128,))
+    images = _parts(count=24, size=200, shape=(3, 32, 32))
+    features = _parts(count=256, size=155, shape=(128,))
     cnns = {
         "CNN, one 5 x 5 layer": CNNTeacher(epochs=6, batch_size=50, device="cpu"),
         "CNN, two 3 x 3 layers": CNNTeacher(
@@ -77,17 +77,24 @@ def races() -> list[Race]:
     }
     mlp = MLPTeacher(device="cpu")
     return [
-        *(_cnn_race(name, teacher, images) for name, teacher in cnns.items()),
+        *(_cnn_race(name, teacher, parts=images) for name, teacher in cnns.items()),
         Race(
-            "MLP",
-            mlp,
-            _engine(),
-            features,
-            lambda parts: mlp_loop(mlp, parts),
-            8,
-            _mlp_flops(mlp, features[0]),
+            name="MLP",
+            teacher=mlp,
+            engine=_engine(),
+            parts=features,
+            loop=lambda parts: mlp_loop(mlp, parts),
+            num_looped=8,
+            flops=_mlp_flops(mlp, part=features[0]),
         ),
-        Race("linear", LinearTeacher(device="cpu"), _engine(), features, logistic_loop, 3),
+        Race(
+            name="linear",
+            teacher=LinearTeacher(device="cpu"),
+            engine=_engine(),
+            parts=features,
+            loop=logistic_loop,
+            num_looped=3,
+        ),
     ]
 
 
@@ -108,14 +115,23 @@ def product_rates() -> list[tuple[str, float]]:
         (pixels, 800, 64),
     ]
     with one_thread():
-        return [(f"{m} x {k} x {n}", _core_rate((m, k, n), time.thread_time)) for m, k, n in shapes]
+        return [
+            (f"{m} x {k} x {n}", _core_rate((m, k, n), clock=time.thread_time))
+            for m, k, n in shapes
+        ]
 
 
 def _cnn_race(name: str, teacher: CNNTeacher, parts: list[Shard]) -> Race:
     """Returns the race of one kind of CNN."""
-    flops = _cnn_flops(teacher, parts[0])
+    flops = _cnn_flops(teacher, part=parts[0])
     return Race(
-        name, teacher, ProcessesEngine(), parts, lambda parts: cnn_loop(teacher, parts), 4, flops
+        name,
+        teacher,
+        engine=ProcessesEngine(),
+        parts=parts,
+        loop=lambda parts: cnn_loop(teacher, parts),
+        num_looped=4,
+        flops=flops,
     )
 
 
@@ -145,7 +161,7 @@ def _result(race: Race) -> Result:
     for _ in range(_ROUNDS):
         engine, _ = _seconds(lambda: _train(race.engine, race, race.parts))
         loop, loop_core = _seconds(lambda: race.loop(looped))
-        _, core = _seconds(lambda: race.teacher.fit_many(chunk, range(len(chunk))))
+        _, core = _seconds(lambda: race.teacher.fit_many(chunk, seeds=range(len(chunk))))
         rounds.append(
             Round(
                 engine=engine / len(race.parts),
@@ -153,7 +169,7 @@ def _result(race: Race) -> Result:
                 loop_core=loop_core / len(looped),
                 core=core / len(chunk),
                 rate=_all_cores_rate(),
-                core_rate=_core_rate((_SQUARE,) * 3, time.thread_time),
+                core_rate=_core_rate((_SQUARE,) * 3, clock=time.thread_time),
             )
         )
     engine = median(timing.engine for timing in rounds)
@@ -164,7 +180,14 @@ def _result(race: Race) -> Result:
     core_rate = median(timing.core_rate for timing in rounds)
     sgemm_share = race.flops / engine / rate
     core_sgemm_share = race.flops / core / core_rate
-    return Result(race.name, 1 / engine, 1 / loop, sgemm_share, loop_core / core, core_sgemm_share)
+    return Result(
+        race.name,
+        engine=1 / engine,
+        loop=1 / loop,
+        sgemm_share=sgemm_share,
+        core_ratio=loop_core / core,
+        core_sgemm_share=core_sgemm_share,
+    )
 
 
 def _all_cores_rate() -> float:
@@ -172,7 +195,9 @@ def _all_cores_rate() -> float:
     cores = cpu_count()
     # products do not hold the interpreter's lock
     with one_thread(), ThreadPoolExecutor(cores) as pool:
-        return sum(pool.map(lambda _: _core_rate((_SQUARE,) * 3, time.perf_counter), range(cores)))
+        return sum(
+            pool.map(lambda _: _core_rate((_SQUARE,) * 3, clock=time.perf_counter), range(cores))
+        )
 
 
 def _core_rate(shape: tuple[int, int, int], clock: Callable[[], float]) -> float:

@@ -96,10 +96,11 @@ def main() -> None:
         least, prices = bound_and_prices(aggregator, num_labels)
         bounds[name] = {accountant: round(price / least, 4) for accountant, price in prices.items()}
         faults += [
-            f"{name}: {fault}" for fault in find_faults(least, prices, recorded.get(name, {}))
+            f"{name}: {fault}"
+            for fault in find_faults(least, prices, recorded=recorded.get(name, {}))
         ]
         cells = [f"{format_epsilon(price)}, {price / least:.2f}" for price in prices.values()]
-        rows.append([name, rounded_down(least, 3), *cells])
+        rows.append([name, rounded_down(least, digits=3), *cells])
         table.add_row(*rows[-1])
     console = Console(width=120)
     console.print(table)
@@ -126,7 +127,7 @@ def bound_and_prices(aggregator: Aggregator, num_labels: int) -> tuple[float, di
     """Returns the lower bound of a release, and its price by each accountant."""
     queries = SESSION_QUERIES if isinstance(aggregator, BoundaryMax) else QUERIES
     shape = VoteShape(num_queries=queries, num_labels=num_labels, num_teachers=TEACHERS)
-    lower_bound = lower_bound_of(aggregator, shape, DELTA)
+    lower_bound = lower_bound_of(aggregator, shape, target_delta=DELTA)
     if lower_bound is None:
         raise TypeError(f"{type(aggregator).__name__}: no lower bound is known")
     event = aggregator.event(shape)

@@ -18,10 +18,10 @@ event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
 print(f"StableTopK: epsilon {RdpAccountant().compose(event).get_epsilon(target_delta=1e-6):.3f}")
 
 # Mechanisms of other projects: say what they are. Here 1,000 Gaussian releases of noise 50 sensitivities.
-gaussians = SelfComposedEvent(GaussianEvent(50.0), 1000)
+gaussians = SelfComposedEvent(GaussianEvent(noise_multiplier=50.0), 1000)
 for accountant in (RdpAccountant(), ExactAccountant()):
     print(
-        f"Gaussians by {accountant.name}: epsilon {accountant.compose(gaussians).get_epsilon(1e-6):.3f}"
+        f"Gaussians by {accountant.name}: epsilon {accountant.compose(gaussians).get_epsilon(target_delta=1e-6):.3f}"
     )
 
 # The noise for a budget.

@@ -47,4 +47,4 @@ __all__ = [
     "StudentModel",
 ]
 
-__getattr__ = lazily(__name__, {".models": " ".join(__all__)})
+__getattr__ = lazily(__name__, names_of_module={".models": " ".join(__all__)})

@@ -317,7 +317,7 @@ def nearest_column(value: str, names: Sequence[str]) -> str:
     listed = ", ".join(names[:_MAX_COLUMNS])
     if len(names) > _MAX_COLUMNS:
         listed += ", …"
-    return nearest(value, tuple(names)) or f", one of {listed}"
+    return nearest(value, choices=tuple(names)) or f", one of {listed}"
 
 
 # The other project named `pate` may have replaced the file `pate/__init__.py`, or have removed it with itself.

@@ -80,7 +80,7 @@ def count_visitors(
         f"{num_users:,} users, {len(users):,} visits of {len(pairs):,} pairs of user and place",
         *notes,
     )
-    return CountData(name, True, items, counts, most=num_users, notes=all_notes)
+    return CountData(name, real=True, items=items, counts=counts, most=num_users, notes=all_notes)
 
 
 def numbered_lines(path: Path, *, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
@@ -98,7 +98,9 @@ def numbered_lines(path: Path, *, encoding: str = "utf-8") -> Iterator[tuple[int
     except FileNotFoundError as error:
         raise InvalidValue("path", path, rule="a file, and there is none") from error
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
-        refuse_line(path, number + 1, f"{encoding} text, whole and not damaged", cause=error)
+        refuse_line(
+            path, number=number + 1, rule=f"{encoding} text, whole and not damaged", cause=error
+        )
     except OSError as error:
         raise InvalidValue("path", path, rule=f"a readable file ({error.strerror})") from error
 
@@ -121,11 +123,25 @@ class _Form:
     nowhere: tuple[str, ...] = ()
 
 
-_SNAP = _Form(5, "user, time, latitude, longitude, place", 0, 4, 2, nowhere=("", "0" * 32))
-_CITY = _Form(
-    8, "user, venue, category, category name, latitude, longitude, offset, time", 0, 1, 4, "latin-1"
+_SNAP = _Form(
+    columns=5,
+    rule="user, time, latitude, longitude, place",
+    user=0,
+    place=4,
+    latitude=2,
+    nowhere=("", "0" * 32),
 )
-_GLOBAL = _Form(4, "user, venue, time, offset", 0, 1, None, "latin-1")
+_CITY = _Form(
+    columns=8,
+    rule="user, venue, category, category name, latitude, longitude, offset, time",
+    user=0,
+    place=1,
+    latitude=4,
+    encoding="latin-1",
+)
+_GLOBAL = _Form(
+    columns=4, rule="user, venue, time, offset", user=0, place=1, latitude=None, encoding="latin-1"
+)
 _FORMS = {"brightkite": (_SNAP,), "gowalla": (_SNAP,), "foursquare": (_CITY, _GLOBAL)}
 
 
@@ -174,7 +190,9 @@ class CheckIns:
             visits[1].append(places.setdefault(fields[form.place], len(places)))
         require(len(visits[0]) > 0, "path", path, "at least one check-in at a place")
         notes = (f"{nowhere:,} check-ins without a place left out",) if nowhere else ()
-        return count_visitors(self.source, visits[0], visits[1], tuple(places), notes=notes)
+        return count_visitors(
+            self.source, users=visits[0], places=visits[1], items=tuple(places), notes=notes
+        )
 
 
 def _is_nowhere(fields: list[str], form: _Form) -> bool:
@@ -189,16 +207,20 @@ def _check(path: Path, number: int, fields: list[str], form: _Form) -> None:
     """Refuses a line that does not fit the layout."""
     if len(fields) != form.columns:
         refuse_line(
-            path, number, f"{form.columns} columns between tabs ({form.rule}), found {len(fields)}"
+            path,
+            number,
+            rule=f"{form.columns} columns between tabs ({form.rule}), found {len(fields)}",
         )
     for place in (form.user, form.place):
         if not fields[place].strip():
-            refuse_line(path, number, f"a user and a place ({form.rule})")
+            refuse_line(path, number, rule=f"a user and a place ({form.rule})")
     if form.latitude is not None:
         for place, largest in ((form.latitude, 90.0), (form.latitude + 1, 180.0)):
             if not abs(_number(fields[place])) <= largest + 1e-6:
                 refuse_line(
-                    path, number, f"a latitude and a longitude in degrees, found {fields[place]}"
+                    path,
+                    number,
+                    rule=f"a latitude and a longitude in degrees, found {fields[place]}",
                 )
 
 
@@ -243,7 +265,9 @@ class Flights:
             visits[1].append(airports.setdefault(airport, len(airports)))
         require(len(visits[0]) > 0, "path", path, "at least one flight of a known plane")
         notes = (f"{unknown:,} flights without a tail number left out",) if unknown else ()
-        return count_visitors("flights", visits[0], visits[1], tuple(airports), notes=notes)
+        return count_visitors(
+            name="flights", users=visits[0], places=visits[1], items=tuple(airports), notes=notes
+        )
 
 
 def _locate() -> Path:
@@ -263,12 +287,14 @@ def _flights_of(path: Path) -> Iterator[tuple[str, str]]:
     _, header = next(lines, (1, ""))
     names = next(csv.reader([header]), [])
     if not {"tailnum", "dest"} <= set(names):
-        refuse_line(path, 1, "a header with the columns tailnum and dest")
+        refuse_line(path, number=1, rule="a header with the columns tailnum and dest")
     plane, airport = names.index("tailnum"), names.index("dest")
     for number, line in lines:
         fields = next(csv.reader([line]), [])
         if len(fields) != len(names) or fields[airport] in _MISSING:
-            refuse_line(path, number, f"{len(names)} columns and a destination, as the header says")
+            refuse_line(
+                path, number, rule=f"{len(names)} columns and a destination, as the header says"
+            )
         yield fields[plane], fields[airport]
 
 
@@ -345,7 +371,12 @@ class StateCases:
         new = np.diff(table, axis=0)[start : start + self.num_days]
         notes = (f"{self.num_days} days from {first.isoformat()}", *_notes_on(new, self.most))
         return CountData(
-            "state cases", True, states, np.clip(new, 0, self.most), most=self.most, notes=notes
+            name="state cases",
+            real=True,
+            items=states,
+            counts=np.clip(new, 0, self.most),
+            most=self.most,
+            notes=notes,
         )
 
     def _first(self, days: list[date]) -> date:
@@ -375,7 +406,7 @@ def _cumulative(path: Path, lines: Iterable[tuple[int, str]]) -> dict[tuple[date
         if not header:
             header = line.strip() == _HEADER
             if not header:
-                refuse_line(path, number, f"the header {_HEADER}")
+                refuse_line(path, number, rule=f"the header {_HEADER}")
             continue
         fields = line.strip().split(",")
         if (
@@ -383,16 +414,18 @@ def _cumulative(path: Path, lines: Iterable[tuple[int, str]]) -> dict[tuple[date
             or not fields[1]
             or not all(_COUNT.fullmatch(field) for field in fields[3:])
         ):
-            refuse_line(path, number, f"{_HEADER}, with whole numbers >= 0 of cases and deaths")
+            refuse_line(
+                path, number, rule=f"{_HEADER}, with whole numbers >= 0 of cases and deaths"
+            )
         try:
             key = date.fromisoformat(fields[0]), fields[1]
         except ValueError as error:
-            refuse_line(path, number, "a day such as 2020-11-01", cause=error)
+            refuse_line(path, number, rule="a day such as 2020-11-01", cause=error)
         if key in counts:
             refuse_line(
                 path,
                 number,
-                f"one line a day and state, and {fields[1]} has another on {fields[0]}",
+                rule=f"one line a day and state, and {fields[1]} has another on {fields[0]}",
             )
         counts[key] = int(fields[3])
     return counts
@@ -430,7 +463,9 @@ def sparse_histogram(
     counts[:num_counts] = np.maximum(most // np.arange(1, num_counts + 1), least)
     items = tuple(f"item {place}" for place in range(num_items))
     name = f"histogram with a gap of {least}" if least else "histogram that fades out"
-    return CountData(name, False, items, counts, most=most, notes=(_NOT_THE_PAPERS,))
+    return CountData(
+        name, real=False, items=items, counts=counts, most=most, notes=(_NOT_THE_PAPERS,)
+    )
 
 
 def check_ins_look_alike(num_places: int = 20_000, *, num_users: int = 50_000) -> CountData:
@@ -441,7 +476,12 @@ def check_ins_look_alike(num_places: int = 20_000, *, num_users: int = 50_000) -
     counts = np.maximum(np.floor(num_users / 20 * ranks**-0.8), 1).astype(np.int64)
     items = tuple(f"place {place}" for place in range(num_places))
     return CountData(
-        "check-ins look-alike", False, items, counts, most=num_users, notes=(_NOT_THE_PAPERS,)
+        name="check-ins look-alike",
+        real=False,
+        items=items,
+        counts=counts,
+        most=num_users,
+        notes=(_NOT_THE_PAPERS,),
     )
 
 
@@ -465,5 +505,10 @@ def state_cases_look_alike(num_days: int = 10, *, num_states: int = 55) -> Count
     items = tuple(f"State {place:02}" for place in range(num_states))
     notes = (f"{num_days} days", "made by a formula of ours")
     return CountData(
-        "state cases look-alike", False, items, np.minimum(new, 20_000), most=20_000, notes=notes
+        name="state cases look-alike",
+        real=False,
+        items=items,
+        counts=np.minimum(new, 20_000),
+        most=20_000,
+        notes=notes,
     )

@@ -92,9 +92,11 @@ class Ablation:
         )
         test_inputs = np.asarray(dataset.test.inputs, dtype=np.float32)
         scores = multilabel_metrics(
-            student.predict(test_inputs), student.predict_proba(test_inputs), dataset.test.labels
+            student.predict(test_inputs),
+            scores=student.predict_proba(test_inputs),
+            true=dataset.test.labels,
         )
-        return Score(scores.mean_average_precision or 0.0, float(scores.micro_f1))
+        return Score(scores.mean_average_precision or 0.0, micro_f1=float(scores.micro_f1))
 
 
 def with_validation(dataset: Dataset, seed: int) -> Dataset:
@@ -105,8 +107,8 @@ def with_validation(dataset: Dataset, seed: int) -> Dataset:
     is_held_out = np.isin(dataset.private.group_ids, held_out)
     return replace(
         dataset,
-        private=part_of(dataset.private, ~is_held_out),
-        test=part_of(dataset.private, is_held_out),
+        private=part_of(dataset.private, is_chosen=~is_held_out),
+        test=part_of(dataset.private, is_chosen=is_held_out),
         budgets=None,
         shared=None,
     )
@@ -116,7 +118,7 @@ def with_fewer_groups(dataset: Dataset, num_groups: int, seed: int) -> Dataset:
     """Returns the data with `count` of the private groups, drawn at random."""
     groups = np.unique(dataset.private.group_ids)
     chosen = np.random.default_rng(seed).choice(groups, num_groups, replace=False)
-    private = part_of(dataset.private, np.isin(dataset.private.group_ids, chosen))
+    private = part_of(dataset.private, is_chosen=np.isin(dataset.private.group_ids, chosen))
     return replace(dataset, private=private, budgets=None, shared=None)
 
 
@@ -131,7 +133,7 @@ def rows_of(words: Sequence[str], base: Recipe) -> list[Row]:
     A value is YAML; `prevalence_split=[0.2,0.3,0.5]` has one. A value that the base has gets no row of its own. Raises
     `InvalidValue` for a field or value that a recipe does not take.
     """
-    rows = [Row("default" if base == DEFAULT_RECIPE else "as set", base)]
+    rows = [Row("default" if base == DEFAULT_RECIPE else "as set", recipe=base)]
     for word in words:
         name, _, text = word.partition("=")
         values = yaml.safe_load(f"[{text}]")
@@ -214,14 +216,14 @@ def main(arguments: Sequence[str]) -> None:
     """Prints the table of the words and options of a command line; ends with 2 and a line for a wrong value."""
     options = parsed(arguments)
     try:
-        rows = rows_of(options.values, settings_in(options.set))
+        rows = rows_of(options.values, base=settings_in(options.set))
     except InvalidValue as error:
         sys.stderr.write(f"{error}\n")
         raise SystemExit(2) from None
     scores: list[list[Score]] = [[] for _ in rows]
     for seed in range(options.seeds):
         ablation = Ablation(
-            dataset=load(options.data, options.split, options.groups, seed),
+            dataset=load(options.data, options.split, num_groups=options.groups, seed=seed),
             epsilon=options.epsilon,
             delta=options.delta,
             num_queries=options.queries,

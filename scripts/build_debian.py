@@ -56,7 +56,12 @@ def packages(text: str) -> Iterator[Package]:
         if tags and fields.get("Description") and name not in names:
             names.add(name)
             source = fields.get("Source", name).split()[0]
-            yield Package(name, source, " ".join(fields["Description"].split()), frozenset(tags))
+            yield Package(
+                name,
+                source,
+                description=" ".join(fields["Description"].split()),
+                tags=frozenset(tags),
+            )
 
 
 def write(tagged: list[Package], folder: Path, num_labels: int) -> list[str]:
@@ -115,7 +120,7 @@ def main() -> int:
             "utf-8", "replace"
         )
         folder = Path(arguments["output"])
-        names = write(list(packages(text)), folder, int(arguments.get("labels", "40")))
+        names = write(list(packages(text)), folder, num_labels=int(arguments.get("labels", "40")))
     except (InvalidValue, OSError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -25,7 +25,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         with ended_by_signals():
-            recipe = Recipe(arguments.pixels, arguments.color, not arguments.shown_only)
+            recipe = Recipe(arguments.pixels, arguments.color, styles=not arguments.shown_only)
             jobs = require_count("jobs", arguments.jobs)
             settings = recipe.build(
                 IconPackage(arguments.package), arguments.output, ConsoleMonitor().stage, jobs=jobs
@@ -47,7 +47,7 @@ def main() -> int:
         leave(stopped.code)
     *words, labels = settings
     file = arguments.output / "settings.txt"
-    write_text(file, f"{' '.join(settings)}\n")
+    write_text(file, text=f"{' '.join(settings)}\n")
     sys.stdout.write(f"pate-train {' '.join(words)} '{labels}'\n")
     sys.stdout.write(f"or pate-train $(cat {file})\n")
     return 0

@@ -34,7 +34,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         lines = _read(arguments.dictionary)
-        write_archive(arguments.output, Recipe().build(lines))
+        write_archive(arguments.output, arrays=Recipe().build(lines))
         arguments.output.with_name(GLOSSES.name).write_bytes(glosses(lines))
     except InvalidValue as error:
         sys.stderr.write(f"{error}\n")

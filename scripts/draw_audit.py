@@ -45,7 +45,9 @@ def true_deltas(
     aggregator = celeba_aggregator(adjacency, noise="gaussian", scale=SELECTION_STD)
     teachers = max(NUM_TEACHERS, *(int(counts[0]) for counts in neighbors))
     laws = tuple(aggregator.distribution(counts, num_teachers=teachers) for counts in neighbors)
-    first, second = compose(*distribution_table(laws, ("one", "two")), NUM_QUERIES, num_cells=512)
+    first, second = compose(
+        *distribution_table(laws, names=("one", "two")), NUM_QUERIES, num_cells=512
+    )
     return np.maximum(
         hockey_stick(first[None], second[None], EPSILONS)[0],
         hockey_stick(second[None], first[None], EPSILONS)[0],

@@ -26,7 +26,9 @@ def main(output: str) -> None:
     versions = {path.stem: json.loads(path.read_text(encoding="utf-8"))["jobs"] for path in files}
     draw(
         output,
-        {name: {job["name"]: job["ratio"] for job in jobs} for name, jobs in versions.items()},
+        ratios={
+            name: {job["name"]: job["ratio"] for job in jobs} for name, jobs in versions.items()
+        },
     )
 
 

@@ -33,7 +33,7 @@ def main(output: str, comparison: str, *names: str) -> None:
 def select_entrants(frontier: Frontier, names: tuple[str, ...]) -> Frontier:
     """Returns the frontier with the named entrants only."""
     lines = {f"{line.name}@{line.num_teachers}": line for line in frontier.lines}
-    unknown = [name for name in names if not any(_is_named(key, (name,)) for key in lines)]
+    unknown = [name for name in names if not any(_is_named(key, names=(name,)) for key in lines)]
     if unknown:
         raise InvalidValue("name", unknown[0], rule=f"one of {', '.join(lines)}")
     entrants = {

@@ -50,7 +50,9 @@ def page_with_table(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Writes the page, or with `--check` names it if it is stale; returns the exit code."""
-    return bring_up_to_date([PAGE], page_with_table, description=__doc__, arguments=arguments)
+    return bring_up_to_date(
+        [PAGE], current_text=page_with_table, description=__doc__, arguments=arguments
+    )
 
 
 if __name__ == "__main__":

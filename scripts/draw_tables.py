@@ -30,7 +30,7 @@ def rows_of_set(sets: dict[str, Any], name: str) -> tuple[list[str], list[list[s
     chosen = sets[name]
     if "from" not in chosen:
         return chosen["columns"], chosen["rows"]
-    columns, rows = rows_of_set(sets, chosen["from"])
+    columns, rows = rows_of_set(sets, name=chosen["from"])
     places = [columns.index(column) for column in chosen["columns"]]
     by_name = {tuple(row[:2]): [row[place] for place in places] for row in rows}
     return chosen["columns"], [by_name[tuple(key)] for key in chosen["rows"]]
@@ -49,7 +49,7 @@ def page_with_tables(text: str, sets: dict[str, Any]) -> str:
     """Returns a page with the tables of the current file."""
 
     def replace_block(match: re.Match[str]) -> str:
-        return f"{match['name']} -->\n\n{table(sets, match['name'])}\n"
+        return f"{match['name']} -->\n\n{table(sets, name=match['name'])}\n"
 
     return BLOCK.sub(replace_block, text)
 
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
     sets = json.loads(RESULTS.read_text(encoding="utf-8"))
     return bring_up_to_date(
         pages(),
-        lambda text: page_with_tables(text, sets),
+        current_text=lambda text: page_with_tables(text, sets),
         description=__doc__,
         arguments=arguments,
     )

@@ -40,7 +40,9 @@ def main(output: str) -> None:
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         needed = {
-            (name, count): fewest_teachers(name, count) for name in LOOKS for count in QUERIES
+            (name, count): fewest_teachers(name, num_queries=count)
+            for name in LOOKS
+            for count in QUERIES
         }
     draw(output, needed)
     sys.stdout.write(table(needed))
@@ -54,14 +56,14 @@ def fewest_teachers(name: str, num_queries: int) -> list[int]:
     counts: list[int] = []
     for epsilon in EPSILONS:
         low = high = counts[-1] if counts else 20
-        while high < MOST and not is_right(aggregator, num_queries, epsilon, high):
+        while high < MOST and not is_right(aggregator, num_queries, epsilon, num_teachers=high):
             low = high
             high = int(high * 1.5)
         while high / low > STEP:
             middle = round((low * high) ** 0.5)
             low, high = (
                 (low, middle)
-                if is_right(aggregator, num_queries, epsilon, middle)
+                if is_right(aggregator, num_queries, epsilon, num_teachers=middle)
                 else (middle, high)
             )
         counts.append(high)
@@ -71,7 +73,7 @@ def fewest_teachers(name: str, num_queries: int) -> list[int]:
 def is_right(aggregator: Aggregator, num_queries: int, epsilon: float, num_teachers: int) -> bool:
     """Returns True where a release of this many teachers recovers the labels that they agree on."""
     shape = VoteShape(num_queries=num_queries, num_labels=NUM_LABELS, num_teachers=num_teachers)
-    plan = plan_release(aggregator, shape, Budget(delta=1e-6, epsilon=epsilon))
+    plan = plan_release(aggregator, shape, budget=Budget(delta=1e-6, epsilon=epsilon))
     return expected_release(plan.aggregator, shape, agreement=0.9).success >= 0.9
 
 
@@ -80,7 +82,7 @@ def draw(output: str, needed: dict[tuple[str, int], list[int]]) -> None:
     figure = Figure(figsize=(4.8, 3.4 * len(QUERIES)), layout="constrained", facecolor="white")
     panels = figure.subplots(len(QUERIES), 1, sharex=True, sharey=True)
     for axes, count in zip(panels, QUERIES, strict=True):
-        panel(axes, count, {name: needed[name, count] for name in LOOKS})
+        panel(axes, num_queries=count, needed={name: needed[name, count] for name in LOOKS})
         axes.set_ylabel("teachers needed")
     panels[-1].set_xlabel("epsilon, replace-one, delta 1e-6")
     FigureCanvasSVG(figure).print_svg(output, metadata={"Date": None})

@@ -37,4 +37,4 @@ def lowest(project: Path, extras: Sequence[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(lowest(_PROJECT, sys.argv[1:])) + "\n")
+    sys.stdout.write("\n".join(lowest(_PROJECT, extras=sys.argv[1:])) + "\n")

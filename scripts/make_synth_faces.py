@@ -31,7 +31,9 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     try:
-        copy = FaceCopy(arguments.count, arguments.size, arguments.format, arguments.seed)
+        copy = FaceCopy(
+            arguments.count, image_size=arguments.size, form=arguments.format, seed=arguments.seed
+        )
         copy.write(arguments.output, ConsoleMonitor().stage)
     except InvalidValue as error:
         sys.stderr.write(f"{error}\n")

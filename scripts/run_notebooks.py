@@ -42,7 +42,7 @@ def main(names: list[str]) -> int:
     for name in names or notebooks:
         sys.stdout.write(f"running {name}\n")
         sys.stdout.flush()
-        run(notebooks[name], EXECUTED / f"{name}.ipynb")
+        run(notebooks[name], output=EXECUTED / f"{name}.ipynb")
     return 0
 
 

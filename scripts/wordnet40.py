@@ -95,7 +95,12 @@ def _parse(number: int, line: str) -> Synset:
             for symbol, target, kind in zip(symbols, targets, kinds, strict=True)
             if symbol in _IS_A and kind == "n"
         )
-        return Synset(int(fields[0]), fields[4], hypernyms, _EXAMPLE.sub("", gloss).strip(" ;\n"))
+        return Synset(
+            int(fields[0]),
+            lemma=fields[4],
+            hypernyms=hypernyms,
+            definition=_EXAMPLE.sub("", gloss).strip(" ;\n"),
+        )
     except (ValueError, IndexError) as error:
         raise InvalidValue(
             f"dictionary line {number}", f"{line[:40]!r}", rule="a synset of data.noun"
@@ -136,7 +141,8 @@ def label_names(synsets: Iterable[Synset], labels: Sequence[int]) -> tuple[str, 
     for label in sorted(labels):
         sharing.setdefault(lemma_of[label], []).append(label)
     return tuple(
-        _name(lemma_of[label], sharing[lemma_of[label]].index(label), sharing) for label in labels
+        _name(lemma_of[label], place=sharing[lemma_of[label]].index(label), sharing=sharing)
+        for label in labels
     )
 
 
@@ -174,11 +180,13 @@ def deal_splits(families: dict[int, int], sizes: Sequence[int]) -> list[list[int
     for record, family in families.items():
         members[family].append(record)
     splits: list[list[int]] = [[] for _ in range(len(sizes) + 1)]
-    for family in sorted(members, key=lambda family: _rank("family", family)):
+    for family in sorted(members, key=lambda family: _rank(unit="family", number=family)):
         room = (len(splits[i]) + len(members[family]) <= size for i, size in enumerate(sizes))
         chosen = next((i for i, fits in enumerate(room) if fits), len(sizes))
         splits[chosen].extend(members[family])
-    return [sorted(split, key=lambda record: _rank("record", record)) for split in splits]
+    return [
+        sorted(split, key=lambda record: _rank(unit="record", number=record)) for split in splits
+    ]
 
 
 def _rank(unit: str, number: int) -> bytes:
@@ -275,11 +283,13 @@ class Recipe:
         by_offset = {synset.offset: synset for synset in synsets}
         families = gloss_families(synsets)
         above = ancestors(synsets)
-        splits = deal_splits(families, (self.num_public, self.num_test))
+        splits = deal_splits(families, sizes=(self.num_public, self.num_test))
         records = [record for split in splits for record in split]
         public = splits[0]
         labels = choose_labels(above, public, num_labels=self.num_labels)
-        representation = Representation.fit(_definitions(by_offset, public), num_dims=self.num_dims)
+        representation = Representation.fit(
+            _definitions(by_offset, records=public), num_dims=self.num_dims
+        )
         return {
             "features": representation.encode(_definitions(by_offset, records)),
             "labels": np.packbits(label_matrix(above, records, labels), axis=1),

@@ -51,7 +51,7 @@ class Damage:
 
     def attempt(self, rng: random.Random) -> list[Finding]:
         """Damages one file of a run and continues the run."""
-        kind = Kind(rng.choice(list(SETTINGS)), rng.choice([1, None]))
+        kind = Kind(rng.choice(list(SETTINGS)), seed=rng.choice([1, None]))
         state = self._state(kind, rng)
         folder = self._folder / "damaged"
         shutil.copytree(state.folder, folder)
@@ -70,10 +70,11 @@ class Damage:
                 shutil.copyfile(state.older, path)
             else:
                 damage(path, kind_of_damage, self._other(kind) / name, rng)
-            findings = self._continued(kind, folder, path, release_of(state.folder))
+            findings = self._continued(kind, folder, path, shown=release_of(state.folder))
             return [
                 Finding(
-                    f.sort, f"{kind.name} of {len(files)} files, {name}, {kind_of_damage}: {f.text}"
+                    f.sort,
+                    text=f"{kind.name} of {len(files)} files, {name}, {kind_of_damage}: {f.text}",
                 )
                 for f in findings
             ]
@@ -92,13 +93,17 @@ class Damage:
         released = release_of(folder)
         ended = kind.start(folder).wait()
         if ended.code == 0:
-            return find_faults(folder, self._truths[kind], digests, shown)
+            return find_faults(folder, truth=self._truths[kind], kept=digests, shown=shown)
         findings = find_refusal_faults(ended, named=(path.name, path.parent.name, _LEDGER))
         for name, content in before.items():
             if _content(folder / name) not in (content, None):
-                findings.append(Finding(LOW_PRICE, f"{name} was written by a run that was refused"))
+                findings.append(
+                    Finding(LOW_PRICE, text=f"{name} was written by a run that was refused")
+                )
         if release_of(folder) not in (released, shown, None):
-            findings.append(Finding(WRONG_RELEASE, "a run that was refused wrote another release"))
+            findings.append(
+                Finding(WRONG_RELEASE, text="a run that was refused wrote another release")
+            )
         return findings
 
     def _state(self, kind: Kind, rng: random.Random) -> State:
@@ -110,7 +115,7 @@ class Damage:
         folder = self._folder / f"state-{kind.name}-{kind.seed}-{len(states)}"
         if kind not in self._truths:
             self._truths[kind] = Truth.from_undisturbed_run(kind, folder)
-            states.append(State(folder, None))
+            states.append(State(folder, older=None))
             return states[0]
         length = self._truths[kind].duration_s
         older = folder.with_suffix(".older")
@@ -119,14 +124,14 @@ class Damage:
             shutil.copyfile(folder / _LEDGER, older)
         kind.kill(folder, rng.uniform(0.3, 1.2) * length)
         folder.mkdir(exist_ok=True)  # a run on a slow machine may not have made its folder yet
-        states.append(State(folder, older if older.exists() else None))
+        states.append(State(folder, older=older if older.exists() else None))
         return states[-1]
 
     def _other(self, kind: Kind) -> Path:
         """Returns another run of the same settings, whose files look as if they belonged to the damaged run."""
         folder = self._folder / f"other-{kind.name}"
         if not folder.exists():
-            Kind(kind.name, 2).start(folder).wait()
+            Kind(kind.name, seed=2).start(folder).wait()
         return folder
 
 

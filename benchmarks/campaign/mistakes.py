@@ -124,13 +124,20 @@ class Mistakes:
             return self._faults(self._limited(act).wait(_PATIENCE_S), name)
         if kind == "audit":
             path = self._folder / f"votes.{rng.choice(['npy', 'npz', 'csv', 'txt', 'pkl', 'json'])}"
-            arguments = [f"votes={strange_file(path, rng)}", *_overrides("audit", rng, 0.3)]
+            arguments = [
+                f"votes={strange_file(path, rng)}",
+                *_overrides(kind="audit", rng=rng, share=0.3),
+            ]
             file_name = f"{path.suffix} "
         else:
-            arguments = [*(_SMALL if kind == "train" else ()), *_overrides(kind, rng, 1.0)]
+            arguments = [*(_SMALL if kind == "train" else ()), *_overrides(kind, rng, share=1.0)]
             file_name = ""
-        child = command(kind, [a for a in arguments if "\0" not in a], self._prepare)
-        return self._faults(child.wait(_PATIENCE_S), file_name + " ".join(arguments[-2:])[:200])
+        child = command(
+            kind, arguments=[a for a in arguments if "\0" not in a], prepare=self._prepare
+        )
+        return self._faults(
+            child.wait(_PATIENCE_S), name=file_name + " ".join(arguments[-2:])[:200]
+        )
 
     def _limited(self, act: Callable[[], Any]) -> Child:
         def limited() -> None:
@@ -155,12 +162,12 @@ class Mistakes:
         if ended.code == 0:
             return []
         if ended.code == _NO_PRICE:
-            return [Finding(LOW_PRICE, f"{name}: {ended.line[:300]}")]
+            return [Finding(LOW_PRICE, text=f"{name}: {ended.line[:300]}")]
         if ended.code == _KILLED:
-            return [Finding(UNCLEAR, f"{name}: no end within {_PATIENCE_S:.0f} s")]
+            return [Finding(UNCLEAR, text=f"{name}: no end within {_PATIENCE_S:.0f} s")]
         no_memory = ended.code == 1 and ended.line.startswith("MemoryError")
         findings = find_refusal_faults(ended, codes=(1, 2) if no_memory else (2,))
-        return [Finding(finding.sort, f"{name}: {finding.text}") for finding in findings]
+        return [Finding(finding.sort, text=f"{name}: {finding.text}") for finding in findings]
 
 
 def _overrides(kind: str, rng: random.Random, share: float) -> list[str]:
@@ -317,7 +324,7 @@ def strange_call(rng: random.Random) -> tuple[str, Callable[[], None]]:
     for path, name in public_calls():
         of_module.setdefault(path, []).append(name)
     path = rng.choice(_MODULES)
-    return call_of(path, rng.choice(of_module[path]), rng)
+    return call_of(path, name=rng.choice(of_module[path]), rng=rng)
 
 
 def call_of(path: str, name: str, rng: random.Random) -> tuple[str, Callable[[], None]]:
@@ -376,7 +383,7 @@ def _use(made: Any, votes: Any, teachers: Any) -> None:
         if callable(made) and event is not None:
             made(votes, rng=np.random.default_rng(0))
     if isinstance(event, Event):
-        epsilon = RdpAccountant().compose(event).get_epsilon(1e-3)
+        epsilon = RdpAccountant().compose(event).get_epsilon(target_delta=1e-3)
         if not epsilon >= 0:
             sys.stderr.write(f"epsilon {epsilon} of {event}\n")
             raise SystemExit(_NO_PRICE)

@@ -70,7 +70,9 @@ class Kind:
         """Starts or continues the run, whose ledger lies in the folder, next to the run's own folder."""
         seed = () if self.seed is None else (f"seed={self.seed}",)
         return command(
-            "train", (*_SIZE, *SETTINGS[self.name], *seed, f"output_dir={folder / RUN}"), prepare
+            module="train",
+            arguments=(*_SIZE, *SETTINGS[self.name], *seed, f"output_dir={folder / RUN}"),
+            prepare=prepare,
         )
 
     def kill(self, folder: Path, after: float) -> None:
@@ -184,26 +186,26 @@ def find_faults(
         (shown, "the one that was published before"),
     ):
         if release is None or (reference is not None and release != reference):
-            findings.append(Finding(WRONG_RELEASE, f"release.npz is not that of {whose}"))
+            findings.append(Finding(WRONG_RELEASE, text=f"release.npz is not that of {whose}"))
     if any(digests_of_draws(folder).get(key) != digest for key, digest in kept.items()):
-        findings.append(Finding(WRONG_RELEASE, "what was committed was drawn again"))
-    if release is not None and not _is_committed(release, rows_of(folder)):
-        findings.append(Finding(WRONG_RELEASE, "release.npz is not what was committed"))
+        findings.append(Finding(WRONG_RELEASE, text="what was committed was drawn again"))
+    if release is not None and not _is_committed(release, rows=rows_of(folder)):
+        findings.append(Finding(WRONG_RELEASE, text="release.npz is not what was committed"))
     try:
         epsilon = epsilon_of(folder)
     except (ValueError, KeyError, TypeError):
         epsilon = None
     if epsilon is None or epsilon < truth.epsilon * (1 - _SLACK):
         findings.append(
-            Finding(LOW_PRICE, f"report.json says epsilon {epsilon} for {truth.epsilon}")
+            Finding(LOW_PRICE, text=f"report.json says epsilon {epsilon} for {truth.epsilon}")
         )
     findings += _card_faults(folder, truth)
     charges = charges_of(folder)
     if len(charges) < len(truth.charges):
-        findings.append(Finding(LOW_PRICE, f"{len(charges)} charges for {len(truth.charges)}"))
+        findings.append(Finding(LOW_PRICE, text=f"{len(charges)} charges for {len(truth.charges)}"))
     elif charges != truth.charges:
         findings.append(
-            Finding(UNCLEAR, f"{len(charges)} charges for {len(truth.charges)}, or others")
+            Finding(UNCLEAR, text=f"{len(charges)} charges for {len(truth.charges)}, or others")
         )
     return findings
 
@@ -242,14 +244,14 @@ def _card_faults(folder: Path, truth: Truth) -> list[Finding]:
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     epsilons = [float(number) for number in re.findall(r"\| epsilon \| (\d+(?:\.\d+)?) \|", text)]
     if not epsilons or min(epsilons) < truth.epsilon * (1 - _SLACK):
-        return [Finding(LOW_PRICE, f"privacy_card.md says {epsilons} for {truth.epsilon}")]
+        return [Finding(LOW_PRICE, text=f"privacy_card.md says {epsilons} for {truth.epsilon}")]
     return []
 
 
 def find_unpaid(folder: Path, truth: Truth) -> list[Finding]:
     """Returns a finding where a run published a release before it was charged, at whatever moment it was stopped."""
     if release_of(folder) is not None and len(charges_of(folder)) < len(truth.charges):
-        return [Finding(LOW_PRICE, "released with fewer charges than the release costs")]
+        return [Finding(LOW_PRICE, text="released with fewer charges than the release costs")]
     return []
 
 
@@ -261,11 +263,13 @@ def find_refusal_faults(
         "Traceback (most recent call last)" in ended.err
         or "Traceback (most recent call last)" in ended.out
     ):
-        return [Finding(TRACEBACK, f"code {ended.code}: {ended.line[:300]}")]
+        return [Finding(TRACEBACK, text=f"code {ended.code}: {ended.line[:300]}")]
     if ended.code not in codes:
-        return [Finding(UNCLEAR, f"exit code {ended.code}, {ended.line[:300]!r}")]
+        return [Finding(UNCLEAR, text=f"exit code {ended.code}, {ended.line[:300]!r}")]
     if not ended.line or len(ended.line) > _LONGEST_LINE:
-        return [Finding(UNCLEAR, f"a line of {len(ended.line)} characters: {ended.line[:100]!r}")]
+        return [
+            Finding(UNCLEAR, text=f"a line of {len(ended.line)} characters: {ended.line[:100]!r}")
+        ]
     if named and not any(name in ended.line for name in named):
-        return [Finding(UNCLEAR, f"none of {', '.join(named)} in {ended.line[:300]!r}")]
+        return [Finding(UNCLEAR, text=f"none of {', '.join(named)} in {ended.line[:300]!r}")]
     return []

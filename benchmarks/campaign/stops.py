@@ -38,12 +38,12 @@ class Stops(ABC):
 
     def attempt(self, rng: random.Random) -> list[Finding]:
         """Stops and continues one run, which must end with all that was committed or published at any stop."""
-        kind = Kind(rng.choice(list(SETTINGS)), rng.choice([1, None]))
+        kind = Kind(rng.choice(list(SETTINGS)), seed=rng.choice([1, None]))
         folder = self._folder / "run"
         findings = []
         if kind not in self._truths:
             self._truths[kind] = Truth.from_undisturbed_run(
-                kind, self._folder / f"calm-{kind.name}-{kind.seed}"
+                kind, folder=self._folder / f"calm-{kind.name}-{kind.seed}"
             )
         truth = self._truths[kind]
         committed_digests = dict[str, str]()
@@ -62,14 +62,14 @@ class Stops(ABC):
             ended = kind.start(folder).wait()
             ok = ended.code == 0
             findings += (
-                find_faults(folder, truth, committed_digests, published)
+                find_faults(folder, truth, kept=committed_digests, shown=published)
                 if ok
                 else find_refusal_faults(ended, codes=(0,))
             )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         where = f"{kind.name}, seed {kind.seed}, {', '.join(stops)}"
-        return [Finding(finding.sort, f"{where}: {finding.text}") for finding in findings]
+        return [Finding(finding.sort, text=f"{where}: {finding.text}") for finding in findings]
 
     @abstractmethod
     def _stop(
@@ -100,8 +100,8 @@ class Faults(Stops):
         self, kind: Kind, truth: Truth, folder: Path, rng: random.Random
     ) -> tuple[str, list[Finding]]:
         if kind not in self._calls:
-            self._calls[kind] = num_disk_calls(kind, self._folder / "counted")
-        disk = FaultyDisk(folder, rng.randrange(self._calls[kind]), rng.choice(FAILURES))
+            self._calls[kind] = num_disk_calls(kind, folder=self._folder / "counted")
+        disk = FaultyDisk(folder, at=rng.randrange(self._calls[kind]), failure=rng.choice(FAILURES))
         ended = kind.start(folder, disk.install).wait()
         faults = [] if ended.code in (0, _KILLED) else find_refusal_faults(ended, codes=(1, 2))
         return f"{disk.failure} at call {disk.at}", faults

@@ -103,4 +103,4 @@ _MODULE_OF = {
     "shared_ledger": "SharedLedger",
     "store": "DamagedLedger",
 }
-__getattr__ = lazily(__name__, _MODULE_OF)
+__getattr__ = lazily(__name__, names_of_module=_MODULE_OF)

@@ -73,8 +73,8 @@ def _pairs_above_runs(event: events.ThresholdEvent) -> Array:
     after_first = event.log_odds_at(values[:-1] + 1)
     last = event.log_odds_at(values[1:])
     before_last = event.log_odds_at(values[1:] - 1)
-    loss_of_one = _difference(log_expit(after_first), log_expit(first))
-    loss_of_zero = _difference(log_expit(-before_last), log_expit(-last))
+    loss_of_one = _difference(log_expit(after_first), smaller=log_expit(first))
+    loss_of_zero = _difference(log_expit(-before_last), smaller=log_expit(-last))
     return pairs_of_losses(loss_of_one, loss_of_zero)
 
 
@@ -119,7 +119,9 @@ def bit_rdp(event: BitEvent, orders: Array) -> Array:
     run_grid, order_grid = np.meshgrid(np.arange(levels[-1].shape[1]), np.arange(len(orders)))
     candidates = _Candidates(pairs=run_grid.ravel(), orders=order_grid.ravel())
     for depth in range(len(levels) - 1, -1, -1):
-        bounds = _divergences(levels[depth], candidates.pairs, orders[candidates.orders])
+        bounds = _divergences(
+            levels[depth], which=candidates.pairs, orders=orders[candidates.orders]
+        )
         if depth == 0:
             np.maximum.at(largest, candidates.orders, bounds)
             break
@@ -127,7 +129,7 @@ def bit_rdp(event: BitEvent, orders: Array) -> Array:
         best = _largest_of_each_order(candidates, bounds)
         length = _RUN_LENGTH**depth
         middle = np.minimum(best.pairs * length + length // 2, pairs.shape[1] - 1)
-        attained = _divergences(pairs, middle, orders[best.orders])
+        attained = _divergences(pairs, which=middle, orders=orders[best.orders])
         np.maximum.at(largest, best.orders, attained)
         is_alive = bounds > largest[candidates.orders]
         candidates = _parts(candidates, is_alive, num_parts=levels[depth - 1].shape[1])
@@ -176,7 +178,7 @@ def _levels_of_runs(pairs: Array) -> list[Array]:
     length = _RUN_LENGTH
     while length * _FEW_PAIRS < num_pairs * _RUN_LENGTH:
         losses = np.maximum.reduceat(losses, np.arange(0, losses.shape[1], _RUN_LENGTH), axis=1)
-        levels.append(pairs_of_losses(losses[0], losses[1]))
+        levels.append(pairs_of_losses(losses[0], loss_of_zero=losses[1]))
         length *= _RUN_LENGTH
     return levels
 
@@ -203,8 +205,8 @@ def _divergences(pairs: Array, which: NDArray[np.int64], orders: Array) -> Array
         not_p = log_not_p[chosen]
         not_q = log_not_q[chosen]
         np.maximum(
-            bernoulli_rdp(p, not_p, q, not_q, order),
-            bernoulli_rdp(q, not_q, p, not_p, order),
+            bernoulli_rdp(p, log_not_p=not_p, log_q=q, log_not_q=not_q, orders=order),
+            bernoulli_rdp(q, log_not_p=not_q, log_q=p, log_not_q=not_p, orders=order),
             out=divergences[batch],
         )
     return divergences

@@ -105,7 +105,7 @@ def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
 
     def epsilon(log_order_less_one: float) -> float:
         order = np.array([1 + math.exp(log_order_less_one)])
-        return float(rdp_to_epsilons(order, rho * order, target_delta=target_delta)[0])
+        return float(rdp_to_epsilons(order, rdp=rho * order, target_delta=target_delta)[0])
 
     # The best order of the classic conversion, from which the best order of the tight conversion is not far.
     classic_order = math.log(math.sqrt(math.log(1 / target_delta) / rho))
@@ -190,14 +190,14 @@ def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
     log_delta = math.log(target_delta)
     lowest = max(-mu / 2, -40.0)  # farther left delta is 1
     log_delta -= _ULP * abs(log_delta)
-    if mu == 0 or _log_delta(mu, lowest) <= log_delta:
+    if mu == 0 or _log_delta(mu, place=lowest) <= log_delta:
         return 0.0
     highest = math.sqrt(-2 * log_delta) + 1e-3  # there delta is less than half
     # Delta is too large at `lowest`, and never at `highest`.
     while highest - lowest > 1e-14 + 4 * _ULP * abs(highest):
         middle = (lowest + highest) / 2
         lowest, highest = (
-            (middle, highest) if _log_delta(mu, middle) > log_delta else (lowest, middle)
+            (middle, highest) if _log_delta(mu, place=middle) > log_delta else (lowest, middle)
         )
     return mu * (highest + mu / 2) * (1 + _ROUNDING)
 

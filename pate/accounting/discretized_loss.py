@@ -134,13 +134,15 @@ def _cells(pair: ShiftedMaximum | SampledPair, spacing: float, size: int, missin
     def exceed_multiples(x: Array) -> NDArray[np.bool_]:
         return np.asarray(pair.loss(x) > multiples * spacing)
 
-    ends = _bisected(are_beyond_ends, np.full(2, -pair.farthest), np.full(2, pair.farthest))
+    ends = _bisected(
+        are_beyond_ends, low=np.full(2, -pair.farthest), high=np.full(2, pair.farthest)
+    )
     low, high = np.clip(pair.loss(ends) / spacing, -largest_multiple, largest_multiple).tolist()
     first = math.floor(low)
     multiples = np.arange(first, max(math.ceil(high), first + 1) + 1)
     num_places = len(multiples)
     places = _bisected(
-        exceed_multiples, np.full(num_places, ends[0]), np.full(num_places, pair.farthest)
+        exceed_multiples, low=np.full(num_places, ends[0]), high=np.full(num_places, pair.farthest)
     )
     places[0] = ends[0]
     return _Cells(places=places, multiples=multiples)

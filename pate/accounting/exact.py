@@ -108,12 +108,12 @@ class ExactAccountant(LossAccountant):
             if times == 0 or _has_no_protection(leaf):
                 continue
             if isinstance(leaf, events.GaussianEvent):
-                mu_squared = _rounded_up(mu_squared + _mu_squared(noise, times))
+                mu_squared = _rounded_up(mu_squared + _mu_squared(noise, count=times))
             elif (pairs := dominating_pairs(leaf)) is not None:
                 steps.append(RepeatedStep(pairs=pairs, times=times))
             if isinstance(leaf, events.WinnerEvent):
                 mu_squared_of_winners = _rounded_up(
-                    mu_squared_of_winners + _mu_squared(noise, leaf.num_moving * times)
+                    mu_squared_of_winners + _mu_squared(noise, count=leaf.num_moving * times)
                 )
         # Nothing is added before every part has its pairs.
         self._compose_renyi(event, count)
@@ -172,7 +172,7 @@ class ExactAccountant(LossAccountant):
         figures = [
             self._figure(
                 self._steps,
-                _rounded_up(math.sqrt(self._mu_squared)),
+                mu=_rounded_up(math.sqrt(self._mu_squared)),
                 of_mu=of_mu,
                 of_profile=of_profile,
                 smallest_delta=smallest_delta,
@@ -183,7 +183,7 @@ class ExactAccountant(LossAccountant):
             figures.append(
                 self._figure(
                     [step for step in self._steps if not isinstance(step.pairs, Winner)],
-                    _rounded_up(math.sqrt(mu_squared)),
+                    mu=_rounded_up(math.sqrt(mu_squared)),
                     of_mu=of_mu,
                     of_profile=of_profile,
                     smallest_delta=smallest_delta,

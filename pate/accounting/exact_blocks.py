@@ -283,7 +283,7 @@ def composed_in_blocks(
         for run in runs:
             if run not in block_of and longest[len(longest) - len(run) :] == run:
                 values = profiles[len(run) - 1][::stride]
-                block_of[run] = Block.from_profile(values, stride * grid.spacing)
+                block_of[run] = Block.from_profile(values, spacing=stride * grid.spacing)
     blocks = [
         block.power(runs[run], largest_num_points=num_points) for run, block in block_of.items()
     ]

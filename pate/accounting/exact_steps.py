@@ -97,7 +97,7 @@ class Box:
     def variance(self) -> float:
         """The largest second moment of the loss of a pair; used to choose grids, and not a rigorous bound."""
         with np.errstate(over="ignore", invalid="ignore"):
-            p_up, p_down = two_point_probabilities(self.ups, self.downs)
+            p_up, p_down = two_point_probabilities(self.ups, down=self.downs)
             return float(
                 np.fmax.reduce(p_up * self.ups * self.ups + p_down * self.downs * self.downs)
             )
@@ -424,8 +424,8 @@ def _bit_box(event: events.BitEvent) -> Box | None:
     lower_logits, higher_logits = bit_pairs(event)
     if lower_logits.size == 0:
         return None
-    loss_of_one = _rounded_difference(log_expit(higher_logits), log_expit(lower_logits))
-    loss_of_zero = _rounded_difference(log_expit(-lower_logits), log_expit(-higher_logits))
+    loss_of_one = _rounded_difference(log_expit(higher_logits), smaller=log_expit(lower_logits))
+    loss_of_zero = _rounded_difference(log_expit(-lower_logits), smaller=log_expit(-higher_logits))
     ups = np.concatenate([loss_of_one, loss_of_zero])
     downs = -np.concatenate([loss_of_zero, loss_of_one])
     order = np.lexsort((downs, -ups))  # falling up; among equals the smallest down first

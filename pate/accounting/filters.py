@@ -84,10 +84,10 @@ class Spent:
     def plus(self, price: Spent, count: int = 1) -> Spent:
         """Returns the sums after a price is added `count` >= 1 times."""
         return Spent(
-            amount=_sum_rounded_up(self.amount, price.amount, count=count),
+            amount=_sum_rounded_up(self.amount, price=price.amount, count=count),
             failure_prob=self.failure_prob + price.failure_prob * count,
             pure=self.pure + price.pure * count,
-            second=_sum_rounded_up(self.second, price.second, count=count),
+            second=_sum_rounded_up(self.second, price=price.second, count=count),
         )
 
 
@@ -315,7 +315,9 @@ class RenyiFilter(PrivacyFilter):
     def epsilon(self, amount: float) -> float:
         """Returns the epsilon, at `conversion_delta`, of a Renyi divergence at the filter's order."""
         divergences = np.array([amount])
-        epsilons = rdp_to_epsilons(self._orders, divergences, target_delta=self.conversion_delta)
+        epsilons = rdp_to_epsilons(
+            self._orders, rdp=divergences, target_delta=self.conversion_delta
+        )
         return float(epsilons[0]) if amount else 0.0
 
     @property

@@ -166,7 +166,7 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
             logs = np.log(ratios)
             return np.asarray(np.expm1((1 - order) * logs) + (order - 1) * np.expm1(logs))
 
-    rdp_apart = float(rdp_curve(count_leaves(event), np.array([order]))[0])
+    rdp_apart = float(rdp_curve(count_leaves(event), orders=np.array([order]))[0])
     lowest_logit = min((logit for logit in event.bit.logits if logit > -math.inf), default=0.0)
     if (
         not 0 < event.selection.epsilon < _LARGEST_RANGE

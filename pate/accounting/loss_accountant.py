@@ -96,5 +96,5 @@ class LossAccountant(AccountantBesideRenyi):
         bound = min(by_hits, self._rdp.get_delta(target_epsilon))
         if not self.failure_prob < bound < 1:
             return bound
-        by_losses = self._delta(target_epsilon, bound - self.failure_prob)
+        by_losses = self._delta(target_epsilon, bound=bound - self.failure_prob)
         return min(bound, by_losses + self.failure_prob)

@@ -80,9 +80,11 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: Array) -> Arra
     for block in range(num_blocks):
         largest = smallest + (n - 1) // num_blocks - (block >= (n - 1) % num_blocks)
         up = moved_maximum(largest, shift, epsilons)
-        bound = np.minimum(up, moved_maximum(n - smallest, -shift, epsilons))
+        bound = np.minimum(up, moved_maximum(n - smallest, shift=-shift, epsilons=epsilons))
         if is_opposed:
-            both = opposite_maxima(largest, n - smallest, shift / 2, epsilons)
+            both = opposite_maxima(
+                largest, falling=n - smallest, shift=shift / 2, epsilons=epsilons
+            )
             bound = np.minimum(bound, both)
         np.maximum(profile, convex_minorant(factors, bound), out=profile)
         smallest = largest + 1
@@ -108,7 +110,7 @@ def moved_maximum(count: int, shift: float, epsilons: Array) -> Array:
         log_ratio = log_ndtr(sign * t - shift) - log_ndtr(sign * t)
         return np.asarray(loss_of_normal + (count - 1) * log_ratio)
 
-    t = _places_of(loss, epsilons, size)
+    t = _places_of(loss, targets=epsilons, shift=size)
     if shift > 0:
         # P(M + shift > t) - e^epsilon P(M > t)
         minus_still_above = np.exp(epsilons) * np.expm1(count * log_ndtr(t))
@@ -153,7 +155,7 @@ def opposite_maxima(rising: int, falling: int, shift: float, epsilons: Array) ->
     )  # above all cells the loss is smaller
     masses[:-1] += np.maximum(p - q_at_larger * ratio[1:], 0.0)
     points = np.linspace(epsilons[0] - losses[-1], epsilons[-1] - losses[0], _NUM_POINTS)
-    hockey_sticks = moved_maximum(rising, shift, points)
+    hockey_sticks = moved_maximum(rising, shift, epsilons=points)
     factors = np.exp(points)
     # below all cells the loss is infinite
     total = np.full_like(epsilons, float(moved_below[-1]))

@@ -117,7 +117,7 @@ def _profile_by_renyi(event: LeafEvent, epsilons: Array) -> Array:
     still a valid profile.
     """
     orders = DEFAULT_ORDERS
-    rdp = rdp_curve({type(event): ([event], [1])}, DEFAULT_ORDERS)
+    rdp = rdp_curve({type(event): ([event], [1])}, orders=DEFAULT_ORDERS)
 
     def smallest_deltas(at: Array) -> Array:
         """Returns the delta of Canonne, Kamath & Steinke (2020) at the best order for each epsilon."""
@@ -171,7 +171,7 @@ class LossDistribution:
         spacing = float(np.clip(4 * min(reaches) / _POINTS_PER_RELEASE, finest, coarsest))
         losses = []
         for (part, count), reach_of_part in zip(parts, reaches, strict=True):
-            loss = _discretized(part, spacing, min(reach_of_part, reach))
+            loss = _discretized(part, spacing, reach=min(reach_of_part, reach))
             losses.append(loss.self_compose(count))
         self._losses = losses[0]
         for loss in losses[1:]:
@@ -291,7 +291,7 @@ class PldAccountant(LossAccountant):
                     multipliers.append(leaf.noise_multiplier / math.sqrt(count))
                 elif isinstance(leaf, events.ZCdpEvent):
                     rhos.append(count * leaf.rho)
-                elif rdp_curve({type(leaf): ([leaf], [1])}, DEFAULT_ORDERS).any():
+                elif rdp_curve({type(leaf): ([leaf], [1])}, orders=DEFAULT_ORDERS).any():
                     parts.append((leaf, count))  # without events that cost nothing
             if multipliers:
                 parts.append((events.GaussianEvent.composed(multipliers), 1))

@@ -84,7 +84,7 @@ class PureDpAccountant(AccountantBesideRenyi):
         if not self._has_tails():
             return bound
         log_tails = _log_tails_of_product(self._counts)
-        return min(bound, _epsilon_of_tails(log_tails, delta_left))
+        return min(bound, _epsilon_of_tails(log_tails, target_delta=delta_left))
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the delta at `target_epsilon` of the optimal composition of all events, failures included."""
@@ -254,8 +254,12 @@ def pure_epsilon(event: LeafEvent) -> float:
         case events.BitEvent():
             # the largest loss of a 1 or a 0 between statistics within reach, rounded up
             lower_logits, higher_logits = bit_pairs(event)
-            loss_of_one = _difference_of_logs(log_expit(higher_logits), log_expit(lower_logits))
-            loss_of_zero = _difference_of_logs(log_expit(-lower_logits), log_expit(-higher_logits))
+            loss_of_one = _difference_of_logs(
+                log_expit(higher_logits), smaller=log_expit(lower_logits)
+            )
+            loss_of_zero = _difference_of_logs(
+                log_expit(-lower_logits), smaller=log_expit(-higher_logits)
+            )
             return max(
                 float(np.max(loss_of_one, initial=0.0)), float(np.max(loss_of_zero, initial=0.0))
             )

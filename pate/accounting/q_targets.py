@@ -173,7 +173,10 @@ def exact_hit_prob(
         InvalidValue: two probabilities of one outcome differ by more than a factor e^epsilon.
     """
     distributions = np.stack(
-        [_distributions("first", first, rank=1), _distributions("second", second, rank=1)]
+        [
+            _distributions(name="first", values=first, rank=1),
+            _distributions(name="second", values=second, rank=1),
+        ]
     )
     target = np.asarray(in_target, dtype=bool)
     shape = distributions.shape[1:]
@@ -205,7 +208,7 @@ def boundary_distribution(probabilities: ArrayLike) -> Array:
     Returns:
         The probability of each outcome of the wrapped call, `[..., num_outcomes + 1]`, with "boundary" last.
     """
-    distribution = _distributions("probabilities", probabilities)
+    distribution = _distributions(name="probabilities", values=probabilities)
     without_largest = (
         distribution.copy()
     )  # pi is the sum of the other probabilities, so no digits cancel

@@ -209,7 +209,8 @@ def rdp_curve(counts: LeafCounts, orders: Array) -> Array:
             else:
                 require(kind in _CURVES, "event", kind.__name__, "an event with a Renyi curve")
                 total += sum(
-                    number * _curve(leaf, key) for leaf, number in zip(parts, numbers, strict=True)
+                    number * _curve(leaf, orders_as_bytes=key)
+                    for leaf, number in zip(parts, numbers, strict=True)
                 )
     # NaN comes from infinity less infinity: a price beyond double precision is charged as infinite.
     return np.where(np.isnan(total), np.inf, total)

@@ -63,7 +63,9 @@ def pure_dp_rdp(epsilon: float, orders: Array) -> Array:
         return np.full_like(orders, epsilon)
     log_truth = np.array(log_expit(epsilon))
     log_lie = np.array(log_expit(-epsilon))
-    rdp = bernoulli_rdp(log_truth, log_lie, log_lie, log_truth, orders)
+    rdp = bernoulli_rdp(
+        log_truth, log_not_p=log_lie, log_q=log_lie, log_not_q=log_truth, orders=orders
+    )
     # epsilon^2 / 2 zCDP (Bun & Steinke 2016, Proposition 3.3)
     return np.minimum(rdp, orders * (epsilon * epsilon / 2))
 
@@ -121,7 +123,9 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: Array) -
         log_moment = np.minimum(up, down)
         if isinstance(event, events.OpposedMaximaEvent):
             # also dominated by two maxima that move in opposite ways, by half as much each
-            up, down = _log_moments_of_maximum(num_others, shift / 2, integrated_orders)
+            up, down = _log_moments_of_maximum(
+                num_others, shift=shift / 2, orders=integrated_orders
+            )
             log_moment = np.minimum(log_moment, up + down)
         by_integral = np.maximum(log_moment / (integrated_orders - 1), 0.0)
         rdp[is_integrated] = np.minimum(rdp[is_integrated], by_integral)

@@ -37,7 +37,7 @@ def format_epsilon(epsilon: float) -> str:
     """
     if epsilon == 0:
         return "0"
-    return round_up(epsilon, 2 if epsilon >= 1 else 4)
+    return round_up(epsilon, digits=2 if epsilon >= 1 else 4)
 
 
 def format_delta(delta: float) -> str:

@@ -38,7 +38,7 @@ def session_rdp(event: SessionEvent, orders: Array) -> Array:
         s = call_cost(event, orders)
         hits_limit = u < 1  # elsewhere hits limit nothing
         limiting_u = np.where(hits_limit, u, 0.0)
-        by_hits = np.where(hits_limit, _log_moment_of_hits(event, limiting_u), np.inf)
+        by_hits = np.where(hits_limit, _log_moment_of_hits(event, cost=limiting_u), np.inf)
         if math.isinf(event.num_calls):
             return np.asarray(by_hits / (orders - 1))
         s_per_u = np.where(hits_limit, s / u, 0.0)
@@ -50,7 +50,9 @@ def session_rdp(event: SessionEvent, orders: Array) -> Array:
         )
         best_u = np.clip(np.nan_to_num(1 - weight, nan=0.0), 0.0, limiting_u)
         log_moment_of_calls = event.num_calls * np.log1p((limiting_u - best_u) * s_per_u)
-        by_both = log_moment_of_calls * (1 + _COST_ROUNDING) + _log_moment_of_hits(event, best_u)
+        by_both = log_moment_of_calls * (1 + _COST_ROUNDING) + _log_moment_of_hits(
+            event, cost=best_u
+        )
         # (a - 1) D_a of one call is finite where its moment is no float.
         log_moment_of_call = np.fmin(np.log1p(s), (orders - 1) * pure_dp_rdp(event.epsilon, orders))
         by_calls = event.num_calls * log_moment_of_call * (1 + _COST_ROUNDING)

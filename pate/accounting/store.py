@@ -138,9 +138,9 @@ class Store:
                     os.getpid(),
                     sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False),
                 )
-                _fill(self._memory[1], settings_line)
+                _fill(self._memory[1], settings=settings_line)
             elif not os.path.lexists(self.path):
-                _make(self.path, settings_line)
+                _make(self.path, settings=settings_line)
         self.read()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -460,7 +460,7 @@ def damaged_ledger(path: Path | None, rule: str) -> DamagedLedger:
         path: the ledger's file; None for a ledger in memory.
         rule: a noun phrase for what was expected at the damaged place.
     """
-    return DamagedLedger("ledger", path, rule=f"{rule}: {REMEDY}")
+    return DamagedLedger(name="ledger", value=path, rule=f"{rule}: {REMEDY}")
 
 
 def _chained(previous: str, *values: Any) -> str:

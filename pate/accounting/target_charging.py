@@ -360,7 +360,7 @@ class TargetCharging(HeldBudget):
 
         The file is replaced in one step, so that a crash never leaves half a file.
         """
-        write_text(Path(path), to_json_line(self.state) + "\n")
+        write_text(Path(path), text=to_json_line(self.state) + "\n")
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Continues the session whose state `save` wrote to a file.

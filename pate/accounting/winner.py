@@ -89,7 +89,7 @@ def bits(shift: float) -> tuple[Pair, ...]:
     # Between two thresholds the curve's point lies within width^2 / 8 times the bend from the chord.
     slack = widths**2 / 8 * _BEND_OF_MASS + _CORNER_ROUNDING
     raised = heights + (widths**2 / 8 * _BEND_OF_DENSITY + _CORNER_ROUNDING) * shift
-    return tuple(_pairs_above(q[None], raised[None], slack, shift))
+    return tuple(_pairs_above(q[None], heights=raised[None], slack=slack, shift=shift))
 
 
 @lru_cache(maxsize=64)
@@ -108,11 +108,11 @@ def squares(shift: float) -> tuple[Pair, ...]:
     # A corner serves several squares, so it takes the largest slack of them.
     slack = np.zeros((5, len(places)))
     for slack_of_corners, slack_of_squares in zip(
-        slack, _slack(lowest, widths, shift), strict=True
+        slack, _slack(lowest, width=widths, shift=shift), strict=True
     ):
         np.maximum.at(slack_of_corners, corner_of.ravel(), np.repeat(slack_of_squares, 4))
     q, heights = curve_points(places[:, 0], places[:, 1], shift)
-    return tuple(_pairs_above(q, heights + slack[1:], slack[0], 2**0.5 * shift))
+    return tuple(_pairs_above(q, heights=heights + slack[1:], slack=slack[0], shift=2**0.5 * shift))
 
 
 @lru_cache(maxsize=1)
@@ -132,7 +132,7 @@ def _covering_squares() -> tuple[Array, Array]:
     width = _WIDEST
     while len(lowest):
         lowest = lowest[lowest.sum(axis=1) < _HIGHEST_SUM - 1e-9]
-        slack_of_squares = _slack(lowest, np.full(len(lowest), width), _SMALL_SHIFT)
+        slack_of_squares = _slack(lowest, width=np.full(len(lowest), width), shift=_SMALL_SHIFT)
         slack = np.repeat(slack_of_squares, 4, axis=1)
         corners = (lowest[:, None] + width * _CORNERS).reshape(-1, 2)
         q, heights = curve_points(corners[:, 0], corners[:, 1], _SMALL_SHIFT)
@@ -195,7 +195,7 @@ def _pairs_above(q: Array, heights: Array, slack: Array, shift: float) -> list[P
     return [
         pair_above_points(
             np.append(left_of_place, right_of_place),
-            np.append(heights_of_place, heights_of_place),
+            heights=np.append(heights_of_place, heights_of_place),
             shift=shift,
         )
         for left_of_place, right_of_place, heights_of_place in zip(
@@ -226,16 +226,16 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array
         # E[(P/Q)^a] - 1 of the worst bit of N(bit_shift, 1) against N(0, 1)
         bit_shift = math.sqrt(num_moving) * shift
         excess_moment = np.maximum(
-            np.expm1(_log_censored_moment(orders, bit_shift, _FARTHEST_BIT)),
+            np.expm1(_log_censored_moment(orders, bit_shift, threshold=_FARTHEST_BIT)),
             largest_excess_moment(bits(bit_shift), orders, bit_shift),
         )
         if num_moving == 2:
             rare = math.exp(log_ndtr(-_HIGHEST_SUM / math.sqrt(2))) * _ROUNDED_UP
             of_high_sums = (1 - rare) * excess_moment + rare * np.expm1(2 * log_moment)
             of_low_places = np.expm1(
-                _log_censored_moment(orders, shift, -_LOWEST_PLACE) + log_moment
+                _log_censored_moment(orders, shift, threshold=-_LOWEST_PLACE) + log_moment
             )
-            of_squares = largest_excess_moment(squares(shift), orders, math.sqrt(2) * shift)
+            of_squares = largest_excess_moment(squares(shift), orders, shift=math.sqrt(2) * shift)
             excess_moment = np.maximum(np.maximum(of_high_sums, of_low_places), of_squares)
         rdp = np.log1p(excess_moment) * _ROUNDED_UP / (orders - 1)
     return np.where(np.isfinite(rdp), np.minimum(rdp, rdp_of_counts), rdp_of_counts)
@@ -286,16 +286,16 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
     bit_shift = math.sqrt(num_moving) / noise_multiplier
     pairs = [
         *bits(bit_shift),
-        censored_pair(bit_shift, _FARTHEST_BIT, falls=True),
-        censored_pair(bit_shift, _FARTHEST_BIT, falls=False),
+        censored_pair(bit_shift, threshold=_FARTHEST_BIT, falls=True),
+        censored_pair(bit_shift, threshold=_FARTHEST_BIT, falls=False),
     ]
     if num_moving == 2:
         # erfc is 2 Phi(-x sqrt 2): the probability that both counts are low although their places are high
         rare = 0.5 * math.erfc(_HIGHEST_SUM / math.sqrt(2) / math.sqrt(2)) * _ROUNDED_UP
-        whole_normal = gaussian_pair(bit_shift, _EDGES)
-        moving_normal = gaussian_pair(shift, _EDGES)
+        whole_normal = gaussian_pair(bit_shift, edges=_EDGES)
+        moving_normal = gaussian_pair(shift, edges=_EDGES)
         low_places = [
-            censored_pair(shift, -_LOWEST_PLACE, falls=falls).product(moving_normal)
+            censored_pair(shift, threshold=-_LOWEST_PLACE, falls=falls).product(moving_normal)
             for falls in (True, False)
         ]
         high_sums = [pair.mixed_with(whole_normal, share=rare) for pair in pairs]
@@ -310,7 +310,7 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
         ]
         for pair in pairs
     ]
-    order = _ordered_by_nearness(np.array(masses_of_large_losses), np.arange(len(pairs)))
+    order = _ordered_by_nearness(np.array(masses_of_large_losses), indices=np.arange(len(pairs)))
     level = [pairs[index] for index in order]
     while len(level) > _LARGEST_NUM_ROOTS:
         level = [pair_above_pairs(level[start : start + 4]) for start in range(0, len(level), 4)]
@@ -333,4 +333,6 @@ def _ordered_by_nearness(points: Array, indices: NDArray[np.int64]) -> list[int]
     wider_side = int(np.ptp(points[indices], axis=0).argmax())
     ranked = indices[np.argsort(points[indices, wider_side], kind="stable")]
     half = 2 ** (math.ceil(math.log2(len(indices))) - 1)
-    return _ordered_by_nearness(points, ranked[:half]) + _ordered_by_nearness(points, ranked[half:])
+    return _ordered_by_nearness(points, indices=ranked[:half]) + _ordered_by_nearness(
+        points, indices=ranked[half:]
+    )

@@ -128,7 +128,7 @@ def bend_of_rest(a: Range, b: Range) -> Array:
     """
     # The largest phi''(x) = (x^2 - 1) phi(x) is at +- sqrt 3.
     top = 2 * density(np.sqrt([3.0]))
-    dip = _largest(_second_derivative, a, (-(3**0.5), 3**0.5), top)
+    dip = _largest(_second_derivative, places=a, tops=(-(3**0.5), 3**0.5), top=top)
     falling = dip * ndtr(-b[0]) + density(np.clip(0.0, *a)) * _largest_fall(b)
     rising = _largest_fall((-a[1], -a[0])) * density(np.clip(0.0, *b)) + ndtr(
         -a[0]
@@ -153,12 +153,12 @@ def _fall(x: Array) -> Array:
 
 def _largest_slope(places: Range) -> Array:
     """Returns the largest |phi'(x)| = |x| phi(x) over x in each range; the function rises up to |x| = 1."""
-    return _largest(_absolute_slope, places, (-1.0, 1.0), density(np.ones(1)))
+    return _largest(_absolute_slope, places, tops=(-1.0, 1.0), top=density(np.ones(1)))
 
 
 def _largest_fall(places: Range) -> Array:
     """Returns the largest -phi'(x) = x phi(x) over x in each range, at least 0."""
-    return _largest(_fall, places, (1.0,), density(np.ones(1)))
+    return _largest(_fall, places, tops=(1.0,), top=density(np.ones(1)))
 
 
 def _largest(

@@ -279,7 +279,7 @@ class _Solved:
             The indices of the corners for which types were added, and which have to be solved again.
         """
         is_limited = self._is_limited[corners]
-        programs = self._programs(corners, np.flatnonzero(self._is_included))
+        programs = self._programs(corners, types=np.flatnonzero(self._is_included))
         multipliers, attained = best_multipliers(programs)
         multipliers[:, -2:] *= is_limited
         attained_in_limits = attained[is_limited.all(axis=1)]

@@ -87,4 +87,4 @@ _LATER = {
     "not_prior": "NotPriorTopK",
     "session": "TargetChargedAggregator",
 }
-__getattr__ = lazily(__name__, _LATER)
+__getattr__ = lazily(__name__, names_of_module=_LATER)

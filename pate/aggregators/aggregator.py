@@ -256,7 +256,9 @@ class Aggregator(Parameters, ABC):
             rows = slice(start, min(start + size, shape.num_queries))
             shape_of_block = replace(shape, num_queries=rows.stop - rows.start)
             block = _as_int64(summary[rows])
-            answers = self._checked_answers(self.draw(block, shape_of_block, rng), shape_of_block)
+            answers = self._checked_answers(
+                self.draw(block, shape_of_block, rng), shape=shape_of_block
+            )
             labels[rows] = answers.labels
             answered[rows] = answers.answered
         return Answers(labels, answered)

@@ -117,7 +117,7 @@ class BoundaryAggregator(TargetChargedAggregator):
             return boundary_weights(calls.exact_weights(row))
 
         wrapped = charging.boundary_distribution(calls.probabilities)
-        outcomes = draw_index(wrapped, numbers[:, 0], exact_weights)
+        outcomes = draw_index(wrapped, uniforms=numbers[:, 0], exact=exact_weights)
         answers = calls.answers(outcomes)
         return Round(answers.labels, answers.answered, hits=outcomes == boundary)
 
@@ -173,7 +173,9 @@ class BoundaryMax(BoundaryAggregator):
 
     def event(self, shape: VoteShape) -> pa.Event:
         """Returns the price of the session; see `Aggregator.event`."""
-        return self._session_event(self.call_epsilon, shape.num_queries, bounded_range=True)
+        return self._session_event(
+            self.call_epsilon, num_calls=shape.num_queries, bounded_range=True
+        )
 
     def plain_event(self, shape: VoteShape) -> pa.Event:
         """Returns the price of the same answers if every query is charged, without the boundary wrapper."""
@@ -258,7 +260,7 @@ class BoundaryTopK(BoundaryAggregator):
             selection_epsilon = self.adjacency.gap_range / self.selection_scale
         # the test is a bit: passed or refused
         pass_probs = np.array(self.stability_test(num_teachers=num_teachers).pass_probs)
-        return selection_epsilon + bit_epsilon(pass_probs, self.adjacency.gap_sensitivity)
+        return selection_epsilon + bit_epsilon(pass_probs, reach=self.adjacency.gap_sensitivity)
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         """Returns the test that a set of labels has to pass, for votes of `num_teachers` teachers."""
@@ -271,7 +273,10 @@ class BoundaryTopK(BoundaryAggregator):
         )
         failure_prob = shape.num_queries * failure_prob_of(self)
         return self._session_event(
-            call_epsilon, shape.num_queries, bounded_range=False, failure_prob=failure_prob
+            call_epsilon,
+            num_calls=shape.num_queries,
+            bounded_range=False,
+            failure_prob=failure_prob,
         )
 
     def plain_event(self, shape: VoteShape) -> pa.Event:

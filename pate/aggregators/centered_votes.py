@@ -324,8 +324,8 @@ class CenteredVotes(base.Aggregator):
         if rounds is not None:
             start = self._start(rounds, center)
             return self._rounds.release(rounds, start, num_queries=source.num_queries)
-        step = self._step_around(center, source)
-        summary = self._summary_around(center, source)
+        step = self._step_around(center, votes=source)
+        summary = self._summary_around(center, votes=source)
         return step._release_of(
             summary, std=0.0, event=pa.NonPrivateEvent(), num_teachers=source.num_teachers
         )
@@ -368,7 +368,7 @@ class CenteredVotes(base.Aggregator):
         """Returns the sum of the clipped votes minus a center, `[num_queries, num_labels]`, in steps of a grid."""
         step = self._step_around(center, votes)
         key = ("summary", self._text, step._center_as_given.tobytes())
-        return np.asarray(votes.remembered(key, lambda: step.summarize(votes)))
+        return np.asarray(votes.remembered(key, make=lambda: step.summarize(votes)))
 
     @property
     def num_rounds(self) -> int:

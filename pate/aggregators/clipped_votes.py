@@ -69,7 +69,7 @@ class ClippedVotes(base.Aggregator):
 
     noise_std: float = field(metadata=NOISE)
     vote_clip: int = field(metadata=COUNT)
-    norm: str = field(default="l1", metadata=one_of(("l1", "l2")) | {"public": True})
+    norm: str = field(default="l1", metadata=one_of(choices=("l1", "l2")) | {"public": True})
     threshold_share: float = field(default=0.5, metadata=PROBABILITY)
 
     @property
@@ -98,7 +98,7 @@ class ClippedVotes(base.Aggregator):
         require(is_exact, "num_teachers", votes.num_teachers, rule)
         blocks = self.checked_blocks(votes.confidences(), votes.shape)
         if self.norm == "l1":
-            limited_blocks = (limited(block, self.vote_clip) for block in blocks)
+            limited_blocks = (limited(block, max_votes=self.vote_clip) for block in blocks)
             return np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in limited_blocks))
         return np.asarray(sum(self._weighed(bits_of(block)) for block in blocks))
 
@@ -142,4 +142,4 @@ def _expected_from_clipped_votes(
 
     The clip changes nothing, as made-up queries have few labels.
     """
-    return expected_from_summary(aggregator, votes.counts(), votes)
+    return expected_from_summary(aggregator, summary=votes.counts(), votes=votes)

@@ -99,8 +99,8 @@ class ScreenedAggregator(base.Aggregator):
         statistic = self.statistic(summary, num_teachers=shape.num_teachers)
         passed = reach_threshold(
             statistic[:, None],
-            self.screening_std,
-            self.threshold_share,
+            noise_std=self.screening_std,
+            threshold_share=self.threshold_share,
             num_teachers=shape.num_teachers,
             rng=rng,
         )[:, 0]

@@ -149,7 +149,7 @@ def expected_by_drawing(aggregator: Aggregator, votes: MadeUpVotes) -> ExpectedR
         bits_per_query = votes.num_teachers * votes.num_labels
         most_queries = max(_FEWEST_MADE_UP, _MADE_UP_BITS // bits_per_query)
         votes = votes.first(min(votes.num_queries, most_queries))
-    return expected_from_summary(aggregator, aggregator.summarize(votes), votes)
+    return expected_from_summary(aggregator, summary=aggregator.summarize(votes), votes=votes)
 
 
 def expected_from_summary(
@@ -163,7 +163,7 @@ def expected_from_summary(
         votes: the made-up votes, which hold the right labels.
     """
     answers = aggregator.draw_all(summary, votes.shape, np.random.default_rng(0))
-    return ExpectedRelease.from_answers(answers.labels, answers.answered, votes.labels)
+    return ExpectedRelease.from_answers(answers.labels, answers.answered, true_labels=votes.labels)
 
 
 def warn_if_useless(aggregator: Aggregator, shape: VoteShape) -> None:

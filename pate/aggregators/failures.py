@@ -47,7 +47,7 @@ def with_failure_prob_for(aggregator: A, *, delta: float, num_queries: int) -> A
     """
     if getattr(aggregator, "failure_prob", 0.0) is not None:
         return aggregator
-    return _with_failure_prob(aggregator, _fitting(aggregator, delta, num_queries))
+    return _with_failure_prob(aggregator, failure_prob=_fitting(aggregator, delta, num_queries))
 
 
 def with_failure_prob_left(aggregator: A, ledger: Ledger, *, num_queries: int) -> A:
@@ -62,14 +62,14 @@ def with_failure_prob_left(aggregator: A, ledger: Ledger, *, num_queries: int) -
         return planned
     affordable = _two_digits(_SHARE_OF_LEDGER * ledger.failures_left / num_tests)
     if _LEAST_FAILURE_PROB <= affordable < failure_prob_of(planned):
-        return _with_failure_prob(planned, affordable)
+        return _with_failure_prob(planned, failure_prob=affordable)
     return planned
 
 
 def with_failure_prob_at_most(aggregator: A, most: float) -> A:
     """Returns a copy of the aggregator whose failure probability is at most `most`."""
     failure_prob = failure_prob_of(aggregator)
-    return aggregator if failure_prob <= most else _with_failure_prob(aggregator, most)
+    return aggregator if failure_prob <= most else _with_failure_prob(aggregator, failure_prob=most)
 
 
 def require_delta_left(
@@ -87,10 +87,10 @@ def require_delta_left(
     fitting = _fitting(aggregator, target_delta, num_queries)
     has_own_table = getattr(aggregator, "table", None) is not None  # with a failure_prob of its own
     if fitting < failure_prob and not has_own_table:
-        remedies.append(Remedy("failure_prob", fitting, owner="aggregator"))
+        remedies.append(Remedy(name="failure_prob", value=fitting, owner="aggregator"))
     fewer = int(_SHARE_OF_DELTA * target_delta / failure_prob * (1 + 1e-9))
     if fewer > 0:
-        remedies.append(Remedy("num_queries", fewer))
+        remedies.append(Remedy(name="num_queries", value=fewer))
     rule = (
         f"a sum over all queries below target_delta, and {sum_of_failures:.3g} in all uses up "
         f"target_delta={target_delta:g}"

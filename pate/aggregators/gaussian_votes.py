@@ -61,7 +61,9 @@ class GaussianVotes(base.Aggregator):
 
     def event(self, shape: VoteShape) -> pa.Event:
         """Returns the price of one bit for each label of each query; see `Aggregator.event`."""
-        bit: BitEvent = threshold_event(self.noise_std, 0.5, shape.num_teachers)
+        bit: BitEvent = threshold_event(
+            self.noise_std, threshold_share=0.5, num_teachers=shape.num_teachers
+        )
         if self.teachers_reached > 1:
             bit = pa.OneBitEvent(tuple(bit.log_odds.tolist()), reach=self.teachers_reached)
         return pa.SelfComposedEvent(bit, shape.num_queries * shape.num_labels)
@@ -69,7 +71,7 @@ class GaussianVotes(base.Aggregator):
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each label, whether its count plus noise exceeds half of the teachers."""
         labels = reach_threshold(
-            summary, self.noise_std, 0.5, num_teachers=shape.num_teachers, rng=rng
+            summary, self.noise_std, threshold_share=0.5, num_teachers=shape.num_teachers, rng=rng
         )
         return Answers.to_all(labels)
 

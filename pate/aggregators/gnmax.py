@@ -69,13 +69,15 @@ class GNMax(base.Aggregator):
             self.max_votes, num_labels=shape.num_labels, adjacency=self.adjacency
         )
         if self.max_votes == 1:
-            return pa.SelfComposedEvent(pa.WinnerEvent(self.noise_std, moved), shape.num_queries)
+            return pa.SelfComposedEvent(
+                pa.WinnerEvent(self.noise_std, num_moving=moved), shape.num_queries
+            )
         # The winner is a function of the noisy counts, and costs at most what they cost.
         all_counts = pa.GaussianEvent(self.noise_std / moved**0.5)
         return pa.SelfComposedEvent(all_counts, shape.num_queries)
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the label with the largest noisy count of each query."""
-        noise = draw_noise("gaussian", summary.shape, rng)
+        noise = draw_noise(kind="gaussian", shape=summary.shape, rng=rng)
         best = largest_noisy(Values.scaled(summary, self.noise_std), noise, 1)
         return Answers.to_all(best == np.arange(shape.num_labels))

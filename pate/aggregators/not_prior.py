@@ -157,7 +157,7 @@ class NotPriorTopK(TargetChargedAggregator):
         certain = abs(self.prior_margin) + _CERTAIN * self.prior_scale
         largest = min(num_teachers, max(_LEAST_MARGINS, math.ceil(min(certain, 1e300))))
         return _check_probabilities(
-            self.prior_scale, self.prior_margin, min(largest, _MOST_MARGINS)
+            self.prior_scale, self.prior_margin, largest=min(largest, _MOST_MARGINS)
         )
 
     def _check_probabilities_of(
@@ -176,7 +176,7 @@ class NotPriorTopK(TargetChargedAggregator):
             return np.zeros(len(counts))
         table = self.agreement(num_teachers=num_teachers)
         largest = len(table) // 2
-        probabilities = table[np.clip(margins(counts, prior), -largest, largest) + largest]
+        probabilities = table[np.clip(margins(counts, sets=prior), -largest, largest) + largest]
         return np.where(prior.any(axis=1), probabilities, 0.0)
 
     def num_tests(self, num_queries: int) -> int:
@@ -189,7 +189,7 @@ class NotPriorTopK(TargetChargedAggregator):
         shape_of_releases = replace(shape, num_queries=self.num_tests(shape.num_queries))
         releases = self.release_step.event(shape_of_releases)
         epsilon = bit_epsilon(
-            self.agreement(num_teachers=shape.num_teachers), self.adjacency.gap_sensitivity
+            self.agreement(num_teachers=shape.num_teachers), reach=self.adjacency.gap_sensitivity
         )
         session = session_event(
             charging.not_prior,
@@ -224,7 +224,7 @@ class NotPriorTopK(TargetChargedAggregator):
         epsilon_of_releases = budget.required_epsilon() * share_of_releases
         release_step = self.release_step.fitted(
             replace(budget, epsilon=epsilon_of_releases),
-            replace(shape, num_queries=self.num_tests(shape.num_queries)),
+            shape=replace(shape, num_queries=self.num_tests(shape.num_queries)),
         )
         with_releases = replace(self._with_noise_of(release_step), session_delta=budget.delta)
         if not has_checks:

@@ -77,7 +77,7 @@ class PowersetGNMax(base.Aggregator):
 
     def event(self, shape: VoteShape) -> pa.Event:
         """Returns the price of releasing one set for each query; see `Aggregator.event`."""
-        winner = pa.WinnerEvent(self.noise_std, self.adjacency.num_moved)
+        winner = pa.WinnerEvent(self.noise_std, num_moving=self.adjacency.num_moved)
         return pa.SelfComposedEvent(winner, shape.num_queries)
 
     def summarize(self, votes: VoteSource) -> Summary:
@@ -88,9 +88,11 @@ class PowersetGNMax(base.Aggregator):
         """
         largest = self.max_size or votes.num_labels
         blocks = self.checked_blocks(votes.confidences(), votes.shape)
-        sets = _merged(_row_of_each(limited(next(blocks), largest)))
+        sets = _merged(_row_of_each(limited(next(blocks), max_votes=largest)))
         for block in blocks:
-            sets = _merged(np.concatenate([sets, _merged(_row_of_each(limited(block, largest)))]))
+            sets = _merged(
+                np.concatenate([sets, _merged(_row_of_each(limited(block, max_votes=largest)))])
+            )
         return sets
 
     def draw(self, summary: Summary, shape: VoteShape, rng: Rng) -> Answers:
@@ -141,8 +143,8 @@ class PowersetGNMax(base.Aggregator):
         def number_of(row: int, place: int) -> int:
             return num_unseen[row]
 
-        largest = draw_largest("gaussian", logs, number_of, rng)
-        noise = draw_noise("gaussian", table.shape, rng).with_last(largest, num_seen)
+        largest = draw_largest(kind="gaussian", log_sizes=logs, size=number_of, rng=rng)
+        noise = draw_noise(kind="gaussian", shape=table.shape, rng=rng).with_last(largest, num_seen)
         competes[np.arange(len(num_seen)), num_seen] = np.array(num_unseen) > 0
         return largest_noisy(Values.scaled(table, self.noise_std), noise, 1, competes)[:, 0]
 
@@ -198,7 +200,7 @@ def _draw_unseen_set(seen_sets: Bits, sets_of_size: list[int], rng: Rng) -> Bits
     seen = {row.tobytes() for row in seen_sets}
     weights = [(number, number) for number in sets_of_size]
     while True:  # the size by its share, then labels in a random order
-        size = index_of(LazyUniforms.draw((1,), rng).at(0), lambda digits: weights)
+        size = index_of(LazyUniforms.draw((1,), rng).at(0), weights=lambda digits: weights)
         candidate = np.zeros(seen_sets.shape[1], dtype=np.bool_)
         candidate[rng.permutation(len(candidate))[:size]] = True
         if candidate.tobytes() not in seen:
@@ -213,4 +215,4 @@ def _expected_from_powerset(
 
     All other sets have few votes and are left out.
     """
-    return expected_from_summary(aggregator, _right_sets(votes), votes)
+    return expected_from_summary(aggregator, summary=_right_sets(votes), votes=votes)

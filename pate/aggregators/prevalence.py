@@ -183,7 +183,7 @@ class Prevalence(Parameters):
         clipped = ClippedSum(clip=1.0, shape=(1, num_labels), adjacency=self.adjacency)
         most_steps = 2 * clipped.l2_sensitivity
         most = LARGEST_STD / most_steps / max(self._multipliers) * self.noise_multiplier
-        rule = f"at most {validation.rounded_down(most, 3)}"
+        rule = f"at most {validation.rounded_down(most, digits=3)}"
         require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
 
 
@@ -217,9 +217,9 @@ class _Steps:
         half, half_length = self._half()
         is_around_half = half_length < length
         first_center = half if is_around_half else np.zeros_like(half)
-        first = self._mean(1, first_center, min(length, half_length))
+        first = self._mean(number=1, center=first_center, clip=min(length, half_length))
         step = self._second_step(first)
-        second = self._mean(2, step.center, step.clip).shares
+        second = self._mean(number=2, center=step.center, clip=step.clip).shares
         if is_around_half:
             # weighted by the squared errors of both
             both_errors = step.squared_error + first.noise_std**2
@@ -272,7 +272,7 @@ class _Steps:
 
         total = self.record.part(f"mean-{number}", draw)["noisy"]
         unit = clipped.step / self.total_weight
-        return _NoisyMean(np.asarray(center + total[0] * unit), std * unit)
+        return _NoisyMean(np.asarray(center + total[0] * unit), noise_std=std * unit)
 
     def _second_step(self, first: _NoisyMean) -> _SecondStep:
         """Returns the center and the clip with the least simulated error.
@@ -291,8 +291,10 @@ class _Steps:
         half, half_length = self._half()
         unbiased_error = (noise_per_clip * half_length) ** 2
         if unbiased_error < self.recipe.unbiased_error * errors.min():
-            return _SecondStep(half, half_length, unbiased_error)
-        return _SecondStep(center, float(clips[np.argmin(errors)]), float(errors.min()))
+            return _SecondStep(half, clip=half_length, squared_error=unbiased_error)
+        return _SecondStep(
+            center, clip=float(clips[np.argmin(errors)]), squared_error=float(errors.min())
+        )
 
     def _simulated_excesses(self, center: Array, noise_std: float) -> Array:
         """Returns shares of simulated teachers minus the first mean, `[2, num_simulated, num_labels]`.

@@ -202,13 +202,16 @@ adjacency=replace_one)
         file is no such release.
         """
         path = Path(path)
-        arrays = read_arrays(path, cls._FORMS, remedy=REMEDY, beside=PublicNames.FORMS)
+        arrays = read_arrays(path, forms=cls._FORMS, remedy=REMEDY, beside=PublicNames.FORMS)
         arrays = {name: arrays[name] for name in cls._FORMS}
         lengths = {len(array) for name, array in arrays.items() if array.ndim and name != "student"}
         widths = {array.shape[1] for array in arrays.values() if array.ndim == 2}
         if len(lengths) != 1 or len(widths) != 1:
             raise damaged(
-                path, "arrays of one length", f"{sorted(lengths)} and {sorted(widths)}", REMEDY
+                path,
+                rule="arrays of one length",
+                found=f"{sorted(lengths)} and {sorted(widths)}",
+                remedy=REMEDY,
             )
         return cls.from_arrays(arrays, event=event, adjacency=adjacency)
 

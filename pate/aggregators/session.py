@@ -102,7 +102,7 @@ def session_event(
         )
         raise InvalidValue("failure_prob", rule=rule)
     if epsilon > _LARGEST_EPSILON:  # twice the epsilon covers an access of every target
-        return _composed_calls(2 * epsilon, num_calls, failure_prob)
+        return _composed_calls(2 * epsilon, count=num_calls, failure_prob=failure_prob)
     target = target_of(epsilon)
     accesses = _accesses(
         target,
@@ -112,11 +112,13 @@ def session_event(
         failure_prob=failure_prob,
     )
     by_accesses = _composed_calls(
-        target.epsilon, accesses.number, accesses.overrun_prob + failure_prob
+        target.epsilon, count=accesses.number, failure_prob=accesses.overrun_prob + failure_prob
     )
     if bounded_range is None and beside is None:
         return by_accesses
-    composed_accesses = _composed_calls(target.epsilon, accesses.number, accesses.overrun_prob)
+    composed_accesses = _composed_calls(
+        target.epsilon, count=accesses.number, failure_prob=accesses.overrun_prob
+    )
     session: pa.SessionEvent
     if bounded_range is None:
         session = pa.SessionEvent(
@@ -354,7 +356,7 @@ class TargetChargedAggregator(base.Aggregator):
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
         """Draws all rounds of a session at once."""
-        session = self._session(summary, shape, rng, MemoryRecord())
+        session = self._session(summary, shape, rng, record=MemoryRecord())
         return Answers(session.labels, session.answered)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> ChargedRelease:
@@ -432,7 +434,7 @@ class TargetChargedAggregator(base.Aggregator):
             answered: bool `[num_released]`.
             shape: (num_queries, num_labels) of the round.
         """
-        expected = self.expected_labels(labels, answered, shape[0])
+        expected = self.expected_labels(labels, answered, num_queries=shape[0])
         if expected is None:
             return None
         bits = np.asarray(expected)
@@ -472,5 +474,7 @@ def expected_from_session(
     share_asked = 1.0
     if share_of_hits > 0:
         share_asked = min(1.0, aggregator.target_hits / (share_of_hits * num_queries))
-    expected = ExpectedRelease.from_answers(outcome.labels, outcome.answered, votes.labels)
+    expected = ExpectedRelease.from_answers(
+        outcome.labels, outcome.answered, true_labels=votes.labels
+    )
     return replace(expected, answered=share_asked * expected.answered)

@@ -132,7 +132,7 @@ class StableFixedTopK(StableAggregator):
         test = stable_top_k.gap_test
         assert isinstance(test, TableTest)  # a split keeps the kind of test
         order = test.order
-        rdp_of_steps = float(rdp_curve(count_leaves(steps.event), np.array([order]))[0])
+        rdp_of_steps = float(rdp_curve(count_leaves(steps.event), orders=np.array([order]))[0])
         # The steps cost the part 1 - peel_share at the table's order, and so the peel costs rdp_of_steps times the
         # ratio of both parts. A peel of range r costs order * r**2 / 8, which is solved for r.
         peel_rdp = rdp_of_steps * self.peel_share / (1 - self.peel_share)
@@ -153,7 +153,9 @@ class StableFixedTopK(StableAggregator):
         """Returns the probability of each set of k labels, for one query with counts `[num_labels]` of few labels."""
         counts = np.asarray(votes, dtype=np.int64)
         num_labels = len(votes)
-        self.event(VoteShape(1, num_labels, num_teachers))  # refuses a k that is too large
+        self.event(
+            VoteShape(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
+        )  # refuses a k that is too large
         if self.k == num_labels:
             return {tuple(range(num_labels)): 1.0}
         distribution: dict[tuple[int, ...], float] = {}

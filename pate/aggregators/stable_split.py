@@ -188,7 +188,7 @@ def _best_order(
         if logits[-1] >= _LOGIT_OF_95:
             # in fractions of a level, so that near orders compare
             levels_to_95 = float(np.interp(_LOGIT_OF_95, logits, np.arange(len(logits))))
-        return TableRank(levels_to_95, -float(logits[-1]))
+        return TableRank(levels_to_95, negated_last_logit=-float(logits[-1]))
 
     return min(rdp_budgets, key=rank)
 
@@ -217,4 +217,6 @@ def _with_best_order_and_share(
     best_share = min(fine_shares, key=lambda share: rank(best_at_even, share))
 
     best_budget = min(near_budgets, key=lambda rdp_budget: rank(rdp_budget, best_share))
-    return _with_noise_for(aggregator, best_budget, shape, selection_share=best_share)
+    return _with_noise_for(
+        aggregator, rdp_budget=best_budget, shape=shape, selection_share=best_share
+    )

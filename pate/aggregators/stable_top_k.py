@@ -137,11 +137,11 @@ class SelectThenTest:
     def rank(self) -> ReleaseRank:
         """Returns the rank of these steps by the smallest gap that is released with probability 1/2."""
         negated_top_probability = -self.release_probability(self.selection.num_teachers)
-        gap = self.gap_to_release(0.5)
+        gap = self.gap_to_release(probability=0.5)
         if gap is None:
             return ReleaseRank(math.inf, negated_top_probability)
         if gap == 0:
-            return ReleaseRank(0.0, negated_top_probability)
+            return ReleaseRank(gap_at_half=0.0, negated_top_probability=negated_top_probability)
         probability_below = self.release_probability(gap - 1)
         probability_above = self.release_probability(gap)
         part_of_vote = float(np.interp(0.5, (probability_below, probability_above), (0.0, 1.0)))
@@ -157,7 +157,8 @@ class StableAggregator(Aggregator):
         default="gumbel", metadata=one_of(selecting.SELECTION_NOISES) | {"public": True}
     )
     test: str = field(
-        default="gaussian", metadata=one_of(("gaussian", "laplace", "table")) | {"public": True}
+        default="gaussian",
+        metadata=one_of(choices=("gaussian", "laplace", "table")) | {"public": True},
     )
     test_std: float | None = field(default=None, metadata=NOISE)
     table_order: float | None = field(default=None, metadata=NOISE)
@@ -198,11 +199,11 @@ class StableAggregator(Aggregator):
             return ReadyTableTest(self.table)
         failure_prob = failure_prob_of(self)
         if self.test == "table":
-            budget = self._needed_by_test("table_budget", self.table_budget)
-            order = self._needed_by_test("table_order", self.table_order)
+            budget = self._needed_by_test(name="table_budget", value=self.table_budget)
+            order = self._needed_by_test(name="table_order", value=self.table_order)
             require(1 < order < math.inf, "table_order", order, "a finite number > 1")
             return TableTest(order=order, budget=budget, failure_prob=failure_prob)
-        std = self._needed_by_test("test_std", self.test_std)
+        std = self._needed_by_test(name="test_std", value=self.test_std)
         if self.test == "laplace":
             return LaplaceTest(std=std, failure_prob=failure_prob)
         return GaussianTest(std=std, failure_prob=failure_prob)

@@ -50,7 +50,7 @@ def threshold_event(
     """
     threshold = threshold_share * require_count("num_teachers", num_teachers)
     low, high = threshold_window(noise_std, threshold, num_teachers)
-    return pa.ThresholdEvent(noise_std, low - threshold, high - low + 1)
+    return pa.ThresholdEvent(noise_std, lowest=low - threshold, num_values=high - low + 1)
 
 
 def reach_threshold(

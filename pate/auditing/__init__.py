@@ -19,4 +19,4 @@ _LATER = {
     "lower_bound": "lower_bound_of",
     "published_claims": "ReleaseParameters audit_votes",
 }
-__getattr__ = lazily(__name__, _LATER)
+__getattr__ = lazily(__name__, names_of_module=_LATER)

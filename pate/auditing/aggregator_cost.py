@@ -80,8 +80,8 @@ def cost_on(
     """
     rule = "GaussianVotes, ConfidentVotes, GNMax or ConfidentGNMax, of which theorems say what votes cost"
     raise UnknownCost(
-        "aggregator",
-        type(aggregator).__name__,
+        name="aggregator",
+        value=type(aggregator).__name__,
         rule=f"{rule}; event_for gives the price for all votes",
     )
 
@@ -101,7 +101,7 @@ def _cost_of_gaussian_votes(
     """
     if aggregator.teachers_reached > 1:
         rule = "1: theorems on votes know a change that reaches one teacher"
-        raise UnknownCost("teachers_reached", aggregator.teachers_reached, rule=rule)
+        raise UnknownCost(name="teachers_reached", value=aggregator.teachers_reached, rule=rule)
     return threshold_cost(
         counts,
         noise_std=aggregator.noise_std,
@@ -129,7 +129,9 @@ def _cost_of_gnmax(
     """
     if aggregator.adjacency is not Adjacency.REPLACE_ONE:
         raise UnknownCost(
-            "adjacency", aggregator.adjacency, rule="replace_one, which the theorem is about"
+            name="adjacency",
+            value=aggregator.adjacency,
+            rule="replace_one, which the theorem is about",
         )
     has_one_vote_each = (
         aggregator.max_votes == 1

@@ -133,13 +133,19 @@ def one_bit_cost(
             not_p = log_expit(-first_odds)
             q = log_expit(second_odds)
             not_q = log_expit(-second_odds)
-            curve[0, moved] = bernoulli_rdp(p, not_p, q, not_q, array)
-            curve[1, moved] = bernoulli_rdp(q, not_q, p, not_p, array)
+            curve[0, moved] = bernoulli_rdp(
+                p, log_not_p=not_p, log_q=q, log_not_q=not_q, orders=array
+            )
+            curve[1, moved] = bernoulli_rdp(
+                q, log_not_p=not_q, log_q=p, log_not_q=not_p, orders=array
+            )
         (rising_here, falling_here), (rising, falling) = curves
         return np.maximum(falling_here, rising), np.maximum(rising_here, falling)
 
     return DataDependentCost(
-        array, _summed(actual.astype(np.int64), array, both_ways), failure_prob
+        array,
+        rdp=_summed(actual.astype(np.int64), orders=array, divergences=both_ways),
+        failure_prob=failure_prob,
     )
 
 
@@ -155,7 +161,9 @@ def gap_selection_cost(
     """
     array = order_array(orders)
     both_ways = partial(gap_selection_rdp, event=event, orders=array)
-    return DataDependentCost(array, _summed(top_log_odds(utilities), array, both_ways))
+    return DataDependentCost(
+        array, rdp=_summed(top_log_odds(utilities), orders=array, divergences=both_ways)
+    )
 
 
 def gnmax_cost(
@@ -176,7 +184,11 @@ def gnmax_cost(
     """
     array = order_array(orders)
     log_q = gnmax_log_q(one_vote_each(votes, num_teachers), noise_std=noise_std)
-    rdp = _summed(log_q, array, lambda part: (gnmax_rdp(part, noise_std=noise_std, orders=array),))
+    rdp = _summed(
+        log_q,
+        orders=array,
+        divergences=lambda part: (gnmax_rdp(part, noise_std=noise_std, orders=array),),
+    )
     return DataDependentCost(array, rdp)
 
 

@@ -64,7 +64,7 @@ def gap_selection_rdp(
     epsilon = event.epsilon
     # the log probability of all other candidates, <= log(1/2)
     log_rest = -np.logaddexp(0.0, np.maximum(np.asarray(log_odds, dtype=np.float64), 0.0))
-    ceiling = bounded_range_rdp(epsilon, array)
+    ceiling = bounded_range_rdp(epsilon, orders=array)
     if epsilon < _CANCELS_BELOW or math.isinf(epsilon):
         return np.tile(ceiling, (len(log_rest), 1)), np.tile(ceiling, (len(log_rest), 1))
     # The worst change multiplies the weight of a mass t <= exp(log_rest) by e^shift. Forward it is a mass of the other

@@ -104,8 +104,8 @@ def lower_bound_of(
     moves = (-1, 1) if replaced else (0, 1)
     if not replaced and (start[1] < start[0]).any():
         start = start[::-1]
-    climb = climbed(law, start, moves=moves, num_teachers=shape.num_teachers, steps=steps)
-    higher = lower_bound(law, [climb], num_releases=releases, target_delta=target_delta)
+    climb = climbed(law, pair=start, moves=moves, num_teachers=shape.num_teachers, steps=steps)
+    higher = lower_bound(law, pairs=[climb], num_releases=releases, target_delta=target_delta)
     return max(best, higher, key=lambda bound: bound.epsilon)
 
 

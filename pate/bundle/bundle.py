@@ -195,7 +195,9 @@ class Bundle:
             return form.inputs(np.asarray(data))
         if isinstance(form, TableSchema):
             if isinstance(data, (str, PathLike)):
-                file = TableFile(Path(data).expanduser(), "data", encoding, decimal)
+                file = TableFile(
+                    Path(data).expanduser(), name="data", encoding=encoding, decimal=decimal
+                )
                 form = replace(form, spelling=file.spelling(form.spelling))
                 data = file.read()
             if not isinstance(data, np.ndarray):
@@ -226,7 +228,7 @@ def _table_inputs(schema: TableSchema, data: Any) -> NDArray[np.float32]:
     """
     encoded = schema.read_table(as_table(data))
     remarks = schema.unknown_cell_remarks(
-        "data", encoded.unknown_and_missing, len(encoded.features)
+        name="data", counts=encoded.unknown_and_missing, num_records=len(encoded.features)
     )
     for remark in remarks:
         warnings.warn(printable(remark), UnlikePublic, stacklevel=4)
@@ -241,7 +243,7 @@ def _require_release(path: Path) -> None:
         raise InvalidValue("release", path, rule=f"the folder {path / 'release'} within it")
     # as pate-release leaves it
     if not (path / MANIFEST).exists() and (path / "terms.json").exists():
-        command = f"pate-student {as_setting('release', path)} queries=FILE"
+        command = f"pate-student {as_setting(name='release', value=path)} queries=FILE"
         rule = f"a student in it: {command} trains one"
         raise InvalidValue("release", path, rule=rule)
 

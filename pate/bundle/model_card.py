@@ -108,7 +108,7 @@ def publish(
         cell=cell,
         features_origin=features_origin,
     )
-    write_text(folder / "README.md", card)
+    write_text(folder / "README.md", text=card)
 
 
 def _range(column: dict[str, Any]) -> str:

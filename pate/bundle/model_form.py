@@ -60,7 +60,7 @@ class ModelForm:
             values["preprocessing"] = self.preprocessing.plain()
             self.preprocessing.save(folder)
         text = json.dumps(plain(values), indent=2, ensure_ascii=False, allow_nan=False)
-        disk.write_text(Path(folder, SCHEMA), text + "\n")
+        disk.write_text(Path(folder, SCHEMA), text=text + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> Self:

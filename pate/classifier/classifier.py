@@ -75,7 +75,7 @@ from pate.votes.shape import VoteShape
 # ruff: noqa: N803 -- X is what scikit-learn calls it
 _ROWS_AT_ONCE = 1000  # of a sparse matrix, which are dense while they are predicted
 _ONE_ROW = PrivacyUnit("one row")
-_ONE_GROUP = PrivacyUnit("one value of groups, with all its rows", ("groups",))
+_ONE_GROUP = PrivacyUnit(words="one value of groups, with all its rows", columns=("groups",))
 _UNGROUPED = (
     "this is a fit of a clone, as searches and cross-validation make them, without groups: its epsilon is for one row."
     " A search gives groups= to its splitter alone; to protect groups, call"
@@ -111,7 +111,7 @@ def unit_of(groups: Any) -> PrivacyUnit:
         return _ONE_GROUP
     column = printable(str(name))
     return PrivacyUnit(
-        f"one value of groups, here the column {column}, with all its rows", (str(name),)
+        f"one value of groups, here the column {column}, with all its rows", columns=(str(name),)
     )
 
 
@@ -301,8 +301,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         teacher = EstimatorLearner(task=task, estimator=self._teacher)
         student = EstimatorLearner(task=task, estimator=self._student)
         if is_frame(pools.queries):
-            teacher.rehearse("estimator", pools.queries)
-            student.rehearse("student", pools.queries)
+            teacher.rehearse(name="estimator", queries=pools.queries)
+            student.rehearse(name="student", queries=pools.queries)
 
         # 2. The teachers learn from disjoint records, and vote on public samples.
         #    Private: `partition` and `votes`. No epsilon covers them. They end with this function.
@@ -370,7 +370,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         try:
             training_set = release.training_set(pools.queries)
             model = student.learn(training_set, pool=pools.queries[:0], seed=seed)
-            for line in constant_student_warnings(model, pools.queries, remedy=remedy):
+            for line in constant_student_warnings(
+                model, public_inputs=pools.queries, remedy=remedy
+            ):
                 warnings.warn(line, DoubtfulPlan, stacklevel=3)
             return model
         except (ValueError, TypeError, ArithmeticError, IndexError) as error:
@@ -407,7 +409,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Raises:
             NotFittedError: `fit` was not called.
         """
-        bits = self._ask_student("predict", X)
+        bits = self._ask_student(method="predict", X=X)
         return self._task.decode(bits)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -422,7 +424,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if not isinstance(self._task, LabelSets):
             return float(super().score(X, y, sample_weight))
         true = self._task.encode(y)
-        predicted = self._ask_student("predict", X)
+        predicted = self._ask_student(method="predict", X=X)
         return float(accuracy_score(true, predicted, sample_weight=sample_weight))
 
     @available_if(lambda self: hasattr(self._student, "predict_proba"))  # type: ignore[untyped-decorator]  # so is this
@@ -431,7 +433,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         The student must be able to predict probabilities.
         """
-        return np.asarray(self._ask_student("predict_proba", X))
+        return np.asarray(self._ask_student(method="predict_proba", X=X))
 
     def _ask_student(self, method: str, X: ArrayLike) -> NDArray[Any]:
         """Returns the predictions of the student.
@@ -451,7 +453,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             if not sparse.issparse(inputs):
                 return np.asarray(ask(inputs))
             blocks = [
-                rows_of(inputs, slice(start, start + _ROWS_AT_ONCE))
+                rows_of(inputs, rows=slice(start, start + _ROWS_AT_ONCE))
                 for start in range(0, inputs.shape[0], _ROWS_AT_ONCE)
             ]
             return np.asarray(np.concatenate([ask(block) for block in blocks]))
@@ -598,7 +600,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         sensitive = [name for name, estimator in parts.items() if is_scale_sensitive(estimator)]
         if sensitive:
             public_numbers = numbers_of(pools.queries)
-            doubts += uneven_inputs_doubts(" and ".join(sensitive), public_numbers)
+            doubts += uneven_inputs_doubts(" and ".join(sensitive), public_inputs=public_numbers)
         return replace(priced, doubts=tuple(doubts))
 
     def _aggregator_for(self, task: Task) -> Aggregator:

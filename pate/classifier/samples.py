@@ -117,7 +117,7 @@ def _numbered_groups(group_names: NDArray[Any]) -> NDArray[np.int64]:
     missing |= np.isin(spelled, MISSING_WORDS)[word_of_row]
     require_entries("groups", ~missing, _GROUP_RULE)
     persons = np.array([person_name(word).casefold() for word in spelled.tolist()], np.str_)
-    group_of_word = smallest_of_group(_numbered(persons), _numbered(spelled))
+    group_of_word = smallest_of_group(_numbered(persons), numbers=_numbered(spelled))
     return _numbered(group_of_word[word_of_row])
 
 

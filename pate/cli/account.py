@@ -31,7 +31,7 @@ def account(config: DictConfig) -> None:
     """Prints the price of the configured release, or the plan that meets a budget."""
     require_choice("format", config.format, ("text", "json", "jsonl"))
     if config.ledger is not None and _names_ledger_alone():
-        _print_ledger(config.ledger, config.format)  # no release is named, so none is priced
+        _print_ledger(config.ledger, form=config.format)  # no release is named, so none is priced
         return
     rule = "text or json; jsonl is for ledger= and nothing else"
     require(config.format != "jsonl", "format", config.format, rule)
@@ -41,7 +41,7 @@ def account(config: DictConfig) -> None:
     has_votes = config.votes is not None
     rule = "votes=FILE beside it"
     require(has_votes or not config.data_dependent, "data_dependent", "true", rule)
-    quote = _quote(config, ConsoleMonitor(shown_after=_SHORT))
+    quote = _quote(config, monitor=ConsoleMonitor(shown_after=_SHORT))
     print_result(config.format, quote.to_json(), "cli/account.txt", quote=quote)
 
 
@@ -83,13 +83,13 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
         budget,
         num_groups=config.num_private,
         allow_useless=config.allow_useless,
-        search=watched_search(monitor, COMMAND),
+        search=watched_search(monitor, spelling=COMMAND),
     )
     accountants = {
         name: partial(_accountant, name, list(config.allowed_targets))
         for name in members("accountant")
     }
-    names = _accountant_names(config.accountants, tuple(accountants))
+    names = _accountant_names(config.accountants, names=tuple(accountants))
     at_least = None  # a lower bound on epsilon, by two neighbors
     if config.lower_bound and release.shape.num_queries > 0:
         from pate.auditing.lower_bound import lower_bound_of  # which a price alone does not need
@@ -136,7 +136,7 @@ def _accountant(name: str, allowed: list[str]) -> Accountant:
     shipped = CONFIG_FOLDER / "accountant" / f"{name}.yaml"
     # the user's own file may need composing
     node = _loaded(shipped) if shipped.is_file() else _composed_accountant(name)
-    accountant: Accountant = build(node, "accountant", allowed_targets=allowed)
+    accountant: Accountant = build(node, slot="accountant", allowed_targets=allowed)
     return accountant
 
 
@@ -233,4 +233,4 @@ def _print_ledger(path: str, form: str) -> None:
         print_json(line)
 
 
-main = command_of(account, "account", __name__)
+main = command_of(account, command="account", module=__name__)

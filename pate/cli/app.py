@@ -122,7 +122,7 @@ def _run(task: Task, command: str, words: list[str]) -> tuple[str, int]:
             mistakes.require_sound(config, command_schema(command), command)
             job_settings = _given(words)
             command_line.require_noise_said(config, job_settings)
-            for unused in _unused(config, job_settings, command):
+            for unused in _unused(config, given=job_settings, command=command):
                 _say(unused)
             return task(config)
         except Exception as error:
@@ -188,13 +188,13 @@ class SweepEnds(Callback):
         value = job_return.return_value if job_return.status == JobStatus.COMPLETED else None
         if config.hydra.mode == RunMode.MULTIRUN and isinstance(value, dict) and "code" in value:
             folder = make_folder(Path(config.hydra.sweep.dir) / _JOBS)
-            write_text(folder / f"{config.hydra.job.num:05d}{_END}", to_json_line(value))
+            write_text(folder / f"{config.hydra.job.num:05d}{_END}", text=to_json_line(value))
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Reads the ends of all jobs, from which the command's exit code follows."""
         for path in self._files(config):
             end = read_json(path, rule="the end of a job of this sweep", remedy="sweep again")
-            self.last.append(JobEnd(end["note"], end["code"]))
+            self.last.append(JobEnd(end["note"], code=end["code"]))
 
     def _files(self, config: DictConfig) -> list[Path]:
         return sorted((Path(config.hydra.sweep.dir) / _JOBS).glob(f"*{_END}"))
@@ -219,7 +219,7 @@ def _unused(config: DictConfig, given: Mapping[str, str], command: str) -> list[
     """
     try:
         lines = unused_lines(
-            config, given, command, part_maker(config), has_known_cost=_has_known_cost
+            config, given, command, make=part_maker(config), has_known_cost=_has_known_cost
         )
         return list(lines)
     except (InvalidValue, OSError, OmegaConfBaseException):

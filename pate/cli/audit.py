@@ -45,4 +45,4 @@ def audit(config: DictConfig) -> None:
     )
 
 
-main = command_of(audit, "audit", __name__)
+main = command_of(audit, command="audit", module=__name__)

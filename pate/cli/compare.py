@@ -67,12 +67,12 @@ def compare_from_config(config: DictConfig) -> None:
         engine=make("engine"),
         student=make("student"),
         fewer_queries=config.fewer_queries,
-        epsilons=tuple(sorted(_numbers("epsilons", config.epsilons))),
+        epsilons=tuple(sorted(_numbers(name="epsilons", values=config.epsilons))),
         seeds=_seeds(config.seeds),
         accountant=partial(
             build, accountant, "accountant", allowed_targets=list(config.allowed_targets)
         ),
-        shares=_numbers("shares", config.shares),
+        shares=_numbers(name="shares", values=config.shares),
         all_records=config.all_records,
         num_queries=config.num_queries,
         target_delta=config.target_delta,
@@ -81,7 +81,7 @@ def compare_from_config(config: DictConfig) -> None:
         num_workers=config.num_workers,
         allow_useless=config.allow_useless,
     )
-    print_frontier(compare(plan, output_dir, monitor), output_dir)
+    print_frontier(compare(plan, output_dir, monitor), folder=output_dir)
 
 
 def _words_of_parts(words: Iterable[str]) -> list[str]:
@@ -107,7 +107,7 @@ def _other_methods(config: DictConfig) -> tuple[Method, ...]:
     return tuple(
         build(
             node,
-            "method",
+            slot="method",
             name=name,
             allowed_targets=list(config.allowed_targets),
             adjacency=config.adjacency,
@@ -264,4 +264,4 @@ def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None 
     )
 
 
-main = command_of(compare_from_config, "compare", __name__)
+main = command_of(compare_from_config, command="compare", module=__name__)

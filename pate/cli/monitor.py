@@ -80,7 +80,7 @@ class ConsoleMonitor(Monitor):
             name: the name of the stage.
             total: the number of steps; None if it is unknown.
         """
-        stage = Stage(name, total, self._clock())
+        stage = Stage(name, total, started=self._clock())
         task = self._bars.add_task(name, total=total, note="")
 
         def advance(done: int, note: str = "") -> None:

@@ -77,7 +77,7 @@ def predict(config: DictConfig) -> None:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         write = row_writer(text)
         write([name_column, *label_columns])
-        for block in blocks(bundle, table, config.id):
+        for block in blocks(bundle, file=table, id_column=config.id):
             probabilities = bundle.model.predict_proba(block.inputs)
             labels = bundle.decide(probabilities)
             for name, bits, chances in zip(
@@ -168,7 +168,9 @@ def _table_blocks(
             words = as_texts(batch.column(id_column)).to_pylist()
             names = ["" if word is None else word for word in words]
         yield PredictedBlock(names, encoded.features)
-    for line in schema.unknown_cell_remarks("data", unknown_and_missing, num_rows):
+    for line in schema.unknown_cell_remarks(
+        name="data", counts=unknown_and_missing, num_records=num_rows
+    ):
         print_lines(f"warning: {line}", stderr=True)
 
 
@@ -197,4 +199,4 @@ def _read_array(path: Path) -> NDArray[Any]:
     return arrays[name]
 
 
-main = command_of(predict, "predict", __name__)
+main = command_of(predict, command="predict", module=__name__)

@@ -121,7 +121,10 @@ def plan_of(config: DictConfig, *, without: Collection[str] = ()) -> tuple[Relea
     of_release = {name: value for name, value in settings.items() if name not in beside_release}
     hydra = HydraConfig.get()
     heading = run.run_heading(
-        settings, hydra.overrides.task, hydra.runtime.choices, beside_release=beside_release
+        settings,
+        overrides=hydra.overrides.task,
+        choices=hydra.runtime.choices,
+        beside_release=beside_release,
     )
     told = own_settings(config, settings)
 
@@ -129,12 +132,12 @@ def plan_of(config: DictConfig, *, without: Collection[str] = ()) -> tuple[Relea
         return release_settings(
             told,
             aggregator,
-            cohort.settings,
+            holders=cohort.settings,
             num_queries=shape.num_queries,
             num_teachers=shape.num_teachers,
         )
 
-    terms = run.settings_from(config, NoiseSettings)
+    terms = run.settings_from(config, kind=NoiseSettings)
     queries = None
     if config.queries is not None:
         queries = partial(Queries.read, Path(config.queries), schema=config.table_schema)
@@ -145,7 +148,7 @@ def plan_of(config: DictConfig, *, without: Collection[str] = ()) -> tuple[Relea
         student=make("student"),
         queries=queries,
         target_epsilon=terms.solved_epsilon,
-        **values_of(terms, ReleaseSettings, without=("target_epsilon",)),
+        **values_of(terms, kind=ReleaseSettings, without=("target_epsilon",)),
         settings=of_release,
         public_settings=config_yaml,
     )
@@ -165,4 +168,4 @@ def _output_dir(config: DictConfig, of_release: dict[str, Any]) -> Path:
     return Path(run.default_folder("release", name, settings=of_release))
 
 
-main = command_of(release, "release", __name__)
+main = command_of(release, command="release", module=__name__)

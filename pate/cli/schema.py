@@ -131,9 +131,12 @@ def _command(table: Table, output: Path, parts: Mapping[str, Path]) -> str:
         parts: the files into which the data were divided, by split. If empty, the command line has placeholders,
             `private` and `test`, for files in the folder of the public file.
     """
-    words = ["pate-train", "data=table", as_setting("data.schema", output)]
+    words = ["pate-train", "data=table", as_setting(name="data.schema", value=output)]
     if table.path is not None:
-        words += [as_setting("data.path", table.path), as_setting("data.split", table.split)]
+        words += [
+            as_setting(name="data.path", value=table.path),
+            as_setting(name="data.split", value=table.split),
+        ]
     else:
         public = Path(str(table.public))
         num_endings = 2 if public.suffix == ".gz" else 1
@@ -142,7 +145,7 @@ def _command(table: Table, output: Path, parts: Mapping[str, Path]) -> str:
             path = parts.get(split, public.with_name(f"{split}{ending}"))
             if split == "public":
                 path = public
-            words.append(as_setting(f"data.{split}", path))
+            words.append(as_setting(f"data.{split}", value=path))
     if not table.labels:
         words.append("'data.labels=[NAME,NAME]'")
     return " ".join(words)
@@ -188,4 +191,4 @@ def _own_names(message: str) -> str:
     return re.sub(r"\bdata\.(?!public|path)(\w+)(?==)", r"\1", message)
 
 
-main = command_of(write_schema, "table_schema", __name__)
+main = command_of(write_schema, command="table_schema", module=__name__)

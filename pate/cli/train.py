@@ -51,12 +51,12 @@ _REMEDY = "sweep again into another folder; finished runs are shown again at no 
 def train_from_config(config: DictConfig) -> dict[str, Any]:
     """Runs or continues the configured run, prints its report, and returns its row in the table of a sweep."""
     # all that the release depends on; the folder's name comes from it, and a run goes on in a folder of equal settings
-    settings = run.plain_settings(config, _BESIDE_RELEASE)
+    settings = run.plain_settings(config, without=_BESIDE_RELEASE)
     hydra = HydraConfig.get()
     heading = run.run_heading(
         settings,
-        hydra.overrides.task,
-        hydra.runtime.choices,
+        overrides=hydra.overrides.task,
+        choices=hydra.runtime.choices,
         beside_release=_BESIDE_RELEASE,
     )
     output_dir = Path(
@@ -64,11 +64,11 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         or run.default_folder(str(heading.compared["data"]), heading.aggregator, settings=settings)
     )
     if hydra.mode == RunMode.MULTIRUN:
-        enter_folder(Path(hydra.sweep.dir), hydra.job.num, output_dir)
+        enter_folder(Path(hydra.sweep.dir), number=hydra.job.num, output_dir=output_dir)
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":
         require_extra("logger", "mlflow", "mlflow")
-    train_settings = run.settings_from(config, TrainSettings)
+    train_settings = run.settings_from(config, kind=TrainSettings)
     make = part_maker(config)
     monitor = run.ConsoleMonitor()
     data = make("data")
@@ -83,7 +83,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         heading=heading,
         epsilon_on_votes=_epsilon_on_votes() if train_settings.data_dependent else None,
         target_epsilon=train_settings.solved_epsilon,
-        **values_of(train_settings, RunSettings, without=("target_epsilon",)),
+        **values_of(train_settings, kind=RunSettings, without=("target_epsilon",)),
     )
     load = run.watched_load(
         data,
@@ -95,8 +95,8 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     report = train(replace(plan, load_dataset=load), output_dir, monitor)
     if logger == "mlflow":
         log_release(output_dir / "release", report, folder=output_dir / "mlflow")
-    print_report(report, output_dir / "report.html", scores=hydra.mode != RunMode.MULTIRUN)
-    return sweep_row(report, output_dir)
+    print_report(report, path=output_dir / "report.html", scores=hydra.mode != RunMode.MULTIRUN)
+    return sweep_row(report, folder=output_dir)
 
 
 def _epsilon_on_votes() -> EpsilonOnVotes:
@@ -114,7 +114,7 @@ def enter_folder(sweep: Path, number: int, output_dir: Path) -> None:
         number: the number of the job.
         output_dir: the folder of the job.
     """
-    write_text(make_folder(sweep / "jobs") / f"{number:05d}.folder", str(output_dir.resolve()))
+    write_text(make_folder(sweep / "jobs") / f"{number:05d}.folder", text=str(output_dir.resolve()))
 
 
 def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class SweepTable(Callback):
         job = {"given": given_settings(config.hydra.overrides.task), "result": result}
         write_text(
             make_folder(folder / "jobs") / f"{config.hydra.job.num:05d}.json",
-            to_json_line(job) + "\n",
+            text=to_json_line(job) + "\n",
         )
         _write(folder)
 
@@ -260,7 +260,7 @@ def choose_yardstick(results: Sequence[Mapping[str, Any]]) -> Yardstick:
         if result.get("share_of_reachable") is not None
     )
     chosen = "all_records_model" if "all_records_model" in ceilings else next(iter(ceilings), None)
-    return Yardstick(chosen, tuple(name for name in ceilings if name != chosen))
+    return Yardstick(chosen, excluded=tuple(name for name in ceilings if name != chosen))
 
 
 def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
@@ -293,14 +293,14 @@ def _write(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
     if jobs:
         text = io.StringIO()
         names = ["run", *settings, *_FILE_COLUMNS]
-        write = row_writer(text, "\n")
+        write = row_writer(text, line_end="\n")
         for row in (
             {name: name for name in names},
             *(job["given"] | job["result"] for job in jobs),
         ):
             write(row.get(name, "") for name in names)
-        write_text(folder / "sweep.csv", text.getvalue())
+        write_text(folder / "sweep.csv", text=text.getvalue())
     return jobs, settings
 
 
-main = command_of(train_from_config, "train", __name__)
+main = command_of(train_from_config, command="train", module=__name__)

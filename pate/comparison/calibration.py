@@ -45,7 +45,7 @@ class Calibration:
         """Writes the calibration to a file, if all parameters are plain values or lists of plain values."""
         if _is_plain(tuple(self.parameters.values())):
             make_folder(path.parent, within=path.parent.parent)
-            write_text(path, to_json(self) + "\n")
+            write_text(path, text=to_json(self) + "\n")
 
     def note(self, allow_useless: bool) -> str:
         """Returns the reason why the method is not trained, or an empty string if it is trained.
@@ -96,7 +96,7 @@ def calibrated(
     except TypeError:
         if on_file is None:
             raise
-        raise damaged(path, _RULE, "other parameters", _SOLVED_AGAIN) from None
+        raise damaged(path, rule=_RULE, found="other parameters", remedy=_SOLVED_AGAIN) from None
     except InvalidValue as error:
         if on_file is None:
             Calibration(parameters={}, epsilon=None, reason=str(error)).write(path)

@@ -88,7 +88,10 @@ def compare(
             for epsilon in plan.epsilons
         ]
         baselines = baseline_trials(plan, bench)
-        runs = [*constant_runs(bench), *run_trials(plan, [*baselines, *trials], monitor)]
+        runs = [
+            *constant_runs(bench),
+            *run_trials(plan, trials=[*baselines, *trials], monitor=monitor),
+        ]
         frontier = Frontier(
             runs=tuple(runs),
             metric=plan.metric,
@@ -108,7 +111,7 @@ def compare(
             write_runs(folder.table, runs)
             picture = frontier_picture(frontier, [line.title for line in frontier.ranked], on_paper)
             picture.write_png(folder.picture)
-            write_text(folder.page, render_page(frontier, solved_parameters(plan, trials)))
+            write_text(folder.page, text=render_page(frontier, solved_parameters(plan, trials)))
     return frontier
 
 

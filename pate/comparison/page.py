@@ -94,13 +94,13 @@ def frontier_picture(
         axes.set_ylim(*_limits(lines, *levels.values()))
         axes.figure.legend(loc="outside lower left", borderaxespad=0, handlelength=2.2)
 
-    return Picture(paint, _BASE_POINTS + _LINE_POINTS * (len(levels) + len(lines)))
+    return Picture(paint, height=_BASE_POINTS + _LINE_POINTS * (len(levels) + len(lines)))
 
 
 def _paint_line(axes: Axes, line: Line, *, color: Any, marker: str, dashes: Any) -> None:
     """Draws the scores of a method. A method without scores is only in the legend, marked "out of reach"."""
     outcome = "" if line.scored else ": out of reach"
-    label = shorten_name(line.title, _LONGEST_ENTRY - len(outcome)) + outcome
+    label = shorten_name(line.title, max_length=_LONGEST_ENTRY - len(outcome)) + outcome
     epsilons, means, stds = np.array(line.scored).reshape(-1, 3).T
     axes.plot(
         epsilons,

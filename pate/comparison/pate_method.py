@@ -208,8 +208,8 @@ class PATEMethod(Method):
         return deal(
             bench.dataset.private,
             self._shape(bench).num_teachers,
-            folder.partition,
-            streams.generator("partition"),
+            manifest=folder.partition,
+            rng=streams.generator("partition"),
         )
 
     def _refusal(self, priced: PricedRelease, budget: Budget, bench: Bench) -> str:
@@ -218,7 +218,7 @@ class PATEMethod(Method):
         The number of teachers counts as the number of separately protected parts of the private records.
         """
         groups = bench.dataset.private.num_groups
-        num_protected = self.teacher.num_protected(priced.shape.num_teachers, groups)
+        num_protected = self.teacher.num_protected(priced.shape.num_teachers, num_groups=groups)
         doubted = replace(priced, shape=replace(priced.shape, num_teachers=num_protected))
         try:
             require_useful(self.aggregator, doubted, budget, num_groups=groups, search=_SEARCH)

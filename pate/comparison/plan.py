@@ -66,9 +66,9 @@ class ComparisonPlan:
             require(require_positive("shares", share) <= 1, "shares", share, "numbers in (0, 1]")
         if self.num_workers is not None:
             require_count("num_workers", self.num_workers)
-        _require_distinct("aggregators", [method.key for method in self.methods])
-        _require_distinct("epsilons", self.epsilons)
-        _require_distinct("seeds", self.seeds)
+        _require_distinct(name="aggregators", values=[method.key for method in self.methods])
+        _require_distinct(name="epsilons", values=self.epsilons)
+        _require_distinct(name="seeds", values=self.seeds)
 
 
 def _require_distinct(name: str, values: Sequence[object]) -> None:
@@ -89,7 +89,7 @@ def check_plan(plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:
     num_labels = bench.dataset.num_labels
     require_achievable_delta(plan.target_delta, num_queries=plan.num_queries, num_labels=num_labels)
     # an accountant that lacks a package says so here, once for all
-    plan.accountant().compose(PureDpEvent(1.0)).get_epsilon(plan.target_delta)
+    plan.accountant().compose(PureDpEvent(epsilon=1.0)).get_epsilon(plan.target_delta)
     warnings_of_methods = [line for method in plan.methods for line in method.warnings(bench)]
     for line in dict.fromkeys(warnings_of_methods):
         monitor.say(line)

@@ -71,7 +71,7 @@ _HINTS = {**dict.fromkeys(_NAMES, float | None), **get_type_hints(Run)}
 def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
     """Writes comparison.csv: a header, and one row for each run, in which None is an empty cell."""
     text = io.StringIO()
-    write = row_writer(text, "\n")
+    write = row_writer(text, line_end="\n")
     write(_NAMES)
     for run in runs:
         cells = dict(vars(run))
@@ -79,7 +79,7 @@ def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
             low_name, high_name = _ENDS[metric]
             cells[low_name], cells[high_name] = interval
         write(cells.get(name, "") for name in _NAMES)
-    write_text(path, text.getvalue())
+    write_text(path, text=text.getvalue())
 
 
 def read_runs(path: Path | str) -> list[Run]:
@@ -98,11 +98,11 @@ def read_runs(path: Path | str) -> list[Run]:
             f"the columns {', '.join(_NAMES)}",
         )
         for line in reader:
-            values = {name: _value(name, line[name]) for name in _PLAIN_NAMES}
+            values = {name: _value(name, text=line[name]) for name in _PLAIN_NAMES}
             intervals = {}
             for metric, (low_name, high_name) in _ENDS.items():
-                low = _value(low_name, line[low_name])
-                high = _value(high_name, line[high_name])
+                low = _value(low_name, text=line[low_name])
+                high = _value(high_name, text=line[high_name])
                 if low is not None and high is not None:
                     intervals[metric] = (low, high)
             runs.append(Run(**values, intervals=intervals))

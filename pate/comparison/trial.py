@@ -64,7 +64,7 @@ class Trial:
         """Writes the result of a seed to its file, and returns the result."""
         path = self.paths[seed]
         make_folder(path.parent, within=path.parent.parent)
-        write_text(path, to_json_line(run) + "\n")
+        write_text(path, text=to_json_line(run) + "\n")
         return run
 
     def done(self) -> list[Run] | None:
@@ -106,8 +106,8 @@ class Trial:
             test = self.bench.dataset.test
             predicted = trained.model.predict(test.inputs)
             probabilities = trained.model.predict_proba(test.inputs).astype(np.float64)
-            scores = multilabel_metrics(predicted, probabilities, test.labels)
-            intervals = metric_intervals(predicted, probabilities, test.labels)
+            scores = multilabel_metrics(predicted, scores=probabilities, true=test.labels)
+            intervals = metric_intervals(predicted, scores=probabilities, true=test.labels)
         except InvalidValue as error:  # data that the method is not made for
             if blank.is_baseline:
                 raise
@@ -158,7 +158,7 @@ def private_trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: B
             accountant=accountant,
             **columns,
         ),
-        paths=result_paths(name, bench, plan.seeds, [identity, bench.digest]),
+        paths=result_paths(name, bench, plan.seeds, identity=[identity, bench.digest]),
         contender=partial(
             calibrated,
             method=method,
@@ -194,7 +194,7 @@ def baseline_trials(plan: ComparisonPlan, bench: Bench) -> list[Trial]:
     trials: dict[Path, Trial] = {}
     for reference in references:
         identity = [VERSION, bench.digest, reference.identity]
-        paths = result_paths(reference.name, bench, [seed], identity)
+        paths = result_paths(reference.name, bench, seeds=[seed], identity=identity)
         trials[paths[seed]] = Trial(
             bench=bench,
             blank=Run(
@@ -212,11 +212,11 @@ def constant_runs(bench: Bench) -> Iterator[Run]:
     frequencies = bench.dataset.private.labels.mean(axis=0)
     for name, constant in CONSTANTS.items():
         predicted, probabilities = constant(frequencies).for_samples(len(true))
-        scores = multilabel_metrics(predicted, probabilities, true)
+        scores = multilabel_metrics(predicted, scores=probabilities, true=true)
         yield Run(
             aggregator=name,
             num_queries=bench.num_queries,
-            intervals=metric_intervals(predicted, probabilities, true),
+            intervals=metric_intervals(predicted, scores=probabilities, true=true),
             **vars(scores),
         )
 

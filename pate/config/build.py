@@ -55,7 +55,7 @@ def build(
             raise InvalidValue("allowed_targets", f"[{module}]", rule=rule)
     if not isinstance(plain, dict) or _TARGET not in plain:
         raise InvalidValue(slot, plain, rule="a node with a _target_, the name of a class")
-    make = _object_maker(plain, slot, kind_of_group(slot), trusted)
+    make = _object_maker(plain, path=slot, kind=kind_of_group(slot), trusted=trusted)
     return make(**arguments)
 
 
@@ -70,7 +70,10 @@ def build_aggregator(
         allowed_targets: the user's own modules.
     """
     aggregator: Aggregator = build(
-        node, "aggregator", allowed_targets=allowed_targets, adjacency=Adjacency.parse(adjacency)
+        node,
+        slot="aggregator",
+        allowed_targets=allowed_targets,
+        adjacency=Adjacency.parse(adjacency),
     )
     return aggregator
 
@@ -94,7 +97,7 @@ def part_maker(config: DictConfig) -> Callable[[str], Any]:
                 arguments["nonlinear"] = True
         if group == "aggregator":
             arguments["adjacency"] = Adjacency.parse(config.adjacency)
-        return build(node, group, allowed_targets=list(config.allowed_targets), **arguments)
+        return build(node, slot=group, allowed_targets=list(config.allowed_targets), **arguments)
 
     return make
 
@@ -193,7 +196,7 @@ def _require_parameters(cls: type, path: str, arguments: Mapping[str, Any]) -> N
     for name in arguments:
         if name not in by_name:
             part = path.partition(".")[0]
-            near = papers_words.hint(name, names, part=part) or nearest(name, names)
+            near = papers_words.hint(name, known=names, part=part) or nearest(name, choices=names)
             rule = f"a key of {cls.__name__}: one of {', '.join(names)}{near}"
             raise InvalidValue(f"{path}.{name}", rule=rule)
     for name, parameter in by_name.items():

@@ -101,7 +101,7 @@ def trusted_class(target: Any, kind: Kind, trusted: tuple[str, ...]) -> type:
     is_part = any(target in installed_parts(group).values() for group in _ENTRY_POINTS)
     cls = None
     rule = f"a name that begins with {' or '.join(trusted)}, or with a prefix in allowed_targets"
-    if isinstance(target, str) and (is_part or is_within(target, trusted)):
+    if isinstance(target, str) and (is_part or is_within(target, prefixes=trusted)):
         missing_module = ""
         try:
             cls = find_class(target)
@@ -109,7 +109,7 @@ def trusted_class(target: Any, kind: Kind, trusted: tuple[str, ...]) -> type:
             missing_module = f": it needs {error.name}"
         rule = f"a class that can be imported{missing_module}: install its package, or put its folder into PYTHONPATH"
         rule += "; public, such as sklearn.svm.SVC, no function, and no name of another package within it"
-    if cls is not None and (is_part or is_within(cls.__module__, trusted)):
+    if cls is not None and (is_part or is_within(cls.__module__, prefixes=trusted)):
         rule = kind.rule
         if kind.accepts(cls):
             missing_methods = sorted(getattr(cls, "__abstractmethods__", ()))
@@ -146,7 +146,7 @@ def find_class(target: str) -> type | None:
     cls: object = getattr(module, names[0], None)
     for name in names[1:]:  # a class within a class
         cls = vars(cls).get(name) if isinstance(cls, type) else None
-    if not isinstance(cls, type) or not is_within(cls.__module__, (package,)):
+    if not isinstance(cls, type) or not is_within(cls.__module__, prefixes=(package,)):
         return None
     return cls if cls is _definition(cls) else None
 

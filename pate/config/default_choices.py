@@ -85,7 +85,7 @@ def _may_choose_student(experiment: str) -> bool:
     file = CONFIG_FOLDER / "experiment" / f"{experiment}.yaml"
     if not file.is_file():
         return True
-    content = read_yaml(file.read_text(encoding="utf-8"), file.name, "YAML")
+    content = read_yaml(file.read_text(encoding="utf-8"), file.name, rule="YAML")
     defaults = content.get("defaults", []) if isinstance(content, dict) else []
     return any(isinstance(entry, str) or "override /student" in entry for entry in defaults)
 

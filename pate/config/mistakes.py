@@ -58,7 +58,7 @@ def require_words(words: Sequence[str], known: tuple[str, ...]) -> None:
         if word.startswith("--e") and "--experimental-rerun".startswith(name):
             raise InvalidValue(word, rule="another option: a pickled configuration is code")
         if name.startswith("--") and not any(option.startswith(name) for option in OPTIONS):
-            near = nearest(name.lstrip("-").replace("-", "_").partition(".")[0], known)
+            near = nearest(name.lstrip("-").replace("-", "_").partition(".")[0], choices=known)
             raise InvalidValue(word, rule=f"NAME=VALUE, without dashes{near}")
 
 
@@ -91,7 +91,7 @@ def require_sound(config: DictConfig, schema: type, command: str) -> None:
     names = tuple(fields)
     for key in map(str, config):
         if key not in fields:
-            near = papers_words.hint(key, names, part="") or nearest(key, names)
+            near = papers_words.hint(key, known=names, part="") or nearest(key, choices=names)
             rule = f"a key of the configuration, + or not: one of {', '.join(names)}{near}"
             raise InvalidValue(key, rule=rule)
     for name, field in fields.items():
@@ -163,18 +163,18 @@ def explain(error: Exception) -> str:
         # members of the folder of `--config-dir` as well
         names = tuple(sorted({*(getattr(error, "options", None) or ()), *members(group)}))
         if group and names:
-            hint = nearest(name, names) + _HINTS.get(group, "")
+            hint = nearest(name, choices=names) + _HINTS.get(group, "")
             return f"{group}={name}: expected one of {', '.join(names)}{hint}"
     match = re.search(r"Could not override '([^']+)'", text)
     if match is not None:
-        return f"{match[1]}: expected a key of the configuration{_key_hint(error, match[1])}"
-    patterns = read_yaml(_PATTERNS.read_text(encoding="utf-8"), _PATTERNS.name, "YAML")
+        return f"{match[1]}: expected a key of the configuration{_key_hint(error, key=match[1])}"
+    patterns = read_yaml(_PATTERNS.read_text(encoding="utf-8"), _PATTERNS.name, rule="YAML")
     for pattern, line in patterns.items():
         match = re.search(pattern, text, re.DOTALL)
         if match is not None:
             groups = match.groupdict()
             if {"name", "value"} <= groups.keys():
-                groups["list"] = _as_list(groups["name"], _words_of(groups["value"]))
+                groups["list"] = _as_list(groups["name"], words=_words_of(groups["value"]))
             return str(line.format(**groups))
     return _first_line(text)
 
@@ -214,7 +214,7 @@ def _as_list(name: str, words: list[str]) -> str:
     """
     if NAME_SETTINGS.fullmatch(name) is None and all(map(_NUMERAL.fullmatch, words)):
         return shlex.quote(f"{name}=[{','.join(words)}]")
-    return as_setting(name, words)
+    return as_setting(name, value=words)
 
 
 def _words_of(text: str) -> list[str]:
@@ -237,7 +237,7 @@ def _key_hint(error: Exception, key: str) -> str:
     if names:
         part = key.partition(".")[0] if "." in key else ""
         unknown = str(cause.key)
-        near = papers_words.hint(unknown, names, part=part) or nearest(unknown, names)
+        near = papers_words.hint(unknown, known=names, part=part) or nearest(unknown, choices=names)
         return f": one of {', '.join(names)}{near}"
     if key.startswith("data."):
         return _HINTS["data"]

@@ -23,7 +23,7 @@ _LETTERS = {
 def settings_by_word() -> Mapping[str, Mapping[str, str | None]]:
     """Returns the settings that each word of the papers can mean, with an aggregator that has the setting, or None."""
     words: Mapping[str, Mapping[str, str | None]] = read_yaml(
-        _FILE.read_text(encoding="utf-8"), _FILE.name, "YAML"
+        _FILE.read_text(encoding="utf-8"), _FILE.name, rule="YAML"
     )
     return words
 

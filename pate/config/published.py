@@ -43,7 +43,7 @@ def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **chang
         aggregator: the aggregator after its noise was solved for.
         **changed: settings that the run has changed, such as the number of queries.
     """
-    public = _terms({**settings, **changed}, aggregator) | _parts(settings, _PARTS)
+    public = _terms({**settings, **changed}, aggregator) | _parts(settings, names=_PARTS)
     teacher = settings.get("teacher", {})
     if "num_teachers" in teacher:
         public["teacher"]["num_teachers"] = teacher["num_teachers"]
@@ -53,7 +53,8 @@ def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **chang
 def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """Returns those settings of a holder's teachers, features and data that may be published, as YAML by group."""
     return {
-        part: _text(content) for part, content in _parts(settings, ("features", "teacher")).items()
+        part: _text(content)
+        for part, content in _parts(settings, names=("features", "teacher")).items()
     }
 
 
@@ -78,13 +79,13 @@ def release_settings(
     public["accountant"] = _component(settings["accountant"])
     # once more through the allow-list, as it goes into a file that is published
     for part, text in holders.items():
-        node = read_yaml(text, f"settings.{part}", "YAML as pate-vote writes it")
+        node = read_yaml(text, name=f"settings.{part}", rule="YAML as pate-vote writes it")
         is_part = part in ("features", "teacher", "data")
         if not is_part or not isinstance(node, dict) or "_target_" not in node:
             continue
         target = str(node["_target_"])
         content = {} if part == "data" else {"_target_": target.rpartition(".")[2]}
-        if is_within(target, _PUBLIC_PREFIXES):
+        if is_within(target, prefixes=_PUBLIC_PREFIXES):
             content = _component(node, of_data=part == "data")
         if content:
             public[part] = content
@@ -100,7 +101,7 @@ def with_student(text: str, student: Mapping[str, Any]) -> str:
         text: the YAML.
         student: the settings of the student.
     """
-    public = read_yaml(text, "config.yaml", "YAML as pate-release writes it")
+    public = read_yaml(text, name="config.yaml", rule="YAML as pate-release writes it")
     if not isinstance(public, dict):
         raise InvalidValue("config.yaml", rule="settings as pate-release writes them")
     return _text(public | {"student": _component(student)})
@@ -143,7 +144,7 @@ def _read_elsewhere(config: DictConfig) -> list[tuple[Any, ...]]:
     return [
         path
         for path, value in _texts(plain)
-        if not _is_pure(plain, path, value, visited=frozenset())
+        if not _is_pure(plain, path, text=value, visited=frozenset())
     ]
 
 
@@ -158,10 +159,10 @@ def _texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
         yield path, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _texts(item, (*path, key))
+            yield from _texts(item, path=(*path, key))
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _texts(item, (*path, index))
+            yield from _texts(item, path=(*path, index))
 
 
 def _is_pure(plain: Any, path: tuple[Any, ...], text: str, visited: frozenset[Any]) -> bool:
@@ -181,11 +182,11 @@ def _is_pure(plain: Any, path: tuple[Any, ...], text: str, visited: frozenset[An
         names = tuple(re.findall(r"[^.\[\]]+", match["name"]))
         dots = len(match["dots"])
         target = (*path[: len(path) - dots], *names) if dots else names
-        value = _at(plain, target)
+        value = _at(plain, path=target)
         if value is _NOTHING:
             return False
-        for inner, inner_text in _texts(value, target):
-            if not _is_pure(plain, inner, inner_text, visited=visited | {path}):
+        for inner, inner_text in _texts(value, path=target):
+            if not _is_pure(plain, path=inner, text=inner_text, visited=visited | {path}):
                 return False
     return True
 
@@ -251,7 +252,7 @@ def _component(node: Mapping[str, Any], *, of_data: bool = False) -> dict[str, A
         of_data: whether the part is the data.
     """
     target = str(node["_target_"])
-    is_ours = is_within(target, ("pate.",) if of_data else _PUBLIC_PREFIXES)
+    is_ours = is_within(target, prefixes=("pate.",) if of_data else _PUBLIC_PREFIXES)
     cls = find_class(target)
     fields = {} if cls is None else published_fields(cls, node, declared_only=of_data)
     # a class that declares no fields, such as an estimator: its numbers, and the estimators within it

@@ -220,7 +220,7 @@ def member_schema(group: str, name: str, trusted: tuple[str, ...]) -> Any:
     """
     cls: object = None
     with suppress(Exception):
-        cls = trusted_class(target_of(group, name), kind_of_group(group), trusted)
+        cls = trusted_class(target_of(group, name), kind=kind_of_group(group), trusted=trusted)
     if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
         return {}
     extra: list[Field] = []
@@ -254,7 +254,7 @@ def target_of(group: str, name: str) -> str | None:
         ]
     except Exception:  # a damaged file is refused when it is composed
         return None
-    targets = (target_of(group, base) for base in bases)
+    targets = (target_of(group, name=base) for base in bases)
     return next((target for target in targets if target), None)
 
 

@@ -73,29 +73,31 @@ def _reasons(
     if config.get("aggregator") is not None and reads_aggregator:
         aggregator = make("aggregator")
     if aggregator is not None and any(name.startswith("aggregator.") for name in given):
-        reasons |= _prefixed("aggregator", aggregator_reasons(aggregator, is_solved=is_solved))
+        reasons |= _prefixed(
+            group="aggregator", reasons=aggregator_reasons(aggregator, is_solved=is_solved)
+        )
         noise = declared(type(aggregator))
         if is_solved and len(noise) == 1:  # of several noises their ratio counts
             reason = "the noise follows from the budget"
             if "noise" in config:
                 reason += "; noise=given takes it as it is"
-            reasons |= _prefixed("aggregator", dict.fromkeys(noise, reason))
+            reasons |= _prefixed(group="aggregator", reasons=dict.fromkeys(noise, reason))
     asks_cost = "data_dependent" in given and command == "train" and config.data_dependent
     if asks_cost and not has_known_cost(make("aggregator")):
         reasons["data_dependent"] = "no theorem says what this aggregator costs on given votes"
     trains_teachers = config.get("teacher") is not None and command in ("train", "vote")
     if trains_teachers and groups & {"engine", "teacher"}:
         teacher = make("teacher")
-        reasons |= _prefixed("teacher", teacher_reasons(teacher, aggregator))
+        reasons |= _prefixed(group="teacher", reasons=teacher_reasons(teacher, aggregator))
         reasons |= engine_reasons(teacher, given)
     if config.get("student") is not None and "student" in groups:
         if command == "release" and aggregator is not None and not aggregator.expects_prior:
             reason = "this aggregator does not ask what a student predicts; pate-student trains on the release"
             reasons |= {name: reason for name in given if name.partition(".")[0] == "student"}
         else:
-            reasons |= _prefixed("student", student_reasons(make("student")))
+            reasons |= _prefixed(group="student", reasons=student_reasons(make("student")))
     if config.get("method") is not None and "method" in groups:
-        reasons |= _prefixed("method", method_reasons(config.method))
+        reasons |= _prefixed(group="method", reasons=method_reasons(config.method))
     return reasons
 
 

@@ -26,14 +26,16 @@ _MOST_BYTES = 2**38  # of a file, unpacked
 _UNGROUPED = (
     "data: no array `groups`, so each row by itself is protected; with it all rows of a person are"
 )
-_ONE_GROUP = PrivacyUnit("one number of the array groups, with all its rows", ("groups",))
+_ONE_GROUP = PrivacyUnit(
+    words="one number of the array groups, with all its rows", columns=("groups",)
+)
 _ONE_ROW = PrivacyUnit("one row")
-_FORMS = {"inputs": ArrayForm("biuf"), "labels": ArrayForm("biu", (None, None))}
+_FORMS = {"inputs": ArrayForm("biuf"), "labels": ArrayForm(kind="biu", shape=(None, None))}
 _OPTIONAL_FORMS = {
-    "groups": ArrayForm("iu", (None,)),
-    "ids": ArrayForm("iu", (None,)),
-    "label_names": ArrayForm("U", (None,)),
-    "budgets": ArrayForm("iufU", (None,)),
+    "groups": ArrayForm(kind="iu", shape=(None,)),
+    "ids": ArrayForm(kind="iu", shape=(None,)),
+    "label_names": ArrayForm(kind="U", shape=(None,)),
+    "budgets": ArrayForm(kind="iufU", shape=(None,)),
 }
 
 
@@ -84,7 +86,7 @@ class Arrays:
             InvalidValue: a file is missing, one file is named for two splits, or an array has the wrong form.
             DamagedFile: a file cannot be read.
         """
-        files = {split: _read(f"data.{split}", getattr(self, split)) for split in SPLITS}
+        files = {split: _read(f"data.{split}", file=getattr(self, split)) for split in SPLITS}
         paths = {split: Path(getattr(self, split)) for split in SPLITS}
         require_files_apart(
             {split: path / "inputs.npy" if path.is_dir() else path for split, path in paths.items()}
@@ -99,7 +101,7 @@ class Arrays:
         # labels that are all False count as not known
         files["public"].setdefault("labels", np.zeros((num_public, num_labels), np.bool_))
         private, public, test = (
-            _split(f"data.{name}", index, files[name]) for index, name in enumerate(SPLITS)
+            _split(f"data.{name}", index, arrays=files[name]) for index, name in enumerate(SPLITS)
         )
         columns = files["private"]
         copies = remarks_on_copies(private, public, test)
@@ -120,14 +122,14 @@ class Arrays:
 
     def private_records(self) -> PrivateRecords:
         """Reads only the private records, for a holder who receives the queries from somebody else."""
-        arrays = _read("data.private", self.private)
+        arrays = _read(name="data.private", file=self.private)
         require("budgets" not in arrays, "data.private.budgets", "there", UNIFORM_RULE)
         names = self._names({"private": arrays})
         grouped = "groups" in arrays
         return PrivateRecords(
             self.name,
-            names,
-            _split("data.private", index=0, arrays=arrays),
+            label_names=names,
+            records=_split("data.private", index=0, arrays=arrays),
             notes=() if grouped else (_UNGROUPED,),
             group_unit=_ONE_GROUP if grouped else _ONE_ROW,
         )
@@ -181,12 +183,12 @@ def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  
     remedy = "save it with numpy.save(FILE, inputs)"
     content = read_bytes(path, rule=rule, remedy=remedy)
     try:
-        array = read_array(io.BytesIO(content), len(content), kinds="biufU")
+        array = read_array(io.BytesIO(content), size=len(content), kinds="biufU")
         reason = form.mismatch(array)
     except UNREADABLE as error:
         reason = type(error).__name__
     if reason:
-        raise damaged(path, rule, reason, remedy)
+        raise damaged(path, rule, found=reason, remedy=remedy)
     return array
 
 

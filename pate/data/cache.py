@@ -90,7 +90,7 @@ class StampedFile:
         if not len(missing()):
             return
         with ExitStack() as stack:
-            with writable(self.setting, self.path.parent):
+            with writable(self.setting, folder=self.path.parent):
                 make_folder(self.path.parent)
                 stack.enter_context(locked(self.path.parent / "lock"))
                 files = []
@@ -206,7 +206,7 @@ def cached_pixels(
     def decode_blocks(missing_rows: Numbers) -> Iterator[Blocks]:
         for first in range(0, len(missing_rows), _CHUNK):
             chunk = missing_rows[first : first + _CHUNK]
-            yield Blocks(chunk, decode(chunk), stamps[chunk])
+            yield Blocks(chunk, values=decode(chunk), stamps=stamps[chunk])
 
     file.fill(missing, decode_blocks, name, stage)
     return file.mapped()  # type: ignore[no-any-return]

@@ -44,7 +44,9 @@ _MOST_DIGITS = 18  # of a number that surely fits in 64 bits
 _SHOWN = 40  # characters of a wrong value that a message shows
 IMAGES = "img_align_celeba"
 MARKER = "synth_faces.json"  # a file of folders with drawn faces, see scripts/make_synth_faces.py
-_ONE_PERSON = PrivacyUnit(f"one identity of {IDENTITIES}, with all its photographs", (IDENTITIES,))
+_ONE_PERSON = PrivacyUnit(
+    f"one identity of {IDENTITIES}, with all its photographs", columns=(IDENTITIES,)
+)
 _ONE_PHOTOGRAPH = PrivacyUnit("one photograph")
 _PICTURES = (".jpg", ".jpeg", ".png")
 _log = logging.getLogger(__name__)
@@ -75,7 +77,7 @@ def read_attributes(folder: Path) -> Attributes:
     # Text has the number of rows in line 1 (copies that were cut often keep the old number) and the names in line 2.
     # CSV has the names in line 1. Then follows a row for each image: its file, and 1 or -1 for each attribute; some
     # CSV copies have 1 or 0.
-    path, rows = _read_rows(folder, ATTRIBUTES)
+    path, rows = _read_rows(folder, stem=ATTRIBUTES)
     first = " ".join(rows[0])[:_SHOWN]
     if path.suffix == ".csv":
         announced = str(len(rows) - 1)
@@ -256,7 +258,7 @@ def decode_images(
     def decode(first: int) -> None:
         for row, path in enumerate(paths[first : first + _PHOTOGRAPHS_A_TASK], start=first):
             try:
-                image = read_picture(path, "image", channels=3, needs_white=True)
+                image = read_picture(path, name="image", channels=3, needs_white=True)
             except InvalidValue as error:
                 damaged[path] = error
                 continue
@@ -337,11 +339,11 @@ class CelebA:
         attributes = read_attributes(folder)
         if attributes.announced != len(attributes.files):
             rule = f"{len(attributes.files)}, the rows that follow"
-            self._report_gap(f"{ATTRIBUTES} line 1", attributes.announced, rule)
-        split_of, num_extra = read_numbers(folder, SPLITS, attributes.files)
+            self._report_gap(f"{ATTRIBUTES} line 1", value=attributes.announced, rule=rule)
+        split_of, num_extra = read_numbers(folder, stem=SPLITS, files=attributes.files)
         if num_extra:
             rule = f"also the {num_extra} that only {SPLITS} lists"
-            self._report_gap(ATTRIBUTES, f"{len(split_of)} images", rule)
+            self._report_gap(ATTRIBUTES, value=f"{len(split_of)} images", rule=rule)
         strange_rows = np.flatnonzero(split_of > max(_OFFICIAL.values()))
         if len(strange_rows) > 0:
             row = strange_rows[0]
@@ -424,8 +426,8 @@ class CelebA:
             rule = (
                 f"{IDENTITIES}.txt or {IDENTITIES}.csv in it, or data.partition_by_identity=false"
             )
-            require(find_table(folder, IDENTITIES) is not None, "data.root", self.root, rule)
-            identities, _ = read_numbers(folder, IDENTITIES, files)
+            require(find_table(folder, stem=IDENTITIES) is not None, "data.root", self.root, rule)
+            identities, _ = read_numbers(folder, stem=IDENTITIES, files=files)
         except InvalidValue:
             if self.partition_by_identity:
                 raise
@@ -435,7 +437,7 @@ class CelebA:
     def _folder(self) -> Path:
         root = Path(self.root).expanduser()
         for folder in (root, root / "celeba", root / "CelebA"):
-            if find_table(folder, ATTRIBUTES):
+            if find_table(folder, stem=ATTRIBUTES):
                 return folder
         rule = f"the folder of your own copy of CelebA, with {ATTRIBUTES}.txt (or .csv), {SPLITS} and {IMAGES}/"
         raise InvalidValue("data.root", self.root, rule=rule)
@@ -459,7 +461,7 @@ class CelebA:
         require(len(rows) > 0, "data.root", self.root, rule)
         if len(rows) < count:
             rule = f"all {count} listed photographs of the {role} split, {count - len(rows)} are missing"
-            self._report_gap("data.root", self.root, rule)
+            self._report_gap(name="data.root", value=self.root, rule=rule)
         return rows[: self.limit]
 
     def _report_gap(self, name: str, value: object, rule: str) -> None:

@@ -124,11 +124,13 @@ def _lines(inputs: Mapping[str, Inputs]) -> Iterator[str]:
             private.share_by_chance(len(private)), split_inputs.share_by_chance(len(private))
         )
         is_private_split = np.array_equal(np.sort(split_inputs.numbers), np.sort(private.numbers))
-        if is_private_split or _is_unlikely(count, len(split_inputs), chance):
+        if is_private_split or _is_unlikely(count, total=len(split_inputs), chance=chance):
             copies = f"{count} of {len(split_inputs)} records have the inputs of private ones"
             yield f"data.{name}: {copies}: {effect}; {remedy}"
     if _is_unlikely(
-        private.num_repeated, len(private), inputs["public"].share_by_chance(len(private))
+        private.num_repeated,
+        total=len(private),
+        chance=inputs["public"].share_by_chance(len(private)),
     ):
         copies = f"{private.num_repeated} of {len(private)} records have the inputs of another one"
         copies += ", which is protected apart"

@@ -97,10 +97,14 @@ class Dataset:
             normalize_field(self, "public_labeled", value=False)
         for (first, split), (second, other_split) in combinations(self._splits(), 2):
             splits = f"{first} and {second}"
-            _require_disjoint("record", split.record_ids, other_split.record_ids, splits=splits)
+            _require_disjoint(
+                unit="record", ids=split.record_ids, other_ids=other_split.record_ids, splits=splits
+            )
         for (first, split), (second, other_split) in combinations(self._splits(), 2):
             splits = f"{first} and {second}"
-            _require_disjoint("group", split.group_ids, other_split.group_ids, splits=splits)
+            _require_disjoint(
+                unit="group", ids=split.group_ids, other_ids=other_split.group_ids, splits=splits
+            )
         if self.budgets is not None:
             self._require_budgets(self.budgets)
         if self.public_ids is not None:
@@ -192,7 +196,7 @@ class Dataset:
         if self.budgets is not None:
             digest.update(repr(self.budgets.tolist()).encode())
         if self.weights is not None:
-            enter_array(digest, self.weights)
+            enter_array(digest, array=self.weights)
         return digest.hexdigest()
 
     def private_digest(self) -> str:

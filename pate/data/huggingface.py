@@ -115,7 +115,7 @@ class HuggingFace(TextReader):
         normalize_field(self, "path", at_home(self.path))
         self._spelling.require(lambda setting: f"data.{setting}")
         for name in ("inputs", "text", "category", "labels"):
-            normalize_field(self, name, as_column_names(f"data.{name}", getattr(self, name)))
+            normalize_field(self, name, as_column_names(f"data.{name}", values=getattr(self, name)))
         normalize_field(self, "inputs", tuple(dict.fromkeys((*self.inputs, *self.text))))
         for name in ("group", "id"):
             normalize_field(self, name, as_name(getattr(self, name)))
@@ -154,7 +154,10 @@ class HuggingFace(TextReader):
         schema, column = self._schema()
         if self.text:
             schema = schema.with_text_vectors(
-                self._public_table(), self.text, self.text_fit or TfidfVectors.fit, stage
+                self._public_table(),
+                names=self.text,
+                fit=self.text_fit or TfidfVectors.fit,
+                stage=stage,
             )
         roles = Roles(() if self.group is None else (self.group,), self.id)
         rows = {}
@@ -207,7 +210,7 @@ class HuggingFace(TextReader):
             split_name = getattr(self, split)
             if split_name not in split_names:
                 listed = ", ".join(split_names) or "of a DatasetDict"
-                rule = f"one of the splits {listed}{nearest(split_name, split_names)}"
+                rule = f"one of the splits {listed}{nearest(split_name, choices=split_names)}"
                 raise InvalidValue(f"data.{split}", split_name, rule=rule)
         return {split: opened[getattr(self, split)] for split in SPLITS}
 
@@ -288,7 +291,9 @@ class HuggingFace(TextReader):
             f"{column.name}: {line}"
             for column in schema.columns
             if isinstance(column, DateColumn)
-            for line in remarks_on_dates(column, table.column(column.name), schema.spelling)
+            for line in remarks_on_dates(
+                column, array=table.column(column.name), spelling=schema.spelling
+            )
         )
 
     def _public_table(self) -> Any:

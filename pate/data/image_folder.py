@@ -75,7 +75,7 @@ class PictureColumn(Column):
     def pixels(self, inputs: NDArray[np.uint8]) -> Pixels:
         """Returns encoded rows `[n, channels * height * width]` as an array-like of n pictures."""
         return Pixels(
-            inputs.reshape(-1, *self.form.input_shape), np.arange(len(inputs), dtype=np.int64)
+            inputs.reshape(-1, *self.form.input_shape), rows=np.arange(len(inputs), dtype=np.int64)
         )
 
 
@@ -118,7 +118,7 @@ class ImageFolder:
         require(is_white(self.white), "data.white", self.white, "a number > 0, or null")
         for name in ("root", "table"):
             normalize_field(self, name, at_home(getattr(self, name)))
-        normalize_field(self, "labels", as_column_names("data.labels", self.labels))
+        normalize_field(self, "labels", as_column_names(setting="data.labels", values=self.labels))
         for name in ("file", "split", "group"):
             normalize_field(self, name, as_name(getattr(self, name)))
 
@@ -160,7 +160,7 @@ class ImageFolder:
             whose = np.array([canonical_word(word) for word in words])
         in_order = np.unique(whose, return_inverse=True)[1].astype(np.int64)
         if self.group is not None:
-            in_order = smallest_of_group(np.concatenate(people.groups()), in_order)
+            in_order = smallest_of_group(np.concatenate(people.groups()), numbers=in_order)
         groups = np.split(in_order, ends)
         order = [np.arange(len(rows), dtype=np.int64) for rows in groups]
         order[1] = np.random.default_rng(self.seed).permutation(order[1])
@@ -168,7 +168,7 @@ class ImageFolder:
         splits = {
             split: Split.from_pictures(
                 pictures.pixels(rows.inputs).levels,
-                order_of_split,
+                rows=order_of_split,
                 labels=rows.labels,
                 record_ids=ids,
                 group_ids=group_ids,
@@ -186,7 +186,9 @@ class ImageFolder:
             private = whose[: ends[0]].tolist()
             names = list(map(person_name, private))
             persons = np.array([*private, *names, *(name.casefold() for name in names)])
-        remarks += remarks_on_copies(splits["private"], splits["public"], splits["test"])
+        remarks += remarks_on_copies(
+            splits["private"], public=splits["public"], test=splits["test"]
+        )
         group_unit = PrivacyUnit("one picture")
         if self.group is not None:
             group_unit = PrivacyUnit.of_column(self.group, records="pictures")
@@ -209,7 +211,7 @@ class ImageFolder:
     def _read(self, stage: StageOpener) -> tuple[PictureColumn, dict[str, Rows]]:
         root = Path(str(self.root)).resolve()
         done = 0
-        file = TableFile(Path(str(self.table)), "data.table", self.encoding)
+        file = TableFile(Path(str(self.table)), name="data.table", encoding=self.encoding)
         columns = list(
             dict.fromkeys(
                 [self.file, *self.labels, *([self.group] if self.group is not None else [])]
@@ -246,6 +248,13 @@ class ImageFolder:
                 split: replace(file, split=self.split, part=split).rows(columns) for split in SPLITS
             }
             return pictures, {
-                split: Rows(rows, schema, Labels(self.labels), roles, name=file.name, split=split)
+                split: Rows(
+                    rows,
+                    schema,
+                    labels=Labels(self.labels),
+                    roles=roles,
+                    name=file.name,
+                    split=split,
+                )
                 for split, rows in rows_of.items()
             }

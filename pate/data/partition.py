@@ -108,8 +108,8 @@ class Partition:
             num_records,
             f"{len(split)}, one teacher a record",
         )
-        self._require_one_teacher("record", split.record_ids)
-        self._require_one_teacher("group", split.group_ids)
+        self._require_one_teacher(unit="record", ids=split.record_ids)
+        self._require_one_teacher(unit="group", ids=split.group_ids)
         sizes = self.sizes()
         require(
             bool(sizes.all()), "teacher", int(sizes.argmin()), "at least one record, found none"
@@ -135,7 +135,7 @@ class Partition:
     @property
     def digest(self) -> str:
         """The SHA-256 digest of the teacher numbers of all records, in hexadecimal."""
-        return _digest(self.num_teachers, [self.teacher_of])
+        return _digest(self.num_teachers, columns=[self.teacher_of])
 
     def to_json(self, split: Split) -> str:
         """Returns the partition as JSON text: id, group and teacher of each private record, and a digest.
@@ -150,7 +150,7 @@ class Partition:
             zip(_COLUMNS, (split.record_ids, split.group_ids, self.teacher_of), strict=True)
         )
         content = {name: column.tolist() for name, column in columns.items()}
-        digest = _digest(self.num_teachers, list(columns.values()))
+        digest = _digest(self.num_teachers, columns=list(columns.values()))
         return json.dumps({"num_teachers": self.num_teachers, "sha256": digest, **content})
 
     @classmethod

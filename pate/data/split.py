@@ -38,10 +38,10 @@ class Split:
     group_ids: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        self._require_form("inputs", "float32", ranks=(2, 3, 4))
-        self._require_form("labels", "bool", ranks=(2,))
-        self._require_form("record_ids", "int64", ranks=(1,))
-        self._require_form("group_ids", "int64", ranks=(1,))
+        self._require_form(name="inputs", dtype="float32", ranks=(2, 3, 4))
+        self._require_form(name="labels", dtype="bool", ranks=(2,))
+        self._require_form(name="record_ids", dtype="int64", ranks=(1,))
+        self._require_form(name="group_ids", dtype="int64", ranks=(1,))
         if isinstance(self.inputs, np.ndarray):
             try:
                 for block in row_blocks(self.inputs):

@@ -22,4 +22,4 @@ _LATER = {
     "patches": "Patches",
     "text": "Text",
 }
-__getattr__ = lazily(__name__, _LATER)
+__getattr__ = lazily(__name__, names_of_module=_LATER)

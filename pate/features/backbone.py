@@ -78,19 +78,23 @@ def net_of(name: str) -> Net:
     """
     if name == IN_A_PACKAGE:
         network = _package("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")
-        return _without_head(name, network, _LITE)
+        return _without_head(name, module=network, standardization=_LITE)
     models = torchvision_models("features=backbone")
     names = tuple(models.list_models(module=models))
     if name in names:
-        return _without_head(name, models.get_model(name, weights=None), _IMAGENET)
+        return _without_head(
+            name, module=models.get_model(name, weights=None), standardization=_IMAGENET
+        )
     if importlib.util.find_spec("timm") is not None:
         timm = import_module("timm")
         if timm.is_model(name):
             network = timm.create_model(name, pretrained=False)
             config = timm.data.resolve_model_data_config(network)
-            return _without_head(name, network, (tuple(config["mean"]), tuple(config["std"])))
+            return _without_head(
+                name, module=network, standardization=(tuple(config["mean"]), tuple(config["std"]))
+            )
     rule = f"{IN_A_PACKAGE}, or a model of torchvision (or of timm, once it is installed)"
-    near = nearest(name, (IN_A_PACKAGE, *names))
+    near = nearest(name, choices=(IN_A_PACKAGE, *names))
     raise InvalidValue("features.model", name, rule=f"{rule}{near}")
 
 
@@ -327,5 +331,7 @@ class Backbone(Features):
         size = self.image_size or max(_LEAST_SIDE, *picture_shape[1:])
         settings = {"picture_shape": list(picture_shape), "model": self.model, "image_size": size}
         return BackboneExtractor(
-            arrays, settings, origin | {"model": self.model, "weights_sha256": self._digest()}
+            arrays,
+            settings,
+            origin=origin | {"model": self.model, "weights_sha256": self._digest()},
         )

@@ -119,7 +119,7 @@ class Extractor(FittedTransform):
 
         blocks = Spilled(2**62)
         with stage("projecting public pictures", len(pictures)) as advance:
-            for first, batch in zip(firsts, on_all_cores(measure_batch, firsts), strict=True):
+            for first, batch in zip(firsts, on_all_cores(measure_batch, items=firsts), strict=True):
                 blocks.append(batch)
                 advance(first + len(batch))
             measurements = blocks.whole()

@@ -65,22 +65,22 @@ class FeaturedData:
         if dataset.kind != "images":
             rule = f"none: {dataset.name} has no pictures, but {dataset.input_shape[0]} features already"
             raise InvalidValue("features", kind, rule=rule)
-        pictures = PublicPictures(dataset, self.features.most_pictures)
+        pictures = PublicPictures(dataset, most=self.features.most_pictures)
         self.features.check(pictures.shape)
         identity = self.features.identity(pictures)
         folder = self.cache.expanduser() / f"features-{kind}-{identity[:12]}"
         if self.check is not None and not _has_extractor(folder):
-            self.check(_with_features(dataset, _blank_features(dataset), form=None))
-        with writable("features.cache", folder):
+            self.check(_with_features(dataset, inputs=_blank_features(dataset), form=None))
+        with writable(setting="features.cache", folder=folder):
             make_folder(folder)
         first_features = None
         # a second process that needs the same extractor waits
         with nullcontext() if _has_extractor(folder) else locked(folder / "lock"):
             if not _has_extractor(folder):
-                remove_partials(folder, (re.escape(FILE), re.escape(_DIGEST)))
+                remove_partials(folder, names=(re.escape(FILE), re.escape(_DIGEST)))
                 fitted = self.features.fit(pictures, stage)
                 fitted.save(folder / FILE)
-                write_text(folder / _DIGEST, fitted.digest + "\n")
+                write_text(folder / _DIGEST, text=fitted.digest + "\n")
                 first_features = fitted.first_features
             extractor = Extractor.load(folder / FILE, remedy=_REMEDY)
         features = {
@@ -95,7 +95,7 @@ class FeaturedData:
             for name in SPLITS
         }
         form = ExtractedForm(cast("ImageForm | None", dataset.preprocessing), extractor)
-        featured = _with_features(dataset, features, form)
+        featured = _with_features(dataset, inputs=features, form=form)
         return replace(featured, private_cells=dataset.private_digest())
 
 
@@ -152,7 +152,7 @@ def _features_of_split(
         first_features: the features of the first pictures if the fit has already computed them; None otherwise.
     """
     digest = hashlib.sha256(repr(inputs.shape).encode())
-    enter_bytes(digest, inputs)
+    enter_bytes(digest, array=inputs)
     path = folder / f"{name}-{digest.hexdigest()[:12]}.f32"
     file = StampedFile(
         path=path,
@@ -179,10 +179,10 @@ def _features_of_split(
         return extractor.extract(inputs[rows])
 
     def extract_blocks(numbers: NDArray[np.int64]) -> Iterator[Blocks]:
-        blocks = on_all_cores(extract_block, numbers.tolist())
+        blocks = on_all_cores(extract_block, items=numbers.tolist())
         for number, features in zip(numbers, blocks, strict=True):
             stamps = np.array([_stamp(features)])
-            yield Blocks(np.array([number]), features[None], stamps)
+            yield Blocks(np.array([number]), values=features[None], stamps=stamps)
 
     file.fill(missing_blocks, extract_blocks, f"features of the {name} pictures", stage)
     # copy on write: a reader may change its features, and the file stays as it is

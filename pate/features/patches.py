@@ -62,14 +62,14 @@ def learn_filters(
         InvalidValue: all patches are constant.
     """
     rng = np.random.default_rng(seed)
-    rows = _sample_patches(pictures, patch_size, num_patches, rng)
+    rows = _sample_patches(pictures, patch_size, count=num_patches, rng=rng)
     rows = rows - rows.mean(axis=1, keepdims=True)
     rows = np.asarray(rows / np.sqrt(rows.var(axis=1, keepdims=True) + CONTRAST), np.float32)
     center = rows.mean(axis=0)
     rows -= center
     variances, vectors = np.linalg.eigh((rows.T @ rows / len(rows)).astype(np.float64))
     whitening = ((vectors / np.sqrt(variances.clip(0) + _RIDGE)) @ vectors.T).astype(np.float32)
-    directions = spherical_k_means(rows @ whitening, num_filters, rng)
+    directions = spherical_k_means(rows @ whitening, count=num_filters, rng=rng)
     filters = directions @ whitening
     offsets = filters @ center
     # patches have mean 0 after normalization, so the answers stay the same

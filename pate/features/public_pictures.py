@@ -60,5 +60,5 @@ class PublicPictures:
     def digest(self) -> str:
         """Returns the SHA-256 digest of the pictures in their order, in hexadecimal."""
         digest = hashlib.sha256(repr((len(self), self.shape)).encode())
-        enter_bytes(digest, self.inputs)
+        enter_bytes(digest, array=self.inputs)
         return digest.hexdigest()

@@ -98,7 +98,7 @@ class Text(Features):
                 fit = partial(TEXT_KINDS[self.kind].fit, texts, stage, dimension=self.dimension)
                 vectors = fit(seed=self.seed) if weights is None else fit(weights=weights)
                 vectors.save(folder / vectors.file)
-                write_text(folder / "name", vectors.file + "\n")
+                write_text(folder / "name", text=vectors.file + "\n")
         return replace(vectors, cache=make_folder(folder / "vectors"))
 
     @cached_property

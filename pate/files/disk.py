@@ -299,7 +299,9 @@ def damaged(path: Path | str, rule: str, found: str, remedy: str) -> DamagedFile
         found: a description of what was found instead.
         remedy: advice.
     """
-    return DamagedFile("file", path, rule=f"{rule} ({' '.join(found.split())}); {remedy}")
+    return DamagedFile(
+        name="file", value=path, rule=f"{rule} ({' '.join(found.split())}); {remedy}"
+    )
 
 
 def require_file(path: Path | str, *, rule: str, remedy: str) -> None:

@@ -33,7 +33,7 @@ class Manifest:
 
     def write(self, folder: Path | str) -> None:
         """Writes the manifest into its folder, after all other files."""
-        write_text(Path(folder, MANIFEST), to_json(self) + "\n")
+        write_text(Path(folder, MANIFEST), text=to_json(self) + "\n")
 
     @classmethod
     def read(cls, folder: Path | str, *, rule: str, remedy: str) -> Self:

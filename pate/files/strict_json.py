@@ -104,7 +104,10 @@ def _read(kind: Any, data: Any, name: str) -> Any:
         )
         require(not wrong, name, wrong, f"the keys {', '.join(item.name for item in fields(kind))}")
         return constructor(
-            **{key: _read(hints[key], item, f"{name}.{key}") for key, item in data.items()}
+            **{
+                key: _read(hints[key], data=item, name=f"{name}.{key}")
+                for key, item in data.items()
+            }
         )
     if origin in (Union, types.UnionType):
         if type(data) in kinds:  # a value in JSON's own types needs no conversion
@@ -116,7 +119,7 @@ def _read(kind: Any, data: Any, name: str) -> Any:
         raise InvalidValue(name, type(data).__name__, rule=rule)
     if origin is Mapping:
         require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
-        return {key: _read(kinds[1], item, f"{name}.{key}") for key, item in data.items()}
+        return {key: _read(kinds[1], data=item, name=f"{name}.{key}") for key, item in data.items()}
     if origin is tuple:
         if kinds[-1] is Ellipsis and isinstance(data, list):
             kinds = kinds[:1] * len(data)
@@ -127,7 +130,8 @@ def _read(kind: Any, data: Any, name: str) -> Any:
             f"a list of {len(kinds)}",
         )
         return tuple(
-            _read(item_kind, item, name) for item_kind, item in zip(kinds, data, strict=True)
+            _read(item_kind, data=item, name=name)
+            for item_kind, item in zip(kinds, data, strict=True)
         )
     if kind is float:
         return read_number(data, name=name)

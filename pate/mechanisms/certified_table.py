@@ -133,7 +133,7 @@ class CertifiedTable(Parameters):
             "denominator": GRID,
             "numerators": self.numerators,
         }
-        write_text(Path(path), json.dumps({"format": _FORMAT} | values) + "\n")
+        write_text(Path(path), text=json.dumps({"format": _FORMAT} | values) + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

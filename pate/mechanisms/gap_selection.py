@@ -230,7 +230,8 @@ class GapSelection(Parameters):
         moved = self.adjacency.gap_range / self.noise_scale
         if self.noise == "gaussian":
             return OpposedMaximaEvent(
-                self.noise_scale / self.adjacency.gap_sensitivity, len(self.candidates)
+                self.noise_scale / self.adjacency.gap_sensitivity,
+                num_candidates=len(self.candidates),
             )
         return BoundedRangeEvent(moved) if self.noise == "gumbel" else PureDpEvent(moved)
 
@@ -278,7 +279,8 @@ class GapSelection(Parameters):
             floats = np.exp(deficits / -self.noise_scale)
         weights = partial(softmax_weights, scale=self.noise_scale)
         return np.asarray(
-            self.candidates[0] + draw_index(floats, numbers, lambda row: weights(deficits[row]))
+            self.candidates[0]
+            + draw_index(floats, uniforms=numbers, exact=lambda row: weights(deficits[row]))
         )
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:

@@ -112,11 +112,11 @@ class StabilityTest(Parameters):
             adjacency: how neighboring data sets differ.
         """
         return _test_of(
-            "gaussian",
-            require_positive("test_std", test_std),
-            failure_prob,
-            num_teachers,
-            adjacency,
+            rule="gaussian",
+            test_std=require_positive("test_std", test_std),
+            failure_prob=failure_prob,
+            num_teachers=num_teachers,
+            adjacency=adjacency,
         )
 
     @staticmethod
@@ -138,7 +138,11 @@ class StabilityTest(Parameters):
             adjacency: how neighboring data sets differ.
         """
         return _test_of(
-            "laplace", require_positive("test_std", test_std), failure_prob, num_teachers, adjacency
+            rule="laplace",
+            test_std=require_positive("test_std", test_std),
+            failure_prob=failure_prob,
+            num_teachers=num_teachers,
+            adjacency=adjacency,
         )
 
     @staticmethod
@@ -150,7 +154,13 @@ class StabilityTest(Parameters):
         The gaps of neighboring data sets are at most one level apart.
         """
         require_kind("table", table, StabilityTable, "a StabilityTable")
-        return _test_of(table, 0.0, table.failure_prob, num_teachers, adjacency)
+        return _test_of(
+            table,
+            test_std=0.0,
+            failure_prob=table.failure_prob,
+            num_teachers=num_teachers,
+            adjacency=adjacency,
+        )
 
     @cached_property
     def event(self) -> Event:
@@ -158,7 +168,8 @@ class StabilityTest(Parameters):
         with np.errstate(divide="ignore"):
             logits = np.log(self._probs) - np.log1p(-self._probs)
         return ApproximateEvent(
-            OneBitEvent(tuple(logits.tolist()), self.adjacency.gap_sensitivity), self.failure_prob
+            OneBitEvent(tuple(logits.tolist()), reach=self.adjacency.gap_sensitivity),
+            self.failure_prob,
         )
 
     @cached_property
@@ -204,7 +215,9 @@ def _test_of(
     # the cache takes 800 and 800.0 for the same
     require_probability("failure_prob", failure_prob)
     require_count("num_teachers", num_teachers)
-    return _cached_test(rule, test_std, failure_prob, num_teachers, Adjacency.parse(adjacency))
+    return _cached_test(
+        rule, test_std, failure_prob, num_teachers, adjacency=Adjacency.parse(adjacency)
+    )
 
 
 @lru_cache(maxsize=64)

@@ -61,7 +61,7 @@ __all__ = [
 
 __getattr__ = lazily(
     __name__,
-    {
+    names_of_module={
         "checkpoint": "CheckpointStore cast_votes",
         "engines": "Engine SequentialEngine StackedEngine",
         "image_students": "CNNStudent ResNet50Student",

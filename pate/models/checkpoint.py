@@ -113,7 +113,7 @@ class CheckpointStore:
                 arrays[name + _LENGTHS] = np.array([len(part) for part in parts])
         disk.make_folder(path.parent, within=path.parent.parent)
         if not os.path.lexists(self.key):
-            disk.write_text(self.key, f"{secrets.token_hex(nbytes=32)}\n")
+            disk.write_text(self.key, text=f"{secrets.token_hex(nbytes=32)}\n")
         signature = self._signature(path, arrays)
         with disk.replacing(path) as file:
             file.write(save(dict(sorted(arrays.items())), metadata={_SIGNATURE: signature}))
@@ -123,7 +123,7 @@ class CheckpointStore:
 
         No other process may write to the folder at the same time.
         """
-        disk.remove_partials(Path(self.folder), (CHECKPOINTS,))
+        disk.remove_partials(Path(self.folder), names=(CHECKPOINTS,))
         self._files(on_torn=Path.unlink)
 
     def states(self, num_teachers: int, first: int = 0) -> Iterator[State]:
@@ -283,7 +283,10 @@ def cast_votes(
             path = Path(scratch) / f"confidences-{first:06d}-{end:06d}.npz"
         if path is not None and os.path.lexists(path):
             form = ArrayForm(kind="f", shape=(end - first, len(inputs), None))
-            yield first, read_arrays(path, {"confidences": form}, remedy=_ASK_AGAIN)["confidences"]
+            yield (
+                first,
+                read_arrays(path, forms={"confidences": form}, remedy=_ASK_AGAIN)["confidences"],
+            )
             continue
         with one_thread(), device_memory(advice):
             confidences = teacher.predict_many(states, inputs)

@@ -180,8 +180,8 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         # from new weights
         return fit_network(
             network,
-            np.concatenate([images, pool]),
-            np.concatenate([targets, guesses]),
+            images=np.concatenate([images, pool]),
+            targets=np.concatenate([targets, guesses]),
             recipe=self,
             rng=rng,
             device=device,

@@ -72,7 +72,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
         states: list[State] = []
         for pictures, labels, rng in zip(images, targets, rngs, strict=True):
             tensors, losses = fit_network(
-                network, pictures, labels, recipe=self, rng=rng, device=device
+                network, images=pictures, targets=labels, recipe=self, rng=rng, device=device
             )
             state: State = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
             state[_CURVE] = losses
@@ -138,7 +138,9 @@ def _stacked_predictions(
     for rows, block in blocks_of(images=images, size=_STACKED_QUERIES, device=device):
         valid = torch.ones(len(states), len(block), dtype=torch.bool, device=device)
         stacked_block = block.contiguous().expand(len(states), *block.shape)
-        block_logits = stacked_logits(network, stacks, stacked_block, valid, training=False)
+        block_logits = stacked_logits(
+            network, tensors=stacks, images=stacked_block, valid=valid, training=False
+        )
         logits[:, rows] = block_logits.float().cpu().numpy()
     return logits
 

@@ -78,7 +78,7 @@ class KernelVotes(FunctionVotes):
         """
         directions = self._directions_at_once(noise_multiplier, recipe)
         key = ("span", noise_multiplier, recipe)
-        return np.asarray(self.remembered(key, lambda: directions.span(self.queries)))
+        return np.asarray(self.remembered(key, make=lambda: directions.span(self.queries)))
 
     def votes_around(
         self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
@@ -117,7 +117,7 @@ class KernelVotes(FunctionVotes):
             block_bounds = bounds[first : first + teachers_of_block + 1]
             rows = order[block_bounds[0] : block_bounds[-1]]
             blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
-            features = np.concatenate(list(in_order(block_features, blocks)))  # [n, k]
+            features = np.concatenate(list(in_order(block_features, items=blocks)))  # [n, k]
             residuals: Array = labels[rows] - np.broadcast_to(center, labels.shape[1:])
             num_teachers = len(block_bounds) - 1
             if len(rows) == num_teachers:  # a record for each
@@ -154,20 +154,20 @@ class KernelVotes(FunctionVotes):
             weights=self.weights,
         )
         key = ("moments", directions.width, recipe)
-        moments: MomentVotes = self.remembered(key, make_moments)
+        moments: MomentVotes = self.remembered(key, make=make_moments)
         return moments
 
     def _directions_at_once(self, noise_multiplier: float, recipe: Recipe) -> PublicPCA:
         """Returns the public directions for a release at once; there are at most as many as queries."""
-        count = self._num_affordable(noise_multiplier, recipe.noise_share_at_once)
+        count = self._num_affordable(noise_multiplier, noise_share=recipe.noise_share_at_once)
         count = min(count, self.num_queries)
         fit = partial(PublicPCA.fit, np.asarray(self.public.inputs), count, recipe=recipe)
-        directions: PublicPCA = self.remembered(("directions", count, recipe), fit)
+        directions: PublicPCA = self.remembered(("directions", count, recipe), make=fit)
         return directions
 
     def _directions_in_rounds(self, noise_multiplier: float, recipe: Recipe) -> PublicPCA:
         """Returns the public directions for a release in rounds, with components of a kernel if these are used."""
-        count = self._num_affordable(noise_multiplier, recipe.noise_share_in_rounds)
+        count = self._num_affordable(noise_multiplier, noise_share=recipe.noise_share_in_rounds)
         fit = partial(
             PublicPCA.fit,
             np.asarray(self.public.inputs),
@@ -176,7 +176,7 @@ class KernelVotes(FunctionVotes):
             kernel_from={None: recipe.kernel_from, True: 1.0, False: None}[self.nonlinear],
             recipe=recipe,
         )
-        directions: PublicPCA = self.remembered(("directions in rounds", count, recipe), fit)
+        directions: PublicPCA = self.remembered(("directions in rounds", count, recipe), make=fit)
         return directions
 
     def _num_affordable(self, noise_multiplier: float, noise_share: float) -> int:

@@ -175,7 +175,7 @@ class WhiteCoordinates:
             return np.asarray(centered.T @ centered)
 
         blocks = np.split(rows, range(_BLOCK_ROWS, len(rows), _BLOCK_ROWS))
-        return np.asarray(sum(in_order(block_products, blocks)))
+        return np.asarray(sum(in_order(block_products, items=blocks)))
 
     def features(self, rows: Rows, order: NDArray[np.intp]) -> Rows:
         """Returns the white coordinates of rows and the constant 1, `[n, r + 1]`.
@@ -194,7 +194,7 @@ class WhiteCoordinates:
             features[block, :-1] = (rows[order[block]] - center) @ directions
 
         blocks = (slice(start, start + _BLOCK_ROWS) for start in range(0, len(rows), _BLOCK_ROWS))
-        for _ in in_order(fill, blocks):
+        for _ in in_order(fill, items=blocks):
             pass
         return features
 
@@ -235,7 +235,7 @@ class WhiteCoordinates:
             loss = 0.0
             gradient = np.zeros(weights.shape, np.float32)
             blocks = range(0, len(bits), _MANY_ROWS)  # so that working copies stay small
-            for rows_loss, rows_gradient in in_order(block_loss, blocks):
+            for rows_loss, rows_gradient in in_order(block_loss, items=blocks):
                 loss += rows_loss
                 gradient += rows_gradient
             total = loss / len(bits) + (penalties * weights**2).sum() / 2

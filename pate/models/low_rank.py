@@ -85,8 +85,10 @@ class LowRankStudent(Student):
         noise_std = float(np.sqrt((prevalence * (1 - prevalence)).mean()))
         model = self.fit_scores(
             rows,
-            NoisyScores(values=labels - prevalence, noise_std=noise_std, prevalence=prevalence),
-            rows,
+            released=NoisyScores(
+                values=labels - prevalence, noise_std=noise_std, prevalence=prevalence
+            ),
+            pool=rows,
         )
         never_held = np.where(labels.any(axis=0), 0, np.inf).astype(np.float32)
         arrays = dict(model.arrays)
@@ -115,11 +117,13 @@ class LowRankStudent(Student):
         if training.scores is None or training.weights is not None:
             return ReleasedModel.from_weights(
                 np.asarray(training.weights),
-                public,
+                public_inputs=public,
                 num_rows=len(inputs),
                 recipe=training.recipe,
             )
-        return self.fit_scores(inputs, training.scores, public, training.recipe)
+        return self.fit_scores(
+            inputs, released=training.scores, pool=public, recipe=training.recipe
+        )
 
     def fit_scores(
         self, inputs: Rows, released: NoisyScores, pool: Rows, recipe: Recipe = DEFAULT_RECIPE

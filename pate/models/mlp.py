@@ -152,9 +152,9 @@ class MLPTeacher(Teacher):
             share = is_record / np.maximum(batch.counts, 1)[:, None]
             shares = torch.from_numpy(share.astype(np.float32)).to(device)
             places = (torch.from_numpy(batch.rows).to(device) + starts).flatten()
-            logits = _logits(parameters, all_inputs.index_select(0, places).view(*shape, -1))
+            logits = _logits(parameters, inputs=all_inputs.index_select(0, places).view(*shape, -1))
             targets = all_labels.index_select(0, places).view(*shape, -1)
-            loss = (_losses(logits, targets) * shares).sum(dim=1)
+            loss = (_losses(logits, labels=targets) * shares).sum(dim=1)
             # summed over teachers, never averaged: each moves as it would alone
             gradients = torch.autograd.grad(loss.sum(), parameters)
             optimizer.step(gradients, active=is_active[:, None, None])
@@ -295,7 +295,7 @@ class MLPStudent(ThresholdedStudent):
         least_loss = math.inf
         for epoch in range(self.epochs + 1):  # epoch 0 comes before the first step
             logits = _logits(parameters, inputs)
-            losses = _losses(logits, targets)
+            losses = _losses(logits, labels=targets)
             loss = (losses * train_share).sum()
             held_out_loss = (losses * held_share).sum()
             if on_epoch is not None:

@@ -63,7 +63,9 @@ class RayEngine(Engine):
             remote_function = ray.remote(_train_on_node).options(
                 num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries
             )
-            workers = _RayTasks(ray, remote_function.remote, max_running=self.max_in_flight)
+            workers = _RayTasks(
+                ray, train_remotely=remote_function.remote, max_running=self.max_in_flight
+            )
             try:
                 job.run(chunks, workers)
             except ray.exceptions.RayTaskError as error:
@@ -146,5 +148,5 @@ def _train_on_node(task: ChunkTask) -> dict[int, State]:
     Ray itself takes seconds to end the workers of a node that is gone.
     """
     parent = os.getppid()
-    end_with(parent, int(os.environ.get("RAY_RAYLET_PID", parent)))
+    end_with(parent, node=int(os.environ.get("RAY_RAYLET_PID", parent)))
     return task()

@@ -109,7 +109,7 @@ class ReleasedKernelModel(ReleasedModel):
 
     def _probabilities(self, rows: Rows) -> Rows:
         blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
-        return np.concatenate(list(in_order(super()._probabilities, blocks)))
+        return np.concatenate(list(in_order(super()._probabilities, items=blocks)))
 
     @staticmethod
     def formula(rows: Any, arrays: Mapping[str, Any], xp: Any) -> Any:

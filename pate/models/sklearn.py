@@ -103,7 +103,7 @@ class SklearnTeacher(Teacher):
         states: list[State] = []
         for shard, seed in zip(shards, seeds, strict=True):
             rows = self._rows(shard.inputs)
-            with fit_errors_hidden(self.estimator, "teacher.estimator"):
+            with fit_errors_hidden(self.estimator, name="teacher.estimator"):
                 fitted = FittedLabels.fit(self.estimator, rows, shard.labels, seed)
                 loss = np.square(fitted.confidences(rows) - shard.labels).mean()
             pickled = np.frombuffer(pickle.dumps(fitted, protocol=5), np.uint8)
@@ -115,7 +115,7 @@ class SklearnTeacher(Teacher):
     ) -> NDArray[np.float32]:
         """Returns the confidences, transformed by a piecewise linear function that maps the threshold to 0.5."""
         rows = self._rows(inputs)
-        with fit_errors_hidden(self.estimator, "teacher.estimator"):
+        with fit_errors_hidden(self.estimator, name="teacher.estimator"):
             raw = np.stack(
                 [pickle.loads(state[PICKLE].tobytes()).confidences(rows) for state in states]
             )

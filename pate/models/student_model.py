@@ -180,7 +180,7 @@ class StudentModel(ABC):
         make_folder(folder, within=folder.parent.parent)
         with replacing(folder / _WEIGHTS) as file:
             file.write(save(arrays))
-        write_text(folder / _CARD, json.dumps(card, indent=2) + "\n")
+        write_text(folder / _CARD, text=json.dumps(card, indent=2) + "\n")
 
     @staticmethod
     def load(folder: Path | str) -> StudentModel:
@@ -194,7 +194,7 @@ class StudentModel(ABC):
         if card.kind in KINDS:
             import_module(f"pate.models.{KINDS[card.kind]}")
         known_kinds = tuple(sorted({*StudentModel._classes, *KINDS}))
-        hint = f"{nearest(card.kind, known_kinds)}; import the module of a student of your own before pate.load"
+        hint = f"{nearest(card.kind, choices=known_kinds)}; import the module of a student of your own before pate.load"
         rule = f"one of {', '.join(known_kinds)}{hint}"
         require(card.kind in known_kinds, "kind", card.kind, rule)
         path = Path(folder, _WEIGHTS)
@@ -287,7 +287,7 @@ class FlatModel(StudentModel):
         """
 
     def _probabilities(self, rows: Rows) -> Rows:
-        return np.asarray(self.formula(rows, self.arrays, np), dtype=np.float32)
+        return np.asarray(self.formula(rows, self.arrays, xp=np), dtype=np.float32)
 
     @staticmethod
     def logistic(scores: Any) -> Any:

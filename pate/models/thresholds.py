@@ -84,7 +84,9 @@ class ThresholdedStudent(Student):
     def _place_one(self, probabilities: NDArray[np.floating], labels: Labels) -> float:
         """Returns one threshold for all labels, chosen by the rule `threshold`."""
         if self.threshold == "prevalence":
-            return matched_threshold(probabilities, float(labels.sum(axis=1).mean()))
+            return matched_threshold(
+                probabilities, labels_per_sample=float(labels.sum(axis=1).mean())
+            )
         return best_threshold(probabilities, labels, metric=str(self.threshold))
 
 

@@ -51,4 +51,4 @@ _LATER = {
     "ledger_accounts": "accounts_left",
     "quote": "Quote quote_release",
 }
-__getattr__ = lazily(__name__, _LATER)
+__getattr__ = lazily(__name__, names_of_module=_LATER)

@@ -67,7 +67,9 @@ def price_by(
             name, reason=f"needs the package {error.name}, which is not installed"
         )
     if isinstance(spent, RdpAccountant):
-        return AccountantPrice(spent.name, epsilon, len(spent.orders), spent.best_order(delta))
+        return AccountantPrice(
+            spent.name, epsilon, num_orders=len(spent.orders), best_order=spent.best_order(delta)
+        )
     winner = spent.winner(delta) if isinstance(spent, AutoAccountant) else None
     return AccountantPrice(spent.name, epsilon, won_by=winner)
 

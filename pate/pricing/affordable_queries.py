@@ -38,7 +38,7 @@ def require_achievable_delta(target_delta: float, *, num_queries: int, num_label
     lowest = (
         require_count("num_queries", num_queries) * require_count("num_labels", num_labels) * _GRID
     )
-    rule = f"at least {rounded_up(lowest, 3)}, below which draws in double precision are too coarse"
+    rule = f"at least {rounded_up(lowest, digits=3)}, below which draws in double precision are too coarse"
     require(target_delta >= lowest, "target_delta", target_delta, rule)
     return target_delta
 

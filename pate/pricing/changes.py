@@ -49,13 +49,13 @@ class Change:
         """Returns a remedy for each setting that is changed, with values of six digits."""
         remedies = []
         if self.num_teachers is not None:
-            remedies.append(Remedy("num_teachers", self.num_teachers))
+            remedies.append(Remedy(name="num_teachers", value=self.num_teachers))
         if self.num_queries is not None:
-            remedies.append(Remedy("num_queries", self.num_queries))
+            remedies.append(Remedy(name="num_queries", value=self.num_queries))
         if self.target_epsilon is not None:
-            remedies.append(Remedy("target_epsilon", float(f"{self.target_epsilon:g}")))
+            remedies.append(Remedy(name="target_epsilon", value=float(f"{self.target_epsilon:g}")))
         for name, value in self.noise:
-            remedies.append(Remedy(name, float(f"{value:g}"), owner="aggregator"))
+            remedies.append(Remedy(name, value=float(f"{value:g}"), owner="aggregator"))
         return remedies
 
 
@@ -138,7 +138,7 @@ class MoreTeachers(ChangeKind):
 
     def is_likely(self, candidate: float) -> bool:
         """Returns True if the votes of that number of teachers are larger than the noise of the refused release."""
-        return self._is_heard(candidate, self.priced)
+        return self._is_heard(candidate, planned=self.priced)
 
     def likely_place(self, place: int, planned: PricedRelease) -> int:
         """Returns the index of the smallest number of teachers whose votes exceed the noise of a working plan."""
@@ -262,9 +262,9 @@ def with_less_noise(priced: PricedRelease) -> PricedRelease | None:
     def scaled(factor: float) -> PricedRelease:
         """Returns a copy of the release with its noise multiplied by `factor`, rounded to four digits."""
         quieter = priced.aggregator.scaled(factor)
-        changed = changed_fields(priced.aggregator, quieter)
+        changed = changed_fields(priced.aggregator, after=quieter)
         rounded = {name: float(f"{value:.4g}") for name, value in changed.items()}
-        return replace(priced, aggregator=with_fields(quieter, rounded))
+        return replace(priced, aggregator=with_fields(quieter, values=rounded))
 
     def is_heard(factor: float) -> bool:
         return is_plan_heard(scaled(factor))

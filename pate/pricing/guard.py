@@ -19,7 +19,7 @@ from pate.pricing.remedies import RemedySearch, search_remedies
 from pate.validation import InvalidValue
 from pate.votes.source import CenterableVotes
 
-ALLOW_USELESS = Remedy("allow_useless", True)
+ALLOW_USELESS = Remedy(name="allow_useless", value=True)
 # A larger epsilon is doubted: e^10 is 22,026, the factor by which one person may make an outcome likelier.
 WEAK_EPSILON = 10
 _LARGEST_DELTA = 0.01
@@ -59,7 +59,7 @@ def require_useful(
     doubts = list(_doubts_of_delta(budget.delta, num_groups, allow_useless))
     if WEAK_EPSILON < priced.epsilon < math.inf:
         text = f"above {WEAK_EPSILON} it promises one person little"
-        doubts.append(Doubt("epsilon", format_epsilon(priced.epsilon), text))
+        doubts.append(Doubt(name="epsilon", value=format_epsilon(priced.epsilon), text=text))
     # A release without noise has no queries, or answers that no vote changes. Its epsilon does not show that: at some
     # deltas a release whose noise hides everything costs 0, too.
     if all(times == 0 or isinstance(leaf, NoOpEvent) for leaf, times in leaves(priced.event)):
@@ -78,10 +78,13 @@ def require_useful(
                 f"teachers are heard in {shares} of the cases where all, 90% or 70% of them agree (chance has 50%); "
                 f"what helps: {priced.aggregator.remedies['noise']}"
             )
-            doubts.append(Doubt("num_teachers", num_teachers, text))
+            doubts.append(Doubt(name="num_teachers", value=num_teachers, text=text))
         return tuple(doubts)
     if allow_useless:
-        return (*doubts, Doubt("num_teachers", num_teachers, reason, waiver=ALLOW_USELESS))
+        return (
+            *doubts,
+            Doubt(name="num_teachers", value=num_teachers, text=reason, waiver=ALLOW_USELESS),
+        )
     search = search or RemedySearch()
     rule = f"a release that tells something: {reason}"
     if search.say is not None:
@@ -120,10 +123,12 @@ def _doubts_of_delta(delta: float, num_groups: int | None, allow_useless: bool) 
             rule = f"{rule}; 1e-6 is usual"
             raise InvalidValue("target_delta", delta, rule=rule, waiver=ALLOW_USELESS)
         text = f"{rule} is what deserves the name"
-        yield Doubt("target_delta", delta, text, waiver=ALLOW_USELESS)
+        yield Doubt(name="target_delta", value=delta, text=text, waiver=ALLOW_USELESS)
     elif num_groups is not None and delta > 1 / num_groups:
         why = f"above 1 / {num_groups}, one over the private groups: publishing a group at random would be allowed"
-        yield Doubt("target_delta", delta, f"{why}; take less than {0.1 / num_groups:.1g}")
+        yield Doubt(
+            name="target_delta", value=delta, text=f"{why}; take less than {0.1 / num_groups:.1g}"
+        )
 
 
 def _reason(expectation: Expectation, priced: PricedRelease) -> str:
@@ -131,7 +136,7 @@ def _reason(expectation: Expectation, priced: PricedRelease) -> str:
     shape = priced.shape
     expected = expectation.unanimous
     test = priced.aggregator.stability_test(num_teachers=shape.num_teachers)
-    if test is not None and test.gap_to_pass(0.5) is None:
+    if test is not None and test.gap_to_pass(probability=0.5) is None:
         return f"no gap of {shape.num_teachers} votes passes the test, so nearly every query would be refused"
     if not expected.is_useless:
         share = expectation.clear.answered
@@ -170,7 +175,7 @@ def group_votes_tell_more(
     shape_of_groups = replace(shape, num_teachers=num_groups)
     try:
         clear = expected_release(aggregator, shape, agreement=AGREEMENTS["90%"])
-        planned = plan_release(centered, shape_of_groups, same_price)
+        planned = plan_release(centered, shape=shape_of_groups, budget=same_price)
         typical = expected_release(
             planned.aggregator, shape_of_groups, agreement=AGREEMENTS["typical"]
         )

@@ -113,7 +113,7 @@ def accounts_left(
             account = replace(
                 account,
                 more_releases=ledger.affords(release.event),
-                target_epsilon=_largest_target(ledger, release, budget, account.max_epsilon),
+                target_epsilon=_largest_target(ledger, release, budget, cap=account.max_epsilon),
             )
         accounts.append(account)
     return tuple(accounts)

@@ -124,7 +124,7 @@ def budgets_of(words: Iterable[str], budgets: Any = None) -> dict[str, float]:
                 "a number > 0, the epsilon of a group; budgets={NAME: EPSILON} says what words mean"
             )
             if classes:
-                nearest = validation.nearest(word, tuple(classes))
+                nearest = validation.nearest(word, choices=tuple(classes))
                 rule = f"a class of budgets={{{', '.join(classes)}}}{nearest}"
             raise InvalidValue("data.budget", word, rule=rule) from None
     return epsilons
@@ -194,11 +194,11 @@ def _spread_over_teachers(
         budgets: the epsilon of each class.
     """
     epsilons = list(budgets.classes.values())
-    smallest = aggregator.fitted(_budget_for_all(budgets, epsilons[0]), shape)
+    smallest = aggregator.fitted(_budget_for_all(budgets, epsilon=epsilons[0]), shape)
     # The price of a group that is with one teacher, two, and so on.
     prices = [budgets.epsilon_of(smallest.event(shape))]
     while prices[-1] <= epsilons[-1] and len(prices) < min(_MAX_TEACHERS, shape.num_teachers):
-        reaching = _reaching(smallest, len(prices) + 1)
+        reaching = _reaching(smallest, teachers=len(prices) + 1)
         prices.append(budgets.epsilon_of(reaching.event(shape)))
     classes = []
     for name, epsilon in budgets.classes.items():
@@ -208,7 +208,7 @@ def _spread_over_teachers(
             BudgetClass(name=name, budget=epsilon, weight=1.0, epsilon=price, teachers=teachers)
         )
     most = max(budget_class.teachers for budget_class in classes)
-    return _reaching(smallest, most), tuple(classes)
+    return _reaching(smallest, teachers=most), tuple(classes)
 
 
 def _reaching(aggregator: Aggregator, teachers: int) -> Aggregator:

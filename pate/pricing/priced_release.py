@@ -103,7 +103,9 @@ def plan_release(
         )
         affordable = replace(shape, num_queries=num_queries)
         planned = with_failure_prob_for(aggregator, delta=budget.delta, num_queries=num_queries)
-        return _priced(planned, affordable, budget, solved_for={"num_queries": num_queries})
+        return _priced(
+            planned, shape=affordable, budget=budget, solved_for={"num_queries": num_queries}
+        )
     require_achievable_delta(
         budget.delta, num_queries=shape.num_queries, num_labels=shape.num_labels
     )
@@ -116,10 +118,10 @@ def plan_release(
     planned = start
     classes: tuple[BudgetClass, ...] = ()
     if isinstance(budget, PersonBudgets):
-        planned, classes = fit_to_classes(start, shape, budget)
+        planned, classes = fit_to_classes(start, shape, budgets=budget)
     elif budget.epsilon is not None:
         planned = start.fitted(budget, shape)
-    solved_for = changed_fields(start, planned)
+    solved_for = changed_fields(start, after=planned)
     return _priced(planned, shape, budget, solved_for=solved_for, classes=classes)
 
 

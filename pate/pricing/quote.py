@@ -146,7 +146,7 @@ def quote_release(
     lone_gap_at_50 = None
     if test is not None and isinstance(aggregator, aggregators.StableTopK):  # loads its module
         steps = aggregator.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
-        lone_gap_at_50 = steps.gap_to_release(0.5)
+        lone_gap_at_50 = steps.gap_to_release(probability=0.5)
     parameters = _public_parameters(aggregator)
     return Quote(
         epsilon=release.epsilon,
@@ -166,8 +166,8 @@ def quote_release(
         },
         num_orders=price.num_orders,
         best_order=price.best_order,
-        gap_at_50=None if test is None else test.gap_to_pass(0.5),
-        gap_at_95=None if test is None else test.gap_to_pass(0.95),
+        gap_at_50=None if test is None else test.gap_to_pass(probability=0.5),
+        gap_at_95=None if test is None else test.gap_to_pass(probability=0.95),
         lone_gap_at_50=lone_gap_at_50,
         accountants=(price, *other_prices) if prices else (),
         plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),

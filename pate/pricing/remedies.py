@@ -171,7 +171,7 @@ class _RunningSearch:
             if by_renyi is None:
                 return
             priced = by_renyi
-        self._search_by_renyi("teachers", MoreTeachers.than(priced, self._num_groups))
+        self._search_by_renyi(name="teachers", kind=MoreTeachers.than(priced, self._num_groups))
         if has_given_noise(plans.budget):
             self._try_less_noise()
         else:
@@ -206,9 +206,9 @@ class _RunningSearch:
         budget = self._plans.renyi_budget
         quiet = with_less_noise(priced)
         if quiet is not None and is_solved_for_noise(self._plans.budget):
-            self._search_by_renyi("epsilon", LargerEpsilon.than(quiet, budget))
+            self._search_by_renyi(name="epsilon", kind=LargerEpsilon.than(quiet, budget))
         if quiet is not None:
-            self._search_by_renyi("queries", FewerQueries.than(quiet, budget))
+            self._search_by_renyi(name="queries", kind=FewerQueries.than(quiet, budget))
         numbers_of_teachers = self._kinds["teachers"].candidates
         if not numbers_of_teachers or "teachers" in self.changes or "queries" in self.changes:
             return
@@ -216,7 +216,7 @@ class _RunningSearch:
         shape = replace(priced.shape, num_teachers=most_teachers)
         quiet = with_less_noise(replace(priced, shape=shape))
         if quiet is not None:
-            self._search_by_renyi("both", FewerQueries.than(quiet, budget, most_teachers))
+            self._search_by_renyi(name="both", kind=FewerQueries.than(quiet, budget, most_teachers))
 
     def _try_less_noise(self) -> None:
         """Adds a change to less noise, if the noise is given and the plan pays for some queries with less noise."""
@@ -228,7 +228,7 @@ class _RunningSearch:
         if planned is None or not is_plan_heard(planned):
             return
         if planned.shape.num_queries >= min(LEAST_QUERIES, shape.num_queries):
-            noise = changed_fields(self._priced.aggregator, planned.aggregator)
+            noise = changed_fields(self._priced.aggregator, after=planned.aggregator)
             self.changes["noise"] = Change(noise=tuple(noise.items()))
 
     def _search_by_renyi(self, name: str, kind: ChangeKind) -> None:
@@ -241,7 +241,7 @@ class _RunningSearch:
         self._kinds[name] = kind
         likely = bisect_left(kind.candidates, True, key=kind.is_likely)
         last = len(kind.candidates) - 1
-        self._find_least(name, self._plans.by_renyi, start=likely, first=0, last=last)
+        self._find_least(name, plan=self._plans.by_renyi, start=likely, first=0, last=last)
 
     def _confirm(self, name: str) -> None:
         """Computes the plan of a change by the budget's accountant.
@@ -253,7 +253,7 @@ class _RunningSearch:
             del self.changes[name]
             last = len(self._kinds[name].candidates) - 1
             self._find_least(
-                name, self._plans.by_budget, start=following, first=following, last=last
+                name, plan=self._plans.by_budget, start=following, first=following, last=last
             )
 
     def _lessen(self, name: str) -> None:
@@ -262,7 +262,7 @@ class _RunningSearch:
         if planned is not None:
             place = self._places[name]
             likely = self._kinds[name].likely_place(place, planned)
-            self._find_least(name, self._plans.by_budget, start=likely, first=0, last=place)
+            self._find_least(name, plan=self._plans.by_budget, start=likely, first=0, last=place)
 
     def _find_least(
         self,

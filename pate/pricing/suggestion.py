@@ -76,16 +76,16 @@ def suggest(
         if max_queries is not None and queries > max_queries:
             continue
         middle = replace(shape, num_teachers=teachers[len(teachers) // 2], num_queries=queries)
-        planned = planned_or_none(aggregator, middle, quick)
+        planned = planned_or_none(aggregator, shape=middle, budget=quick)
         if planned is None:
             continue
         # The noise hardly depends on the number of teachers, so one plan serves for all of them.
         for count in teachers:
             size = replace(planned.shape, num_teachers=count)
-            suggestions.append(_judged(planned.aggregator, size, num_private))
+            suggestions.append(_judged(planned.aggregator, shape=size, num_private=num_private))
     for best in sorted(suggestions, key=lambda suggestion: -suggestion.clear_queries):
         chosen = replace(shape, num_teachers=best.num_teachers, num_queries=best.num_queries)
-        planned = planned_or_none(aggregator, chosen, quick)
+        planned = planned_or_none(aggregator, shape=chosen, budget=quick)
         if planned is not None and is_plan_heard(planned):
             return _judged(planned.aggregator, planned.shape, num_private)
         if best.clear_queries < 1:

@@ -79,7 +79,7 @@ class PrivacyStatement:
 
     def write(self, folder: Path | str) -> None:
         """Writes `privacy.json` into the folder of a bundle."""
-        write_text(Path(folder, PRIVACY), to_json(self) + "\n")
+        write_text(Path(folder, PRIVACY), text=to_json(self) + "\n")
 
     @classmethod
     def read(cls, folder: Path | str, *, remedy: str) -> Self:

@@ -70,7 +70,7 @@ def print_page(
     page = _environment(package).get_template(template).render(values).removesuffix("\n")
     for is_table, lines in groupby(page.split("\n"), key=lambda line: _CELL in line):
         if is_table:
-            _print_table(console, [line.split(_CELL) for line in lines])
+            _print_table(console, rows=[line.split(_CELL) for line in lines])
         else:
             for line in lines:
                 console.print(_text(line), soft_wrap=True)

@@ -117,7 +117,7 @@ def _metrics_of_resamples(
     `blocks` are the weights of the samples in b resamples each, `[n, b]`.
     """
     columns = zip(np.asfortranarray(values).T, np.asfortranarray(truth).T, strict=True)
-    precisions = [_precision_of(scores, labels) for scores, labels in columns]
+    precisions = [_precision_of(scores, truth=labels) for scores, labels in columns]
     metrics_of_blocks = [_resampled(weights, bits, truth, precisions) for weights in blocks]
     return {
         name: np.concatenate([metrics[name] for metrics in metrics_of_blocks])
@@ -198,8 +198,8 @@ def _precision_of(scores: Floats, truth: Bits) -> Precision:
     has_positive = num_positives > np.append(0, num_positives[:-1])
     one_score = len(ends) == 1
     # `[C, n]`, 1 for the samples between two of the C cuts, and for the positive ones among them
-    segments = _rows(order, ends[has_positive], len(order))
-    positives = _rows(order[truth[order]], num_positives[has_positive], len(order))
+    segments = _rows(order, ends[has_positive], num_samples=len(order))
+    positives = _rows(order[truth[order]], ends=num_positives[has_positive], num_samples=len(order))
 
     def average_precision(weights: NDArray[np.float32]) -> Floats:
         if not positives.shape[0]:

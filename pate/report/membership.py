@@ -60,7 +60,9 @@ class Membership:
         low, high = _chance_interval(counts, n, m)
         tpr_by_reference: tuple[float, ...] = ()
         if private_unusual is not None and test_unusual is not None:
-            tpr_by_reference = _true_positive_rates(private_unusual, test_unusual, counts)
+            tpr_by_reference = _true_positive_rates(
+                private_unusual, test=test_unusual, counts=counts
+            )
         return cls(
             fpr=tuple((counts / m).tolist()),
             tpr=_true_positive_rates(private, test, counts),
@@ -140,7 +142,7 @@ def log_odds(probabilities: NDArray[np.floating], true: Bits) -> Floats:
         probabilities: the predicted probabilities, `[num_samples, num_labels]`.
         true: the true labels, bool `[num_samples, num_labels]`.
     """
-    return label_losses(probabilities, ~true) - label_losses(probabilities, true)
+    return label_losses(probabilities, true=~true) - label_losses(probabilities, true)
 
 
 def unusual(odds: Floats, usual: Floats) -> Floats:

@@ -213,4 +213,4 @@ class Report:
 
     def write(self, path: Path | str) -> None:
         """Writes the report to a file, which appears only when it is complete."""
-        write_text(path, self.to_json() + "\n")
+        write_text(path, text=self.to_json() + "\n")

@@ -44,9 +44,11 @@ class _Mark:
 
 # The student's dot often lies on the majority's diamond, which is therefore hollow.
 _MARKS = (
-    _Mark("majority_vote_student", SECOND, marker="D", words="diamond", is_filled=False),
-    _Mark("all_records_model", THIRD, marker="s", words="square", is_filled=True),
-    _Mark("student", ACCENT, marker="o", words="round dot", is_filled=True),
+    _Mark(
+        model="majority_vote_student", color=SECOND, marker="D", words="diamond", is_filled=False
+    ),
+    _Mark(model="all_records_model", color=THIRD, marker="s", words="square", is_filled=True),
+    _Mark(model="student", color=ACCENT, marker="o", words="round dot", is_filled=True),
 )
 _PITCH = 14.0  # points from bar to bar, and from label to label, each with a line of text beside it
 # characters
@@ -139,7 +141,7 @@ def score_bars(report: Report) -> Picture | None:
         axes.invert_yaxis()
         _finish_rows(axes, xlim=(0, 1.24))  # with room for the number behind a full bar
 
-    return Picture(paint, 84 + _PITCH * len(METRIC_NAMES) * pitch) if scored else None
+    return Picture(paint, height=84 + _PITCH * len(METRIC_NAMES) * pitch) if scored else None
 
 
 def student_curve(figures: RunFigures) -> Picture | None:
@@ -158,7 +160,7 @@ def student_curve(figures: RunFigures) -> Picture | None:
                 np.arange(1, len(values) + 1),
                 values,
                 color=color,
-                label=shorten_name(name, _LONGEST_NAME),
+                label=shorten_name(name, max_length=_LONGEST_NAME),
             )
         _finish(axes, num_ticks=8, xlabel="epoch")
 
@@ -196,7 +198,9 @@ def label_dots(figures: RunFigures) -> Picture | None:
         )
         notes.append(f"{figures.label_names[label]} with {scores}")
     at_chance = int(np.count_nonzero(student <= 2 * frequency))
-    names = [shorten_name(figures.label_names[label], _LONGEST_NAME) for label in label_order]
+    names = [
+        shorten_name(figures.label_names[label], max_length=_LONGEST_NAME) for label in label_order
+    ]
     dots = {key: values[label_order] for key, values in precisions.items()}
     places = np.arange(len(label_order))
 
@@ -273,7 +277,7 @@ def precision_recall(figures: RunFigures) -> Picture | None:
         axes.plot(*curve.constant, color=MUTED, marker="X", linestyle="none", label="best constant")
         _finish(axes, xlim=(0, 1.02), ylim=(0, 1.02), xlabel="recall", ylabel="precision")
 
-    return Picture(paint, 270)
+    return Picture(paint, height=270)
 
 
 def membership_curve(report: Report) -> Picture | None:
@@ -407,7 +411,7 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
             right_axes.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.02))
             right_axes.yaxis.set_major_formatter(PercentFormatter(1.0))
             right_axes.tick_params(axis="y", length=0)
-        name = f"{shorten_name(figures.gap_name, _LONGEST_AXIS)}, in votes"
+        name = f"{shorten_name(figures.gap_name, max_length=_LONGEST_AXIS)}, in votes"
         _finish(axes, grid=None, xlim=(edges[0], edges[-1]), xlabel=name, ylabel="queries")
 
     return Picture(paint, height=210, alt=f"{alt}.", caption=f"{caption}.")

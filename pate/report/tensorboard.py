@@ -76,14 +76,14 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         if len(self._epoch_losses) > 1:
             means = self._epoch_losses / self._epoch_counts
             for epoch, loss in enumerate(means.tolist()):
-                self._scalar(f"{_UNCOVERED}/teacher_loss", loss, epoch)
+                self._scalar(f"{_UNCOVERED}/teacher_loss", value=loss, step=epoch)
         self.histogram("last_teacher_loss", self._last_losses)
 
     def histogram(self, name: str, values: ArrayLike) -> None:
         """Writes a histogram of numbers that no epsilon covers: one for each teacher or query, such as gaps."""
         array = np.asarray(values, dtype=np.float64)
         tag = f"{_UNCOVERED}/{name}"
-        if array.size and self._is_new(tag, 0):
+        if array.size and self._is_new(tag, step=0):
             self._writer.add_histogram(tag, array, 0)
 
     def queries(self, answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
@@ -98,8 +98,8 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         rate = np.cumsum(flags) / np.arange(1, len(flags) + 1)
         places = np.linspace(0, len(flags) - 1, min(_MOST_POINTS, len(flags))).round().astype(int)
         for place in np.unique(places).tolist():
-            self._scalar("release/answer_rate", float(rate[place]), place + 1)
-            self._scalar("privacy/epsilon", float(epsilon[place]), place + 1)
+            self._scalar(tag="release/answer_rate", value=float(rate[place]), step=place + 1)
+            self._scalar(tag="privacy/epsilon", value=float(epsilon[place]), step=place + 1)
 
     def hits(self, num_asked: int, *, hits: int, remaining_hits: int, epsilon: float) -> None:
         """Writes the progress of a session.
@@ -110,9 +110,9 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             remaining_hits: the number of hits until the session ends.
             epsilon: the epsilon of the session.
         """
-        self._scalar("session/hits", hits, num_asked)
-        self._scalar("session/remaining_hits", remaining_hits, num_asked)
-        self._scalar("session/epsilon", epsilon, num_asked)
+        self._scalar(tag="session/hits", value=hits, step=num_asked)
+        self._scalar(tag="session/remaining_hits", value=remaining_hits, step=num_asked)
+        self._scalar(tag="session/epsilon", value=epsilon, step=num_asked)
         self.flush()
 
     def epoch(self, epoch: int, values: Mapping[str, float], *, model: str = "student") -> None:
@@ -130,8 +130,8 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             tag = f"{group}/{name}"
             first_epoch, first_value = self._waiting.setdefault(tag, (epoch, value))
             if first_epoch != epoch:
-                self._scalar(tag, first_value, first_epoch)
-                self._scalar(tag, value, epoch)
+                self._scalar(tag, first_value, step=first_epoch)
+                self._scalar(tag, value, step=epoch)
 
     def report(self, report: Report) -> None:
         """Writes the guarantee and the scores as text, the scores as metrics, and the settings as hyper-parameters."""
@@ -154,12 +154,12 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         for key in METRIC_NAMES:
             value = getattr(report.student, key, None)
             if value is not None:
-                self._scalar(f"{_UNCOVERED}/test_{key}", value, 0)
+                self._scalar(f"{_UNCOVERED}/test_{key}", value, step=0)
         settings = {
             name: value if isinstance(value, _PLAIN) else str(value)
             for name, value in heading.compared.items()
         }
-        if self._is_new("_hparams_/session_start_info", 0):
+        if self._is_new(tag="_hparams_/session_start_info", step=0):
             from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 
             self._writer.file_writer.add_summary(hparams_pb(settings, trial_id=self._name), 0)
@@ -182,7 +182,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             self._writer.add_scalar(tag, float(value), step)
 
     def _text(self, tag: str, rows: list[tuple[str, str]]) -> None:
-        if self._is_new(f"{tag}/text_summary", 0):
+        if self._is_new(f"{tag}/text_summary", step=0):
             lines = [f"| {name} | {value.replace('|', '/')} |" for name, value in rows]
             self._writer.add_text(tag, "\n".join(["| | |", "|---|---|", *lines]), 0)
 

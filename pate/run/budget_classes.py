@@ -21,7 +21,7 @@ def record_weights(dataset: Dataset, priced: PricedRelease) -> NDArray[np.float6
     if dataset.budgets is None or priced.aggregator.budgets_by == "teachers":
         return dataset.weights
     weights = {budget_class.name: budget_class.weight for budget_class in priced.classes}
-    return _for_each_record(dataset, weights)
+    return _for_each_record(dataset, value_of_class=weights)
 
 
 def num_whole_groups(dataset: Dataset, weights: NDArray[np.float64]) -> int:
@@ -45,7 +45,7 @@ def repeat_records(dataset: Dataset, priced: PricedRelease) -> Dataset:
     if all(budget_class.teachers == 1 for budget_class in priced.classes):
         return dataset
     counts = {budget_class.name: budget_class.teachers for budget_class in priced.classes}
-    return dataset.repeat_private(_for_each_record(dataset, counts))
+    return dataset.repeat_private(_for_each_record(dataset, value_of_class=counts))
 
 
 def budget_class_remarks(dataset: Dataset, priced: PricedRelease) -> Iterator[str]:

@@ -128,7 +128,7 @@ class RunCharge:
         """
         path = ledger_path(terms.ledger, folder, terms)
         is_there = os.path.lexists(path)
-        ledger = _open_ledger(terms, priced, path if is_there else None)
+        ledger = _open_ledger(terms, priced, path=path if is_there else None)
         account = ledger.account(data, unit=unit)
         charge = cls(
             terms,

@@ -37,7 +37,7 @@ class DrawKeys:
 
     def with_redraw(self) -> DrawKeys:
         """Returns these keys and a new random key for one more draw."""
-        return DrawKeys(self.run, (*self.redraws, secrets.token_hex(nbytes=16)))
+        return DrawKeys(self.run, redraws=(*self.redraws, secrets.token_hex(nbytes=16)))
 
     def of_copy(self, content: bytes) -> DrawKeys:
         """Returns new keys for a copy of the run that drew another release under the same keys.
@@ -65,4 +65,4 @@ class DrawKeys:
 
     def write(self, folder: RunFolder) -> None:
         """Writes the keys into a run's folder."""
-        write_text(folder.run_id, "".join(f"{name}\n" for name in (self.run, *self.redraws)))
+        write_text(folder.run_id, text="".join(f"{name}\n" for name in (self.run, *self.redraws)))

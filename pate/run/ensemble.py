@@ -246,7 +246,7 @@ class Ensemble:
                         pool_confidences=pool_answers,
                     )
                 advance(first + len(block))
-        return PoolAnswers(beyond, public_features)
+        return PoolAnswers(beyond, asked=public_features)
 
     def moment_votes(
         self,

@@ -183,7 +183,7 @@ class RunFolder(EnsembleFolder):
         os.chmod(self.path, disk.OWNERS_FOLDER)
         if not self.is_claimed:
             self.remove_partials()  # of a call that was killed before it claimed the folder
-            disk.write_text(self.settings_file, json.dumps(settings, indent=2) + "\n")
+            disk.write_text(self.settings_file, text=json.dumps(settings, indent=2) + "\n")
         names_at_begin = {
             self.lock.name,
             self.settings_file.name,
@@ -193,7 +193,7 @@ class RunFolder(EnsembleFolder):
         for name, digest in digests.items():
             path = self.path / f"{name}.sha256"
             if not has_begun and not os.path.lexists(path):
-                disk.write_text(path, digest + "\n")
+                disk.write_text(path, text=digest + "\n")
             digest_at_begin = disk.read_text(
                 path, rule=f"the digest of the {name}", remedy=_BEGIN_ANEW
             ).strip()
@@ -307,6 +307,6 @@ def _named_settings(settings: dict[str, Any], prefix: str = "") -> Iterator[tupl
     """Yields each setting with its dotted name, such as `teacher.epochs`; `prefix` begins each name."""
     for key, value in settings.items():
         if isinstance(value, dict):
-            yield from _named_settings(value, f"{prefix}{key}.")
+            yield from _named_settings(value, prefix=f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value

@@ -88,7 +88,7 @@ class LedgerPlace:
     def write(self, folder: RunFolder) -> None:
         """Writes the place into a run's folder."""
         content = {"path": str(self.path), "identity": self.identity}
-        write_text(folder.ledger_place, json.dumps(content) + "\n")
+        write_text(folder.ledger_place, text=json.dumps(content) + "\n")
 
     @property
     def is_there(self) -> bool:

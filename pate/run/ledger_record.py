@@ -148,7 +148,7 @@ def _refusal_of_failures(account: Ledger, priced: PricedRelease) -> InvalidValue
     )
     remedies: tuple[Remedy, ...] = ()
     if largest_fitting > 0:
-        remedies = (Remedy("failure_prob", largest_fitting, owner="aggregator"),)
+        remedies = (Remedy(name="failure_prob", value=largest_fitting, owner="aggregator"),)
     return InvalidValue(
         "failure_prob", failure_prob, rule=rule, remedies=remedies, owner="aggregator"
     )

@@ -31,7 +31,7 @@ def deal(private: Split, num_teachers: int, manifest: Path, rng: np.random.Gener
     partition = Partition.draw(private.group_ids, num_teachers, rng)
     expected = partition.to_json(private)
     if not os.path.lexists(manifest):
-        write_text(manifest, expected)
+        write_text(manifest, text=expected)
     text = read_text(manifest, rule=_MANIFEST, remedy=_DEAL_AGAIN)
     if text != expected:
         try:

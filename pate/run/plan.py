@@ -102,10 +102,10 @@ class Plan(ReleaseTerms, RunSettings):
     classes: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        _require_part("teacher", self.teacher, Voter)
-        _require_part("engine", self.engine, Engine)
-        _require_part("aggregator", self.aggregator, Aggregator)
-        _require_part("student", self.student, Student)
+        _require_part(name="teacher", part=self.teacher, kind=Voter)
+        _require_part(name="engine", part=self.engine, kind=Engine)
+        _require_part(name="aggregator", part=self.aggregator, kind=Aggregator)
+        _require_part(name="student", part=self.student, kind=Student)
         if self.num_teachers is not None or self.teacher.is_trained:
             require_count("teacher.num_teachers", self.num_teachers or 0)
         require_compatible(self.teacher, self.aggregator, holders=self.holders)
@@ -187,7 +187,9 @@ class Plan(ReleaseTerms, RunSettings):
     def places(self, num_teachers: int) -> Places | None:
         """Returns the distribution of `num_teachers` teachers over the holders; None for a run without holders."""
         return (
-            None if self.holders is None else Places.with_equal_holders(num_teachers, self.holders)
+            None
+            if self.holders is None
+            else Places.with_equal_holders(num_teachers, num_holders=self.holders)
         )
 
 
@@ -231,7 +233,7 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
         plan.budget,
         num_groups=num_groups,
         allow_useless=plan.allow_useless,
-        search=watched_search(monitor, TRAIN),
+        search=watched_search(monitor, spelling=TRAIN),
     )
     return replace(priced, doubts=doubts)
 

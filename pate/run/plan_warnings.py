@@ -60,7 +60,9 @@ def plan_warnings(
         linear_parts.append("student")
     parts = " and ".join(linear_parts)
     if linear_parts and dataset.kind == "features":
-        yield from map(str, uneven_inputs_doubts(parts, dataset.public.inputs[:_MAX_ROWS]))
+        yield from map(
+            str, uneven_inputs_doubts(parts, public_inputs=dataset.public.inputs[:_MAX_ROWS])
+        )
     if linear_parts and dataset.kind == "images":
         yield f"data: the inputs are raw pixels, and linear: {parts}; features=patches helps, or {_LOOKS_AT_PICTURES}"
 
@@ -95,10 +97,10 @@ def few_records_doubts(num_records: int, num_teachers: int, remedy: str) -> Iter
     records = num_records / num_teachers
     if num_teachers == 1:
         text = "one teacher is no ensemble: one record can change its whole vote; take 50 or more"
-        yield Doubt("num_teachers", num_teachers, text)
+        yield Doubt(name="num_teachers", value=num_teachers, text=text)
     elif records < _MIN_RECORDS_PER_TEACHER:
         text = f"{records:.1f} private records per teacher teach it little; {remedy}"
-        yield Doubt("num_teachers", num_teachers, text)
+        yield Doubt(name="num_teachers", value=num_teachers, text=text)
 
 
 def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
@@ -140,7 +142,7 @@ def uneven_inputs_doubts(parts: str, public_inputs: ArrayLike) -> Iterator[Doubt
     if len(widths) > 1 and widths.max() > _MAX_WIDTH_RATIO * np.median(widths):
         times = f"{widths.max() / np.median(widths):.0f} times as wide as the middle one"
         text = f"the widest column of the public inputs is {times}, and linear: {parts}; scale the columns"
-        yield Doubt("data", UNSAID, text)
+        yield Doubt(name="data", value=UNSAID, text=text)
 
 
 def constant_student_warnings(

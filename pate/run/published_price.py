@@ -79,7 +79,7 @@ def summary_of(release: Release, true: NDArray[np.bool_] | None = None) -> Relea
     if true is not None and len(labels):
         true_labels = true[release.answered]
         label_accuracy = float(np.mean(labels == true_labels))
-        answer_f1 = micro_f1(labels, true_labels)
+        answer_f1 = micro_f1(labels, true=true_labels)
     summary = ReleaseSummary(
         num_queries=release.num_queries,
         num_answered=release.num_answered,
@@ -139,7 +139,7 @@ def write_price(
         features=features,
         places=promises,
     )
-    write_text(folder / "privacy_card.md", card)
+    write_text(folder / "privacy_card.md", text=card)
     statement = PrivacyStatement.from_privacy(
         privacy,
         data=data,

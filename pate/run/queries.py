@@ -67,12 +67,12 @@ class Queries:
         if schema is None:
             rule = "the file of pate-schema beside a table: data.schema=FILE for pate-vote, else table_schema=FILE"
             raise InvalidValue("queries", path, rule=rule)
-        return cls._from_table(path, TableSchema.load(schema))
+        return cls._from_table(path, schema=TableSchema.load(schema))
 
     @classmethod
     def _from_table(cls, path: Path, schema: TableSchema) -> Self:
         try:
-            table = TableFile(path, "queries").read(list(schema.names))
+            table = TableFile(path, name="queries").read(list(schema.names))
             inputs = schema.inputs(table, name="queries")
         except InvalidValue as error:
             if error.hint:  # no setting of queries says how they are written
@@ -88,7 +88,7 @@ class Queries:
     def _from_arrays(cls, path: Path) -> Self:
         arrays = read_arrays(
             path,
-            {"inputs": ArrayForm(kind="biuf")},
+            forms={"inputs": ArrayForm(kind="biuf")},
             beside=_OTHER_ARRAYS,
             remedy=_REMEDY,
             most=_MOST_BYTES,

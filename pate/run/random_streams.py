@@ -64,7 +64,7 @@ class RandomStreams:
         if seed is not None:
             return cls(require_count("seed", seed, minimum=0))
         if not os.path.lexists(secret_file):
-            write_text(secret_file, f"{secrets.token_hex(nbytes=_BYTES)}\n")
+            write_text(secret_file, text=f"{secrets.token_hex(nbytes=_BYTES)}\n")
         remedy = "put it back as it was, or begin in a new output_dir"
         text = read_secret(secret_file, remedy=remedy)
         if not _FORM.fullmatch(text):
@@ -81,7 +81,7 @@ class RandomStreams:
             return RandomStreams.from_secret().generator(purpose)
         if isinstance(self.entropy, bytes):
             return cipher_generator(hmac.digest(self.entropy, f"pate {purpose}".encode(), "sha256"))
-        return np.random.default_rng(self._sequence(purpose, self.entropy))
+        return np.random.default_rng(self._sequence(purpose, seed=self.entropy))
 
     def seeds(self, purpose: str, count: int) -> list[int]:
         """Returns `count` seeds of 32 bits from the stream of a purpose.
@@ -91,8 +91,8 @@ class RandomStreams:
         if isinstance(self.entropy, bytes):
             words = self.generator(purpose).integers(2**32, size=count, dtype=np.uint32)
             return [int(word) for word in words]
-        sequence = self._sequence(purpose, self.entropy)
-        return [int(word) for word in sequence.generate_state(count, np.uint32)]
+        sequence = self._sequence(purpose, seed=self.entropy)
+        return [int(word) for word in sequence.generate_state(count, dtype=np.uint32)]
 
     def seed(self, purpose: str) -> int:
         """Returns the first seed of 32 bits from the stream of a purpose."""

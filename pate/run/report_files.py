@@ -85,7 +85,7 @@ def write_report(
     )
     report = results.report(duration_s=time.monotonic() - started)
     figures = results.figures(report)
-    write_text(folder.release / "config.yaml", public_settings)
+    write_text(folder.release / "config.yaml", text=public_settings)
     write_price(
         release,
         charge,
@@ -98,15 +98,15 @@ def write_report(
     )
     publish(
         student.model,
-        folder.release,
-        report.privacy,
-        report.release,
-        dataset.preprocessing,
+        folder=folder.release,
+        privacy=report.privacy,
+        release=report.release,
+        preprocessing=dataset.preprocessing,
         name=dataset.name,
         kind=dataset.kind,
         labels=dataset.label_names,
     )
-    write_text(folder.page, render_html(report, figures))
+    write_text(folder.page, text=render_html(report, figures))
     if figures.gaps is not None:
         events.histogram("gap", figures.gaps)
     if len(results.accuracies):

@@ -105,10 +105,10 @@ class Results:
         scores = {}
         intervals = {}
         for name, prediction in self._predictions.items():
-            f1 = micro_f1(prediction.labels, true_labels)
+            f1 = micro_f1(prediction.labels, true=true_labels)
             scores[name] = summarized(self._metrics_by_label[name], micro_f1=f1)
             intervals[name] = metric_intervals(
-                prediction.labels, prediction.probabilities, true_labels
+                prediction.labels, scores=prediction.probabilities, true=true_labels
             )
         baselines = Baselines(**{item.name: scores.get(item.name) for item in fields(Baselines)})
         data_dependent_epsilon = None
@@ -120,7 +120,9 @@ class Results:
                 left_out["data_dependent"] = str(error)
         return Report(
             privacy=privacy_of(self.release, self.charge),
-            release=summary_of(self.release, self.queries.labels if data.public_labeled else None),
+            release=summary_of(
+                self.release, true=self.queries.labels if data.public_labeled else None
+            ),
             teachers=TeacherSummary(
                 num_teachers=shape.num_teachers,
                 mean_accuracy=float(self.accuracies.mean()) if len(self.accuracies) else None,
@@ -132,7 +134,7 @@ class Results:
                 scores["student"],
                 baselines,
                 num_answered=self.release.num_answered,
-                remedies=remedies_of(self.priced.aggregator, self.teacher, data),
+                remedies=remedies_of(self.priced.aggregator, self.teacher, dataset=data),
                 better=self._better_method(),
             ),
             intervals=intervals,
@@ -239,7 +241,9 @@ class Results:
         """Returns the metrics of each model: by the model's name and the metric's name, an array `[num_labels]`."""
         true_labels = self.dataset.test.labels
         return {
-            name: per_label_metrics(prediction.labels, prediction.probabilities, true_labels)
+            name: per_label_metrics(
+                prediction.labels, scores=prediction.probabilities, true=true_labels
+            )
             for name, prediction in self._predictions.items()
         }
 

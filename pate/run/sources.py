@@ -50,7 +50,7 @@ class Sources:
         """
         paths = {}
         for part in _PARTS:
-            for name, value in _leaves(settings.get(part), part):
+            for name, value in _leaves(settings.get(part), name=part):
                 path = os.path.expanduser(value)
                 if os.path.exists(path):
                     paths[name] = path
@@ -58,7 +58,7 @@ class Sources:
 
     def write(self, folder: RunFolder) -> None:
         """Writes the digests into the folder of a run, for its owner alone."""
-        disk.write_text(folder.sources, json.dumps(dict(self.stamps), indent=2) + "\n")
+        disk.write_text(folder.sources, text=json.dumps(dict(self.stamps), indent=2) + "\n")
 
     def changed_since(self, folder: RunFolder) -> list[str] | None:
         """Returns the names of the settings whose files have changed since `write` was called for the run's folder.
@@ -91,7 +91,7 @@ def require_same_data(
         load: loads the data set.
         monitor: receives a line if a file is gone, and the progress of the comparison.
     """
-    sources = Sources.from_settings(settings, folder.path)
+    sources = Sources.from_settings(settings, output_dir=folder.path)
     changed = sources.changed_since(folder)
     if changed is None:
         if os.path.lexists(folder.sources):
@@ -124,7 +124,7 @@ def _leaves(value: Any, name: str) -> Iterator[tuple[str, str]]:
     """
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _leaves(inner, f"{name}.{key}")
+            yield from _leaves(inner, name=f"{name}.{key}")
     elif isinstance(value, str) and value and "\0" not in value:
         yield name, value
 

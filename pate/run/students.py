@@ -158,7 +158,7 @@ class KeptModels:
         trained.model.save(folder)
         digest = _digest_of(training_set, seed)
         card = {"of": digest, "sha256": _file_digests(folder), "curve": curve}
-        write_text(folder / _CARD, to_json(card) + "\n")
+        write_text(folder / _CARD, text=to_json(card) + "\n")
 
 
 def _file_digests(folder: Path) -> dict[str, str]:

@@ -140,7 +140,7 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
         events = [member.event for member in members]
         delta = max(member.target_delta for member in members)
         try:
-            epsilon = total_epsilon(events, delta, accountant=accountant)
+            epsilon = total_epsilon(events, target_delta=delta, accountant=accountant)
         except InvalidValue:  # the failure probabilities use up delta
             prices = [
                 total_epsilon([member.event], member.target_delta, accountant=member.accountant)

@@ -69,7 +69,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
         #    `charge`, which has the ids of their owners for the ledger. `plan` has a function that reads the records,
         #    and keeps none of them.
         #    Sizes and times of the files are taken before the files are read, so that a later change is noticed.
-        sources = Sources.from_settings(plan.settings, folder.path)
+        sources = Sources.from_settings(plan.settings, output_dir=folder.path)
         with monitor.stage("reading the data"):
             dataset = plan.load_dataset()
             require_dataset(dataset, weighted=True)
@@ -111,11 +111,11 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             partition = deal(
                 training_data.private,
                 num_teachers,
-                folder.partition,
-                streams.generator("partition"),
+                manifest=folder.partition,
+                rng=streams.generator("partition"),
             )
             progress = training_progress(plan.teacher, partition, folder)
-            _say_what_is_there(folder, progress, models, monitor)
+            _say_what_is_there(folder, training=progress, models=models, monitor=monitor)
             ensemble = Ensemble.train(
                 plan.teacher,
                 training_data,
@@ -167,7 +167,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             student.model.save(folder.release / "student")
             remedy = priced.aggregator.remedies["noise"]
             for line in constant_student_warnings(
-                student.model, dataset.public.inputs, remedy=remedy
+                student.model, public_inputs=dataset.public.inputs, remedy=remedy
             ):
                 monitor.say(line)
 
@@ -190,7 +190,9 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             )
             charge.require_paid()
             with monitor.stage("measuring what the student tells of its members"):
-                attack = membership(student.model, training_set, dataset, seed=seed)
+                attack = membership(
+                    student.model, training=training_set, dataset=dataset, seed=seed
+                )
             with monitor.stage("writing the report"):
                 report = write_report(
                     folder,

@@ -146,9 +146,11 @@ def release_votes(
             aggregator = aggregator.with_prior(_prior(plan, cohort, priced, streams))
         record = charge.record()
         with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
-            watched_record = watched(record, priced, advance, RunWriter(folder=None))
+            watched_record = watched(record, priced, advance, events=RunWriter(folder=None))
             release = aggregator.release(votes, streams.generator("noise"), watched_record)
-        charge.publish(release, PublicNames(cohort.record_ids, cohort.label_names), monitor)
+        charge.publish(
+            release, names=PublicNames(cohort.record_ids, cohort.label_names), monitor=monitor
+        )
         return _write(plan, release, cohort, charge, config)
 
 
@@ -169,7 +171,7 @@ def price(plan: ReleasePlan, votes: VoteSource, cohort: Cohort, monitor: Monitor
         budget,
         num_groups=cohort.num_groups,
         allow_useless=plan.allow_useless,
-        search=watched_search(monitor, RELEASE),
+        search=watched_search(monitor, spelling=RELEASE),
     )
     return replace(priced, doubts=doubts)
 
@@ -249,7 +251,7 @@ def _write(
         features=features or None,
     )
     if config is not None:
-        write_text(folder.release / "config.yaml", config)
+        write_text(folder.release / "config.yaml", text=config)
     files = _digests(folder.release, "release.npz", "privacy_card.md", PRIVACY)
     terms = Terms(
         privacy=privacy,
@@ -263,7 +265,7 @@ def _write(
         features=features,
     )
     for place in (folder.release, folder.path):
-        write_text(place / TERMS, to_json(terms) + "\n")
+        write_text(place / TERMS, text=to_json(terms) + "\n")
     Manifest(manifest=1, sha256=_digests(folder.path, *_DONE)).write(folder.path)
     return terms
 

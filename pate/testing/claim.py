@@ -93,7 +93,7 @@ class Claim:
         beyond = [failure + delta for delta in deltas if failure + delta < 1]
         printed += [(spent.get_epsilon(delta), delta) for delta in beyond]
         grid = np.array(orders if failure < 1 else (), dtype=np.float64)
-        curve = rdp_curve(count_leaves(all_releases), grid) if grid.size else grid
+        curve = rdp_curve(count_leaves(all_releases), orders=grid) if grid.size else grid
         return cls(
             renyi=tuple(zip(grid.tolist(), curve.tolist(), strict=True)),
             deltas=tuple((epsilon, delta) for epsilon, delta in printed if epsilon < math.inf),

@@ -76,7 +76,12 @@ def lower_bound(
         candidates += [(one, other, p, q), (other, one, q, p)]
     if not candidates:
         raise ValueError("pairs: expected at least one")
-    costs = np.array([renyi(logs(x[None]), logs(y[None]), _ORDERS)[0] for _, _, x, y in candidates])
+    costs = np.array(
+        [
+            renyi(logs(x[None]), log_second=logs(y[None]), orders=_ORDERS)[0]
+            for _, _, x, y in candidates
+        ]
+    )
     places = np.unique(np.argsort(-costs, axis=0)[:_FINALISTS])
     bounds = []
     for first, second, first_law, second_law in (candidates[place] for place in places.tolist()):
@@ -140,8 +145,8 @@ def _cost(law: Law, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
     p, q = _aligned(law(one), law(other))
     log_p = logs(p[None])
     log_q = logs(q[None])
-    forward = renyi(log_p, log_q, _ORDERS[1])
-    backward = renyi(log_q, log_p, _ORDERS[1])
+    forward = renyi(log_p, log_second=log_q, orders=_ORDERS[1])
+    backward = renyi(log_q, log_second=log_p, orders=_ORDERS[1])
     return max(float(forward[0, 0]), float(backward[0, 0]))
 
 

@@ -211,7 +211,7 @@ class ConvexVotes(MomentVotes):
             """Returns the vote of the teacher with these records, `[num_features, num_labels]`, in steps."""
             fit = convex_fit(
                 all_features[rows].astype(np.float64) / FEATURE_STEPS,
-                residuals[rows],
+                targets=residuals[rows],
                 counts=counted[rows] / sizes[rows],
                 limits=clip / counted[rows],
                 ridge=self._ridge,
@@ -222,7 +222,7 @@ class ConvexVotes(MomentVotes):
             return np.asarray(np.trunc(vote).astype(np.int64))
 
         total = np.zeros(weights.shape, dtype=np.int64)
-        for vote in in_order(vote_of, filter(len, self._rows_of_learners)):
+        for vote in in_order(vote_of, items=filter(len, self._rows_of_learners)):
             total += vote
         return total
 

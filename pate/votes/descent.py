@@ -246,7 +246,7 @@ class Descent:
         signal = self.variances**self.recipe.signal_power
         expected = (signal / self._widths)[:, None] * learned**2 / variance
         std = np.sqrt(variance)
-        rows = posterior_rows(rows / std, expected.mean(axis=1)) * std
+        rows = posterior_rows(rows / std, row_variances=expected.mean(axis=1)) * std
         rows /= (signal @ learned / signal.sum()) ** self.recipe.missed_power
         return np.asarray(rows)
 

@@ -59,9 +59,9 @@ class _Form:
 
 
 _FORMS = {
-    "teacher_votes": _Form(3, "[num_teachers, num_queries, num_labels]"),
-    "pairs": _Form(3, "[num_queries, num_labels, 2]"),
-    "classes": _Form(2, "[num_queries, num_classes]"),
+    "teacher_votes": _Form(num_axes=3, shape="[num_teachers, num_queries, num_labels]"),
+    "pairs": _Form(num_axes=3, shape="[num_queries, num_labels, 2]"),
+    "classes": _Form(num_axes=2, shape="[num_queries, num_classes]"),
 }
 
 
@@ -119,7 +119,7 @@ def read_teacher_votes(path: Path | str) -> NDArray[Any]:
     The votes are bits, numbers 0 and 1, or confidences.
     """
     array = _load(Path(path))
-    _votes_in(array, "teacher_votes", None)
+    _votes_in(array, layout="teacher_votes", num_teachers=None)
     return array
 
 
@@ -170,7 +170,7 @@ def _read_arrays(path: Path, name: str) -> NDArray[Any]:
             file.seek(0)
             return read_array(file, path.stat().st_size)
     with zipfile.ZipFile(path) as archive:
-        check_members(archive, _MOST_BYTES)
+        check_members(archive, most=_MOST_BYTES)
         members = [member.removesuffix(".npy") for member in archive.namelist()]
         if {"packed", "num_labels"} <= set(members):
             return _unpacked(VoteStore.open(path), name)

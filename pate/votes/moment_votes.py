@@ -195,15 +195,19 @@ class MomentVotes(RoundVotes):
             teacher_weights = 1.0 if self.weights is None else self.weights[teachers]
             if answers is not None:
                 of_pool = answers.votes(teachers, weights, trust) * label_scale
-                return clipped.sum_of_means(_means(features, scaled) + of_pool, teacher_weights)
+                return clipped.sum_of_means(
+                    _means(features, residuals=scaled) + of_pool, teacher_weights
+                )
             if size == 1:
-                return clipped.sum_of_single(features[:, 0], scaled[:, 0], teacher_weights)
+                return clipped.sum_of_single(
+                    features[:, 0], residuals=scaled[:, 0], weights=teacher_weights
+                )
             if size <= _MOST_OF_SMALL:
-                return clipped.sum_of_small(features, scaled, teacher_weights)
-            return clipped.sum_of_means(_means(features, scaled), teacher_weights)
+                return clipped.sum_of_small(features, residuals=scaled, weights=teacher_weights)
+            return clipped.sum_of_means(_means(features, residuals=scaled), teacher_weights)
 
         total = np.zeros(weights.shape, dtype=np.int64)
-        for votes in in_order(sum_of, _groups_of_equal_size(self._sizes)):
+        for votes in in_order(sum_of, items=_groups_of_equal_size(self._sizes)):
             total += votes
         return total
 
@@ -229,7 +233,7 @@ class MomentVotes(RoundVotes):
         """
         features = self.directions.with_constant(inputs)
         residuals = labels - 0.5 * (1 + np.tanh(features @ weights / 2))
-        residuals *= label_scale * self._count_of(1)
+        residuals *= label_scale * self._count_of(size=1)
         lengths = np.linalg.norm(residuals, axis=1, keepdims=True)
         residuals *= clipped.clip / np.maximum(lengths, clipped.clip)
         return features, residuals / clipped.step
@@ -265,7 +269,7 @@ class MomentVotes(RoundVotes):
             half_logits = ((features @ whole_weights) * unit).astype(np.float32)
             residuals[rows] = labels - 0.5 * (1 + np.tanh(half_logits)[: len(labels)])
 
-        for _ in in_order(fill, _blocks(len(residuals))):
+        for _ in in_order(fill, items=_blocks(len(residuals))):
             pass
         return residuals
 
@@ -282,7 +286,7 @@ class MomentVotes(RoundVotes):
             block = self.directions.with_constant(_padded(self.inputs[records]))[: len(records)]
             features[rows] = np.trunc(block * FEATURE_STEPS)
 
-        for _ in in_order(fill, _blocks(len(features))):
+        for _ in in_order(fill, items=_blocks(len(features))):
             pass
         return features
 
@@ -313,7 +317,7 @@ def _groups_of_equal_size(sizes: RowNumbers) -> Iterator[_EqualSizes]:
         at_once = max(1, _BLOCK_ROWS // size) if is_small else _LARGE_AT_ONCE
         for done in range(0, count, at_once):
             last = first + size * min(at_once, count - done)
-            yield _EqualSizes(size, slice(first, last))
+            yield _EqualSizes(size, rows=slice(first, last))
             first = last
 
 

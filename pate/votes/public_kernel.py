@@ -56,8 +56,8 @@ class PublicKernel:
             count: the largest number of components.
             recipe: the numbers of landmarks and of fitted rows, and the strength of components.
         """
-        rows = _evenly_spaced(linear_features, recipe.kernel_fitted_rows)
-        landmarks = of_length_1(_evenly_spaced(rows, recipe.kernel_landmarks))
+        rows = _evenly_spaced(linear_features, most=recipe.kernel_fitted_rows)
+        landmarks = of_length_1(_evenly_spaced(rows, most=recipe.kernel_landmarks))
         distances = 1 - landmarks @ landmarks.T
         reach = float(np.median(distances[np.triu_indices(len(distances), 1)]))
         values_only = cls(
@@ -66,7 +66,7 @@ class PublicKernel:
             weights=np.eye(len(landmarks)),
             linear=np.zeros((rows.shape[1], 1)),
         )
-        values = np.concatenate(list(in_order(values_only._values, kernel_rows(rows))))
+        values = np.concatenate(list(in_order(values_only._values, items=kernel_rows(rows))))
         linear = np.linalg.lstsq(rows, values, rcond=_CUT_OFF)[0]
         unexplained = values - rows @ linear
         variances, vectors = np.linalg.eigh(unexplained.T @ unexplained / len(unexplained))
@@ -97,14 +97,14 @@ class PublicKernel:
         """Returns the components of inputs, `[num_rows, num_components]`, given their linear features."""
 
         def components(rows: Array) -> Array:
-            explained = exact_product(rows, self.linear)
-            return exact_product(self._values(rows), self.weights) - explained
+            explained = exact_product(rows, matrix=self.linear)
+            return exact_product(self._values(rows), matrix=self.weights) - explained
 
-        return np.concatenate(list(in_order(components, kernel_rows(linear_features))))
+        return np.concatenate(list(in_order(components, items=kernel_rows(linear_features))))
 
     def _values(self, rows: Array) -> Array:
         """Returns the kernel between each row and each landmark, `[num_rows, num_landmarks]`."""
-        cosines = exact_product(of_length_1(rows), np.ascontiguousarray(self.landmarks.T))
+        cosines = exact_product(of_length_1(rows), matrix=np.ascontiguousarray(self.landmarks.T))
         return np.asarray(np.exp((cosines - 1) / self.reach))
 
 

@@ -191,9 +191,9 @@ class PublicPCA:
             centered = block - self.center
             if not np.isfinite(np.einsum("ij,ij->i", centered, centered)).all():
                 raise InvalidValue("inputs", "NaN or infinity", rule="finite numbers")
-            return exact_product(centered, self.projection)
+            return exact_product(centered, matrix=self.projection)
 
-        return np.concatenate(list(in_order(project, kernel_rows(rows))))
+        return np.concatenate(list(in_order(project, items=kernel_rows(rows))))
 
 
 def affordable_directions(

@@ -64,7 +64,7 @@ class Recipe:
 
     # Rounds
     num_rounds: int = _constant(
-        20,
+        default=20,
         low=1,
         high=2**20,
         unit="rounds",
@@ -72,7 +72,7 @@ class Recipe:
         chosen_on=_DESCENT,
     )
     fewest_teachers_in_rounds: int = _constant(
-        200,
+        default=200,
         low=1,
         high=2**40,
         unit="teachers",
@@ -80,7 +80,7 @@ class Recipe:
         chosen_on=f"{_DIGITS}, where one matrix was better with 99",
     )
     round_clip: float = _constant(
-        0.5,
+        default=0.5,
         low=1e-3,
         high=1e3,
         unit="usual lengths of a vote",
@@ -88,7 +88,7 @@ class Recipe:
         chosen_on=_DESCENT,
     )
     least_round_variance: float = _constant(
-        1e-4,
+        default=1e-4,
         low=1e-12,
         high=1,
         unit="of a label's variance",
@@ -96,7 +96,7 @@ class Recipe:
         chosen_on=_LITERATURE,
     )
     label_scale_power: float = _constant(
-        -0.25,
+        default=-0.25,
         low=-1,
         high=1,
         unit="power",
@@ -104,7 +104,7 @@ class Recipe:
         chosen_on=_DESCENT,
     )
     public_rows: int = _constant(
-        20_000,
+        default=20_000,
         low=1,
         high=2**40,
         unit="rows",
@@ -112,7 +112,7 @@ class Recipe:
         chosen_on="the time that a round takes",
     )
     trust: float = _constant(
-        0.5,
+        default=0.5,
         low=0,
         high=1,
         unit="share",
@@ -120,7 +120,7 @@ class Recipe:
         chosen_on=_LITERATURE,
     )
     most_group_records: int = _constant(
-        16,
+        default=16,
         low=1,
         high=2**20,
         unit="times the expected records",
@@ -128,7 +128,7 @@ class Recipe:
         chosen_on="the time that training takes: a group of that size counts four times",
     )
     fewest_public_groups: int = _constant(
-        30,
+        default=30,
         low=1,
         high=2**40,
         unit="groups",
@@ -138,7 +138,7 @@ class Recipe:
 
     # Center
     prevalence_split: tuple[float, float, float] = _constant(
-        (0.1, 0.3, 0.6),
+        default=(0.1, 0.3, 0.6),
         low=1e-3,
         high=1,
         unit="of 1 / z²",
@@ -146,7 +146,7 @@ class Recipe:
         chosen_on=_LITERATURE,
     )
     prevalence_floor: float = _constant(
-        0.005,
+        default=0.005,
         low=1e-9,
         high=0.5,
         unit="of the records",
@@ -154,7 +154,7 @@ class Recipe:
         chosen_on=_LITERATURE,
     )
     unbiased_error: float = _constant(
-        1.15,
+        default=1.15,
         low=0,
         high=1e6,
         unit="times the error",
@@ -162,7 +162,7 @@ class Recipe:
         chosen_on="simulated teachers: their errors are estimates, that of noise alone is known",
     )
     center_floor: float = _constant(
-        1e-3,
+        default=1e-3,
         low=1e-9,
         high=0.5,
         unit="of the records",
@@ -172,7 +172,7 @@ class Recipe:
 
     # Directions and features
     noise_share_at_once: float = _constant(
-        0.25,
+        default=0.25,
         low=1e-6,
         high=1e6,
         unit="of the labels' variance",
@@ -180,7 +180,7 @@ class Recipe:
         chosen_on=_LITERATURE,
     )
     noise_share_in_rounds: float = _constant(
-        0.5,
+        default=0.5,
         low=1e-6,
         high=1e6,
         unit="of the labels' variance",
@@ -188,7 +188,7 @@ class Recipe:
         chosen_on=_DESCENT,
     )
     ridge_at_once: float = _constant(
-        0.1,
+        default=0.1,
         low=0,
         high=1e6,
         unit="mean variances",
@@ -196,7 +196,7 @@ class Recipe:
         chosen_on="WordNet-40's test labels, where 0.3 lost .005",
     )
     ridge_in_rounds: float = _constant(
-        1.0,
+        default=1.0,
         low=0,
         high=1e6,
         unit="mean variances",
@@ -204,7 +204,7 @@ class Recipe:
         chosen_on=_DESCENT,
     )
     constant_feature: float = _constant(
-        0.2,
+        default=0.2,
         low=1e-3,
         high=0.999,
         unit="of a length of 1",
@@ -214,7 +214,7 @@ class Recipe:
 
     # Kernel
     kernel_from: float = _constant(
-        8.0,
+        default=8.0,
         low=0,
         high=1e9,
         unit="times the pool's directions",
@@ -222,7 +222,7 @@ class Recipe:
         chosen_on=_KERNEL,
     )
     kernel_landmarks: int = _constant(
-        1024,
+        default=1024,
         low=2,
         high=2**14,
         unit="rows",
@@ -230,7 +230,7 @@ class Recipe:
         chosen_on=_KERNEL,
     )
     kernel_fitted_rows: int = _constant(
-        10_000,
+        default=10_000,
         low=2,
         high=2**20,
         unit="rows",
@@ -238,7 +238,7 @@ class Recipe:
         chosen_on="the time that the fit takes",
     )
     kernel_most_components: int = _constant(
-        512,
+        default=512,
         low=1,
         high=2**14,
         unit="components",
@@ -246,7 +246,7 @@ class Recipe:
         chosen_on=_KERNEL,
     )
     kernel_components_per_feature: int = _constant(
-        4,
+        default=4,
         low=1,
         high=2**14,
         unit="components",
@@ -254,7 +254,7 @@ class Recipe:
         chosen_on=_KERNEL,
     )
     kernel_rows_per_component: int = _constant(
-        20,
+        default=20,
         low=1,
         high=2**20,
         unit="rows",
@@ -262,7 +262,7 @@ class Recipe:
         chosen_on="test labels of WordNet-40 and of the tutorial's table, where 4 rows lost .064",
     )
     kernel_energy: float = _constant(
-        0.5,
+        default=0.5,
         low=1e-6,
         high=1e6,
         unit="of the linear features' mean square",
@@ -270,7 +270,7 @@ class Recipe:
         chosen_on=_KERNEL,
     )
     kernel_evening: float = _constant(
-        0.25,
+        default=0.25,
         low=0,
         high=1,
         unit="power",
@@ -278,7 +278,7 @@ class Recipe:
         chosen_on=_KERNEL,
     )
     kernel_expected: float = _constant(
-        0.1,
+        default=0.1,
         low=1e-6,
         high=1e6,
         unit="of a linear feature's variance",
@@ -288,7 +288,7 @@ class Recipe:
 
     # Descent
     signal_variance: float = _constant(
-        2.0,
+        default=2.0,
         low=1e-6,
         high=1e6,
         unit="of log-odds",
@@ -296,7 +296,7 @@ class Recipe:
         chosen_on=_DESCENT,
     )
     longer: float = _constant(
-        2.0,
+        default=2.0,
         low=1e-3,
         high=1e3,
         unit="times the best time",
@@ -304,7 +304,7 @@ class Recipe:
         chosen_on=_DESCENT,
     )
     signal_power: float = _constant(
-        0.25,
+        default=0.25,
         low=-2,
         high=2,
         unit="power",
@@ -312,7 +312,7 @@ class Recipe:
         chosen_on=_DESCENT,
     )
     missed_power: float = _constant(
-        0.5,
+        default=0.5,
         low=0,
         high=2,
         unit="power",
@@ -320,7 +320,7 @@ class Recipe:
         chosen_on=_SHARED_LABELS,
     )
     clip_bias: float = _constant(
-        0.02,
+        default=0.02,
         low=0,
         high=1,
         unit="of the records",
@@ -328,7 +328,7 @@ class Recipe:
         chosen_on=_DESCENT,
     )
     matched_floor: float = _constant(
-        1e-3,
+        default=1e-3,
         low=1e-9,
         high=0.5,
         unit="of the records",
@@ -342,10 +342,10 @@ class Recipe:
             value = getattr(self, item.name)
             default = item.default
             if isinstance(default, tuple):
-                shares = _require_shares(item, value, count=len(default))
+                shares = _require_shares(item, values=value, count=len(default))
                 normalize_field(self, item.name, shares)
             elif isinstance(default, int):
-                _require_within(item, require_count(item.name, value))
+                _require_within(item, value=require_count(item.name, value))
                 normalize_field(self, item.name, int(value))
             else:
                 _require_within(item, value)
@@ -365,9 +365,7 @@ class Recipe:
         names = tuple(item.name for item in fields(cls))
         for name in values:
             if name not in names:
-                rule = (
-                    f"a field of Recipe: docs/how-centered-votes-work.md{nearest(str(name), names)}"
-                )
+                rule = f"a field of Recipe: docs/how-centered-votes-work.md{nearest(str(name), choices=names)}"
                 raise InvalidValue(f"recipe.{name}", rule=rule)
         fields_set = {name: value for name, value in values.items() if value is not None}
         return cls(**fields_set)

@@ -193,7 +193,9 @@ class TeacherVotes(CountableVotes, CenterableVotes):
             max_votes: the largest number of votes of a teacher on a query, chosen from its own votes alone; None for
                 all.
         """
-        return np.asarray(self.remembered(("counts", max_votes), lambda: self._counted(max_votes)))
+        return np.asarray(
+            self.remembered(("counts", max_votes), make=lambda: self._counted(max_votes))
+        )
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Yields blocks of confidences in [0, 1], `[num_teachers_in_block, num_queries, num_labels]`.

@@ -72,7 +72,9 @@ def write_votes(
                 require_entries("votes", is_within, f"at most vote_clip={clip} labels of a query")
             yield np.packbits(votes, axis=-1)
 
-    write_rows(archive, "packed", (*shape[:2], -(-shape[2] // 8)), "|u1", packed())
+    write_rows(
+        archive, name="packed", shape=(*shape[:2], -(-shape[2] // 8)), descr="|u1", blocks=packed()
+    )
 
 
 @dataclass(frozen=True)
@@ -119,8 +121,8 @@ class VoteStore:
         for name, value in zip(("num_teachers", "num_queries", "num_labels"), sizes, strict=True):
             require_count(name, value)
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-            write_member(archive, "num_labels", np.array(num_labels, np.int64))
-            write_votes(archive, blocks, sizes)
+            write_member(archive, name="num_labels", array=np.array(num_labels, np.int64))
+            write_votes(archive, blocks, shape=sizes)
         return cls(path, *sizes)
 
     @classmethod
@@ -134,9 +136,9 @@ class VoteStore:
         Raises:
             InvalidValue: there is no such file, it is incomplete or no vote file, or it has another number of teachers.
         """
-        with reading(path, _WHOLE, _ANEW) as archive:
-            num_labels_array = read_member(archive, "num_labels")
-            shape, dtype = form_of(archive, "packed", kinds="biuf")
+        with reading(path, rule=_WHOLE, remedy=_ANEW) as archive:
+            num_labels_array = read_member(archive, name="num_labels")
+            shape, dtype = form_of(archive, name="packed", kinds="biuf")
             is_count = num_labels_array.shape == () and num_labels_array.dtype.kind in "iu"
             if not is_count or dtype != np.uint8:
                 rule = "a whole number of labels, and uint8 in C order"
@@ -144,7 +146,7 @@ class VoteStore:
         num_labels = int(num_labels_array)
         if len(shape) != 3 or min(shape) < 1 or num_labels < 1 or shape[2] != -(-num_labels // 8):
             rule = f"packed [N, Q, ceil({num_labels} / 8)], none of them 0"
-            raise damaged(path, rule, f"shape {shape}", _ANEW)
+            raise damaged(path, rule, found=f"shape {shape}", remedy=_ANEW)
         if num_teachers is not None:
             rule = f"{num_teachers} teachers in {path}"
             require(shape[0] == num_teachers, "num_teachers", shape[0], rule)
@@ -169,11 +171,11 @@ class VoteStore:
             InvalidValue: the file is damaged.
         """
         padding = (1 << (-self.num_labels % 8)) - 1  # bits of the last byte that stand for no label
-        with reading(self.path, _WHOLE, _ANEW) as archive:
-            for packed in read_rows(archive, "packed", num_teachers, kinds="u"):
+        with reading(self.path, rule=_WHOLE, remedy=_ANEW) as archive:
+            for packed in read_rows(archive, name="packed", num_rows=num_teachers, kinds="u"):
                 if padding and (packed[..., -1] & padding).any():
                     finding = f"bits behind label {self.num_labels - 1}"
-                    raise damaged(self.path, _WHOLE, finding, _ANEW)
+                    raise damaged(self.path, rule=_WHOLE, found=finding, remedy=_ANEW)
                 yield packed
 
     def teacher_votes(self) -> NDArray[np.bool_]:

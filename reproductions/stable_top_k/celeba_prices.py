@@ -51,29 +51,47 @@ def prices() -> list[PricedAccounting]:
     gaussian = partial(_query, noise="gaussian", scale=SELECTION_STD)
     step_by_step = partial(ExactAccountant, in_blocks=False)
     return [
-        _by_curve("Corollary 9, literally", BOUND, _corollary_9),
-        _by_curve("selection as a Gaussian of twice the sensitivity", FALSE, _doubled_stand_in),
-        _by_curve("selection as a Gaussian of the sensitivity: the paper's 3.6", FALSE, _stand_in),
-        _by_curve("Gumbel of the same std, zCDP", BOUND, _zcdp),
+        _by_curve(accounting="Corollary 9, literally", holds=BOUND, curve_for=_corollary_9),
         _by_curve(
-            "Gumbel of the same std, bounded range and one bit",
-            BOUND,
-            lambda a: curve_of(same_std(a)),
+            accounting="selection as a Gaussian of twice the sensitivity",
+            holds=FALSE,
+            curve_for=_doubled_stand_in,
         ),
-        _by_accountant("the same, optimal adaptive composition", step_by_step, same_std),
         _by_curve(
-            "Gumbel of scale 50, bounded range and one bit",
-            BOUND,
-            lambda a: curve_of(same_scale(a)),
+            accounting="selection as a Gaussian of the sensitivity: the paper's 3.6",
+            holds=FALSE,
+            curve_for=_stand_in,
+        ),
+        _by_curve(accounting="Gumbel of the same std, zCDP", holds=BOUND, curve_for=_zcdp),
+        _by_curve(
+            accounting="Gumbel of the same std, bounded range and one bit",
+            holds=BOUND,
+            curve_for=lambda a: curve_of(same_std(a)),
         ),
         _by_accountant(
-            "the paper's noise, valid bound, optimal composition", ExactAccountant, gaussian
+            accounting="the same, optimal adaptive composition",
+            kind=step_by_step,
+            event_for=same_std,
+        ),
+        _by_curve(
+            accounting="Gumbel of scale 50, bounded range and one bit",
+            holds=BOUND,
+            curve_for=lambda a: curve_of(same_scale(a)),
         ),
         _by_accountant(
-            "the paper's noise, valid bound, Renyi", RdpAccountant, _gaussian_with_gaussian_test
+            accounting="the paper's noise, valid bound, optimal composition",
+            kind=ExactAccountant,
+            event_for=gaussian,
         ),
         _by_accountant(
-            "the same, test as one bit: what accountant=rdp prints", RdpAccountant, gaussian
+            accounting="the paper's noise, valid bound, Renyi",
+            kind=RdpAccountant,
+            event_for=_gaussian_with_gaussian_test,
+        ),
+        _by_accountant(
+            accounting="the same, test as one bit: what accountant=rdp prints",
+            kind=RdpAccountant,
+            event_for=gaussian,
         ),
     ]
 
@@ -110,10 +128,17 @@ def _by_accountant(
 ) -> PricedAccounting:
     """Returns the row of an accountant's epsilon, under both adjacencies."""
     add_remove, replace_one = (
-        kind().compose(event_for(adjacency), NUM_QUERIES).get_epsilon(TARGET_DELTA)
+        kind().compose(event_for(adjacency), count=NUM_QUERIES).get_epsilon(TARGET_DELTA)
         for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
     )
-    return PricedAccounting(accounting, BOUND, None, add_remove, None, replace_one)
+    return PricedAccounting(
+        accounting,
+        holds=BOUND,
+        add_remove_classic=None,
+        add_remove_tight=add_remove,
+        replace_one_classic=None,
+        replace_one_tight=replace_one,
+    )
 
 
 def _query(adjacency: Adjacency, *, noise: str, scale: float) -> Event:

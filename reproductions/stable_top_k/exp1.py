@@ -31,12 +31,13 @@ def _experiment(chosen: argparse.Namespace) -> None:
     ]
     console.print(
         recall_table(
-            rows, f"EXP1 on {data.name} ({data.kind}), delta {grid.delta:g}: true top k returned"
+            rows,
+            title=f"EXP1 on {data.name} ({data.kind}), delta {grid.delta:g}: true top k returned",
         )
     )
     console.print(WARNING)
     write_text(output / "exp1.csv", csv_text(rows))
-    recall_picture(rows, output / "exp1.svg", over="epsilon", panels="k")
+    recall_picture(rows, path=output / "exp1.svg", over="epsilon", panels="k")
     console.print(f"saved: {output}/exp1.csv, .svg", soft_wrap=True)
 
 

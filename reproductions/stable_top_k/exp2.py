@@ -62,16 +62,18 @@ def _experiment(chosen: argparse.Namespace) -> None:
     output, console = folder(chosen.output_dir), Console(width=160)
     title = f"EXP2 on {days.name} ({days.kind}): {len(days.counts)} days share epsilon, delta {grid.delta:g}"
     rows = _recall(days, grid, title, console)
-    _save(rows, output / "exp2_days", over="epsilon", panels="k")
-    _prices(days, grid, output / "exp2_prices.csv", console)
+    _save(rows, path=output / "exp2_days", over="epsilon", panels="k")
+    _prices(days, grid, path=output / "exp2_prices.csv", console=console)
     if chosen.sparse_k:
         title = "EXP2 on the {0.name} ({0.kind}), 700 counts, delta {1:g}"
         sparse_rows = [
             row
             for data in shapes
-            for row in _recall(data, sparse_grid, title.format(data, grid.delta), console)
+            for row in _recall(
+                data, sparse_grid, title=title.format(data, grid.delta), console=console
+            )
         ]
-        _save(sparse_rows, output / "exp2_sparse", over="k", panels="data")
+        _save(sparse_rows, path=output / "exp2_sparse", over="k", panels="data")
     console.print(WARNING)
     console.print(f"saved in {output}", soft_wrap=True)
 
@@ -102,7 +104,7 @@ def _recall(data: CountData, grid: SelectionGrid, title: str, console: Console) 
 def _save(rows: list[RecallRow], path: Path, *, over: str, panels: str) -> None:
     """Saves rows as CSV and as a picture."""
     write_text(path.with_suffix(".csv"), csv_text(rows))
-    recall_picture(rows, path.with_suffix(".svg"), over=over, panels=panels)
+    recall_picture(rows, path=path.with_suffix(".svg"), over=over, panels=panels)
 
 
 def _prices(days: CountData, grid: SelectionGrid, path: Path, console: Console) -> None:
@@ -117,7 +119,7 @@ def _prices(days: CountData, grid: SelectionGrid, path: Path, console: Console) 
         for name in grid.names
     ]
     console.print(
-        price_table(rows, f"What one noise costs on {len(days.counts)} days, k {grid.ks[0]}")
+        price_table(rows, title=f"What one noise costs on {len(days.counts)} days, k {grid.ks[0]}")
     )
     write_text(path, csv_text(rows))
 

@@ -47,9 +47,9 @@ def floors() -> list[Floor]:
     return [
         *(
             Floor(
-                "39 tied gaps, every second one moves; k released",
-                adjacency,
-                _at_least(
+                pair="39 tied gaps, every second one moves; k released",
+                adjacency=adjacency,
+                epsilon_at_least=_at_least(
                     *(_choice(tied + move) for move in (0, adjacency.gap_sensitivity * alternating))
                 ),
             )
@@ -57,13 +57,20 @@ def floors() -> list[Floor]:
         ),
         Floor(
             f"{falling[0]:,} teachers, 39 gaps of 760; one votes for every second rank",
-            Adjacency.ADD_REMOVE,
-            _at_least(*(_released(counts, Adjacency.ADD_REMOVE) for counts in (falling, raised))),
+            adjacency=Adjacency.ADD_REMOVE,
+            epsilon_at_least=_at_least(
+                *(_released(counts, adjacency=Adjacency.ADD_REMOVE) for counts in (falling, raised))
+            ),
         ),
         Floor(
-            "800 teachers: (799, 401, 1, …, 1) and (800, 400, 2, …, 2)",
-            Adjacency.REPLACE_ONE,
-            _at_least(*(_released(counts, Adjacency.REPLACE_ONE) for counts in (counts, neighbor))),
+            pair="800 teachers: (799, 401, 1, …, 1) and (800, 400, 2, …, 2)",
+            adjacency=Adjacency.REPLACE_ONE,
+            epsilon_at_least=_at_least(
+                *(
+                    _released(counts, adjacency=Adjacency.REPLACE_ONE)
+                    for counts in (counts, neighbor)
+                )
+            ),
         ),
     ]
 
@@ -81,7 +88,7 @@ def _released(counts: list[int], adjacency: Adjacency) -> Law:
 
 def _at_least(first_law: Law, second_law: Law) -> float:
     """Returns the larger epsilon of the two directions, which merging outcomes only lowers."""
-    first, second = distribution_table((first_law, second_law), ("one", "two"))
+    first, second = distribution_table((first_law, second_law), names=("one", "two"))
 
     def epsilon(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
         p, q = compose(p, q, NUM_QUERIES, num_cells=512)

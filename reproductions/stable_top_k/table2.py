@@ -76,7 +76,9 @@ def _table(chosen: argparse.Namespace) -> None:
     accuracy = chosen.accuracy or prior + chosen.share * (reach - prior)
     pairs = [(family, adjacency) for family in compared for adjacency in ADJACENCIES]
     accuracies = list(
-        with_progress((aligned(f, experiment, accuracy, a) for f, a in pairs), total=len(pairs))
+        with_progress(
+            (aligned(f, experiment, accuracy, adjacency=a) for f, a in pairs), total=len(pairs)
+        )
     )
     votes, delta = experiment.votes, experiment.target_delta
     console = Console(width=140)
@@ -101,7 +103,7 @@ def _experiment(chosen: argparse.Namespace) -> tuple[StudentExperiment, str]:
     plan = json.loads(settings.read_text())
     votes = VoteStore.open(chosen.run / "votes.npz", num_teachers=plan["teacher"]["num_teachers"])
     data: Dataset = build(
-        OmegaConf.create(plan["data"]), "data", allowed_targets=plan["allowed_targets"]
+        OmegaConf.create(plan["data"]), slot="data", allowed_targets=plan["allowed_targets"]
     ).load()
     public = np.asarray(data.public.inputs).reshape(len(data.public), -1)
     directions = PublicPCA.fit(public, min(chosen.directions, *public.shape))
@@ -117,7 +119,7 @@ def _experiment(chosen: argparse.Namespace) -> tuple[StudentExperiment, str]:
     delta = float(plan["target_delta"])
     label = f"{data.name}{'' if data.real else ' (synthetic)'}"
     return StudentExperiment(
-        votes, queries, test, LinearStudent(), range(chosen.seeds), delta
+        votes, queries, test, student=LinearStudent(), seeds=range(chosen.seeds), target_delta=delta
     ), label
 
 
@@ -214,18 +216,22 @@ def families() -> list[AggregatorFamily]:
     """Returns the rows of Table 2 of Zhu & Wang (2022), and our best aggregator on the same votes."""
     return [
         AggregatorFamily(
-            "PATE", lambda noise, a: GaussianVotes(noise_std=noise, adjacency=a), float
+            name="PATE",
+            make=lambda noise, a: GaussianVotes(noise_std=noise, adjacency=a),
+            l2_squared=float,
         ),
         AggregatorFamily(
             f"PATE-tau, tau {_TAU}",
-            lambda noise, a: ClippedVotes(noise_std=noise, vote_clip=_TAU, norm="l2", adjacency=a),
-            lambda num_labels: min(_TAU, num_labels),
+            make=lambda noise, a: ClippedVotes(
+                noise_std=noise, vote_clip=_TAU, norm="l2", adjacency=a
+            ),
+            l2_squared=lambda num_labels: min(_TAU, num_labels),
         ),
-        AggregatorFamily("StableTopK", _stable("gaussian")),
-        AggregatorFamily("StableTopK, Gumbel (ours)", _stable("gumbel")),
+        AggregatorFamily(name="StableTopK", make=_stable("gaussian")),
+        AggregatorFamily(name="StableTopK, Gumbel (ours)", make=_stable("gumbel")),
         AggregatorFamily(
-            "CenteredVotes (ours)",
-            lambda noise, a: CenteredVotes(noise_multiplier=noise, adjacency=a),
+            name="CenteredVotes (ours)",
+            make=lambda noise, a: CenteredVotes(noise_multiplier=noise, adjacency=a),
             unit="sensitivities",
             least=0.05,
             most=100.0,
@@ -274,7 +280,15 @@ def aligned(
     )
     best = experiment.accuracies(family.make(low, adjacency))
     if float(np.mean(best)) < accuracy:
-        return Aligned(family.name, adjacency, None, family.unit, best, math.inf, None)
+        return Aligned(
+            family.name,
+            adjacency,
+            noise=None,
+            unit=family.unit,
+            accuracies=best,
+            epsilon=math.inf,
+            paper_epsilon=None,
+        )
     for _ in range(_STEPS):
         middle = math.sqrt(low * high)
         accuracies = experiment.accuracies(family.make(middle, adjacency))
@@ -294,7 +308,15 @@ def aligned(
         num_labels=experiment.votes.num_labels,
         target_delta=experiment.target_delta,
     )
-    return Aligned(family.name, adjacency, low, family.unit, best, epsilon, paper)
+    return Aligned(
+        family.name,
+        adjacency,
+        noise=low,
+        unit=family.unit,
+        accuracies=best,
+        epsilon=epsilon,
+        paper_epsilon=paper,
+    )
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def epsilon_table(target: QTarget) -> list[tuple[int, float, float]]:
     return [
         (
             hits,
-            coarse_epsilon(target, hits),
+            coarse_epsilon(target, target_hits=hits),
             best_session_price(
                 target, target_hits=hits, target_delta=TARGET_DELTA, by_play=False
             ).epsilon,
@@ -81,7 +81,7 @@ def plain_table(epsilon: float = 0.05) -> list[tuple[int, float]]:
     """Returns (queries, epsilon) of exponential mechanisms that pay for every query, at delta 1e-6."""
     event = BoundedRangeEvent(epsilon)
     return [
-        (queries, RdpAccountant().compose(event, queries).get_epsilon(TARGET_DELTA))
+        (queries, RdpAccountant().compose(event, count=queries).get_epsilon(TARGET_DELTA))
         for queries in (600, 2000, 6000, 20000)
     ]
 
@@ -121,12 +121,12 @@ def main(arguments: list[str] | None = None) -> None:
     lines += ["", "Accesses, q=0.2786, overrun probability 5e-7", "hits  exact  chernoff"]
     lines += [f"{hits:4}  {exact:5}  {chernoff:8}" for hits, exact, chernoff in access_table()]
     for name, target in (
-        ("boundary, 0.05 per call", boundary(0.05)),
-        ("boundary, 0.1 per call", boundary(0.1)),
-        ("not prior, 0.05 per call", not_prior(0.05)),
-        ("tight boundary, 0.05 per call", tight_boundary(0.05)),
-        ("tight boundary, 0.1 per call", tight_boundary(0.1)),
-        ("run twice, 0.05 per call", run_twice(0.05)),
+        ("boundary, 0.05 per call", boundary(epsilon=0.05)),
+        ("boundary, 0.1 per call", boundary(epsilon=0.1)),
+        ("not prior, 0.05 per call", not_prior(epsilon=0.05)),
+        ("tight boundary, 0.05 per call", tight_boundary(epsilon=0.05)),
+        ("tight boundary, 0.1 per call", tight_boundary(epsilon=0.1)),
+        ("run twice, 0.05 per call", run_twice(epsilon=0.05)),
     ):
         lines += ["", f"Epsilon at delta 1e-6: {name}", "hits  coarse   best"]
         lines += [

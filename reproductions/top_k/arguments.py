@@ -105,7 +105,7 @@ def load(data: str, path: Path | None) -> CountData:
     if data in _CHECK_INS:
         if path is None:
             raise InvalidValue("path", None, rule=f"--path to your copy of the {data} check-ins")
-        return CheckIns(path, data).load()
+        return CheckIns(path, source=data).load()
     if data == "flights":
         return Flights(path).load()
     if path is not None:

@@ -83,7 +83,7 @@ class MechanismFamily:
 
 def of_mechanism(mechanism: TopKMechanism) -> Contender:
     """Returns the contender that runs a mechanism unchanged."""
-    return Contender(mechanism.event, lambda counts, rng: mechanism(counts, rng=rng).indices)
+    return Contender(mechanism.event, pick=lambda counts, rng: mechanism(counts, rng=rng).indices)
 
 
 def _pure(
@@ -127,7 +127,7 @@ def _stable(*, near: bool) -> Callable[[SelectionTask, float], Contender]:
         event = aggregator.event_for(
             num_queries=1, num_labels=task.num_items, num_teachers=task.most
         )
-        return Contender(event, _picks_of(aggregator, task))
+        return Contender(event, pick=_picks_of(aggregator, task))
 
     return make
 
@@ -167,20 +167,32 @@ def _top_stable(task: SelectionTask, precision: float) -> Contender:
 
 
 FAMILIES: Mapping[str, MechanismFamily] = {
-    "stable": MechanismFamily("stable top-k, near k", _stable(near=True), ordered=False),
-    "stable_loose": MechanismFamily("stable top-k, any size", _stable(near=False), ordered=False),
-    "top_stable": MechanismFamily("top-stable style, then a peel", _top_stable, ordered=False),
-    "limited_domain": MechanismFamily("limited domain", _limited_domain),
-    "peeling": MechanismFamily("peeling (CDP)", _pure(OneShotTopK)),
-    "joint": MechanismFamily("joint", _pure(JointTopK)),
-    "pnf_joint": MechanismFamily("permute-and-flip joint", _pure(PermuteAndFlipJointTopK)),
-    "canonical": MechanismFamily("canonical, Gumbel", _pure(CanonicalTopK), ordered=False),
-    "canonical_exponential": MechanismFamily(
-        "canonical, exponential", _pure(CanonicalTopK, noise="exponential"), ordered=False
+    "stable": MechanismFamily(label="stable top-k, near k", make=_stable(near=True), ordered=False),
+    "stable_loose": MechanismFamily(
+        label="stable top-k, any size", make=_stable(near=False), ordered=False
     ),
-    "pnf_peeling": MechanismFamily("permute-and-flip peeling", _pure(PermuteAndFlipTopK)),
-    "lipschitz": MechanismFamily("one shot, exponential", _pure(LipschitzTopK)),
-    "laplace": MechanismFamily("Laplace", _pure(LaplaceTopK)),
-    "gamma": MechanismFamily("Gamma", _pure(GammaTopK)),
+    "top_stable": MechanismFamily(
+        label="top-stable style, then a peel", make=_top_stable, ordered=False
+    ),
+    "limited_domain": MechanismFamily(label="limited domain", make=_limited_domain),
+    "peeling": MechanismFamily(label="peeling (CDP)", make=_pure(OneShotTopK)),
+    "joint": MechanismFamily(label="joint", make=_pure(JointTopK)),
+    "pnf_joint": MechanismFamily(
+        label="permute-and-flip joint", make=_pure(PermuteAndFlipJointTopK)
+    ),
+    "canonical": MechanismFamily(
+        label="canonical, Gumbel", make=_pure(CanonicalTopK), ordered=False
+    ),
+    "canonical_exponential": MechanismFamily(
+        label="canonical, exponential",
+        make=_pure(CanonicalTopK, noise="exponential"),
+        ordered=False,
+    ),
+    "pnf_peeling": MechanismFamily(
+        label="permute-and-flip peeling", make=_pure(PermuteAndFlipTopK)
+    ),
+    "lipschitz": MechanismFamily(label="one shot, exponential", make=_pure(LipschitzTopK)),
+    "laplace": MechanismFamily(label="Laplace", make=_pure(LaplaceTopK)),
+    "gamma": MechanismFamily(label="Gamma", make=_pure(GammaTopK)),
 }
 """The contenders by the name that a command takes."""

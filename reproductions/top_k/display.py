@@ -145,7 +145,7 @@ def recall_picture(rows: Sequence[RecallRow], path: Path, *, over: str, panels: 
         axes.set_xticks(values, [f"{value:g}" for value in values])
         axes.minorticks_off()
 
-    _save(path, adjacencies, columns, paint)
+    _save(path, rows=adjacencies, columns=columns, paint=paint)
 
 
 def error_picture(rows: Sequence[ErrorRow], path: Path) -> None:
@@ -164,7 +164,7 @@ def error_picture(rows: Sequence[ErrorRow], path: Path) -> None:
         title = f"{measure.replace('_', '-')}, {_words(adjacency)}"
         axes.set(title=title, xlabel="k", ylabel="1 + error in counts", yscale="log")
 
-    _save(path, adjacencies, measures, paint)
+    _save(path, rows=adjacencies, columns=measures, paint=paint)
 
 
 def _words(adjacency: str) -> str:

@@ -44,7 +44,7 @@ def _curves(chosen: argparse.Namespace) -> None:
     console.print(error_table(rows))
     console.print(WARNING)
     write_text(output / "error_curves.csv", csv_text(rows))
-    error_picture(rows, output / "error_curves.svg")
+    error_picture(rows, path=output / "error_curves.svg")
     console.print(f"saved: {output}/error_curves.csv, .svg", soft_wrap=True)
 
 

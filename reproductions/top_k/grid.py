@@ -86,7 +86,12 @@ class SelectionGrid:
         rng = self._rng(name, k, epsilon, where)
         scores = [
             repeated(
-                fitted.contender, day, k=k, ordered=family.ordered, repeats=self.repeats, rng=rng
+                fitted.contender,
+                counts=day,
+                k=k,
+                ordered=family.ordered,
+                repeats=self.repeats,
+                rng=rng,
             )
             for day in days
         ]

@@ -81,7 +81,7 @@ class PriceRow:
 def sound_epsilon(event: Event, budget: SharedBudget) -> float:
     """Returns the price of all releases: the smaller of two upper bounds, by Renyi divergences and by pure DP."""
     return min(
-        kind().compose(event, budget.releases).get_epsilon(budget.delta)
+        kind().compose(event, count=budget.releases).get_epsilon(budget.delta)
         for kind in _accountants(event)
     )
 
@@ -112,10 +112,10 @@ def price_row(name: str, task: SelectionTask, budget: SharedBudget) -> PriceRow:
     add_remove, replace_one = (
         replace(task, adjacency=a) for a in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
     )
-    fitted = fit(name, add_remove, budget)
+    fitted = fit(name, task=add_remove, budget=budget)
     paper, paper_is = _paper(name, task, budget, fitted.precision)
     doubled = sound_epsilon(family.make(replace_one, fitted.precision).event, budget)
-    return PriceRow(family.label, paper, paper_is, fitted.epsilon, doubled)
+    return PriceRow(family.label, paper, paper_is, add_remove=fitted.epsilon, replace_one=doubled)
 
 
 def theorem_11(rho: float, *, target_delta: float) -> float:

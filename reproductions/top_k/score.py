@@ -72,7 +72,7 @@ def repeated(
     parts = []
     for start in range(0, repeats, rows):
         tiled = np.tile(counts, (min(rows, repeats - start), 1))
-        parts.append(scores(counts, contender.pick(tiled, rng), k=k, ordered=ordered))
+        parts.append(scores(counts, picks=contender.pick(tiled, rng), k=k, ordered=ordered))
     names = [field.name for field in fields(SelectionScores)]
     return SelectionScores(
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names}

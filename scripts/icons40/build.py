@@ -136,7 +136,7 @@ class Recipe:
             with locked(parts / "lock", wait=False):
                 with stage("drawing icons", len(survey.names)) as advance:
                     shards = self._shards(package, survey, renderer)
-                    is_drawn = draw_shards(shards, parts, jobs=jobs, advance=advance)
+                    is_drawn = draw_shards(shards, folder=parts, jobs=jobs, advance=advance)
                 self._write(folder, parts, survey, is_drawn, renderer)
                 shutil.rmtree(parts)
         except BlockingIOError:
@@ -191,15 +191,15 @@ class Recipe:
             **asdict(self),
             **counts_of(survey, outcomes, sizes),
         }
-        write_text(folder / "manifest.json", json.dumps(manifest, indent=1) + "\n")
-        write_text(folder / "labels.csv", _table(survey, rows, split_of))
+        write_text(folder / "manifest.json", text=json.dumps(manifest, indent=1) + "\n")
+        write_text(folder / "labels.csv", text=_table(survey, rows, split_of))
 
     def _order(
         self, survey: Survey, outcomes: NDArray[np.uint8]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the rows of icons that were drawn, and the split of each, in the order public, test, private."""
         rows = np.flatnonzero(outcomes == DRAWN)
-        split_of = deal_splits(survey.group_ids[rows], (self.num_public, self.num_test))
+        split_of = deal_splits(survey.group_ids[rows], sizes=(self.num_public, self.num_test))
         sizes = np.bincount(split_of, minlength=len(_SPLITS))
         if not (sizes > 0).all():
             rule = f"more than {self.num_public} + {self.num_test} icons with a label, in at least three families"

@@ -82,7 +82,10 @@ def _renderer() -> Any:
 SIZE = 1_000
 """Icons in a shard, at most."""
 
-_FORMS = {"pictures": ArrayForm("u", (None, None, None, None)), "outcomes": ArrayForm("u", (None,))}
+_FORMS = {
+    "pictures": ArrayForm(kind="u", shape=(None, None, None, None)),
+    "outcomes": ArrayForm(kind="u", shape=(None,)),
+}
 _AHEAD = 3  # shards that wait for a process, each
 
 
@@ -115,7 +118,7 @@ class Shard:
 
 def read_shard(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Returns pictures and outcomes of a shard; raises `DamagedFile` where its file was changed."""
-    arrays = read_arrays(path, _FORMS, remedy="the same command draws it again")
+    arrays = read_arrays(path, forms=_FORMS, remedy="the same command draws it again")
     return arrays["pictures"], arrays["outcomes"]
 
 

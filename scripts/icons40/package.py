@@ -138,7 +138,7 @@ class IconPackage:
         for file, content in self._files():
             if file.startswith("json/") and file.endswith(".json"):
                 prefix = file.removeprefix("json/").removesuffix(".json")
-                yield IconSet(prefix, _object(self._parsed(file, content)))
+                yield IconSet(prefix, content=_object(self._parsed(file, content)))
 
     def _files(self) -> Iterator[tuple[str, bytes]]:
         """Yields path and bytes of package.json and of the files in json/, paths relative to the package."""

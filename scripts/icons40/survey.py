@@ -155,7 +155,9 @@ def survey_names(
     if len(set(icons)) < len(icons):
         raise InvalidValue("package", package.path, rule=f"each set once; {FETCH}")
     words = [label_words(name, styles=styles) for _, name in icons]
-    families = np.array([number_of("family", family_of(*icon)) for icon in icons], np.int64)
+    families = np.array(
+        [number_of(unit="family", name=family_of(*icon)) for icon in icons], np.int64
+    )
     chosen = (
         choose_labels(words, families, num_public=num_public, num_labels=num_labels)
         if icons
@@ -175,6 +177,6 @@ def survey_names(
         label_names=tuple(chosen),
         names=names,
         labels=bits[rows],
-        record_ids=np.array([number_of("icon", name) for name in names], np.int64),
+        record_ids=np.array([number_of(unit="icon", name=name) for name in names], np.int64),
         group_ids=families[rows],
     )

@@ -78,7 +78,9 @@ def long_sentences(path: Path, tokens: list[Token]) -> Iterator[Finding]:
             part.content if part.type == "text" else SPOKEN.get(part.type, "")
             for part in token.children or []
         ]
-        yield from too_long(path, (token.map or [0])[0] + 1, "".join(parts), limit)
+        yield from too_long(
+            path, line=(token.map or [0])[0] + 1, paragraph="".join(parts), limit=limit
+        )
 
 
 def too_long(path: Path, line: int, paragraph: str, limit: int) -> Iterator[Finding]:
@@ -100,7 +102,9 @@ def long_docstrings(path: Path, tree: ast.AST) -> Iterator[Finding]:
             and isinstance(node.value.value, str)
         ):
             for part in ENTRY.split(node.value.value.split(">>>")[0]):
-                yield from too_long(path, node.lineno, part, MAX_WORDS_ELSEWHERE)
+                yield from too_long(
+                    path, line=node.lineno, paragraph=part, limit=MAX_WORDS_ELSEWHERE
+                )
 
 
 def long_errors(path: Path, tree: ast.AST) -> Iterator[Finding]:
@@ -115,7 +119,9 @@ def long_errors(path: Path, tree: ast.AST) -> Iterator[Finding]:
                     piece.value for piece in ast.walk(argument) if isinstance(piece, ast.Constant)
                 ]
                 text = "".join(piece for piece in pieces if isinstance(piece, str))
-                yield from too_long(path, node.lineno, text, MAX_WORDS_ELSEWHERE)
+                yield from too_long(
+                    path, line=node.lineno, paragraph=text, limit=MAX_WORDS_ELSEWHERE
+                )
 
 
 def phrases(path: Path, text: str) -> Iterator[Finding]:
@@ -215,7 +221,7 @@ def cell_findings(path: Path, cell: dict[str, Any]) -> Iterator[Finding]:
         text = "".join(cell["source"])
         yield from phrases(path, text)
         yield from marks(path, text)
-        yield from long_sentences(path, parsed(text))
+        yield from long_sentences(path, tokens=parsed(text))
 
 
 def findings(path: Path) -> Iterator[Finding]:
@@ -244,7 +250,10 @@ def findings(path: Path) -> Iterator[Finding]:
         for match in re.finditer(r"(?:^\s*#.*\n)+", text, re.MULTILINE):
             words = re.sub(r"^\s*#", "", match[0], flags=re.MULTILINE)
             yield from too_long(
-                path, text.count("\n", 0, match.start()) + 1, words, MAX_WORDS_ELSEWHERE
+                path,
+                line=text.count("\n", 0, match.start()) + 1,
+                paragraph=words,
+                limit=MAX_WORDS_ELSEWHERE,
             )
 
 

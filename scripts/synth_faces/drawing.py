@@ -279,7 +279,7 @@ def draw_faces(seed: int, block: int, *, image_size: int) -> NDArray[np.uint8]:
     pictures = np.empty((BLOCK, image_size, image_size, 3), np.uint8)
     for row, bits in enumerate(shown(draw_attributes(seed, block), rng).tolist()):
         face = Face(dict(zip(NAMES, bits, strict=True)), whims[row])
-        pictures[row] = picture(face, poses[row], image_size)
+        pictures[row] = picture(face, pose=poses[row], image_size=image_size)
     grain += pictures.transpose(0, 3, 1, 2)
     return np.clip(grain, 0, 255).astype(np.uint8)
 

@@ -71,7 +71,7 @@ class FaceCopy:
         with stage("drawing faces", self.count) as advance:
             for block in range(num_blocks_written, -(-self.count // BLOCK)):
                 self._write_block(images, block)
-                self._write_marker(folder, block + 1)
+                self._write_marker(folder, blocks_written=block + 1)
                 advance(min((block + 1) * BLOCK, self.count))
         for content in self._lists():
             self._write_list(folder, content)
@@ -92,7 +92,7 @@ class FaceCopy:
             names = sorted(name for name in entries if not name.endswith(".partial"))
             if names:
                 raise InvalidValue("output", folder, rule=f"{rule}, found {names[0]}")
-            self._write_marker(make_folder(folder), 0)
+            self._write_marker(make_folder(folder), blocks_written=0)
         content = read_json(
             folder / MARKER,
             rule="the marker of a copy",
@@ -106,31 +106,37 @@ class FaceCopy:
         ]
         if differences:
             raise InvalidValue("output", folder, rule=f"{rule}, found {', '.join(differences)}")
-        remove_partials(folder, (r"\w+\.(?:txt|csv)", re.escape(MARKER)))
+        remove_partials(folder, names=(r"\w+\.(?:txt|csv)", re.escape(MARKER)))
         return int(content["blocks_written"])
 
     def _write_marker(self, folder: Path, blocks_written: int) -> None:
         content = {"synthetic": True, **asdict(self), "blocks_written": blocks_written}
-        write_text(folder / MARKER, json.dumps(content) + "\n")
+        write_text(folder / MARKER, text=json.dumps(content) + "\n")
 
     def _lists(self) -> Iterator[List]:
         """Yields the lists of the copy; the attributes come last, since they complete the copy."""
         blocks = range(-(-self.count // BLOCK))
         sizes = split_sizes(self.count)
-        yield List(SPLITS, ("partition",), np.repeat([0, 1, 2], sizes)[:, None])
+        yield List(SPLITS, columns=("partition",), numbers=np.repeat([0, 1, 2], sizes)[:, None])
         if self.form == "text":
-            yield List(IDENTITIES, ("identity",), _identities(sizes)[:, None])
+            yield List(IDENTITIES, columns=("identity",), numbers=_identities(sizes)[:, None])
         box = np.round(np.array([[*_BOX.values()]]) * self.image_size / 100).astype(np.int64)
-        yield List("list_bbox_celeba", tuple(_BOX), np.repeat(box, self.count, axis=0))
+        yield List(
+            stem="list_bbox_celeba", columns=tuple(_BOX), numbers=np.repeat(box, self.count, axis=0)
+        )
         points = np.array([*_POINTS.values()], dtype=np.float64)
         poses = np.concatenate([draw_poses(self.seed, block) for block in blocks])
         poses = poses[: self.count, None]  # [count, 1, 3]
         moved = 50 + poses[..., :2] + (points - 50) * poses[..., 2:]  # [count, points, 2]
         pixels = (moved * self.image_size / 100).round().astype(np.int64)
         columns = tuple(f"{name}_{axis}" for name in _POINTS for axis in "xy")
-        yield List("list_landmarks_align_celeba", columns, pixels.reshape(self.count, -1))
+        yield List(
+            stem="list_landmarks_align_celeba",
+            columns=columns,
+            numbers=pixels.reshape(self.count, -1),
+        )
         attributes = np.concatenate([draw_attributes(self.seed, block) for block in blocks])
-        yield List(ATTRIBUTES, NAMES, np.where(attributes[: self.count], 1, -1))
+        yield List(ATTRIBUTES, columns=NAMES, numbers=np.where(attributes[: self.count], 1, -1))
 
     def _write_list(self, folder: Path, content: List) -> None:
         if self.form == "csv":
@@ -150,7 +156,7 @@ class FaceCopy:
             for row, numbers in enumerate(content.numbers.tolist(), start=1)
         ]
         suffix = "csv" if self.form == "csv" else "txt"
-        write_text(folder / f"{content.stem}.{suffix}", "\n".join([*header, *rows]) + "\n")
+        write_text(folder / f"{content.stem}.{suffix}", text="\n".join([*header, *rows]) + "\n")
 
 
 def _identities(sizes: tuple[int, int, int]) -> NDArray[np.int64]:

@@ -50,10 +50,24 @@ def usual_report(num_labels: int, num_queries: int, num_answered: int) -> Report
     return replace(
         REPORT,
         privacy=privacy,
-        release=ReleaseSummary(num_queries, num_answered, rate, 0.946, 0.739),
-        baselines=replace(REPORT.baselines, true_label_student=Scores(1.0, 1.0, 1.0, 1.0, None)),
+        release=ReleaseSummary(
+            num_queries, num_answered, answer_rate=rate, label_accuracy=0.946, micro_f1=0.739
+        ),
+        baselines=replace(
+            REPORT.baselines,
+            true_label_student=Scores(
+                accuracy=1.0,
+                balanced_accuracy=1.0,
+                micro_f1=1.0,
+                macro_f1=1.0,
+                mean_average_precision=None,
+            ),
+        ),
         verdict=StudentVerdict(
-            0.5, True, False, "Reached 50% of the reachable mean average precision."
+            share_of_reachable=0.5,
+            beats_constant=True,
+            beats_prior=False,
+            text="Reached 50% of the reachable mean average precision.",
         ),
         intervals={name: dict.fromkeys(METRICS, (0.3, 0.4)) for name in ("student", "prior")},
         data=replace(REPORT.data, num_labels=num_labels),
@@ -103,41 +117,71 @@ def usual_figures(names: tuple[str, ...], num_queries: int, num_answered: int) -
 
 def finished() -> str:
     return render_html(
-        usual_report(40, 600, 207),
-        usual_figures(tuple(f"label_{index}" for index in range(40)), 600, 207),
+        usual_report(num_labels=40, num_queries=600, num_answered=207),
+        usual_figures(
+            tuple(f"label_{index}" for index in range(40)), num_queries=600, num_answered=207
+        ),
     )
 
 
 def nothing_answered() -> str:
     """Returns a run whose queries were all refused: no student, and no scores."""
-    release = ReleaseSummary(600, 0, 0.0, None, None)
-    report = replace(usual_report(2, 600, 0), release=release, student=None)
-    figures = replace(usual_figures(("person", "tree"), 600, 0), per_label={}, student_curve={})
+    release = ReleaseSummary(
+        num_queries=600, num_answered=0, answer_rate=0.0, label_accuracy=None, micro_f1=None
+    )
+    report = replace(
+        usual_report(num_labels=2, num_queries=600, num_answered=0), release=release, student=None
+    )
+    figures = replace(
+        usual_figures(names=("person", "tree"), num_queries=600, num_answered=0),
+        per_label={},
+        student_curve={},
+    )
     return render_html(report, figures)
 
 
 def halted() -> str:
     """Returns a charged session that ran out of hits half-way, on seeded synthetic data with long names."""
     release = ReleaseSummary(
-        600, 90, 0.15, 0.9, 0.6, num_hits=90, remaining_hits=0, num_abstained=0, num_asked=311
+        num_queries=600,
+        num_answered=90,
+        answer_rate=0.15,
+        label_accuracy=0.9,
+        micro_f1=0.6,
+        num_hits=90,
+        remaining_hits=0,
+        num_abstained=0,
+        num_asked=311,
     )
-    report = usual_report(40, 600, 90)
+    report = usual_report(num_labels=40, num_queries=600, num_answered=90)
     charged = replace(report.privacy, target_hits=90, plain_epsilon=31.4, noise_seeded=True)
     report = replace(
         report,
         seed=7,
         release=release,
-        data=DataSummary(LONG, False, 9, 9, 9, 40, 4.46),
+        data=DataSummary(
+            LONG,
+            real=False,
+            num_private=9,
+            num_public=9,
+            num_test=9,
+            num_labels=40,
+            label_cardinality=4.46,
+        ),
         privacy=charged,
     )
     names = tuple(f"{LONG}_{index}" for index in range(40))
-    figures = replace(usual_figures(names, 600, 90), pass_gaps=None, pass_probability=None)
+    figures = replace(
+        usual_figures(names, num_queries=600, num_answered=90),
+        pass_gaps=None,
+        pass_probability=None,
+    )
     return render_html(report, figures)
 
 
 def no_guarantee() -> str:
     """Returns a run without noise, hence without a price: one label, three queries, one epoch, no baseline."""
-    report = usual_report(1, 3, 2)
+    report = usual_report(num_labels=1, num_queries=3, num_answered=2)
     unpriced = replace(
         report.privacy,
         epsilon=np.inf,
@@ -146,9 +190,19 @@ def no_guarantee() -> str:
         gap_at_50=None,
         gap_at_95=None,
     )
-    report = replace(report, baselines=Baselines(None, None, None, None, None), privacy=unpriced)
+    report = replace(
+        report,
+        baselines=Baselines(
+            prior=None,
+            best_constant=None,
+            majority_vote_student=None,
+            true_label_student=None,
+            all_records_model=None,
+        ),
+        privacy=unpriced,
+    )
     figures = replace(
-        usual_figures(("only",), 3, 2),
+        usual_figures(names=("only",), num_queries=3, num_answered=2),
         epsilon_after_query=np.full(3, np.inf),
         student_curve={"loss": np.array([0.3])},
     )
@@ -157,7 +211,7 @@ def no_guarantee() -> str:
 
 def hostile() -> str:
     """Returns a run in which every text that a user can choose is markup."""
-    report = usual_report(3, 20, 10)
+    report = usual_report(num_labels=3, num_queries=20, num_answered=10)
     privacy = replace(
         report.privacy,
         unit=HOSTILE,
@@ -173,7 +227,7 @@ def hostile() -> str:
         data=replace(report.data, name=HOSTILE),
     )
     figures = replace(
-        usual_figures((HOSTILE, "<b>bold</b>", "&lt;"), 20, 10),
+        usual_figures((HOSTILE, "<b>bold</b>", "&lt;"), num_queries=20, num_answered=10),
         gap_name=HOSTILE,
         student_curve={HOSTILE: np.ones(3)},
     )
@@ -183,12 +237,12 @@ def hostile() -> str:
 def usual_frontier(names: tuple[str, ...], epsilons: tuple[float, ...]) -> Frontier:
     """Returns scores that rise with epsilon from a start of each entrant's own; the last entrant is out of reach."""
     runs = [
-        _run_of("prior", 0.1),
-        _run_of("best_constant", 0.2),
-        _run_of("true_label_student", 0.58),
-        _run_of("all_records_model", 0.6),
+        _run_of(aggregator="prior", score=0.1),
+        _run_of(aggregator="best_constant", score=0.2),
+        _run_of(aggregator="true_label_student", score=0.58),
+        _run_of(aggregator="all_records_model", score=0.6),
         replace(
-            _run_of("majority_vote_student", 0.55),
+            _run_of(aggregator="majority_vote_student", score=0.55),
             teacher="linear",
             num_teachers=NUM_TEACHERS,
         ),
@@ -199,7 +253,7 @@ def usual_frontier(names: tuple[str, ...], epsilons: tuple[float, ...]) -> Front
             value = None if missing else 0.58 - 0.5 / (1 + place) / (1 + index)
             note = "target_epsilon: expected more" if missing else ""
             run = replace(
-                _run_of(name, value),
+                _run_of(name, score=value),
                 note=note,
                 teacher="kernel",
                 student="low_rank",
@@ -221,7 +275,7 @@ def usual_frontier(names: tuple[str, ...], epsilons: tuple[float, ...]) -> Front
 
 def two_entrants() -> str:
     parameters = {name: [(1.0, "noise_std 3.14159")] for name in ("early", "late")}
-    return render_page(usual_frontier(("early", "late"), (1.0,)), parameters)
+    return render_page(usual_frontier(names=("early", "late"), epsilons=(1.0,)), parameters)
 
 
 def fifteen_entrants() -> str:
@@ -236,11 +290,11 @@ def fifteen_entrants() -> str:
 
 def hostile_entrants() -> str:
     frontier = replace(
-        usual_frontier((HOSTILE, LONG, "out of reach"), (1.0, 1.01, 1.02, 8.0)),
+        usual_frontier((HOSTILE, LONG, "out of reach"), epsilons=(1.0, 1.01, 1.02, 8.0)),
         dataset=HOSTILE,
         real=False,
     )
-    return render_page(frontier, {HOSTILE: [(1.0, HOSTILE)]})
+    return render_page(frontier, parameters={HOSTILE: [(1.0, HOSTILE)]})
 
 
 def _run_of(aggregator: str, score: float | None) -> Run:

@@ -22,11 +22,11 @@ class Reader:
 
 
 READERS = {
-    "desk": Reader(1280),
-    "dark": Reader(1280, scheme="dark"),
+    "desk": Reader(width=1280),
+    "dark": Reader(width=1280, scheme="dark"),
     # A4 less the style sheet's margins, on white all the same
-    "print": Reader(703, medium="print", scheme="dark"),
-    "phone": Reader(390, mobile=True),
+    "print": Reader(width=703, medium="print", scheme="dark"),
+    "phone": Reader(width=390, mobile=True),
 }
 """The readers by name."""
 
@@ -45,12 +45,12 @@ def look(browser: Any, path: Path, *names: str) -> dict[str, Sight]:
     for mobile in {READERS[name].mobile for name in names}:
         with opened(browser, path, mobile=mobile) as (page, events):
             for name in (name for name in names if READERS[name].mobile == mobile):
-                show(page, READERS[name])
+                show(page, reader=READERS[name])
                 result = page.evaluate(_SCRIPT)
                 faults = [
                     f"{kind}: {text}" for kind, texts in result["found"].items() for text in texts
                 ]
-                sights[name] = Sight(events + faults, result["paper"])
+                sights[name] = Sight(events + faults, paper=result["paper"])
     return sights
 
 

@@ -23,7 +23,7 @@ def test_every_reader_can_read_the_page(browser: Any, page_file: PageFile, name:
 
 @pytest.mark.parametrize("name", ["hostile", "hostile_entrants"])
 def test_names_are_text_whatever_is_in_them(browser: Any, page_file: PageFile, name: str) -> None:
-    with opened(browser, page_file(name)) as (page, events):
+    with opened(browser, path=page_file(name)) as (page, events):
         assert HOSTILE in page.title()
         assert page.locator("script, img, b").count() == 0
         assert page.get_by_role("rowheader").filter(has_text=HOSTILE).count() > 0
@@ -46,7 +46,7 @@ def test_a_script_would_not_run(browser: Any, tmp_path: Path) -> None:
 def test_wide_tables_scroll_next_to_their_row_names(
     browser: Any, page_file: PageFile, name: str
 ) -> None:
-    with opened(browser, page_file(name), mobile=True) as (page, _):
+    with opened(browser, path=page_file(name), mobile=True) as (page, _):
         box = page.locator(".scroll").last
         assert box.evaluate("box => box.scrollWidth > box.clientWidth")
         left = "box => box.querySelector('tbody th').getBoundingClientRect().left"
@@ -61,7 +61,7 @@ def test_wide_tables_scroll_next_to_their_row_names(
 def test_the_verdict_is_seen_before_anything_is_scrolled(
     browser: Any, page_file: PageFile, name: str, mobile: bool
 ) -> None:
-    with opened(browser, page_file(name), mobile=mobile) as (page, _):
+    with opened(browser, path=page_file(name), mobile=mobile) as (page, _):
         verdict = page.locator(".verdict strong").bounding_box()
         first_below = page.locator(".notice.warning, dl, figure, table").evaluate_all(
             "all => Math.min(...all.map(each => each.getBoundingClientRect().top))"

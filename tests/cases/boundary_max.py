@@ -7,8 +7,10 @@ from tests.privacy.case import Counts, Distribution, Shape, rename_set
 
 CONTRACT = (
     Case(
-        "boundary_max",
-        BoundaryMax(selection_scale=6.0, target_hits=TARGET_HITS, session_delta=SESSION_DELTA),
+        name="boundary_max",
+        aggregator=BoundaryMax(
+            selection_scale=6.0, target_hits=TARGET_HITS, session_delta=SESSION_DELTA
+        ),
         halts=True,
     ),
 )
@@ -21,9 +23,11 @@ def _distribution(aggregator: BoundaryMax, histogram: Counts, _: Shape) -> Distr
 
 DISTRIBUTIONS = (
     LawCase(
-        "BoundaryMax",
-        lambda shape: BoundaryMax(selection_scale=2.0, target_hits=1, adjacency=shape.adjacency),
-        _distribution,
+        name="BoundaryMax",
+        subject=lambda shape: BoundaryMax(
+            selection_scale=2.0, target_hits=1, adjacency=shape.adjacency
+        ),
+        distribution=_distribution,
         tightness=0.7,
         rename=rename_set,
     ),

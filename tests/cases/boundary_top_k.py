@@ -9,8 +9,8 @@ from tests.privacy.case import rename_set
 
 CONTRACT = (
     Case(
-        "boundary",
-        BoundaryTopK(
+        name="boundary",
+        aggregator=BoundaryTopK(
             selection_scale=2.0,
             test_std=0.3,
             failure_prob=1e-11,
@@ -36,8 +36,8 @@ def _rename(outcome: Any, order: list[int]) -> Any:
 
 DISTRIBUTIONS = (
     LawCase(
-        "BoundaryTopK",
-        lambda shape: BoundaryTopK(adjacency=shape.adjacency, **_SMALL),
+        name="BoundaryTopK",
+        subject=lambda shape: BoundaryTopK(adjacency=shape.adjacency, **_SMALL),
         tightness=0.3,
         min_labels=3,
         rename=_rename,

@@ -5,8 +5,8 @@ from tests.contract.case import Case
 
 CONTRACT = (
     Case(
-        "centered",
-        CenteredVotes(noise_multiplier=2.0, prevalence_share=0.0),
+        name="centered",
+        aggregator=CenteredVotes(noise_multiplier=2.0, prevalence_share=0.0),
         refuses=False,
         any_real=True,
         flat=True,

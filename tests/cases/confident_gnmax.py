@@ -8,17 +8,19 @@ from tests.privacy.rival_distributions import SCREENED, confident_gnmax_distribu
 
 CONTRACT = (
     Case(
-        "confident_gnmax",
-        ConfidentGNMax(screening_std=2.0, threshold_share=0.85, noise_std=6.0, max_votes=40),
+        name="confident_gnmax",
+        aggregator=ConfidentGNMax(
+            screening_std=2.0, threshold_share=0.85, noise_std=6.0, max_votes=40
+        ),
     ),
 )
 DISTRIBUTIONS = (
     LawCase(
-        "ConfidentGNMax",
-        lambda shape: ConfidentGNMax(
+        name="ConfidentGNMax",
+        subject=lambda shape: ConfidentGNMax(
             max_votes=shape.num_labels, adjacency=shape.adjacency, **SCREENED
         ),
-        confident_gnmax_distribution,
+        distribution=confident_gnmax_distribution,
         tightness=0.45,
         refuted_on=None,
         rename=rename_set,

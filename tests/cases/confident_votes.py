@@ -7,13 +7,16 @@ from tests.privacy.case import rename_bits
 from tests.privacy.rival_distributions import SCREENED, confident_votes_distribution
 
 CONTRACT = (
-    Case("confident_votes", ConfidentVotes(screening_std=2.0, threshold_share=0.55, noise_std=3.0)),
+    Case(
+        name="confident_votes",
+        aggregator=ConfidentVotes(screening_std=2.0, threshold_share=0.55, noise_std=3.0),
+    ),
 )
 DISTRIBUTIONS = (
     LawCase(
-        "ConfidentVotes",
-        lambda shape: ConfidentVotes(adjacency=shape.adjacency, **SCREENED),
-        confident_votes_distribution,
+        name="ConfidentVotes",
+        subject=lambda shape: ConfidentVotes(adjacency=shape.adjacency, **SCREENED),
+        distribution=confident_votes_distribution,
         tightness=0.8,
         refuted_on=None,
         rename=rename_bits,

@@ -50,7 +50,12 @@ def _read(path: Path) -> CaseFile:
     assert bool(distributions) != bool(without), (
         f"{path.name}: either DISTRIBUTIONS, or WITHOUT_DISTRIBUTION and why"
     )
-    return CaseFile(path.stem, tuple(names["CONTRACT"]), distributions, without)
+    return CaseFile(
+        path.stem,
+        contract=tuple(names["CONTRACT"]),
+        distributions=distributions,
+        without_distribution=without,
+    )
 
 
 CASE_FILES = case_files(Path(__file__).parent)

@@ -6,7 +6,7 @@ from tests.privacy.case import Case as LawCase
 from tests.privacy.case import rename_set
 
 CONTRACT = tuple(
-    Case(mechanism, FixedTopK(k=2, epsilon=1.5, mechanism=mechanism), refuses=False)
+    Case(mechanism, aggregator=FixedTopK(k=2, epsilon=1.5, mechanism=mechanism), refuses=False)
     for mechanism in (
         "peeling",
         "joint",
@@ -19,7 +19,7 @@ CONTRACT = tuple(
 DISTRIBUTIONS = tuple(
     LawCase(
         f"FixedTopK-{mechanism}",
-        lambda s, m=mechanism: FixedTopK(
+        subject=lambda s, m=mechanism: FixedTopK(
             k=min(2, s.num_labels), epsilon=2.0, mechanism=m, adjacency=s.adjacency
         ),
         tightness=0.4,

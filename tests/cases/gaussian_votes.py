@@ -6,7 +6,7 @@ from tests.privacy.case import Case as LawCase
 from tests.privacy.case import Counts, Distribution, Shape, rename_bits
 from tests.privacy.rival_distributions import bits_distribution
 
-CONTRACT = (Case("votes", GaussianVotes(noise_std=3.0), refuses=False),)
+CONTRACT = (Case(name="votes", aggregator=GaussianVotes(noise_std=3.0), refuses=False),)
 
 
 def _distribution(aggregator: GaussianVotes, histogram: Counts, shape: Shape) -> Distribution:
@@ -16,8 +16,8 @@ def _distribution(aggregator: GaussianVotes, histogram: Counts, shape: Shape) ->
 DISTRIBUTIONS = tuple(
     LawCase(
         f"GaussianVotes-{std}",
-        lambda shape, std=std: GaussianVotes(noise_std=std, adjacency=shape.adjacency),
-        _distribution,
+        subject=lambda shape, std=std: GaussianVotes(noise_std=std, adjacency=shape.adjacency),
+        distribution=_distribution,
         tightness=0.999,
         refuted_on=None,
         rename=rename_bits,

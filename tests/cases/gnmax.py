@@ -6,12 +6,14 @@ from tests.privacy.case import Case as LawCase
 from tests.privacy.case import rename_set
 from tests.privacy.rival_distributions import gnmax_distribution
 
-CONTRACT = (Case("gnmax", GNMax(noise_std=6.0, max_votes=40), refuses=False),)
+CONTRACT = (Case(name="gnmax", aggregator=GNMax(noise_std=6.0, max_votes=40), refuses=False),)
 DISTRIBUTIONS = (
     LawCase(
-        "GNMax",
-        lambda shape: GNMax(noise_std=1.0, max_votes=shape.num_labels, adjacency=shape.adjacency),
-        gnmax_distribution,
+        name="GNMax",
+        subject=lambda shape: GNMax(
+            noise_std=1.0, max_votes=shape.num_labels, adjacency=shape.adjacency
+        ),
+        distribution=gnmax_distribution,
         tightness=0.35,
         refuted_on=None,
         rename=rename_set,

@@ -5,8 +5,8 @@ from tests.contract.case import SESSION_DELTA, TARGET_HITS, Case
 
 CONTRACT = (
     Case(
-        "not_prior",
-        NotPriorTopK(
+        name="not_prior",
+        aggregator=NotPriorTopK(
             prior_scale=2.0,
             selection_scale=2.0,
             table_order=3.0,

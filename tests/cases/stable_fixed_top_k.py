@@ -12,13 +12,13 @@ from tests.privacy.rival_distributions import stable_fixed_top_k_distribution
 
 CONTRACT = (
     Case(
-        "fixed",
-        StableFixedTopK(k=2, selection_scale=2.0, test_std=1.0, peel_scale=6.0),
+        name="fixed",
+        aggregator=StableFixedTopK(k=2, selection_scale=2.0, test_std=1.0, peel_scale=6.0),
         refuses=False,
     ),
     Case(
-        "fixed_table",
-        StableFixedTopK(
+        name="fixed_table",
+        aggregator=StableFixedTopK(
             k=3,
             selection_scale=2.0,
             peel_scale=6.0,
@@ -47,8 +47,10 @@ def _distribution(
     refuted_on = (min(largest[0], 4), 3 + (k == 1))
     return LawCase(
         f"StableFixedTopK-{k}{name}",
-        lambda shape: replace(aggregator, k=min(k, shape.num_labels), adjacency=shape.adjacency),
-        stable_fixed_top_k_distribution,
+        subject=lambda shape: replace(
+            aggregator, k=min(k, shape.num_labels), adjacency=shape.adjacency
+        ),
+        distribution=stable_fixed_top_k_distribution,
         tightness=tightness,
         largest=largest,
         min_labels=k + 1,
@@ -80,13 +82,13 @@ UNINFORMATIVE_TEST = replace(USUAL, test_std=1e4, failure_prob=1e-3, peel_scale=
 
 DISTRIBUTIONS = (
     *(
-        _distribution(f"-{padded}-{test}", replace(aggregator, k=k, padded=padded))
+        _distribution(f"-{padded}-{test}", aggregator=replace(aggregator, k=k, padded=padded))
         for k, padded, (test, aggregator) in product((1, 2), (False, True), TESTS.items())
     ),
     *(
         _distribution(
             f"-{padded}-{test}-4.0-6.0-0.0",
-            replace(
+            aggregator=replace(
                 aggregator,
                 k=k,
                 padded=padded,
@@ -98,26 +100,35 @@ DISTRIBUTIONS = (
         for k, padded, (test, aggregator) in product((1, 2), (False, True), TESTS.items())
     ),
     *(
-        _distribution("-table-4.0-0.2-0.05", replace(WITH_TABLE, k=k), largest=(4, 6))
+        _distribution(
+            name="-table-4.0-0.2-0.05", aggregator=replace(WITH_TABLE, k=k), largest=(4, 6)
+        )
         for k in (1, 2)
     ),
     _distribution(
-        "-True-2-table-4.0-0.2-0.05",
-        replace(WITH_TABLE, k=3, padded=True, max_k=2),
+        name="-True-2-table-4.0-0.2-0.05",
+        aggregator=replace(WITH_TABLE, k=3, padded=True, max_k=2),
         largest=(4, 3),
     ),
     *(
-        _distribution(f"-{noise}-{max_k}", replace(USUAL, selection_noise=noise, max_k=max_k))
+        _distribution(
+            f"-{noise}-{max_k}", aggregator=replace(USUAL, selection_noise=noise, max_k=max_k)
+        )
         for noise in ("gaussian", "exponential", "laplace")
         for max_k in (None, 1)
     ),
     # two tied labels and an uninformative test: the outcome depends on the peel alone
-    _distribution("-gaussian-10000.0-0.001-4.0", UNINFORMATIVE_TEST, 0.9, (2, 6)),
+    _distribution(
+        name="-gaussian-10000.0-0.001-4.0",
+        aggregator=UNINFORMATIVE_TEST,
+        tightness=0.9,
+        largest=(2, 6),
+    ),
     # the same with two picks of the peel
     _distribution(
-        "-gaussian-10000.0-0.001-4.0-10000.0",
-        replace(UNINFORMATIVE_TEST, k=2, selection_scale=1e4),
-        0.9,
-        (4, 4),
+        name="-gaussian-10000.0-0.001-4.0-10000.0",
+        aggregator=replace(UNINFORMATIVE_TEST, k=2, selection_scale=1e4),
+        tightness=0.9,
+        largest=(4, 4),
     ),
 )

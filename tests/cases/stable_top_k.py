@@ -11,22 +11,35 @@ from tests.privacy.case import rename_set
 from tests.privacy.rival_distributions import stable_top_k_distribution
 
 CONTRACT = (
-    Case("gumbel", StableTopK(selection_scale=2.0, test_std=1.0)),
-    Case("gaussian", StableTopK(selection_noise="gaussian", selection_scale=2.0, test_std=1.0)),
+    Case(name="gumbel", aggregator=StableTopK(selection_scale=2.0, test_std=1.0)),
     Case(
-        "laplace",
-        StableTopK(selection_noise="laplace", selection_scale=2.0, test="laplace", test_std=0.4),
+        name="gaussian",
+        aggregator=StableTopK(selection_noise="gaussian", selection_scale=2.0, test_std=1.0),
     ),
     Case(
-        "exponential", StableTopK(selection_noise="exponential", selection_scale=2.0, test_std=1.0)
+        name="laplace",
+        aggregator=StableTopK(
+            selection_noise="laplace", selection_scale=2.0, test="laplace", test_std=0.4
+        ),
     ),
-    Case("table", StableTopK(selection_scale=2.0, test="table", table_order=3.0, table_budget=4.0)),
-    Case("padded", StableTopK(selection_scale=2.0, test_std=1.0, padded=True)),
     Case(
-        "regularized", StableTopK(selection_scale=2.0, test_std=1.0, regularizer=lambda k: -0.5 * k)
+        name="exponential",
+        aggregator=StableTopK(selection_noise="exponential", selection_scale=2.0, test_std=1.0),
     ),
-    Case("numbers", StableTopK(selection_scale=2.0, test_std=1.0, regularizer=[0.0, -1.0, 0.5])),
-    Case("restricted", StableTopK(selection_scale=2.0, test_std=1.0, max_k=2)),
+    Case(
+        name="table",
+        aggregator=StableTopK(selection_scale=2.0, test="table", table_order=3.0, table_budget=4.0),
+    ),
+    Case(name="padded", aggregator=StableTopK(selection_scale=2.0, test_std=1.0, padded=True)),
+    Case(
+        name="regularized",
+        aggregator=StableTopK(selection_scale=2.0, test_std=1.0, regularizer=lambda k: -0.5 * k),
+    ),
+    Case(
+        name="numbers",
+        aggregator=StableTopK(selection_scale=2.0, test_std=1.0, regularizer=[0.0, -1.0, 0.5]),
+    ),
+    Case(name="restricted", aggregator=StableTopK(selection_scale=2.0, test_std=1.0, max_k=2)),
 )
 
 
@@ -35,8 +48,8 @@ def _distribution(name: str, aggregator: StableTopK, tightness: float = 0.0) -> 
     is_wide_and_padded = aggregator.padded and aggregator.selection_scale == 3.0
     return LawCase(
         f"StableTopK-{name}",
-        lambda shape: replace(aggregator, adjacency=shape.adjacency),
-        stable_top_k_distribution,
+        subject=lambda shape: replace(aggregator, adjacency=shape.adjacency),
+        distribution=stable_top_k_distribution,
         tightness=tightness,
         min_labels=1 if aggregator.padded else 2,
         refuted_on=None if is_wide_and_padded else (3, 4),
@@ -61,11 +74,17 @@ TESTS = {
 """Aggregators with each stability test, by the test and its parameters."""
 
 DISTRIBUTIONS = (
-    _distribution("gumbel", StableTopK(selection_scale=1.0, test_std=1.0, failure_prob=0.05), 0.9),
+    _distribution(
+        name="gumbel",
+        aggregator=StableTopK(selection_scale=1.0, test_std=1.0, failure_prob=0.05),
+        tightness=0.9,
+    ),
     *(
         _distribution(
             f"{noise}-{scale}-{padded}-{test}",
-            replace(TESTS[test], selection_noise=noise, selection_scale=scale, padded=padded),
+            aggregator=replace(
+                TESTS[test], selection_noise=noise, selection_scale=scale, padded=padded
+            ),
         )
         for noise, scale, padded, test in product(
             SELECTION_NOISES, (0.5, 3.0), (False, True), TESTS
@@ -74,7 +93,9 @@ DISTRIBUTIONS = (
     *(
         _distribution(
             f"{noise}-0.5-{max_k}-{test}",
-            replace(TESTS[test], selection_noise=noise, selection_scale=0.5, max_k=max_k),
+            aggregator=replace(
+                TESTS[test], selection_noise=noise, selection_scale=0.5, max_k=max_k
+            ),
         )
         for noise, max_k, test in product(
             SELECTION_NOISES, (1, 2), ("laplace-1.0-0.05", "table-4.0-0.2-0.3")

@@ -188,9 +188,9 @@ def test_noise_is_solved_unless_given(composed: Composed) -> None:
         ("experiment=synth_faces_800", None),
     ):
         config = composed(*words.split())
-        assert settings_from(config, TrainSettings).solved_epsilon == target
-        assert plain_settings(config, ("noise",))["target_epsilon"] == target
-        assert plain_settings(config, ("noise",))["num_queries"] == config.num_queries
+        assert settings_from(config, kind=TrainSettings).solved_epsilon == target
+        assert plain_settings(config, without=("noise",))["target_epsilon"] == target
+        assert plain_settings(config, without=("noise",))["num_queries"] == config.num_queries
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_settings_of_noise_that_contradict_each_other_are_refused(
     composed: Composed, words: str, refusal: Refusal
 ) -> None:
     with refusal:
-        settings_from(composed(*words.split()), TrainSettings)
+        settings_from(composed(*words.split()), kind=TrainSettings)
 
 
 @pytest.mark.parametrize(

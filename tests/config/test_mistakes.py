@@ -61,9 +61,9 @@ def test_a_missing_value_is_named_with_its_group() -> None:
 def test_classes_that_are_not_there_are_named() -> None:
     node = OmegaConf.create({"_target_": "nowhere.Data"})
     with refused("_target_", "nowhere.Data"):
-        build(node, "data", allowed_targets=["nowhere."])
+        build(node, slot="data", allowed_targets=["nowhere."])
     with refused("_target_", "nowhere.Data"):
-        build(node, "data")
+        build(node, slot="data")
 
 
 @pytest.mark.parametrize(

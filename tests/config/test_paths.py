@@ -50,9 +50,9 @@ def resolved(value: Any) -> str:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(name=NAMES, setting=st.sampled_from(["data.private", "data.group", "output_dir"]))
 def test_suggested_setting_is_parsed_as_meant(name: str, setting: str) -> None:
-    (pasted,) = shlex.split(as_setting(setting, name))
+    (pasted,) = shlex.split(as_setting(setting, value=name))
     assert resolved(read(quoted(pasted))) == name
-    (pasted,) = shlex.split(as_setting("data.drop", [name, "b"]))
+    (pasted,) = shlex.split(as_setting(name="data.drop", value=[name, "b"]))
     assert [resolved(each) for each in read(quoted(pasted))] == [name, "b"]  # type: ignore[attr-defined]
 
 

@@ -155,7 +155,7 @@ def used(secret: str) -> MyVotes:
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_secret_is_not_published_from_any_depth(secret: str) -> None:
-    text = public_settings(settings(secret), used(secret))
+    text = public_settings(settings(secret), aggregator=used(secret))
     # nor the module of a user's class
     for word in (secret, "771942", "771_942", __name__, "MyData"):
         assert word not in text
@@ -171,7 +171,7 @@ def test_published_settings_are_exactly_the_expected_ones() -> None:
         "kind": "plain",
     }
     assert OmegaConf.to_container(
-        OmegaConf.create(public_settings(settings("secret"), used("secret")))
+        OmegaConf.create(public_settings(settings("secret"), aggregator=used("secret")))
     ) == TERMS | {
         "aggregator": votes | {"weights": [1.0, 2.0]},
         "accountant": {"_target_": "Plain"},
@@ -229,7 +229,7 @@ def test_data_set_is_published_by_class_without_folder(composed: Any, name: str)
         f"data={name}", *(f"data.{key}=private_clinic_files" for key in FOLDERS.get(name, []))
     )
     text = public_settings(
-        OmegaConf.to_container(config, resolve=True), GaussianVotes(noise_std=1.0)
+        OmegaConf.to_container(config, resolve=True), aggregator=GaussianVotes(noise_std=1.0)
     )
     assert "private_clinic_files" not in text
     assert OmegaConf.create(text).data["_target_"].startswith("pate.data.")
@@ -255,14 +255,14 @@ def test_published_aggregator_has_the_price_of_the_release(composed: Any, name: 
     settings = OmegaConf.to_container(config, resolve=True) | {"adjacency": "add_remove"}
     read = OmegaConf.create(public_settings(settings, aggregator))
     again = build_aggregator(read.aggregator, adjacency=read.adjacency)
-    accountant: Any = build(read.accountant, "accountant")
+    accountant: Any = build(read.accountant, slot="accountant")
     assert read.teacher.num_teachers == 300
     event = again.event_for(num_queries=read.num_queries, num_labels=8, num_teachers=300)
     epsilon = accountant.compose(event).get_epsilon(read.target_delta)
     expected = (
         RdpAccountant()
         .compose(aggregator.event_for(num_queries=50, num_labels=8, num_teachers=300))
-        .get_epsilon(1e-6)
+        .get_epsilon(target_delta=1e-6)
     )
     assert 0 < epsilon == pytest.approx(expected, rel=1e-12)
 
@@ -298,7 +298,7 @@ def test_features_are_published_without_files() -> None:
     recipe = {"_target_": "pate.features.Backbone", "model": "resnet18"}
     features = recipe | {"weights": "/mnt/ward/w.pth", "cache": "ward", "seed": NUMBER}
     settings = {"aggregator": {"_target_": "pate.aggregators.GaussianVotes"}, "features": features}
-    text = public_settings(settings, GaussianVotes(noise_std=3.0))
+    text = public_settings(settings, aggregator=GaussianVotes(noise_std=3.0))
     assert OmegaConf.create(text).features == recipe
     assert "ward" not in text and str(NUMBER) not in text
 
@@ -352,7 +352,7 @@ def test_nothing_of_the_environment_is_published(
         with pytest.raises(
             InvalidValue, match=rf"^{setting}{place}: expected the value itself, as it may be publ"
         ):
-            own_settings(config, plain)
+            own_settings(config, settings=plain)
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -361,25 +361,29 @@ def test_folder_from_the_environment_is_not_published(
 ) -> None:
     """This holds even for a folder that a user's class declares public."""
     monkeypatch.setenv("PATE_SECRET", "771942")
-    config = of_a_file("data.image_size", route)
+    config = of_a_file(setting="data.image_size", value=route)
     OmegaConf.update(config, "data.folder", route)
     plain: Any = OmegaConf.to_container(config, resolve=True)
-    text = public_settings(own_settings(config, plain), used("secret"))
+    text = public_settings(own_settings(config, settings=plain), aggregator=used("secret"))
     assert "771942" not in text
     assert "data" not in OmegaConf.create(text)
     assert str(plain["data"]["image_size"]).endswith("771942")
 
 
 def test_values_from_the_configuration_itself_are_published() -> None:
-    config = of_a_file("student.rank", "${data.image_size}")
+    config = of_a_file(setting="student.rank", value="${data.image_size}")
     OmegaConf.update(config, "output_dir", None)
     plain: Any = OmegaConf.to_container(config, resolve=True)
-    assert own_settings(config, plain) == plain
-    assert OmegaConf.create(public_settings(plain, used("secret"))).student.rank == 12
+    assert own_settings(config, settings=plain) == plain
+    assert OmegaConf.create(public_settings(plain, aggregator=used("secret"))).student.rank == 12
     # a vote file of somebody else's is no configuration
     node = {"_target_": target(Plain), "path": "${oc.env:HOME}"}
     text = "_target_: pate.data.Table\nname: ${oc.env:HOME}\nfit: ${oc.env\n"
     made = release_settings(
-        settings("s") | {"data": node}, used("s"), {"data": text}, num_queries=3, num_teachers=4
+        settings("s") | {"data": node},
+        aggregator=used("s"),
+        holders={"data": text},
+        num_queries=3,
+        num_teachers=4,
     )
     assert yaml.safe_load(made)["data"]["name"] == "${oc.env:HOME}"

@@ -21,7 +21,7 @@ def aggregator_of(config: Any) -> Any:
 def published(config: Any) -> dict[str, Any]:
     """Returns the aggregator that is built from the settings which a run publishes."""
     settings: Any = OmegaConf.to_container(config, resolve=True)
-    text = public_settings(settings, aggregator_of(config))
+    text = public_settings(settings, aggregator=aggregator_of(config))
     part: dict[str, Any] = yaml.safe_load(text)["aggregator"]
     return part
 

@@ -98,9 +98,13 @@ def test_users_yaml_file_is_typed_like_the_member_it_extends() -> None:
     assert (node.max_k, node.padded, node.table_order) == (3, True, 4.4827)
     with pytest.raises(ConfigCompositionException, match="Error merging override"):
         compose("train", ["aggregator=mine", "aggregator.max_k=many"])
-    assert target_of("aggregator", "mine") == "pate.aggregators.StableTopK"
-    assert target_of("aggregator", "untargeted") is target_of("aggregator", "nowhere") is None
-    assert file_of("aggregator", "nowhere") is None
+    assert target_of(group="aggregator", name="mine") == "pate.aggregators.StableTopK"
+    assert (
+        target_of(group="aggregator", name="untargeted")
+        is target_of(group="aggregator", name="nowhere")
+        is None
+    )
+    assert file_of(group="aggregator", name="nowhere") is None
 
 
 @pytest.mark.usefixtures("hydra_config")
@@ -109,7 +113,7 @@ def test_a_member_whose_class_cannot_be_loaded_is_composed_unchecked() -> None:
         find_class("lacking.Thing")
     assert compose("train", ["aggregator=broken"]).aggregator == {"_target_": "lacking.Thing"}
     for trusted in ("pate.", "lacking."):
-        assert member_schema("aggregator", "broken", (trusted,)) == {}
+        assert member_schema(group="aggregator", name="broken", trusted=(trusted,)) == {}
 
 
 GROUPS = (
@@ -171,12 +175,12 @@ class Sized:
 def test_a_users_class_is_built_where_it_is_allowed() -> None:
     node = OmegaConf.create({"_target_": f"{__name__}.Sized", "size": 3})
     for allowed in (f"{__name__}.", __name__, __name__.partition(".")[0]):
-        assert build(node, "data", allowed_targets=[allowed]).load() == 3
+        assert build(node, slot="data", allowed_targets=[allowed]).load() == 3
         with refused("_target_", "tests.config.test_schema.Sized"):
-            build(node, "teacher", allowed_targets=[allowed])
+            build(node, slot="teacher", allowed_targets=[allowed])
     fraction = OmegaConf.create({"_target_": "fractions.Fraction", "numerator": 3})
     with refused("_target_", "fractions.Fraction"):
-        build(fraction, "data", allowed_targets=["fractions."])
+        build(fraction, slot="data", allowed_targets=["fractions."])
 
 
 def test_regularizer_is_a_number_or_a_function_of_pate(composed: Composed) -> None:
@@ -212,7 +216,7 @@ def test_fixed_variant_has_the_keys_of_stable_top_k(composed: Composed) -> None:
 def test_every_method_of_a_comparison_is_typed_and_built(name: str, composed: Composed) -> None:
     node = composed(f"method={name}", app="compare").method
     assert OmegaConf.get_type(node).__name__.endswith("Config")
-    method = build(node, "method", name=name, adjacency="replace_one")
+    method = build(node, slot="method", name=name, adjacency="replace_one")
     assert isinstance(method, Method)
     assert method.name == name
 

@@ -146,7 +146,7 @@ def folder(tmp_path: Path) -> Path:
 def test_target_other_than_an_accountant_is_refused(name: str, folder: Path) -> None:
     node = filled(ATTACKS[name], folder)
     with pytest.raises(InvalidValue, match=r": expected ") as caught:
-        build(OmegaConf.create(node), "accountant")
+        build(OmegaConf.create(node), slot="accountant")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 600
     assert not (folder / "ran").exists()
@@ -171,7 +171,7 @@ def test_interpolation_in_a_resolved_text_stays_text(tmp_path: Path) -> None:
     mark.unlink()
     node = OmegaConf.create(node_of(ACCOUNTANT, orders=f"\\{text}"))
     with refused("accountant"):
-        build(node, "accountant")
+        build(node, slot="accountant")
     assert not mark.exists()
 
 
@@ -188,7 +188,7 @@ def test_module_is_loaded_only_if_allowed(
         node_of("pate.student.LinearStudent", rank=[{"x": node_of(target)}]),
     ):
         with refused("_target_", ANY, "name that begins with pate. or sklearn. or"):
-            build(OmegaConf.create(node), "student", allowed_targets=["lone.", "lonely_t"])
+            build(OmegaConf.create(node), slot="student", allowed_targets=["lone.", "lonely_t"])
     assert not (tmp_path / "ran").exists()
 
 
@@ -196,12 +196,14 @@ def test_class_imported_by_an_allowed_module_is_refused() -> None:
     """`Path` is imported by this module but defined elsewhere."""
     for allowed in ("", ".", "a b", "a/b", "__main__", "os.__init__"):
         with refused("allowed_targets", ANY, "names of modules"):
-            build(OmegaConf.create(node_of(ACCOUNTANT)), "accountant", allowed_targets=[allowed])
+            build(
+                OmegaConf.create(node_of(ACCOUNTANT)), slot="accountant", allowed_targets=[allowed]
+            )
     for name in ("Path", "subprocess.Popen", "ModuleType", "cache"):
         with refused("_target_", ANY, "class that"):
             build(
                 OmegaConf.create(node_of(f"{__name__}.{name}")),
-                "data",
+                slot="data",
                 allowed_targets=[f"{__name__}."],
             )
 
@@ -271,7 +273,9 @@ def test_group_accepts_exactly_the_subclasses_of_its_base(group: str) -> None:
     passed = set()
     for name in names():
         try:
-            passed.add(trusted_class(name, kind_of_group(group), ("pate.", "sklearn.")))
+            passed.add(
+                trusted_class(name, kind=kind_of_group(group), trusted=("pate.", "sklearn."))
+            )
         except InvalidValue:
             continue
     classes = {
@@ -372,12 +376,12 @@ SEARCH = node_of(
 
 def test_estimators_within_estimators_are_built() -> None:
     teacher = build(
-        OmegaConf.create(node_of("pate.teachers.SklearnTeacher", estimator=SEARCH)), "teacher"
+        OmegaConf.create(node_of("pate.teachers.SklearnTeacher", estimator=SEARCH)), slot="teacher"
     )
     assert (teacher.estimator.estimator.steps[1][1].C, teacher.estimator.cv.n_splits) == (3, 2)
     kernel = node_of("sklearn.gaussian_process.kernels.RBF", length_scale=2.0)
     process = node_of("sklearn.gaussian_process.GaussianProcessClassifier", kernel=kernel)
-    assert build(OmegaConf.create(process), "estimator").kernel.length_scale == 2.0
+    assert build(OmegaConf.create(process), slot="estimator").kernel.length_scale == 2.0
 
 
 @pytest.mark.parametrize(
@@ -423,14 +427,14 @@ def test_estimators_within_estimators_are_built() -> None:
 )
 def test_untrusted_values_of_an_estimator_are_refused(node: Any, refusal: Refusal) -> None:
     with refusal:
-        build(OmegaConf.create(node), "estimator")
+        build(OmegaConf.create(node), slot="estimator")
 
 
 def test_refusal_names_values_that_a_class_rejects() -> None:
     with pytest.raises(MissingMandatoryValue, match="root"):
-        build(OmegaConf.create(node_of("pate.data.CelebA", root="???")), "data")
+        build(OmegaConf.create(node_of("pate.data.CelebA", root="???")), slot="data")
     with refused("penalties", 3, "a list of numbers > 0"):
-        build(OmegaConf.create(node_of("pate.student.LinearStudent", penalties=3)), "student")
+        build(OmegaConf.create(node_of("pate.student.LinearStudent", penalties=3)), slot="student")
 
 
 @pytest.fixture
@@ -503,4 +507,4 @@ def test_class_of_an_entry_point_is_checked_like_a_target(parts_of_theirs: None)
         ),
     ):
         with refusal:
-            build(OmegaConf.create(node), group)
+            build(OmegaConf.create(node), slot=group)

@@ -206,16 +206,16 @@ def test_student_fields_reported_as_unused_change_nothing(
 def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
     settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
     for teacher in (KernelTeacher(), ConvexTeacher()):
-        assert engine_reasons(teacher, settings).keys() == {"engine", "engine.num_cpus"}
+        assert engine_reasons(teacher, given=settings).keys() == {"engine", "engine.num_cpus"}
     for trained in (LinearTeacher(device="cpu"), MLPTeacher(device="cpu")):
-        assert engine_reasons(trained, settings) == {}
-    assert engine_reasons(CNNTeacher(stacked=False, device="cpu"), settings).keys() == {
+        assert engine_reasons(trained, given=settings) == {}
+    assert engine_reasons(CNNTeacher(stacked=False, device="cpu"), given=settings).keys() == {
         "engine.chunk_size"
     }
 
 
 def test_unused_fields_of_frozen_backbones_and_methods_are_reported() -> None:
-    assert teacher_reasons(LinearTeacher(device="cpu"), None) == {}
+    assert teacher_reasons(LinearTeacher(device="cpu"), aggregator=None) == {}
     assert method_reasons(OmegaConf.create({"network": "linear"})).keys() == {
         "hidden",
         "learning_rate",
@@ -273,7 +273,13 @@ def test_given_setting_without_effect_is_reported(
     config = composed(*words.split())
     settings = dict(word.split("=") for word in words.split())
     lines = list(
-        unused_lines(config, settings, "train", part_maker(config), has_known_cost=has_known_cost)
+        unused_lines(
+            config,
+            given=settings,
+            command="train",
+            make=part_maker(config),
+            has_known_cost=has_known_cost,
+        )
     )
     assert [line.partition(": changes nothing: ")[0] for line in lines] == told
 

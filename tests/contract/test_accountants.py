@@ -23,30 +23,47 @@ ACCOUNTANTS = (
 )
 BIT = pa.OneBitEvent((-6.0, -4.0, -1.0, 0.0, 2.0, 5.0), reach=1)
 EVENTS: tuple[pa.Event, ...] = (
-    pa.GaussianEvent(5.0),
-    pa.BoundedRangeEvent(0.4),
-    pa.PureDpEvent(0.3),
+    pa.GaussianEvent(noise_multiplier=5.0),
+    pa.BoundedRangeEvent(epsilon=0.4),
+    pa.PureDpEvent(epsilon=0.3),
     BIT,
     pa.ApproximateEvent(BIT, 1e-7),
     pa.SelfComposedEvent(
         pa.ComposedEvent(
-            (pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(pa.GaussianEvent(20.0), 1e-8))
+            (
+                pa.BoundedRangeEvent(epsilon=0.1),
+                pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=20.0), 1e-8),
+            )
         ),
         3,
     ),
-    pa.NoisyMaxGaussianEvent(20.0, num_candidates=3),
-    pa.OpposedMaximaEvent(20.0, num_candidates=2),
-    pa.WinnerEvent(20.0, 1),
-    pa.WinnerEvent(8.0, 2),
-    pa.ZCdpEvent(0.01),
-    pa.SessionEvent(0.3, 0.4, 2, 9, pa.SelfComposedEvent(pa.PureDpEvent(0.3), 9)),
-    pa.BoundarySessionEvent(
-        0.3, 0.27, 2, 9, pa.SelfComposedEvent(pa.PureDpEvent(0.3), 9), 0.2, False
+    pa.NoisyMaxGaussianEvent(noise_multiplier=20.0, num_candidates=3),
+    pa.OpposedMaximaEvent(noise_multiplier=20.0, num_candidates=2),
+    pa.WinnerEvent(noise_multiplier=20.0, num_moving=1),
+    pa.WinnerEvent(noise_multiplier=8.0, num_moving=2),
+    pa.ZCdpEvent(rho=0.01),
+    pa.SessionEvent(
+        epsilon=0.3,
+        hit_prob=0.4,
+        target_hits=2,
+        num_calls=9,
+        accesses=pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.3), 9),
     ),
-    pa.SelectThenTestEvent((pa.BoundedRangeEvent(0.4), pa.ApproximateEvent(BIT, 1e-7)), 6),
-    pa.SmoothSensitivityEvent(20.0, 1e-3),
-    pa.SampledGaussianEvent(20.0, 0.3),
-    pa.SampledGaussianEvent(20.0, 0.3, pa.Adjacency.ADD_REMOVE),
+    pa.BoundarySessionEvent(
+        epsilon=0.3,
+        hit_prob=0.27,
+        target_hits=2,
+        num_calls=9,
+        accesses=pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.3), 9),
+        call_epsilon=0.2,
+        bounded_range=False,
+    ),
+    pa.SelectThenTestEvent((pa.BoundedRangeEvent(epsilon=0.4), pa.ApproximateEvent(BIT, 1e-7)), 6),
+    pa.SmoothSensitivityEvent(noise_multiplier=20.0, beta=1e-3),
+    pa.SampledGaussianEvent(noise_multiplier=20.0, sampling_prob=0.3),
+    pa.SampledGaussianEvent(
+        noise_multiplier=20.0, sampling_prob=0.3, adjacency=pa.Adjacency.ADD_REMOVE
+    ),
 )
 REFUSED: dict[type[pa.Accountant], tuple[type[LeafEvent], ...]] = {
     pa.ExactAccountant: (pa.ZCdpEvent, pa.SmoothSensitivityEvent),
@@ -112,13 +129,15 @@ def test_nothing_costs_nothing(accountant: Kind) -> None:
         (),
         (pa.NoOpEvent(),),
         (pa.ComposedEvent(()),),
-        (pa.SelfComposedEvent(pa.PureDpEvent(1.0), 0),),
+        (pa.SelfComposedEvent(pa.PureDpEvent(epsilon=1.0), 0),),
     ):
         account = priced(accountant, *events)
         assert account.get_epsilon(DELTA) == account.failure_prob == 0
-        assert account.get_delta(1.0) <= 1e-9
+        assert account.get_delta(target_epsilon=1.0) <= 1e-9
     assert (
-        account.compose(pa.PureDpEvent(1.0)) is account.compose(pa.PureDpEvent(1.0), 0) is account
+        account.compose(pa.PureDpEvent(epsilon=1.0))
+        is account.compose(pa.PureDpEvent(epsilon=1.0), count=0)
+        is account
     )
 
 
@@ -126,10 +145,13 @@ def test_nothing_costs_nothing(accountant: Kind) -> None:
 def test_no_noise_costs_infinity(accountant: Kind) -> None:
     pure = pa.PureDpEvent(math.inf)
     ranged = pa.BoundedRangeEvent(math.inf)
-    for event in (pa.GaussianEvent(0.0), pure, ranged, pa.NonPrivateEvent()):
+    for event in (pa.GaussianEvent(noise_multiplier=0.0), pure, ranged, pa.NonPrivateEvent()):
         if not refuses(accountant, event):
-            account = priced(accountant, pa.PureDpEvent(0.3), event)
-            assert (account.get_epsilon(DELTA), account.get_delta(10.0)) == (math.inf, 1)
+            account = priced(accountant, pa.PureDpEvent(epsilon=0.3), event)
+            assert (account.get_epsilon(DELTA), account.get_delta(target_epsilon=10.0)) == (
+                math.inf,
+                1,
+            )
 
 
 @every_price
@@ -137,7 +159,7 @@ def test_a_price_is_positive_finite_and_adds_up(accountant: Kind, event: pa.Even
     once = priced(accountant, event)
     twice = priced(accountant, event, event)
     assert 0 < once.get_epsilon(DELTA) < twice.get_epsilon(DELTA) < math.inf
-    assert 0 < once.get_delta(0.2) <= twice.get_delta(0.2) <= 1
+    assert 0 < once.get_delta(target_epsilon=0.2) <= twice.get_delta(target_epsilon=0.2) <= 1
     assert twice.failure_prob == pytest.approx(2 * once.failure_prob, rel=1e-12)
 
 
@@ -145,8 +167,8 @@ def test_a_price_is_positive_finite_and_adds_up(accountant: Kind, event: pa.Even
 def test_ways_to_compose_the_same_agree(accountant: Kind, event: pa.Event) -> None:
     expected = priced(accountant, event, event, event)
     for account in (
-        accountant().compose(event, 3),
-        accountant().compose(event).compose(event, 2),
+        accountant().compose(event, count=3),
+        accountant().compose(event).compose(event, count=2),
         accountant().compose(pa.SelfComposedEvent(event, 3)),
         accountant().compose(
             pa.ComposedEvent((event, pa.SelfComposedEvent(event, 2), pa.NoOpEvent()))
@@ -181,14 +203,21 @@ def test_epsilon_and_delta_are_two_readings_of_one_curve(accountant: Kind, event
 
 
 @pytest.mark.parametrize(
-    "accountant", [kind for kind in ACCOUNTANTS if not refuses(kind, pa.GaussianEvent(1.0))]
+    "accountant",
+    [
+        kind
+        for kind in ACCOUNTANTS
+        if not refuses(kind, event=pa.GaussianEvent(noise_multiplier=1.0))
+    ],
 )
 def test_figures_are_upper_bounds_for_gaussians(accountant: Kind) -> None:
     """Compares with the exact profile of a Gaussian pair (Balle & Wang 2018)."""
     for multiplier, count in ((1.0, 1), (10.0, 40), (60.0, 600), (0.5, 2)):
         account = accountant().compose(pa.GaussianEvent(multiplier), count)
         mu = math.sqrt(count) / multiplier
-        assert account.get_epsilon(1e-6) >= pa.gaussian_epsilon(mu, target_delta=1e-6) * (1 - 1e-9)
+        assert account.get_epsilon(target_delta=1e-6) >= pa.gaussian_epsilon(
+            mu, target_delta=1e-6
+        ) * (1 - 1e-9)
         for epsilon in (0.5, 2.0, 5.0):
             assert account.get_delta(epsilon) >= pa.gaussian_delta(mu, epsilon=epsilon) * (1 - 1e-9)
 
@@ -208,25 +237,25 @@ def test_figures_are_upper_bounds_for_randomized_response(accountant: Kind) -> N
 
 
 EXTREMES = (
-    pa.ZCdpEvent(5e-324),
-    pa.ZCdpEvent(1e-200),
-    pa.BoundedRangeEvent(5e-324),
-    pa.BoundedRangeEvent(1e308),
-    pa.PureDpEvent(1e308),
-    pa.GaussianEvent(1e308),
-    pa.NoisyMaxGaussianEvent(1e308, 3),
-    pa.WinnerEvent(1e308, 2),
-    pa.WinnerEvent(1e-3, 2),
-    pa.NoisyMaxGaussianEvent(3.0, 2**40),
-    pa.NoisyMaxGaussianEvent(1e154, 2**62),
-    pa.SmoothSensitivityEvent(1.0, 800.0),
-    pa.OneBitEvent((-1e308, 1e308), 1),
-    pa.OneBitEvent((0.0, 5e-324), 1),
-    pa.GaussianEvent(1e-200),
-    pa.PureDpEvent(1e-300),
-    pa.BoundedRangeEvent(1e-12),
-    pa.OneBitEvent((-math.inf, 0.0, math.inf), 1),
-    pa.OneBitEvent((3.0,), 5),
+    pa.ZCdpEvent(rho=5e-324),
+    pa.ZCdpEvent(rho=1e-200),
+    pa.BoundedRangeEvent(epsilon=5e-324),
+    pa.BoundedRangeEvent(epsilon=1e308),
+    pa.PureDpEvent(epsilon=1e308),
+    pa.GaussianEvent(noise_multiplier=1e308),
+    pa.NoisyMaxGaussianEvent(noise_multiplier=1e308, num_candidates=3),
+    pa.WinnerEvent(noise_multiplier=1e308, num_moving=2),
+    pa.WinnerEvent(noise_multiplier=1e-3, num_moving=2),
+    pa.NoisyMaxGaussianEvent(noise_multiplier=3.0, num_candidates=2**40),
+    pa.NoisyMaxGaussianEvent(noise_multiplier=1e154, num_candidates=2**62),
+    pa.SmoothSensitivityEvent(noise_multiplier=1.0, beta=800.0),
+    pa.OneBitEvent((-1e308, 1e308), reach=1),
+    pa.OneBitEvent(logits=(0.0, 5e-324), reach=1),
+    pa.GaussianEvent(noise_multiplier=1e-200),
+    pa.PureDpEvent(epsilon=1e-300),
+    pa.BoundedRangeEvent(epsilon=1e-12),
+    pa.OneBitEvent((-math.inf, 0.0, math.inf), reach=1),
+    pa.OneBitEvent(logits=(3.0,), reach=5),
 )
 
 
@@ -239,7 +268,7 @@ def test_the_smallest_and_the_largest_numbers_have_prices(
     """Extreme numbers cause no error, no warning and no NaN: epsilon falls as delta grows."""
     if refuses(accountant, event):
         return
-    spent = accountant().compose(event, 7)
+    spent = accountant().compose(event, count=7)
     epsilons = [spent.get_epsilon(delta) for delta in (1e-12, 1e-6, 0.3)]
     deltas = [spent.get_delta(epsilon) for epsilon in (0.0, 1e-300, 5.0, 1e300)]
     assert epsilons == sorted(epsilons, reverse=True)
@@ -250,11 +279,11 @@ def test_the_smallest_and_the_largest_numbers_have_prices(
 
 @every_accountant
 def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> None:
-    account = priced(accountant, pa.PureDpEvent(0.3))
+    account = priced(accountant, pa.PureDpEvent(epsilon=0.3))
     before = account.get_epsilon(DELTA)
     for event in (
         UnknownEvent(),
-        pa.ComposedEvent((pa.ApproximateEvent(pa.PureDpEvent(1.0), 1e-6), UnknownEvent())),
+        pa.ComposedEvent((pa.ApproximateEvent(pa.PureDpEvent(epsilon=1.0), 1e-6), UnknownEvent())),
     ):
         with refused("event", "UnknownEvent"):
             account.compose(event)
@@ -264,20 +293,24 @@ def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> N
         if refuses(accountant, event):
             kinds = "|".join(kind.__name__ for kind in REFUSED[accountant])
             with pytest.raises(InvalidValue, match=rf"event=({kinds}): expected an event"):
-                account.compose(pa.ComposedEvent((pa.PureDpEvent(1.0), event)))
+                account.compose(pa.ComposedEvent((pa.PureDpEvent(epsilon=1.0), event)))
     assert account.get_epsilon(DELTA) == before
     assert account.failure_prob == 0
 
 
 @every_accountant
 def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
-    plain = priced(accountant, pa.PureDpEvent(0.3))
-    failing = priced(accountant, pa.ApproximateEvent(pa.PureDpEvent(0.3), 4e-6))
+    plain = priced(accountant, pa.PureDpEvent(epsilon=0.3))
+    failing = priced(accountant, pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), 4e-6))
     assert failing.failure_prob == 4e-6
-    assert failing.get_epsilon(1e-5) == pytest.approx(plain.get_epsilon(6e-6), rel=1e-6)
-    assert failing.get_epsilon(1e-5) > plain.get_epsilon(1e-5)
-    assert failing.get_delta(0.5) == pytest.approx(plain.get_delta(0.5) + 4e-6, rel=1e-6)
-    account = accountant().compose(pa.ApproximateEvent(pa.PureDpEvent(0.3), 2e-6), 10)
+    assert failing.get_epsilon(target_delta=1e-5) == pytest.approx(
+        plain.get_epsilon(target_delta=6e-6), rel=1e-6
+    )
+    assert failing.get_epsilon(target_delta=1e-5) > plain.get_epsilon(target_delta=1e-5)
+    assert failing.get_delta(target_epsilon=0.5) == pytest.approx(
+        plain.get_delta(target_epsilon=0.5) + 4e-6, rel=1e-6
+    )
+    account = accountant().compose(pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), 2e-6), count=10)
     for delta in (1e-5, 1e-6):
         with pytest.raises(
             InvalidValue,
@@ -288,12 +321,12 @@ def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
 
 @every_accountant
 def test_impossible_figures_are_refused_and_add_nothing(accountant: Kind) -> None:
-    account = priced(accountant, pa.ApproximateEvent(pa.PureDpEvent(0.3), 1e-6))
+    account = priced(accountant, pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), 1e-6))
     before = account.get_epsilon(DELTA)
     figures: list[Any] = [-1, 1.5, True]
     for count in figures:
         with refused("count", count, "a whole number >= 0"):
-            account.compose(pa.ApproximateEvent(pa.PureDpEvent(0.3), 0.5), count)
+            account.compose(pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), 0.5), count)
     assert account.get_epsilon(DELTA) == before
     assert account.failure_prob == 1e-6
     figures = [0.0, 1.0, -1e-5, 2.0, math.nan, None]

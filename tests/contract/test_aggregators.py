@@ -91,7 +91,7 @@ def event_at_scale(
 def epsilon_at_scale(aggregator: Aggregator, *, num_queries: int = 600) -> float:
     """Returns Renyi's epsilon of a release of usual size, at delta 1e-4."""
     event = event_at_scale(aggregator, num_queries=num_queries)
-    return RdpAccountant().compose(event).get_epsilon(1e-4)
+    return RdpAccountant().compose(event).get_epsilon(target_delta=1e-4)
 
 
 def calibrated_at_scale(aggregator: Aggregator, accountant: type[Accountant]) -> Aggregator:
@@ -127,21 +127,23 @@ def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> Non
     expected = case.event(50)
     answered = []
     for seed, votes in enumerate((CLEAR, UNSURE, TIED)):
-        release = case.released(rows(votes, 50), seed)
+        release = case.released(rows(votes, count=50), seed)
         assert release.event == expected
         assert release.adjacency == case.aggregator.adjacency
         answered.append(release.num_answered)
     # there were refusals, and they did not matter
     assert len(set(answered)) > 1 or not case.refuses
     fifty, price_of_query = (
-        price_curve(event, np.array([8.0]))[0] for event in (expected, case.event(1))
+        price_curve(event, orders=np.array([8.0]))[0] for event in (expected, case.event(1))
     )
     assert fifty == pytest.approx(price_of_query if case.flat else 50 * price_of_query, rel=1e-12)
 
 
 @every_case
 def test_refused_rows_are_all_false(case: Case) -> None:
-    release = case.released(np.concatenate([rows(CLEAR, 100), rows(UNSURE, 100), rows(TIED, 100)]))
+    release = case.released(
+        np.concatenate([rows(CLEAR, count=100), rows(UNSURE, count=100), rows(TIED, count=100)])
+    )
     assert release.labels.dtype == release.answered.dtype == np.bool_
     assert release.labels.shape == (300, NUM_LABELS)
     assert release.num_queries == 300
@@ -198,7 +200,7 @@ def test_impossible_votes_and_seeds_are_refused_before_a_charge(case: Case) -> N
 
 @every_reading_case
 def test_blocks_of_teachers_give_the_release_of_the_whole(case: Case) -> None:
-    votes = case.votes_with(np.concatenate([rows(CLEAR, 5), rows(UNSURE, 5)]))
+    votes = case.votes_with(np.concatenate([rows(CLEAR, count=5), rows(UNSURE, count=5)]))
     expected = case.aggregator.aggregate(
         votes, num_teachers=NUM_TEACHERS, rng=np.random.default_rng(3)
     )
@@ -249,7 +251,7 @@ def test_a_release_from_a_source_charges_its_announced_price(
     def nothing_expected(labels: Any, answered: Any, num_queries: int) -> Any:
         return np.zeros((num_queries, NUM_LABELS), dtype=np.bool_)
 
-    record = charging(ledger, aggregator, source)
+    record = charging(ledger, aggregator, votes=source)
     session = aggregator.with_prior(nothing_expected)
     release = session.release(source, np.random.default_rng(0), record)
     assert (
@@ -257,7 +259,7 @@ def test_a_release_from_a_source_charges_its_announced_price(
         == [release.event]
         == [aggregator.event_for(num_queries=5, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)]
     )
-    price = RdpAccountant().compose(release.event).get_epsilon(1e-4)
+    price = RdpAccountant().compose(release.event).get_epsilon(target_delta=1e-4)
     assert ledger.epsilon == pytest.approx(price, rel=1e-9)
 
 
@@ -276,7 +278,7 @@ def test_a_charge_that_the_ledger_refuses_releases_nothing(case: Case) -> None:
 @every_case
 def test_noise_is_fresh_for_each_query(case: Case) -> None:
     """Queries with equal histograms and an uncertain outcome: no row, half or block repeats another."""
-    release = case.released(rows(UNSURE, 2 * 16384 + 2000))
+    release = case.released(rows(UNSURE, count=2 * 16384 + 2000))
     outcomes = np.column_stack([release.labels, release.answered])
     if case.halts:
         outcomes = outcomes[: release.num_asked]
@@ -292,7 +294,7 @@ def test_the_generator_decides_the_release_and_each_call_is_charged(case: Case) 
     moved_on = np.random.default_rng(7)
     rngs = (moved_on, moved_on, 7, 8)
     first, later, again, other = (
-        case.released(rows(UNSURE, 200), rng, ledger=ledger) for rng in rngs
+        case.released(rows(UNSURE, count=200), rng, ledger=ledger) for rng in rngs
     )
     np.testing.assert_array_equal(first.labels, again.labels)
     np.testing.assert_array_equal(first.answered, again.answered)
@@ -377,11 +379,13 @@ def test_calibration_changes_the_fields_declared_as_noise(kind: type[Aggregator]
         if type(case.aggregator) is kind:
             aggregator = _with_small_failure(at_scale(case))
             scaled |= _changed(aggregator, aggregator.scaled(2.0))
-            solved |= _changed(aggregator, calibrated_at_scale(aggregator, RdpAccountant))
+            solved |= _changed(
+                aggregator, calibrated_at_scale(aggregator, accountant=RdpAccountant)
+            )
     noise = declared(kind)
     assert scaled <= noise
-    assert scaled | solved == noise | declared(kind, "solved")
-    assert not noise & declared(kind, "solved")
+    assert scaled | solved == noise | declared(kind, mark="solved")
+    assert not noise & declared(kind, mark="solved")
 
 
 @every_case
@@ -398,7 +402,7 @@ def test_aggregators_are_frozen_values_whose_events_survive_json(case: Case) -> 
 @every_counting_case
 @pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.uint64, np.int64])
 def test_any_integer_type_gives_the_same_release(case: Case, dtype: type) -> None:
-    votes = np.concatenate([rows(CLEAR, 20), rows(UNSURE, 20)])
+    votes = np.concatenate([rows(CLEAR, count=20), rows(UNSURE, count=20)])
     expected = case.released(votes)
     release = case.released(np.asfortranarray(votes.astype(dtype)))
     np.testing.assert_array_equal(release.labels, expected.labels)
@@ -453,6 +457,6 @@ def test_a_price_and_its_work_do_not_grow_with_the_teachers(case: Case) -> None:
         event, peak = traced(price)
         peaks.append(peak)
         if num_teachers <= 10**6:
-            prices.append(AutoAccountant().compose(event).get_epsilon(1e-4))
+            prices.append(AutoAccountant().compose(event).get_epsilon(target_delta=1e-4))
     assert max(prices[1:]) <= prices[0] * (1 + 1e-9)
     assert max(peaks[1:3]) <= 2 * peaks[0] + 2**20 and max(peaks) < 2**24

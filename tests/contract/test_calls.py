@@ -72,30 +72,31 @@ CALLS = {
         lambda adjacency: AboveThreshold(
             threshold=5, epsilon=0.5, statistic="gap", adjacency=adjacency
         ),
-        NUMBERS,
+        data=NUMBERS,
     ),
     "between": Call(
         lambda adjacency: BetweenThresholds(lower=3, upper=6, epsilon=0.5, adjacency=adjacency),
-        NUMBERS,
+        data=NUMBERS,
     ),
-    "boundary": Call(lambda adjacency: BoundaryWrapper(selection(adjacency)), HISTOGRAMS),
+    "boundary": Call(lambda adjacency: BoundaryWrapper(selection(adjacency)), data=HISTOGRAMS),
     "boundary, laplace": Call(
-        lambda adjacency: BoundaryWrapper(selection(adjacency, "laplace")), HISTOGRAMS
+        lambda adjacency: BoundaryWrapper(selection(adjacency, noise="laplace")), data=HISTOGRAMS
     ),
-    "twice": Call(lambda adjacency: RunTwice(selection(adjacency)), HISTOGRAMS),
+    "twice": Call(lambda adjacency: RunTwice(selection(adjacency)), data=HISTOGRAMS),
     "twice, top-k": Call(
-        lambda adjacency: RunTwice(OneShotTopK(k=2, epsilon=0.5, adjacency=adjacency)), HISTOGRAMS
+        lambda adjacency: RunTwice(OneShotTopK(k=2, epsilon=0.5, adjacency=adjacency)),
+        data=HISTOGRAMS,
     ),
     "sweep": Call(
         lambda adjacency: SweepTopK(k=2, epsilon=0.5, failure_prob=1e-9, adjacency=adjacency),
-        HISTOGRAMS,
+        data=HISTOGRAMS,
         is_session=True,
     ),
     "sparse vector": Call(
         lambda adjacency: SparseVectorAt9(
             epsilon=0.5, item_hits=3, failure_prob=1e-9, adjacency=adjacency
         ),
-        BITS,
+        data=BITS,
         is_session=True,
     ),
 }
@@ -133,7 +134,7 @@ def test_a_call_has_one_price_for_all_data(call: Call, adjacency: Adjacency) -> 
     mechanism(call.data, rng=np.random.default_rng(0))
     assert mechanism.event == before
     assert event_from_json(event_to_json(before)) == before
-    assert 0 < RdpAccountant().compose(before).get_epsilon(1e-6) < math.inf
+    assert 0 < RdpAccountant().compose(before).get_epsilon(target_delta=1e-6) < math.inf
     assert 0 < mechanism.target.epsilon < math.inf
     assert 0 < mechanism.target.hit_prob <= 0.5
 
@@ -147,8 +148,8 @@ def test_one_call_costs_no_more_than_an_access_of_a_session(call: Call) -> None:
             PureDpEvent(mechanism.target.epsilon), mechanism.event.event.count
         )
         return
-    session = TargetCharging.of_targets([mechanism.target], 1, target_delta=1e-6)
-    plain = RdpAccountant().compose(mechanism.event).get_epsilon(1e-9)
+    session = TargetCharging.of_targets([mechanism.target], target_hits=1, target_delta=1e-6)
+    plain = RdpAccountant().compose(mechanism.event).get_epsilon(target_delta=1e-9)
     assert plain <= mechanism.target.epsilon * (1 + 1e-3)  # orders end somewhere
     assert session.price.epsilon > plain
 
@@ -157,7 +158,9 @@ def test_one_call_costs_no_more_than_an_access_of_a_session(call: Call) -> None:
 def test_replacing_costs_no_less_than_adding(call: Call) -> None:
     """Equal prices mean wider noise, or a change that moves both sides alike."""
     price = {
-        adjacency: RdpAccountant().compose(call.make(adjacency).event).get_epsilon(1e-6)
+        adjacency: RdpAccountant()
+        .compose(call.make(adjacency).event)
+        .get_epsilon(target_delta=1e-6)
         for adjacency in Adjacency
     }
     assert price[Adjacency.REPLACE_ONE] >= price[Adjacency.ADD_REMOVE]

@@ -54,7 +54,7 @@ def check_bits(event: pa.Event, first: Array, second: Array) -> None:
     first_law, second_law = (np.where(patterns, p, 1 - p).prod(axis=1) for p in (first, second))
     assert_covered(
         largest_renyi(np.stack([first_law, second_law]), np.stack([second_law, first_law])),
-        price_curve(event),
+        price=price_curve(event),
     )
 
 
@@ -102,7 +102,7 @@ def check_label_probabilities(aggregator: Aggregator, bits: Callable[[Any, Count
 
 def test_1_thresholds_are_public() -> None:
     for aggregator in (VOTES, PLAIN):
-        check_label_probabilities(aggregator, label_probabilities)
+        check_label_probabilities(aggregator, bits=label_probabilities)
     caught(check_label_probabilities, VOTES, adaptive_threshold_bits)
 
 
@@ -125,10 +125,10 @@ def test_2_noise_is_fresh_for_every_query() -> None:
             [row + np.random.default_rng(seed).normal(0, 3.0, row.shape) > 20 for row in counts]
         )
 
-    check_fresh_noise(bits_of, np.random.default_rng(0))
+    check_fresh_noise(bits_of, source=np.random.default_rng(0))
     caught(check_fresh_noise, seeded, 7)
     with refused("rng", 7):
-        bits_of(np.full((400, 4), 20), 7)
+        bits_of(np.full((400, 4), 20), rng=7)
 
 
 # 3. tau charged for a cap of tau, and 5. many labels for the price of one
@@ -179,16 +179,16 @@ def conjunction_ratio(num_counts: int, price: pa.Event) -> float:
 
 
 def test_4_a_conjunction_of_noisy_counts_costs_more_than_one() -> None:
-    assert conjunction_ratio(5, pa.GaussianEvent(50.0)) > 1.8
-    assert conjunction_ratio(20, pa.GaussianEvent(50.0)) > 4.3
+    assert conjunction_ratio(num_counts=5, price=pa.GaussianEvent(noise_multiplier=50.0)) > 1.8
+    assert conjunction_ratio(num_counts=20, price=pa.GaussianEvent(noise_multiplier=50.0)) > 4.3
 
 
 def test_4_screening_draws_one_noise() -> None:
     screening = ConfidentVotes(screening_std=50.0, threshold_share=0.5, noise_std=1e9).event_for(
         num_queries=1, num_labels=20, num_teachers=350
     )
-    assert conjunction_ratio(1, screening) <= 1 + 1e-9
-    assert conjunction_ratio(20, screening) > 4
+    assert conjunction_ratio(num_counts=1, price=screening) <= 1 + 1e-9
+    assert conjunction_ratio(num_counts=20, price=screening) > 4
 
 
 # 6. No noise costs nothing
@@ -204,9 +204,13 @@ def check_no_noise(epsilon: float) -> None:
 
 
 def test_6_no_noise_costs_infinity() -> None:
-    check_no_noise(pa.RdpAccountant().compose(pa.GaussianEvent(0.0)).get_epsilon(1e-6))
+    check_no_noise(
+        pa.RdpAccountant()
+        .compose(pa.GaussianEvent(noise_multiplier=0.0))
+        .get_epsilon(target_delta=1e-6)
+    )
     orders = np.arange(2.0, 60.0)
-    caught(check_no_noise, epsilon_of_rdp(orders, np.zeros_like(orders), 1e-6))
+    caught(check_no_noise, epsilon_of_rdp(orders, rdp=np.zeros_like(orders), delta=1e-6))
 
 
 # 7. A variance called a standard deviation
@@ -221,7 +225,7 @@ def check_scale(draw: Callable[[Counts, Any, float], NDArray[np.bool_]]) -> None
 
 def renyi_at_8(aggregator: Aggregator) -> float:
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
-    return float(price_curve(event, np.array([8.0]))[0])
+    return float(price_curve(event, orders=np.array([8.0]))[0])
 
 
 def test_7_a_std_is_a_std_and_in_votes() -> None:
@@ -248,7 +252,7 @@ def check_price_is_blind(price: Callable[[Counts], float]) -> None:
 def spent(aggregator: Any) -> Callable[[Counts], float]:
     def price(counts: Counts) -> float:
         release = aggregator.aggregate(counts, num_teachers=40, rng=np.random.default_rng(0))
-        return pa.RdpAccountant().compose(release.event).get_epsilon(1e-5)
+        return pa.RdpAccountant().compose(release.event).get_epsilon(target_delta=1e-5)
 
     return price
 
@@ -270,7 +274,7 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
         rdp = theorem_6_rdp(gnmax_log_q(counts, noise_std=8.0), noise_std=8.0, orders=orders).sum(
             axis=0
         )
-        return epsilon_of_rdp(orders, rdp, 1e-5)
+        return epsilon_of_rdp(orders, rdp, delta=1e-5)
 
     check_price_is_blind(spent(GNMax(noise_std=8.0)))
     caught(check_price_is_blind, printed)
@@ -285,9 +289,9 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
 def test_9_screening_and_answer_are_charged_together() -> None:
     """Answers have so much noise that an observer sees only whether there was an answer."""
     aggregator = ConfidentVotes(screening_std=1.0, threshold_share=0.75, noise_std=50.0)
-    shape = Shape(REPLACE, 2, 4)
+    shape = Shape(REPLACE, num_labels=2, num_teachers=4)
     first, second = (
-        confident_votes_distribution(aggregator, np.array(counts), shape)
+        confident_votes_distribution(aggregator, counts=np.array(counts), shape=shape)
         for counts in ([3, 3], [4, 4])
     )
     first_law, second_law = (
@@ -297,7 +301,7 @@ def test_9_screening_and_answer_are_charged_together() -> None:
     def check(event: pa.Event) -> None:
         assert_covered(
             largest_renyi(np.stack([first_law, second_law]), np.stack([second_law, first_law])),
-            price_curve(event),
+            price=price_curve(event),
         )
 
     check(aggregator.event_for(num_queries=1, num_labels=2, num_teachers=4))
@@ -341,7 +345,7 @@ def test_12_a_person_has_one_teacher() -> None:
     people = np.repeat(np.arange(30), 3)
     shared = np.arange(90) % 7
     check_one_teacher_a_person(
-        Partition.draw(people, 7, np.random.default_rng(0)).teacher_of, people
+        Partition.draw(people, 7, np.random.default_rng(0)).teacher_of, group_ids=people
     )
     caught(check_one_teacher_a_person, shared, people)
     inputs = np.zeros((90, 1), np.float32)
@@ -395,7 +399,7 @@ def test_13_no_loop_runs_on_a_price_that_is_not_a_number() -> None:
             num_teachers=800,
         )
     )
-    caught(check_budget, queries_until_spent(lambda count: math.nan, 8.0, 10_000))
+    caught(check_budget, queries_until_spent(lambda count: math.nan, budget=8.0, most=10_000))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
@@ -406,7 +410,7 @@ def test_13_no_price_is_nan_or_negative(case: Case) -> None:
         )
         accountant = pa.RdpAccountant().compose(event)
         assert (accountant.rdp >= 0).all()
-        assert accountant.get_epsilon(1e-3) >= 0
+        assert accountant.get_epsilon(target_delta=1e-3) >= 0
 
 
 # 14. One price for two adjacencies
@@ -439,7 +443,7 @@ def test_14_replace_one_costs_more_where_votes_are_traded(aggregator: Any, facto
         ),
         factor,
     )
-    caught(check_two_adjacencies, lambda adjacency: pa.GaussianEvent(50.0), factor)
+    caught(check_two_adjacencies, lambda adjacency: pa.GaussianEvent(noise_multiplier=50.0), factor)
 
 
 def test_14_plain_votes_cost_the_same_under_both_adjacencies() -> None:
@@ -467,9 +471,9 @@ def check_flip(event: pa.Event) -> None:
     second = []
     for counts in product(range(5), repeat=2):
         for moved in product(*[[c for c in (h - 1, h, h + 1) if 0 <= c <= 4] for h in counts]):
-            first.append(permute_and_flip(np.array(counts, float), 0.5))
-            second.append(permute_and_flip(np.array(moved, float), 0.5))
-    assert_covered(largest_renyi(np.array(first), np.array(second)), price_curve(event))
+            first.append(permute_and_flip(np.array(counts, float), epsilon=0.5))
+            second.append(permute_and_flip(np.array(moved, float), epsilon=0.5))
+    assert_covered(largest_renyi(np.array(first), np.array(second)), price=price_curve(event))
 
 
 def test_15_permute_and_flip_has_no_bounded_range() -> None:

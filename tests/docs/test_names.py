@@ -49,7 +49,9 @@ def built(group: str, name: str) -> Any:
     )
     if group == "aggregator":
         return build_aggregator(node, adjacency="replace_one")
-    return build(OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"]), group)
+    return build(
+        OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"]), slot=group
+    )
 
 
 def written(group: str, python: str) -> Any:
@@ -89,6 +91,6 @@ def test_the_python_is_what_the_name_builds(group: str, name: str, python: str) 
 
 
 def test_another_value_is_noticed() -> None:
-    assert fields(written("aggregator", "GNMax(noise_std=41.0)")) != fields(
-        built("aggregator", "gnmax")
+    assert fields(written(group="aggregator", python="GNMax(noise_std=41.0)")) != fields(
+        built(group="aggregator", name="gnmax")
     )

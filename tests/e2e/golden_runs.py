@@ -258,14 +258,14 @@ def differences(golden: Any, now: Any, place: str = "") -> list[str]:
         lines = [f"{place}/{name}: is gone" for name in golden if name not in now]
         lines += [f"{place}/{name}: is new" for name in now if name not in golden]
         for name in golden.keys() & now.keys():
-            lines += differences(golden[name], now[name], f"{place}/{name}")
+            lines += differences(golden[name], now[name], place=f"{place}/{name}")
         return lines
     if isinstance(golden, list) and isinstance(now, list) and len(golden) == len(now):
         pairs = enumerate(zip(golden, now, strict=True))
         return [
             line
             for index, (old, new) in pairs
-            for line in differences(old, new, f"{place}[{index}]")
+            for line in differences(old, now=new, place=f"{place}[{index}]")
         ]
     if is_number(golden) and is_number(now):
         close = math.isclose(golden, now, rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE)

@@ -127,7 +127,7 @@ def run_until(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
 
 def run_until_released(plan: Plan, folder: Path) -> bytes:
     """Runs a plan until the release is written, and returns the bytes of the release."""
-    run_until(plan, folder, "training the student")
+    run_until(plan, folder, stage="training the student")
     return release_bytes(folder)
 
 

@@ -50,7 +50,7 @@ def _only_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_only_the_fastest")
 @pytest.mark.parametrize("kind", ["kills", "input"])
 def test_a_few_tries_find_no_breach(kind: str) -> None:
-    tally = campaign(kind, range(1), seed=0)
+    tally = campaign(kind, tries=range(1), seed=0)
     assert tally.tries == 1
     assert tally.counts[WRONG_RELEASE] == tally.counts[LOW_PRICE] == 0
     assert kind != "kills" or tally.findings == []
@@ -69,7 +69,7 @@ def test_every_public_name_is_called() -> None:
     ):
         assert public_name in calls
     for path, name in calls:
-        call, _ = call_of(path, name, random.Random(0))
+        call, _ = call_of(path, name, rng=random.Random(0))
         assert call.startswith(f"{path}.{name}(")
 
 
@@ -111,7 +111,11 @@ def test_what_is_wrong_with_a_finished_run_is_found(
     folder, truth = calm
     digests = digests_of_draws(folder)
     assert len(truth.charges) == 1
-    assert find_faults(folder, truth, digests, truth.release) == find_unpaid(folder, truth) == []
+    assert (
+        find_faults(folder, truth, kept=digests, shown=truth.release)
+        == find_unpaid(folder, truth)
+        == []
+    )
 
     def sorts(
         change: Callable[[Path], object],

@@ -132,7 +132,7 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
     monkeypatch.setattr(
         MomentVotes, "total", lambda *arguments: (sums.append(0), total(*arguments))[1]
     )
-    run_until(centered_plan(), tmp_path / "run", "training the majority")
+    run_until(centered_plan(), folder=tmp_path / "run", stage="training the majority")
     assert len(sums) - before == 17 + 20  # the twenty of the majority's student
     for name in ("release/release.npz", "release/student/student.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (in_rounds[0] / name).read_bytes()
@@ -164,10 +164,10 @@ def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
         aggregator=replace(VOTES, prevalence_share=0.0, center=0.4),
         student=LinearStudent(),
     )
-    run_until(plan, tmp_path / "run", "training the majority")
+    run_until(plan, folder=tmp_path / "run", stage="training the majority")
     student = StudentModel.load(tmp_path / "run" / "release" / "student")
     test = small_dataset().test
-    assert micro_f1(student.predict(test.inputs), test.labels) > 0.6
+    assert micro_f1(student.predict(test.inputs), true=test.labels) > 0.6
     assert len(charges(tmp_path / "run")) == 1
     assert "prevalence" not in parts(tmp_path / "run")
 
@@ -186,8 +186,8 @@ def test_one_vote_a_teacher_is_no_more_in_a_run(
     monkeypatch.setattr(GNMax, "draw", draw_watched)
     run_until(
         replace(small_plan(), aggregator=GNMax(noise_std=5.0)),
-        tmp_path / "run",
-        "training the student",
+        folder=tmp_path / "run",
+        stage="training the student",
     )
     votes = VoteStore.open(tmp_path / "run" / "votes.npz").teacher_votes()
     assert votes.sum(axis=2).max() > 1
@@ -309,7 +309,9 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
     """Chains of owners link all records; teachers that read no weights are refused."""
     dataset = small_dataset()
     rows = np.arange(len(dataset.private))
-    shared = SharedRecords.from_owners(("patient", "doctor"), [rows // 2, (rows + 1) // 2 % 50])
+    shared = SharedRecords.from_owners(
+        names=("patient", "doctor"), owners=[rows // 2, (rows + 1) // 2 % 50]
+    )
     assert shared.weights is not None and shared.num_groups == 1
     private = replace(dataset.private, group_ids=dataset.private.record_ids)
     changed = replace(dataset, private=private, shared=shared)

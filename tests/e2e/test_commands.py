@@ -215,7 +215,7 @@ def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Pat
         *(word for word in QUICK if "num_teachers" not in word),
         "teacher.num_teachers=8,7,6,5",
     ]
-    child = warm.command("train", words, partial(os.chdir, tmp_path))
+    child = warm.command(module="train", arguments=words, prepare=partial(os.chdir, tmp_path))
     while not (tables := list(tmp_path.glob("outputs/sweeps/*/sweep.csv"))) and not child.ended():
         time.sleep(0.01)
     os.kill(child.pid, signal.SIGINT)
@@ -261,7 +261,9 @@ def test_a_run_on_a_full_disk_continues_and_pays_once(tmp_path: Path) -> None:
 
     def train(largest_file: int = resource.RLIM_INFINITY) -> warm.Ended:
         words = [*SMALL, "target_epsilon=200", "seed=1", f"output_dir={folder}"]
-        return warm.command("train", words, partial(limited, largest_file)).wait()
+        return warm.command(
+            module="train", arguments=words, prepare=partial(limited, largest_file)
+        ).wait()
 
     for largest_file, stopped_at in (
         (8_000, "ledger.db"),
@@ -286,7 +288,9 @@ def test_a_run_on_a_full_disk_continues_and_pays_once(tmp_path: Path) -> None:
 def test_runs_are_readable_by_their_owner_alone_for_any_umask(tmp_path: Path) -> None:
     places = f"output_dir={tmp_path}/outputs/${{seed}}", f"hydra.sweep.dir={tmp_path}/sweeps"
     warm.warm_up()
-    ended = warm.command("train", [*QUICK, *places, "-m"], partial(os.umask, 0)).wait()
+    ended = warm.command(
+        module="train", arguments=[*QUICK, *places, "-m"], prepare=partial(os.umask, 0)
+    ).wait()
     assert ended.code == 0, ended.err
     kinds = {0o600: Path.is_file, 0o700: Path.is_dir}
     odd = [

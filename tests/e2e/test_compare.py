@@ -32,7 +32,7 @@ ALONE = ["aggregators=[]", "target_delta=1e-5", "num_workers=1", "seeds=1"]
 def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) -> None:
     folder = tmp_path / "comparison"
     warm.warm_up()
-    child = warm.command("compare", [*ASKED, f"output_dir={folder}"])
+    child = warm.command(module="compare", arguments=[*ASKED, f"output_dir={folder}"])
     while not list(folder.glob("runs/*.json")) and not child.ended():
         time.sleep(0.002)
     child.kill()

@@ -47,7 +47,7 @@ def test_a_new_run_reports_no_earlier_step(tmp_path: Path) -> None:
 def test_finished_steps_are_reported_and_not_repeated(
     tmp_path: Path, stage: str, found: str
 ) -> None:
-    run_until(small_plan(), tmp_path / "run", stage=stage)
+    run_until(small_plan(), folder=tmp_path / "run", stage=stage)
     monitor, lines = continue_run(tmp_path / "run")
     assert lines == [found]
     assert "training teachers" not in monitor.stages
@@ -62,7 +62,7 @@ def test_a_student_that_is_read_back_leaves_the_same_bytes(
     tmp_path: Path,
 ) -> None:
     plan = replace(small_plan(), student=MLPStudent(hidden=4, epochs=3))
-    run_until(plan, tmp_path / "run", stage="writing the report")
+    run_until(plan, folder=tmp_path / "run", stage="writing the report")
     report = train(plan, tmp_path / "run")
     uninterrupted = train(plan, tmp_path / "whole")
     assert release_bytes(tmp_path / "run") == release_bytes(tmp_path / "whole")
@@ -75,7 +75,7 @@ def test_a_student_that_is_read_back_leaves_the_same_bytes(
 
 @pytest.mark.parametrize("name", ["student.safetensors", "student.json", "trained.json"])
 def test_a_damaged_student_is_trained_again(tmp_path: Path, name: str) -> None:
-    run_until(small_plan(), tmp_path / "run", stage="training the majority")
+    run_until(small_plan(), folder=tmp_path / "run", stage="training the majority")
     path = tmp_path / "run/models/student" / name
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1

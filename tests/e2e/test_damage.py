@@ -121,7 +121,7 @@ def test_a_damaged_release_is_refused_and_a_lost_one_rewritten(tmp_path: Path) -
     release = run_until_released(plan(), folder)
     charged = ledger_of(folder).read_bytes()
     for damage in WAYS:
-        restored(folder, tmp_path / "backup")
+        restored(folder, backup=tmp_path / "backup")
         damage(folder / "release" / "release.npz")
         if damage.__name__ == "gone":
             train(plan(), folder)
@@ -149,7 +149,7 @@ def test_a_run_without_its_keys_never_draws_again(
     for lost in (("run.id",), ("run.id", "ledger.json")):
         for name in lost:
             (folder / name).unlink(missing_ok=True)
-        with refusal_of("file", folder / "run.id", "the names of the run"):
+        with refusal_of(name="file", value=folder / "run.id", rule="the names of the run"):
             train(seeded, folder)
         assert len(charges(folder)) == num_charges
     # the ledger next to the run holds its charge, or no charge was made
@@ -157,7 +157,9 @@ def test_a_run_without_its_keys_never_draws_again(
     if num_charges:
         train(seeded, folder)
     else:
-        with refusal_of("ledger", ledger_of(folder), "the run's ledger, which is gone"):
+        with refusal_of(
+            name="ledger", value=ledger_of(folder), rule="the run's ledger, which is gone"
+        ):
             train(seeded, folder)
     assert len(charges(folder)) == num_charges
 
@@ -169,7 +171,7 @@ def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
         packed = votes["packed"]
         num_labels = votes["num_labels"]
     np.savez(folder / "votes.npz", packed=packed[:, :5], num_labels=num_labels)
-    with refusal_of("num_queries", 5, f"12 in {folder / 'votes.npz'}; remove it"):
+    with refusal_of(name="num_queries", value=5, rule=f"12 in {folder / 'votes.npz'}; remove it"):
         train(plan(), folder)
 
 
@@ -225,7 +227,7 @@ def test_a_changed_lost_or_foreign_file_is_named(folder: Path) -> None:
     def require_named(path: Path, words: str) -> None:
         """Fails unless the run is refused because of a file, and leaves the folder as it is."""
         contents_before = contents(folder)
-        with refusal_of("manifest", path, words):
+        with refusal_of(name="manifest", value=path, rule=words):
             train(small_plan(), folder)
         assert contents(folder) == contents_before
 
@@ -249,7 +251,7 @@ def test_the_remedy_for_a_lost_manifest_works(
     before = contents(folder)
     for name in ("manifest.json", "release/manifest.json"):
         (folder / name).unlink()
-    with refusal_of("manifest", folder / "manifest.json", "remove report.json"):
+    with refusal_of(name="manifest", value=folder / "manifest.json", rule="remove report.json"):
         train(small_plan(), folder)
     (folder / "report.json").unlink()
     for _ in range(2):

@@ -36,7 +36,9 @@ def test_the_report_has_the_cost_on_its_votes_and_the_release_does_not(tmp_path:
     cost = json.loads((shown / "report.json").read_text())["data_dependent"]
     votes = VoteStore.open(shown / "votes.npz", num_teachers=8).histogram()
     shape = VoteShape(num_queries=20, num_labels=votes.shape[1], num_teachers=8)
-    expected = epsilon_on(GaussianVotes(noise_std=NOISE_STD), votes, shape, cost["delta"])
+    expected = epsilon_on(
+        GaussianVotes(noise_std=NOISE_STD), counts=votes, shape=shape, target_delta=cost["delta"]
+    )
     assert cost["value"] == pytest.approx(expected.value)
     assert published_files(shown) == published_files(usual)
 

@@ -67,7 +67,7 @@ def make_earlier_run(folder: Path) -> Path:
         listed = Manifest.read(folder, rule="the digests", remedy="none").sha256
         names = ["ledger.db", *listed]
         Manifest.from_files(
-            folder, [name for name in names if name != "manifest.json"], remedy="none"
+            folder, names=[name for name in names if name != "manifest.json"], remedy="none"
         ).write(folder)
     return folder
 
@@ -106,7 +106,7 @@ def test_a_run_that_goes_on_draws_and_pays_once(stage: str, named: bool, tmp_pat
     before = RunFolder(folder).own_ledger.read_bytes()
     path = tmp_path / "all.db" if named else ledger_of(folder)
     if not named:
-        run_until_released(gaussian_plan(), tmp_path / "another")
+        run_until_released(gaussian_plan(), folder=tmp_path / "another")
     earlier = entries(path) if path.exists() else []
     plan = replace(gaussian_plan(), ledger=path if named else None)
     report = train(plan, folder)
@@ -132,7 +132,7 @@ def test_a_redraw_after_an_earlier_ledger_costs_both_draws(tmp_path: Path) -> No
 
 def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> None:
     """A second call charges neither run again."""
-    run_until(gaussian_plan(), tmp_path / "a" / "run", "releasing labels")
+    run_until(gaussian_plan(), folder=tmp_path / "a" / "run", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     folders = [tmp_path / name / "run" for name in "ab"]
     for folder in folders:
@@ -161,12 +161,14 @@ def test_a_cap_counts_the_charges_of_an_earlier_ledger(tmp_path: Path) -> None:
 
 
 def charge_more(folder: Path) -> None:
-    own_ledger(folder).charge(GaussianEvent(50.0), adjacency="replace_one", key="foreign")
+    own_ledger(folder).charge(
+        GaussianEvent(noise_multiplier=50.0), adjacency="replace_one", key="foreign"
+    )
 
 
 def replace_by_another(folder: Path) -> None:
     other = folder.parent / "other" / "run"
-    run_until_released(gaussian_plan(), other)
+    run_until_released(gaussian_plan(), folder=other)
     make_earlier_run(other)
     shutil.copy(other / "ledger.db", folder / "ledger.db")
 

@@ -43,7 +43,7 @@ def faces(drawn_faces: Path) -> list[str]:
 def plan(cache: Path) -> Plan:
     return replace(
         small_plan(),
-        load_dataset=FeaturedData(Given(dataset()), SMALL, cache).load,
+        load_dataset=FeaturedData(Given(dataset()), features=SMALL, cache=cache).load,
         teacher=KernelTeacher(),
         num_teachers=None,
         aggregator=CenteredVotes(noise_multiplier=0.1),
@@ -93,7 +93,7 @@ def test_the_published_model_predicts_from_pixels_what_the_run_predicted(finishe
 
 def test_pate_predict_reads_pictures(finished: Ended, tmp_path: Path) -> None:
     folder, _ = finished
-    levels, _ = drawn(12, 4)
+    levels, _ = drawn(count=12, seed=4)
     (tmp_path / "pictures").mkdir()
     for number, picture in enumerate(levels):
         Image.fromarray(picture.transpose(1, 2, 0)).save(
@@ -123,14 +123,14 @@ def test_an_extractor_that_was_altered_is_refused(finished: Ended, tmp_path: Pat
         with pytest.raises(InvalidValue, match=r"extractor\.safetensors"):
             pate.load(copy)
         # does not help: the schema names the extractor
-        Manifest.from_files(copy, listed, remedy="").write(copy)
+        Manifest.from_files(copy, names=listed, remedy="").write(copy)
 
 
 def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_path: Path) -> None:
     folder, _ = finished
     for stop_at in ("learning", "features of", "releasing"):
         monitor = SilentMonitor(stop_at)
-        reader = FeaturedData(Given(dataset()), SMALL, tmp_path / "cache")
+        reader = FeaturedData(Given(dataset()), features=SMALL, cache=tmp_path / "cache")
         watched = replace(
             plan(tmp_path / "cache"), load_dataset=partial(reader.load, monitor.stage)
         )

@@ -32,13 +32,17 @@ def test_every_run_is_recorded() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(RUNS))
 def test_a_run_repeats_its_record(name: str, data: list[str], folder: Path) -> None:
-    assert differences(GOLDEN[name], RUNS[name](data, folder)) == []
+    assert differences(GOLDEN[name], now=RUNS[name](data, folder)) == []
 
 
 def test_a_changed_digest_number_or_key_is_a_difference() -> None:
     golden = {"release": {"labels": "a" * 64, "weights": [1.0, 2.0]}, "ledger": [{"epsilon": 3.0}]}
-    assert differences(golden, golden) == []
-    assert differences(golden, golden | {"release": {"labels": "b" * 64, "weights": [1.0, 2.0]}})
-    assert differences(golden, golden | {"release": {"labels": "a" * 64, "weights": [1.0, 2.001]}})
-    assert differences(golden, golden | {"ledger": []})
-    assert differences(golden, golden | {"more": 1})
+    assert differences(golden, now=golden) == []
+    assert differences(
+        golden, now=golden | {"release": {"labels": "b" * 64, "weights": [1.0, 2.0]}}
+    )
+    assert differences(
+        golden, now=golden | {"release": {"labels": "a" * 64, "weights": [1.0, 2.001]}}
+    )
+    assert differences(golden, now=golden | {"ledger": []})
+    assert differences(golden, now=golden | {"more": 1})

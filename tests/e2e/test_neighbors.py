@@ -59,8 +59,8 @@ def _release(folder: Path, times: int) -> Path:
 def test_a_private_person_with_more_rows_changes_only_votes(
     tmp_path: Path,
 ) -> None:
-    first = _release(tmp_path / "one", 1)
-    second = _release(tmp_path / "other", 8)
+    first = _release(tmp_path / "one", times=1)
+    second = _release(tmp_path / "other", times=8)
     names = [
         sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
         for folder in (first, second)

@@ -102,7 +102,7 @@ def test_the_aggregator_is_priced_and_calibrated(folder: Path) -> None:
     )
     bits = SelfComposedEvent(PureDpEvent(1 / 400), 50 * 4)
     assert answer["epsilon"] == pytest.approx(
-        PureDpAccountant().compose(bits).get_epsilon(1e-6), rel=1e-12
+        PureDpAccountant().compose(bits).get_epsilon(target_delta=1e-6), rel=1e-12
     )
     # the test of a class that is not allowed relies on this line
     assert "own_votes was loaded" in done.stdout
@@ -157,7 +157,7 @@ def test_the_verifier_finds_a_price_too_small(
     found: CaseFile, folder: Path, adjacency: Adjacency
 ) -> None:
     (distribution,) = found.distributions
-    verdict = verdict_of(distribution, Shape(adjacency, *distribution.largest)).require()
+    verdict = verdict_of(distribution, shape=Shape(adjacency, *distribution.largest)).require()
     assert verdict.sound and distribution.tightness <= verdict.ratio <= 1 + 1e-9
     (cheap,) = case_files(folder / "too_cheap")[0].distributions
-    assert not verdict_of(cheap, Shape(adjacency, *distribution.largest)).sound
+    assert not verdict_of(cheap, shape=Shape(adjacency, *distribution.largest)).sound

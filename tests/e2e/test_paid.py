@@ -238,14 +238,14 @@ def test_a_round_is_released_around_one_sum_only(
 def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path) -> None:
     ledger = tmp_path / "all.db"
     plan = replace(plan_of(name), ledger=ledger)
-    run_until(plan, tmp_path / "a", stage="releasing labels")
+    run_until(plan, folder=tmp_path / "a", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for each in "ab":
         train(plan, tmp_path / each)
     assert release_bytes(tmp_path / "a") == release_bytes(tmp_path / "b")
     assert charges(ledger) == 1
     for each in "cd":
-        folder = without_report(tmp_path / "a", tmp_path / each)
+        folder = without_report(tmp_path / "a", to=tmp_path / each)
         shutil.rmtree(folder / "release")
         train(replace(plan, redraw=True), folder)
     assert len({release_bytes(tmp_path / each) for each in "acd"}) == 3
@@ -256,7 +256,7 @@ def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path)
 def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
     name: str, tmp_path: Path
 ) -> None:
-    run_until(plan_of(name), tmp_path / "a" / "run", stage="releasing labels")
+    run_until(plan_of(name), folder=tmp_path / "a" / "run", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     folders = [tmp_path / each / "run" for each in "ab"]
     for folder in folders:
@@ -275,7 +275,7 @@ def test_a_committed_release_is_written_again_for_free(
     lost: bool, run: Run, tmp_path: Path
 ) -> None:
     name, finished_folder, epsilon = run
-    folder = unfinished(finished_folder, tmp_path / "copy")
+    folder = unfinished(finished_folder, to=tmp_path / "copy")
     if lost:
         shutil.rmtree(folder / "release")
     plan = plan_of(name)
@@ -286,7 +286,7 @@ def test_a_committed_release_is_written_again_for_free(
 
 def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
     name, finished_folder, epsilon = run
-    folder = unfinished(finished_folder, tmp_path / "copy")
+    folder = unfinished(finished_folder, to=tmp_path / "copy")
     ledger = ledger_of(folder)
     once = ledger.read_bytes()
     plan = replace(plan_of(name), redraw=True)
@@ -303,13 +303,15 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
         event = plan.aggregator.event_for(
             num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
         )
-        assert report.privacy.epsilon == RdpAccountant().compose(event, 2).get_epsilon(1e-5)
+        assert report.privacy.epsilon == RdpAccountant().compose(event, count=2).get_epsilon(
+            target_delta=1e-5
+        )
     assert epsilon < report.privacy.epsilon < 2.001 * epsilon
     assert charges(ledger) == 2
     assert train(plan, folder).privacy == report.privacy, (
         "a release that is there is not drawn again"
     )
-    twice = without_report(folder, tmp_path / "twice")
+    twice = without_report(folder, to=tmp_path / "twice")
     ledger.write_bytes(once)
     with refused("ledger", ledger, f"the one that {twice / 'release' / 'release.npz'} came from"):
         train(later, twice)
@@ -343,7 +345,7 @@ def exchanged(**changes: Any) -> Callable[[Path, str], None]:
 
     def damage(folder: Path, name: str) -> None:
         other = folder.parent / "other" / "run"
-        run_until_released(replace(plan_of(name), **changes), other)
+        run_until_released(replace(plan_of(name), **changes), folder=other)
         shutil.copy(ledger_of(other), ledger_of(folder))
 
     return damage
@@ -377,7 +379,7 @@ DAMAGES: dict[str, Callable[[Path, str], None]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_run_continues_with_its_own_ledger_alone(run: Run, damage: str, tmp_path: Path) -> None:
     name, finished_folder, _ = run
-    folder = unfinished(finished_folder, tmp_path / "copy")
+    folder = unfinished(finished_folder, to=tmp_path / "copy")
     DAMAGES[damage](folder, name)
     before = contents(folder / "release")
     with pytest.raises(InvalidValue) as caught:
@@ -409,7 +411,7 @@ def test_a_ledger_changed_during_training_is_noticed_before_the_report(
 @pytest.mark.parametrize("run", ["labels"], indirect=True)
 def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path) -> None:
     name, finished_folder, _ = run
-    folder = unfinished(finished_folder, tmp_path / "copy")
+    folder = unfinished(finished_folder, to=tmp_path / "copy")
     path = folder / "release" / "release.npz"
     with np.load(path) as arrays:
         values = dict(arrays)
@@ -444,7 +446,7 @@ def test_an_aggregator_that_bypasses_its_record_releases_nothing(
 
 def test_a_run_that_was_killed_does_not_go_on_with_another_aggregator(tmp_path: Path) -> None:
     plan = replace(small_plan(), aggregator=ClippedVotes(noise_std=5.0, vote_clip=4))
-    run_until(plan, tmp_path / "run", stage="releasing")
+    run_until(plan, folder=tmp_path / "run", stage="releasing")
     other = replace(plan, aggregator=ClippedVotes(noise_std=5.0, vote_clip=1))
     with refused("release", "another", "the release that this run began with"):
         train(other, tmp_path / "run")

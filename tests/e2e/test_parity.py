@@ -99,8 +99,8 @@ def names_in(data: Dataset, num_queries: int) -> PublicNames:
 
 
 def require_parity(plan: Plan, folder: Path) -> None:
-    run_until(plan, folder / "train", stage="training the majority")
-    release, student = compared(plan, folder / "compare")
+    run_until(plan, folder=folder / "train", stage="training the majority")
+    release, student = compared(plan, folder=folder / "compare")
     assert release == (folder / "train" / "release" / "release.npz").read_bytes()
     trained = StudentModel.load(folder / "train" / "release" / "student")
     assert trained.arrays.keys() == student.arrays.keys()
@@ -186,7 +186,7 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
         model.fit(
             data.private.inputs, data.private.labels.astype(int), data.public.inputs[:NUM_QUERIES]
         )
-    model.release_.save(folder / "of_classifier.npz", names=names_in(data, NUM_QUERIES))
+    model.release_.save(folder / "of_classifier.npz", names=names_in(data, num_queries=NUM_QUERIES))
     assert (folder / "of_classifier.npz").read_bytes() == (
         folder / "release" / "release.npz"
     ).read_bytes()
@@ -222,5 +222,5 @@ def test_a_comparison_refuses_inputs_that_do_not_suit_the_student(tmp_path: Path
         seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), student=CNNStudent(device="cpu")
     )
     with refused("inputs.shape", (1, 8)):
-        compared(plan, tmp_path)
+        compared(plan, folder=tmp_path)
     assert not (tmp_path / "ensembles").exists()

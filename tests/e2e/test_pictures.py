@@ -42,7 +42,7 @@ def draw(folder: Path, count: int, rng: np.random.Generator) -> list[tuple[str, 
 
 def test_pictures_in_a_folder(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    pictures = draw(tmp_path / "pictures", 500, rng)
+    pictures = draw(tmp_path / "pictures", count=500, rng=rng)
     splits = ["private"] * 360 + ["public"] * 90 + ["test"] * 50
     with (tmp_path / "labels.csv").open("w") as file:
         rows = csv.writer(file)
@@ -70,7 +70,7 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
         f"output_dir={tmp_path / 'run'}",
     ]
     succeeded("train", "data=image_folder", *settings, *student, *teacher, *SMALL)
-    expected = dict(draw(tmp_path / "new", 40, rng))
+    expected = dict(draw(tmp_path / "new", count=40, rng=rng))
     words = [
         f"data={tmp_path / 'new'}",
         f"output={tmp_path / 'p.csv'}",

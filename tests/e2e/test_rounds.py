@@ -101,11 +101,18 @@ def test_report_shows_hits_and_the_price_of_plain_composition(finished: Finished
     assert counted == [hits.sum(), (hits & ~answered).sum(), num_asked, answered.sum()]
     assert min(hits.sum(), answered.sum()) > 0
     assert counts["num_hits"] + counts["remaining_hits"] == privacy["target_hits"]
-    plain = AGGREGATORS[name].plain_event(VoteShape(num_asked, NUM_LABELS, NUM_TEACHERS))
-    assert privacy["plain_epsilon"] == AutoAccountant().compose(plain).get_epsilon(1e-5)
-    event = AGGREGATORS[name].event(VoteShape(NUM_QUERIES, NUM_LABELS, NUM_TEACHERS))
+    plain = AGGREGATORS[name].plain_event(
+        VoteShape(num_asked, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
+    )
+    assert privacy["plain_epsilon"] == AutoAccountant().compose(plain).get_epsilon(
+        target_delta=1e-5
+    )
+    event = AGGREGATORS[name].event(
+        VoteShape(NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
+    )
     least, most = (
-        kind().compose(event).get_epsilon(1e-5) for kind in (AutoAccountant, RdpAccountant)
+        kind().compose(event).get_epsilon(target_delta=1e-5)
+        for kind in (AutoAccountant, RdpAccountant)
     )
     assert least <= privacy["epsilon"] <= most, (
         "the plan's price or the ledger's total, the larger of both"

@@ -97,7 +97,9 @@ def test_the_report_has_every_key_and_the_epsilon_of_the_event(
     event = small_plan().aggregator.event_for(
         num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
     )
-    assert report["privacy"]["epsilon"] == RdpAccountant().compose(event).get_epsilon(1e-5)
+    assert report["privacy"]["epsilon"] == RdpAccountant().compose(event).get_epsilon(
+        target_delta=1e-5
+    )
     assert [entry.event for entry in Ledger.stored(ledger_of(finished)).entries] == [event]
 
 
@@ -169,7 +171,7 @@ def test_a_bundle_of_an_earlier_version_is_read(finished: Path, tmp_path: Path) 
     (release / "privacy.json").write_text(json.dumps(values))
     names = [path.relative_to(release).as_posix() for path in release.rglob("*") if path.is_file()]
     Manifest.from_files(
-        release, [name for name in names if name != "manifest.json"], remedy="none"
+        release, names=[name for name in names if name != "manifest.json"], remedy="none"
     ).write(release)
     stated = pate.load(release).privacy
     assert stated is not None and (stated.unit, stated.unit_columns) == (values["unit"], ())
@@ -241,7 +243,7 @@ def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     other = tmp_path / "other"
     for path in (folder, other):
-        run_until(replace(small_plan(), seed=None), path, stage="casting votes")
+        run_until(replace(small_plan(), seed=None), folder=path, stage="casting votes")
     (folder / "partition.json").write_bytes((other / "partition.json").read_bytes())
     with refused("file", folder / "partition.json", "the partition of this run's private records"):
         train(replace(small_plan(), seed=None), folder)
@@ -259,7 +261,7 @@ def test_budget_stops_the_queries(tmp_path: Path) -> None:
     one_more = small_plan().aggregator.event_for(
         num_queries=report.privacy.num_queries + 1, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
     )
-    assert RdpAccountant().compose(one_more).get_epsilon(1e-5) > 30.0
+    assert RdpAccountant().compose(one_more).get_epsilon(target_delta=1e-5) > 30.0
 
 
 def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path) -> None:
@@ -339,7 +341,7 @@ def test_a_useless_plan_is_refused_with_a_suggestion_that_works(
     with refused("num_teachers", 24) as no:
         train(replace(small_plan(), **USELESS), tmp_path / "no")
     assert not [path for path in (tmp_path / "no").rglob("*") if path.name != "run.lock"]
-    epsilon = works(no.value, "target_epsilon")
+    epsilon = works(no.value, pattern="target_epsilon")
     monitor = SilentMonitor()
     report = train(
         replace(small_plan(), **USELESS | {"target_epsilon": epsilon}), tmp_path / "yes", monitor
@@ -366,7 +368,7 @@ def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_work
     with refused("num_teachers", 20, waiver="allow_useless") as caught:
         PATEClassifier(RidgeClassifier(), epsilon=0.1, **given).fit(**data)
     assert not (tmp_path / "ledger").exists()
-    epsilon = works(caught.value, "epsilon")
+    epsilon = works(caught.value, pattern="epsilon")
     model = PATEClassifier(RidgeClassifier(), epsilon=epsilon, **given).fit(**data)
     assert (model.predict(inputs[2000:]) == labels[2000:]).mean() > 0.85
     with (

@@ -17,7 +17,7 @@ SETTINGS = (
 
 @pytest.mark.slow
 def test_bytes_are_those_of_one_thread(tmp_path: Path) -> None:
-    write_arrays_of(4000, tmp_path)
+    write_arrays_of(rows=4000, folder=tmp_path)
     published = [
         train(
             tmp_path,

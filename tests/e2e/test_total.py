@@ -56,7 +56,7 @@ def ledger(tmp_path: Path) -> Path:
 
 
 def epsilon_of(count: int) -> float:
-    return RdpAccountant().compose(EVENT, count).get_epsilon(1e-5)
+    return RdpAccountant().compose(EVENT, count).get_epsilon(target_delta=1e-5)
 
 
 def account(path: Path, **terms: Any) -> Ledger:
@@ -66,9 +66,9 @@ def account(path: Path, **terms: Any) -> Ledger:
 
 def test_each_run_prints_the_total_of_earlier_runs(tmp_path: Path) -> None:
     ledger = tmp_path / "budget" / "ledger.db"
-    first = run_until(plan_of(ledger), tmp_path / "a", stage="training the student")
+    first = run_until(plan_of(ledger), folder=tmp_path / "a", stage="training the student")
     assert not any("earlier" in line for line in first.lines)
-    second = run_until(plan_of(ledger), tmp_path / "b", stage="training the student")
+    second = run_until(plan_of(ledger), folder=tmp_path / "b", stage="training the student")
     each, both = (format_epsilon(epsilon_of(count)) for count in (1, 2))
     terms = (
         "at delta 1e-5, replace_one, for one group of records, those with one number in group_ids"
@@ -78,16 +78,16 @@ def test_each_run_prints_the_total_of_earlier_runs(tmp_path: Path) -> None:
         f"ledger={ledger}: all 2 releases of these records cost epsilon {both} {terms}, "
         "if all prices were fixed beforehand",
     ]
-    assert account(ledger).epsilon == epsilon_of(2)
+    assert account(ledger).epsilon == epsilon_of(count=2)
 
 
 def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
     ledger: Path, tmp_path: Path
 ) -> None:
-    cap = 1.2 * epsilon_of(1)
+    cap = 1.2 * epsilon_of(count=1)
     monitor = SilentMonitor()
     plan = replace(plan_of(ledger), max_total_epsilon=cap)
-    run_until_released(plan, tmp_path / "a")
+    run_until_released(plan, folder=tmp_path / "a")
     spent = ledger.read_bytes()
     with refused("max_epsilon", ANY, "beside epsilon"):
         train(plan_of(ledger), tmp_path / "b", monitor)  # the file has kept the cap
@@ -100,7 +100,7 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
 
 def test_a_refusal_before_the_draw_spends_nothing(ledger: Path, tmp_path: Path) -> None:
     """Another run was faster while the teachers of this one were trained."""
-    other = account(ledger, max_epsilon=1.1 * epsilon_of(1))
+    other = account(ledger, max_epsilon=1.1 * epsilon_of(count=1))
 
     class Slow(SilentMonitor):
         def stage(self, name: str, total: int | None = None) -> Any:
@@ -129,7 +129,7 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
 ) -> None:
     """Also not where the price of a patient bounds that of a visit: an account has one unit."""
     run_until_released(
-        replace(plan_of(ledger), load_dataset=protecting(first)), tmp_path / "a" / "run"
+        replace(plan_of(ledger), load_dataset=protecting(first)), folder=tmp_path / "a" / "run"
     )
     spent = ledger.read_bytes()
     monitor = SilentMonitor()
@@ -142,7 +142,7 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
     assert "training teachers" not in monitor.stages and ledger.read_bytes() == spent
     again = run_until(
         replace(plan_of(ledger), load_dataset=protecting(first)),
-        tmp_path / "c" / "run",
+        folder=tmp_path / "c" / "run",
         stage="training the student",
     )
     assert again.lines[-1].endswith(
@@ -157,31 +157,35 @@ def test_charges_without_a_unit_are_counted_for_the_unit_of_the_run(
     plan = replace(plan_of(ledger), load_dataset=protecting(PATIENT))
     first, last = [
         line
-        for line in run_until(plan, tmp_path / "run", stage="training the student").lines
+        for line in run_until(plan, folder=tmp_path / "run", stage="training the student").lines
         if line.startswith("ledger=")
     ]
     assumed = ", provided that the 1 charge that names no unit is for the same"
     assert (
-        f"1 earlier release of these records, together epsilon {format_epsilon(epsilon_of(1))} at"
+        f"1 earlier release of these records, together epsilon {format_epsilon(epsilon_of(count=1))} at"
         in first
     )
     assert (
-        f"all 2 releases of these records cost epsilon {format_epsilon(epsilon_of(2))} at" in last
+        f"all 2 releases of these records cost epsilon {format_epsilon(epsilon_of(count=2))} at"
+        in last
     )
     assert first.endswith(assumed) and last.endswith(assumed)
 
 
 def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
     """Each may have an accountant of its own: that of the ledger, which nobody named, counts the total."""
-    run_until_released(plan_of(None), tmp_path / "a")
-    run_until(plan_of(None), tmp_path / "b", stage="training teachers")  # which released nothing
+    run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
+    run_until(
+        plan_of(ledger=None), folder=tmp_path / "b", stage="training teachers"
+    )  # which released nothing
     lines = run_until(
-        replace(plan_of(None), accountant=ExactAccountant),
-        tmp_path / "c",
+        replace(plan_of(ledger=None), accountant=ExactAccountant),
+        folder=tmp_path / "c",
         stage="training the student",
     ).lines
     one, both = (
-        format_epsilon(AutoAccountant().compose(EVENT, count).get_epsilon(1e-5)) for count in (1, 2)
+        format_epsilon(AutoAccountant().compose(EVENT, count).get_epsilon(target_delta=1e-5))
+        for count in (1, 2)
     )
     earlier, total = [line for line in lines if line.startswith(f"ledger={tmp_path}/ledger.db: ")]
     assert f"1 earlier release of these records, together epsilon {one} at delta" in earlier
@@ -191,10 +195,10 @@ def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
     other = tmp_path / "elsewhere" / "d"
     assert (
         "this first release"
-        in run_until(plan_of(None), other, stage="training the student").lines[-1]
+        in run_until(plan_of(ledger=None), folder=other, stage="training the student").lines[-1]
     )
     with refused("unit", "one row", "one group of records"):
-        train(replace(plan_of(None), load_dataset=protecting(VISIT)), tmp_path / "e")
+        train(replace(plan_of(ledger=None), load_dataset=protecting(VISIT)), tmp_path / "e")
     assert not (tmp_path / "e").exists()
     assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 2
 
@@ -222,18 +226,22 @@ def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) 
     usual = tmp_path / "ledger.db"
     other = tmp_path / name
     assert not lines_of_two_sums(
-        run_until(plan_of(None), tmp_path / "a", stage="training the student")
+        run_until(plan_of(ledger=None), folder=tmp_path / "a", stage="training the student")
     )
-    begun = run_until(replace(plan_of(None), **changes), tmp_path / "b", stage="training teachers")
+    begun = run_until(
+        replace(plan_of(ledger=None), **changes), folder=tmp_path / "b", stage="training teachers"
+    )
     (line,) = lines_of_two_sums(begun)
     assert line.startswith(f"ledger={other} counts for adjacency=") and f"{usual} for adj" in line
     for run in ("b", "c"):  # one that goes on, and one more
         continued = run_until(
-            replace(plan_of(None), **changes), tmp_path / run, stage="training the student"
+            replace(plan_of(ledger=None), **changes),
+            folder=tmp_path / run,
+            stage="training the student",
         )
         assert lines_of_two_sums(continued) == [line]
     (line,) = lines_of_two_sums(
-        run_until(plan_of(None), tmp_path / "d", stage="training the student")
+        run_until(plan_of(ledger=None), folder=tmp_path / "d", stage="training the student")
     )
     assert line.startswith(f"ledger={usual} counts for adjacency=replace_one at target_delta=1e-05")
     for path in (usual, other):
@@ -241,13 +249,13 @@ def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) 
         with REFUSED_TERMS[name]:
             train(replace(plan_of(usual), **changes), tmp_path / "e")
     # the usual one gone, as well as both moved
-    train(replace(plan_of(None), **changes), tmp_path / "b")
+    train(replace(plan_of(ledger=None), **changes), tmp_path / "b")
     (tmp_path / "new").mkdir()
     for moved in ("b", "c", name):
         (tmp_path / moved).rename(tmp_path / "new" / moved)
-    train(replace(plan_of(None), **changes), tmp_path / "new" / "b")
-    train(replace(plan_of(None), **changes), tmp_path / "new" / "c")
-    run_until_released(replace(plan_of(None), **changes), tmp_path / "new" / "d")
+    train(replace(plan_of(ledger=None), **changes), tmp_path / "new" / "b")
+    train(replace(plan_of(ledger=None), **changes), tmp_path / "new" / "c")
+    run_until_released(replace(plan_of(ledger=None), **changes), folder=tmp_path / "new" / "d")
     assert len(SharedLedger.stored(tmp_path / "new" / name).entries) == 3
     assert not (tmp_path / "new" / "ledger.db").exists()
 
@@ -255,19 +263,21 @@ def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) 
 @pytest.mark.parametrize("first_cap", [None, 100.0])
 def test_a_cap_cannot_be_avoided_by_other_terms(first_cap: float | None, tmp_path: Path) -> None:
     changes = OTHER_TERMS["ledger-add_remove-1e-05.db"]
-    run_until_released(replace(plan_of(None), max_total_epsilon=first_cap), tmp_path / "a")
+    run_until_released(
+        replace(plan_of(ledger=None), max_total_epsilon=first_cap), folder=tmp_path / "a"
+    )
     cap = None if first_cap else 100.0
     with refused("adjacency", "add_remove", "replace_one, as ledger="):
-        train(replace(plan_of(None), max_total_epsilon=cap, **changes), tmp_path / "b")
+        train(replace(plan_of(ledger=None), max_total_epsilon=cap, **changes), tmp_path / "b")
     assert [path.name for path in tmp_path.glob("*.db")] == ["ledger.db"]
     if first_cap is None:
-        run_until_released(replace(plan_of(None), **changes), tmp_path / "b")
+        run_until_released(replace(plan_of(ledger=None), **changes), folder=tmp_path / "b")
         with refused("max_epsilon", 100.0, "no cap, which would not count 1 charge for these"):
-            train(replace(plan_of(None), max_total_epsilon=100.0), tmp_path / "c")
+            train(replace(plan_of(ledger=None), max_total_epsilon=100.0), tmp_path / "c")
 
 
 def _release(folder: Path, target_delta: float) -> None:
-    run_until_released(replace(plan_of(None), target_delta=target_delta), folder)
+    run_until_released(replace(plan_of(ledger=None), target_delta=target_delta), folder)
 
 
 def test_runs_under_two_terms_that_begin_at_once_have_a_ledger_each(
@@ -283,7 +293,7 @@ def test_runs_under_two_terms_that_begin_at_once_have_a_ledger_each(
         return make_folder(path, **options)
 
     monkeypatch.setattr(charging, "make_folder", faster)
-    monitor = run_until(plan_of(None), tmp_path / "run", stage="training the student")
+    monitor = run_until(plan_of(ledger=None), folder=tmp_path / "run", stage="training the student")
     other = tmp_path / "ledger-replace_one-1e-05.db"
     assert len(lines_of_two_sums(monitor)) == 1
     assert len(SharedLedger.stored(other).entries) == 1
@@ -301,27 +311,29 @@ def test_a_run_and_its_ledger_stay_together_when_moved(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "a" / "run"
-    run_until(plan_of(None), folder, stage="training teachers")
+    run_until(plan_of(ledger=None), folder, stage="training teachers")
     moved = tmp_path / "b" / "run"
     moved.parent.mkdir()
     folder.rename(moved)
-    run_until_released(plan_of(None), moved)
+    run_until_released(plan_of(ledger=None), folder=moved)
     assert len(SharedLedger.stored(tmp_path / "a" / "ledger.db").entries) == 1
     (tmp_path / "a").rename(tmp_path / "c")
     moved.rename(tmp_path / "c" / "run")
-    report = train(plan_of(None), tmp_path / "c" / "run")
+    report = train(plan_of(ledger=None), tmp_path / "c" / "run")
     place = LedgerPlace.read(RunFolder(tmp_path / "c" / "run"))
     assert place is not None and place.path == tmp_path / "c" / "ledger.db"
     (tmp_path / "c" / "run").rename(moved)
-    assert train(plan_of(None), moved) == report, "a finished run is shown where its ledger is"
+    assert train(plan_of(ledger=None), moved) == report, (
+        "a finished run is shown where its ledger is"
+    )
     (tmp_path / "c" / "ledger.db").rename(tmp_path / "elsewhere.db")
     present = tmp_path / "b" / "ledger.db"
     earlier = tmp_path / "c" / "ledger.db"
     with refused("ledger", present, f"this finished run is charged to, {earlier}; or"):
-        train(plan_of(None), moved)
+        train(plan_of(ledger=None), moved)
     (moved / "report.json").unlink()
     with refused("ledger", earlier, "the run's ledger, which is gone"):
-        train(plan_of(None), moved)
+        train(plan_of(ledger=None), moved)
     train(plan_of(tmp_path / "elsewhere.db"), moved)
 
 
@@ -330,8 +342,8 @@ def test_a_folder_that_cannot_be_written_has_no_ledger(
 ) -> None:
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
     with refused("ledger", tmp_path / "ledger.db", "; ledger=PATH names another file"):
-        train(plan_of(None), tmp_path / "run")
-    run_until_released(plan_of(tmp_path / "elsewhere" / "ledger.db"), tmp_path / "run")
+        train(plan_of(ledger=None), tmp_path / "run")
+    run_until_released(plan_of(tmp_path / "elsewhere" / "ledger.db"), folder=tmp_path / "run")
 
 
 @pytest.mark.parametrize("accountant", [AutoAccountant, RdpAccountant, ExactAccountant])
@@ -339,7 +351,7 @@ def test_ledger_card_and_report_state_the_same_price(
     accountant: Any, ledger: Path, tmp_path: Path
 ) -> None:
     """Under a cap, too, whose filter counts by Renyi divergences."""
-    price = accountant().compose(EVENT).get_epsilon(1e-5)
+    price = accountant().compose(EVENT).get_epsilon(target_delta=1e-5)
     monitor = SilentMonitor()
     plan = replace(plan_of(ledger), accountant=accountant, max_total_epsilon=2 * price)
     report = train(plan, tmp_path / "run", monitor)
@@ -356,12 +368,12 @@ def test_ledger_card_and_report_state_the_same_price(
 
 def test_a_different_price_in_the_ledger_has_a_remark(ledger: Path, tmp_path: Path) -> None:
     """A cap lets a first release in that another accountant puts under it; the card is by the run's."""
-    price = epsilon_of(1)
-    tighter = AutoAccountant().compose(EVENT).get_epsilon(1e-5)
+    price = epsilon_of(count=1)
+    tighter = AutoAccountant().compose(EVENT).get_epsilon(target_delta=1e-5)
     cap = (price + tighter) / 2
     lines = run_until(
         replace(plan_of(ledger), max_total_epsilon=cap),
-        tmp_path / "run",
+        folder=tmp_path / "run",
         stage="training the student",
     ).lines
     assert f"costs epsilon {format_epsilon(price)} at" in lines[-1]
@@ -384,7 +396,7 @@ def spelled(digest: str, **owners: range) -> Any:
 
 def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: Path) -> None:
     run_until_released(
-        replace(plan_of(ledger), load_dataset=spelled("a", id=range(100))), tmp_path / "a"
+        replace(plan_of(ledger), load_dataset=spelled("a", id=range(100))), folder=tmp_path / "a"
     )
     again = replace(plan_of(ledger), load_dataset=spelled("b", id=range(5, 105)))
     monitor = SilentMonitor()
@@ -394,10 +406,10 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
     assert "training teachers" not in monitor.stages
     assert len(SharedLedger.stored(ledger).entries) == 1
     run_until_released(
-        replace(plan_of(ledger), load_dataset=spelled("a", id=range(100))), tmp_path / "c"
+        replace(plan_of(ledger), load_dataset=spelled("a", id=range(100))), folder=tmp_path / "c"
     )
     for name, changes in (("d", {"new_account": True}), ("e", {})):  # asked once
-        run_until_released(replace(again, **changes), tmp_path / name)
+        run_until_released(replace(again, **changes), folder=tmp_path / name)
     assert len(SharedLedger.stored(ledger).entries) == 4
     ledger = tmp_path / "of_others.db"  # other people and other kinds of names are let in
     for name, owners in (
@@ -408,7 +420,7 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
     ):
         run_until_released(
             replace(plan_of(ledger), load_dataset=spelled(name, **owners)),
-            tmp_path / "others" / name,
+            folder=tmp_path / "others" / name,
         )
     assert len(SharedLedger.stored(ledger).data) == 4
     assert b"b'11'" not in ledger.read_bytes()
@@ -419,12 +431,12 @@ def test_owners_that_a_usual_account_knows_give_a_warning(
 ) -> None:
     """No total counts what the same people have cost in two accounts; two tables may both count rows from 1."""
     changes = OTHER_TERMS["ledger-replace_one-0.0001.db"]
-    usual = replace(plan_of(None), load_dataset=spelled("a", id=range(100)))
-    run_until_released(usual, tmp_path / "a")
-    again = replace(plan_of(None), load_dataset=spelled("b", id=range(5, 105)), **changes)
+    usual = replace(plan_of(ledger=None), load_dataset=spelled("a", id=range(100)))
+    run_until_released(usual, folder=tmp_path / "a")
+    again = replace(plan_of(ledger=None), load_dataset=spelled("b", id=range(5, 105)), **changes)
     rule = "the data of account aaaaaaaaaaaa, which knows 95 of these 100"
     capped = replace(
-        plan_of(None), load_dataset=spelled("b", id=range(5, 105)), max_total_epsilon=100.0
+        plan_of(ledger=None), load_dataset=spelled("b", id=range(5, 105)), max_total_epsilon=100.0
     )
     with refused("ledger", tmp_path / "ledger.db", rule):
         train(capped, tmp_path / "b")
@@ -435,9 +447,9 @@ def test_owners_that_a_usual_account_knows_give_a_warning(
     monitor = SilentMonitor()
     train(again, tmp_path / "d", monitor)  # asked once
     assert not any("which knows" in line for line in monitor.lines)
-    run_until_released(replace(usual, new_account=True, **changes), tmp_path / "e")
+    run_until_released(replace(usual, new_account=True, **changes), folder=tmp_path / "e")
     capped = replace(
-        plan_of(None), load_dataset=spelled("c", id=range(100, 120)), max_total_epsilon=100.0
+        plan_of(ledger=None), load_dataset=spelled("c", id=range(100, 120)), max_total_epsilon=100.0
     )
     other = tmp_path / "ledger-replace_one-0.0001.db"
     with refused("ledger", other, "the data of account bbbbbbbbbbbb, which knows 5 of"):
@@ -449,7 +461,8 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
     ledger = tmp_path / "ledger.db"
     name = None if has_cap else ledger
     run_until_released(
-        replace(plan_of(name), seed=3, max_total_epsilon=100.0 if has_cap else None), tmp_path / "a"
+        replace(plan_of(name), seed=3, max_total_epsilon=100.0 if has_cap else None),
+        folder=tmp_path / "a",
     )
     monitor = SilentMonitor()
     for changes in ({"num_queries": 30}, {"load_dataset": spelled("c")}):
@@ -461,7 +474,7 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
         train(replace(plan_of(name), seed=3, teacher=teacher), tmp_path / "d")
     assert not (tmp_path / "d" / "release").exists()
     assert len(SharedLedger.stored(ledger).entries) == 1
-    run_until_released(replace(plan_of(name), seed=4, num_queries=30), tmp_path / "c")
+    run_until_released(replace(plan_of(name), seed=4, num_queries=30), folder=tmp_path / "c")
 
 
 @pytest.mark.parametrize(
@@ -483,9 +496,9 @@ def test_releases_that_share_their_noise_have_no_total(
     changes: dict[str, Any], warning: str, tmp_path: Path
 ) -> None:
     """Unless somebody named the ledger or a cap, the second one is let in: then no figure is finite."""
-    run_until_released(replace(plan_of(None), seed=3), tmp_path / "a")
-    plan = replace(plan_of(None), seed=3, **changes)
-    begun = run_until(plan, tmp_path / "b", stage="training teachers")
+    run_until_released(replace(plan_of(ledger=None), seed=3), folder=tmp_path / "a")
+    plan = replace(plan_of(ledger=None), seed=3, **changes)
+    begun = run_until(plan, folder=tmp_path / "b", stage="training teachers")
     assert [line for line in begun.lines if line.startswith(warning)], begun.lines
     report = train(plan, tmp_path / "b")
     assert math.isfinite(report.privacy.epsilon), "that of the release alone"
@@ -497,16 +510,18 @@ def test_releases_that_share_their_noise_have_no_total(
         assert len(account["charges"]) == (1 if of_other_records else 2)
     assert share_noise([*releases_of(tmp_path / "a"), *releases_of(tmp_path / "b")])
     assert all(release.shares_noise_in_ledger for release in releases_of(tmp_path / "a"))
-    third = run_until(replace(plan_of(None), seed=4), tmp_path / "c", stage="training the student")
+    third = run_until(
+        replace(plan_of(ledger=None), seed=4), folder=tmp_path / "c", stage="training the student"
+    )
     total = [line for line in third.lines if line.startswith("ledger=")][-1]
     assert " cost epsilon inf at " in total and total.endswith("two share their noise")
     rule = f"no cap, as releases in ledger={tmp_path / 'ledger.db'} share their noise"
     with refused("max_epsilon", 1000.0, rule):
-        train(replace(plan_of(None), max_total_epsilon=1000.0), tmp_path / "e")
+        train(replace(plan_of(ledger=None), max_total_epsilon=1000.0), tmp_path / "e")
 
 
 def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> None:
-    plan = replace(plan_of(None), seed=3)
+    plan = replace(plan_of(ledger=None), seed=3)
     train(plan, tmp_path / "a")
     report = train(plan, tmp_path / "b")
     student = LinearStudent(penalties=(1.0,))
@@ -522,7 +537,7 @@ def test_a_finished_run_is_charged_to_another_ledger_on_request(
     ledger: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "runs" / "run"
-    train(plan_of(None), folder)
+    train(plan_of(ledger=None), folder)
     charged = ledger_of(folder)
     with refused("ledger", ledger, f"this finished run is charged to, {charged}; or remove"):
         train(plan_of(ledger), folder)
@@ -530,23 +545,23 @@ def test_a_finished_run_is_charged_to_another_ledger_on_request(
     (folder / "report.json").unlink()
     train(plan_of(ledger), folder)
     train(plan_of(ledger), folder)
-    assert account(ledger).epsilon == epsilon_of(1)
+    assert account(ledger).epsilon == epsilon_of(count=1)
 
 
 def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
-    run_until_released(plan_of(None), tmp_path / "a")
+    run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     for folder in (tmp_path / "a", tmp_path / "b"):
         ledger = tmp_path / "a" / "ledger.db"
         with refused("ledger", ledger, "a file outside of runs' folders"):
             train(plan_of(ledger), folder)
     with refused("ledger", tmp_path / "a" / "ledger.db", "; ledger=PATH names one"):
-        train(plan_of(None), tmp_path / "a" / "b")
+        train(plan_of(ledger=None), tmp_path / "a" / "b")
     assert not list(tmp_path.glob("*/ledger.db"))
 
 
 def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
     plan = plan_of(tmp_path / "ledger.db")
-    run_until(plan, tmp_path / "run", stage="training teachers")
+    run_until(plan, folder=tmp_path / "run", stage="training teachers")
     (tmp_path / "run" / "run.id").write_text("fresh\n")
     with refused("file", tmp_path / "run" / "run.id", "the names of the run"):
         train(plan, tmp_path / "run")
@@ -554,7 +569,7 @@ def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
 
 def _run(ledger: Path, folder: Path) -> str:
     try:
-        train(replace(plan_of(ledger), max_total_epsilon=1.2 * epsilon_of(1)), folder)
+        train(replace(plan_of(ledger), max_total_epsilon=1.2 * epsilon_of(count=1)), folder)
     except InvalidValue as error:
         return str(error)
     return "finished"
@@ -567,5 +582,5 @@ def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(
         ends = pool.starmap(_run, [(ledger, tmp_path / name) for name in "abc"])
     assert sorted(ends)[0] == "finished", ends
     assert all(end.startswith("max_total_epsilon=") for end in sorted(ends)[1:]), ends
-    assert account(ledger).epsilon == epsilon_of(1)
+    assert account(ledger).epsilon == epsilon_of(count=1)
     assert len([name for name in "abc" if (tmp_path / name / "release").exists()]) == 1

@@ -70,7 +70,7 @@ def test_the_wheel_alone_has_everything_and_works(tmp_path: Path) -> None:
         "pate",
         "pate_multilabel",
     }
-    folder = installed(wheel, tmp_path / "v")
+    folder = installed(wheel, folder=tmp_path / "v")
     assert "target_epsilon" in run(folder / "pate-train", "--cfg", "job", "--resolve", cwd=tmp_path)
     output = run(folder / "python", "-c", FIVE_LINES, cwd=tmp_path)
     assert output.startswith(str(tmp_path / "v")) and "(500, 3) True 40" in output

@@ -58,7 +58,7 @@ def test_yeast_is_written_as_a_table_that_the_printed_command_reads(
     assert command == "pate-train"
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        data = build(compose("train", settings).data, "data").load()
+        data = build(compose("train", settings).data, slot="data").load()
     splits = (data.private, data.public, data.test)
     assert [len(split) for split in splits] == [100, 400, 400]
     assert data.label_names == ("Class1", "Class2")

@@ -98,7 +98,7 @@ def test_a_notebook_runs_from_a_clean_kernel(
         for cell in cells:
             cell.source = cell.source.replace(old, new)
     cells[0].source += LINEAR
-    outputs = executed(notebook, tmp_path, monkeypatch)
+    outputs = executed(notebook, folder=tmp_path, monkeypatch=monkeypatch)
     assert [output.text for output in outputs if output.get("name") == "stderr"] == []
     assert any("image/png" in output.get("data", {}) for output in outputs)
 

@@ -64,7 +64,7 @@ def evaluate(name: str, inputs: Inputs) -> Any:
     if name not in EVALUATORS:
         expected = tuple(EVALUATORS)
         raise InvalidValue(
-            "name", name, rule=f"one of {', '.join(expected)}{nearest(name, expected)}"
+            "name", name, rule=f"one of {', '.join(expected)}{nearest(name, choices=expected)}"
         )
     return EVALUATORS[name](inputs)
 
@@ -125,7 +125,7 @@ def _ptr_onebit_rdp_worst(inputs: Inputs) -> float:
     test = _gaussian_test(
         inputs, sens=inputs["sens"], failure_prob=inputs["delta_t"], num_teachers=largest_gap
     )
-    return _price_at(test.event, inputs["alpha"])
+    return _price_at(test.event, order=inputs["alpha"])
 
 
 def _stable_topk(inputs: Inputs, failure_prob: float, sens: str) -> StableTopK:
@@ -139,7 +139,7 @@ def _stable_topk(inputs: Inputs, failure_prob: float, sens: str) -> StableTopK:
 
 def _stable_topk_output_dist(inputs: Inputs) -> dict[str, float]:
     counts = np.array(inputs["hist"])
-    aggregator = _stable_topk(inputs, _failure_prob(inputs), "floor")
+    aggregator = _stable_topk(inputs, _failure_prob(inputs), sens="floor")
     distribution = aggregator.distribution(counts, num_teachers=int(counts.max()))
     return {"bot" if labels is None else str(list(labels)): p for labels, p in distribution.items()}
 
@@ -163,7 +163,7 @@ def _stable_topk_eps_zcdp(inputs: Inputs) -> float:
 
 
 def _stable_topk_eps_tight(inputs: Inputs) -> float:
-    aggregator = _stable_topk(inputs, inputs["delta_t"], "sens")
+    aggregator = _stable_topk(inputs, failure_prob=inputs["delta_t"], sens="sens")
     event = aggregator.event_for(num_queries=inputs["T"], num_labels=40, num_teachers=800)
     return pa.RdpAccountant().compose(event).get_epsilon(inputs["delta"])
 
@@ -269,7 +269,7 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     ),
     "gap_select_probs": _gap_select_probs,
     "rdp_bounded_range": lambda inputs: _price_at(
-        pa.BoundedRangeEvent(inputs["eps"]), inputs["alpha"]
+        pa.BoundedRangeEvent(inputs["eps"]), order=inputs["alpha"]
     ),
     "ptr_gauss_pass_prob": _ptr_gauss_pass_prob,
     "ptr_laplace_pass_prob_paper_alg5": _ptr_laplace_pass_prob,

@@ -14,26 +14,27 @@ pld: Any = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
 ORDERS = [1.1, 1.5, 2.0, 3.0, 4.5, 8.0, 16.0, 64.0, 512.0]
 MULTIPLIERS = np.random.default_rng(0).uniform(20.0, 200.0, size=300)
 EVENTS: dict[str, pa.Event] = {
-    "gaussian": pa.GaussianEvent(1.3),
-    "many": pa.SelfComposedEvent(event=pa.GaussianEvent(60.0), count=600),
+    "gaussian": pa.GaussianEvent(noise_multiplier=1.3),
+    "many": pa.SelfComposedEvent(event=pa.GaussianEvent(noise_multiplier=60.0), count=600),
     "different": pa.ComposedEvent(tuple(pa.GaussianEvent(float(z)) for z in MULTIPLIERS)),
     "tree": pa.ComposedEvent(
         (
-            pa.GaussianEvent(1.3),
+            pa.GaussianEvent(noise_multiplier=1.3),
             pa.SelfComposedEvent(
-                event=pa.ComposedEvent((pa.GaussianEvent(9.0), pa.NoOpEvent())), count=7
+                event=pa.ComposedEvent((pa.GaussianEvent(noise_multiplier=9.0), pa.NoOpEvent())),
+                count=7,
             ),
         )
     ),
     "nothing": pa.NoOpEvent(),
-    "everything": pa.ComposedEvent((pa.GaussianEvent(1.0), pa.NonPrivateEvent())),
+    "everything": pa.ComposedEvent((pa.GaussianEvent(noise_multiplier=1.0), pa.NonPrivateEvent())),
 }
 THEIRS: dict[str, tuple[pa.Event, Any]] = {
     name: (event, event.to_dp_event()) for name, event in EVENTS.items()
 } | {
-    "zcdp": (pa.ZCdpEvent(0.03), dp_accounting.dp_event.ZCDpEvent(0.03)),
+    "zcdp": (pa.ZCdpEvent(rho=0.03), dp_accounting.dp_event.ZCDpEvent(0.03)),
     "randomized response": (
-        pa.PureDpEvent(0.7),
+        pa.PureDpEvent(epsilon=0.7),
         dp_accounting.dp_event.RandomizedResponseDpEvent(2 / (1 + np.exp(0.7)), 2),
     ),
 }
@@ -59,12 +60,17 @@ def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
 def test_composed_gaussians_agree_with_dp_accounting() -> None:
     ours = pa.RdpAccountant(ORDERS).compose(pa.GaussianEvent.composed(MULTIPLIERS))
     theirs = rdp.RdpAccountant(ORDERS).compose(EVENTS["different"].to_dp_event())
-    assert ours.get_epsilon(1e-6) == pytest.approx(theirs.get_epsilon(1e-6), rel=1e-9)
-    assert ours.get_epsilon(1e-6) >= theirs.get_epsilon(1e-6) * (1 - 1e-15)
+    assert ours.get_epsilon(target_delta=1e-6) == pytest.approx(
+        theirs.get_epsilon(target_delta=1e-6), rel=1e-9
+    )
+    assert ours.get_epsilon(target_delta=1e-6) >= theirs.get_epsilon(target_delta=1e-6) * (
+        1 - 1e-15
+    )
 
 
 @pytest.mark.parametrize(
-    ("event", "count"), [(pa.GaussianEvent(30.0), 600), (pa.PureDpEvent(0.05), 600)]
+    ("event", "count"),
+    [(pa.GaussianEvent(noise_multiplier=30.0), 600), (pa.PureDpEvent(epsilon=0.05), 600)],
 )
 def test_pld_epsilon_is_between_both_roundings_of_dp_accounting(
     event: pa.Event, count: int

@@ -27,7 +27,9 @@ def assert_matches(value: Any, expected: Any, rtol: float) -> None:
     "entry", ENTRIES, ids=[f"{entry['name']}-{index}" for index, entry in enumerate(ENTRIES)]
 )
 def test_a_golden_entry_is_reproduced(entry: dict[str, Any]) -> None:
-    assert_matches(evaluate(entry["name"], entry["inputs"]), entry["value"], entry["rtol"])
+    assert_matches(
+        evaluate(entry["name"], inputs=entry["inputs"]), expected=entry["value"], rtol=entry["rtol"]
+    )
 
 
 def test_every_entry_is_evaluated() -> None:
@@ -37,14 +39,14 @@ def test_every_entry_is_evaluated() -> None:
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with refused("name", "gap_select_prob"):
-        evaluate("gap_select_prob", {})
+        evaluate(name="gap_select_prob", inputs={})
 
 
 def test_the_comparison_notices_a_relative_error_of_twice_the_tolerance() -> None:
     for entry in ENTRIES:
-        wrong = _scaled(entry["value"], 1 + 2 * entry["rtol"] + 1e-14)
+        wrong = _scaled(entry["value"], factor=1 + 2 * entry["rtol"] + 1e-14)
         with pytest.raises(AssertionError):
-            assert_matches(wrong, entry["value"], entry["rtol"])
+            assert_matches(wrong, expected=entry["value"], rtol=entry["rtol"])
 
 
 @pytest.mark.parametrize(

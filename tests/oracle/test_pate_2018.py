@@ -36,7 +36,7 @@ def test_the_cost_of_all_counts_follows_proposition_8() -> None:
     assert rho + 2 * math.sqrt(rho * math.log(1 / DELTA)) == pytest.approx(3.24, abs=0.005)
     both = (
         SelfComposedEvent(event=GaussianEvent(40 / 2**0.5), count=ANSWERED),
-        SelfComposedEvent(event=GaussianEvent(150), count=SCREENED),
+        SelfComposedEvent(event=GaussianEvent(noise_multiplier=150), count=SCREENED),
     )
     exact = ExactAccountant().compose(ComposedEvent(both)).get_epsilon(DELTA)
     assert exact == pytest.approx(2.60, abs=0.005)
@@ -104,24 +104,24 @@ def test_the_costs_of_screening_and_answers_add_up() -> None:
 
 
 def test_votes_without_a_theorem_raise_unknown_cost() -> None:
-    votes = clear_votes(3)
+    votes = clear_votes(num_queries=3)
     votes[1, 0] -= 1  # a teacher that said nothing
     with refused("votes", rule="one vote of", kind=UnknownCost):
         cost_on(GNMax(noise_std=40), votes, num_teachers=TEACHERS, orders=[2.0])
     other = GNMax(noise_std=40, adjacency="add_remove")  # type: ignore[arg-type]
     with refused("adjacency", "add_remove", kind=UnknownCost):
-        cost_on(other, clear_votes(3), num_teachers=TEACHERS, orders=[2.0])
+        cost_on(other, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
     for aggregator in (
         StableTopK(selection_scale=5.0, test_std=5.0),
         CenteredVotes(noise_multiplier=5.0),
     ):
         with refused("aggregator", type(aggregator).__name__, kind=UnknownCost):
-            cost_on(aggregator, clear_votes(3), num_teachers=TEACHERS, orders=[2.0])
+            cost_on(aggregator, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
     reached = GaussianVotes(noise_std=40, teachers_reached=2)
     with refused("teachers_reached", 2, kind=UnknownCost):
-        cost_on(reached, clear_votes(3), num_teachers=TEACHERS, orders=[2.0])
+        cost_on(reached, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
     assert isinstance(
-        DataDependentCost(np.array([2.0]), np.array([0.1])).epsilon(DELTA), DataDependentEpsilon
+        DataDependentCost(np.array([2.0]), rdp=np.array([0.1])).epsilon(DELTA), DataDependentEpsilon
     )
 
 

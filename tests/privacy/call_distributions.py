@@ -35,7 +35,7 @@ def three_lumps(rate: float, value: int, edges: tuple[int, ...]) -> Array:
     """
     reach = math.ceil(40 / rate) + max(abs(edge - value) for edge in edges)
     noise = np.arange(-reach, reach + 1)
-    masses = laplace_mass(rate, noise)
+    masses = laplace_mass(rate, values=noise)
     pieces = np.searchsorted(np.array(edges), value + noise, side="right")
     return np.bincount(pieces, masses, minlength=len(edges) + 1)
 
@@ -69,7 +69,9 @@ def threshold_pairs(test: AboveThreshold | BetweenThresholds) -> Iterator[tuple[
                 if above
                 else (low, high)
             )
-            first, second = (three_lumps(rate, at, edges) for at in (value, value + move))
+            first, second = (
+                three_lumps(rate, value=at, edges=edges) for at in (value, value + move)
+            )
             yield (first, second), np.arange(len(first)) > 0 if above else np.arange(3) == 1
 
 
@@ -96,13 +98,13 @@ def distribution_pairs(mechanism: Any, adjacency: Adjacency) -> tuple[Array, Arr
     """Returns the distributions of a mechanism on every pair of neighboring histograms of 3 labels and 4
     teachers, each pair once.
     """
-    histograms = all_histograms(3, 4)
+    histograms = all_histograms(num_labels=3, num_teachers=4)
     known = dict(
         zip(map(tuple, histograms.tolist()), mechanism.probabilities(histograms), strict=True)
     )
     sides = [
         np.array([known[tuple(row)] for row in side.tolist()])
-        for side in neighbors(3, 4, adjacency)
+        for side in neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     ]
     distributions = np.concatenate(sides, axis=1)
     unique = distributions[np.unique(distributions.round(12), axis=0, return_index=True)[1]]

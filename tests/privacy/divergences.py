@@ -22,7 +22,7 @@ ORDERS: Array = np.array(_ORDERS)
 
 def largest_renyi(first: Array, second: Array, orders: Array = ORDERS) -> Array:
     """Returns the largest D_a(first || second) over all pairs of distributions `[N, n]`: `[len(orders)]`."""
-    return np.asarray(renyi(logs(first), logs(second), orders).max(axis=0))
+    return np.asarray(renyi(logs(first), log_second=logs(second), orders=orders).max(axis=0))
 
 
 def largest_delta(first: Array, second: Array, epsilon: float) -> float:

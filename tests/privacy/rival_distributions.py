@@ -81,7 +81,7 @@ _SELECTIONS = {
 
 @cache
 def _selection_of_gaps(noise: str, utilities: tuple[float, ...], scale: float) -> Array:
-    return selection_distribution(noise, np.array([utilities]), scale)[0]
+    return selection_distribution(noise, utilities=np.array([utilities]), scale=scale)[0]
 
 
 @cache
@@ -137,7 +137,7 @@ def _stable(
 
 def stable_top_k_distribution(aggregator: StableTopK, counts: Counts, shape: Shape) -> Distribution:
     released, refused = _stable(
-        aggregator, counts, shape, aggregator.regularizer or (lambda k: 0.0)
+        aggregator, counts, shape, offset=aggregator.regularizer or (lambda k: 0.0)
     )
     return released | {None: refused}
 
@@ -152,7 +152,7 @@ def stable_fixed_top_k_distribution(
     k = aggregator.k
     every = range(len(counts))
     stable, refused = _stable(
-        aggregator, counts, shape, lambda size: -aggregator.penalty * abs(size - k)
+        aggregator, counts, shape, offset=lambda size: -aggregator.penalty * abs(size - k)
     )
     steps: dict[Any, float] = {}
     for labels, p in [*stable.items(), (None, refused)]:

@@ -86,7 +86,13 @@ def _of_pure_dp(kind: type, tightness: float, **options: Any) -> list[Case]:
         _top_k(kind, tightness, epsilon=4.0, **options),
         *(
             _top_k(
-                kind, 0.0, k=k, epsilon=epsilon, largest=(4, 2), min_labels=1 + (k == 1), **options
+                kind,
+                tightness=0.0,
+                k=k,
+                epsilon=epsilon,
+                largest=(4, 2),
+                min_labels=1 + (k == 1),
+                **options,
             )
             for k, epsilon in ((1, 2.5), (2, 0.5), (3, 2.0))
         ),
@@ -95,7 +101,9 @@ def _of_pure_dp(kind: type, tightness: float, **options: Any) -> list[Case]:
 
 def _slow_distribution(mechanism: Any, histogram: Counts, _: Shape) -> Distribution:
     """Once for all histograms with the same differences: adding a constant to all counts changes nothing."""
-    return _distribution_of_differences(mechanism, tuple((histogram - histogram.min()).tolist()))
+    return _distribution_of_differences(
+        mechanism, counts=tuple((histogram - histogram.min()).tolist())
+    )
 
 
 @cache
@@ -217,11 +225,11 @@ CASES = (
     *(
         case
         for kind in (PeelingTopK, PermuteAndFlipTopK, OneShotTopK)
-        for case in _of_pure_dp(kind, 0.9)
+        for case in _of_pure_dp(kind, tightness=0.9)
     ),
-    *_of_pure_dp(LaplaceTopK, 0.84),
-    *_of_pure_dp(JointTopK, 0.63),
-    *_of_pure_dp(PermuteAndFlipJointTopK, 0.66),
+    *_of_pure_dp(LaplaceTopK, tightness=0.84),
+    *_of_pure_dp(JointTopK, tightness=0.63),
+    *_of_pure_dp(PermuteAndFlipJointTopK, tightness=0.66),
     *(
         case
         for noise, tightness in LIPSCHITZ.items()
@@ -233,25 +241,36 @@ CASES = (
         for gamma, tightness in ((1.0, 0.9), (0.5, 0.49))
         for case in _of_pure_dp(CanonicalTopK, tightness, noise=noise, gamma=gamma)
     ),
-    *(_top_k(kind, 0.9, rho=rho) for kind in (PeelingTopK, OneShotTopK) for rho in (0.01, 0.5)),
-    *(_top_k(JointTopK, 0.4, rho=rho) for rho in (0.01, 0.5)),
-    *(_top_k(CanonicalTopK, 0.4, rho=0.5, gamma=gamma) for gamma in (0.0, 0.25, 0.5, 1.0)),
-    replace(
-        _top_k(GammaTopK, 0.5, epsilon=2.0, k=1, largest=(3, 3)), distribution=_slow_distribution
+    *(
+        _top_k(kind, tightness=0.9, rho=rho)
+        for kind in (PeelingTopK, OneShotTopK)
+        for rho in (0.01, 0.5)
+    ),
+    *(_top_k(JointTopK, tightness=0.4, rho=rho) for rho in (0.01, 0.5)),
+    *(
+        _top_k(CanonicalTopK, tightness=0.4, rho=0.5, gamma=gamma)
+        for gamma in (0.0, 0.25, 0.5, 1.0)
     ),
     replace(
-        _top_k(GammaTopK, 0.9, epsilon=4.0, k=1, largest=(3, 2)), distribution=_slow_distribution
+        _top_k(GammaTopK, tightness=0.5, epsilon=2.0, k=1, largest=(3, 3)),
+        distribution=_slow_distribution,
     ),
     replace(
-        _top_k(LaplaceTopK, 0.65, epsilon=0.2, failure_prob=1e-4),
+        _top_k(GammaTopK, tightness=0.9, epsilon=4.0, k=1, largest=(3, 2)),
+        distribution=_slow_distribution,
+    ),
+    replace(
+        _top_k(LaplaceTopK, tightness=0.65, epsilon=0.2, failure_prob=1e-4),
         rename=rename_set,
         refuted_on=None,
     ),
-    _top_k(TopStableTopK, 0.9, epsilon=2.0, failure_prob=1e-3, domain_size=2, min_labels=3),
+    _top_k(
+        TopStableTopK, tightness=0.9, epsilon=2.0, failure_prob=1e-3, domain_size=2, min_labels=3
+    ),
     *(
         _top_k(
             LimitedDomainTopK,
-            0.9 if size < 3 else 0.0,  # larger domains fail rarely, or never
+            tightness=0.9 if size < 3 else 0.0,  # larger domains fail rarely, or never
             k=k,
             domain_size=size,
             epsilon=epsilon,
@@ -262,21 +281,24 @@ CASES = (
         for epsilon, failure in ((0.5, 0.05), (2.0, 1e-3), (4.0, 1e-3))
     ),
     Case(
-        "SubsetPeeling",
-        lambda shape: SubsetPeeling(noise_scale=1.0, adjacency=shape.adjacency),
-        _peel_distribution,
+        name="SubsetPeeling",
+        subject=lambda shape: SubsetPeeling(noise_scale=1.0, adjacency=shape.adjacency),
+        distribution=_peel_distribution,
         tightness=0.4,
         rename=rename_set,
     ),
     *(
-        _gaps(noise, GAPS[noise][padded], scale, padded=padded)
+        _gaps(noise, tightness=GAPS[noise][padded], scale=scale, padded=padded)
         for noise, padded, scale in product(GAPS, (False, True), (0.5, 1.0, 3.0))
     ),
     *(
-        _gaps(noise, 0.0, 0.5, padded=padded, max_k=max_k)
+        _gaps(noise, tightness=0.0, scale=0.5, padded=padded, max_k=max_k)
         for noise, padded, max_k in product(GAPS, (False, True), (1, 2, 3))
     ),
-    *(_gaps(noise, 0.0, padded=True, regularizer=lambda k: -1.5 * abs(k - 2)) for noise in GAPS),
+    *(
+        _gaps(noise, tightness=0.0, padded=True, regularizer=lambda k: -1.5 * abs(k - 2))
+        for noise in GAPS
+    ),
     *(
         _test_of_size(kind, k, failure_prob)
         for kind, k, failure_prob in product(
@@ -286,18 +308,18 @@ CASES = (
     *(_threshold(AboveThreshold, statistic, threshold=2) for statistic in ("count", "gap")),
     *(_threshold(BetweenThresholds, statistic, lower=1, upper=3) for statistic in ("count", "gap")),
     Case(
-        "BoundaryWrapper",
-        lambda s: BoundaryWrapper(_selection(s)),
-        _boundary_distribution,
+        name="BoundaryWrapper",
+        subject=lambda s: BoundaryWrapper(_selection(s)),
+        distribution=_boundary_distribution,
         tightness=0.6,
         min_labels=3,
         refuted_on=(4, 4),
         rename=rename_number,
     ),
     Case(
-        "RunTwice",
-        lambda s: RunTwice(_selection(s)),
-        _twice_distribution,
+        name="RunTwice",
+        subject=lambda s: RunTwice(_selection(s)),
+        distribution=_twice_distribution,
         min_labels=3,
         rename=rename_number,
     ),

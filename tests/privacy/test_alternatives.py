@@ -52,15 +52,18 @@ def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
 ) -> None:
     """Two lengths and an angle are tried at epsilons of both signs. Negative control: a pair that is 2% closer."""
     epsilons = np.linspace(-2, 3, 11)
-    profile = privacy_profile(pa.SampledGaussianEvent(0.5 / longest, q), epsilons)
-    too_close = privacy_profile(pa.SampledGaussianEvent(0.5 / (0.98 * longest), q), epsilons)
+    profile = privacy_profile(pa.SampledGaussianEvent(0.5 / longest, sampling_prob=q), epsilons)
+    too_close = privacy_profile(
+        pa.SampledGaussianEvent(0.5 / (0.98 * longest), sampling_prob=q), epsilons
+    )
     found = np.array(
         [plane_sticks(q, longest * first, longest * second, epsilons) for first, second in PLANE]
     )
     assert (found.max(axis=0) <= profile + 5e-5).all()
     assert (found.max(axis=0) > too_close + 5e-5).any()
     comes = privacy_profile(
-        pa.SampledGaussianEvent(1 / longest, q, pa.Adjacency.ADD_REMOVE), epsilons
+        pa.SampledGaussianEvent(1 / longest, sampling_prob=q, adjacency=pa.Adjacency.ADD_REMOVE),
+        epsilons,
     )
     away = np.array([not (first.any() and second.any()) for first, second in PLANE])
     assert (found[away].max(axis=0) <= comes + 5e-5).all()
@@ -106,8 +109,8 @@ def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(multiplier: float, p
     sides = [(1 - q) * norm.pdf(x) + q * norm.pdf(x, sign / (2 * multiplier)) for sign in (1, -1)]
     true = summed_losses(*sides, count=60, target_delta=1e-6)
     assert true == pytest.approx(pair, rel=0.012)
-    event = pa.SelfComposedEvent(pa.SampledGaussianEvent(multiplier, q), 60)
-    found = {kind.name: kind().compose(event).get_epsilon(1e-6) for kind in SAMPLERS}
+    event = pa.SelfComposedEvent(pa.SampledGaussianEvent(multiplier, sampling_prob=q), 60)
+    found = {kind.name: kind().compose(event).get_epsilon(target_delta=1e-6) for kind in SAMPLERS}
     assert all(true * (1 - 2e-4) < epsilon for epsilon in found.values())
     assert found["auto"] < 1.003 * true
     assert found["exact"] < 1.003 * true
@@ -129,34 +132,47 @@ def test_add_remove_price_equals_that_of_dp_accounting(noise: float, q: float, s
     event = pa.SelfComposedEvent(
         pa.SampledGaussianEvent(noise, sampling_prob=q, adjacency=pa.Adjacency.ADD_REMOVE), steps
     )
-    theirs = pld.PLDAccountant().compose(event.to_dp_event()).get_epsilon(1e-6)
-    found = {kind.name: kind().compose(event).get_epsilon(1e-6) for kind in SAMPLERS}
+    theirs = pld.PLDAccountant().compose(event.to_dp_event()).get_epsilon(target_delta=1e-6)
+    found = {kind.name: kind().compose(event).get_epsilon(target_delta=1e-6) for kind in SAMPLERS}
     assert all(0.9985 * theirs < epsilon < 1.16 * theirs for epsilon in found.values())
     assert found["exact"] < 1.002 * theirs
-    other = pa.SelfComposedEvent(pa.SampledGaussianEvent(noise, q), steps)
-    assert pa.AutoAccountant().compose(other).get_epsilon(1e-6) < found["auto"]
+    other = pa.SelfComposedEvent(pa.SampledGaussianEvent(noise, sampling_prob=q), steps)
+    assert pa.AutoAccountant().compose(other).get_epsilon(target_delta=1e-6) < found["auto"]
 
 
 def test_a_unit_that_comes_is_priced_beside_others_and_in_any_order() -> None:
     """Both ways round for itself, so never above one profile for both ways."""
-    one = pa.SampledGaussianEvent(2.0, sampling_prob=0.1, adjacency=pa.Adjacency.ADD_REMOVE)
-    others = (pa.GaussianEvent(8.0), pa.SelfComposedEvent(pa.BoundedRangeEvent(0.2), 9))
+    one = pa.SampledGaussianEvent(
+        noise_multiplier=2.0, sampling_prob=0.1, adjacency=pa.Adjacency.ADD_REMOVE
+    )
+    others = (
+        pa.GaussianEvent(noise_multiplier=8.0),
+        pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.2), 9),
+    )
     there = pa.ComposedEvent((pa.SelfComposedEvent(one, 20), *others))
     back = pa.ComposedEvent((*others, pa.SelfComposedEvent(one, 20)))
     apart = pa.ComposedEvent((pa.SelfComposedEvent(one, 7), *others, pa.SelfComposedEvent(one, 13)))
     for kind in SAMPLERS:
-        prices = [kind().compose(event).get_epsilon(1e-5) for event in (there, back, apart)]
+        prices = [
+            kind().compose(event).get_epsilon(target_delta=1e-5) for event in (there, back, apart)
+        ]
         assert prices == pytest.approx(prices[:1] * 3, rel=1e-3)
-        assert prices[0] > kind().compose(pa.SelfComposedEvent(one, 20)).get_epsilon(1e-5)
+        assert prices[0] > kind().compose(pa.SelfComposedEvent(one, 20)).get_epsilon(
+            target_delta=1e-5
+        )
     exact, renyi = (
-        kind().compose(there).get_epsilon(1e-5) for kind in (pa.ExactAccountant, pa.RdpAccountant)
+        kind().compose(there).get_epsilon(target_delta=1e-5)
+        for kind in (pa.ExactAccountant, pa.RdpAccountant)
     )
     assert 0.85 * renyi < exact < renyi
     many = pa.ComposedEvent(
-        (pa.SelfComposedEvent(one, 20), pa.SelfComposedEvent(pa.BoundedRangeEvent(0.05), 400))
+        (
+            pa.SelfComposedEvent(one, 20),
+            pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.05), 400),
+        )
     )
     in_blocks, one_by_one = (
-        pa.ExactAccountant(in_blocks=blocks).compose(many).get_epsilon(1e-5)
+        pa.ExactAccountant(in_blocks=blocks).compose(many).get_epsilon(target_delta=1e-5)
         for blocks in (True, False)
     )
     assert in_blocks == pytest.approx(one_by_one, rel=5e-3)
@@ -172,11 +188,13 @@ def test_one_step_has_the_delta_of_its_profile(
 ) -> None:
     """From above, and hardly above, of losses up to hundreds."""
     event = pa.SampledGaussianEvent(
-        noise if adjacency is pa.Adjacency.REPLACE_ONE else 2 * noise, q, adjacency
+        noise if adjacency is pa.Adjacency.REPLACE_ONE else 2 * noise,
+        sampling_prob=q,
+        adjacency=adjacency,
     )
     spent = pa.ExactAccountant().compose(event)
-    for epsilon in np.linspace(0, spent.get_epsilon(1e-9), 7).tolist():
-        exact = float(privacy_profile(event, np.array([epsilon]))[0])
+    for epsilon in np.linspace(0, spent.get_epsilon(target_delta=1e-9), 7).tolist():
+        exact = float(privacy_profile(event, epsilons=np.array([epsilon]))[0])
         assert exact <= spent.get_delta(epsilon) <= exact * 1.002
 
 
@@ -188,17 +206,25 @@ def test_without_sampling_it_is_a_gaussian_and_a_rarer_sample_is_never_dearer(
     """Two clips apart where a unit is replaced, one where it comes or goes: what the multiplier is of."""
     sampled = (
         accountant()
-        .compose(pa.SampledGaussianEvent(2.0, sampling_prob=1.0, adjacency=adjacency), count=9)
-        .get_epsilon(1e-5)
+        .compose(
+            pa.SampledGaussianEvent(noise_multiplier=2.0, sampling_prob=1.0, adjacency=adjacency),
+            count=9,
+        )
+        .get_epsilon(target_delta=1e-5)
     )
     assert sampled == pytest.approx(
-        accountant().compose(pa.GaussianEvent(2.0), count=9).get_epsilon(1e-5), rel=2e-3
+        accountant()
+        .compose(pa.GaussianEvent(noise_multiplier=2.0), count=9)
+        .get_epsilon(target_delta=1e-5),
+        rel=2e-3,
     )
     events = [
-        pa.SampledGaussianEvent(1.0, sampling_prob=share, adjacency=adjacency)
+        pa.SampledGaussianEvent(noise_multiplier=1.0, sampling_prob=share, adjacency=adjacency)
         for share in (1e-6, 1e-3, 0.1, 0.5, 0.9, 1.0)
     ]
-    prices = [accountant().compose(event, count=5).get_epsilon(1e-5) for event in events]
+    prices = [
+        accountant().compose(event, count=5).get_epsilon(target_delta=1e-5) for event in events
+    ]
     assert all(low <= high * (1 + 1e-6) for low, high in pairwise(prices))
 
 
@@ -226,7 +252,7 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     rest /= np.linalg.norm(rest, axis=1, keepdims=True)
     labels = rng.random((30, 2)) < 0.3
     ids = np.arange(30) // 2
-    noisy = NoisyGradient(CLIP, 1.0, 16)
+    noisy = NoisyGradient(CLIP, noise_multiplier=1.0, num_units=16)
     weights = rng.normal(size=(3, 2))
     bias = np.array([-1.0, 0.5])
     sums = []
@@ -237,8 +263,8 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
             np.concatenate([ids, np.full(len(features), 99)]),
         )
         assert len(groups.sizes) == 16
-        sums.append(np.rint(groups.clipped_sum(weights, bias, CLIP) / noisy.step(6)))
-    without = GroupGradients.from_records(rest, labels, ids).clipped_sum(weights, bias, CLIP)
+        sums.append(np.rint(groups.clipped_sum(weights, bias, clip=CLIP) / noisy.step(6)))
+    without = GroupGradients.from_records(rest, labels, ids).clipped_sum(weights, bias, clip=CLIP)
     alone = max(float(np.linalg.norm(one - np.rint(without / noisy.step(6)))) for one in sums)
     # what a group that takes part adds
     assert 0.45 * noisy.sensitivity(6) < alone <= noisy.sensitivity(6) / 2
@@ -254,10 +280,10 @@ def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
     features = np.tile([1.0, 0.0], (40, 1))
     labels = np.ones((40, 2), bool)
     apart = GroupGradients.from_records(features, labels, np.arange(40)).clipped_sum(
-        np.zeros((2, 2)), np.zeros(2), CLIP
+        np.zeros((2, 2)), bias=np.zeros(2), clip=CLIP
     )
     together = GroupGradients.from_records(features, labels, np.zeros(40, int)).clipped_sum(
-        np.zeros((2, 2)), np.zeros(2), CLIP
+        np.zeros((2, 2)), bias=np.zeros(2), clip=CLIP
     )
     assert np.linalg.norm(together) <= CLIP * (1 + 1e-12)
     assert np.linalg.norm(apart) == pytest.approx(40 * CLIP)

@@ -27,7 +27,7 @@ ADJACENCIES = tuple(Adjacency)
 def test_a_whole_sum_adds_each_group_by_its_own_weight() -> None:
     dense = np.random.default_rng(3).normal(size=(5, 4, 2))
     weights = np.array([1.0, 0.25, 0.6, 0.1, 0.9])
-    clipped = ClippedSum(0.7, (4, 2))
+    clipped = ClippedSum(clip=0.7, shape=(4, 2))
     each = [
         clipped.total(dense[t : t + 1], center=0.0, num_teachers=1, weights=weights[t : t + 1])
         for t in range(5)
@@ -48,15 +48,19 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     )
     corners = np.array(list(product((0.0, 1.0), repeat=3)))
     held = np.array([weight])
-    whole = TeacherShares(np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]]), np.array([weight, 1.0]))
+    whole = TeacherShares(
+        np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]]), weights=np.array([weight, 1.0])
+    )
     prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
     prevalence.release(whole, num_teachers=2, rng=np.random.default_rng(0))
     lengths = np.array(
-        [TeacherShares(each[None], held).lengths() for each in corners], dtype=np.float64
+        [TeacherShares(each[None], weights=held).lengths() for each in corners], dtype=np.float64
     )
     moves = [furthest(lengths, adjacency)]
     for each in sums[1:]:
-        parts = [TeacherShares(c[None], held).total(each, c[::-1] * 0.5).ravel() for c in corners]
+        parts = [
+            TeacherShares(c[None], weights=held).total(each, c[::-1] * 0.5).ravel() for c in corners
+        ]
         moves.append(furthest(np.array(parts, dtype=np.float64), adjacency))
         assert moves[-1] <= weight * each.l2_sensitivity
     spent = math.sqrt(
@@ -82,10 +86,10 @@ def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) 
         assert 0.99 * budgets[each.name] < each.epsilon <= budgets[each.name]
         assert budget.epsilon_of(events[place]) == each.epsilon
         shift = each.weight / priced.aggregator.noise_multiplier
-        assert verdict_on_shift(shift, events[place]).sound
-        assert verdict_on_shift(shift, GaussianEvent(1.05 / shift)).refuted
+        assert verdict_on_shift(shift, event=events[place]).sound
+        assert verdict_on_shift(shift, event=GaussianEvent(1.05 / shift)).refuted
         if place:  # as if it were in the class before it
-            assert verdict_on_shift(shift, events[place - 1]).refuted
+            assert verdict_on_shift(shift, event=events[place - 1]).refuted
 
 
 @pytest.mark.parametrize("reached", [2, 3])

@@ -47,13 +47,15 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
         clipped = ClippedSum(clip, shape, adjacency)
         said = adversaries(shape, rng)
         blocks = [[each[None] + center for each in said]]
-        blocks += [[LowRankVotes(span, each[None, :1]) for each in said]] if clip == 0.7 else []
+        blocks += (
+            [[LowRankVotes(span, weights=each[None, :1]) for each in said]] if clip == 0.7 else []
+        )
         for block in blocks:
             parts = [
                 clipped.total(each, center=center, num_teachers=1, weights=weights).ravel()
                 for each in block
             ]
-            assert_reached(parts, adjacency, (weight or 1.0) * clipped.l2_sensitivity)
+            assert_reached(parts, adjacency, claimed=(weight or 1.0) * clipped.l2_sensitivity)
 
 
 def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
@@ -67,12 +69,14 @@ def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
             Adjacency.ADD_REMOVE: np.delete(votes, teacher, axis=0),
         }
         for adjacency, neighbor in changed.items():
-            clipped = ClippedSum(0.5, (4, 3), adjacency)
+            clipped = ClippedSum(clip=0.5, shape=(4, 3), adjacency=adjacency)
             totals = [
                 clipped.total(each, center=0.5, num_teachers=30) for each in (votes, neighbor)
             ]
             assert_reached(
-                [(totals[0] - totals[1]).ravel()], Adjacency.ADD_REMOVE, clipped.l2_sensitivity
+                [(totals[0] - totals[1]).ravel()],
+                adjacency=Adjacency.ADD_REMOVE,
+                claimed=clipped.l2_sensitivity,
             )
 
 
@@ -80,15 +84,17 @@ def test_factored_votes_move_no_further() -> None:
     rng = np.random.default_rng(1)
     shape = (6, 4)
     span = PublicPCA.fit(rng.normal(size=(50, 5)), 3).span(rng.normal(size=(6, 5)))
-    clipped = ClippedSum(1.0, shape)
+    clipped = ClippedSum(clip=1.0, shape=shape)
     rest = rng.normal(size=(9, 3, 4))
     totals = []
     for weights in (*rng.normal(size=(40, 3, 4)), *10 ** rng.uniform(-9, 9, size=(10, 3, 4))):
         for sign in (1, -1):
-            block = LowRankVotes(span, np.concatenate([rest, sign * weights[None]]))
+            block = LowRankVotes(span, weights=np.concatenate([rest, sign * weights[None]]))
             totals.append(clipped.total(block, center=0.5, num_teachers=10))
     assert_reached(
-        np.array(totals).reshape(len(totals), -1), Adjacency.REPLACE_ONE, clipped.l2_sensitivity
+        np.array(totals).reshape(len(totals), -1),
+        adjacency=Adjacency.REPLACE_ONE,
+        claimed=clipped.l2_sensitivity,
     )
 
 
@@ -105,7 +111,7 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> Non
     release: Any = aggregator.aggregate(
         rng.random((num_teachers, *shape)), num_teachers=num_teachers, rng=rng
     )
-    clipped = ClippedSum(0.7, shape, adjacency)
+    clipped = ClippedSum(clip=0.7, shape=shape, adjacency=adjacency)
     in_steps = release.noise_std * num_teachers / clipped.step
     clips = 2 if adjacency == Adjacency.REPLACE_ONE else 1
     assert in_steps / (clips * 0.7 / clipped.step) >= multiplier
@@ -117,7 +123,9 @@ def test_prevalence_and_votes_add_up_to_the_price() -> None:
     aggregator = CenteredVotes(noise_multiplier=5.0, prevalence_share=0.1)
     parts = [
         aggregator.prevalence.event,
-        aggregator.centered_at(0.5).event_for(num_queries=600, num_labels=40, num_teachers=400),
+        aggregator.centered_at(center=0.5).event_for(
+            num_queries=600, num_labels=40, num_teachers=400
+        ),
     ]
     squares = sum(1 / part.noise_multiplier**2 for part in parts)
     assert squares == pytest.approx(1 / 25.0, rel=1e-9)
@@ -125,10 +133,10 @@ def test_prevalence_and_votes_add_up_to_the_price() -> None:
     for part in parts:
         together.compose(part)
     whole = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=400)
-    assert together.get_epsilon(1e-6) == pytest.approx(
-        ExactAccountant().compose(whole).get_epsilon(1e-6), rel=1e-9
+    assert together.get_epsilon(target_delta=1e-6) == pytest.approx(
+        ExactAccountant().compose(whole).get_epsilon(target_delta=1e-6), rel=1e-9
     )
-    assert ExactAccountant().compose(whole).get_epsilon(1e-6) >= gaussian_epsilon(
+    assert ExactAccountant().compose(whole).get_epsilon(target_delta=1e-6) >= gaussian_epsilon(
         0.2, target_delta=1e-6
     )
 

@@ -41,7 +41,7 @@ def boundary_top_k(
         padded=padded,
         adjacency=adjacency,
     )
-    pairs = gap_pairs(num_labels, 6, adjacency, padded=padded)
+    pairs = gap_pairs(num_labels, num_teachers=6, adjacency=adjacency, padded=padded)
     laws = []
     for gaps in (pairs.first, pairs.second):
         chosen = softmax(gaps / scale, axis=1)
@@ -119,10 +119,14 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjacency) -> None:
     """Negative control: one gap is far above all others and falls while they rise, and its test is at its worst."""
-    aggregator, _, laws = boundary_top_k((20.0, 1.0, 0.05), adjacency, num_labels=4)
+    aggregator, _, laws = boundary_top_k(
+        setting=(20.0, 1.0, 0.05), adjacency=adjacency, num_labels=4
+    )
     epsilon = aggregator.call_epsilon_for(num_labels=4, num_teachers=6)
     assert 0.9 * epsilon < largest_ratio(*laws) <= epsilon * (1 + 1e-6)
-    aggregator, pairs, laws = boundary_top_k((3.0, 0.4, 1e-3), adjacency, num_labels=2)
+    aggregator, pairs, laws = boundary_top_k(
+        setting=(3.0, 0.4, 1e-3), adjacency=adjacency, num_labels=2
+    )
     assert (
         0.9 * aggregator.failure_prob
         < unstable(inside_wrapper(laws[0]), pairs)
@@ -137,7 +141,7 @@ def test_a_single_label_call_keeps_its_epsilon_and_its_target(
 ) -> None:
     """The control: one label of many gains a vote, another loses it, and little mass lies elsewhere."""
     aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency)
-    first, second = neighbors(3, 5, adjacency)
+    first, second = neighbors(num_labels=3, num_teachers=5, adjacency=adjacency)
     laws = [softmax(counts / scale, axis=1) for counts in (first, second)]
     assert 0.6 * aggregator.call_epsilon < largest_ratio(*laws) <= aggregator.call_epsilon
     wrapped = wrapped_within_target(*laws, aggregator.call_epsilon, every=11)
@@ -159,7 +163,7 @@ def prior_check(
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> None:
-    first, second = neighbors(3, 4, adjacency)
+    first, second = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     largest = 0
     for chosen in product([False, True], repeat=3):
         sets = np.broadcast_to(np.array(chosen), first.shape)
@@ -175,7 +179,7 @@ def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(
     sens = adjacency.gap_sensitivity
     aggregator = prior_check(adjacency, scale)
     kept = aggregator.agreement(num_teachers=40)
-    epsilon = bit_epsilon(kept, sens)
+    epsilon = bit_epsilon(kept, reach=sens)
     assert sens / scale <= epsilon <= sens / scale * (1 + 1e-3)
     event = aggregator.event_for(num_queries=40, num_labels=3, num_teachers=40)
     assert [
@@ -223,7 +227,7 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, count
 
     The delta is a sum over all transcripts.
     """
-    aggregator = prior_check(adjacency, 6.0)
+    aggregator = prior_check(adjacency, scale=6.0)
     num_queries = 40
     event = aggregator.event_for(num_queries=num_queries, num_labels=3, num_teachers=6)
     assert any(isinstance(leaf, SessionEvent) for leaf, _ in leaves(event))
@@ -238,14 +242,16 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, count
         epsilon: RdpAccountant().compose(event).get_delta(epsilon) for epsilon in (0.5, 1.0, 2.0)
     }
     kept = aggregator.agreement(num_teachers=6)
-    first, second = (side[::53] for side in neighbors(3, 6, adjacency))
+    first, second = (
+        side[::53] for side in neighbors(num_labels=3, num_teachers=6, adjacency=adjacency)
+    )
     largest = 0.0
     for one, two in zip(first, second, strict=True):
         prior = np.array([[True, False, False]])
         distributions = []
         for counts in (one, two):
             release = aggregator.release_step.distribution(counts, num_teachers=6)
-            its = float(kept[margins(counts[None], prior)[0] + 6])
+            its = float(kept[margins(counts[None], sets=prior)[0] + 6])
             distributions.append(session_distribution(its, release, num_queries))
         for epsilon, delta in claimed.items():
             exact = excess(*distributions, epsilon)
@@ -257,14 +263,15 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, count
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
     """Negative control: a session of one hit costs more than one check."""
-    kept = prior_check(adjacency, 6.0, margin=-4.0).agreement(num_teachers=6)
-    epsilon = bit_epsilon(kept, adjacency.gap_sensitivity)
+    kept = prior_check(adjacency, scale=6.0, margin=-4.0).agreement(num_teachers=6)
+    epsilon = bit_epsilon(kept, reach=adjacency.gap_sensitivity)
     sens = adjacency.gap_sensitivity
     low = kept[6 - sens]
     high = kept[6]
     released: dict[tuple[int, ...] | None, float] = {None: 1.0}
     distributions = [
-        session_distribution(float(probability), released, 100) for probability in (high, low)
+        session_distribution(float(probability), release=released, num_queries=100)
+        for probability in (high, low)
     ]
     assert excess(*distributions, epsilon) > 0.02  # where one check has a delta of 0
 

@@ -61,8 +61,8 @@ def test_one_change_moves_counts_by_exactly_the_claimed_distance(norm: str) -> N
 
 def test_a_teacher_never_counts_for_what_it_did_not_vote() -> None:
     for norm, vote_clip in product(NORMS, (1, 2, 3)):
-        weights = weighed(4, vote_clip, norm)
-        vectors = all_vectors(4)
+        weights = weighed(num_labels=4, vote_clip=vote_clip, norm=norm)
+        vectors = all_vectors(num_labels=4)
         assert (weights[~vectors] == 0).all()
         assert ((weights >= 0) & (weights <= 1)).all()
         assert (weights.sum(axis=1) > 0).tolist() == vectors.any(axis=1).tolist()
@@ -109,7 +109,7 @@ def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: 
         price = price_curve(event)
         ratio = assert_covered(exact, price)
         assert ratio == pytest.approx(1, rel=1e-9) if norm == "l1" else ratio > 0.3
-        assert_refuted(exact, (0.9 if norm == "l1" else 0.3) * price)
+        assert_refuted(exact, price=(0.9 if norm == "l1" else 0.3) * price)
         assert_delta_covered(*distributions, event)
 
 

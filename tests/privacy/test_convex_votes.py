@@ -53,7 +53,7 @@ def sums_with_any_first_group(
 ) -> tuple[Array, ClippedMoments]:
     """All sums where the first group is of one, two or five records anywhere, with the same others beside it."""
     rng = np.random.default_rng(2)
-    sums = ClippedMoments(clip, 1 + others)
+    sums = ClippedMoments(clip, num_teachers=1 + others)
     beside = rng.normal(size=(others, 3))
     theirs = rng.random((others, 2)) < 0.5
     found = []
@@ -63,7 +63,11 @@ def sums_with_any_first_group(
             group_of = np.concatenate([np.zeros(size, dtype=int), 1 + np.arange(others)])
             held = np.concatenate([np.tile(labels, (size, 1)), theirs])
             votes = votes_of(
-                np.concatenate([first, beside]), held, group_of, [0] * (1 + others), penalty=penalty
+                np.concatenate([first, beside]),
+                labels=held,
+                group_of=group_of,
+                learner_of=[0] * (1 + others),
+                penalty=penalty,
             )
             found.append(votes.total(WEIGHTS * flip, SCALE * 40, sums).ravel())
     return np.array(found, dtype=np.float64).reshape(-1, 2, 4, 10), sums
@@ -71,7 +75,9 @@ def sums_with_any_first_group(
 
 def moved(found: Array) -> float:
     """Under one student: that changes between rounds, not between neighbors."""
-    return max(furthest(found[:, side].reshape(-1, 10), Adjacency.REPLACE_ONE) for side in (0, 1))
+    return max(
+        furthest(found[:, side].reshape(-1, 10), adjacency=Adjacency.REPLACE_ONE) for side in (0, 1)
+    )
 
 
 @pytest.mark.parametrize("others", [0, 1, 40])
@@ -91,7 +97,11 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
 ) -> None:
     def votes(penalty: float) -> ConvexVotes:
         return votes_of(
-            np.eye(6, 3), np.ones((6, 2)), np.arange(6), [0, 0, 0, 0, 1, 1], penalty=penalty
+            np.eye(6, 3),
+            labels=np.ones((6, 2)),
+            group_of=np.arange(6),
+            learner_of=[0, 0, 0, 0, 1, 1],
+            penalty=penalty,
         )
 
     width = votes(1.0).width
@@ -117,7 +127,7 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
 def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(penalty: float) -> None:
     """Its first records count: 16 times as many as are expected. That many records of one group were refused."""
     rng = np.random.default_rng(5)
-    sums = ClippedMoments(0.3, 21)
+    sums = ClippedMoments(clip=0.3, num_teachers=21)
     beside = rng.normal(size=(20, 3))
     theirs = rng.random((20, 2)) < 0.5
     found = []
@@ -125,15 +135,27 @@ def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(pena
         first = np.tile(rng.normal(size=(16, 3)), (math.ceil(size / 16), 1))[:size]
         group_of = np.concatenate([np.zeros(size, dtype=int), 1 + np.arange(20)])
         held = np.concatenate([np.ones((size, 2), dtype=bool), theirs])
-        votes = votes_of(np.concatenate([first, beside]), held, group_of, [0] * 21, penalty=penalty)
+        votes = votes_of(
+            np.concatenate([first, beside]),
+            labels=held,
+            group_of=group_of,
+            learner_of=[0] * 21,
+            penalty=penalty,
+        )
         last = slice(-20 - min(size, 16), None)
         nearest = np.concatenate([first[:16], beside])
-        kept = votes_of(nearest, held[last], group_of[last], [0] * 21, penalty=penalty)
+        kept = votes_of(
+            nearest,
+            labels=held[last],
+            group_of=group_of[last],
+            learner_of=[0] * 21,
+            penalty=penalty,
+        )
         found.append(votes.total(WEIGHTS, SCALE * 40, sums).ravel())
         np.testing.assert_array_equal(found[-1], kept.total(WEIGHTS, SCALE * 40, sums).ravel())
     assert (
         0
-        < furthest(np.array(found, dtype=np.float64), Adjacency.REPLACE_ONE)
+        < furthest(np.array(found, dtype=np.float64), adjacency=Adjacency.REPLACE_ONE)
         <= sums.l2_sensitivity
     )
 
@@ -153,15 +175,15 @@ def test_without_limits_a_group_moves_it_further(monkeypatch: pytest.MonkeyPatch
 def test_where_a_group_goes_the_sum_moves_by_half_of_that() -> None:
     """Under add/remove, with the declared number of groups."""
     rng = np.random.default_rng(3)
-    sums = ClippedMoments(0.3, 6, Adjacency.ADD_REMOVE)
+    sums = ClippedMoments(clip=0.3, num_teachers=6, adjacency=Adjacency.ADD_REMOVE)
     inputs = rng.normal(size=(6, 3))
     labels = rng.random((6, 2)) < 0.5
     group_of = np.arange(6)
-    whole = votes_of(inputs, labels, group_of, [0] * 6).total(WEIGHTS, SCALE * 40, sums)
+    whole = votes_of(inputs, labels, group_of, learner_of=[0] * 6).total(WEIGHTS, SCALE * 40, sums)
     moved = 0.0
     for gone in range(6):
         left = np.flatnonzero(group_of != gone)
-        without = votes_of(inputs[left], labels[left], group_of[left], [0] * 6).total(
+        without = votes_of(inputs[left], labels[left], group_of[left], learner_of=[0] * 6).total(
             WEIGHTS, SCALE * 40, sums
         )
         moved = max(moved, float(np.linalg.norm(without - whole)))
@@ -175,7 +197,7 @@ def test_no_other_teacher_moves() -> None:
     group_of = np.repeat(np.arange(7), [1, 2, 1, 3, 1, 1, 4])
     inputs = rng.normal(size=(13, 3))
     labels = rng.random((13, 2)) < 0.5
-    sums = ClippedMoments(0.3, 7)
+    sums = ClippedMoments(clip=0.3, num_teachers=7)
 
     def total(rows: Any) -> Any:
         return votes_of(inputs[rows], labels[rows], group_of[rows], learner_of).total(
@@ -193,7 +215,9 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     """Of one teacher with three groups. The control: the price of four times the noise of one round is refuted."""
     inputs = np.repeat(POOL[:1], 3, axis=0)
     require_price_of_two_rounds(
-        lambda held: votes_of(inputs, held, np.arange(3), [0, 0, 0], directions=1),
+        lambda held: votes_of(
+            inputs, labels=held, group_of=np.arange(3), learner_of=[0, 0, 0], directions=1
+        ),
         GaussianEvent(4 * ROUNDS.noise_multiplier * math.sqrt(2)),
         monkeypatch,
     )
@@ -206,4 +230,4 @@ def test_penalties_that_training_cannot_take_and_a_clip_whose_square_is_no_numbe
         with refused("penalty", ANY):
             ConvexTeacher(penalty=penalty)
     with refused("clip", 1e-170, "at least 1e-100"):
-        ClippedMoments(1e-170, 3)
+        ClippedMoments(clip=1e-170, num_teachers=3)

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_gaps_and_top_sets_agree_with_the_ranking(padded: bool) -> None:
-    counts = all_histograms(4, 4)
+    counts = all_histograms(num_labels=4, num_teachers=4)
     ranking = Ranking.from_counts(counts)
     sets = top_sets(counts)
     expected = gaps_of(counts, num_teachers=4, padded=padded)
@@ -41,7 +41,7 @@ def renyi_of_each(first: Array, second: Array) -> Array:
     """Returns the Renyi divergence D_a(first || second) of each of N pairs of distributions at each order, `[N,
     A]`.
     """
-    return np.asarray(renyi(logs(first), logs(second), ORDERS))
+    return np.asarray(renyi(logs(first), log_second=logs(second), orders=ORDERS))
 
 
 def selection_costs(
@@ -50,7 +50,7 @@ def selection_costs(
     """Returns the exact divergences of each pair and the data-dependent cost of its first histogram, in both
     directions: `[N, A]` each.
     """
-    pairs = gap_pairs(4, 6, adjacency, padded=padded)
+    pairs = gap_pairs(num_labels=4, num_teachers=6, adjacency=adjacency, padded=padded)
     utilities = [gaps / scale for gaps in (pairs.first, pairs.second)]
     first, second = (softmax(side, axis=1) for side in utilities)
     event = BoundedRangeEvent(adjacency.gap_range / scale)
@@ -68,15 +68,15 @@ def test_gap_selection_covers_every_neighbor(
         adjacency, scale=scale, padded=padded
     )
     for exact, cost in ((exact_forward, forward), (exact_backward, backward)):
-        assert_covered(exact, cost)
+        assert_covered(exact, price=cost)
         if (adjacency, scale, padded) == (Adjacency.ADD_REMOVE, 2.0, False):
-            assert_refuted(exact, 0.9 * cost)
+            assert_refuted(exact, price=0.9 * cost)
 
 
 def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
     """At p = 0.9, range 0.5, order 4 the golden values are 0.059 and 0.081."""
     forward, backward = gap_selection_rdp(
-        logit(np.array([0.9])), event=BoundedRangeEvent(0.5), orders=[4.0]
+        logit(np.array([0.9])), event=BoundedRangeEvent(epsilon=0.5), orders=[4.0]
     )
     assert backward[0, 0] > 1.3 * forward[0, 0]
 
@@ -98,7 +98,7 @@ def test_gap_selection_is_attained_by_a_distribution_with_the_same_largest_proba
 
 def test_the_likeliest_candidates_log_odds_move_by_at_most_the_range() -> None:
     for adjacency in Adjacency:
-        pairs = gap_pairs(4, 6, adjacency, padded=True)
+        pairs = gap_pairs(num_labels=4, num_teachers=6, adjacency=adjacency, padded=True)
         moves = np.abs(top_log_odds(pairs.first / 2.0) - top_log_odds(pairs.second / 2.0))
         assert moves.max() <= adjacency.gap_range / 2.0 + 1e-12
         assert moves.max() > 0.5 * adjacency.gap_range / 2.0
@@ -119,9 +119,9 @@ def test_one_bit_covers_every_gap_within_reach_and_is_attained(adjacency: Adjace
         second = np.hstack([q, 1 - q])
         exact = np.maximum(renyi_of_each(first, second), renyi_of_each(second, first)).max(axis=0)
         cost = one_bit_cost(np.array([gap]), event=bit, orders=ORDERS).rdp
-        assert_covered(exact, cost)
+        assert_covered(exact, price=cost)
         if cost.max() > 0:
-            assert_refuted(exact, 0.9 * cost)
+            assert_refuted(exact, price=0.9 * cost)
 
 
 def votes_distributions(votes: NDArray[np.int64], *, num_teachers: int, std: float) -> Array:
@@ -161,20 +161,20 @@ def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
     adjacency: Adjacency, num_teachers: int, num_labels: int, std: float
 ) -> None:
     forward, backward, cost = votes_costs(num_teachers, num_labels, std, adjacency)
-    assert_covered(forward, cost)
-    assert_covered(backward, cost)
+    assert_covered(forward, price=cost)
+    assert_covered(backward, price=cost)
     if (num_labels, std, adjacency) == (3, 3.0, Adjacency.REPLACE_ONE):
-        assert_refuted(np.maximum(forward, backward), 0.9 * cost)
+        assert_refuted(np.maximum(forward, backward), price=0.9 * cost)
         with pytest.raises(AssertionError, match=r"the exact figure is [12]\.\d+ of its price"):
             # that of the dearest label alone
-            assert_covered(np.maximum(forward, backward), cost / 2)
+            assert_covered(np.maximum(forward, backward), price=cost / 2)
 
 
 def test_two_queries_at_once_cost_the_larger_sum() -> None:
     """One teacher changes on both queries: the product distribution's divergence is the sum, in either direction."""
     std = 1.0
     teachers = 3
-    first, second = neighbors(1, teachers, Adjacency.REPLACE_ONE)
+    first, second = neighbors(num_labels=1, num_teachers=teachers, adjacency=Adjacency.REPLACE_ONE)
     distributions = [
         votes_distributions(side, num_teachers=teachers, std=std) for side in (first, second)
     ]
@@ -191,8 +191,8 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
     statistics = np.stack([first[one.ravel(), 0], first[two.ravel(), 0]], axis=1)
     bit = event.event
     cost = np.array([one_bit_cost(row, event=bit, orders=ORDERS).rdp for row in statistics])
-    assert_covered(renyi_of_each(*pairs), cost)
-    assert_covered(renyi_of_each(*pairs[::-1]), cost)
+    assert_covered(renyi_of_each(*pairs), price=cost)
+    assert_covered(renyi_of_each(*pairs[::-1]), price=cost)
     ratio = np.maximum(renyi_of_each(*pairs), renyi_of_each(*pairs[::-1])) / cost
     assert ratio.max() > 0.999
 
@@ -218,11 +218,11 @@ def gnmax_divergences(
     of the first histogram, `[N]`.
     """
     pairs = testing.neighbors(
-        num_classes, num_teachers, Adjacency.REPLACE_ONE, one_vote=True
+        num_classes, num_teachers, adjacency=Adjacency.REPLACE_ONE, one_vote=True
     ).up_to_names
     used, rows = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
     log_p, log_q = np.split(
-        log_gnmax_distributions(pairs.histograms[used], std)[rows][:, :, None], 2
+        log_gnmax_distributions(pairs.histograms[used], noise_std=std)[rows][:, :, None], 2
     )
     moments = [
         np.logaddexp.reduce(ORDERS * one - (ORDERS - 1) * two, axis=1)
@@ -240,14 +240,14 @@ def test_gnmax_covers_every_neighbor_both_ways_and_theorem_6_one_way(
     forward, backward, log_q = gnmax_divergences(num_teachers, num_classes, std)
     cost = gnmax_rdp(log_q, noise_std=std, orders=ORDERS)
     for exact in (forward, backward):
-        assert_covered(exact, cost)
+        assert_covered(exact, price=cost)
         if (num_classes, std) == (3, 1.5):
-            assert_refuted(exact, 0.9 * cost)
+            assert_refuted(exact, price=0.9 * cost)
     if std == 1.5:
-        assert_covered(forward, theorem_6_rdp(log_q, noise_std=std, orders=ORDERS))
+        assert_covered(forward, price=theorem_6_rdp(log_q, noise_std=std, orders=ORDERS))
         # 30 votes against 0 and 0, and a neighbor with 29, 1, 0: hundreds of times the bound
         if num_classes == 3:
             with pytest.raises(
                 AssertionError, match=r"the exact figure is \d{3,}\.\d+ of its price"
             ):
-                assert_covered(backward, theorem_6_rdp(log_q, noise_std=std, orders=ORDERS))
+                assert_covered(backward, price=theorem_6_rdp(log_q, noise_std=std, orders=ORDERS))

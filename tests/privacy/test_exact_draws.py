@@ -69,11 +69,12 @@ def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
     """
     grid = [1 - j / 2**53 for j in range(1, 64)]
     found = [
-        sum(old_draw(np.array([0.0, deficit]), u) == 1 for u in grid) for deficit in (34.7, 38.7)
+        sum(old_draw(np.array([0.0, deficit]), uniform=u) == 1 for u in grid)
+        for deficit in (34.7, 38.7)
     ]
     assert found[0] >= 6
     assert found[1] == 0
-    now = [law(softmax_weights(np.array([0.0, deficit]), 1.0))[1] for deficit in (34.7, 38.7)]
+    now = [law(softmax_weights(np.array([0.0, deficit]), scale=1.0))[1] for deficit in (34.7, 38.7)]
     assert now[1][0] > 0
     assert math.log(now[0][1] / now[1][0]) <= 4.0 + 1e-12
 
@@ -114,7 +115,7 @@ def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
 
     A number just above gives the next index with a weight.
     """
-    weights = softmax_weights(np.array(deficits), 1.5)
+    weights = softmax_weights(np.array(deficits), scale=1.5)
     intervals = weights(900)
     total = sum(low for low, _ in intervals)
     running = 0
@@ -124,7 +125,7 @@ def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
         for shift, expected in ((-1, index), (1, index + 1)):
             u = at + (shift << 320)
             words = [(u >> (2048 - 64 * (place + 1))) & ONES for place in range(32)]
-            assert index_of(LazyBitsUniform(words[0], chosen(words[1:])), weights) == expected
+            assert index_of(LazyBitsUniform(words[0], rng=chosen(words[1:])), weights) == expected
 
 
 @pytest.mark.parametrize("noise", sorted(UNIT_NOISES))
@@ -165,7 +166,7 @@ DRAWN = (
     "TopStableTopK",
 )
 MECHANISMS = {
-    case.name: case.subject(Shape(Adjacency.REPLACE_ONE, 5, 16))
+    case.name: case.subject(Shape(Adjacency.REPLACE_ONE, num_labels=5, num_teachers=16))
     for case in SHIPPED
     if case.name.startswith(DRAWN)
 }
@@ -234,7 +235,7 @@ def test_the_exact_law_keeps_its_range_on_all_neighbors(adjacency: Adjacency, sc
     )
     event = selection.event
     assert isinstance(event, BoundedRangeEvent)
-    pairs = neighbors(3, 3, adjacency)
+    pairs = neighbors(num_labels=3, num_teachers=3, adjacency=adjacency)
     laws: list[Any] = [selection.weights(votes) for votes in pairs.histograms]
     wrapped = tight_boundary(event.epsilon).epsilon
     for weights, bound in ((lambda w: w, event.epsilon), (boundary_weights, wrapped)):
@@ -266,8 +267,8 @@ def test_rare_coins_show_true_with_their_exact_probability() -> None:
     """One uniform number decides a row of coins: which coin is the first to show True, or that none does."""
     rare = np.array([[50, 60]])
     for word, shown in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
-        assert toss_rare_exponential(rare, 1.0, chosen([word])).tolist() == [shown]
-    first, second, none = law(_first_weights(rare[0], 1.0))
+        assert toss_rare_exponential(rare, scale=1.0, rng=chosen([word])).tolist() == [shown]
+    first, second, none = law(_first_weights(rare[0], scale=1.0))
     assert float(first[0]) == pytest.approx(math.exp(-50), rel=1e-9)
     assert float(second[0]) == pytest.approx(math.exp(-60), rel=1e-6)
     assert none[1] >= 1 - first[1] - second[1] > 0
@@ -275,7 +276,7 @@ def test_rare_coins_show_true_with_their_exact_probability() -> None:
 
 def test_a_session_that_is_continued_reads_the_same_bits() -> None:
     """Words that were drawn in advance are used before words of the generator, whose state may have changed."""
-    weights = softmax_weights(np.array([0.0, 36.0]), 1.0)
+    weights = softmax_weights(np.array([0.0, 36.0]), scale=1.0)
     ready = LazyUniforms(
         np.array([ONES], dtype=np.uint64),
         np.random.default_rng(0),
@@ -328,16 +329,22 @@ def test_counts_are_compared_by_a_table_as_one_by_one(most: int, std: float) -> 
     counts = np.random.default_rng(3).integers(0, most + 1, (700, 7))
     one = np.random.default_rng(4)
     other = np.random.default_rng(4)
-    bits = are_normally_above(counts, 0.37 * most, std, one, within=(0, most))
+    bits = are_normally_above(counts, threshold=0.37 * most, std=std, rng=one, within=(0, most))
     with np.errstate(over="ignore"):
-        assert np.array_equal(bits, are_normally_above(counts, 0.37 * most, std, other))
+        assert np.array_equal(
+            bits, are_normally_above(counts, threshold=0.37 * most, std=std, rng=other)
+        )
     assert one.integers(2**63) == other.integers(2**63)
     for count in (most // 3, most // 2):
-        word = int(_below(np.array([count]), 0.37 * most, std)[0]) << 11
+        word = int(_below(np.array([count]), threshold=0.37 * most, std=std)[0]) << 11
         for near in [word + step for step in (-(2**20), -1, 0, 1, 2**20) if 2**60 < word < 2**63]:
             drawn = [
                 are_normally_above(
-                    np.array([[count]]), 0.37 * most, std, chosen([near]), within=limit
+                    np.array([[count]]),
+                    threshold=0.37 * most,
+                    std=std,
+                    rng=chosen([near]),
+                    within=limit,
                 )
                 for limit in ((0, most), None)
             ]

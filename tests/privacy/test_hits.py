@@ -87,7 +87,11 @@ def test_no_adaptive_session_of_single_labels_exceeds_the_price(
     calls, hits = size
     aggregator = BoundaryMax(selection_scale=scale, target_hits=hits, adjacency=adjacency)
     event = aggregator.event_for(num_queries=calls, num_labels=3, num_teachers=6)
-    exact = largest_moments(single_label_laws(adjacency, scale, 3, 6), calls, hits)
+    exact = largest_moments(
+        single_label_laws(adjacency, scale, num_labels=3, num_teachers=6),
+        num_calls=calls,
+        target_hits=hits,
+    )
     price = RdpAccountant().compose(event).curve(ORDERS) * (ORDERS - 1)
     assert (exact <= price * (1 + 1e-9) + 1e-12).all()
 
@@ -99,7 +103,12 @@ def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) ->
     aggregator = BoundaryMax(selection_scale=scale, target_hits=1, adjacency=adjacency)
     session = session_of(aggregator.event_for(num_queries=10**6, num_labels=2, num_teachers=40))
     orders = np.array([1.5, 2.0, 2.5])
-    exact = largest_moments(single_label_laws(adjacency, scale, 2, 40), 20_000, 1, orders)
+    exact = largest_moments(
+        single_label_laws(adjacency, scale, num_labels=2, num_teachers=40),
+        num_calls=20_000,
+        target_hits=1,
+        orders=orders,
+    )
     price = session_rdp(replace(session, num_calls=math.inf), orders) * (orders - 1)
     assert (exact <= price).all()
     assert (exact > 0.95 * price).all()
@@ -117,10 +126,18 @@ def test_no_adaptive_session_of_sets_exceeds_the_price(
     epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
     target = tight_boundary(epsilon)
     session = BoundarySessionEvent(
-        target.epsilon, target.hit_prob, hits, calls, NoOpEvent(), epsilon, False
+        target.epsilon,
+        target.hit_prob,
+        target_hits=hits,
+        num_calls=calls,
+        accesses=NoOpEvent(),
+        call_epsilon=epsilon,
+        bounded_range=False,
     )
-    exact = largest_moments((inside_wrapper(laws[0]), inside_wrapper(laws[1])), calls, hits)
-    price = session_rdp(session, ORDERS) * (ORDERS - 1)
+    exact = largest_moments(
+        (inside_wrapper(laws[0]), inside_wrapper(laws[1])), num_calls=calls, target_hits=hits
+    )
+    price = session_rdp(session, orders=ORDERS) * (ORDERS - 1)
     assert (exact <= price * (1 + 1e-9) + 1e-12).all()
 
 
@@ -139,13 +156,17 @@ def test_no_adaptive_session_of_checks_exceeds_the_price(
 ) -> None:
     """Negative control: a price that is 30% smaller is refuted."""
     calls, hits = size
-    aggregator = prior_check(adjacency, 6.0, margin=0.0)
+    aggregator = prior_check(adjacency, scale=6.0, margin=0.0)
     target = not_prior(
-        bit_epsilon(aggregator.agreement(num_teachers=40), adjacency.gap_sensitivity)
+        bit_epsilon(aggregator.agreement(num_teachers=40), reach=adjacency.gap_sensitivity)
     )
-    event = SessionEvent(target.epsilon, target.hit_prob, hits, calls, NoOpEvent())
+    event = SessionEvent(
+        target.epsilon, target.hit_prob, target_hits=hits, num_calls=calls, accesses=NoOpEvent()
+    )
     orders = ORDERS[:12]
-    exact = largest_moments(check_laws(aggregator), calls, hits, orders)
+    exact = largest_moments(
+        check_laws(aggregator), num_calls=calls, target_hits=hits, orders=orders
+    )
     price = session_rdp(event, orders) * (orders - 1)
     assert (exact <= price * (1 + 1e-9)).all()
     if size == (300, 3):
@@ -165,7 +186,7 @@ def test_price_adds_the_release_that_follows_each_hit(
     orders = ORDERS[:12]
     aggregator = prior_check(
         adjacency,
-        30.0,
+        scale=30.0,
         margin=0.0,
         selection_scale=20.0,
         target_hits=hits,
@@ -177,7 +198,13 @@ def test_price_adds_the_release_that_follows_each_hit(
     price = RdpAccountant().compose(event).curve(orders) * (orders - 1)
     release = aggregator.release_step.event_for(num_queries=1, num_labels=5, num_teachers=40)
     each = RdpAccountant().compose(release).curve(orders) * (orders - 1)
-    exact = largest_moments(check_laws(aggregator), calls, hits, orders, np.exp(each))
+    exact = largest_moments(
+        check_laws(aggregator),
+        num_calls=calls,
+        target_hits=hits,
+        orders=orders,
+        after_hit=np.exp(each),
+    )
     assert (session.target_hits, session.num_calls) == (hits, calls)
     assert (exact <= price * (1 + 1e-9)).all()
     assert (exact > price - each).any()

@@ -28,8 +28,13 @@ def event_of(aggregator: StableTopK, num_labels: int, num_teachers: int) -> pa.S
 
 def largest_of_laws(aggregator: StableTopK, num_labels: int, num_teachers: int) -> np.ndarray:
     """Returns the largest Renyi divergence of any two neighbors at each order, after failure outcomes are removed."""
-    case = Case("stable", lambda _: aggregator, stable_top_k_distribution, rename=rename_set)
-    laws = pairs_of_laws(case, Shape(aggregator.adjacency, num_labels, num_teachers))
+    case = Case(
+        name="stable",
+        subject=lambda _: aggregator,
+        distribution=stable_top_k_distribution,
+        rename=rename_set,
+    )
+    laws = pairs_of_laws(case, shape=Shape(aggregator.adjacency, num_labels, num_teachers))
     return largest_renyi(*outside_failure(*laws)[:2], np.array(ORDERS))
 
 
@@ -59,7 +64,7 @@ def test_no_pair_of_histograms_costs_more_than_the_joint_price(
         event = event_of(aggregator, num_labels, num_teachers)
         laws = largest_of_laws(aggregator, num_labels, num_teachers)
         prices = np.array([joint_rdp(event, order) for order in ORDERS])
-        parts = rdp_curve(count_leaves(event), np.array(ORDERS))
+        parts = rdp_curve(count_leaves(event), orders=np.array(ORDERS))
         assert (laws <= prices).all()
         cheaper += int((prices < 0.95 * parts).any())
     assert cheaper > 0  # the joint price is more than the sum in disguise
@@ -73,8 +78,8 @@ def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
     aggregator = StableTopK(
         selection_scale=3.0, test_std=1.2, failure_prob=0.02, adjacency=adjacency
     )
-    laws = largest_of_laws(aggregator, 4, 9)
-    event = event_of(aggregator, 4, 9)
+    laws = largest_of_laws(aggregator, num_labels=4, num_teachers=9)
+    event = event_of(aggregator, num_labels=4, num_teachers=9)
     assert (laws <= [joint_rdp(event, order) for order in ORDERS]).all()
     fewer_votes = pa.ApproximateEvent(pa.OneBitEvent(event.bit.logits[:4], event.bit.reach), 0.02)
     assert (
@@ -103,16 +108,18 @@ def test_price_is_close_to_the_divergence_of_one_large_pair() -> None:
     )
     p, q = (np.array([[law[labels] for labels in one]]) for law in (one, other))
     shown = max(largest_renyi(*pair, np.array([3.0]))[0] for pair in ((p, q), (q, p)))
-    event = event_of(aggregator, 40, 800)
-    parts = float(rdp_curve(count_leaves(event), np.array([3.0]))[0])
+    event = event_of(aggregator, num_labels=40, num_teachers=800)
+    parts = float(rdp_curve(count_leaves(event), orders=np.array([3.0]))[0])
     assert shown <= joint_rdp(event, order=3.0) < 1.05 * shown < 0.75 * parts
 
 
 def test_a_selection_whose_test_passes_always_costs_what_a_selection_costs() -> None:
     """Every gap passes the test and there are many votes, so the test hides nothing."""
-    certain = pa.ApproximateEvent(pa.OneBitEvent((36.0,) * 5001, 2), 1e-9)
-    event = pa.SelectThenTestEvent((pa.BoundedRangeEvent(0.2), certain), 6)
-    alone = float(rdp_curve(count_leaves(pa.BoundedRangeEvent(0.2)), np.array([3.0]))[0])
+    certain = pa.ApproximateEvent(pa.OneBitEvent((36.0,) * 5001, reach=2), 1e-9)
+    event = pa.SelectThenTestEvent((pa.BoundedRangeEvent(epsilon=0.2), certain), 6)
+    alone = float(
+        rdp_curve(count_leaves(pa.BoundedRangeEvent(epsilon=0.2)), orders=np.array([3.0]))[0]
+    )
     assert alone * 0.98 <= joint_rdp(event, order=3.0) <= alone * 1.06
 
 

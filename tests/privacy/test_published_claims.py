@@ -56,7 +56,10 @@ def selection_verdict(
 def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: pa.Adjacency) -> None:
     """Zhu & Wang 2022 price it by a sens**2 / (2 std**2), without the term log(m) / (a - 1) of their Corollary 9."""
     verdict = selection_verdict(
-        "gaussian", 3.0, adjacency, pa.GaussianEvent(3.0 / adjacency.gap_sensitivity)
+        noise="gaussian",
+        scale=3.0,
+        adjacency=adjacency,
+        event=pa.GaussianEvent(3.0 / adjacency.gap_sensitivity),
     )
     assert verdict.renyi.ratio > 1.5
     with pytest.raises(PriceRefuted, match=r"price refuted: .* of it; \(\d, \d, \d, \d\) -> \("):
@@ -68,7 +71,9 @@ def test_noisy_max_with_three_labels_names_the_pair_of_opposite_moves() -> None:
     1.27 times the claimed price.
     """
     claim = Claim(renyi=((8.0, 8 / (2 * 50.0**2)),))
-    worst = selection_verdict("gaussian", 50.0, PAPERS, claim, num_labels=3).worst
+    worst = selection_verdict(
+        noise="gaussian", scale=50.0, adjacency=PAPERS, event=claim, num_labels=3
+    ).worst
     assert worst.ratio == pytest.approx(1.27, abs=0.01)
     gaps = [-np.diff(-np.sort(-np.array(side))) for side in (worst.first, worst.second)]
     assert sorted((gaps[1] - gaps[0]).tolist()) == [-1, 1]
@@ -159,14 +164,16 @@ def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() 
         for adjacency in (PAPERS, RECORD)
     )
     verdict = first_set_verdict(
-        paper.pass_probs, RECORD, pa.ApproximateEvent(pa.GaussianEvent(0.5), 0.05)
+        paper.pass_probs,
+        adjacency=RECORD,
+        event=pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=0.5), 0.05),
     )
     assert verdict.delta.at == 50.0
     assert verdict.delta.ratio == pytest.approx(5.19, abs=0.01)
     assert verdict.delta.exact == pytest.approx(paper.pass_probs[2])
     assert math.isinf(verdict.renyi.ratio)  # no failure of 0.05 makes the distributions comparable
-    assert first_set_verdict(paper.pass_probs, PAPERS, paper.event).sound
-    assert first_set_verdict(ours.pass_probs, RECORD, ours.event).sound
+    assert first_set_verdict(paper.pass_probs, adjacency=PAPERS, event=paper.event).sound
+    assert first_set_verdict(ours.pass_probs, adjacency=RECORD, event=ours.event).sound
     with refused("pass_probs", ANY, "at most failure_prob=0.05"):
         StabilityTest(pass_probs=paper.pass_probs, failure_prob=0.05, adjacency=RECORD)
 
@@ -180,7 +187,7 @@ def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
     tail = 0.5 * np.exp(-np.abs(excess))
     claim = Claim(deltas=((2 * 1.5, 1e-3),))
     record, papers = (
-        first_set_verdict(np.where(excess < 0, tail, 1 - tail), adjacency, claim).worst
+        first_set_verdict(np.where(excess < 0, tail, 1 - tail), adjacency, event=claim).worst
         for adjacency in (RECORD, PAPERS)
     )
     assert record.ratio == pytest.approx(2.24, abs=0.01)
@@ -241,7 +248,9 @@ def test_smooth_sensitivity_noise_beyond_a_quarter(
 def test_the_range_of_one_gap_is_not_enough(adjacency: pa.Adjacency, noise: str) -> None:
     kind = pa.BoundedRangeEvent if noise == "gumbel" else pa.PureDpEvent
     price = kind(adjacency.gap_sensitivity / 1.0)
-    assert selection_verdict(noise, 1.0, adjacency, price, num_labels=3).refuted
+    assert selection_verdict(
+        noise, scale=1.0, adjacency=adjacency, event=price, num_labels=3
+    ).refuted
 
 
 def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None:

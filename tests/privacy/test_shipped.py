@@ -83,7 +83,7 @@ def verdict_of(case: Case, shape: Shape, under: Adjacency | None = None, **optio
 @every_adjacency
 def test_price_holds_on_the_largest_instance(adjacency: Adjacency, case: Case) -> None:
     """Negative control: a smaller price is refuted."""
-    verdict = verdict_of(case, Shape(adjacency, *case.largest)).require()
+    verdict = verdict_of(case, shape=Shape(adjacency, *case.largest)).require()
     assert verdict.sound
     assert case.tightness <= verdict.ratio <= 1 + 1e-9
 
@@ -94,7 +94,7 @@ def test_price_holds_on_the_largest_instance(adjacency: Adjacency, case: Case) -
 )
 @every_adjacency
 def test_no_log_ratio_is_above_epsilon(adjacency: Adjacency, case: Case) -> None:
-    shape = Shape(adjacency, case.largest[0], min(3, case.largest[1]))
+    shape = Shape(adjacency, num_labels=case.largest[0], num_teachers=min(3, case.largest[1]))
     failure = failure_probability(case.event(case.subject(shape), shape))
     assert verdict_of(case, shape, event=Claim(deltas=((4.0, failure + 1e-12),))).sound
     if case.tightness == 0.9:
@@ -107,7 +107,9 @@ def test_no_log_ratio_is_above_epsilon(adjacency: Adjacency, case: Case) -> None
 def test_price_holds_on_smaller_instances(adjacency: Adjacency, case: Case) -> None:
     for num_labels, num_teachers in SMALLER:
         if num_labels >= case.min_labels and (num_labels, num_teachers) <= case.largest:
-            assert verdict_of(case, Shape(adjacency, num_labels, num_teachers)).require().sound
+            assert (
+                verdict_of(case, shape=Shape(adjacency, num_labels, num_teachers)).require().sound
+            )
 
 
 @pytest.mark.parametrize(
@@ -116,8 +118,8 @@ def test_price_holds_on_smaller_instances(adjacency: Adjacency, case: Case) -> N
 def test_add_remove_price_is_refuted_under_replace_one(case: Case) -> None:
     made = Shape(Adjacency.ADD_REMOVE, *(case.refuted_on or ()))
     replaced = Adjacency.REPLACE_ONE
-    assert verdict_of(case, made).sound
-    assert verdict_of(case, made, under=replaced).refuted
+    assert verdict_of(case, shape=made).sound
+    assert verdict_of(case, shape=made, under=replaced).refuted
 
 
 FAILING = (
@@ -155,7 +157,7 @@ def test_prices_of_sharper_accountants_hold_and_are_nearly_attained(
     once, thrice = (
         verdict_of(
             case,
-            Shape(adjacency, 3, 3),
+            shape=Shape(adjacency, num_labels=3, num_teachers=3),
             count=count,
             accountant=accountant,
             orders=(),
@@ -211,7 +213,7 @@ def test_two_picks_with_the_noise_of_one_are_refuted() -> None:
     )
     for adjacency in ADJACENCIES:
         cheap = replace(case, distribution=partial(stable_fixed_top_k_distribution, growth=0.0))
-        assert verdict_of(cheap, Shape(adjacency, 4, 4)).renyi.exceeds
+        assert verdict_of(cheap, shape=Shape(adjacency, num_labels=4, num_teachers=4)).renyi.exceeds
 
 
 ATTAINED = (
@@ -241,7 +243,7 @@ def test_curve_holds_without_sets_that_the_neighbor_does_not_have(
     assert failed.max() <= failure_probability(event) * (1 + 1e-9)
     assert_covered(exact, price)
     if case.name.startswith(ATTAINED):
-        assert_refuted(exact, 0.9 * price)
+        assert_refuted(exact, price=0.9 * price)
 
 
 RANGES = (
@@ -257,9 +259,12 @@ RANGES = (
 )
 @every_adjacency
 def test_a_bounded_range_is_attained_and_not_exceeded(adjacency: Adjacency, case: Case) -> None:
-    event = case.event(case.subject(Shape(adjacency, 4, 3)), Shape(adjacency, 4, 3))
+    event = case.event(
+        case.subject(Shape(adjacency, num_labels=4, num_teachers=3)),
+        Shape(adjacency, num_labels=4, num_teachers=3),
+    )
     assert isinstance(event, BoundedRangeEvent)
-    first, second, _ = pairs_of_laws(case, Shape(adjacency, 4, 3))
+    first, second, _ = pairs_of_laws(case, shape=Shape(adjacency, num_labels=4, num_teachers=3))
     assert largest_range(first, second) == pytest.approx(event.epsilon, rel=1e-9)
 
 
@@ -268,21 +273,21 @@ def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(
     adjacency: Adjacency,
 ) -> None:
     case = Case(
-        "limited domain",
-        lambda s: LimitedDomainTopK(
+        name="limited domain",
+        subject=lambda s: LimitedDomainTopK(
             k=1, epsilon=4.0, domain_size=4, failure_prob=0.5, adjacency=s.adjacency
         ),
     )
-    first, second, _ = pairs_of_laws(case, Shape(adjacency, 4, 4))
+    first, second, _ = pairs_of_laws(case, shape=Shape(adjacency, num_labels=4, num_teachers=4))
     assert 0.93 * 4.0 < largest_log_ratio(first, second) <= 4.0 * (1 + 1e-9)
 
 
 @every_case
 def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> None:
     """`by_rank` relies on this: a histogram has the probabilities of its sorted counts, after labels are renamed."""
-    shape = Shape(Adjacency.REPLACE_ONE, max(3, case.min_labels), 2)
+    shape = Shape(Adjacency.REPLACE_ONE, num_labels=max(3, case.min_labels), num_teachers=2)
     subject = case.subject(shape)
-    for histogram in all_histograms(shape.num_labels, 2):
+    for histogram in all_histograms(shape.num_labels, num_teachers=2):
         order = np.argsort(-histogram, kind="stable")
         distribution = case.distribution(subject, histogram, shape)
         renamed = case.distribution(subject, histogram[order], shape)
@@ -295,7 +300,7 @@ def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> Non
 
 def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
     """A new mechanism or aggregator must be added to `shipped.py`."""
-    shape = Shape(Adjacency.REPLACE_ONE, 3, 3)
+    shape = Shape(Adjacency.REPLACE_ONE, num_labels=3, num_teachers=3)
     listed = {type(case.subject(shape)) for case in CASES}
     exported = [
         getattr(module, name) for module in (mechanisms, aggregators) for name in module.__all__
@@ -344,8 +349,8 @@ def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
 ) -> None:
     table = optimal_stability_table(failure_prob=0.05, **TABLE)
     price = StabilityTest.from_table(table, num_teachers=20, adjacency=adjacency).event
-    assert price_curve(price, np.array([4.0]))[0] == pytest.approx(0.5, rel=1e-6)
-    assert price_curve(price, np.array([8.0]))[0] > 0.5
+    assert price_curve(price, orders=np.array([4.0]))[0] == pytest.approx(0.5, rel=1e-6)
+    assert price_curve(price, orders=np.array([8.0]))[0] > 0.5
     for rho in (0.01, 0.5):
         gammas = (
             CanonicalTopK(gamma=gamma, k=2, rho=rho, adjacency=adjacency)
@@ -385,7 +390,7 @@ def test_counts_that_are_not_cut_exceed_the_price_of_bits() -> None:
     for stds, refuted in ((9.0, False), (1e9, True)):
 
         def distribution(counts: NDArray[np.int64], stds: float = stds) -> dict[Any, float]:
-            return bits_distribution(counts, 0.1, 6, stds=stds)
+            return bits_distribution(counts, noise_std=0.1, num_teachers=6, stds=stds)
 
         verdict = verify(
             distribution,

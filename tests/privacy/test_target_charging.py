@@ -191,7 +191,7 @@ def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
     assert test.target.hit_prob <= exact * (1 + 1e-9) < test.target.hit_prob * 1.05
     # a gap that moves by 2 is not charged like this
     if (kind, statistic) == (AboveThreshold, "count"):
-        first, second = (three_lumps(float(test.noise.rate), value, (3,)) for value in (0, 2))
+        first, second = (three_lumps(float(test.noise.rate), value, edges=(3,)) for value in (0, 2))
         assert np.abs(np.log(first / second)).max() > 1.5 * epsilon
 
 
@@ -233,7 +233,7 @@ def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -
     coins = [
         np.array([[1 - p, p], [1 - q, q]]) for p, q in ((rare, growth * rare), (even, 1 - even))
     ]
-    exact = smallest((twice((coin[0], coin[1])) for coin in coins), 2 * epsilon)
+    exact = smallest((twice((coin[0], coin[1])) for coin in coins), epsilon=2 * epsilon)
     assert run_twice(epsilon).hit_prob == pytest.approx(exact, rel=1e-5)
 
 
@@ -248,7 +248,7 @@ def test_second_question_about_a_noisy_count_is_covered(epsilon: float) -> None:
     pairs = []
     for (known, asked), value in product(((5, 4), (5, 0), (5, -20), (0, -1)), range(-30, 30)):
         edges = (asked, *range(asked + 1, known + 1))
-        first, second = (three_lumps(rate, at, edges)[:-1] for at in (value, value + 1))
+        first, second = (three_lumps(rate, value=at, edges=edges)[:-1] for at in (value, value + 1))
         pair = (first / first.sum(), second / second.sum())
         assert np.abs(np.log(pair[0] / pair[1])).max() <= 2 * epsilon * (1 + 1e-9)
         pairs.append((pair, np.arange(len(pair[0])) > 0))
@@ -295,14 +295,19 @@ def test_no_adaptive_session_costs_more_than_the_price(epsilon: float, target_hi
     """Negative controls: tau hits priced as tau accesses, and hits with twice the true probability."""
     true = not_prior(epsilon)
     price = best_session_price(true, target_hits=target_hits, target_delta=1e-3)
-    exact = best_play(epsilon, target_hits, price.epsilon, num_calls=300)
+    exact = best_play(epsilon, target_hits, target_epsilon=price.epsilon, num_calls=300)
     assert 0 < exact <= price.delta
     if target_hits == 3:
         claimed = pure_dp_composition_epsilon(epsilon, count=3, target_delta=1e-3)
-        assert best_play(epsilon, 3, claimed, num_calls=300) > 10 * 1e-3
+        assert best_play(epsilon, target_hits=3, target_epsilon=claimed, num_calls=300) > 10 * 1e-3
     if target_hits == 5:
-        cheap = TargetCharging(epsilon, 5, hit_prob=2 * true.hit_prob, target_delta=1e-3).price
-        assert best_play(epsilon, 5, cheap.epsilon, num_calls=300) > cheap.delta
+        cheap = TargetCharging(
+            epsilon, target_hits=5, hit_prob=2 * true.hit_prob, target_delta=1e-3
+        ).price
+        assert (
+            best_play(epsilon, target_hits=5, target_epsilon=cheap.epsilon, num_calls=300)
+            > cheap.delta
+        )
 
 
 def test_best_session_costs_at_least_a_repeated_test() -> None:
@@ -323,7 +328,11 @@ def test_best_session_costs_at_least_a_repeated_test() -> None:
         total += math.comb(misses + hits - 1, misses) * excess(hits, misses)
     for found in range(hits):
         total += math.comb(num_calls, found) * excess(found, num_calls - found)
-    assert 0 < total <= best_play(epsilon, hits, target_epsilon, num_calls=num_calls)
+    assert (
+        0
+        < total
+        <= best_play(epsilon, target_hits=hits, target_epsilon=target_epsilon, num_calls=num_calls)
+    )
 
 
 def two_counter_distributions(
@@ -368,7 +377,9 @@ def test_two_counters_keep_their_price_and_their_event(hits: int) -> None:
         exact_hit_prob(first, second, in_target=np.arange(3) == one, epsilon=epsilon)
         for one in (1, 2)
     )
-    session = TargetCharging(epsilon, hits, hit_prob=hit_prob, target_delta=1e-2, num_counters=2)
+    session = TargetCharging(
+        epsilon, target_hits=hits, hit_prob=hit_prob, target_delta=1e-2, num_counters=2
+    )
     distributions = two_counter_distributions((first, second), targets, hits, num_calls=14)
     assert distributions[0].sum() == pytest.approx(1)
 

@@ -123,23 +123,23 @@ SESSIONS = (
 def test_sessions_of_threshold_calls_keep_their_price_and_not_that_of_their_hits(
     call: Any, hits: int
 ) -> None:
-    price = TargetCharging.of_targets([call.target], hits, target_delta=1e-3).price
-    worst = near_worst(threshold_pairs(call), 1.0)
+    price = TargetCharging.of_targets([call.target], target_hits=hits, target_delta=1e-3).price
+    worst = near_worst(threshold_pairs(call), epsilon=1.0)
     assert (
         0
         <= max(session_delta(*pair, hits, price.epsilon, num_calls=60) for pair in worst)
         <= price.delta
     )
     if (call, hits) == (SESSIONS[0], 1):
-        claimed = pure_dp_composition_epsilon(1.0, count=1, target_delta=1e-3)
+        claimed = pure_dp_composition_epsilon(epsilon=1.0, count=1, target_delta=1e-3)
         assert max(session_delta(*pair, 1, claimed, num_calls=60) for pair in worst) > 1e-3
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -> None:
-    wrapper = BoundaryWrapper(selection("gumbel", adjacency, 4.0))
+    wrapper = BoundaryWrapper(selection(noise="gumbel", adjacency=adjacency, scale=4.0))
     first, second = distribution_pairs(wrapper, adjacency)
-    session = TargetCharging.of_targets([wrapper.target], 2, target_delta=1e-3)
+    session = TargetCharging.of_targets([wrapper.target], target_hits=2, target_delta=1e-3)
     likeliest = [int(np.argmax(law[:-1])) for law in first]
     for at in np.argsort(-np.abs(np.log(first / second)).max(axis=1))[:5]:
         # the likeliest outcome apart, the others together: sessions see no more
@@ -148,7 +148,11 @@ def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -
             for law in (first[at], second[at])
         ]
         found = session_delta(
-            (apart[0], apart[1]), np.arange(3) == 2, 2, session.price.epsilon, num_calls=40
+            (apart[0], apart[1]),
+            in_target=np.arange(3) == 2,
+            hits=2,
+            epsilon=session.price.epsilon,
+            num_calls=40,
         )
         assert 0 <= found <= session.price.delta
 
@@ -158,11 +162,15 @@ def test_sessions_of_two_runs_keep_their_price(hits: int) -> None:
     """The two pairs that attain q, as agreeing on either outcome or differing."""
     epsilon = 1.0
     growth = math.exp(epsilon)
-    session = TargetCharging.of_targets([run_twice(epsilon)], hits, target_delta=1e-3)
+    session = TargetCharging.of_targets([run_twice(epsilon)], target_hits=hits, target_delta=1e-3)
     for coins in ((0.02, 0.02 * growth), (1 / (1 + growth), growth / (1 + growth))):
         first, second = (np.array([p * p, (1 - p) ** 2, 2 * p * (1 - p)]) for p in coins)
         found = session_delta(
-            (first, second), np.arange(3) == 2, hits, session.price.epsilon, num_calls=60
+            (first, second),
+            in_target=np.arange(3) == 2,
+            hits=hits,
+            epsilon=session.price.epsilon,
+            num_calls=60,
         )
         assert 0 <= found <= session.price.delta
 
@@ -176,7 +184,7 @@ def sweep_distribution(counts: tuple[int, ...], k: int, rate: float, *, reach: i
     probability.
     """
     scores = np.arange(-reach, reach + 1)
-    noisy = [laplace_mass(rate, scores - count) for count in counts]
+    noisy = [laplace_mass(rate, values=scores - count) for count in counts]
     below = [np.append(0.0, np.cumsum(mass)) for mass in noisy]  # P(noisy < score), then one more
     distribution = []
     for order in permutations(range(len(counts)), k):
@@ -205,7 +213,10 @@ def test_a_sweep_keeps_its_price_and_not_that_of_k_noisy_counts(
     adjacency: Adjacency, k: int
 ) -> None:
     sweep = SweepTopK(k=k, epsilon=1.0, failure_prob=1e-6, adjacency=adjacency)
-    sides = (map(tuple, side.tolist()) for side in neighbors(3, 2, adjacency))
+    sides = (
+        map(tuple, side.tolist())
+        for side in neighbors(num_labels=3, num_teachers=2, adjacency=adjacency)
+    )
     law = partial(sweep_distribution, k=k, rate=float(sweep.noise.rate), reach=26)
     pairs = [(law(one), law(other)) for one, other in set(zip(*sides, strict=True))]
     assert all(first.sum() == pytest.approx(1, abs=1e-8) for first, _ in pairs)
@@ -244,7 +255,8 @@ def sparse_vector_distributions(
             ]
             low = max(min(rest + counted[0], rest + counted[1]), THRESHOLD - 1)
             distributions = [
-                three_lumps(rate, rest + int(own), (THRESHOLD, low + 1)) for own in counted
+                three_lumps(rate, value=rest + int(own), edges=(THRESHOLD, low + 1))
+                for own in counted
             ]
             for outcome in range(3):
                 hit = outcome > 0

@@ -64,25 +64,27 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
     """All pairs of teachers with one, two, five and 40 records and all labels are compared."""
     rng = np.random.default_rng(1)
     scale = np.array([3.0, 0.4])
-    sums = ClippedMoments(clip, 1, adjacency)
+    sums = ClippedMoments(clip, num_teachers=1, adjacency=adjacency)
     weights = rng.normal(size=(5, 2)) * 9
     parts = []
     for size, far, labels in product(
         (1, 2, 5, 40) * 3, (1e-6, 1.0, 1e6), product((False, True), repeat=2)
     ):
         inputs = np.repeat(rng.normal(size=(1, 3)) * far, size, axis=0)
-        alone = votes_of(inputs, [labels] * size, [0] * size, 1, expected=expected)
+        alone = votes_of(
+            inputs, labels=[labels] * size, teacher_of=[0] * size, num_teachers=1, expected=expected
+        )
         alone.weights = None if weight == 1 else np.array([weight])
         parts.append(alone.total(weights, scale * 40 * max(expected, 1.0), sums).ravel())
         parts.append(-parts[-1])  # a teacher may say the opposite under another student
-    assert_reached(parts, adjacency, weight * sums.l2_sensitivity)
+    assert_reached(parts, adjacency, claimed=weight * sums.l2_sensitivity)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjacency) -> None:
     """The teachers have one or several records, and answers of any size."""
     rng = np.random.default_rng(4)
-    sums = ClippedMoments(0.6, 1, adjacency)
+    sums = ClippedMoments(clip=0.6, num_teachers=1, adjacency=adjacency)
     weights = rng.normal(size=(5, 2)) * 9
     parts = []
     for size, far, labels in product(
@@ -91,10 +93,14 @@ def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjac
         said = rng.normal(size=(5, 2)) * far
         for sign in (1, -1):
             alone = votes_of(
-                rng.normal(size=(size, 3)), [labels] * size, [0] * size, 1, said=[sign * said]
+                rng.normal(size=(size, 3)),
+                labels=[labels] * size,
+                teacher_of=[0] * size,
+                num_teachers=1,
+                said=[sign * said],
             )
             parts.append(alone.total(weights, np.array([120.0, 16.0]), sums).ravel())
-    assert_reached(parts, adjacency, sums.l2_sensitivity)
+    assert_reached(parts, adjacency, claimed=sums.l2_sensitivity)
 
 
 @pytest.mark.parametrize(
@@ -110,13 +116,17 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
     inputs = rng.normal(size=(9, 3))
     labels = rng.random((9, 2)) < 0.5
     student = rng.normal(size=(5, 2))
-    sums = ClippedMoments(0.3, 6)
+    sums = ClippedMoments(clip=0.3, num_teachers=6)
     said = rng.normal(size=(6, 5, 2)) if trained else None
 
     def total(rows: Any, teachers: slice, numbers: Any) -> Any:
         its = None if said is None else said[teachers]
         votes = votes_of(
-            inputs[rows], labels[rows], numbers, 6 if teachers == slice(None) else 1, said=its
+            inputs[rows],
+            labels[rows],
+            teacher_of=numbers,
+            num_teachers=6 if teachers == slice(None) else 1,
+            said=its,
         )
         votes.weights = None if counted is None else counted[teachers]
         return votes.total(student, np.ones(2), sums)
@@ -140,11 +150,11 @@ def test_votes_of_a_teacher_do_not_depend_on_other_teachers(count: int) -> None:
     labels = rng.random((len(teacher_of), num_labels)) < 0.3
     pool = rng.normal(size=(400, 100)).astype(np.float32)
     weights = rng.normal(size=(count + 1, num_labels)) * 0.3
-    sums = ClippedMoments(0.5, num_teachers)
+    sums = ClippedMoments(clip=0.5, num_teachers=num_teachers)
 
     def total(rows: Array) -> Array:
         said = votes_of(
-            inputs[rows], labels[rows], teacher_of[rows], num_teachers, count, pool=pool
+            inputs[rows], labels[rows], teacher_of[rows], num_teachers, directions=count, pool=pool
         )
         return said.total(weights, np.ones(num_labels), sums).astype(np.float64)
 
@@ -168,8 +178,13 @@ def test_all_rounds_use_the_noise_that_is_charged(
         noise_multiplier=1.7, prevalence_share=0.0, rounds=num_rounds, adjacency=adjacency
     )
     rng = np.random.default_rng(3)
-    votes = votes_of(rng.normal(size=(30, 3)), rng.random((30, 2)) < 0.3, np.arange(30), 30)
-    rounds._rounds.student(votes, NoisyPrevalence(np.array([0.3, 0.3]), 0.0), rng=rng)
+    votes = votes_of(
+        rng.normal(size=(30, 3)),
+        labels=rng.random((30, 2)) < 0.3,
+        teacher_of=np.arange(30),
+        num_teachers=30,
+    )
+    rounds._rounds.student(votes, NoisyPrevalence(np.array([0.3, 0.3]), variance=0.0), rng=rng)
     assert [each.adjacency for each in sums] == [adjacency] * num_rounds
     shift = math.sqrt(
         sum(
@@ -178,9 +193,9 @@ def test_all_rounds_use_the_noise_that_is_charged(
     )
     assert 1 / shift == pytest.approx(1.7, rel=1e-9)
     assert verdict_on_shift(
-        shift, rounds.event_for(num_queries=9, num_labels=2, num_teachers=30)
+        shift, event=rounds.event_for(num_queries=9, num_labels=2, num_teachers=30)
     ).sound
-    assert verdict_on_shift(shift, GaussianEvent(1.7 * 1.05)).refuted
+    assert verdict_on_shift(shift, event=GaussianEvent(1.7 * 1.05)).refuted
 
 
 @pytest.mark.slow
@@ -190,7 +205,9 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     """The second student is a function of the first release. The control: the price of one of the two is refuted."""
     inputs = np.repeat(POOL[:1], 3, axis=0)
     require_price_of_two_rounds(
-        lambda held: votes_of(inputs, held, np.arange(3), 3, directions=1),
+        lambda held: votes_of(
+            inputs, labels=held, teacher_of=np.arange(3), num_teachers=3, directions=1
+        ),
         GaussianEvent(ROUNDS.noise_multiplier * math.sqrt(2)),
         monkeypatch,
     )
@@ -199,8 +216,8 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
 def test_clip_is_positive_for_a_student_with_certain_predictions() -> None:
     """The labels are linearly separable, and the noise is tiny."""
     inputs = np.random.default_rng(4).normal(size=(400, 3))
-    votes = votes_of(inputs, inputs[:, :2] > 0, np.arange(400), 400)
+    votes = votes_of(inputs, labels=inputs[:, :2] > 0, teacher_of=np.arange(400), num_teachers=400)
     sure = CenteredVotes(noise_multiplier=1e-4, prevalence_share=0.0, rounds=30)
-    start = NoisyPrevalence(np.array([0.5, 0.5]), 0.0)
+    start = NoisyPrevalence(np.array([0.5, 0.5]), variance=0.0)
     weights = sure._rounds.student(votes, start, rng=np.random.default_rng(5))
     assert np.isfinite(weights).all()

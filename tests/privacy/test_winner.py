@@ -28,7 +28,7 @@ def verified(
     event: Event | Claim, adjacency: Adjacency, std: float, labels: int = 3, teachers: int = 5
 ) -> Verdict:
     def distribution(histogram: np.ndarray) -> dict[int, float]:
-        rival = noisy_max_distribution(histogram, std)
+        rival = noisy_max_distribution(histogram, noise_std=std)
         ours = gaussian_argmax(histogram / std)
         np.testing.assert_allclose(ours, rival, rtol=1e-6, atol=1e-12)
         return dict(enumerate(rival.tolist()))
@@ -67,7 +67,7 @@ def test_three_aggregators_charge_for_a_winner(adjacency: Adjacency) -> None:
         screening_std=1e9, threshold_share=0.5, noise_std=4.0, adjacency=adjacency
     )
     prices = [
-        RdpAccountant().compose(event).get_epsilon(1e-5)
+        RdpAccountant().compose(event).get_epsilon(target_delta=1e-5)
         for event in (one, confident.event_for(**SHAPE))
     ]
     assert prices[0] == pytest.approx(prices[1], rel=1e-4)
@@ -81,13 +81,16 @@ def test_a_winner_among_all_sets_of_two_labels_is_covered(
     event = PowersetGNMax(noise_std=1.0, adjacency=adjacency).event_for(
         num_queries=1, num_labels=2, num_teachers=9
     )
-    assert verified(event, adjacency, 1.0, 4, num_teachers).require().ratio > 0.3
+    assert (
+        verified(event, adjacency, std=1.0, labels=4, teachers=num_teachers).require().ratio > 0.3
+    )
 
 
 def test_a_price_of_one_count_does_not_cover_replace_one() -> None:
     """Negative controls: the price for one moved count, and a price without the part that the argmax hides."""
     cheap, dear = (
-        verified(GaussianEvent(std), Adjacency.REPLACE_ONE, 1.0, 4, 4) for std in (1.0, 0.5**0.5)
+        verified(GaussianEvent(std), adjacency=Adjacency.REPLACE_ONE, std=1.0, labels=4, teachers=4)
+        for std in (1.0, 0.5**0.5)
     )
     assert not cheap.sound
     assert 0.5 < dear.ratio < 1

@@ -45,7 +45,7 @@ def require_price_of_two_rounds(
         for place in range(num):
             parts = MemoryRecord()
             noises.clear()
-            start = NoisyPrevalence(np.array([0.5]), 0.0)
+            start = NoisyPrevalence(np.array([0.5]), variance=0.0)
             ROUNDS._rounds.student(votes, start, rng=rng, record=parts)
             for number, noise in enumerate(noises):
                 found[place, number] = (

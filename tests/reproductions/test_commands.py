@@ -66,7 +66,9 @@ def test_exp2_prices_all_days_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        exp2, "sparse_histogram", lambda least=0: sparse_histogram(40, 9, most=999, least=least)
+        exp2,
+        "sparse_histogram",
+        lambda least=0: sparse_histogram(num_items=40, num_counts=9, most=999, least=least),
     )
     arguments = "--num-days 2 --k 3 --epsilon 1 --sparse-k 5 --mechanisms peeling stable"
     exp2.main(quick(tmp_path, *arguments.split()))
@@ -101,7 +103,7 @@ def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path
 
 
 def test_a_cell_does_not_depend_on_other_cells() -> None:
-    data = check_ins_look_alike(30, num_users=900)
+    data = check_ins_look_alike(num_places=30, num_users=900)
 
     grid = SelectionGrid(epsilons=[1.0], repeats=20, names=["joint"], ks=[6])
 

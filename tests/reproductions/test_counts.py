@@ -44,7 +44,7 @@ def refused(make: Callable[[], object], message: str) -> None:
 
 @pytest.mark.parametrize("source", ["brightkite", "gowalla"])
 def test_a_user_counts_once_at_a_place(tmp_path: Path, source: str) -> None:
-    data = CheckIns(written(tmp_path, SNAP), source).load()
+    data = CheckIns(written(tmp_path, lines=SNAP), source).load()
     assert (data.name, data.real, data.items) == (source, True, ("cafe", "park"))
     assert data.counts.tolist() == [2, 1]
     assert data.counts.dtype == np.int64
@@ -57,7 +57,7 @@ def test_a_user_counts_once_at_a_place(tmp_path: Path, source: str) -> None:
 
 @pytest.mark.parametrize(("lines", "counts"), [(CITY, [1, 2]), (WORLD, [2])])
 def test_both_layouts_of_foursquare(tmp_path: Path, lines: list[str], counts: list[int]) -> None:
-    data = CheckIns(written(tmp_path, lines, "latin-1"), "foursquare").load()
+    data = CheckIns(written(tmp_path, lines, encoding="latin-1"), source="foursquare").load()
     assert data.counts.tolist() == counts
     assert data.most == 2
 
@@ -86,7 +86,7 @@ def test_both_layouts_of_foursquare(tmp_path: Path, lines: list[str], counts: li
     ],
 )
 def test_a_line_that_does_not_fit_is_named(tmp_path: Path, line: str, rule: str) -> None:
-    refused(CheckIns(written(tmp_path, [*SNAP, line])).load, rule)
+    refused(CheckIns(written(tmp_path, lines=[*SNAP, line])).load, rule)
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
@@ -98,9 +98,12 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     binary = tmp_path / "binary.txt"
     binary.write_bytes(b"\xff\xfe\n")
     refused(CheckIns(binary).load, "line 1: expected utf-8 text")
-    refused(CheckIns(written(tmp_path, SNAP[4:])).load, "expected at least one check-in at a place")
     refused(
-        lambda: CheckIns(tmp_path, "brightkit"),
+        CheckIns(written(tmp_path, lines=SNAP[4:])).load,
+        "expected at least one check-in at a place",
+    )
+    refused(
+        lambda: CheckIns(tmp_path, source="brightkit"),
         r"source=brightkit: expected one of .* mean brightkite",
     )
 
@@ -149,7 +152,7 @@ ROWS = [
 
 
 def test_differences_by_hand(tmp_path: Path) -> None:
-    data = StateCases(written(tmp_path, ROWS), num_days=5, most=15).load()
+    data = StateCases(written(tmp_path, lines=ROWS), num_days=5, most=15).load()
     assert (data.items, data.real, data.most) == (("Ohio", "Utah"), True, 15)
     assert data.counts.tolist() == [[5, 0], [4, 3], [0, 0], [0, 0], [15, 1]]
     assert data.notes == (
@@ -160,7 +163,7 @@ def test_differences_by_hand(tmp_path: Path) -> None:
 
 
 def test_the_window_is_the_last_days_unless_it_is_given(tmp_path: Path) -> None:
-    path = written(tmp_path, ROWS)
+    path = written(tmp_path, lines=ROWS)
     assert StateCases(path, num_days=2).load().counts.tolist() == [[0, 0], [20, 1]]
     assert StateCases(path, num_days=2, first_day="2020-03-02").load().counts.tolist() == [
         [4, 3],

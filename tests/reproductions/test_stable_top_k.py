@@ -83,8 +83,15 @@ def test_sound_prices_exceed_the_floors_and_the_false_formula_does_not(
 def test_the_table_and_the_csv_say_the_same(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = PricedAccounting("some accounting", FALSE, 1.2341, None, 2.0, 3.0)
-    floor = Floor("some pair", Adjacency.REPLACE_ONE, 1.2349)
+    row = PricedAccounting(
+        accounting="some accounting",
+        holds=FALSE,
+        add_remove_classic=1.2341,
+        add_remove_tight=None,
+        replace_one_classic=2.0,
+        replace_one_tight=3.0,
+    )
+    floor = Floor(pair="some pair", adjacency=Adjacency.REPLACE_ONE, epsilon_at_least=1.2349)
     monkeypatch.setattr(exp3, "prices", lambda: [row])
     monkeypatch.setattr(exp3, "floors", lambda: [floor])
     main(["--format", "csv"])
@@ -119,7 +126,14 @@ def experiment(tmp_path: Path) -> StudentExperiment:
     )
     ids = np.arange(200)
     test = Split(inputs[NUM_QUERIES:], labels[NUM_QUERIES:], ids, ids)
-    return StudentExperiment(store, inputs[:NUM_QUERIES], test, LinearStudent(), range(2), 1e-5)
+    return StudentExperiment(
+        store,
+        queries=inputs[:NUM_QUERIES],
+        test=test,
+        student=LinearStudent(),
+        seeds=range(2),
+        target_delta=1e-5,
+    )
 
 
 @pytest.mark.slow
@@ -135,7 +149,9 @@ def test_noise_is_found_and_priced_for_its_adjacency(experiment: StudentExperime
             event = family.make(aligned_family.noise, adjacency).event_for(
                 num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
             )
-            assert aligned_family.epsilon == RdpAccountant().compose(event).get_epsilon(1e-5)
+            assert aligned_family.epsilon == RdpAccountant().compose(event).get_epsilon(
+                target_delta=1e-5
+            )
             assert (aligned_family.paper_epsilon is None) == ("ours" in family.name)
 
 

@@ -23,10 +23,10 @@ def task(budget: SharedBudget, adjacency: str = "replace_one", **changed: int) -
 def test_a_fit_is_within_the_target_and_no_finer_one_is(name: str, adjacency: str) -> None:
     budget = SharedBudget(epsilon=1.5, releases=3)
     selection = task(budget, adjacency)
-    fitted = fit(name, selection, budget)
+    fitted = fit(name, task=selection, budget=budget)
     assert fitted.epsilon <= 1.5 * (1 + 1e-9)
     assert (
-        RdpAccountant().compose(fitted.contender.event, 3).get_epsilon(budget.delta)
+        RdpAccountant().compose(fitted.contender.event, count=3).get_epsilon(budget.delta)
         >= fitted.epsilon
     )
     finer = FAMILIES[name].make(selection, fitted.precision * 1.01).event
@@ -42,14 +42,18 @@ def test_the_same_noise_costs_about_twice_under_replace_one(name: str) -> None:
 
 
 def test_papers_formulas() -> None:
-    assert theorem_11(0.1, target_delta=1e-5) == pytest.approx(0.1 + math.sqrt(0.2 * math.log(1e5)))
+    assert theorem_11(rho=0.1, target_delta=1e-5) == pytest.approx(
+        0.1 + math.sqrt(0.2 * math.log(1e5))
+    )
     budget = SharedBudget(epsilon=1.0)
     stable, peeling, joint = (
         price_row(name, task(budget), budget) for name in ("stable", "peeling", "joint")
     )
     assert stable.paper is not None
     assert (stable.paper < stable.add_remove, stable.paper_is) == (True, "false")
-    precision = fit("peeling", task(budget, "add_remove"), budget).precision
+    precision = fit(
+        name="peeling", task=task(budget, adjacency="add_remove"), budget=budget
+    ).precision
     rho = 2 * (precision / 2) ** 2 / 8
     assert peeling.paper == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e6)))
     assert (joint.paper, joint.paper_is) == (None, "not stated")
@@ -70,13 +74,13 @@ def test_scores_by_hand() -> None:
 
 def test_ties_are_interchangeable_and_zeros_are_never_true() -> None:
     assert scores(
-        COUNTS_OF_SCORE, np.array([[2, 3], [2, 4]]), k=2, ordered=True
+        COUNTS_OF_SCORE, picks=np.array([[2, 3], [2, 4]]), k=2, ordered=True
     ).recall.tolist() == [1, 1]
-    everything = scores(COUNTS_OF_SCORE, np.array([[0, 1, 2, 3, 4]]), k=5, ordered=True)
+    everything = scores(COUNTS_OF_SCORE, picks=np.array([[0, 1, 2, 3, 4]]), k=5, ordered=True)
     assert everything.recall.tolist() == [1]
     assert everything.precision.tolist() == [4 / 5]
     assert scores(
-        COUNTS_OF_SCORE, np.array([[2, 3, 4]]), k=2, ordered=True
+        COUNTS_OF_SCORE, picks=np.array([[2, 3, 4]]), k=2, ordered=True
     ).precision == pytest.approx([2 / 3])
 
 
@@ -90,7 +94,7 @@ def test_draws_are_repeated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reproductions.top_k.score._NUMBERS_AT_ONCE", 12)
     fitted = repeated(
         Contender(NoOpEvent(), pick),
-        np.array([1, 0, 0]),
+        counts=np.array([1, 0, 0]),
         k=1,
         ordered=True,
         repeats=10,

@@ -11,12 +11,12 @@ from tests.refusals import refused
 
 
 def test_each_value_is_a_row_below_the_default() -> None:
-    rows = ablate_recipe.rows_of(["trust=0,0.25", "num_rounds=5"], DEFAULT_RECIPE)
+    rows = ablate_recipe.rows_of(["trust=0,0.25", "num_rounds=5"], base=DEFAULT_RECIPE)
     assert rows == [
-        Row("default", DEFAULT_RECIPE),
-        Row("trust=0", Recipe(trust=0)),
-        Row("trust=0.25", Recipe(trust=0.25)),
-        Row("num_rounds=5", Recipe(num_rounds=5)),
+        Row(name="default", recipe=DEFAULT_RECIPE),
+        Row(name="trust=0", recipe=Recipe(trust=0)),
+        Row(name="trust=0.25", recipe=Recipe(trust=0.25)),
+        Row(name="num_rounds=5", recipe=Recipe(num_rounds=5)),
     ]
 
 
@@ -30,18 +30,27 @@ def test_settings_hold_in_all_rows() -> None:
 
 
 def test_a_value_of_the_base_has_no_row_of_its_own() -> None:
-    rows = ablate_recipe.rows_of(["trust=0.5,0.25"], DEFAULT_RECIPE)
+    rows = ablate_recipe.rows_of(["trust=0.5,0.25"], base=DEFAULT_RECIPE)
     assert [row.name for row in rows] == ["default", "trust=0.25"]
 
 
 def test_an_unknown_constant_is_refused() -> None:
     with refused("recipe.trusted"):
-        ablate_recipe.rows_of(["trusted=1"], DEFAULT_RECIPE)
+        ablate_recipe.rows_of(["trusted=1"], base=DEFAULT_RECIPE)
 
 
 def test_differences_are_taken_seed_by_seed() -> None:
-    rows = [Row("default", DEFAULT_RECIPE), Row("trust=0", Recipe(trust=0))]
-    scores = [[Score(0.1, 0.5), Score(0.3, 0.5)], [Score(0.2, 0.5), Score(0.5, 0.5)]]
+    rows = [Row(name="default", recipe=DEFAULT_RECIPE), Row(name="trust=0", recipe=Recipe(trust=0))]
+    scores = [
+        [
+            Score(mean_average_precision=0.1, micro_f1=0.5),
+            Score(mean_average_precision=0.3, micro_f1=0.5),
+        ],
+        [
+            Score(mean_average_precision=0.2, micro_f1=0.5),
+            Score(mean_average_precision=0.5, micro_f1=0.5),
+        ],
+    ]
     assert ablate_recipe.table(rows, scores).splitlines() == [
         "| recipe  | mean AP | difference       | micro-F1 | difference |",
         "|---------|---------|------------------|----------|------------|",
@@ -86,7 +95,7 @@ def test_groups_of_the_validation_part_have_no_vote(dataset: Dataset) -> None:
 
 
 def test_fewer_groups_keep_all_their_records(dataset: Dataset) -> None:
-    part = ablate_recipe.with_fewer_groups(dataset, 200, seed=1)
+    part = ablate_recipe.with_fewer_groups(dataset, num_groups=200, seed=1)
     assert part.private.num_groups == 200
     assert len(part.private) == 600
 

@@ -28,7 +28,7 @@ def test_rows_are_as_wide_as_their_columns() -> None:
 
 
 def test_part_of_a_set_has_its_rows_and_columns() -> None:
-    columns, rows = draw_tables.rows_of_set(SETS, "readme")
+    columns, rows = draw_tables.rows_of_set(SETS, name="readme")
     wordnet = {tuple(row[:2]): row for row in SETS["wordnet"]["rows"]}
     keys = SETS["readme"]["rows"]
     assert all(row[-1] == wordnet[tuple(key)][-1] for row, key in zip(rows, keys, strict=True))
@@ -38,6 +38,6 @@ def test_part_of_a_set_has_its_rows_and_columns() -> None:
 @pytest.mark.parametrize("name", ["yeast", "readme"])
 def test_another_figure_is_noticed(name: str) -> None:
     page = f"before\n<!-- results: {name} -->\n<!-- end -->\nafter\n"
-    once = draw_tables.page_with_tables(page, SETS)
-    assert draw_tables.page_with_tables(once, SETS) == once
-    assert draw_tables.page_with_tables(once.replace(".4", ".5", 1), SETS) == once
+    once = draw_tables.page_with_tables(page, sets=SETS)
+    assert draw_tables.page_with_tables(once, sets=SETS) == once
+    assert draw_tables.page_with_tables(once.replace(".4", ".5", 1), sets=SETS) == once

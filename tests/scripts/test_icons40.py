@@ -109,7 +109,9 @@ def test_styles_and_sizes_of_an_icon_are_one_family() -> None:
         "outline-home",
         *(f"home-{style}" for style in ("outline", "24-filled", "16-regular", "2")),
     )
-    assert {family_of("some", name) for name in (*styles, "home-sharp-outline")} == {"some:home"}
+    assert {family_of(icon_set="some", name=name) for name in (*styles, "home-sharp-outline")} == {
+        "some:home"
+    }
     other_icons = [("some", "home-lock"), ("other", "home"), ("some", "bold"), ("some", "24")]
     assert [family_of(*name) for name in other_icons] == [
         "some:home-lock",
@@ -121,16 +123,16 @@ def test_styles_and_sizes_of_an_icon_are_one_family() -> None:
 
 def test_number_of_a_family_is_its_digest() -> None:
     # SHA-256 of "icons family a:b", its first 8 bytes without the last two bits; worked out with sha256sum.
-    assert number_of("family", "a:b") == 0x66FA18AC7195D5AB >> 2
-    assert number_of("family", "a:b") != number_of("icon", "a:b")
+    assert number_of(unit="family", name="a:b") == 0x66FA18AC7195D5AB >> 2
+    assert number_of(unit="family", name="a:b") != number_of(unit="icon", name="a:b")
 
 
 def test_whole_families_fill_the_splits_exactly() -> None:
     families = np.repeat(np.arange(50), np.arange(50) % 4 + 1)
-    assert deal_splits(np.array([9, 2, 5, 2]), (2, 1)).tolist() == [2, 0, 1, 0], (
+    assert deal_splits(np.array([9, 2, 5, 2]), sizes=(2, 1)).tolist() == [2, 0, 1, 0], (
         "the smallest number is public"
     )
-    split_of = deal_splits(families, (20, 30))
+    split_of = deal_splits(families, sizes=(20, 30))
     assert np.bincount(split_of)[:2].tolist() == [20, 30]
     for family in range(50):
         assert len(set(split_of[families == family])) == 1
@@ -226,7 +228,9 @@ def test_sets_with_open_licenses_are_accepted() -> None:
             ("MIT", "no license"),
         ),
     ):
-        assert IconSet("some", {"info": {"license": license_}}).refusal == refusal, license_
+        assert IconSet(prefix="some", content={"info": {"license": license_}}).refusal == refusal, (
+            license_
+        )
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -261,7 +265,7 @@ def test_data_image_folder_reads_a_build(package: IconPackage, tmp_path: Path) -
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         node = compose("train", settings).data
-    data = build(node, "data").load()
+    data = build(node, slot="data").load()
     assert (data.name, data.real, data.kind, data.input_shape) == (
         "icons",
         True,
@@ -283,7 +287,7 @@ def test_a_name_that_is_no_file_name_is_refused(make_package: Make, sets: dict[s
     with refused("package", ANY, "letters, digits, _ and -, found '../bar'"):
         survey_names(
             IconPackage(make_package(sets)),
-            unwatched,
+            stage=unwatched,
             num_public=20,
             num_labels=6,
             styles=True,
@@ -293,7 +297,13 @@ def test_a_name_that_is_no_file_name_is_refused(make_package: Make, sets: dict[s
 def test_the_manifest_counts_what_was_left_out_and_why(
     package: IconPackage, tmp_path: Path
 ) -> None:
-    build_in(tmp_path / "out", package, Recipe(8, "grey", True, 48, 16, 9))
+    build_in(
+        tmp_path / "out",
+        package,
+        recipe=Recipe(
+            pixels=8, color="grey", styles=True, num_public=48, num_test=16, num_labels=9
+        ),
+    )
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     counts = manifest["counts"]
     assert counts["icons"] == 6 * 24 + 4

@@ -19,13 +19,18 @@ dev = ["pate-multilabel[train,table]", "ruff>=0.6"]
 def test_what_an_extra_brings_is_written_out_once(tmp_path: Path) -> None:
     project = tmp_path / "pyproject.toml"
     project.write_text(PROJECT)
-    assert lowest(project, []) == ["numpy>=1.26"]
-    assert lowest(project, ["dev"]) == ["numpy>=1.26", "torch>=2.4", "pyarrow>=15", "ruff>=0.6"]
+    assert lowest(project, extras=[]) == ["numpy>=1.26"]
+    assert lowest(project, extras=["dev"]) == [
+        "numpy>=1.26",
+        "torch>=2.4",
+        "pyarrow>=15",
+        "ruff>=0.6",
+    ]
     with pytest.raises(KeyError, match="tables"):
-        lowest(project, ["tables"])
+        lowest(project, extras=["tables"])
 
 
 def test_every_requirement_of_this_project_has_a_lowest_version() -> None:
     project = Path(__file__).parents[2] / "pyproject.toml"
-    for requirement in lowest(project, ["dev", "text", "ray", "slurm"]):
+    for requirement in lowest(project, extras=["dev", "text", "ray", "slurm"]):
         assert ">=" in requirement, requirement

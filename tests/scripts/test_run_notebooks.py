@@ -19,7 +19,7 @@ def test_a_notebook_is_kept_with_its_outputs(tmp_path: Path) -> None:
     source = tmp_path / "sum.ipynb"
     cells = [nbformat.v4.new_code_cell("print(1 + 1)")]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), source)
-    run_notebooks.run(source, tmp_path / "executed" / "sum.ipynb")
+    run_notebooks.run(source, output=tmp_path / "executed" / "sum.ipynb")
     (cell,) = nbformat.read(tmp_path / "executed" / "sum.ipynb", as_version=4).cells
     assert cell.outputs[0].text == "2\n"
 

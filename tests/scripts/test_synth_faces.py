@@ -36,7 +36,7 @@ HIDES = ("Wearing_Hat", "Bald", "Blurry")
 @pytest.fixture(scope="module")
 def drawn() -> np.ndarray:
     """Returns 20,480 attribute vectors of a seed that the thresholds were not fitted to."""
-    return np.concatenate([draw_attributes(11, block) for block in range(80)])
+    return np.concatenate([draw_attributes(seed=11, block=block) for block in range(80)])
 
 
 def test_marginals_are_within_002_of_celebas(drawn: np.ndarray) -> None:
@@ -67,10 +67,10 @@ def test_the_rules_hold(drawn: np.ndarray) -> None:
 
 
 def test_a_face_depends_on_its_seed_number_and_size_alone() -> None:
-    face = draw_faces(0, 0, image_size=8)[3]
-    assert np.array_equal(face, draw_faces(0, 0, image_size=8)[3])
-    assert not np.array_equal(face, draw_faces(1, 0, image_size=8)[3])
-    assert not np.array_equal(face, draw_faces(0, 1, image_size=8)[3])
+    face = draw_faces(seed=0, block=0, image_size=8)[3]
+    assert np.array_equal(face, draw_faces(seed=0, block=0, image_size=8)[3])
+    assert not np.array_equal(face, draw_faces(seed=1, block=0, image_size=8)[3])
+    assert not np.array_equal(face, draw_faces(seed=0, block=1, image_size=8)[3])
 
 
 @pytest.mark.parametrize(
@@ -86,11 +86,11 @@ def changed(name: str, without: tuple[str, ...]) -> float:
     """Returns how many pixels of 1,024 an attribute changes clearly: the median of 15 otherwise equal faces."""
     rng = np.random.default_rng(NAMES.index(name))
     counts = []
-    for bits in draw_attributes(3, 0)[:15].tolist():
+    for bits in draw_attributes(seed=3, block=0)[:15].tolist():
         has = dict(zip(NAMES, bits, strict=True)) | dict.fromkeys(without, False)
         whims = rng.random(NUM_WHIMS).tolist()
         pair = (Face(has | {name: held}, whims) for held in (False, True))
-        first, second = (picture(face, UPRIGHT, SIZE).astype(int) for face in pair)
+        first, second = (picture(face, pose=UPRIGHT, image_size=SIZE).astype(int) for face in pair)
         counts.append((np.abs(first - second).max(axis=2) > 20).sum())
     return float(np.median(counts))
 
@@ -104,7 +104,7 @@ def test_every_attribute_is_seen(name: str) -> None:
 
 
 def test_a_tenth_of_the_attributes_is_not_drawn() -> None:
-    attributes = np.concatenate([draw_attributes(5, block) for block in range(40)])
+    attributes = np.concatenate([draw_attributes(seed=5, block=block) for block in range(40)])
     pixels = shown(attributes, np.random.default_rng(0))
     assert (attributes & ~pixels).sum() / attributes.sum() == pytest.approx(0.1, abs=0.01)
     assert np.abs(pixels.mean(axis=0) - attributes.mean(axis=0)).max() < 0.01
@@ -136,8 +136,10 @@ def test_read_as_celeba_they_are_the_faces_that_were_drawn(written: Path) -> Non
     splits = (dataset.private, dataset.public, dataset.test)
     assert tuple(len(split) for split in splits) == split_sizes(COUNT)
     blocks = range(3)  # of 256 faces each
-    labels = np.concatenate([draw_attributes(0, block) for block in blocks])[:COUNT]
-    faces = np.concatenate([draw_faces(0, block, image_size=16) for block in blocks])[:COUNT]
+    labels = np.concatenate([draw_attributes(seed=0, block=block) for block in blocks])[:COUNT]
+    faces = np.concatenate([draw_faces(seed=0, block=block, image_size=16) for block in blocks])[
+        :COUNT
+    ]
     for split in splits:
         rows = split.record_ids - 1
         assert np.array_equal(split.labels, labels[rows])
@@ -172,8 +174,8 @@ def test_people_have_up_to_20_faces_in_one_split(
     dataset = CelebA(root=tmp_path / "copy", image_size=8, partition_by_identity=True).load()
     people, sizes = np.unique(dataset.private.group_ids, return_counts=True)
     assert (len(people), sizes.max()) == (-(-len(dataset.private) // 20), 20)
-    assert split_sizes(202_599) == (162_770, 19_867, 19_962)
-    assert split_sizes(3) == (1, 1, 1)
+    assert split_sizes(count=202_599) == (162_770, 19_867, 19_962)
+    assert split_sizes(count=3) == (1, 1, 1)
     with refused("count", 2, "at least 3"):
         FaceCopy(count=2)
 

@@ -60,7 +60,9 @@ ATTACK = '00975452 04 n 01 attack 0 000 | an Offensive,  against an enemy; "the 
 def test_a_line_of_the_real_dictionary_by_hand() -> None:
     """Examples, even with a quote that never closes, are no part of the definition."""
     foray, attack = parse_dictionary([FORAY, ATTACK])
-    assert foray == Synset(976953, "foray", (975452,), "a sudden short attack")
+    assert foray == Synset(
+        offset=976953, lemma="foray", hypernyms=(975452,), definition="a sudden short attack"
+    )
     assert attack.hypernyms == ()
     assert attack.definition == "an Offensive,  against an enemy"
     assert attack.normalized == "an offensive against an enemy"
@@ -70,9 +72,17 @@ def test_a_line_of_the_real_dictionary_by_hand() -> None:
 
 def test_ancestors_follow_every_path_include_the_synset_and_survive_a_circle() -> None:
     above = {1: (), 2: (1,), 3: (1,), 4: (2, 3)}
-    diamond = [Synset(place, "x", hypernyms, "") for place, hypernyms in above.items()]
+    diamond = [
+        Synset(place, lemma="x", hypernyms=hypernyms, definition="")
+        for place, hypernyms in above.items()
+    ]
     assert ancestors(diamond) == {1: {1}, 2: {1, 2}, 3: {1, 3}, 4: {1, 2, 3, 4}}
-    assert ancestors([Synset(1, "a", (2,), ""), Synset(2, "b", (1,), "")]) == {1: {1, 2}, 2: {1, 2}}
+    assert ancestors(
+        [
+            Synset(offset=1, lemma="a", hypernyms=(2,), definition=""),
+            Synset(offset=2, lemma="b", hypernyms=(1,), definition=""),
+        ]
+    ) == {1: {1, 2}, 2: {1, 2}}
 
 
 ABOVE = {1: frozenset({1})} | {kind: frozenset({1, kind}) for kind in (2, 3)}
@@ -86,9 +96,9 @@ def test_labels_are_the_commonest_public_hypernyms_but_the_root() -> None:
     assert choose_labels(ABOVE, public, num_labels=3) == [3, 2, 10]
     assert choose_labels(ABOVE, public, num_labels=1, max_prevalence=0.5) == [2]
     assert choose_labels(ABOVE, public, num_labels=1, max_prevalence=1.0) == [1]
-    assert choose_labels(ABOVE, [10, 11, 2, 12, 13], num_labels=1) == [2]
-    assert choose_labels(ABOVE, [14, 12, 13, 10, 11], num_labels=1) == [3]
-    assert label_matrix(ABOVE, [11, 3, 1], [3, 2]).tolist() == [
+    assert choose_labels(ABOVE, public=[10, 11, 2, 12, 13], num_labels=1) == [2]
+    assert choose_labels(ABOVE, public=[14, 12, 13, 10, 11], num_labels=1) == [3]
+    assert label_matrix(ABOVE, records=[11, 3, 1], labels=[3, 2]).tolist() == [
         [False, True],
         [True, False],
         [False, False],
@@ -97,16 +107,16 @@ def test_labels_are_the_commonest_public_hypernyms_but_the_root() -> None:
 
 def test_labels_that_share_a_name_are_numbered() -> None:
     synsets = [
-        Synset(1, "part", (), ""),
-        Synset(5, "substance", (), ""),
-        Synset(3, "substance", (), ""),
+        Synset(offset=1, lemma="part", hypernyms=(), definition=""),
+        Synset(offset=5, lemma="substance", hypernyms=(), definition=""),
+        Synset(offset=3, lemma="substance", hypernyms=(), definition=""),
     ]
-    assert label_names(synsets, [5, 1, 3]) == ("substance_2", "part", "substance_1")
+    assert label_names(synsets, labels=[5, 1, 3]) == ("substance_2", "part", "substance_1")
 
 
 def test_splits_have_the_sizes_asked_for_and_share_no_family() -> None:
     families = {record: record - record % 3 if record < 60 else record for record in range(200)}
-    public, test, private = deal_splits(families, (50, 30))
+    public, test, private = deal_splits(families, sizes=(50, 30))
     assert [len(public), len(test), len(private)] == [50, 30, 120]
     assert sorted(public + test + private) == list(range(200))
     families_of_splits = [

@@ -67,7 +67,7 @@ def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(
         distribution = dict(
             zip(
                 selection.candidates.tolist(),
-                selection_distribution(noise, gaps, scale)[0].tolist(),
+                selection_distribution(noise, utilities=gaps, scale=scale)[0].tolist(),
                 strict=True,
             )
         )

@@ -41,11 +41,13 @@ def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int],
     """
     distribution = {}
     for first, p in enumerate(
-        largest_distribution(VALUES / scale, SIZES * 1.0, UNIT_NOISES[noise]).tolist()
+        largest_distribution(VALUES / scale, sizes=SIZES * 1.0, noise=UNIT_NOISES[noise]).tolist()
     ):
         left = SIZES - (np.arange(len(SIZES)) == first)
         some = left > 0
-        then = largest_distribution(VALUES[some] / scale, left[some] * 1.0, UNIT_NOISES[noise])
+        then = largest_distribution(
+            VALUES[some] / scale, sizes=left[some] * 1.0, noise=UNIT_NOISES[noise]
+        )
         distribution |= {
             (int(VALUES[first]), int(VALUES[c])): p * float(q)
             for c, q in zip(np.flatnonzero(some), then, strict=True)
@@ -63,9 +65,15 @@ def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_cla
     draws = np.concatenate([mechanism(np.tile(LONG, (100, 1)), rng=rng).indices for _ in range(30)])
     assert all(len(set(row)) == 5 for row in draws.tolist())
     drawn = Counter(map(tuple, LONG[draws[:, :2]].tolist()))
-    assert p_value(drawn, distribution_of_two_picks(5.0, "exponential")) > ACCEPTED
-    assert p_value(drawn, distribution_of_two_picks(6.0, "exponential")) < REJECTED
-    assert p_value(drawn, distribution_of_two_picks(5.0, "gumbel")) < 1e-6
+    assert (
+        p_value(drawn, distribution=distribution_of_two_picks(scale=5.0, noise="exponential"))
+        > ACCEPTED
+    )
+    assert (
+        p_value(drawn, distribution=distribution_of_two_picks(scale=6.0, noise="exponential"))
+        < REJECTED
+    )
+    assert p_value(drawn, distribution=distribution_of_two_picks(scale=5.0, noise="gumbel")) < 1e-6
     seen = [int((draws == member).sum()) for member in np.flatnonzero(LONG == 48)]
     assert chisquare(seen).pvalue > ACCEPTED
     first_half = np.flatnonzero(LONG == 10)[: 9_967 // 2]
@@ -108,8 +116,8 @@ def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
             chances[(int(numbers[place]),)] += float(chance)
         return dict(chances)
 
-    assert p_value(found, expected(scale)) > ACCEPTED
-    assert p_value(found, expected(1.4 * scale)) < 1e-9
+    assert p_value(found, distribution=expected(scale)) > ACCEPTED
+    assert p_value(found, distribution=expected(1.4 * scale)) < 1e-9
     same = [
         drawn.count(place)
         for place in np.flatnonzero(numbers == (4 if scale == 3.0 else 19))[:40].tolist()
@@ -134,4 +142,4 @@ def test_thinning_leaves_each_place_with_its_share(level: int) -> None:
 
 
 def test_no_place_is_thinned_at_level_0() -> None:
-    assert thinned(700, 0, np.random.default_rng(0)).tolist() == list(range(700))
+    assert thinned(count=700, level=0, rng=np.random.default_rng(0)).tolist() == list(range(700))

@@ -36,7 +36,11 @@ def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: i
         named = {
             4 * a + 2 * b + c: p for (a, b, c), p in zip(sets, distribution.tolist(), strict=True)
         }
-        assert (p_value(drawn, named) > ACCEPTED) if fits else (p_value(drawn, named) < REJECTED)
+        assert (
+            (p_value(drawn, distribution=named) > ACCEPTED)
+            if fits
+            else (p_value(drawn, distribution=named) < REJECTED)
+        )
 
 
 @pytest.mark.parametrize("number", [1, 3, 2**40, 2**3000])
@@ -47,7 +51,10 @@ def test_the_largest_of_many_normals_by_its_quantile(number: int) -> None:
     """
     logs = np.full((1, 5000), math.log(number))
     drawn = draw_largest(
-        "gaussian", logs, lambda row, place: number, np.random.default_rng(1)
+        kind="gaussian",
+        log_sizes=logs,
+        size=lambda row, place: number,
+        rng=np.random.default_rng(1),
     ).values[0]
     small = number < 2**50
     exponents = -number * log_ndtr(drawn) if small else np.exp(math.log(number) + log_ndtr(-drawn))

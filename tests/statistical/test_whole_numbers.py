@@ -38,8 +38,8 @@ def test_whole_numbers_have_their_mass_and_not_that_of_wider_noise(
     kind: Any, law: Any, width: float, wrong: float
 ) -> None:
     drawn = Counter(kind(width).sample(shape=(60_000,), rng=np.random.default_rng(5)).tolist())
-    assert p_value(drawn, law(width)) > 1e-3
-    assert width < 0.1 or p_value(drawn, law(width * wrong)) < 1e-6
+    assert p_value(drawn, distribution=law(width)) > 1e-3
+    assert width < 0.1 or p_value(drawn, distribution=law(width * wrong)) < 1e-6
 
 
 def test_wide_noise_is_normal() -> None:

@@ -25,14 +25,16 @@ def later_the_smaller(item: int) -> int:
 
 
 def test_results_of_several_threads_have_the_order_of_the_items() -> None:
-    with pool_of(3):
-        assert list(in_order(later_the_smaller, range(20))) == [item * item for item in range(20)]
-        assert list(in_order(later_the_smaller, [])) == []
+    with pool_of(num_threads=3):
+        assert list(in_order(later_the_smaller, items=range(20))) == [
+            item * item for item in range(20)
+        ]
+        assert list(in_order(later_the_smaller, items=[])) == []
 
 
 def test_without_a_pool_items_are_computed_lazily_in_the_same_thread() -> None:
     makers = []
-    made = in_order(lambda item: makers.append((item, threading.get_ident())), range(3))
+    made = in_order(lambda item: makers.append((item, threading.get_ident())), items=range(3))
     assert makers == []
     next(made)
     assert makers == [(0, threading.get_ident())]
@@ -46,7 +48,7 @@ def test_two_items_for_each_thread_are_in_memory_at_most() -> None:
             items_read.append(item)
             yield item
 
-    with pool_of(2):
+    with pool_of(num_threads=2):
         for count, _ in enumerate(in_order(lambda item: item, items()), start=1):
             assert len(items_read) <= count + 4
 
@@ -60,17 +62,17 @@ def test_an_error_of_one_item_ends_the_computation() -> None:
         results.append(item)
         return item
 
-    with pool_of(2), pytest.raises(ArithmeticError, match="item 1"):
-        list(in_order(make, range(1000)))
+    with pool_of(num_threads=2), pytest.raises(ArithmeticError, match="item 1"):
+        list(in_order(make, items=range(1000)))
     assert max(results) < 10
 
 
 def test_an_item_made_of_items_ends_though_all_threads_wait_for_some() -> None:
     def total(item: int) -> int:
-        return sum(in_order(later_the_smaller, range(item)))
+        return sum(in_order(later_the_smaller, items=range(item)))
 
-    with pool_of(2), pool_of(5):  # within a pool that one stays
-        assert list(in_order(total, range(5))) == [0, 0, 1, 5, 14]
+    with pool_of(num_threads=2), pool_of(num_threads=5):  # within a pool that one stays
+        assert list(in_order(total, items=range(5))) == [0, 0, 1, 5, 14]
         assert sum(thread.name.startswith("blocks") for thread in threading.enumerate()) == 2
 
 
@@ -86,7 +88,7 @@ def test_one_thread_for_each_product_and_the_number_from_before_afterwards() -> 
             assert numbers() == {1}
         with pytest.raises(ArithmeticError), all_cores():
             assert numbers() == {1}
-            assert set().union(*in_order(lambda _: numbers(), range(4))) == {1}
+            assert set().union(*in_order(lambda _: numbers(), items=range(4))) == {1}
             raise ArithmeticError
         assert numbers() == {2}
 
@@ -111,15 +113,21 @@ def of_rounds(kind: type[MomentVotes], num_teachers: int, **options: object) -> 
         **options,
     )
     weights = rng.normal(size=(votes.width, 2))
-    total = votes.total(weights, np.ones(2), ClippedMoments(0.5, num_teachers))
+    total = votes.total(weights, np.ones(2), ClippedMoments(clip=0.5, num_teachers=num_teachers))
     return votes.public.tobytes() + total.tobytes()
 
 
 def test_votes_in_rounds_have_the_same_bytes_with_any_number_of_threads() -> None:
     learners = {"learner_of": np.arange(10) % 3, "num_learners": 3, "penalty": 10.0}
-    alone = of_rounds(MomentVotes, 80), of_rounds(ConvexVotes, 10, **learners)
-    with pool_of(3):
-        assert (of_rounds(MomentVotes, 80), of_rounds(ConvexVotes, 10, **learners)) == alone
+    alone = (
+        of_rounds(MomentVotes, num_teachers=80),
+        of_rounds(ConvexVotes, num_teachers=10, **learners),
+    )
+    with pool_of(num_threads=3):
+        assert (
+            of_rounds(MomentVotes, num_teachers=80),
+            of_rounds(ConvexVotes, num_teachers=10, **learners),
+        ) == alone
 
 
 def test_logistic_students_have_the_same_bytes_with_any_number_of_threads(
@@ -136,5 +144,5 @@ def test_logistic_students_have_the_same_bytes_with_any_number_of_threads(
         return b"".join(array.tobytes() for array in model.arrays.values())
 
     single_threaded = fitted()
-    with pool_of(3):
+    with pool_of(num_threads=3):
         assert fitted() == single_threaded

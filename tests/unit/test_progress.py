@@ -32,7 +32,7 @@ def test_the_time_left_counts_the_steps_of_this_process_alone() -> None:
     """Of 100 teachers 40 are there; 20 more take 60 s, so the other 40 take 120 s."""
     stage = Stage(name="training teachers", total=100, started=5.0)
     stage.advance(40, now=5.0)
-    assert stage.seconds_left(5.0) is None
+    assert stage.seconds_left(now=5.0) is None
     stage.advance(60, now=65.0)
     assert stage.line(65.0) == "training teachers: 60 of 100, 1 min passed, about 2 min left"
 

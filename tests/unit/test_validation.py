@@ -52,11 +52,15 @@ def test_a_numeral_that_is_text_is_shown_as_text() -> None:
                 200,
                 rule="more",
                 remedies=(
-                    Remedy("num_teachers", 1_200_000),
-                    Remedy("target_epsilon", 8.0, also=(Remedy("num_queries", 60),)),
-                    Remedy("noise_std", 3.25, owner="aggregator"),
+                    Remedy(name="num_teachers", value=1_200_000),
+                    Remedy(
+                        name="target_epsilon",
+                        value=8.0,
+                        also=(Remedy(name="num_queries", value=60),),
+                    ),
+                    Remedy(name="noise_std", value=3.25, owner="aggregator"),
                 ),
-                waiver=Remedy("allow_useless", True),
+                waiver=Remedy(name="allow_useless", value=True),
             ),
             "num_teachers=200: expected more; what works: num_teachers=1200000, or target_epsilon=8 "
             "num_queries=60, or noise_std=3.25; allow_useless=True goes on as it is",
@@ -87,8 +91,11 @@ REFUSAL = InvalidValue(
     "num_teachers",
     200,
     rule="more",
-    remedies=(Remedy("target_epsilon", 8.0), Remedy("noise_std", 3.0, owner="aggregator")),
-    waiver=Remedy("allow_useless", True),
+    remedies=(
+        Remedy(name="target_epsilon", value=8.0),
+        Remedy(name="noise_std", value=3.0, owner="aggregator"),
+    ),
+    waiver=Remedy(name="allow_useless", value=True),
 )
 
 
@@ -134,7 +141,9 @@ def test_caps_of_a_ledger_and_of_a_release_are_two_settings() -> None:
 
 
 def test_a_doubt_is_a_line_of_its_fields() -> None:
-    doubt = Doubt(name="num_teachers", value=20, text="few", waiver=Remedy("allow_useless", True))
+    doubt = Doubt(
+        name="num_teachers", value=20, text="few", waiver=Remedy(name="allow_useless", value=True)
+    )
     assert str(doubt) == "num_teachers=20: few; allowed by allow_useless=True"
     assert TRAIN.doubt_line(doubt) == "teacher.num_teachers=20: few; allowed by allow_useless=true"
 

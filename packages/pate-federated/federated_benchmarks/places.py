@@ -98,7 +98,7 @@ def main() -> None:
 def measured(holders: int, queries: int, labels: int, folder: Path) -> Cost:
     """Returns the cost of one size: writes a few files, and adds up one file for each holder."""
     paths = [
-        _written(folder / f"{number}.npz", queries, labels, number)
+        _written(folder / f"{number}.npz", queries, labels, seed=number)
         for number in range(min(_FILES, holders))
     ]
     sums = BitSums((queries, -(-labels // 8)))
@@ -118,7 +118,13 @@ def measured(holders: int, queries: int, labels: int, folder: Path) -> Cost:
     plain_s = (time.process_time() - counted) * holders / num_files
     assert num_files < holders or (plain == counts).all()
     cost = Cost(
-        holders, queries, labels, paths[0].stat().st_size, added - started, counted - added, plain_s
+        holders,
+        queries,
+        labels,
+        file_bytes=paths[0].stat().st_size,
+        add_s=added - started,
+        count_s=counted - added,
+        plain_s=plain_s,
     )
     for path in paths:
         path.unlink()
@@ -130,7 +136,7 @@ def tree(folder: Path, console: Console) -> None:
     queries = 10_000
     labels = 1_000
     fan_in = 100
-    first = _written(folder / "0.npz", queries, labels, 0)
+    first = _written(folder / "0.npz", queries, labels, seed=0)
     paths = [first, *(_copied(first, folder, number) for number in range(1, fan_in))]
     written = time.process_time()
     region = GatheredVotes.read(paths)
@@ -187,7 +193,7 @@ def _written(path: Path, queries: int, labels: int, seed: int) -> Path:
     ids = np.arange(queries)
     head = VoteManifest(
         holder=str(seed),
-        queries=queries_digest(np.zeros((queries, 1), np.float32), ids),
+        queries=queries_digest(np.zeros((queries, 1), np.float32), record_ids=ids),
         num_teachers=1,
         num_queries=queries,
         num_labels=labels,

@@ -81,8 +81,8 @@ def main() -> None:
     parser.add_argument("--shares", type=int, default=None)
     arguments = parser.parse_args()
     absent = max(1, arguments.holders // 10)
-    roll = Roll.numbered(arguments.holders, 1, max_absent=absent)
-    public = dataset(0, arguments.queries)
+    roll = Roll.numbered(arguments.holders, teachers_each=1, max_absent=absent)
+    public = dataset(seed=0, queries=arguments.queries)
     request = Request(
         inputs=public.public.inputs,
         record_ids=np.arange(arguments.queries),
@@ -102,8 +102,8 @@ def main() -> None:
         )
         simulate(
             release_app(release_of_votes, seconds=3000),
-            holder_app(plans),
-            arguments.holders,
+            client_app=holder_app(plans),
+            num_nodes=arguments.holders,
         )
     else:
         release = SummedRelease(
@@ -119,8 +119,8 @@ def main() -> None:
         side_of_holder = HolderSum(release.terms, release.noise)
         simulate(
             summed_app(release, seconds=3000),
-            secure_holder_app(plans, side_of_holder),
-            arguments.holders,
+            client_app=secure_holder_app(plans, own=side_of_holder),
+            num_nodes=arguments.holders,
         )
     sizes = [path.stat().st_size for path in (arguments.folder / "holders").glob("*/*/votes.npz")]
     figures = {

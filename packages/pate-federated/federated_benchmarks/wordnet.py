@@ -85,7 +85,7 @@ def main() -> None:
         record_ids=dataset.published_ids[:QUERIES],
         label_names=dataset.label_names,
     )
-    roll = Roll.numbered(HOLDERS, TEACHERS, max_absent=ABSENT)
+    roll = Roll.numbered(HOLDERS, teachers_each=TEACHERS, max_absent=ABSENT)
     holders = WordNetHolders(arguments.folder / "holders")
     noise = DistributedVotes(noise_std=100.0, num_holders=HOLDERS, max_dropouts=ABSENT)
     aggregator = noise if arguments.way == "noise" else GaussianVotes(noise_std=100.0)
@@ -96,7 +96,11 @@ def main() -> None:
         release_of_votes = FederatedRelease(
             plan=plan, roll=roll, request=request, inbox=inbox, output_dir=output_dir
         )
-        simulate(release_app(release_of_votes, seconds=3000), holder_app(holders), HOLDERS)
+        simulate(
+            release_app(release_of_votes, seconds=3000),
+            client_app=holder_app(holders),
+            num_nodes=HOLDERS,
+        )
     else:
         summed_release = SummedRelease(
             plan=plan,
@@ -110,8 +114,8 @@ def main() -> None:
         side_of_holder = HolderSum(summed_release.terms, summed_release.noise)
         simulate(
             summed_app(summed_release, seconds=3000),
-            secure_holder_app(holders, side_of_holder),
-            HOLDERS,
+            client_app=secure_holder_app(holders, own=side_of_holder),
+            num_nodes=HOLDERS,
         )
     figures = {"way": arguments.way, "seconds": round(time.monotonic() - started)}
     released = arguments.folder / "release" / "release" / "release.npz"
@@ -142,7 +146,7 @@ def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
             accountant=ExactAccountant,
             student=student,
         ),
-        roll=Roll.numbered(HOLDERS, TEACHERS, max_absent=ABSENT),
+        roll=Roll.numbered(HOLDERS, teachers_each=TEACHERS, max_absent=ABSENT),
         pool=np.asarray(dataset.public.inputs, dtype=np.float32),
         record_ids=dataset.published_ids,
         label_names=dataset.label_names,
@@ -152,8 +156,8 @@ def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
     )
     holders = WordNetHolders(folder / "holders")
     started = time.monotonic()
-    app = secure_holder_app(holders, release.roll) if secure else holder_app(holders)
-    simulate(rounds_app(release, secure=secure, seconds=3000), app, HOLDERS)
+    app = secure_holder_app(holders, own=release.roll) if secure else holder_app(holders)
+    simulate(rounds_app(release, secure=secure, seconds=3000), client_app=app, num_nodes=HOLDERS)
     seconds = round(time.monotonic() - started)
     plan = Plan(
         load_dataset=WordNet40().load,

@@ -39,4 +39,4 @@ _LATER = {
     "question": "Contribution Question Request Roll",
     "summed_release": "RoundsOfHolders",
 }
-__getattr__ = lazily(__name__, _LATER)
+__getattr__ = lazily(__name__, names_of_module=_LATER)

@@ -42,7 +42,7 @@ class AskedData:
             records = PrivateRecords(
                 dataset_of_holder.name,
                 dataset_of_holder.label_names,
-                dataset_of_holder.private,
+                records=dataset_of_holder.private,
                 preprocessing=dataset_of_holder.preprocessing,
                 private_cells=dataset_of_holder.private_digest(),
                 real=dataset_of_holder.real,

@@ -133,7 +133,7 @@ class Collection:
         if aggregator.adjacency is Adjacency.ADD_REMOVE and not aggregator.reads_counts:
             rule = "replace_one where holders are absent: a teacher that says nothing is not one that is missing"
             raise InvalidValue("adjacency", "add_remove", rule=f"{rule}; or max_absent=0")
-        return AbsentVotes(votes, missing, first_label=aggregator.single_label)
+        return AbsentVotes(votes, num_absent=missing, first_label=aggregator.single_label)
 
 
 def collect(
@@ -153,7 +153,7 @@ def collect(
     """
     folder = make_folder(folder)
     files, refused = counted(
-        roll, contributions, lambda holder, votes: _kept(holder, votes, roll, request, folder)
+        roll, contributions, read=lambda holder, votes: _kept(holder, votes, roll, request, folder)
     )
     return Collection(roll, files, refused)
 
@@ -174,7 +174,7 @@ def _kept(holder: str, votes: bytes, roll: Roll, request: Request, folder: Path)
     most = num_teachers * request.num_labels * (request.num_queries * (a_label + 1) + 8)
     most += 2 * request.record_ids.nbytes + 4096 * request.num_labels + HEADS
     with (
-        expected("votes", "a whole vote file, as pate-vote writes it"),
+        expected(name="votes", rule="a whole vote file, as pate-vote writes it"),
         zipfile.ZipFile(io.BytesIO(votes)) as archive,
     ):
         size = sum(max(member.file_size, member.compress_size) for member in archive.infolist())
@@ -268,14 +268,14 @@ class FederatedRelease:
         monitor = monitor or Monitor()
         if not os.path.lexists(self.inbox / _MARKER):
             make_folder(self.inbox)
-            collection = collect(self.roll, self.request, ask(), self.inbox)
+            collection = collect(self.roll, self.request, contributions=ask(), folder=self.inbox)
             collection.require_enough()
             digests = {
                 name: file_digest(file.path, remedy=_REMEDY)
                 for name, file in collection.files.items()
             }
-            collected = _Collected(self.request.digest, digests, collection.refused)
-            write_text(self.inbox / _MARKER, to_json(collected) + "\n")
+            collected = _Collected(self.request.digest, sha256=digests, refused=collection.refused)
+            write_text(self.inbox / _MARKER, text=to_json(collected) + "\n")
         else:
             collection = self._kept()
         for line in collection.refused.values():
@@ -298,6 +298,6 @@ class FederatedRelease:
         for name, digest in stored.sha256.items():
             path = self.inbox / f"{name}.npz"
             if file_digest(path, remedy=_REMEDY) != digest:
-                raise damaged(path, "the votes as they came", "others", _REMEDY)
+                raise damaged(path, rule="the votes as they came", found="others", remedy=_REMEDY)
             files[name] = VoteFile.open(path)
         return Collection(self.roll, files, stored.refused)

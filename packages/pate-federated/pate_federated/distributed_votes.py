@@ -137,7 +137,12 @@ class DistributedVotes(base.Aggregator):
         require(noisy.ndim == 2, "total.shape", noisy.shape, "[Q, L]")
         event = self.event(VoteShape.from_counts(noisy, num_teachers=num_teachers))
         labels = np.asarray(noisy > self.threshold_share * num_teachers * self.shares.steps)
-        return Release(labels, np.ones(len(labels), dtype=np.bool_), event, self.adjacency)
+        return Release(
+            labels,
+            answered=np.ones(len(labels), dtype=np.bool_),
+            event=event,
+            adjacency=self.adjacency,
+        )
 
     def require_source(self, votes: VoteSource) -> None:
         """Accepts a `NoisySum` without making it; checks other votes as `Aggregator.require_source` does."""

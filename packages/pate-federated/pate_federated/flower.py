@@ -159,7 +159,7 @@ def ask(
         seconds: the time for an answer.
         connect_seconds: the time to wait for a node of each holder.
     """
-    nodes = nodes_of(grid, len(roll.holders), seconds=connect_seconds)
+    nodes = nodes_of(grid, count=len(roll.holders), seconds=connect_seconds)
     messages = [
         Message(content, dst_node_id=node, message_type=kind, group_id=group, ttl=seconds)
         for node in nodes
@@ -187,11 +187,11 @@ def holder_app(plans: Plans) -> ClientApp:
     app = ClientApp()
     _answer(
         app,
-        ACTION,
-        plans,
-        lambda plan, folder, asked: answer(plan, Request.from_bytes(asked), folder),
+        kind=ACTION,
+        plans=plans,
+        make=lambda plan, folder, asked: answer(plan, Request.from_bytes(asked), folder),
     )
-    _answer(app, SUMS, plans, partial(_sum, KINDS))
+    _answer(app, kind=SUMS, plans=plans, make=partial(_sum, KINDS))
     return app
 
 
@@ -234,7 +234,7 @@ def _answer(
         name = holder_name(context)
         reply: dict[str, str | bytes] = {"holder": name}
         try:
-            data = _field(message, _ASKED[kind])
+            data = _field(message, name=_ASKED[kind])
             if not isinstance(data, bytes):
                 raise InvalidValue("message", rule=f"a {_ASKED[kind]}")
             reply["votes"] = make(*plans(name), data)
@@ -267,7 +267,7 @@ def secure_holder_app(
     terms = SumTerms.of_digits(own, shares) if isinstance(own, Roll) else own.terms
     app = ClientApp()
     if isinstance(own, Roll):
-        _answer(app, SUMS, plans, partial(_sum, {OPENING}))
+        _answer(app, kind=SUMS, plans=plans, make=partial(_sum, {OPENING}))
     # Flower calls the function for `train` and for `train.default`; its mod masks the first alone
     app.train()(partial(_answered, plans, own, terms))
     return app
@@ -308,14 +308,14 @@ def _answered(
         )
         if masked:  # the difference of two vectors under one mask would have no mask
             key = sha256(bytes(state[RECORD_KEY_STATE]["pk1"])).hexdigest()
-            new = first_note(plans(name)[1] / f"masked-{key}", "") is None
+            new = first_note(plans(name)[1] / f"masked-{key}", text="") is None
             require(new, "keys", "used", "keys that masked nothing yet")
         # two openings over different holders would disclose the sum of their difference
         if stage == Stage.UNMASK:
             active = repr(
                 sorted(message.content.config_records[RECORD_KEY_CONFIGS][Key.ACTIVE_NODE_ID_LIST])
             )
-            earlier = first_note(plans(name)[1] / f"opened-{state[_RECORD]['asked']}", active)
+            earlier = first_note(plans(name)[1] / f"opened-{state[_RECORD]['asked']}", text=active)
             rule = "those over which this question was opened"
             require(earlier in (None, active), "holders in the sum", "others", rule)
     except Exception as error:  # the words of an exception may disclose records
@@ -372,7 +372,7 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
             Key.MOD_RANGE: MODULUS,
         }
         expected_fields[Key.TARGET_RANGE] = 2 * terms.most
-        _require_names(fields_sent, expected_fields)
+        _require_names(fields_sent, names=expected_fields)
         for name, value in expected_fields.items():
             is_same = type(fields_sent[name]) is type(value) and fields_sent[name] == value
             require(is_same, str(name), repr(fields_sent[name])[:_SHOWN], f"{value}, as was agreed")
@@ -386,15 +386,15 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
         require(
             plain, "holders that share keys", "others", "this one and others, each by its number"
         )
-        _require_enough(terms, "holders that share keys", len(fields_sent))
+        _require_enough(terms, name="holders that share keys", count=len(fields_sent))
     elif stage == Stage.COLLECT_MASKED_VECTORS:
-        _require_names(fields_sent, {Key.CIPHERTEXT_LIST, Key.SOURCE_LIST})
+        _require_names(fields_sent, names={Key.CIPHERTEXT_LIST, Key.SOURCE_LIST})
         masks = 1 + len(_nodes(fields_sent[Key.SOURCE_LIST], without=node))
-        _require_enough(terms, "holders that masks are shared with", masks)
+        _require_enough(terms, name="holders that masks are shared with", count=masks)
     # The last stage opens the sum over enough holders, each of which is active or absent. A holder of which both
     # secrets are disclosed would have no mask left.
     else:
-        _require_names(fields_sent, {Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST})
+        _require_names(fields_sent, names={Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST})
         active, dead = (
             fields_sent[name] for name in (Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST)
         )
@@ -404,7 +404,7 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
             "others",
             "this holder among them",
         )
-        _require_enough(terms, "holders in the sum", len(_nodes(active)))
+        _require_enough(terms, name="holders in the sum", count=len(_nodes(active)))
         _nodes([*active, *dead])
     return str(stage)
 
@@ -522,7 +522,7 @@ def secure_sum(
     Raises:
         InvalidValue: too few holders took part, one took part twice, or one is not on the roll.
     """
-    nodes = nodes_of(grid, terms.num_holders, seconds=connect_seconds)
+    nodes = nodes_of(grid, count=terms.num_holders, seconds=connect_seconds)
     require(
         len(nodes) == terms.num_holders,
         "nodes",
@@ -556,7 +556,7 @@ def secure_sum(
     are_on_roll = set(holders) <= roll.holders.keys()
     require(are_on_roll, "holder", "one that is not on the roll", f"holders on the roll; {effect}")
     require(len(set(holders)) == len(holders), "holder", "one twice", f"each holder once; {effect}")
-    return terms.exact_sum(strategy.average, len(holders)), holders
+    return terms.exact_sum(strategy.average, present=len(holders)), holders
 
 
 Release = TypeVar("Release", FederatedRelease, SummedRelease, RoundsOfHolders)
@@ -603,8 +603,8 @@ def release_app(
             lambda: ask(
                 grid,
                 made.roll,
-                message,
-                ACTION,
+                content=message,
+                kind=ACTION,
                 group="votes",
                 seconds=seconds,
                 connect_seconds=connect_seconds,
@@ -638,8 +638,8 @@ def summed_app(
                 grid,
                 context,
                 made.roll,
-                message,
-                made.terms,
+                payload=message,
+                terms=made.terms,
                 seconds=seconds,
                 connect_seconds=connect_seconds,
             ),
@@ -679,11 +679,11 @@ def rounds_app(
             return gathered(
                 made.roll,
                 question,
-                ask(
+                contributions=ask(
                     grid,
                     made.roll,
-                    message,
-                    SUMS,
+                    content=message,
+                    kind=SUMS,
                     group=question.kind,
                     seconds=seconds,
                     connect_seconds=connect_seconds,
@@ -699,8 +699,8 @@ def rounds_app(
                 grid,
                 context,
                 made.roll,
-                message,
-                limbs.terms,
+                payload=message,
+                terms=limbs.terms,
                 seconds=seconds,
                 connect_seconds=connect_seconds,
             )

@@ -45,7 +45,7 @@ def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
         "vote_clip": request.vote_clip,
         "queries": request.digest,
     }
-    data = AskedData(SimpleNamespace(load=plan.load_dataset), queries_file(request, folder))
+    data = AskedData(SimpleNamespace(load=plan.load_dataset), path=queries_file(request, folder))
     return replace(
         plan,
         load_dataset=data.load,
@@ -86,7 +86,9 @@ def answer(
     """
     output = votes_path(request, folder)
     make_folder(output.parent)
-    cast_vote_file(asked(plan, request, output.parent), output, output.parent / "teachers", monitor)
+    cast_vote_file(
+        asked(plan, request, folder=output.parent), output, output.parent / "teachers", monitor
+    )
     return output.read_bytes()
 
 
@@ -115,19 +117,19 @@ def answer_question(
         InvalidValue: the holder has not received the opening of this question, or its records or teachers cannot
             answer.
     """
-    opening = opening_of(question, Path(folder))
+    opening = opening_of(question, folder=Path(folder))
     holder_folder = Path(folder) / question.asked[:16]
     question.require_of(opening)
     path = holder_folder / f"{question.name}.npz"
     if not os.path.lexists(path):
         total = _answered(
-            asked(plan, opening, holder_folder),
+            asked(plan, request=opening, folder=holder_folder),
             question,
             opening,
-            holder_folder / "teachers",
-            monitor or Monitor(),
+            holder_folder=holder_folder / "teachers",
+            monitor=monitor or Monitor(),
         )
-        _keep(path, total)
+        _keep(path, data=total)
     return path.read_bytes()
 
 
@@ -139,7 +141,7 @@ def opening_of(question: Question, folder: Path) -> Request:
     path = folder / question.asked[:16] / "opening.npz"
     if question.opening is not None and not os.path.lexists(path):
         make_folder(path.parent)
-        _keep(path, question.to_bytes())
+        _keep(path, data=question.to_bytes())
     opening = Question.from_bytes(path.read_bytes()).opening if os.path.lexists(path) else None
     if opening is None or opening.digest != question.asked:
         raise InvalidValue("question", rule="one after an opening that this holder has answered")
@@ -168,7 +170,9 @@ def _answered(
             opening.num_queries, engine=plan.engine, folder=folder, monitor=monitor
         )
         return SumAnswer(
-            manifest_of(plan, ensemble), question.digest, _total(ensemble, question, holder_folder)
+            manifest_of(plan, ensemble),
+            question=question.digest,
+            total=_total(ensemble, question, holder_folder),
         ).to_bytes()
 
 
@@ -190,7 +194,10 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> Integers:
         if is_trained:
             ask = partial(_pool_answers, ensemble, question.directions, public_inputs, folder)
         moments = ensemble.moment_votes(
-            question.directions, public_inputs, float(state["records_per_teacher"]), ask
+            question.directions,
+            rows=public_inputs,
+            records_per_teacher=float(state["records_per_teacher"]),
+            ask=ask,
         )
         return moments.total(state["weights"], state["label_scale"], question.clipped)
     if question.kind == LENGTHS:
@@ -216,8 +223,8 @@ def _pool_answers(
     path = folder / f"beyond_{digest[:16]}.npz"
     if not os.path.lexists(path):
         write_arrays(path, beyond=ensemble.pool_answers(public_pca, public_inputs).beyond)
-    beyond = read_arrays(path, {"beyond": ArrayForm("biuf")}, remedy=_AGAIN)["beyond"]
-    return PoolAnswers(beyond, public_pca.with_constant(public_inputs).astype(np.float32))
+    beyond = read_arrays(path, forms={"beyond": ArrayForm("biuf")}, remedy=_AGAIN)["beyond"]
+    return PoolAnswers(beyond, asked=public_pca.with_constant(public_inputs).astype(np.float32))
 
 
 def _keep(path: Path, data: bytes) -> None:

@@ -44,7 +44,10 @@ SAMPLES = {
     "ids": ArrayForm(kind="iuU", shape=(None,)),
     "label_names": ArrayForm(kind="U", shape=(None,)),
 }
-_FORMS = SAMPLES | {"cast": ArrayForm(kind="U", shape=()), "vote_clip": ArrayForm("i", ())}
+_FORMS = SAMPLES | {
+    "cast": ArrayForm(kind="U", shape=()),
+    "vote_clip": ArrayForm(kind="i", shape=()),
+}
 
 
 @contextmanager
@@ -294,7 +297,7 @@ class Request:
     def from_bytes(cls, data: bytes) -> Self:
         """Returns the request in bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
         with expected("request", "a request as pate_federated sends it"):
-            arrays = arrays_of(data, _FORMS)
+            arrays = arrays_of(data, forms=_FORMS)
             return cls.of_samples(
                 arrays, cast=str(arrays["cast"]), vote_clip=int(arrays["vote_clip"]) or None
             )
@@ -306,8 +309,8 @@ OPENING, LENGTHS, SHARES, MOMENTS = KINDS = ("opening", "lengths", "shares", "mo
 _RULE = "a question as pate_federated asks it"
 _HEAD = {
     "kind": ArrayForm(kind="U", shape=()),
-    "asked": ArrayForm("U", ()),
-    "num_labels": ArrayForm("i", ()),
+    "asked": ArrayForm(kind="U", shape=()),
+    "num_labels": ArrayForm(kind="i", shape=()),
 }
 _SHORTEST = 1e-12
 _LONGEST = 1e3
@@ -426,7 +429,7 @@ class Question:
         """The mechanism that clips and sums label shares or the votes of a round, as the question asks."""
         clip = float(self.state["clip"])
         return (
-            ClippedSum(clip, (1, self.num_labels))
+            ClippedSum(clip, shape=(1, self.num_labels))
             if self.kind == SHARES
             else ClippedMoments(clip, num_teachers=1)
         )
@@ -436,7 +439,12 @@ class Question:
         """The public directions of the features that the question's weights belong to."""
         projection = self.state["projection"]
         has_height = len(self.state["weights"]) > projection.shape[1] + 1
-        return PublicPCA(self.state["pool_center"], projection, self.state["variances"], has_height)
+        return PublicPCA(
+            self.state["pool_center"],
+            projection,
+            variances=self.state["variances"],
+            has_height=has_height,
+        )
 
     def require_possible(self, total: Integers, num_teachers: int) -> None:
         """Raises `InvalidValue` for a sum that is longer than `num_teachers` parts of length `reach`."""
@@ -496,8 +504,11 @@ class Question:
         """Returns the question in bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
         with expected("question", _RULE):
             states = {name: axes for state in _STATES.values() for name, (axes, _) in state.items()}
-            forms = {name: ArrayForm("f", (None,) * len(axes)) for name, axes in states.items()}
-            arrays = arrays_of(data, _HEAD, beside=SAMPLES | forms)
+            forms = {
+                name: ArrayForm(kind="f", shape=(None,) * len(axes))
+                for name, axes in states.items()
+            }
+            arrays = arrays_of(data, forms=_HEAD, beside=SAMPLES | forms)
             kind = str(arrays["kind"])
             if (
                 arrays.keys()
@@ -518,7 +529,7 @@ class Question:
 HEADS = 2**20  # bytes for names and headers of a file
 _ANSWER = {
     "head": ArrayForm(kind="U", shape=()),
-    "question": ArrayForm("U", ()),
+    "question": ArrayForm(kind="U", shape=()),
     "total": ArrayForm("biuf"),
 }
 
@@ -556,7 +567,7 @@ class SumAnswer:
             size = len(data)
             most = question.most_bytes
             require(size <= most, "size", size, f"at most {most} bytes, which such a sum takes")
-            arrays = arrays_of(data, _ANSWER)
+            arrays = arrays_of(data, forms=_ANSWER)
             head = VoteManifest.from_text(str(arrays["head"]))
             total = arrays["total"]
         require(

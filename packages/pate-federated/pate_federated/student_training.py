@@ -99,13 +99,18 @@ def train_on_release(
         return Bundle.load(target).model
     # partial files that a killed call left
     for path in (target / name for name in (*_GIVEN, *_MADE, MANIFEST)):
-        disk.remove_partials(path.parent, [re.escape(path.name)])
+        disk.remove_partials(path.parent, names=[re.escape(path.name)])
     for name, digest in terms.sha256.items():
         if disk.file_digest(source / name, rule="a file of a release", remedy=ANEW) != digest:
-            raise disk.damaged(source / name, "the file as it was released", "it is another", ANEW)
+            raise disk.damaged(
+                source / name,
+                rule="the file as it was released",
+                found="it is another",
+                remedy=ANEW,
+            )
     with monitor.stage("reading what was released"):
         published, names = _read_release(
-            source / "release.npz", Adjacency.parse(terms.privacy.adjacency)
+            source / "release.npz", adjacency=Adjacency.parse(terms.privacy.adjacency)
         )
         queries = plan.queries()
         count = published.num_queries
@@ -141,7 +146,7 @@ def train_on_release(
             published.training_set(inputs[:count]), recipe=published_recipe(source)
         )
         model = plan.student.learn(training_set, pool=inputs[count:], seed=seed)
-    for line in constant_student_warnings(model, inputs):
+    for line in constant_student_warnings(model, public_inputs=inputs):
         monitor.say(line)
     if target != source:
         disk.make_folder(target)
@@ -172,10 +177,10 @@ def _complete(folder: Path, with_student: Callable[[str], str]) -> None:
     """
     if (folder / "config.yaml").exists():
         text = disk.read_text(folder / "config.yaml", rule="settings of a release", remedy=ANEW)
-        disk.write_text(folder / "config.yaml", with_student(text))
+        disk.write_text(folder / "config.yaml", text=with_student(text))
     of_texts = sorted(path.name for path in folder.glob("text-*.safetensors"))
     listed = [name for name in (*_GIVEN, *_MADE, *of_texts) if (folder / name).is_file()]
-    Manifest.from_files(folder, listed, remedy=ANEW).write(folder)
+    Manifest.from_files(folder, names=listed, remedy=ANEW).write(folder)
     (folder / TERMS).unlink(missing_ok=True)
 
 
@@ -214,7 +219,7 @@ def published_recipe(release: Path) -> Recipe:
     if not path.exists():
         return DEFAULT_RECIPE
     text = disk.read_text(path, rule="settings of a release", remedy=ANEW)
-    settings = read_yaml(text, "config.yaml", "YAML as pate-release writes it")
+    settings = read_yaml(text, name="config.yaml", rule="YAML as pate-release writes it")
     aggregator = settings.get("aggregator") if isinstance(settings, dict) else None
     values = aggregator.get("recipe") if isinstance(aggregator, dict) else None
     return Recipe.from_values(values) if isinstance(values, dict) else DEFAULT_RECIPE
@@ -232,7 +237,7 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
     rule = "labels, answered, record_ids and label_names of a release"
     lacking = sorted(forms.keys() - arrays.keys())
     if lacking:
-        raise disk.damaged(path, rule, f"it lacks {', '.join(lacking)}", ANEW)
+        raise disk.damaged(path, rule, found=f"it lacks {', '.join(lacking)}", remedy=ANEW)
     labels = arrays["labels"]
     answered = arrays["answered"]
     ids = arrays["record_ids"]
@@ -242,11 +247,15 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
         or answered.shape != ids.shape
         or labels.shape != (len(answered), len(names))
     ):
-        raise disk.damaged(path, rule, "arrays of different lengths", ANEW)
+        raise disk.damaged(path, rule, found="arrays of different lengths", remedy=ANEW)
     for kind, arrays_of_kind in (
         (CenteredRelease, {"scores", "noise_std", "center"}),
         (RoundsRelease, {"scores", "student"}),
     ):
         if arrays_of_kind <= arrays.keys():
-            return kind.load(path, event=NoOpEvent(), adjacency=adjacency), PublicNames(ids, names)
-    return Release(labels, answered, NoOpEvent(), adjacency), PublicNames(ids, names)
+            return kind.load(path, event=NoOpEvent(), adjacency=adjacency), PublicNames(
+                ids, label_names=names
+            )
+    return Release(labels, answered, event=NoOpEvent(), adjacency=adjacency), PublicNames(
+        ids, label_names=names
+    )

@@ -322,7 +322,7 @@ class HolderSum:
             require(
                 num_others < self.max_answers, "requests answered with noise", num_others + 1, rule
             )
-            write_text(path, "")
+            write_text(path, text="")
 
 
 def first_note(path: Path, text: str) -> str | None:
@@ -365,10 +365,13 @@ def _kept(
     if not os.path.lexists(path):
         total, holders = ask()
         write_arrays(path, total=total, holders=np.array(holders, dtype=np.str_), **beside)
-    forms = {"total": ArrayForm("i", shape), "holders": ArrayForm(kind="U", shape=(None,))}
+    forms = {
+        "total": ArrayForm(kind="i", shape=shape),
+        "holders": ArrayForm(kind="U", shape=(None,)),
+    }
     return read_arrays(
         path,
-        forms | dict.fromkeys(beside, ArrayForm(kind="U", shape=())),
+        forms=forms | dict.fromkeys(beside, ArrayForm(kind="U", shape=())),
         remedy=remedy,
         most=_MOST_BYTES,
     )
@@ -493,7 +496,11 @@ class SummedRelease:
     def made(self, ask: Callable[[], Summed]) -> Summed:
         """Returns the sum with the names of its holders; writes it to the inbox first."""
         sum_file = _kept(
-            self.inbox / "sum.npz", (None, None), ask, _REMEDY, asked=np.array(self.request.digest)
+            self.inbox / "sum.npz",
+            shape=(None, None),
+            ask=ask,
+            remedy=_REMEDY,
+            asked=np.array(self.request.digest),
         )
         rule = "those of the request; take another inbox for another request"
         require(str(sum_file["asked"]) == self.request.digest, "inbox, queries", "others", rule)
@@ -549,7 +556,7 @@ def gathered(roll: Roll, question: Question, contributions: Iterable[Contributio
         (answer.total for answer in answers.values()), np.zeros(question.shape, dtype=np.int64)
     )
     heads = {name: answer.head for name, answer in answers.items()}
-    return Gathered(total, tuple(answers), heads, refused)
+    return Gathered(total, holders=tuple(answers), heads=heads, refused=refused)
 
 
 class AnswersAwaited(Exception):
@@ -610,9 +617,9 @@ class Mailbox:
             Skips files of unknown names, pipes, folders and files that are too large.
             """
             usual = name in self.roll.holders and is_regular(path) and path.stat().st_size <= most
-            return Contribution(name, path.read_bytes() if usual else None, problem)
+            return Contribution(name, votes=path.read_bytes() if usual else None, problem=problem)
 
-        return gathered(self.roll, question, [read(*item) for item in paths.items()])
+        return gathered(self.roll, question, contributions=[read(*item) for item in paths.items()])
 
 
 @dataclass(frozen=True)
@@ -706,7 +713,7 @@ class RoundsOfHolders:
             # the digest of the opening, whose sums no epsilon covers
             digest=hashlib.sha256(to_json(source.opened).encode()).hexdigest(),
             queries=queries_digest(
-                np.asarray(self.pool[: self.num_queries], dtype=np.float32), ids
+                np.asarray(self.pool[: self.num_queries], dtype=np.float32), record_ids=ids
             ),
             places=Places.from_holders(self.roll.holders),
             num_groups=sum(head.num_groups for head in source.heads),
@@ -761,7 +768,9 @@ class AskedVotes(VotesInRounds, ShareSums):
         path = self.folder / "opening.json"
         if not os.path.lexists(path):
             heads = {name: head.to_text() for name, head in self._asked(opening).heads.items()}
-            write_text(path, to_json(Opened(secrets.token_hex(16), opening.asked, heads)) + "\n")
+            write_text(
+                path, text=to_json(Opened(secrets.token_hex(16), opening.asked, heads)) + "\n"
+            )
         stored = read_value(
             Opened, path, name="opening", rule="what holders vouched for", remedy=_LATER
         )
@@ -796,7 +805,7 @@ class AskedVotes(VotesInRounds, ShareSums):
             answers = self._asked(question)
             return answers.total, answers.holders
 
-        return _kept(path, question.shape, ask, _LATER)["total"].astype(np.int64)
+        return _kept(path, question.shape, ask, remedy=_LATER)["total"].astype(np.int64)
 
     def _log(self, name: str) -> None:
         """Writes the name of a question to the log before it is asked.
@@ -811,7 +820,7 @@ class AskedVotes(VotesInRounds, ShareSums):
                 "inbox", self.folder / name, rule=f"the sum that later questions rest on; {_LATER}"
             )
         if name not in digests:
-            write_text(path, "\n".join([*digests, name]) + "\n")
+            write_text(path, text="\n".join([*digests, name]) + "\n")
 
     def share_sums(self) -> ShareSums:
         """Returns this object, which asks the holders for sums of label shares."""
@@ -850,7 +859,9 @@ class AskedVotes(VotesInRounds, ShareSums):
             num_labels=self.num_labels,
             noise_share=recipe.noise_share_in_rounds,
         )
-        moments: RoundVotes = self.remembered(("moments", count), lambda: AskedMoments(self, count))
+        moments: RoundVotes = self.remembered(
+            ("moments", count), make=lambda: AskedMoments(self, count)
+        )
         return moments
 
 

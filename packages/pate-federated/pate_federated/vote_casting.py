@@ -132,7 +132,7 @@ def cast_vote_file(
     require(output.suffix == ".npz", "output", output, "a file that ends in .npz")
     make_folder(output.parent)
     with folder.opened(plan.settings):
-        remove_partials(output.parent, [re.escape(output.name)])
+        remove_partials(output.parent, names=[re.escape(output.name)])
         named_files = {**plan.settings, "queries": plan.queries}
         if _is_done(folder, output):
             require_same_data(folder, named_files, plan.load_dataset, monitor)
@@ -140,7 +140,7 @@ def cast_vote_file(
                 f"output={output}: this vote file is finished; nothing was trained or asked again"
             )
             return VoteFile.open(output)
-        sources = Sources.from_settings(named_files, folder.path)
+        sources = Sources.from_settings(named_files, output_dir=folder.path)
         with monitor.stage("reading the data"):
             dataset = require_dataset(plan.load_dataset())
         for line in dataset.notes:
@@ -174,13 +174,13 @@ def cast_vote_file(
             manifest_of(plan, ensemble),
             bits=votes.bits
             if clip is None
-            else lambda: (limited(block, clip) for block in votes.confidences()),
+            else lambda: (limited(block, max_votes=clip) for block in votes.confidences()),
             record_ids=names.record_ids,
             label_names=names.label_names,
             confidences=votes.confidences if with_confidences else None,
             label_shares=votes.label_shares() if with_confidences else None,
         )
-        write_text(folder.cast_digest, file_digest(output, remedy=FROM_BACKUP) + "\n")
+        write_text(folder.cast_digest, text=file_digest(output, remedy=FROM_BACKUP) + "\n")
     return file
 
 
@@ -217,7 +217,7 @@ class HolderShare:
         streams = RandomStreams.of_run(folder.training_secret, plan.seed)
         rng = streams.generator("partition")
         if plan.holders is None:
-            partition = deal(dataset.private, num_teachers, folder.partition, rng)
+            partition = deal(dataset.private, num_teachers, manifest=folder.partition, rng=rng)
             return cls(plan.teacher, dataset, partition, streams.seeds("teachers", num_teachers))
         first = (int(plan.holder) - 1) * num_teachers
         last = first + num_teachers
@@ -233,7 +233,7 @@ class HolderShare:
         dataset = replace(dataset, private=dataset.private.take(rows))
         partition = Partition(partition_of_all.teacher_of[rows] - first, num_teachers)
         if not os.path.lexists(folder.partition):
-            write_text(folder.partition, partition.to_json(dataset.private))
+            write_text(folder.partition, text=partition.to_json(dataset.private))
         return cls(teacher, dataset, partition, streams.seeds("teachers", last)[first:])
 
     def train(

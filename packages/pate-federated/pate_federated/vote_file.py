@@ -197,11 +197,11 @@ class VoteFile(HoldersFile):
             "confidences and label shares where it says so, and only there",
         )
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-            write_member(archive, "num_labels", np.array(labels, np.int64))
-            write_member(archive, "manifest", np.array(manifest.to_text()))
-            write_member(archive, "record_ids", np.asarray(record_ids))
-            write_member(archive, "label_names", np.array(label_names, np.str_))
-            write_votes(archive, bits(), manifest.shape, manifest.vote_clip)
+            write_member(archive, name="num_labels", array=np.array(labels, np.int64))
+            write_member(archive, name="manifest", array=np.array(manifest.to_text()))
+            write_member(archive, name="record_ids", array=np.asarray(record_ids))
+            write_member(archive, name="label_names", array=np.array(label_names, np.str_))
+            write_votes(archive, blocks=bits(), shape=manifest.shape, clip=manifest.vote_clip)
             if confidences is not None and label_shares is not None:
                 shares = np.asarray(label_shares, dtype="<f8")
                 require(
@@ -210,13 +210,13 @@ class VoteFile(HoldersFile):
                     shares.shape,
                     f"[{teachers}, L]",
                 )
-                write_member(archive, "label_shares", shares)
+                write_member(archive, name="label_shares", array=shares)
                 write_rows(
                     archive,
-                    "confidences",
-                    manifest.shape,
-                    "<f4",
-                    whole_blocks(confidences(), manifest.shape),
+                    name="confidences",
+                    shape=manifest.shape,
+                    descr="<f4",
+                    blocks=whole_blocks(confidences(), manifest.shape),
                 )
         return cls(Path(path), (manifest,), np.asarray(record_ids), tuple(label_names))
 
@@ -226,10 +226,10 @@ class VoteFile(HoldersFile):
 
         The votes themselves are checked by `bits` and `confidences`.
         """
-        with reading(path, _RULE, _REMEDY) as archive:
-            manifest = VoteManifest.from_text(str(read_member(archive, "manifest", kinds="U")))
-            record_ids = read_member(archive, "record_ids", kinds="iuU")
-            names = read_member(archive, "label_names", kinds="U")
+        with reading(path, rule=_RULE, remedy=_REMEDY) as archive:
+            manifest = VoteManifest.from_text(str(read_member(archive, name="manifest", kinds="U")))
+            record_ids = read_member(archive, name="record_ids", kinds="iuU")
+            names = read_member(archive, name="label_names", kinds="U")
         store = VoteStore.open(path)
         shapes = (
             (store.num_teachers, store.num_queries, store.num_labels),
@@ -237,7 +237,9 @@ class VoteFile(HoldersFile):
             names.shape,
         )
         if shapes != (manifest.shape, (manifest.num_queries,), (manifest.num_labels,)):
-            raise damaged(path, _RULE, "votes of another shape than its head says", _REMEDY)
+            raise damaged(
+                path, rule=_RULE, found="votes of another shape than its head says", remedy=_REMEDY
+            )
         return cls(Path(path), (manifest,), record_ids, tuple(names.tolist()))
 
     def bits(self) -> Iterator[NDArray[np.bool_]]:
@@ -249,7 +251,10 @@ class VoteFile(HoldersFile):
         for block in VoteStore.open(self.path).blocks():
             if clip is not None and (np.count_nonzero(block, axis=-1) > clip).any():
                 raise damaged(
-                    self.path, _RULE, f"more than vote_clip={clip} labels of a query", _REMEDY
+                    self.path,
+                    rule=_RULE,
+                    found=f"more than vote_clip={clip} labels of a query",
+                    remedy=_REMEDY,
                 )
             yield block
 
@@ -260,12 +265,14 @@ class VoteFile(HoldersFile):
         """
         shape = self.manifest.shape
         rows = max(1, BLOCK_BYTES // (4 * shape[1] * shape[2]))
-        with reading(self.path, _RULE, _REMEDY) as archive:
-            if form_of(archive, "confidences", kinds="f") != (shape, np.dtype("<f4")):
+        with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
+            if form_of(archive, name="confidences", kinds="f") != (shape, np.dtype("<f4")):
                 raise ValueError("confidences of another shape than the head says")
-            for block in read_rows(archive, "confidences", rows, kinds="f"):
+            for block in read_rows(archive, name="confidences", num_rows=rows, kinds="f"):
                 if not ((block >= 0) & (block <= 1)).all():  # NaN is neither
-                    raise damaged(self.path, _RULE, "confidences beyond [0, 1]", _REMEDY)
+                    raise damaged(
+                        self.path, rule=_RULE, found="confidences beyond [0, 1]", remedy=_REMEDY
+                    )
                 yield block
 
     def label_shares(self) -> NDArray[np.float64]:
@@ -273,12 +280,15 @@ class VoteFile(HoldersFile):
 
         The file must have confidences.
         """
-        with reading(self.path, _RULE, _REMEDY) as archive:
-            shares = read_member(archive, "label_shares", kinds="f")
+        with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
+            shares = read_member(archive, name="label_shares", kinds="f")
         teachers, _, labels = self.manifest.shape
         if shares.shape != (teachers, labels) or not ((shares >= 0) & (shares <= 1)).all():
             raise damaged(
-                self.path, _RULE, "label shares of another shape, or beyond [0, 1]", _REMEDY
+                self.path,
+                rule=_RULE,
+                found="label shares of another shape, or beyond [0, 1]",
+                remedy=_REMEDY,
             )
         return np.asarray(shares, dtype=np.float64)
 
@@ -322,12 +332,14 @@ class SumFile(HoldersFile):
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
             write_member(
                 archive,
-                "sum_heads",
-                np.array([head.to_text() for head in file_of_sums.heads], np.str_),
+                name="sum_heads",
+                array=np.array([head.to_text() for head in file_of_sums.heads], np.str_),
             )
-            write_member(archive, "record_ids", file_of_sums.record_ids)
-            write_member(archive, "label_names", np.array(file_of_sums.label_names, np.str_))
-            write_member(archive, "counts", file_of_sums._possible(counts).astype(dtype))
+            write_member(archive, name="record_ids", array=file_of_sums.record_ids)
+            write_member(
+                archive, name="label_names", array=np.array(file_of_sums.label_names, np.str_)
+            )
+            write_member(archive, name="counts", array=file_of_sums._possible(counts).astype(dtype))
         return file_of_sums
 
     @classmethod
@@ -336,17 +348,20 @@ class SumFile(HoldersFile):
 
         The counts themselves are checked by `counts`.
         """
-        with reading(path, _SUM_RULE, _SUM_REMEDY) as archive:
+        with reading(path, rule=_SUM_RULE, remedy=_SUM_REMEDY) as archive:
             heads, names = (
                 read_member(archive, name, kinds="U") for name in ("sum_heads", "label_names")
             )
-            ids = read_member(archive, "record_ids", kinds="iuU")
+            ids = read_member(archive, name="record_ids", kinds="iuU")
             manifests = tuple(VoteManifest.from_text(text) for text in heads.tolist())
-            shape, _ = form_of(archive, "counts", kinds="u")
+            shape, _ = form_of(archive, name="counts", kinds="u")
         is_sound = len(manifests) > 0 and shape == (len(ids), len(names))
         if not is_sound or any((head.num_queries, head.num_labels) != shape for head in manifests):
             raise damaged(
-                path, _SUM_RULE, "counts of another shape than its heads say", _SUM_REMEDY
+                path,
+                rule=_SUM_RULE,
+                found="counts of another shape than its heads say",
+                remedy=_SUM_REMEDY,
             )
         return cls(
             path=Path(path),
@@ -357,8 +372,8 @@ class SumFile(HoldersFile):
 
     def counts(self) -> NDArray[np.unsignedinteger[Any]]:
         """Returns the counts, `[num_queries, num_labels]`, each at most the number of teachers."""
-        with reading(self.path, _SUM_RULE, _SUM_REMEDY) as archive:
-            return self._possible(read_member(archive, "counts", kinds="u"))
+        with reading(self.path, rule=_SUM_RULE, remedy=_SUM_REMEDY) as archive:
+            return self._possible(read_member(archive, name="counts", kinds="u"))
 
     def _possible(self, counts: NDArray[Any]) -> NDArray[Any]:
         are_possible = (counts <= self.num_teachers) & (counts >= 0)
@@ -370,12 +385,12 @@ class SumFile(HoldersFile):
 
 def is_vote_file(path: Path | str) -> bool:
     """Returns True for a file with a manifest of `pate-vote`, even if the file is damaged."""
-    return holds_member(path, "manifest")
+    return holds_member(path, name="manifest")
 
 
 def is_sum_file(path: Path | str) -> bool:
     """Returns True for a file with sums of `pate-release`, even if the file is damaged."""
-    return holds_member(path, "sum_heads")
+    return holds_member(path, name="sum_heads")
 
 
 def is_whole_archive(path: Path) -> bool:

@@ -87,7 +87,7 @@ class _RecordedVotes(MomentVotes):
         clipped = question.clipped
         wider = replace(clipped, clip=self.clip_factor * clipped.clip)
         features, residuals = self.record_factors(
-            inputs, labels, question.weights, question.label_scale, wider
+            inputs, labels, question.weights, question.label_scale, clipped=wider
         )
         return features, self.clip_factor * residuals
 
@@ -131,7 +131,7 @@ class RecordAttack:
         # with the same noise in both, the difference of two first rounds has none; in one all coins are 1
         if self.sabotage == "seed":
             _, planted_rounds = self._released(
-                canaries.planted(self.dataset, np.ones_like(coins)), noise_seed
+                canaries.planted(self.dataset, coins=np.ones_like(coins)), noise_seed
             )
             first_round = rounds[0]
             features, residuals = votes.moved(

@@ -163,7 +163,7 @@ class TeacherAttack:
         """
         chosen: TeacherAttack | None = None
         for count in counts:
-            crafts = [*_crafts(aggregator, shape, shape.num_teachers - repeats * count)]
+            crafts = [*_crafts(aggregator, shape, num_others=shape.num_teachers - repeats * count)]
             require(
                 bool(crafts),
                 "num_labels",

@@ -62,7 +62,7 @@ class Training:
         """Returns the prevalence of each label among the private records, with noise, `[L]`."""
         private = self.bench.dataset.private
         _, group = np.unique(private.group_ids, return_inverse=True)
-        shares = mean_labels(private.labels, group, self.num_groups)
+        shares = mean_labels(private.labels, teacher_of=group, num_teachers=self.num_groups)
         return Prevalence(noise_multiplier=noise_multiplier).release(
             shares, num_teachers=self.num_groups, rng=rng
         )

@@ -158,7 +158,10 @@ class DpSgd(Alternative):
             self._descend(network, groups, noisy=noisy, rates=rates, rng=for_steps)
         if self.network == "linear":
             return linear_model(
-                training, schedule, next(network.parameters()).detach().numpy().T.copy(), bias
+                training,
+                schedule,
+                weights=next(network.parameters()).detach().numpy().T.copy(),
+                bias=bias,
             )
         network.eval()
         return NoisyModel(

@@ -60,7 +60,7 @@ class CategoryColumn(Column):
         missing = is_missing(words)
         if ((codes < 0) & ~missing).any():  # spelled otherwise, perhaps
             canonical_codes = codes_among(
-                canonical_words(words, spelling), canonical_words(categories, spelling)
+                canonical_words(words, spelling), categories=canonical_words(categories, spelling)
             )
             codes = np.where(codes < 0, canonical_codes, codes)
         unknown = (codes < 0) & ~missing

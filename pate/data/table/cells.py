@@ -59,7 +59,7 @@ def as_numbers(array: Any, spelling: CellSpelling = USUAL) -> NDArray[np.float64
     array = _decoded(array)
     if array.type == pa.string():
         words = spelling.number_words(as_texts(array))
-        return _parse(words, _cast_numbers, _number_of)
+        return _parse(words, parse_all=_cast_numbers, parse_word=_number_of)
     if pa.types.is_duration(array.type):
         counts = array.cast(pa.int64()).cast(pa.float64(), safe=False)
         array = pa.compute.divide(counts, _UNITS_OF_A_SECOND[array.type.unit])
@@ -89,7 +89,7 @@ def as_dates(
         return days_of(word, orders, first_year)
 
     if array.type == pa.string():
-        return _parse(as_texts(array), _cast_days, days_of_word)
+        return _parse(as_texts(array), parse_all=_cast_days, parse_word=days_of_word)
     if not (pa.types.is_date(array.type) or pa.types.is_timestamp(array.type)):
         return np.where(is_missing(array), np.nan, np.inf)
     return np.asarray(_cast_days(array, safe=False).to_numpy(zero_copy_only=False))

@@ -82,9 +82,11 @@ def _fit_dates(name: str, array: Any, spelling: CellSpelling) -> DateColumn | No
     except NoDate:
         return None
     except UnclearDates as error:
-        remedy = f"{as_setting('data.category', [name])} where these are words"
+        remedy = f"{as_setting(name='data.category', value=[name])} where these are words"
         raise InvalidValue(f"data.public.{name}", rule=f"{error}; {remedy}") from error
-    return DateColumn.fit_dates(name, as_dates(array, (order,), spelling.first_year), order)
+    return DateColumn.fit_dates(
+        name, days=as_dates(array, orders=(order,), first_year=spelling.first_year), order=order
+    )
 
 
 def _require_no_other_spelling(name: str, array: Any, spelling: CellSpelling) -> None:
@@ -107,13 +109,13 @@ def _require_no_other_spelling(name: str, array: Any, spelling: CellSpelling) ->
     readings = []
     for settings, other in spelling_by.items():
         if not any(fewer < settings for fewer in spelling_by):
-            number = as_numbers(arrow().array([word]), other)[0]
+            number = as_numbers(arrow().array([word]), spelling=other)[0]
             reading = np.format_float_positional(number, trim="-")
             readings.append(f"{' '.join(sorted(settings))} reads it as {reading}")
     mark = spelling.thousands or "nothing"
     rule = (
         f"numbers with a decimal {spelling.decimal} and {mark} between thousands, and there is {word}: "
-        f"{', '.join(readings)}; {as_setting('data.category', [name])} where these are words"
+        f"{', '.join(readings)}; {as_setting(name='data.category', value=[name])} where these are words"
     )
     raise InvalidValue(f"data.public.{name}", rule=rule)
 

@@ -61,7 +61,7 @@ def require_columns(name: str, columns: Sequence[str], required: Iterable[str] =
     for column in required:
         if column not in occurrences:
             raise InvalidValue(
-                name, rule=f"also the column {column}{nearest(column, tuple(columns))}"
+                name, rule=f"also the column {column}{nearest(column, choices=tuple(columns))}"
             )
 
 
@@ -79,7 +79,7 @@ def require_column(
     """
     if column not in columns:
         raise InvalidValue(
-            role, column, rule=f"a column of {where}{nearest_column(column, columns)}{remedy}"
+            role, column, rule=f"a column of {where}{nearest_column(column, names=columns)}{remedy}"
         )
 
 

@@ -76,7 +76,7 @@ def remarks_on_columns(
         )
         lines = list(column_cells.remarks())
         if isinstance(column, DateColumn):
-            lines += remarks_on_dates(column, cells, schema.spelling)
+            lines += remarks_on_dates(column, array=cells, spelling=schema.spelling)
         for line in lines:
             yield name, f"{name}: {line}"
 
@@ -93,9 +93,9 @@ def remarks_on_dates(column: DateColumn, array: Any, spelling: CellSpelling) -> 
     if column.order is not None:
         sample = words.drop_null().unique().slice(0, _SAMPLE_WORDS).to_pylist()
         example = telling_date(sample)
-        day = days_as_text(days_of(example, (column.order,), spelling.first_year))
+        day = days_as_text(days_of(example, orders=(column.order,), first_year=spelling.first_year))
         yield f"dates in the order {column.order}, {example} is {day}"
-    days = as_dates(array, (column.order,), spelling.first_year)
+    days = as_dates(array, orders=(column.order,), first_year=spelling.first_year)
     for absent in column.absent:
         count = int((np.floor(days) == days_of(absent)).sum())
         yield (
@@ -108,7 +108,7 @@ def remarks_on_dates(column: DateColumn, array: Any, spelling: CellSpelling) -> 
         is_above_mean = counts[end] > len(days) / len(counts) * _TIMES_THE_MEAN
         if is_frequent and is_above_mean and is_at_years_end(end):
             word = words.filter(arrow().array(days == end))[0].as_py()
-            setting = as_setting("data.missing", [word])
+            setting = as_setting(name="data.missing", value=[word])
             yield (
                 f"{counts[end]} of {len(days)} cells are {word}; {setting} if that means a missing cell"
             )
@@ -140,7 +140,7 @@ class _ColumnCells:
             yield self._on_record_numbers()  # as the numbers of contracts and cases are
         has_zeros = arrow().compute.match_substring_regex(self._words, r"^0\d")
         if self._is_number and not self.is_code and arrow().compute.any(has_zeros).as_py():
-            setting = as_setting("data.category", [self.name])
+            setting = as_setting(name="data.category", value=[self.name])
             yield f"numbers with a zero in front; if they are codes, {setting} makes each a category"
         if not (self._is_number or self.is_date or self.is_code):
             counts = count_values(self._words)
@@ -158,7 +158,7 @@ class _ColumnCells:
         remark = "another number in each row"
         if self.is_ungrouped:
             remark += f"; {self._group} if it is that of a person"
-        away = f"{as_setting('data.id', self.name)} or {self._drop}"
+        away = f"{as_setting(name='data.id', value=self.name)} or {self._drop}"
         return f"{remark}; if it is the number of a record, {away} takes it from the features"
 
     def _on_people(self) -> str:
@@ -188,11 +188,11 @@ class _ColumnCells:
 
     @property
     def _group(self) -> str:
-        return as_setting("data.group", self.name)
+        return as_setting(name="data.group", value=self.name)
 
     @property
     def _drop(self) -> str:
-        return as_setting("data.drop", [self.name])
+        return as_setting(name="data.drop", value=[self.name])
 
     @cached_property
     def _words(self) -> Any:
@@ -260,7 +260,7 @@ class _Reading:
     def fails_on(self, words: Any) -> NDArray[np.bool_]:
         """Returns whether each word of a pyarrow array cannot be read in this way, bool `[num_words]`."""
         if self.spelling is None:
-            return np.isinf(as_dates(words, (self.order,), first_year=2000))
+            return np.isinf(as_dates(words, orders=(self.order,), first_year=2000))
         return np.isinf(as_numbers(words, self.spelling))
 
     @property
@@ -287,13 +287,16 @@ def _remarks_on_words(count_of: Mapping[str, int], spelling: CellSpelling) -> It
     num_failing = int(counts[fails].sum())
     if 2 * num_failing <= num_cells:
         yield _remark_on_failing_cells(
-            likeliest, _by_frequency(words, counts, fails), num_failing, num_cells
+            likeliest,
+            failing_words=_by_frequency(words, counts, is_shown=fails),
+            num_failing=num_failing,
+            num_cells=num_cells,
         )
         return
     has_unit = np.array([_NUMBER_WITH_UNIT.fullmatch(word) is not None for word in words])
     num_with_unit = int(counts[has_unit].sum())
     if 2 * num_with_unit >= num_cells:
-        example = _by_frequency(words, counts, has_unit)[0]
+        example = _by_frequency(words, counts, is_shown=has_unit)[0]
         yield (
             f"{num_with_unit} of {num_cells} cells are numbers with something beside them ({example}), "
             "so all are words; take it away in the file to make numbers of them"
@@ -304,7 +307,7 @@ def _remarks_on_words(count_of: Mapping[str, int], spelling: CellSpelling) -> It
     )
     num_with_year = int(counts[has_year].sum())
     if has_year.sum() >= _FEWEST_DATES and 2 * num_with_year >= num_cells:
-        example = _by_frequency(words, counts, has_year)[0]
+        example = _by_frequency(words, counts, is_shown=has_year)[0]
         yield (
             f"{num_with_year} of {num_cells} cells are words with a year in them ({example}); if they "
             "are dates, write them as 2025-01-31 in all files, or else they stay categories"
@@ -360,7 +363,7 @@ def _remark_on_failing_cells(
     short_words = [word for word in failing_words[:_WORDS_SHOWN] if len(word) <= _LONGEST_SHOWN]
     remedy = "mend it in the file"
     if short_words:
-        setting = as_setting("data.missing", short_words)
+        setting = as_setting(name="data.missing", value=short_words)
         remedy = f"{setting} if that means a missing cell, or {remedy}"
     return (
         f"{num_cells - num_failing} of {num_cells} cells are {reading.kind}, {num_failing} {verb} not "

@@ -137,7 +137,7 @@ def csv_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
         for block in blocks:
             for first in range(0, len(block), BATCH_ROWS):
                 batch = block.slice(first, BATCH_ROWS)
-                _require_clean(file, batch, len(head.names))
+                _require_clean(file, batch, num_names=len(head.names))
                 num_rows += batch.num_rows
                 yield pa.table(batch.columns[: len(head.names)], names=head.names).select(columns)
                 # else it keeps several times what is in use

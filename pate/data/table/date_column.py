@@ -60,7 +60,9 @@ class DateColumn(NumberColumn):
             array: a pyarrow array of cells.
             spelling: the notation of dates and missing cells.
         """
-        days = as_dates(array, (spelling.date_order, self.order), spelling.first_year)
+        days = as_dates(
+            array, orders=(spelling.date_order, self.order), first_year=spelling.first_year
+        )
         absent = np.isin(np.floor(days), [days_of(day) for day in self.absent])
         return np.where(absent, np.nan, days)
 

@@ -69,7 +69,7 @@ class _MarkedDates:
         if len(self.orders) > 1:
             readings = []
             for order in sorted(self.orders):
-                day = days_as_text(days_of(self.example, (order,), first_year))
+                day = days_as_text(days_of(self.example, orders=(order,), first_year=first_year))
                 readings.append(f"{day} (data.date_order={order})")
             raise UnclearDates(
                 f"dates whose order is plain, and {self.example} may be {' or '.join(readings)}"
@@ -106,7 +106,7 @@ def infer_order(words: Iterable[str], *, named: str | None, first_year: int | No
         if not any(date.is_date_in(order) for order in date.orders):
             raise NoDate(word)
         key = f"{date.mark}{len(date.orders)}"
-        groups.setdefault(key, _MarkedDates(set(date.orders), word)).add(word, date)
+        groups.setdefault(key, _MarkedDates(set(date.orders), example=word)).add(word, date)
     if short_year is not None and (first_year is None or (named is None and groups)):
         setting = "data.date_order=dmy (or mdy, ymd) and " if groups else ""
         read = "read" if groups else "reads"
@@ -136,7 +136,7 @@ def telling_date(words: Sequence[str]) -> str:
         readings = set()
         for order in ORDERS:
             try:
-                readings.add(days_of(word, (order,), first_year=2000))
+                readings.add(days_of(word, orders=(order,), first_year=2000))
             except ValueError:
                 continue
         if len(readings) > 1:

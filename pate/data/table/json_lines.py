@@ -55,7 +55,7 @@ class JsonLines:
         for rows in self._rows():
             arrays = []
             for field, name in zip(fields, names, strict=True):
-                cells = [self._cell(row.get(field), name) for row in rows]
+                cells = [self._cell(row.get(field), column=name) for row in rows]
                 arrays.append(pa.array(cells, pa.string()))
             yield pa.table(arrays, names=names).select(columns or names)
 

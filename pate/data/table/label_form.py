@@ -38,7 +38,7 @@ def labels_with_columns(
     yes = label_word(true)
     words_of: dict[str, set[str]] = {name: set() for name in names}
     for file in files:
-        for name, words in _words_in(file, names).items():
+        for name, words in _words_in(file, columns=names).items():
             words_of[name] |= set(map(label_word, words))
     truths = {}
     for name, words in words_of.items():
@@ -106,7 +106,7 @@ def _column_naming(labels: Sequence[str], public: TableFile | None, separator: s
     names |= {name for label in labels for name in names_in(label, separator)}
     columns = []
     if public is not None:
-        for column, cells in _words_with_whole_lists(public, public.names).items():
+        for column, cells in _words_with_whole_lists(public, columns=public.names).items():
             try:
                 column_labels = _names_in_cells(cells, separator)
             except NoNames:
@@ -124,7 +124,7 @@ def _public_names(column: str, public: TableFile, separator: str) -> set[str]:
     Raises:
         InvalidValue: a cell cannot be read as a list of labels, or no cell lists a label.
     """
-    cells = _words_with_whole_lists(public, [column]).get(column, set())
+    cells = _words_with_whole_lists(public, columns=[column]).get(column, set())
     try:
         names = _names_in_cells(cells, separator)
     except NoNames:

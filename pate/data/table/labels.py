@@ -113,7 +113,7 @@ class Labels:
         bits = numbers == 1
         wrong = ~np.isin(numbers, (0, 1))
         if wrong.any():
-            word_bits, is_no_word = self._read_words(column, _USUAL_TRUTHS)
+            word_bits, is_no_word = self._read_words(column, truth_of=_USUAL_TRUTHS)
             bits = np.where(is_no_word, bits, word_bits)
             wrong &= is_no_word
         return bits, wrong
@@ -128,7 +128,9 @@ class Labels:
         coded = as_texts(column).dictionary_encode()
         words = coded.dictionary.to_pylist()
         if any(map(is_list, words)):
-            self.hint = f"; {as_setting('data.label_separator', ';')} reads lists of labels"
+            self.hint = (
+                f"; {as_setting(name='data.label_separator', value=';')} reads lists of labels"
+            )
         truths = [truth_of.get(label_word(word)) for word in words] + [
             None
         ]  # the last: empty cells

@@ -196,7 +196,7 @@ def _yeo_johnson(numbers: Numbers, power: float) -> Numbers:
 
 def _inverse_yeo_johnson(powers: Numbers, power: float) -> Numbers:
     """Returns the numbers whose transform by `_yeo_johnson` is `powers`; scipy.stats has no inverse."""
-    return _signed(scipy.special.inv_boxcox1p, powers, power)
+    return _signed(scipy.special.inv_boxcox1p, numbers=powers, power=power)
 
 
 def _signed(function: Callable[..., Numbers], numbers: Numbers, power: float) -> Numbers:

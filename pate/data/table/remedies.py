@@ -15,11 +15,11 @@ def ways_out(columns: Sequence[str], group: str | None) -> str:
         columns: the names of the columns.
         group: the columns that name the owner of a row; None if settings name none.
     """
-    drop = as_setting("data.drop", columns)
+    drop = as_setting(name="data.drop", value=columns)
     objects = "it" if len(columns) == 1 else "all such columns"
     if group is not None:
         return f"{drop} leaves {objects} out, where data.group={group} says whose a row is"
-    name_group = as_setting("data.group", columns[0])
+    name_group = as_setting(name="data.group", value=columns[0])
     return (
         f"{name_group} if it says whose a row is, else {drop} leaves {objects} out, and each row "
         "by itself is protected"

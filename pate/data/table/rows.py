@@ -126,7 +126,7 @@ class Rows:
             numbers.append(batch_numbers)
             inputs.append(self._encode(batch_numbers, batch))
             cells = self._other_columns(batch, roles)
-            bits.append(self._read_labels(batch_numbers, cells))
+            bits.append(self._read_labels(batch_numbers, table=cells))
             for column, chunks in words.items():
                 chunks.append(as_texts(cells.column(column)))
         self.numbers = np.concatenate(numbers)

@@ -81,14 +81,16 @@ class TableSchema(Preprocessing):
         Raises:
             InvalidValue: cells are numbers in another notation, or dates whose order of day and month is ambiguous.
         """
-        values = with_missing(_without_columns(table, texts), spelling)
+        values = with_missing(_without_columns(table, names=texts), spelling)
         columns: list[Column] = []
         for name in table.column_names:
             if name in texts:
                 columns.append(TextColumn(name, missing=False))
             else:
                 cells = values.column(name)
-                columns.append(fit_column(name, cells, is_code=name in codes, spelling=spelling))
+                columns.append(
+                    fit_column(name, array=cells, is_code=name in codes, spelling=spelling)
+                )
         return cls(tuple(columns), spelling)
 
     def with_text_vectors(
@@ -202,7 +204,7 @@ class TableSchema(Preprocessing):
             column = useless[0]
             remedy = ways_out([column.name for column in useless], group)
             if isinstance(column, TextColumn):
-                remedy += f"; {as_setting('data.text', [column.name])} makes features of its words"
+                remedy += f"; {as_setting(name='data.text', value=[column.name])} makes features of its words"
             if remarks is not None and column.name in remarks:
                 remedy += f"; {remarks[column.name]}"
             raise InvalidValue(f"{name}.{column.name}", rule=f"{column.expects}; {remedy}")
@@ -216,7 +218,7 @@ class TableSchema(Preprocessing):
         """
         texts = [column.name for column in self.columns if isinstance(column, TextColumn)]
         columns = table.select(list(self.names))
-        values = with_missing(_without_columns(columns, texts), self.spelling)
+        values = with_missing(_without_columns(columns, names=texts), self.spelling)
         parts = []
         for column in self.columns:
             cells = (table if column.name in texts else values).column(column.name)
@@ -417,7 +419,7 @@ class TableSchema(Preprocessing):
             {**content, "columns": columns}, sort_keys=False, allow_unicode=True, width=110
         )
         self.save(Path(path).parent)
-        write_text(path, _HEADING + text)
+        write_text(path, text=_HEADING + text)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -445,7 +447,7 @@ def _read_file(path: Path, name: str) -> Any:
         raise InvalidValue(
             name, rule=f"a file that pate-schema wrote ({type(error).__name__})"
         ) from error
-    return read_yaml(text, name, "YAML as pate-schema writes it")
+    return read_yaml(text, name, rule="YAML as pate-schema writes it")
 
 
 def _without_columns(table: Any, names: Collection[str]) -> Any:

@@ -85,7 +85,7 @@ class SourceFile:
 
         This is `encoding`, unless the bytes of the file are UTF-8 or UTF-16.
         """
-        encoding = encoding_of(self.path, self.encoding)
+        encoding = encoding_of(self.path, named=self.encoding)
         if encoding != UTF_8 and mixed_lines(self.path, encoding).mostly_utf_8:
             raise self.encoding_refusal()
         return encoding
@@ -105,10 +105,10 @@ class SourceFile:
         if self.read_in == UTF_8:
             return None if self.encoding == UTF_8 else f"{self.name}: read in UTF-8, which it is in"
         remark = f"{self.name}: read in {self.read_in}, as it is not in UTF-8"
-        lines = mixed_lines(self.path, self.read_in)
+        lines = mixed_lines(self.path, encoding=self.read_in)
         if lines.utf_8:
             remark += f"; {lines.utf_8} of its lines beyond ASCII could be UTF-8, too"
-        if num_odd := lines_of_another_page(self.path, self.read_in):
+        if num_odd := lines_of_another_page(self.path, encoding=self.read_in):
             remark += (
                 f"; {num_odd} of its lines have signs within words, as text in mac-roman or cp850 has "
                 "when it is read so; see how names look, and name its encoding"

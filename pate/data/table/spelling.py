@@ -48,7 +48,7 @@ def canonical_word(word: str) -> str:
         return word.capitalize()
     number = _NUMBER.fullmatch(word)
     if number is not None and (number[2] or number[3]):
-        return _canonical_number(word, number)
+        return _canonical_number(word, parts=number)
     if moment := _MOMENT.fullmatch(word):
         return _canonical_moment(moment)
     if comma_and_zeros := _COMMA_AND_ZEROS.fullmatch(word):
@@ -193,7 +193,7 @@ class CellSpelling:
             if decimal != self.decimal:
                 settings.add(f"data.decimal={decimal}")
             if thousands != self.thousands:
-                grouping = as_setting("data.thousands", thousands) if thousands else None
+                grouping = as_setting(name="data.thousands", value=thousands) if thousands else None
                 settings.add(grouping or "no data.thousands")
             if settings and thousands != other.decimal_mark:
                 yield OtherSpelling(other, frozenset(settings))

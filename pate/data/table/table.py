@@ -142,7 +142,7 @@ class Table(TextReader):
         for name in _PATHS:
             normalize_field(self, name, at_home(getattr(self, name)))
         for name in _LISTS:
-            normalize_field(self, name, as_column_names(f"data.{name}", getattr(self, name)))
+            normalize_field(self, name, as_column_names(f"data.{name}", values=getattr(self, name)))
         if isinstance(self.missing, (list, tuple)):
             normalize_field(self, "missing", tuple(map(as_name, self.missing)))
         self._normalize_group()
@@ -167,7 +167,7 @@ class Table(TextReader):
         """
         group = as_name(self.group)
         if group is not None and not isinstance(group, str):
-            owners = as_column_names("data.group", group)
+            owners = as_column_names(setting="data.group", values=group)
             rule = "null, or the columns that say whose a row is"
             require(len(owners) > 0, "data.group", "[]", rule)
             group = owners if len(owners) > 1 else owners[0]
@@ -277,12 +277,12 @@ class Table(TextReader):
         rows = {split: self._rows(split, spelled, stage) for split in SPLITS}
 
         def cells_of(split: str) -> NDArray[np.uint64]:
-            return row_numbers(self._files[split].rows(list(schema.names)), spelled)
+            return row_numbers(self._files[split].rows(list(schema.names)), schema=spelled)
 
         return make_dataset(
             rows,
-            spelled,
-            Roles(group=self._columns_of("group"), id=self.id),
+            schema=spelled,
+            roles=Roles(group=self._columns_of("group"), id=self.id),
             name=self.name,
             kind="features",
             label_names=self._label_form.names,
@@ -322,7 +322,7 @@ class Table(TextReader):
             people = People.from_words(rows.groups, spelling)
             groups = people.groups()[0]
             remarks += people.remarks(f"data.group={owners[0]}")
-        remarks += remarks_on_lost_columns("private", schema.columns, rows)
+        remarks += remarks_on_lost_columns(split="private", columns=schema.columns, rows=rows)
         return PrivateRecords(
             name=self.name,
             label_names=self._label_form.names,
@@ -344,7 +344,7 @@ class Table(TextReader):
             return schema
         public = self._public_file.read(list(schema.names))
         fit = self.text_fit or TfidfVectors.fit
-        return schema.with_text_vectors(public, self.text, fit, stage)
+        return schema.with_text_vectors(public, names=self.text, fit=fit, stage=stage)
 
     def public_remarks(self) -> tuple[str, ...]:
         """Returns remarks for the owner on the public columns: likely misinterpretations, units, and the group."""
@@ -406,7 +406,7 @@ class Table(TextReader):
         for name in public.names:
             if name not in schema.names and name not in self._no_features:
                 rule = f"no other column in {public.name} than it lists, and there is {name}"
-                remedy = ways_out([name], self._owner_columns)
+                remedy = ways_out([name], group=self._owner_columns)
                 raise InvalidValue("data.schema", self.schema, rule=f"{rule}; {remedy}")
         schema.require_usable(public.name, group=self._owner_columns)
         return schema
@@ -518,7 +518,7 @@ class Table(TextReader):
             for name in file.names:
                 lacking = [other for other in SPLITS if name not in names_of[other]]
                 if lacking and name not in self._no_features:
-                    remedy = ways_out([name], self._owner_columns)
+                    remedy = ways_out([name], group=self._owner_columns)
                     rule = f"it in every file, data.{lacking[0]} lacks it; {remedy}"
                     raise InvalidValue(f"{file.name}.{name}", rule=rule)
 
@@ -540,7 +540,9 @@ class Table(TextReader):
         name = file.name if self.path is None else f"data.path, {split}"
 
         def read(batches: Iterable[NumberedBatch]) -> Rows:
-            return Rows(batches, schema, self._label_form, roles, name=name, split=split)
+            return Rows(
+                batches, schema, labels=self._label_form, roles=roles, name=name, split=split
+            )
 
         batches = file.rows(columns)
         if not schema.texts:

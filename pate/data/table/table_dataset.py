@@ -81,7 +81,7 @@ def make_dataset(
         remarks.append(identities.shared.description())
     remarks += identities.remarks
     remarks += remarks_on_copies(
-        splits["private"], splits["public"], splits["test"], cells_of=cells_of
+        splits["private"], public=splits["public"], test=splits["test"], cells_of=cells_of
     )
     for split in ("private", "test"):
         remarks += remarks_on_lost_columns(split, schema.columns, rows[split])
@@ -223,7 +223,7 @@ def _identify(parts: Sequence[Rows], roles: Roles, spelling: CellSpelling) -> _I
     shared = None
     groups = owners[0] if owners else None
     if len(owners) > 1:
-        shared = SharedRecords.from_owners(roles.group, [owner[0] for owner in owners])
+        shared = SharedRecords.from_owners(roles.group, owners=[owner[0] for owner in owners])
         groups = _link_owners(owners)
     if roles.id is not None:
         ids = _with_ids_of_repeats(roles.id, ids, groups)

@@ -105,7 +105,7 @@ class TableFile(SourceFile):
             batches = _numbered(self.batches(columns))
         else:
             require_column("data.split", self.split, self._all_names, self.name)
-            batches = self._rows_of_part(self.split, columns or self.names)
+            batches = self._rows_of_part(self.split, columns=columns or self.names)
         num_rows = 0
         for numbers, batch in batches:
             num_rows += batch.num_rows

@@ -68,7 +68,7 @@ class EncoderVectors(TextVectors):
             InvalidValue: the files are no encoder, or all texts have the same vector.
             MissingPackage: the package that runs the encoder is not installed.
         """
-        sample = evenly_spaced(texts, _MOST_FITTED_TEXTS)
+        sample = evenly_spaced(texts, most=_MOST_FITTED_TEXTS)
         try:
             arrays, settings = _read_encoder(weights)
             encoder = cls(arrays, settings, {}, weights=weights)
@@ -77,7 +77,7 @@ class EncoderVectors(TextVectors):
                 blocks = list(
                     map_blocks(
                         encoder.encode,
-                        sample,
+                        texts=sample,
                         size=_BLOCK_ROWS,
                         advance=advance,
                         workers=cls.workers,
@@ -119,7 +119,9 @@ class EncoderVectors(TextVectors):
             return
         rule = f"the encoder of SHA-256 {self.settings['sha256']}"
         problem = "it is another" if encoder.place.exists() else "it is gone"
-        raise damaged(encoder.place, rule, problem, "it is published by name: copy it there")
+        raise damaged(
+            encoder.place, rule, found=problem, remedy="it is published by name: copy it there"
+        )
 
     @cached_property
     def _weights(self) -> Weights:
@@ -163,9 +165,11 @@ class EncoderVectors(TextVectors):
         if "model" in self.arrays:
             tokenizer = self.arrays.get("tokenizer")
             content = None if tokenizer is None else tokenizer.tobytes()
-            return _onnx_encoder(self.arrays["model"].tobytes(), content, self.settings)
+            return _onnx_encoder(
+                self.arrays["model"].tobytes(), tokenizer=content, settings=self.settings
+            )
         graph, tokenizer_path = _onnx_files(self._weights.place)
-        return _onnx_encoder(graph, tokenizer_path, self.settings)
+        return _onnx_encoder(graph, tokenizer=tokenizer_path, settings=self.settings)
 
 
 def _sentence_transformer(folder: Path) -> Encode:

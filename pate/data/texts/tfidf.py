@@ -96,7 +96,7 @@ class TfidfVectors(TextVectors):
         unprojected = cls(arrays, settings, origin)
         with stage("directions of the public texts", len(sample)) as advance, one_blas_thread():
             matrix = stack_blocks(
-                lambda block: unprojected.weigh(block).weights, sample, advance=advance
+                lambda block: unprojected.weigh(block).weights, texts=sample, advance=advance
             )
             num_directions = min(dimension, min(matrix.shape) - 1)
             if num_directions < 1:

@@ -87,7 +87,7 @@ class StaticVectors(TextVectors):
         )
         with stage("words of the public texts", len(sample)) as advance:
             counts = stack_blocks(
-                lambda block: unweighted.count_pieces(block)[0], sample, advance=advance
+                lambda block: unweighted.count_pieces(block)[0], texts=sample, advance=advance
             )
         share_of_texts = counts.getnnz(axis=0) / max(len(sample), 1)
         word_weights = _HALF_WEIGHT_SHARE / (_HALF_WEIGHT_SHARE + share_of_texts)

@@ -38,7 +38,7 @@ class ThresholdCall(NoisyWhole):
 
     # "count", a number of teachers, which moves by at most 1; or "gap", the difference of two ranked counts, which
     # moves by at most 2 (replace-one) or 1 (add/remove)
-    statistic: str = field(default="count", metadata=one_of(("count", "gap")))
+    statistic: str = field(default="count", metadata=one_of(choices=("count", "gap")))
 
     @property
     def sensitivity(self) -> int:

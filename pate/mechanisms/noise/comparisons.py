@@ -86,7 +86,7 @@ def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: Bits | None =
     if k == 1:
         order = noisy.argmax(axis=1)[:, None]
         best = np.take_along_axis(noisy, order, axis=1)
-        is_sure = (noisy >= best - 3 * _error_of(best, noise.error)).sum(axis=1) == 1
+        is_sure = (noisy >= best - 3 * _error_of(best, of_noise=noise.error)).sum(axis=1) == 1
     else:
         order = np.indices(noisy.shape)[1]
         if k + 1 < noisy.shape[1]:
@@ -96,7 +96,7 @@ def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: Bits | None =
         )
         ranked = np.take_along_axis(noisy, order, axis=1)
         with np.errstate(invalid="ignore"):  # infinity beside infinity: neither competes
-            errors = _error_of(ranked, noise.error)
+            errors = _error_of(ranked, of_noise=noise.error)
             far = (ranked[:, :-1] - errors[:, :-1] > ranked[:, 1:] + errors[:, 1:]) | np.isneginf(
                 ranked[:, 1:]
             )
@@ -105,13 +105,13 @@ def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: Bits | None =
     for row in np.flatnonzero(~is_sure).tolist():
         # those that compete, and of them what can be among the k
         places = np.flatnonzero(np.isfinite(noisy[row]))
-        errors = _error_of(noisy[row, places], noise.error)
+        errors = _error_of(noisy[row, places], of_noise=noise.error)
         lower = noisy[row, places] - errors
         upper = noisy[row, places] + errors
         if k < len(places):
             places = places[upper >= np.partition(lower, len(lower) - k)[len(lower) - k]]
         sums = [
-            (at, weighted_sum(values.exact(row, at), ((1, noise.exact(row, at)),)))
+            (at, weighted_sum(values.exact(row, at), terms=((1, noise.exact(row, at)),)))
             for at in places.tolist()
         ]
         order[row] = [
@@ -152,7 +152,11 @@ def are_normally_above(
             noise is added. A window makes draws faster, because probabilities then come from a table.
     """
     if within is None:
-        return are_above(numbers, threshold, [(draw_noise("gaussian", numbers.shape, rng), std)])
+        return are_above(
+            numbers,
+            threshold,
+            terms=[(draw_noise(kind="gaussian", shape=numbers.shape, rng=rng), std)],
+        )
     # the sum is above where a uniform number is at least the probability to stay below, which comes from a table
     numbers_drawn = LazyUniforms.draw(numbers.shape, rng)
     above = np.empty(numbers.shape, dtype=np.bool_)
@@ -174,7 +178,7 @@ def are_normally_above(
             row = start + offset
             noise = number_of(numbers_drawn.at(row, place), KINDS["gaussian"].within)
             count = min(max(numbers[row, place].item(), within[0]), within[1])
-            above[row, place] = _is_above(count, threshold, [(Fraction(std), noise)])
+            above[row, place] = _is_above(count, threshold, terms=[(Fraction(std), noise)])
     return above
 
 
@@ -208,7 +212,7 @@ def are_above(
     above = excess >= 0
     for row, place in np.argwhere(np.abs(excess) <= error).tolist():
         exact = [(Fraction(scale), noise.exact(row, place)) for noise, scale in terms]
-        above[row, place] = _is_above(numbers[row, place].item(), threshold, exact)
+        above[row, place] = _is_above(numbers[row, place].item(), threshold, terms=exact)
     return np.asarray(above)
 
 

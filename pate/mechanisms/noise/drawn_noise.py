@@ -48,7 +48,7 @@ def number_of(uniform: LazyBitsUniform, within: Callable[[Fraction, int], Bounds
         least = within(low, uniform.digits)[0] if low > 0 else -math.inf
         return least, within(high, uniform.digits)[1] if high < 1 else math.inf
 
-    return Number(bounds, (uniform.extend,))
+    return Number(bounds, more=(uniform.extend,))
 
 
 def _combined(numbers: Sequence[Number], join: Callable[[list[Limits]], Limits]) -> Number:
@@ -93,7 +93,7 @@ class DrawnNoise:
             sums,
             error,
             lambda row, _: weighted_sum(
-                Fraction(0), [(1, exact(row, place)) for place in range(count)]
+                Fraction(0), terms=[(1, exact(row, place)) for place in range(count)]
             ),
         )
 
@@ -113,7 +113,7 @@ class DrawnNoise:
             return min(products), max(products)
 
         def exact(row: int, place: int) -> Number:
-            return _combined([self.exact(row, place), factor.exact(row, 0)], product)
+            return _combined([self.exact(row, place), factor.exact(row, 0)], join=product)
 
         return type(self)(self.values * factor.values, error, exact)
 
@@ -182,14 +182,16 @@ def draw_largest(
             spare = (
                 digits + 4 + sum(len(str(int(inverse))) for inverse in (number, 1 / u, 1 / (1 - u)))
             )
-            low, high = (exp_bounds(log / number, spare) for log in log_bounds(u, spare))
+            low, high = (
+                exp_bounds(log / number, digits=spare) for log in log_bounds(u, digits=spare)
+            )
             return KINDS[kind].within(low[0], digits)[0], KINDS[kind].within(high[1], digits)[1]
         return KINDS[kind].within(u, digits)
 
     return DrawnNoise(
         values,
-        of_values,
-        lambda *place: number_of(uniforms.at(*place), partial(within, size(*place))),
+        error=of_values,
+        exact=lambda *place: number_of(uniforms.at(*place), within=partial(within, size(*place))),
     )
 
 

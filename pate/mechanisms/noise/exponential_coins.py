@@ -42,7 +42,7 @@ def toss_exponential(
     """
 
     def exact(exponent: Fraction, digits: int) -> Bounds:
-        low, high = exp_bounds(exponent, digits + level)
+        low, high = exp_bounds(exponent, digits=digits + level)
         return low * 2**level, high * 2**level
 
     with np.errstate(over="ignore"):  # off by at most 2**-47

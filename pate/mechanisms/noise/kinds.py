@@ -63,7 +63,7 @@ def _negative(bounds: Bounds) -> Bounds:
 def _gumbel_within(u: Fraction, digits: int) -> Bounds:
     """Returns fractions below and above the Gumbel quantile -log(-log u)."""
     more = digits + len(str(int(1 / (1 - u)))) + 1  # -log u is at least 1 - u
-    low, high = log_bounds(u, more)
+    low, high = log_bounds(u, digits=more)
     return -log_bounds(-low, digits)[1], -log_bounds(-high, digits)[0]
 
 
@@ -81,7 +81,7 @@ def _normal_within(u: Fraction, digits: int) -> Bounds:
         below, at, above = (normal_bounds(x + step, accuracy) for step in (-slack, 0, slack))
         if below[1] <= u <= above[0]:
             return x - slack, x + slack
-        density = exp_bounds(-x * x / 2, accuracy)[1] / Fraction(math.sqrt(2 * math.pi))
+        density = exp_bounds(-x * x / 2, digits=accuracy)[1] / Fraction(math.sqrt(2 * math.pi))
         x = Fraction(round((x - (sum(at) / 2 - u) / density) * grid), grid)
 
 

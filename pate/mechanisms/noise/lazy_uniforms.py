@@ -59,7 +59,7 @@ class LazyBitsUniform:
 
     def extend(self) -> None:
         """Draws 64 more bits."""
-        word = self._ready.pop() if self._ready else int(words(self._rng, (1,))[0])
+        word = self._ready.pop() if self._ready else int(words(self._rng, shape=(1,))[0])
         self.numerator = (self.numerator << _WORD) | word
         self.bits += _WORD
 
@@ -99,7 +99,7 @@ class LazyUniforms:
             ahead: how many words of 64 bits, beyond the first word, are drawn for each number in advance. Every part
                 of the array, such as `numbers[rows]`, then extends a number by the same bits.
         """
-        all_words = words(rng, (1 + ahead, *shape))
+        all_words = words(rng, shape=(1 + ahead, *shape))
         return cls(first=all_words[0], rng=rng, ready=np.moveaxis(all_words[1:], 0, -1))
 
     def __getitem__(self, index: Any) -> Self:
@@ -130,7 +130,7 @@ class LazyUniforms:
         """Returns the number at an index. Two calls with the same index return the same object."""
         if index not in self._opened:
             self._opened[index] = LazyBitsUniform(
-                int(self.first[index]), self._rng, self._ready[index].tolist()
+                int(self.first[index]), self._rng, ready=self._ready[index].tolist()
             )
         return self._opened[index]
 

@@ -30,14 +30,14 @@ def exponential_argmax(values: Array) -> Array:
     """
     weights = np.exp(values - values.max(axis=-1, keepdims=True))
     # panels on which 16 nodes integrate a polynomial of degree n exactly
-    nodes, half = panels(np.array([0.0, 1.0]), 8 / weights.shape[-1])
+    nodes, half = panels(np.array([0.0, 1.0]), width=8 / weights.shape[-1])
     return np.asarray(weights * _total(_of_others(1 - weights[..., None, None] * nodes), half))
 
 
 def _argmax(noise: NoiseKind, values: Array) -> Array:
     """Returns the probability of each index to have the largest sum value + noise, `[..., n]`, by quadrature."""
     return np.apply_along_axis(
-        lambda row: largest_distribution(row, np.ones(len(row)), noise), -1, values
+        lambda row: largest_distribution(row, sizes=np.ones(len(row)), noise=noise), -1, values
     )
 
 
@@ -65,7 +65,7 @@ def ordered_distribution(values: Array, k: int, noise: NoiseKind) -> dict[tuple[
         spread,
         f"values at most {widest:g} noise scales apart, to be integrated",
     )
-    density, cdf, half = _on_grid(values, noise, values.min() + noise.low)
+    density, cdf, half = _on_grid(values, noise, low=values.min() + noise.low)
     # the probability that the prefix comes first, in this order, and lies above a point, for each prefix
     above: dict[tuple[int, ...], Array] = {(): np.ones_like(density[0])}
     for _ in range(k - 1):
@@ -95,7 +95,7 @@ def largest_distribution(values: Array, sizes: Array, noise: NoiseKind) -> Array
     """
     # far below the largest value nothing wins, not even beside values that lie there
     density, cdf, half = _on_grid(
-        values, noise, max(values.min(), values.max() + noise.low) + noise.low
+        values, noise, low=max(values.min(), values.max() + noise.low) + noise.low
     )
     powers = cdf ** sizes[:, None, None]
     sizes = sizes[:, None, None]
@@ -123,7 +123,7 @@ def _on_grid(values: Array, noise: NoiseKind, low: float) -> tuple[Array, Array,
     """
     kinks = (values[:, None] + np.array(noise.kinks)).ravel()
     corners = np.unique([low, *kinks[kinks > low], values.max() + noise.high])
-    points, half = panels(corners, noise.panel)
+    points, half = panels(corners, width=noise.panel)
     shifted = points - values[:, None, None]
     return noise.density(shifted), noise.cdf(shifted), half
 

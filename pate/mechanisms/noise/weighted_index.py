@@ -47,7 +47,7 @@ def draw_index(
     indices: Integers = (cumulated > (target - margin)[:, None]).argmax(axis=1)
     sure = cumulated[np.arange(rows), indices] > target + margin
     for row in np.flatnonzero(~sure).tolist():
-        indices[row] = index_of(uniforms.at(row), exact(row))
+        indices[row] = index_of(uniforms.at(row), weights=exact(row))
     return indices
 
 
@@ -82,7 +82,7 @@ def exponential_weights(
 
     def weights(digits: int) -> list[Interval]:
         length = digits + (0 if sizes is None else len(str(max(sizes))))
-        bounds = {exponent: exp_bounds(-exponent, length) for exponent in set(exponents)}
+        bounds = {exponent: exp_bounds(-exponent, digits=length) for exponent in set(exponents)}
         unit = 10**length
         interval_of = {
             exponent: (math.floor(low * unit), math.ceil(high * unit))

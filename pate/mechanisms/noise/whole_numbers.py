@@ -85,13 +85,15 @@ class DiscreteLaplace:
         def candidates(count: int) -> tuple[Integers, Bits]:
             # |z| from a geometric variable in steps of 1 / denominator, then a sign; 0 counts with one sign alone
             fine = rng.integers(0, steps, size=count)
-            accepted = exponential_coins(fine, steps, rng)
+            accepted = exponential_coins(fine, denominator=steps, rng=rng)
             whole_part = np.zeros(count, dtype=np.int64)
             going = np.arange(count)
             while (
                 going.size
             ):  # the number of coins of probability exp(-1) that show True before one does not
-                going = going[exponential_coins(np.ones(going.size, dtype=np.int64), 1, rng)]
+                going = going[
+                    exponential_coins(np.ones(going.size, dtype=np.int64), denominator=1, rng=rng)
+                ]
                 whole_part[going] += 1
             magnitude = (fine + steps * whole_part) // per_unit
             negative = rng.integers(0, 2, size=count) == 1
@@ -183,7 +185,7 @@ class RoundedGaussian(Parameters):
         require_generator(rng)
 
         def candidates(count: int) -> tuple[Integers, Bits]:
-            bits = words(rng, (4, count))
+            bits = words(rng, shape=(4, count))
             magnitude, accepted = self._candidates(bits, rng)
             return np.where((bits[3] & np.uint64(1)) == 1, -magnitude, magnitude), accepted
 
@@ -266,7 +268,7 @@ def _geometric_words(bits: Words) -> tuple[NDArray[np.float64], Bits]:
 
 
 _EXP_TABLE = np.array(
-    [math.floor(exp_bounds(-Fraction(j), 40)[0] * 2**64) for j in range(1, 45)],
+    [math.floor(exp_bounds(-Fraction(j), digits=40)[0] * 2**64) for j in range(1, 45)],
     dtype=np.uint64,
 )
 """floor(exp(-j) 2**64), j = 1, 2, …: a uniform number whose first 64 bits are smaller is below exp(-j)."""
@@ -309,7 +311,7 @@ class DiscreteGaussian(Parameters):
 
     def mass(self, values: ArrayLike) -> Array:
         """Returns P(z = value) for each value."""
-        total = 2 * math.fsum(_weights(self.variance, 40.0)) - 1
+        total = 2 * math.fsum(_weights(self.variance, stds=40.0)) - 1
         return np.asarray(
             np.exp(-np.square(np.asarray(values, dtype=np.float64)) / (2 * self.variance)) / total
         )
@@ -353,6 +355,6 @@ def _weights(variance: int, stds: float) -> Array:
 @lru_cache(maxsize=8)
 def _edges(variance: int) -> Array:
     """Returns -1, and then the cumulated weight of 0, 1, -1, 2, -2, …, divided by the total weight."""
-    weights = np.rint(_weights(variance, _TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
+    weights = np.rint(_weights(variance, stds=_TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
     sums = np.cumsum(np.concatenate([weights[:1], np.repeat(weights[1:], 2)]))
     return np.concatenate([[-1.0], sums / sums[-1]])

@@ -92,7 +92,7 @@ class CanonicalTopK(BoundedRangeTopK):
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         """Draws a set of k indices for each histogram of a batch `[Q, d]`; returns `[Q, k]`, in rising order."""
         num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
-        return draw_in_blocks(counts, num_classes, partial(self._draw_block, rng))
+        return draw_in_blocks(counts, num_classes, draw_block=partial(self._draw_block, rng))
 
     def distribution_of(self, counts: Counts) -> Distribution:
         """Returns the probability of each set of k indices, in rising order, for one histogram `[d]`."""
@@ -101,7 +101,7 @@ class CanonicalTopK(BoundedRangeTopK):
         sizes = np.array([float(classes.size(place)) for place in range(len(classes.first))])
         order, falling = falling_order(counts[None])
         values = -self.weight_for(num_counts) * classes.losses(falling, self.gamma)[0]
-        probabilities = largest_distribution(values, sizes, UNIT_NOISES[self.noise]) / sizes
+        probabilities = largest_distribution(values, sizes, noise=UNIT_NOISES[self.noise]) / sizes
         of_class = dict(zip(classes.names, probabilities.tolist(), strict=True))
         distribution = {}
         for ranks in combinations(range(num_counts), self.k):  # 0-based, rising
@@ -141,7 +141,11 @@ class CanonicalTopK(BoundedRangeTopK):
 
         def weights(row: int) -> Weights:
             in_window = exact_weights(classes, row)
-            return in_window if few else with_rest(in_window, _NO_SETS, weights_of_all)
+            return (
+                in_window
+                if few
+                else with_rest(in_window, share=_NO_SETS, everything=weights_of_all)
+            )
 
         if self.noise == "gumbel":
             # By the Gumbel-max trick a class wins with a probability in proportion to its weight. A histogram with many
@@ -156,13 +160,13 @@ class CanonicalTopK(BoundedRangeTopK):
             has_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)
             noise = draw_largest(
                 self.noise,
-                np.where(has_sets, classes.log_sizes, 0.0),
-                lambda row, place: classes.size(place),
-                rng,
+                log_sizes=np.where(has_sets, classes.log_sizes, 0.0),
+                size=lambda row, place: classes.size(place),
+                rng=rng,
                 error=classes.error,
             )
             losses = cache(lambda row: classes.losses(falling[row], gamma))
-            exact_values = Values(values, lambda row, place: -weight * losses(row)[place])
+            exact_values = Values(values, exact=lambda row, place: -weight * losses(row)[place])
             chosen = largest_noisy(exact_values, noise, k=1, part=has_sets)[:, 0]
         return self._members(order, classes, chosen, rng)
 

@@ -43,8 +43,10 @@ class GammaTopK(PureTopK):
 
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`, in falling order: `[Q, k]`."""
-        radius = draw_noise("exponential", (len(counts), counts.shape[1] + 1), rng).summed()
-        noise = draw_noise("uniform", counts.shape, rng).times(radius)
+        radius = draw_noise(
+            kind="exponential", shape=(len(counts), counts.shape[1] + 1), rng=rng
+        ).summed()
+        noise = draw_noise(kind="uniform", shape=counts.shape, rng=rng).times(radius)
         return largest_noisy(Values.scaled(counts, self.noise_scale), noise, self.k)
 
     def distribution_of(self, counts: Counts) -> Distribution:

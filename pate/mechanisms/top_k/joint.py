@@ -73,7 +73,9 @@ class JointMechanism(TopKMechanism):
         """Draws a sequence of k indices for each histogram of a batch `[Q, d]`: `[Q, k]`."""
         # Many positions are weighed by runs of equal counts. Losses at both ends win with a probability below exp(-60)
         # in all; `JointTopK` counts their sequences only where its uniform number falls there.
-        return draw_in_blocks(counts, self.k * counts.shape[1], partial(self._draw_block, rng))
+        return draw_in_blocks(
+            counts, num_classes=self.k * counts.shape[1], draw_block=partial(self._draw_block, rng)
+        )
 
     def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
         """Returns the exact number of sequences with each loss, by loss, for one histogram `[d]`."""
@@ -144,7 +146,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             in_window = exact_weights(classes.losses[row], [*classes.sizes(row)])
             if is_complete:
                 return in_window
-            return with_rest(in_window, _NEGLIGIBLE, weights_of_all)
+            return with_rest(in_window, share=_NEGLIGIBLE, everything=weights_of_all)
 
         log_weights = classes.log_sizes - self.weight * classes.losses
         chosen = draw_class(logs=log_weights, weights=weights, error=classes.error, rng=rng)
@@ -213,7 +215,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
         else:  # only classes that win with a probability above exp(-60)
             least = _LOG_LEFT_OUT + np.logaddexp(0.0, self.epsilon)
             needed = (
-                f"{rounded_up(math.exp(least), 2)} or more"
+                f"{rounded_up(math.exp(least), digits=2)} or more"
                 if least < 0
                 else "a smaller epsilon, or JointTopK"
             )
@@ -229,11 +231,13 @@ class PermuteAndFlipJointTopK(JointMechanism):
         def size(row: int, place: int) -> int:  # all of a million at once do not fit into memory
             return next(islice(classes.sizes(row), place, None))
 
-        noise = draw_largest("exponential", classes.log_sizes, size, rng, error=classes.error)
+        noise = draw_largest(
+            kind="exponential", log_sizes=classes.log_sizes, size=size, rng=rng, error=classes.error
+        )
         weight = Fraction(self.weight)
         exact = Values(
             -self.weight * classes.losses.astype(np.float64),
-            lambda row, place: -weight * int(classes.losses[row, place]),
+            exact=lambda row, place: -weight * int(classes.losses[row, place]),
         )
         return classes, largest_noisy(exact, noise, k=1)[:, 0]
 
@@ -242,6 +246,6 @@ class PermuteAndFlipJointTopK(JointMechanism):
         outcomes, losses = self.losses_of(counts)
         values, member_of, sizes = np.unique(losses, return_inverse=True, return_counts=True)
         of_class = largest_distribution(
-            -self.weight * values, sizes.astype(np.float64), UNIT_NOISES["exponential"]
+            -self.weight * values, sizes=sizes.astype(np.float64), noise=UNIT_NOISES["exponential"]
         )
         return dict(zip(outcomes, (of_class / sizes)[member_of].tolist(), strict=True))

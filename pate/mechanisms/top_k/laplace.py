@@ -95,5 +95,5 @@ class LaplaceTopK(TopKMechanism):
         return (
             distribution
             if self.failure_prob is None
-            else renamed(distribution, lambda picks: sorted(picks))
+            else renamed(distribution, name=lambda picks: sorted(picks))
         )

@@ -87,9 +87,11 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         scale = Fraction(self.noise_scale)
         values = Values(
             numbers / self.noise_scale,
-            lambda row, place: Fraction(numbers[row, place].item()) / scale,
+            exact=lambda row, place: Fraction(numbers[row, place].item()) / scale,
         )
-        places = largest_noisy(values, draw_noise("gumbel", numbers.shape, rng), self.k)
+        places = largest_noisy(
+            values, draw_noise(kind="gumbel", shape=numbers.shape, rng=rng), self.k
+        )
         picked = np.take_along_axis(indices, places, axis=1)
         return np.where(np.cumsum(picked < 0, axis=1) > 0, -1, picked)
 
@@ -99,7 +101,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         ordered = peel_distribution(numbers[0] / self.noise_scale, self.k, gumbel_argmax)
         picks = {places: indices[0, list(places)] for places in ordered}
         return renamed(
-            ordered, lambda at: np.where(np.cumsum(picks[at] < 0) > 0, -1, picks[at]).tolist()
+            ordered, name=lambda at: np.where(np.cumsum(picks[at] < 0) > 0, -1, picks[at]).tolist()
         )
 
     def _domain(self, counts: Counts) -> tuple[Counts, Array]:

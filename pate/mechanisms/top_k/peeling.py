@@ -137,7 +137,7 @@ class SubsetPeeling(Parameters):
         """
         # one Gumbel variable for each index decides all picks
         scale = self.noise_scale * np.sqrt(np.maximum(size, 1))
-        noise = draw_noise("gumbel", counts.shape, rng)
+        noise = draw_noise(kind="gumbel", shape=counts.shape, rng=rng)
         most = max(1, int(size.max()))
         order = largest_noisy(Values.scaled(counts, scale[:, None]), noise, k=most, part=part)
         picked = np.zeros(counts.shape, dtype=np.bool_)
@@ -165,4 +165,4 @@ class SubsetPeeling(Parameters):
             self.noise_scale * np.sqrt(max(size, 1))
         )
         ordered = peel_distribution(utilities, size, gumbel_argmax)
-        return renamed(ordered, lambda picks: sorted(places[list(picks)].tolist()))
+        return renamed(ordered, name=lambda picks: sorted(places[list(picks)].tolist()))

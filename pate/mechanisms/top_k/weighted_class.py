@@ -25,4 +25,6 @@ def draw_class(
         The index of the drawn class for each histogram, `[Q]`; n for a class that `logs` leaves out.
     """
     floats = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return draw_index(floats, LazyUniforms.draw((len(floats),), rng), weights, error)
+    return draw_index(
+        floats, uniforms=LazyUniforms.draw((len(floats),), rng), exact=weights, error=error
+    )

@@ -358,7 +358,7 @@ def fit_stacked(
             pictures = mirrored(pictures, flips)
         pictures = pictures.contiguous().view(*index.shape, *records.shape[1:])
         with recipe.autocast(device):
-            logits = stacked_logits(network, tensors, pictures, valid, training=True)
+            logits = stacked_logits(network, tensors, images=pictures, valid=valid, training=True)
         record_losses = functional.binary_cross_entropy_with_logits(
             logits.float(), labels[index], reduction="none"
         ).sum(dim=2)

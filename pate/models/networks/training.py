@@ -108,7 +108,9 @@ def fit_network(
         batch_images = stored.index_select(0, rows)
         pictures = batch_images.permute(0, 3, 1, 2) if fits_in_memory else centered(batch_images)
         if recipe.flip:
-            pictures = mirrored(pictures, torch.from_numpy(rng.random(len(rows)) < 0.5).to(device))
+            pictures = mirrored(
+                pictures, flips=torch.from_numpy(rng.random(len(rows)) < 0.5).to(device)
+            )
         gradient.zero_()
         with recipe.autocast(device):
             logits = network.logits(tensors, pictures, training=True)

@@ -51,7 +51,7 @@ def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
     """Tries all corners of 2 queries with 2 labels; the sum is the package's, the distance is recomputed."""
     shape = (2, 2)
     clip = 0.7
-    clipped = ClippedSum(clip, shape, Adjacency.ADD_REMOVE)
+    clipped = ClippedSum(clip, shape, adjacency=Adjacency.ADD_REMOVE)
     vote_rows = np.array(list(itertools.product((0.0, 1.0), repeat=4))).reshape(-1, *shape)
     for center in (0.4, 0.5):
         zero = clipped.total(np.zeros((1, *shape)), center=center, num_teachers=1)
@@ -62,7 +62,10 @@ def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
         zero_moves = np.linalg.norm((sums - zero).reshape(len(vote_rows), -1), axis=1)
         assert absent_moves.max() <= clipped.l2_sensitivity  # the price's sensitivity
         assert zero_moves.max() == pytest.approx(2 * clipped.l2_sensitivity, rel=0.01)
-        assert zero_moves.max() <= ClippedSum(clip, shape, Adjacency.REPLACE_ONE).l2_sensitivity
+        assert (
+            zero_moves.max()
+            <= ClippedSum(clip, shape, adjacency=Adjacency.REPLACE_ONE).l2_sensitivity
+        )
 
 
 def powerset_pairs(
@@ -81,14 +84,14 @@ def powerset_pairs(
 
 @cache
 def released(counts: Histogram) -> np.ndarray:
-    return noisy_max_distribution(np.array(counts), 1.0)
+    return noisy_max_distribution(np.array(counts), noise_std=1.0)
 
 
 def worst_delta(kind: str, epsilon: float) -> float:
     """Returns the largest delta of PowersetGNMax(noise_std=1) on 2 labels and 4 teachers."""
     pairs = [
         pair
-        for pair_of_kind in powerset_pairs(kind, 4, 4)
+        for pair_of_kind in powerset_pairs(kind, num_sets=4, num_teachers=4)
         for pair in (pair_of_kind, pair_of_kind[::-1])
     ]
     return max(
@@ -102,9 +105,9 @@ def test_the_empty_set_costs_powerset_votes_six_times_their_delta() -> None:
         num_queries=1, num_labels=2, num_teachers=4
     )
     paid = ExactAccountant().compose(event).get_delta(epsilon)
-    zero = worst_delta("zero", epsilon)
+    zero = worst_delta(kind="zero", epsilon=epsilon)
     bound = gaussian_delta(math.sqrt(2), epsilon=epsilon)
-    assert worst_delta("absent", epsilon) <= paid < zero <= bound
+    assert worst_delta(kind="absent", epsilon=epsilon) <= paid < zero <= bound
     assert (paid, zero) == (pytest.approx(0.00815, abs=1e-5), pytest.approx(0.0500, abs=1e-4))
     assert zero / paid == pytest.approx(6.1, abs=0.05)
     assert bound / paid == pytest.approx(8.8, abs=0.05)

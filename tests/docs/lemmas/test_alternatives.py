@@ -51,9 +51,11 @@ def test_the_stick_rises_along_the_way_to_the_worst_pair(q: float, gamma: float)
         start = np.array([[first**2, mixed], [mixed, second**2]])
         gains = [expected_gain(gamma, b, (1 - t) * start + t * worst) for t in np.linspace(0, 1, 9)]
         assert all(later >= before - 1e-9 for before, later in pairwise(gains))
-    event = SampledGaussianEvent(0.5 / 1.2, q)
+    event = SampledGaussianEvent(0.5 / 1.2, sampling_prob=q)
     assert q * expected_gain(gamma, b, worst) == pytest.approx(
-        sampled_gaussian_profiles(event, np.array([math.log(gamma)]))[0][0], rel=1e-4, abs=1e-7
+        sampled_gaussian_profiles(event, epsilons=np.array([math.log(gamma)]))[0][0],
+        rel=1e-4,
+        abs=1e-7,
     )
 
 
@@ -91,9 +93,11 @@ def test_curves_are_those_of_the_pair_from_above(
     q: float, shift: float, orders: tuple[float, ...], adjacency: Adjacency
 ) -> None:
     """Shifts of 0.02 to 40, samples of a millionth to nearly all. The control is a curve 10% too small."""
-    event = SampledGaussianEvent((0.5 if adjacency is REPLACED else 1.0) / shift, q, adjacency)
+    event = SampledGaussianEvent(
+        (0.5 if adjacency is REPLACED else 1.0) / shift, sampling_prob=q, adjacency=adjacency
+    )
     for order, curve in zip(
-        orders, sampled_gaussian_rdp(event, np.array(orders)).tolist(), strict=True
+        orders, sampled_gaussian_rdp(event, orders=np.array(orders)).tolist(), strict=True
     ):
         exact = float(moment(order, q, shift, adjacency))
         assert exact * (1 - 1e-12) <= curve <= exact * (1 + 1e-4)
@@ -105,7 +109,9 @@ def test_the_smallest_and_largest_noises_and_samples_have_curves(adjacency: Adja
     orders = np.array([1.001, 1.5, 30.0, 1e6])
     for noise in (5e-324, 1e-200, 1e-3, 1.0, 1e5, 1e308):
         for q in (5e-324, 1e-300, 1e-9, 0.5, 1 - 2**-53, 1.0):
-            curve = sampled_gaussian_rdp(SampledGaussianEvent(noise, q, adjacency), orders)
+            curve = sampled_gaussian_rdp(
+                SampledGaussianEvent(noise, sampling_prob=q, adjacency=adjacency), orders
+            )
             with np.errstate(over="ignore"):
                 assert (curve >= 0).all()
                 assert (curve <= orders / 2 * np.square(1 / np.float64(noise))).all()

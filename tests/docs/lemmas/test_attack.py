@@ -9,9 +9,9 @@ from pate.accounting import ExactAccountant, GaussianEvent
 from pate.auditing.attack.guesses import Guesses, PriceCurve
 
 CURVES = {
-    "pure": PriceCurve(np.array([1.0]), np.array([0.0])),
-    "approximate": PriceCurve(np.array([0.5]), np.array([0.01])),
-    "many points": PriceCurve(np.array([2.0, 1.0, 0.2]), np.array([0.0, 0.01, 0.1])),
+    "pure": PriceCurve(np.array([1.0]), deltas=np.array([0.0])),
+    "approximate": PriceCurve(np.array([0.5]), deltas=np.array([0.01])),
+    "many points": PriceCurve(np.array([2.0, 1.0, 0.2]), deltas=np.array([0.0, 0.01, 0.1])),
 }
 
 
@@ -54,7 +54,7 @@ def test_the_recursion_is_the_optimum_of_a_linear_program(
     for correct in range(guessed + 1):
         for confidence in (0.5, 0.95):
             guesses = Guesses(num_canaries=canaries, num_guesses=guessed, num_correct=correct)
-            mass = least_mass(CURVES[name], guesses, 1 - confidence)
+            mass = least_mass(CURVES[name], guesses, tail=1 - confidence)
             if abs(mass - 1) > 1e-7:
                 refuted = guesses.refute(CURVES[name], confidence=confidence)
                 assert refuted == (mass > 1)
@@ -68,7 +68,7 @@ def test_randomized_response_is_refuted_no_more_often_than_allowed(
     epsilon: float, guessed: int
 ) -> None:
     right = np.exp(epsilon) / (1 + np.exp(epsilon))  # the most of any epsilon-DP coin
-    curve = PriceCurve(np.array([epsilon]), np.array([0.0]))
+    curve = PriceCurve(np.array([epsilon]), deltas=np.array([0.0]))
     counts = np.arange(guessed + 1)
     outcomes = [
         Guesses(num_canaries=300, num_guesses=guessed, num_correct=int(count)) for count in counts
@@ -78,7 +78,7 @@ def test_randomized_response_is_refuted_no_more_often_than_allowed(
     chance = float(binom.pmf(counts, guessed, right) @ np.array(refuted))
     assert chance <= 0.05
     # a price too low is refuted more often than that
-    cheap = PriceCurve(np.array([epsilon / 3]), np.array([0.0]))
+    cheap = PriceCurve(np.array([epsilon / 3]), deltas=np.array([0.0]))
     caught = [guesses.refute(cheap) for guesses in outcomes]
     assert float(binom.pmf(counts, guessed, right) @ np.array(caught)) > (
         0.05 if guessed > 10 or epsilon > 1 else 0
@@ -98,7 +98,7 @@ def test_lower_bounds_exceed_the_price_as_rarely_as_chance_allows() -> None:
     scores = rng.normal(shift / 2, 1, (200, count))
     surest = np.argsort(-np.abs(scores), axis=1)[:, :guessed]
     correct = (np.take_along_axis(scores, surest, 1) > 0).sum(axis=1)
-    price = spent(1.0).get_epsilon(1e-6)
+    price = spent(1.0).get_epsilon(target_delta=1e-6)
 
     outcomes = [
         Guesses(num_canaries=count, num_guesses=guessed, num_correct=c) for c in range(guessed + 1)
@@ -122,7 +122,7 @@ def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
 
     def found(correct: int) -> tuple[float, float]:
         guesses = Guesses(num_canaries=1000, num_guesses=190, num_correct=correct)
-        return guesses.least_epsilon(1e-6), guesses.least_price(spent, target_delta=1e-6)
+        return guesses.least_epsilon(delta=1e-6), guesses.least_price(spent, target_delta=1e-6)
 
     assert found(95) == (0.0, 0.0)
     bounds_of_125 = found(125)

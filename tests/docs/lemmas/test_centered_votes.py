@@ -25,13 +25,13 @@ def test_rounded_noise_costs_no_more_than_the_gaussian(std: float) -> None:
     for shift in (1, 2, 3):
         for epsilon in np.linspace(0, 6, 25):
             spent = hockey_stick(
-                rounded_distribution(std, shift), rounded_distribution(std), epsilon
+                rounded_distribution(std, at=shift), rounded_distribution(std), epsilon
             )
             assert spent <= gaussian_delta(shift / std, epsilon) + 1e-15
     if std >= 1:  # on a coarser grid rounding hides more than a tenth of the noise
         assert hockey_stick(
-            rounded_distribution(std * 0.9, 1), rounded_distribution(std * 0.9), 1.0
-        ) > gaussian_delta(1 / std, 1.0)
+            rounded_distribution(std * 0.9, at=1), rounded_distribution(std * 0.9), 1.0
+        ) > gaussian_delta(1 / std, epsilon=1.0)
 
 
 def test_the_discrete_gaussian_exceeds_the_profile_of_the_continuous_one() -> None:

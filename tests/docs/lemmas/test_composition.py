@@ -43,7 +43,7 @@ def walk(
         grown = []
         for p, q, curve, failure, last in paths:
             closeness, rate = parameters[0 if last == 0 else -1]
-            mixtures, step_curve = draw_step(rng, closeness, rate)
+            mixtures, step_curve = draw_step(rng, closeness, failure=rate)
             for outcome, (a, b) in enumerate(zip(*mixtures, strict=True)):
                 grown.append((p * a, q * b, curve + step_curve, failure + rate, outcome))
         paths = grown
@@ -55,25 +55,29 @@ def exact_delta(distributions: list, epsilon: float) -> float:
 
 
 def claimed_delta(curve: np.ndarray, epsilon: float, orders: np.ndarray = ORDERS) -> float:
-    return float(rdp_to_deltas(orders, curve, target_epsilon=epsilon).min())
+    return float(rdp_to_deltas(orders, rdp=curve, target_epsilon=epsilon).min())
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_prices_that_depend_on_the_past_hold_at_every_single_order(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    distributions, curves, failures = walk(rng, [(0.9, 0.05), (0.2, 0.01)])
+    distributions, curves, failures = walk(rng, parameters=[(0.9, 0.05), (0.2, 0.01)])
     assert len({round(f, 9) for f in failures}) > 1
     for epsilon in EPSILONS:
         for index in range(len(ORDERS)):
             largest = np.array([max(curve[index] for curve in curves)])
-            claim = claimed_delta(largest, epsilon, ORDERS[index : index + 1]) + max(failures)
+            claim = claimed_delta(largest, epsilon, orders=ORDERS[index : index + 1]) + max(
+                failures
+            )
             assert exact_delta(distributions, epsilon) <= claim + 1e-12
 
 
 def test_without_the_failure_probabilities_the_claim_is_false() -> None:
     broken = 0
     for seed in range(40):
-        distributions, curves, failures = walk(np.random.default_rng(seed), [(0.05, 0.2)])
+        distributions, curves, failures = walk(
+            np.random.default_rng(seed), parameters=[(0.05, 0.2)]
+        )
         curve = np.max(curves, axis=0)
         epsilon = 0.5
         exact = exact_delta(distributions, epsilon)

@@ -85,7 +85,7 @@ def by_filter(filter_of_cap: PrivacyFilter) -> Callable[[Counts], bool]:
         spent = Spent()
         for price, count in zip(prices, counts, strict=True):
             spent = spent.plus(price, count)
-        return filter_of_cap.admits(spent, NoOpEvent())
+        return filter_of_cap.admits(spent, event=NoOpEvent())
 
     return admits
 
@@ -145,7 +145,7 @@ class Quartered(GaussianAndRenyi):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [Doubled, Quartered])
 def test_a_filter_that_counts_less_fails(kind: Callable[[float, float], PrivacyFilter]) -> None:
-    assert worst_delta(by_filter(kind(4.0, 1e-2)), 4.0) > 1e-2
+    assert worst_delta(by_filter(kind(4.0, 1e-2)), cap=4.0) > 1e-2
 
 
 def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
@@ -217,14 +217,14 @@ def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
         totals.append(ledger.spent_epsilon)
     assert len(totals) > 20
     fixed = [math.inf] * (len(totals) - 1) + [totals[-1]]
-    assert delta_of_stopping(step, fixed) == pytest.approx(delta, rel=0.02), (
+    assert delta_of_stopping(step, bounds=fixed) == pytest.approx(delta, rel=0.02), (
         "the delta of a fixed number is exact"
     )
-    assert delta_of_stopping(step, totals) > 3 * delta, (
+    assert delta_of_stopping(step, bounds=totals) > 3 * delta, (
         "spent_epsilon is for prices that were fixed beforehand"
     )
     assert ledger.guaranteed_epsilon == 6.0
-    assert delta_of_stopping(step, [6.0] * len(totals)) <= delta
+    assert delta_of_stopping(step, bounds=[6.0] * len(totals)) <= delta
 
 
 def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
@@ -234,12 +234,12 @@ def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
     delta = 1e-3
     first = SelfComposedEvent(PureDpEvent(step), count)
     cap = PureDpAccountant().compose(first).get_epsilon(delta)
-    assert not RenyiFilter(cap, delta).admits(Spent(), first)
+    assert not RenyiFilter(cap, delta).admits(Spent(), event=first)
     ledger = Ledger(target_delta=delta, max_epsilon=cap, accountant=PureDpAccountant)
     assert ledger.affords(first) == 1
     ledger.charge(first, adjacency=ledger.adjacency)
     assert ledger.affords(PureDpEvent(step)) == ledger.affords(NoOpEvent()) == 0
     at_the_end = [math.inf] * count
-    assert delta_of_stopping(step, [*at_the_end, cap]) == pytest.approx(delta, rel=0.02)
-    control = delta_of_stopping(step, [*at_the_end, cap, cap])
+    assert delta_of_stopping(step, bounds=[*at_the_end, cap]) == pytest.approx(delta, rel=0.02)
+    control = delta_of_stopping(step, bounds=[*at_the_end, cap, cap])
     assert control > 1.05 * delta, "the control: one more adaptive release exceeds delta"

@@ -63,16 +63,19 @@ def test_every_event_obeys_both_curves(seed: int) -> None:
         sens = int(rng.integers(1, 3))
         utilities = rng.integers(-3, 4, candidates).astype(float)
         moved = utilities + rng.integers(-sens, sens + 1, candidates)
-        p = noisy_max_distribution(utilities, std)
-        q = noisy_max_distribution(moved, std)
+        p = noisy_max_distribution(utilities, noise_std=std)
+        q = noisy_max_distribution(moved, noise_std=std)
         shift = 2 * sens / std
         for size in range(1, candidates):
             for subset in combinations(range(candidates), size):
                 mass = p[list(subset)].sum()
                 moved_mass = q[list(subset)].sum()
-                tight = min(roc_up(mass, shift, size), roc_down(mass, shift, candidates - size))
+                tight = min(
+                    roc_up(mass, shift, count=size), roc_down(mass, shift, count=candidates - size)
+                )
                 loose = min(
-                    roc_up(mass, shift, candidates - 1), roc_down(mass, shift, candidates - 1)
+                    roc_up(mass, shift, count=candidates - 1),
+                    roc_down(mass, shift, count=candidates - 1),
                 )
                 assert moved_mass <= tight * (1 + 1e-8)
                 assert tight <= loose * (1 + 1e-8)
@@ -80,14 +83,17 @@ def test_every_event_obeys_both_curves(seed: int) -> None:
         exact = np.log((q[:, None] ** orders * p[:, None] ** (1 - orders)).sum(axis=0)) / (
             orders - 1
         )
-        assert (exact <= curve_of(OpposedMaximaEvent(std / sens, candidates))(orders) + 1e-9).all()
+        assert (
+            exact
+            <= curve_of(OpposedMaximaEvent(std / sens, num_candidates=candidates))(orders) + 1e-9
+        ).all()
 
 
 def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
     """The control: sensitivity 1 in place of 2, which the two-step argument forbids, is exceeded."""
-    p, q = (noisy_max_distribution(np.array(u), 1.0) for u in ([1.0, 1.0], [0.0, 2.0]))
-    assert q[1] > roc_up(p[1], 1.0, 1) * 1.01
-    assert q[1] <= roc_up(p[1], 2.0, 1)
+    p, q = (noisy_max_distribution(np.array(u), noise_std=1.0) for u in ([1.0, 1.0], [0.0, 2.0]))
+    assert q[1] > roc_up(p[1], shift=1.0, count=1) * 1.01
+    assert q[1] <= roc_up(p[1], shift=2.0, count=1)
 
 
 def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
@@ -99,22 +105,22 @@ def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
         move = 0.4
         rising = np.arange(7) < 4
         p, q = (
-            noisy_max_distribution(u, 1.0)
+            noisy_max_distribution(u, noise_std=1.0)
             for u in (utilities, utilities + np.where(rising, move, -move))
         )
-        bound = opposite_maxima(4, 3, move, epsilons)
+        bound = opposite_maxima(rising=4, falling=3, shift=move, epsilons=epsilons)
         assert (q[rising].sum() - np.exp(epsilons) * p[rising].sum() <= bound + 1e-12).all()
     tied, split = (
-        noisy_max_distribution(u, 1.0) for u in (np.zeros(7), np.where(rising, 0.4, -0.4))
+        noisy_max_distribution(u, noise_std=1.0) for u in (np.zeros(7), np.where(rising, 0.4, -0.4))
     )
     attained = split[rising].sum() - np.exp(epsilons) * tied[rising].sum()
-    assert (attained > opposite_maxima(4, 3, 0.3, epsilons)).any()
+    assert (attained > opposite_maxima(rising=4, falling=3, shift=0.3, epsilons=epsilons)).any()
 
 
 def test_two_moving_normals_equal_one_that_moves_farther() -> None:
     epsilons = np.linspace(-1.0, 2.0, 13)
     mu = 0.5 * np.sqrt(2)
     exact = ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons) * ndtr(-mu / 2 - epsilons / mu)
-    priced = opposite_maxima(1, 1, 0.5, epsilons)
+    priced = opposite_maxima(rising=1, falling=1, shift=0.5, epsilons=epsilons)
     assert (priced >= exact).all()
     assert priced == pytest.approx(exact, abs=1e-4)

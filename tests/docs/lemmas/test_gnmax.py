@@ -34,9 +34,11 @@ def test_a_halting_session_costs_its_screenings_and_its_most_answers() -> None:
         return np.array([distribution[path] for path in sorted(distribution)])
 
     def price(answers: int) -> np.ndarray:
-        screened = SelfComposedEvent(GaussianEvent(1.0), 3)
-        event = ComposedEvent((screened, SelfComposedEvent(GaussianEvent(0.8), answers)))
-        return price_curve(event, ORDERS)
+        screened = SelfComposedEvent(GaussianEvent(noise_multiplier=1.0), 3)
+        event = ComposedEvent(
+            (screened, SelfComposedEvent(GaussianEvent(noise_multiplier=0.8), answers))
+        )
+        return price_curve(event, orders=ORDERS)
 
     largest = np.zeros(len(ORDERS))
     for first in product(range(3), repeat=3):

@@ -29,12 +29,20 @@ def boundary_event(
 ) -> SessionEvent:
     target = tight_boundary(epsilon)
     return BoundarySessionEvent(
-        target.epsilon, target.hit_prob, hits, calls, NoOpEvent(), epsilon, bounded_range
+        target.epsilon,
+        target.hit_prob,
+        target_hits=hits,
+        num_calls=calls,
+        accesses=NoOpEvent(),
+        call_epsilon=epsilon,
+        bounded_range=bounded_range,
     )
 
 
 def target_event(target: QTarget, hits: int = 3, calls: float = math.inf) -> SessionEvent:
-    return SessionEvent(target.epsilon, target.hit_prob, hits, calls, NoOpEvent())
+    return SessionEvent(
+        target.epsilon, target.hit_prob, target_hits=hits, num_calls=calls, accesses=NoOpEvent()
+    )
 
 
 def orders_for(epsilon: float) -> Array:
@@ -119,7 +127,13 @@ def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> Non
 
 
 @pytest.mark.parametrize(
-    "target", [not_prior(0.05), not_prior(1.0), tight_boundary(0.3), QTarget(0.4, 0.6)]
+    "target",
+    [
+        not_prior(epsilon=0.05),
+        not_prior(epsilon=1.0),
+        tight_boundary(epsilon=0.3),
+        QTarget(epsilon=0.4, hit_prob=0.6),
+    ],
 )
 def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
     """Pairs of laws within epsilon are mixtures of ratios e^epsilon and e^-epsilon; their hits are q or more."""
@@ -152,24 +166,24 @@ def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
 def test_few_calls_cost_by_calls_and_many_by_hits() -> None:
     orders = np.array([1.5, 4.0, 9.0, 12.0])
     sessions = [
-        boundary_event(0.05, bounded_range=True, hits=10, calls=n)
+        boundary_event(epsilon=0.05, bounded_range=True, hits=10, calls=n)
         for n in (1, 3, 10, 40, 100, 1000, math.inf)
     ]
     curves = np.array([session_rdp(session, orders) for session in sessions])
     assert (np.diff(curves, axis=0) >= -1e-15).all()
-    np.testing.assert_allclose(curves[0], bounded_range_rdp(0.05, orders), rtol=1e-6)
+    np.testing.assert_allclose(curves[0], bounded_range_rdp(epsilon=0.05, orders=orders), rtol=1e-6)
     np.testing.assert_allclose(
         curves[-1], -10 * np.log1p(-hit_cost(sessions[-1], orders)) / (orders - 1), rtol=1e-9
     )
-    short_session = target_event(not_prior(0.1), hits=10, calls=7)
+    short_session = target_event(not_prior(epsilon=0.1), hits=10, calls=7)
     np.testing.assert_allclose(
-        session_rdp(short_session, orders), 7 * pure_dp_rdp(0.1, orders), rtol=1e-9
+        session_rdp(short_session, orders), 7 * pure_dp_rdp(epsilon=0.1, orders=orders), rtol=1e-9
     )
 
 
 def test_an_order_beyond_all_hits_costs_all_calls() -> None:
     orders = np.array([1e3, 1e6])
-    assert (hit_cost(boundary_event(0.05, bounded_range=False), orders) >= 1).all()
-    assert np.isinf(session_rdp(boundary_event(0.05, bounded_range=False), orders)).all()
-    finite = session_rdp(boundary_event(0.05, bounded_range=True, calls=20), orders)
-    assert (finite <= 20 * tight_boundary(0.05).epsilon * (1 + 1e-9)).all()
+    assert (hit_cost(boundary_event(epsilon=0.05, bounded_range=False), orders) >= 1).all()
+    assert np.isinf(session_rdp(boundary_event(epsilon=0.05, bounded_range=False), orders)).all()
+    finite = session_rdp(boundary_event(epsilon=0.05, bounded_range=True, calls=20), orders)
+    assert (finite <= 20 * tight_boundary(epsilon=0.05).epsilon * (1 + 1e-9)).all()

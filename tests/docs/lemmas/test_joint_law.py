@@ -28,12 +28,12 @@ def hockey_stick(epsilon: float) -> Callable[[Array], Array]:
 
 
 DIVERGENCES = [
-    renyi(1.5),
-    renyi(4.0),
-    renyi(12.0),
-    hockey_stick(0.05),
-    hockey_stick(0.3),
-    hockey_stick(-0.1),
+    renyi(order=1.5),
+    renyi(order=4.0),
+    renyi(order=12.0),
+    hockey_stick(epsilon=0.05),
+    hockey_stick(epsilon=0.3),
+    hockey_stick(epsilon=-0.1),
 ]
 
 
@@ -67,17 +67,17 @@ def some_types(reach: int, num_teachers: int, num_candidates: int) -> CandidateT
     logits = tuple(np.linspace(-6.0, 6.0, num_teachers + 1).tolist())
     test = ApproximateEvent(OneBitEvent(logits, reach), 1e-3)
     return CandidateTypes.from_event(
-        SelectThenTestEvent((BoundedRangeEvent(0.6), test), num_candidates)
+        SelectThenTestEvent((BoundedRangeEvent(epsilon=0.6), test), num_candidates)
     )
 
 
 @pytest.mark.parametrize("reach", [1, 2])
 @pytest.mark.parametrize("number", range(len(DIVERGENCES)))
 def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: int) -> None:
-    types = some_types(reach, 30, 20)
+    types = some_types(reach, num_teachers=30, num_candidates=20)
     rng = np.random.default_rng(number)
     f = DIVERGENCES[number]
-    bound = largest_divergence(types, f)
+    bound = largest_divergence(types, divergence=f)
     vertices = [extreme_law(types, rng) for _ in range(60)]
     laws = [
         share * first + (1 - share) * second
@@ -92,12 +92,12 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: i
     for move in (types.moved.max(), types.moved.min()):
         lawless[middle[types.moved[middle] == move][0]] = 0.5
     # without the rows the bound does not hold
-    assert divergence_of(types, lawless, f) > bound or number != 1
+    assert divergence_of(types, law=lawless, f=f) > bound or number != 1
 
 
 def test_rows_allow_a_small_part_of_one_candidate() -> None:
     """Half of all weight is on the gap of all votes, half on gaps of 0: e^-4.5 of a candidate has the first."""
-    types = some_types(2, 30, 20)
+    types = some_types(reach=2, num_teachers=30, num_candidates=20)
     law = np.zeros(len(types.moved))
     still = np.flatnonzero(types.moved == 1.0)
     law[[still[types.passes[still].argmin()], still[types.passes[still].argmax()]]] = 0.5

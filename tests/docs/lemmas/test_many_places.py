@@ -42,10 +42,15 @@ def together(*units: dict[int, float]) -> np.ndarray:
 @pytest.mark.parametrize(
     ("event", "mu"),
     [
-        (GaussianEvent(5.0), 1 / 5),
-        (SelfComposedEvent(GaussianEvent(40.0), 25), 5 / 40),
+        (GaussianEvent(noise_multiplier=5.0), 1 / 5),
+        (SelfComposedEvent(GaussianEvent(noise_multiplier=40.0), 25), 5 / 40),
         (
-            ComposedEvent((GaussianEvent(10.0), SelfComposedEvent(GaussianEvent(20.0), 3))),
+            ComposedEvent(
+                (
+                    GaussianEvent(noise_multiplier=10.0),
+                    SelfComposedEvent(GaussianEvent(noise_multiplier=20.0), 3),
+                )
+            ),
             (1 / 100 + 3 / 400) ** 0.5,
         ),
     ],
@@ -53,16 +58,16 @@ def together(*units: dict[int, float]) -> np.ndarray:
 def test_a_group_of_gaussian_releases_is_never_dearer_than_said(
     event: GaussianEvent, mu: float, size: int, accountant: type
 ) -> None:
-    bound = group_epsilon(event, size, Budget(delta=DELTA, accountant=accountant))
-    assert gaussian_delta(bound, size * mu) <= DELTA
+    bound = group_epsilon(event, size, budget=Budget(delta=DELTA, accountant=accountant))
+    assert gaussian_delta(bound, mu=size * mu) <= DELTA
     if accountant is ExactAccountant:
-        assert gaussian_delta(bound * 0.99 - 1e-3, size * mu) > DELTA, "and the bound is tight"
+        assert gaussian_delta(bound * 0.99 - 1e-3, mu=size * mu) > DELTA, "and the bound is tight"
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_a_group_of_randomized_responses_is_never_dearer_than_said(size: int) -> None:
     epsilon = 0.4
-    bound = group_epsilon(PureDpEvent(epsilon), size, Budget(delta=DELTA))
+    bound = group_epsilon(PureDpEvent(epsilon), size, budget=Budget(delta=DELTA))
     keep = math.exp(epsilon) / (1 + math.exp(epsilon))
     first, second = (together(*[{bit: keep, 1 - bit: 1 - keep}] * size) for bit in (0, 1))
     assert hockey_stick(bound, first, second) <= DELTA
@@ -85,6 +90,6 @@ def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
 
 def test_where_no_figure_holds_none_is_given() -> None:
     """Failures that use up the smaller delta leave no bound."""
-    event = ApproximateEvent(PureDpEvent(1.0), failure_prob=DELTA / 2)
+    event = ApproximateEvent(PureDpEvent(epsilon=1.0), failure_prob=DELTA / 2)
     assert Budget(delta=DELTA).epsilon_of(event) < 1.1
-    assert math.isinf(group_epsilon(event, 2, Budget(delta=DELTA)))
+    assert math.isinf(group_epsilon(event, size=2, budget=Budget(delta=DELTA)))

@@ -52,16 +52,16 @@ def pairs(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 KINDS: dict[str, LeafEvent] = {
-    "range": BoundedRangeEvent(1.2),
-    "pure": PureDpEvent(1.2),
-    "maximum": NoisyMaxGaussianEvent(2.0, num_candidates=5),
+    "range": BoundedRangeEvent(epsilon=1.2),
+    "pure": PureDpEvent(epsilon=1.2),
+    "maximum": NoisyMaxGaussianEvent(noise_multiplier=2.0, num_candidates=5),
 }
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_profiles_are_above_random_pairs_in_both_directions(name: str) -> None:
     rng = np.random.default_rng(0)
-    profile = privacy_profile(KINDS[name], EPSILONS)
+    profile = privacy_profile(KINDS[name], epsilons=EPSILONS)
     worst = np.zeros_like(EPSILONS)
     for _ in range(60):
         worst = np.maximum(worst, hockey_sticks(*pairs(name, rng)))
@@ -72,7 +72,7 @@ def test_profiles_are_above_random_pairs_in_both_directions(name: str) -> None:
 def test_the_profile_of_a_bounded_range_is_attained() -> None:
     """The two-point pair with t = (epsilon + e) / 2 attains the profile at every epsilon; no t exceeds the profile."""
     width = 1.2
-    profile = privacy_profile(BoundedRangeEvent(width), EPSILONS)
+    profile = privacy_profile(BoundedRangeEvent(width), epsilons=EPSILONS)
     t = np.linspace(1e-9, width - 1e-9, 4001)[:, None]
     likely_share = -np.expm1(width - t) / (np.exp(-t) - np.exp(width - t))
     searched = np.maximum(likely_share * -np.expm1(EPSILONS - t), 0.0).max(axis=0)
@@ -86,9 +86,11 @@ def test_the_profile_of_a_maximum_covers_alternating_moves() -> None:
     gaps = np.full(7, 1.0)
     p = gaussian_argmax(gaps / 2.0)
     q = gaussian_argmax((gaps + np.where(np.arange(7) % 2, -1.0, 1.0)) / 2.0)
-    profile = privacy_profile(NoisyMaxGaussianEvent(2.0, num_candidates=7), EPSILONS)
+    profile = privacy_profile(
+        NoisyMaxGaussianEvent(noise_multiplier=2.0, num_candidates=7), epsilons=EPSILONS
+    )
     assert (hockey_sticks(p, q) <= profile + 1e-9).all()
-    smaller = privacy_profile(NoisyMaxGaussianEvent(2.0 / 0.6, num_candidates=7), EPSILONS)
+    smaller = privacy_profile(NoisyMaxGaussianEvent(2.0 / 0.6, num_candidates=7), epsilons=EPSILONS)
     assert (hockey_sticks(p, q) > smaller + 1e-4).any()
 
 
@@ -99,19 +101,20 @@ def test_bits_within_reach_both_ways_round() -> None:
         if j - i <= 2:
             p, q = (np.array([expit(logits[k]), expit(-logits[k])]) for k in (i, j))
             worst = np.maximum(worst, hockey_sticks(p, q))
-    assert privacy_profile(OneBitEvent(logits, reach=2), EPSILONS) == pytest.approx(
+    assert privacy_profile(OneBitEvent(logits, reach=2), epsilons=EPSILONS) == pytest.approx(
         worst, abs=1e-12
     )
 
 
 def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
     rho = 0.08
-    gaussian = privacy_profile(GaussianEvent(1 / math.sqrt(2 * rho)), EPSILONS)
+    gaussian = privacy_profile(GaussianEvent(1 / math.sqrt(2 * rho)), epsilons=EPSILONS)
     assert (
         gaussian
-        <= convex_minorant(np.exp(EPSILONS), privacy_profile(ZCdpEvent(rho), EPSILONS)) + 1e-12
+        <= convex_minorant(np.exp(EPSILONS), privacy_profile(ZCdpEvent(rho), epsilons=EPSILONS))
+        + 1e-12
     ).all()
-    assert (gaussian > privacy_profile(ZCdpEvent(0.5 * rho), EPSILONS)).any()
+    assert (gaussian > privacy_profile(ZCdpEvent(0.5 * rho), epsilons=EPSILONS)).any()
 
 
 def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
@@ -131,7 +134,7 @@ def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
 
 def test_two_releases_the_second_chosen_after_the_first() -> None:
     """The best play against pure DP of one epsilon or another is not above the composed distributions."""
-    events = (PureDpEvent(0.4), BoundedRangeEvent(0.9))
+    events = (PureDpEvent(epsilon=0.4), BoundedRangeEvent(epsilon=0.9))
     composed = LossDistribution([(event, 1) for event in events])
     truth = float(expit(0.4))
     first = [(truth, 0.4), (1 - truth, -0.4)]
@@ -152,5 +155,7 @@ def test_two_releases_the_second_chosen_after_the_first() -> None:
         by_outcome = np.array(values).reshape(2, len(choices)).max(axis=1)
         best = sum(mass * value for (mass, _), value in zip(first, by_outcome, strict=True))
         assert best <= composed.delta(target) <= best * 1.05 + 1e-3
-        cheaper = LossDistribution([(PureDpEvent(0.36), 1), (BoundedRangeEvent(0.81), 1)])
+        cheaper = LossDistribution(
+            [(PureDpEvent(epsilon=0.36), 1), (BoundedRangeEvent(epsilon=0.81), 1)]
+        )
         assert cheaper.delta(target) < best

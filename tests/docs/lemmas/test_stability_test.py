@@ -19,7 +19,7 @@ def divergence(p: Probability, q: Probability, order: float) -> np.ndarray:
 
 
 def both_ways(p: Probability, q: Probability, order: float) -> np.ndarray:
-    return np.maximum(divergence(p, q, order), divergence(q, p, order))
+    return np.maximum(divergence(p, q, order), divergence(q, q=p, order=order))
 
 
 def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
@@ -37,7 +37,7 @@ def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
         for _ in best:
             levels.append(level)
             proposals = expit(logit(level) + np.linspace(-0.5, 4, 400))
-            allowed = proposals[both_ways(proposals, level, order) <= budget]
+            allowed = proposals[both_ways(proposals, q=level, order=order) <= budget]
             level = float(rng.choice(allowed[-20:]))
         assert (np.array(levels) <= best * (1 + 1e-9)).all()
 
@@ -61,8 +61,8 @@ def test_levels_may_be_rounded_but_not_skipped(
         probs = expit(np.array(table.logits))[np.minimum(levels, len(table.logits) - 1)]
         probs[: sens + 1] = np.minimum(probs[: sens + 1], 1e-3)
         test = StabilityTest(pass_probs=tuple(probs), failure_prob=1e-3, adjacency=adjacency)
-        prices[name] = rdp_curve(count_leaves(test.event), np.array([order]))[0]
-        reach[name] = test.gap_to_pass(0.5)
+        prices[name] = rdp_curve(count_leaves(test.event), orders=np.array([order]))[0]
+        reach[name] = test.gap_to_pass(probability=0.5)
     assert prices["down"] == pytest.approx(budget, rel=1e-6)
     assert prices["up"] == pytest.approx(budget, rel=1e-6)
     assert prices["twice"] > 2 * budget

@@ -17,11 +17,11 @@ def committed(
 
 def test_a_draw_repeated_after_crashes_has_the_law_of_one() -> None:
     for law in LAW.values():
-        assert committed(law, (HALF, HALF)) == law
+        assert committed(law, crash=(HALF, HALF)) == law
 
 
 def test_a_crash_that_depends_on_draw_and_data_breaks_the_price() -> None:
-    first = committed(LAW["data"], (Fraction(0), HALF))
-    second = committed(LAW["neighbor"], (HALF, Fraction(0)))
+    first = committed(LAW["data"], crash=(Fraction(0), HALF))
+    second = committed(LAW["neighbor"], crash=(HALF, Fraction(0)))
     assert LAW["data"][0] == E_EPSILON * LAW["neighbor"][0]
     assert first[0] > E_EPSILON * second[0]

@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.mark.parametrize("clip", [1e-3, 0.7, 1.0, 1.999, 50.0])
 def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
-    sums = ClippedMoments(clip, 3000)
+    sums = ClippedMoments(clip, num_teachers=3000)
     features = np.trunc(RNG.uniform(-1, 1, size=(3000, 3)) * FEATURE_STEPS).astype(np.float32)
     residuals = RNG.normal(size=(3000, 2)) * clip
     total = sums.sum_of_single(features, residuals)
@@ -51,8 +51,8 @@ def opposed_records(
 @pytest.mark.parametrize("size", [1, 2, 7, 32])
 def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(size: int) -> None:
     for clip, spread in ((5.0, 1.0), (0.3, 1.0), (0.02, 0.1)):
-        sums = ClippedMoments(clip, 50)
-        (features, residuals) = opposed_records(50, size, 3, spread)
+        sums = ClippedMoments(clip, num_teachers=50)
+        (features, residuals) = opposed_records(num=50, size=size, num_labels=3, spread=spread)
         means = features.transpose(0, 2, 1).astype(np.float64) @ residuals / (FEATURE_STEPS * size)
         step = size * math.sqrt(3) * sums.step * FEATURE_STEPS
         expected = sums.sum_of_means(means) * sums.step
@@ -74,13 +74,13 @@ def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: fl
     longest = 0.0
     longest_without_margin = 0.0
     for size in (2, 3, 32):
-        sums = ClippedMoments(2e-3, 200)
-        (features, residuals) = opposed_records(200, size, 3, spread)
+        sums = ClippedMoments(clip=2e-3, num_teachers=200)
+        (features, residuals) = opposed_records(num=200, size=size, num_labels=3, spread=spread)
         for i in range(200):
             total = sums.sum_of_small(features[i : i + 1], residuals[i : i + 1])
             longest = max(longest, float(np.linalg.norm(total * sums.step)))
         wider_clip = ClippedMoments(
-            2e-3 / (1 - size * math.sqrt(3) * sums.step * FEATURE_STEPS / 2e-3), 200
+            2e-3 / (1 - size * math.sqrt(3) * sums.step * FEATURE_STEPS / 2e-3), num_teachers=200
         )
         for i in range(200):
             total = wider_clip.sum_of_small(features[i : i + 1], residuals[i : i + 1])
@@ -93,4 +93,4 @@ def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: fl
 
 def test_more_teachers_than_a_double_can_count_are_refused() -> None:
     with refused("num_teachers", 8388608):
-        ClippedMoments(1.0, 2**23)
+        ClippedMoments(clip=1.0, num_teachers=2**23)

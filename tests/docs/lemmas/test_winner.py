@@ -63,7 +63,7 @@ def divergence(p: Array, q: Array) -> Array:
 def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(
     shift: float, num_moving: int
 ) -> None:
-    price = winner_rdp(1 / shift, num_moving, ORDERS)
+    price = winner_rdp(1 / shift, num_moving, orders=ORDERS)
     worst = np.max([divergence(p, q) for p, q in laws(shift, num_moving)], axis=0)
     assert (worst <= price * (1 + 1e-9) + 1e-12).all()
     assert (price <= ORDERS * (num_moving * shift * shift / 2) * (1 + 1e-12)).all()

@@ -12,11 +12,11 @@ import pate.accounting as pa
 @pytest.mark.parametrize(
     ("event", "count", "winner", "kind"),
     [
-        (pa.BoundedRangeEvent(0.1), 20, "exact", pa.ExactAccountant),
-        (pa.GaussianEvent(50.0), 100_000, "exact", pa.ExactAccountant),
-        (pa.ZCdpEvent(0.01), 5, "rdp", pa.RdpAccountant),
-        (pa.BoundedRangeEvent(0.01), 20_000, "exact", pa.ExactAccountant),
-        (pa.BoundedRangeEvent(0.001), 300_000, "rdp", pa.RdpAccountant),
+        (pa.BoundedRangeEvent(epsilon=0.1), 20, "exact", pa.ExactAccountant),
+        (pa.GaussianEvent(noise_multiplier=50.0), 100_000, "exact", pa.ExactAccountant),
+        (pa.ZCdpEvent(rho=0.01), 5, "rdp", pa.RdpAccountant),
+        (pa.BoundedRangeEvent(epsilon=0.01), 20_000, "exact", pa.ExactAccountant),
+        (pa.BoundedRangeEvent(epsilon=0.001), 300_000, "rdp", pa.RdpAccountant),
         (
             pa.ComposedEvent(tuple(pa.PureDpEvent(0.01 + 0.001 * i) for i in range(65))),
             2,
@@ -27,30 +27,33 @@ import pate.accounting as pa
 )
 def test_the_auto_accountant_returns_the_smallest_quick_bound(event, count, winner, kind) -> None:  # type: ignore[no-untyped-def]
     spent = pa.AutoAccountant().compose(event, count=count)
-    assert spent.winner(1e-6) == winner
-    assert spent.get_epsilon(1e-6) == kind().compose(event, count=count).get_epsilon(1e-6)
+    assert spent.winner(target_delta=1e-6) == winner
+    assert spent.get_epsilon(target_delta=1e-6) == kind().compose(event, count=count).get_epsilon(
+        target_delta=1e-6
+    )
 
 
 def test_a_noisy_maximum_is_composed_optimally_without_dp_accounting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    event = pa.OpposedMaximaEvent(20.0, num_candidates=5)
+    event = pa.OpposedMaximaEvent(noise_multiplier=20.0, num_candidates=5)
     spent = pa.AutoAccountant().compose(event, count=30)
-    assert spent.winner(1e-6) == "exact"
-    assert spent.get_epsilon(1e-6) == pa.ExactAccountant().compose(event, count=30).get_epsilon(
-        1e-6
-    )
+    assert spent.winner(target_delta=1e-6) == "exact"
+    assert spent.get_epsilon(target_delta=1e-6) == pa.ExactAccountant().compose(
+        event, count=30
+    ).get_epsilon(target_delta=1e-6)
 
 
 def test_noisy_maxima_and_bits_in_any_order_cost_less_than_renyi() -> None:
     parts = [
-        pa.OpposedMaximaEvent(20.0, num_candidates=5),
+        pa.OpposedMaximaEvent(noise_multiplier=20.0, num_candidates=5),
         pa.OneBitEvent(logits=(-1.0, 0.0, 1.0), reach=1),
     ]
     prices = {
         name: [
-            make().compose_all((part, 30) for part in order).get_epsilon(1e-6) for order in orders
+            make().compose_all((part, 30) for part in order).get_epsilon(target_delta=1e-6)
+            for order in orders
         ]
         for name, make, orders in (
             ("in order", pa.AutoAccountant, [parts]),
@@ -64,20 +67,26 @@ def test_noisy_maxima_and_bits_in_any_order_cost_less_than_renyi() -> None:
 
 
 def test_events_added_after_a_reading_raise_the_epsilon() -> None:
-    spent = pa.AutoAccountant().compose(pa.GaussianEvent(10.0), count=4)
-    before = spent.get_epsilon(1e-6)
+    spent = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=10.0), count=4)
+    before = spent.get_epsilon(target_delta=1e-6)
     copied = spent.copy()
     assert (
-        spent.compose(pa.WinnerEvent(noise_multiplier=10.0, num_moving=1)).get_epsilon(1e-6)
+        spent.compose(pa.WinnerEvent(noise_multiplier=10.0, num_moving=1)).get_epsilon(
+            target_delta=1e-6
+        )
         > before
     )
-    assert copied.get_epsilon(1e-6) == before
+    assert copied.get_epsilon(target_delta=1e-6) == before
 
 
 @pytest.mark.slow
 def test_pricing_thousands_of_steps_is_as_quick_as_hundreds() -> None:
-    event = pa.SelfComposedEvent(event=pa.BoundedRangeEvent(0.01), count=24_000)
+    event = pa.SelfComposedEvent(event=pa.BoundedRangeEvent(epsilon=0.01), count=24_000)
     started = process_time()
-    prices = [pa.AutoAccountant().compose(event).get_epsilon(1e-6) for _ in range(2)]
+    prices = [pa.AutoAccountant().compose(event).get_epsilon(target_delta=1e-6) for _ in range(2)]
     assert process_time() - started < 5
-    assert prices[0] == prices[1] < 0.97 * pa.RdpAccountant().compose(event).get_epsilon(1e-6)
+    assert (
+        prices[0]
+        == prices[1]
+        < 0.97 * pa.RdpAccountant().compose(event).get_epsilon(target_delta=1e-6)
+    )

@@ -33,10 +33,10 @@ def test_an_accountant_that_cannot_be_called_is_refused() -> None:
 
 def test_less_noise_than_was_fitted_costs_more_than_the_budget() -> None:
     budget = Budget(epsilon=3.0, delta=1e-6, accountant=RdpAccountant)
-    fitted = GaussianVotes(noise_std=1.0).fitted(budget, SHAPE)
+    fitted = GaussianVotes(noise_std=1.0).fitted(budget, shape=SHAPE)
 
     def epsilon(aggregator: GaussianVotes) -> float:
-        return RdpAccountant().compose(aggregator.event(SHAPE)).get_epsilon(1e-6)
+        return RdpAccountant().compose(aggregator.event(SHAPE)).get_epsilon(target_delta=1e-6)
 
     assert 2.999 < epsilon(fitted) <= 3.0
     assert epsilon(fitted.scaled(0.99)) > 3.0
@@ -50,5 +50,5 @@ def test_epsilon_is_infinite_where_failures_reach_delta() -> None:
 
 def test_required_epsilon_raises_without_an_epsilon() -> None:
     with pytest.raises(InvalidValue) as refusal:
-        GaussianVotes(noise_std=1.0).fitted(Budget(delta=1e-6), SHAPE)
+        GaussianVotes(noise_std=1.0).fitted(Budget(delta=1e-6), shape=SHAPE)
     assert (refusal.value.name, refusal.value.value) == ("target_epsilon", None)

@@ -23,7 +23,7 @@ def test_calibrated_noise_meets_the_target_and_slightly_less_does_not(
     noise = pa.calibrate(event_for, target_epsilon=target, target_delta=1e-6, start=start)
 
     def spent(noise: float) -> float:
-        return pa.AutoAccountant().compose(event_for(noise)).get_epsilon(1e-6)
+        return pa.AutoAccountant().compose(event_for(noise)).get_epsilon(target_delta=1e-6)
 
     assert spent(noise) <= target < spent(noise * (1 - 2e-4))
     by_renyi = pa.calibrate(
@@ -33,7 +33,7 @@ def test_calibrated_noise_meets_the_target_and_slightly_less_does_not(
         target_delta=1e-6,
         start=start,
     )
-    assert pa.RdpAccountant().compose(event_for(by_renyi)).get_epsilon(1e-6) <= target
+    assert pa.RdpAccountant().compose(event_for(by_renyi)).get_epsilon(target_delta=1e-6) <= target
     assert noise < by_renyi
 
 

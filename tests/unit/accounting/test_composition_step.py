@@ -46,7 +46,9 @@ def expectation(up: float, down: float, x: float) -> float:
 @pytest.mark.parametrize("length", [0.2, 0.015, 1.1])
 def test_a_span_step_is_a_close_upper_bound_over_its_pairs(spacing: float, length: float) -> None:
     grid = LossGrid(first=-200, size=500, spacing=rounded_spacing(spacing))
-    values_after = stepped(Span(length), grid, np.array([smooth(x) for x in grid.points.tolist()]))
+    values_after = stepped(
+        Span(length), grid, values=np.array([smooth(x) for x in grid.points.tolist()])
+    )
     for index in range(150, 260, 18):
         x = float(grid.points[index])
         best = max(
@@ -57,12 +59,12 @@ def test_a_span_step_is_a_close_upper_bound_over_its_pairs(spacing: float, lengt
 
 def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
     """If only the ends of a piece were used, the step would fall below the best pair in the middle of the piece."""
-    grid = LossGrid(first=-100, size=300, spacing=rounded_spacing(0.4))
+    grid = LossGrid(first=-100, size=300, spacing=rounded_spacing(spacing=0.4))
     values = hockey_stick(grid)
-    values_after = stepped(Span(0.4), grid, values)
+    values_after = stepped(Span(length=0.4), grid, values)
     at = int(np.flatnonzero(grid.points == 0)[0])
     best = max(
-        two_point_probabilities(t, t - 0.4)[0] * -math.expm1(-t)
+        two_point_probabilities(t, down=t - 0.4)[0] * -math.expm1(-t)
         for t in np.linspace(0, 0.4, 400)[1:-1].tolist()
     )
     assert values[at] == 0
@@ -72,7 +74,7 @@ def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
 def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
     root = dominating_pairs(OneBitEvent(tuple(np.linspace(-3, 3, 40).tolist()), reach=2))
     assert isinstance(root, Box)
-    grid = LossGrid(first=-300, size=700, spacing=rounded_spacing(0.01))
+    grid = LossGrid(first=-300, size=700, spacing=rounded_spacing(spacing=0.01))
     values = np.array([smooth(x) for x in grid.points.tolist()])
     step = composition_step(root, grid, negligible=1e-15)
     values_after = [
@@ -95,7 +97,7 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
 def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> None:
     spacing = rounded_spacing(shift / cells)
     grid = LossGrid(first=-8 * cells, size=18 * cells, spacing=spacing)
-    values_after = stepped(ShiftedMaximum(count=1, shift=shift), grid, hockey_stick(grid))
+    values_after = stepped(ShiftedMaximum(count=1, shift=shift), grid, values=hockey_stick(grid))
     for multiple in range(0, 6 * cells, max(1, cells // 3)):
         truth = gaussian_delta(shift, epsilon=multiple * spacing)
         assert (
@@ -131,19 +133,19 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
 
 
 def test_losses_beyond_the_grid_count_as_infinite() -> None:
-    grid = LossGrid(first=-10, size=30, spacing=rounded_spacing(0.1))
-    first, _ = two_point_probabilities(50.0, -0.3)
+    grid = LossGrid(first=-10, size=30, spacing=rounded_spacing(spacing=0.1))
+    first, _ = two_point_probabilities(up=50.0, down=-0.3)
     values_after = stepped(
-        Box(ups=np.array([50.0]), downs=np.array([-0.3])), grid, hockey_stick(grid)
+        Box(ups=np.array([50.0]), downs=np.array([-0.3])), grid, values=hockey_stick(grid)
     )
     assert values_after[-1] >= first * (1 - 1e-15)
     assert stepped(
-        Box(ups=np.array([1e305]), downs=np.array([-1e305])), grid, hockey_stick(grid)
+        Box(ups=np.array([1e305]), downs=np.array([-1e305])), grid, values=hockey_stick(grid)
     ) == pytest.approx(1.0)
-    assert (stepped(ShiftedMaximum(count=1, shift=1e4), grid, hockey_stick(grid)) == 1).all()
+    assert (stepped(ShiftedMaximum(count=1, shift=1e4), grid, values=hockey_stick(grid)) == 1).all()
 
 
-GRID = LossGrid(first=-50, size=200, spacing=rounded_spacing(0.037))
+GRID = LossGrid(first=-50, size=200, spacing=rounded_spacing(spacing=0.037))
 
 
 @pytest.mark.parametrize("loss", [7.2, 7.3627, 7.37, 7.3999, 7.4, -7.37, -7.4])

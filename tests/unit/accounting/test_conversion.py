@@ -25,8 +25,8 @@ def test_the_penalty_of_a_conversion_falls_in_the_order() -> None:
     penalty = conversion_penalty(1 + np.geomspace(1e-3, 1e6, 200), target_delta=1e-6)
     assert (np.diff(penalty) < 0).all()
     orders = np.array([1.5, 100.0])
-    assert (rdp_to_epsilons(orders, np.zeros(2), target_delta=0.9) == 0).all()
-    assert (rdp_to_deltas(orders, np.array([50.0, np.inf]), target_epsilon=1.0) == 1).all()
+    assert (rdp_to_epsilons(orders, rdp=np.zeros(2), target_delta=0.9) == 0).all()
+    assert (rdp_to_deltas(orders, rdp=np.array([50.0, np.inf]), target_epsilon=1.0) == 1).all()
 
 
 FEW_ORDERS = np.array([1.01, 1.5, 3.0, 10.0, 80.0])
@@ -44,7 +44,7 @@ def test_converted_epsilons_bound_random_pairs_closely() -> None:
         curve = logsumexp(FEW_ORDERS * log_p + (1 - FEW_ORDERS) * log_q, axis=0) / (FEW_ORDERS - 1)
         for epsilon in (0.1, 1.0, 3.0):
             exact = float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
-            claim = float(rdp_to_deltas(FEW_ORDERS, curve, target_epsilon=epsilon).min())
+            claim = float(rdp_to_deltas(FEW_ORDERS, rdp=curve, target_epsilon=epsilon).min())
             assert exact <= claim * (1 + 1e-9) + 1e-15
             nearest = max(nearest, exact / claim)
     assert nearest > 0.8
@@ -53,13 +53,15 @@ def test_converted_epsilons_bound_random_pairs_closely() -> None:
 def test_epsilon_and_delta_are_inverse_and_never_above_the_classic_form() -> None:
     curve = 0.05 * FEW_ORDERS
     for delta in (1e-9, 1e-5, 0.1):
-        epsilons = rdp_to_epsilons(FEW_ORDERS, curve, target_delta=delta)
+        epsilons = rdp_to_epsilons(FEW_ORDERS, rdp=curve, target_delta=delta)
         assert (epsilons <= np.maximum(curve + math.log(1 / delta) / (FEW_ORDERS - 1), 0)).all()
         positive = epsilons > 0
         for order, rdp, epsilon in zip(
             FEW_ORDERS[positive], curve[positive], epsilons[positive], strict=True
         ):
-            back = rdp_to_deltas(np.array([order]), np.array([rdp]), target_epsilon=float(epsilon))
+            back = rdp_to_deltas(
+                np.array([order]), rdp=np.array([rdp]), target_epsilon=float(epsilon)
+            )
             assert back[0] == pytest.approx(delta, rel=1e-9)
 
 
@@ -93,7 +95,7 @@ def test_gaussian_epsilon_and_delta_are_close_upper_bounds(multiplier: float) ->
         epsilon = pa.gaussian_epsilon(mu, target_delta=delta)
         assert true_delta(mu, epsilon) <= delta
         if epsilon > 0:
-            assert true_delta(mu, max(epsilon * (1 - CLOSE) - CLOSE * mu, 0)) > delta
+            assert true_delta(mu, epsilon=max(epsilon * (1 - CLOSE) - CLOSE * mu, 0)) > delta
     for place in (0.0, 0.1, 1.0, 8.0, 37.0, 39.0):
         epsilon = mu * (place + mu / 2)
         truth = true_delta(mu, epsilon)
@@ -104,7 +106,7 @@ def test_gaussian_epsilon_and_delta_are_close_upper_bounds(multiplier: float) ->
 
 @pytest.mark.parametrize("mu", [1e-13, 1e-6, 0.3, 2.0])
 def test_epsilon_is_positive_for_a_delta_just_below_that_of_zero(mu: float) -> None:
-    at_zero = true_delta(mu, 0)
+    at_zero = true_delta(mu, epsilon=0)
     for share in (1e-15, 1e-9, 1e-3):
         delta = float(at_zero * (1 - share))
         epsilon = pa.gaussian_epsilon(mu, target_delta=delta)
@@ -123,7 +125,7 @@ def test_the_exact_accountant_bounds_the_true_delta_of_gaussians(
         epsilon = spent.get_epsilon(delta)
         assert true_delta(mu, epsilon) <= delta
         if epsilon > 0:
-            assert true_delta(mu, max(epsilon * (1 - 1e-8), 0)) > delta
+            assert true_delta(mu, epsilon=max(epsilon * (1 - 1e-8), 0)) > delta
         assert spent.get_delta(epsilon) >= true_delta(mu, epsilon)
 
 
@@ -171,7 +173,8 @@ def test_gaussians_with_pure_releases_are_bounded_from_above(pure: float) -> Non
                 with mpmath.workdps(100):
                     losses = [(2 * k - count) * mpmath.mpf(pure) for k in range(count + 1)]
                     epsilons = [
-                        true_delta(1 / mpmath.mpf(multiplier), epsilon, loss) for loss in losses
+                        true_delta(1 / mpmath.mpf(multiplier), epsilon, before=loss)
+                        for loss in losses
                     ]
                     truth = mpmath.fsum(map(operator.mul, chances, epsilons))
                 assert truth <= delta

@@ -18,7 +18,7 @@ from pate.accounting.session_rdp import hit_cost
 from pate.accounting.target_charging import tight_boundary
 from tests.refusals import ANY, refused
 
-GAUSSIAN = pa.GaussianEvent(2.0)
+GAUSSIAN = pa.GaussianEvent(noise_multiplier=2.0)
 
 
 def test_events_of_dp_accounting() -> None:
@@ -45,11 +45,19 @@ def test_events_of_dp_accounting() -> None:
 
 
 DELTA = 1e-6
-TARGET = tight_boundary(0.05)
+TARGET = tight_boundary(epsilon=0.05)
 ACCESSES = pa.ApproximateEvent(
     event=pa.SelfComposedEvent(event=pa.PureDpEvent(TARGET.epsilon), count=101), failure_prob=3.3e-7
 )
-SESSION = pa.BoundarySessionEvent(TARGET.epsilon, TARGET.hit_prob, 10, 2000, ACCESSES, 0.05, True)
+SESSION = pa.BoundarySessionEvent(
+    TARGET.epsilon,
+    TARGET.hit_prob,
+    target_hits=10,
+    num_calls=2000,
+    accesses=ACCESSES,
+    call_epsilon=0.05,
+    bounded_range=True,
+)
 
 
 def epsilon(accountant: type[pa.Accountant], *events: pa.Event, delta: float = DELTA) -> float:
@@ -61,9 +69,9 @@ def epsilon(accountant: type[pa.Accountant], *events: pa.Event, delta: float = D
 
 def test_by_accesses_replaces_sessions_only() -> None:
     failing = pa.SelfComposedEvent(
-        event=pa.ApproximateEvent(event=pa.PureDpEvent(0.1), failure_prob=1e-9), count=3
+        event=pa.ApproximateEvent(event=pa.PureDpEvent(epsilon=0.1), failure_prob=1e-9), count=3
     )
-    plain = pa.ComposedEvent((pa.GaussianEvent(2.0), failing))
+    plain = pa.ComposedEvent((pa.GaussianEvent(noise_multiplier=2.0), failing))
     assert by_accesses(plain) is plain
     composition = pa.ComposedEvent(
         (
@@ -90,7 +98,7 @@ def test_loss_accountants_return_the_smaller_price_of_a_session(
     assert epsilon(accountant, SESSION) == pytest.approx(
         epsilon(pa.RdpAccountant, SESSION), rel=1e-9
     )
-    bounded_range = pa.BoundedRangeEvent(0.3)
+    bounded_range = pa.BoundedRangeEvent(epsilon=0.3)
     both = epsilon(accountant, bounded_range, SESSION, bounded_range)
     assert both <= epsilon(pa.RdpAccountant, bounded_range, SESSION, bounded_range) * (1 + 1e-9)
     assert both < epsilon(pa.ExactAccountant, bounded_range, ACCESSES, bounded_range)
@@ -113,14 +121,14 @@ def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
         == epsilon(accountant, cheap)
         < epsilon(pa.RdpAccountant, session)
     )
-    assert accountant().compose(session).get_delta(0.1) == accountant().compose(cheap).get_delta(
-        0.1
-    )
+    assert accountant().compose(session).get_delta(target_epsilon=0.1) == accountant().compose(
+        cheap
+    ).get_delta(target_epsilon=0.1)
     assert epsilon(accountant, SESSION, delta=1e-7) == epsilon(
         pa.RdpAccountant, SESSION, delta=1e-7
     )
-    delta = accountant().compose(SESSION).get_delta(3.0)
-    assert delta == pa.RdpAccountant().compose(SESSION).get_delta(3.0) < 3.3e-7
+    delta = accountant().compose(SESSION).get_delta(target_epsilon=3.0)
+    assert delta == pa.RdpAccountant().compose(SESSION).get_delta(target_epsilon=3.0) < 3.3e-7
     with refused("failure_prob"):
         epsilon(accountant, ACCESSES, delta=1e-7)
 
@@ -154,7 +162,7 @@ def test_the_cost_of_a_hit_is_rounded_up_at_every_order(order: float, call_epsil
         rises = 2 - (weighed(likelier, likeliest) - weighed(1 - b, half)) / weighed(b, half)
         falls = 2 - (weighed(likeliest, likelier) - weighed(half, 1 - b)) / weighed(half, b)
         exact = max(rises, falls)
-        cost = hit_cost(event, np.array([order]))[0]
+        cost = hit_cost(event, orders=np.array([order]))[0]
         assert exact <= cost <= exact * 1.2 + order * 1e-13
 
 
@@ -182,7 +190,7 @@ IMPOSSIBLE: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
         lambda bad: pa.OneBitEvent(bad, reach=1),
         ((0.0, 1.0, 0.5), (0.0, NAN, 1.0), (NAN,), (), [0.0]),
     ),
-    ("reach", lambda bad: pa.OneBitEvent((0.0,), reach=bad), (0,)),
+    ("reach", lambda bad: pa.OneBitEvent(logits=(0.0,), reach=bad), (0,)),
     ("noise_std", lambda bad: pa.ThresholdEvent(noise_std=bad, lowest=0.0, num_values=3), (0.0,)),
     ("lowest", lambda bad: pa.ThresholdEvent(noise_std=1.0, lowest=bad, num_values=3), (INF, NAN)),
     ("num_values", lambda bad: pa.ThresholdEvent(noise_std=1.0, lowest=0.0, num_values=bad), (0,)),
@@ -227,10 +235,10 @@ EVENTS: list[pa.Event] = [
     pa.NonPrivateEvent(),
     pa.GaussianEvent(0.1 + 0.2),
     pa.ZCdpEvent(math.inf),
-    pa.PureDpEvent(1e-300),
+    pa.PureDpEvent(epsilon=1e-300),
     pa.BoundedRangeEvent(4 / 85.3),
     pa.NoisyMaxGaussianEvent(noise_multiplier=25.0, num_candidates=39),
-    pa.OpposedMaximaEvent(25.0, 39),
+    pa.OpposedMaximaEvent(noise_multiplier=25.0, num_candidates=39),
     pa.WinnerEvent(noise_multiplier=50.0, num_moving=2),
     pa.SmoothSensitivityEvent(noise_multiplier=20.0, beta=0.02),
     pa.SampledGaussianEvent(noise_multiplier=3.3, sampling_prob=0.066),
@@ -245,25 +253,27 @@ EVENTS: list[pa.Event] = [
         target_hits=10,
         num_calls=math.inf,
         accesses=pa.ApproximateEvent(
-            event=pa.SelfComposedEvent(event=pa.PureDpEvent(0.1), count=70), failure_prob=1e-7
+            event=pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=70),
+            failure_prob=1e-7,
         ),
     ),
     pa.BoundarySessionEvent(
-        0.133,
-        0.29,
-        3,
-        2000,
-        pa.ApproximateEvent(
-            event=pa.SelfComposedEvent(event=pa.PureDpEvent(0.1), count=70), failure_prob=1e-7
+        epsilon=0.133,
+        hit_prob=0.29,
+        target_hits=3,
+        num_calls=2000,
+        accesses=pa.ApproximateEvent(
+            event=pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=70),
+            failure_prob=1e-7,
         ),
-        0.1,
-        True,
+        call_epsilon=0.1,
+        bounded_range=True,
     ),
-    pa.ApproximateEvent(event=pa.GaussianEvent(1.0), failure_prob=1e-9),
+    pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=1.0), failure_prob=1e-9),
     pa.ComposedEvent(()),
     pa.SelectThenTestEvent(
         (
-            pa.BoundedRangeEvent(0.1),
+            pa.BoundedRangeEvent(epsilon=0.1),
             pa.ApproximateEvent(
                 event=pa.OneBitEvent(logits=(-3.0, 0.5), reach=1), failure_prob=1e-9
             ),
@@ -273,7 +283,7 @@ EVENTS: list[pa.Event] = [
     pa.SelfComposedEvent(
         event=pa.ComposedEvent(
             (
-                pa.BoundedRangeEvent(0.1),
+                pa.BoundedRangeEvent(epsilon=0.1),
                 pa.ApproximateEvent(event=pa.OneBitEvent(logits=(0.0,), reach=1), failure_prob=0.0),
             )
         ),

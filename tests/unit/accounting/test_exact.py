@@ -70,17 +70,24 @@ def spans(range_: Fraction, size: int) -> list[tuple[Fraction, Fraction]]:
 CHANCES = [Fraction(n, 40) for n in (1, 7, 19, 33, 37)]
 LOGITS = tuple(math.log(p / (1 - p)) for p in CHANCES)
 PLAYS: dict[str, tuple[list[pa.Event], list[list[tuple[Fraction, Fraction]]]]] = {
-    "bits": ([pa.OneBitEvent(logits=LOGITS, reach=1)] * 3, [bits(CHANCES, 1)] * 3),
-    "far bits": ([pa.OneBitEvent(logits=LOGITS, reach=3)] * 2, [bits(CHANCES, 3)] * 2),
-    "range": ([pa.BoundedRangeEvent(math.log(2))] * 2, [spans(Fraction(2), 24)] * 2),
-    "small range": ([pa.BoundedRangeEvent(math.log(1.1))] * 3, [spans(Fraction(11, 10), 20)] * 3),
+    "bits": ([pa.OneBitEvent(logits=LOGITS, reach=1)] * 3, [bits(CHANCES, reach=1)] * 3),
+    "far bits": ([pa.OneBitEvent(logits=LOGITS, reach=3)] * 2, [bits(CHANCES, reach=3)] * 2),
+    "range": ([pa.BoundedRangeEvent(math.log(2))] * 2, [spans(Fraction(2), size=24)] * 2),
+    "small range": (
+        [pa.BoundedRangeEvent(math.log(1.1))] * 3,
+        [spans(Fraction(11, 10), size=20)] * 3,
+    ),
     "range, bit, pure": (
         [
             pa.BoundedRangeEvent(math.log(1.5)),
             pa.OneBitEvent(logits=LOGITS, reach=2),
             pa.PureDpEvent(math.log(3)),
         ],
-        [spans(Fraction(3, 2), 16), bits(CHANCES, 2), [(Fraction(3, 4), Fraction(1, 4))]],
+        [
+            spans(Fraction(3, 2), size=16),
+            bits(CHANCES, reach=2),
+            [(Fraction(3, 4), Fraction(1, 4))],
+        ],
     ),
 }
 
@@ -122,7 +129,7 @@ def test_a_gaussian_and_a_bit_agree_with_a_quadrature() -> None:
     losses = np.linspace(mu * mu / 2 - 9 * mu, mu * mu / 2 + 9 * mu, 2001)
     weights = np.exp(-0.5 * ((losses - mu * mu / 2) / mu) ** 2)
     later = [
-        float(best_play([bits(CHANCES, 2)], Fraction(math.exp(epsilon - loss))))
+        float(best_play([bits(CHANCES, reach=2)], Fraction(math.exp(epsilon - loss))))
         for loss in losses.tolist()
     ]
     searched = float(np.dot(weights / weights.sum(), later))
@@ -138,9 +145,11 @@ def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> Non
     def spent(delta: float, *events: pa.Event) -> float:
         return pa.ExactAccountant().compose(pa.ComposedEvent(events)).get_epsilon(delta)
 
-    pure = pa.PureDpEvent(0.3)
+    pure = pa.PureDpEvent(epsilon=0.3)
     merged = pa.GaussianEvent((1 / 4 + 1 / 9) ** -0.5)
-    expected = spent(1e-4, pa.GaussianEvent(2.0), pure, pa.GaussianEvent(3.0))
+    expected = spent(
+        1e-4, pa.GaussianEvent(noise_multiplier=2.0), pure, pa.GaussianEvent(noise_multiplier=3.0)
+    )
     assert spent(1e-4, pure, merged) == pytest.approx(expected, rel=1e-9)
     failing = pa.ApproximateEvent(event=merged, failure_prob=4e-5)
     assert spent(1e-4, pure, failing) == pytest.approx(spent(6e-5, pure, merged), rel=1e-3)
@@ -175,26 +184,28 @@ def test_opposed_maxima_agree_with_dp_accounting() -> None:
     """The reference is dp-accounting's composition of the same profile, for both adjacencies of a gap."""
     for noise in (12.5, 50.0):
         event = pa.OpposedMaximaEvent(noise, num_candidates=39)
-        expected = pa.PldAccountant().compose(event, count=100).get_epsilon(1e-6)
-        actual = pa.ExactAccountant().compose(event, count=100).get_epsilon(1e-6)
+        expected = pa.PldAccountant().compose(event, count=100).get_epsilon(target_delta=1e-6)
+        actual = pa.ExactAccountant().compose(event, count=100).get_epsilon(target_delta=1e-6)
         assert actual == pytest.approx(expected, rel=2e-3)
 
 
 def test_the_bound_for_any_order_composes_single_pairs() -> None:
     parts = [
-        pa.OpposedMaximaEvent(10.0, 5),
+        pa.OpposedMaximaEvent(noise_multiplier=10.0, num_candidates=5),
         pa.OneBitEvent(logits=LOGITS, reach=1),
-        pa.PureDpEvent(0.1),
+        pa.PureDpEvent(epsilon=0.1),
     ]
 
     def price(order: list[pa.Event], *, any_order: bool) -> float:
         spent = pa.ExactAccountant(any_order=any_order).compose_all((part, 10) for part in order)
-        return spent.get_epsilon(1e-6)
+        return spent.get_epsilon(target_delta=1e-6)
 
     prices = [price(list(order), any_order=True) for order in itertools.permutations(parts)]
     assert prices == pytest.approx([prices[0]] * 6, rel=1e-9)
     assert price(parts, any_order=False) * (1 - 1e-3) <= prices[0]
-    expected = pa.PldAccountant().compose_all((part, 10) for part in parts).get_epsilon(1e-6)
+    expected = (
+        pa.PldAccountant().compose_all((part, 10) for part in parts).get_epsilon(target_delta=1e-6)
+    )
     assert prices[0] == pytest.approx(expected, rel=1e-2)
 
 
@@ -205,8 +216,12 @@ def test_the_papers_experiment_has_the_independent_epsilon() -> None:
         selection_scale=38.985, test_std=60.0, failure_prob=1e-9, adjacency="add_remove"
     )
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
-    assert 3.438 < pa.ExactAccountant(in_blocks=False).compose(event).get_epsilon(1e-6) < 3.46
-    assert 3.45 < pa.ExactAccountant().compose(event).get_epsilon(1e-6) < 3.47
+    assert (
+        3.438
+        < pa.ExactAccountant(in_blocks=False).compose(event).get_epsilon(target_delta=1e-6)
+        < 3.46
+    )
+    assert 3.45 < pa.ExactAccountant().compose(event).get_epsilon(target_delta=1e-6) < 3.47
 
 
 def single_pairs(box: Box) -> Iterator[Box]:
@@ -269,17 +284,17 @@ def profile_of(block: Block) -> Profile:
 def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
     result = profile_of(
         composed_in_blocks(
-            ((PAIR, 900),), spacing=rounded_spacing(0.0125), reach=12.0, negligible=1e-20
+            ((PAIR, 900),), spacing=rounded_spacing(spacing=0.0125), reach=12.0, negligible=1e-20
         )
     )
     for target in (0.0, 2.0, 4.0, 6.5):
-        truth = binomial_delta(0.05, 900, target)
+        truth = binomial_delta(epsilon=0.05, count=900, target=target)
         assert truth * (1 - 1e-11) <= result.delta(target) <= truth * 1.02 + 1e-13
     cheaper = Box(ups=np.array([0.045]), downs=np.array([-0.045]))
     result = profile_of(
         composed_in_blocks(((cheaper, 900),), spacing=0.01125, reach=12.0, negligible=1e-20)
     )
-    assert result.delta(4.0) < binomial_delta(0.05, 900, 4.0) * 0.8
+    assert result.delta(4.0) < binomial_delta(epsilon=0.05, count=900, target=4.0) * 0.8
 
 
 @pytest.mark.slow
@@ -288,9 +303,9 @@ def test_blocks_bound_the_composition_step_by_step_closely(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     single = {
-        "span": ((Span(0.1), 1),),
+        "span": ((Span(length=0.1), 1),),
         "bit": ((bit(), 1),),
-        "both": ((Span(0.1), 1), (bit(), 1)),
+        "both": ((Span(length=0.1), 1), (bit(), 1)),
     }[family]
     steps = single * 150
     monkeypatch.setattr(exact_blocks, "CAPACITY", 10**9)
@@ -312,9 +327,11 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     assert a_bit is not None and a_range is not None
     steps = ((a_bit, 1), (a_range, 1), (a_bit, 1))
     result = profile_of(
-        composed_in_blocks(steps, spacing=rounded_spacing(0.01), reach=8.0, negligible=1e-15)
+        composed_in_blocks(
+            steps, spacing=rounded_spacing(spacing=0.01), reach=8.0, negligible=1e-15
+        )
     )
-    families = [bits(CHANCES, 1), spans(Fraction(3, 2), 12), bits(CHANCES, 1)]
+    families = [bits(CHANCES, reach=1), spans(Fraction(3, 2), size=12), bits(CHANCES, reach=1)]
     for y in (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(7, 2)):
         assert result.delta(math.log(y)) >= float(best_play(families, y)) * (1 - 1e-12)
     cheaper = dominating_pairs(
@@ -323,7 +340,9 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     assert cheaper is not None
     steps = ((cheaper, 1), (a_range, 1), (cheaper, 1))
     low = profile_of(
-        composed_in_blocks(steps, spacing=rounded_spacing(0.01), reach=8.0, negligible=1e-15)
+        composed_in_blocks(
+            steps, spacing=rounded_spacing(spacing=0.01), reach=8.0, negligible=1e-15
+        )
     )
     assert low.delta(math.log(2)) < float(best_play(families, Fraction(2)))
 
@@ -351,7 +370,7 @@ def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
 
 
 def test_epsilon_of_a_profile_is_zero_at_large_deltas_infinite_at_small() -> None:
-    grid = LossGrid(first=-3, size=8, spacing=rounded_spacing(0.1))
+    grid = LossGrid(first=-3, size=8, spacing=rounded_spacing(spacing=0.1))
     profile = Profile(grid=grid, values=np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]))
     assert profile.epsilon(0.6) == 0
     assert profile.epsilon(0.1) == math.inf

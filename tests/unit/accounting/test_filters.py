@@ -44,11 +44,11 @@ def most(event: pa.Event, make: Callable[[], pa.Accountant]) -> int:
 
 
 @pytest.mark.parametrize(("event", "count", "filtered", "make", "kind"), [
-    (pa.GaussianEvent(30.0), 559, 559, pa.RdpAccountant, RenyiFilter),
-    (pa.BoundedRangeEvent(0.05), 996, 996, pa.RdpAccountant, RenyiFilter),
-    (pa.PureDpEvent(0.03), 695, 695, pa.RdpAccountant, RenyiFilter),
+    (pa.GaussianEvent(noise_multiplier=30.0), 559, 559, pa.RdpAccountant, RenyiFilter),
+    (pa.BoundedRangeEvent(epsilon=0.05), 996, 996, pa.RdpAccountant, RenyiFilter),
+    (pa.PureDpEvent(epsilon=0.03), 695, 695, pa.RdpAccountant, RenyiFilter),
     (BITS, 1562, 1561, pa.RdpAccountant, RenyiFilter),
-    (pa.GaussianEvent(30.0), 631, 631, pa.ExactAccountant, GaussianFilter),
+    (pa.GaussianEvent(noise_multiplier=30.0), 631, 631, pa.ExactAccountant, GaussianFilter),
 ])  # fmt: skip
 def test_a_filter_admits_fewer_releases_than_the_accountant(
     event: pa.Event,
@@ -64,7 +64,7 @@ def test_a_filter_admits_fewer_releases_than_the_accountant(
 @pytest.mark.parametrize("kind", KINDS)
 def test_affords_is_the_number_of_events_admitted_one_by_one(kind: type[PrivacyFilter]) -> None:
     privacy_filter = kind(1.0, DELTA)
-    event = pa.GaussianEvent(15.0)
+    event = pa.GaussianEvent(noise_multiplier=15.0)
     spent = Spent()
     count = 0
     expected = privacy_filter.affords(Spent(), event)
@@ -88,7 +88,7 @@ def test_sums_are_rounded_up_or_exact() -> None:
         spent = spent.plus(price)
     assert spent.amount >= 1000 * 0.1
     assert spent.failure_prob == 1000 * Fraction(1e-9)
-    assert spent.plus(price, 7).pure == 1007 * Fraction(0.3)
+    assert spent.plus(price, count=7).pure == 1007 * Fraction(0.3)
 
 
 @pytest.mark.parametrize("kind", [RenyiFilter, GaussianFirst, GaussianOrRenyi])
@@ -115,7 +115,7 @@ def test_equal_parts_of_a_cap_fit_exactly(
         assert privacy_filter.affords(Spent(), event) == number
     assert not privacy_filter.admits(
         privacy_filter.price(pa.SelfComposedEvent(event=pa.PureDpEvent(part), count=count)),
-        pa.PureDpEvent(1e-12),
+        event=pa.PureDpEvent(epsilon=1e-12),
     )
     paid = (
         privacy_filter.target_delta
@@ -146,12 +146,12 @@ def test_the_mu_of_a_pure_release_is_that_of_a_costlier_gaussian(epsilon: float)
 
 def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
     privacy_filter = RenyiFilter(1.0, 1e-14)
-    assert privacy_filter.affords(Spent(), pa.PureDpEvent(0.1)) == 9
+    assert privacy_filter.affords(Spent(), pa.PureDpEvent(epsilon=0.1)) == 9
     assert (
         privacy_filter.conversion_delta
         == privacy_filter.target_delta - privacy_filter.failures_allowed
     )
-    event = pa.ApproximateEvent(event=pa.GaussianEvent(1000.0), failure_prob=1e-7)
+    event = pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=1000.0), failure_prob=1e-7)
     # 3 * 1e-7 > 3e-7 as floats
     assert RenyiFilter(CAP, DELTA, max_failure_prob=3e-7).affords(Spent(), event) == 3
 
@@ -159,16 +159,16 @@ def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
 def test_a_filter_never_splits_events_between_two_bounds() -> None:
     """Events that were admitted by their sum of pure epsilons also use up the other unit, and the reverse."""
     privacy_filter = RenyiFilter(0.3, DELTA)
-    half = privacy_filter.price(pa.SelfComposedEvent(event=pa.PureDpEvent(0.1), count=2))
+    half = privacy_filter.price(pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=2))
     large = pa.SelfComposedEvent(
-        event=pa.GaussianEvent(30.0),
-        count=int(privacy_filter.affords(Spent(), pa.GaussianEvent(30.0))),
+        event=pa.GaussianEvent(noise_multiplier=30.0),
+        count=int(privacy_filter.affords(Spent(), pa.GaussianEvent(noise_multiplier=30.0))),
     )
-    assert privacy_filter.admits(half, pa.PureDpEvent(0.1)) and privacy_filter.admits(
-        Spent(), large
+    assert privacy_filter.admits(half, event=pa.PureDpEvent(epsilon=0.1)) and privacy_filter.admits(
+        Spent(), event=large
     )
-    assert not privacy_filter.admits(half, large)
-    assert not privacy_filter.admits(privacy_filter.price(large), pa.PureDpEvent(0.1))
+    assert not privacy_filter.admits(half, event=large)
+    assert not privacy_filter.admits(privacy_filter.price(large), event=pa.PureDpEvent(epsilon=0.1))
 
 
 def charges_before_refusal(
@@ -195,14 +195,18 @@ def charges_before_refusal(
 @pytest.mark.parametrize(
     "events",
     [
-        [pa.PureDpEvent(0.1)] * 10,
+        [pa.PureDpEvent(epsilon=0.1)] * 10,
         [pa.PureDpEvent(1 / 3)] * 3,
-        [pa.PureDpEvent(0.3)] * 9,
-        [pa.BoundedRangeEvent(0.2)] * 7,
-        [pa.PureDpEvent(0.05), pa.GaussianEvent(9.0), pa.PureDpEvent(0.7)],
-        [pa.GaussianEvent(3.0)] * 3,
-        [pa.GaussianEvent(4.0), pa.PureDpEvent(0.5)],
-        [pa.ApproximateEvent(event=pa.ZCdpEvent(0.03), failure_prob=1e-8)] * 3,
+        [pa.PureDpEvent(epsilon=0.3)] * 9,
+        [pa.BoundedRangeEvent(epsilon=0.2)] * 7,
+        [
+            pa.PureDpEvent(epsilon=0.05),
+            pa.GaussianEvent(noise_multiplier=9.0),
+            pa.PureDpEvent(epsilon=0.7),
+        ],
+        [pa.GaussianEvent(noise_multiplier=3.0)] * 3,
+        [pa.GaussianEvent(noise_multiplier=4.0), pa.PureDpEvent(epsilon=0.5)],
+        [pa.ApproximateEvent(event=pa.ZCdpEvent(rho=0.03), failure_prob=1e-8)] * 3,
     ],
     ids=lambda events: f"{len(events)} {type(events[0]).__name__}",
 )
@@ -221,18 +225,23 @@ def test_the_cap_that_a_refusal_names_admits_the_refused_event(
 
 
 def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
-    event = pa.ApproximateEvent(event=pa.GaussianEvent(100.0), failure_prob=1e-8)
+    event = pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=100.0), failure_prob=1e-8)
     privacy_filter = RenyiFilter(CAP, DELTA, max_failure_prob=1e-7)
     assert privacy_filter.affords(Spent(), event) in (9, 10)
     assert privacy_filter.conversion_delta == pytest.approx(9e-7)
-    assert privacy_filter.affords(Spent(), pa.GaussianEvent(30.0)) < 559
+    assert privacy_filter.affords(Spent(), pa.GaussianEvent(noise_multiplier=30.0)) < 559
     largest = pa.ApproximateEvent(event=event, failure_prob=6e-7)
-    for first, allowed in ((pa.GaussianEvent(1.0), 1e-8), (event, 5.05e-7), (largest, 8.05e-7)):
+    for first, allowed in (
+        (pa.GaussianEvent(noise_multiplier=1.0), 1e-8),
+        (event, 5.05e-7),
+        (largest, 8.05e-7),
+    ):
         for kind in (RenyiFilter, GaussianFirst, GaussianOrRenyi):
             fixed = kind(CAP, DELTA).fixed_by(first)
             expected = (
                 0.0
-                if isinstance(fixed, GaussianFilter) and first == pa.GaussianEvent(1.0)
+                if isinstance(fixed, GaussianFilter)
+                and first == pa.GaussianEvent(noise_multiplier=1.0)
                 else allowed
             )
             assert fixed.failures_allowed == pytest.approx(expected)
@@ -241,7 +250,7 @@ def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
 
 def test_a_filter_without_a_price_of_hits_counts_accesses() -> None:
     accesses = pa.ApproximateEvent(
-        event=pa.SelfComposedEvent(event=pa.PureDpEvent(0.01), count=30), failure_prob=4e-8
+        event=pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.01), count=30), failure_prob=4e-8
     )
     session = pa.SessionEvent(
         epsilon=0.01, hit_prob=0.4, target_hits=3, num_calls=1000, accesses=accesses
@@ -249,16 +258,18 @@ def test_a_filter_without_a_price_of_hits_counts_accesses() -> None:
     privacy_filter = GaussianFilter(CAP, DELTA, max_failure_prob=1e-7)
     assert privacy_filter.price(session) == privacy_filter.price(accesses)
     assert privacy_filter.affords(Spent(), session) == 2  # a third one might overrun too often
-    assert not GaussianFilter(CAP, DELTA).admits(Spent(), session)
+    assert not GaussianFilter(CAP, DELTA).admits(Spent(), event=session)
 
 
 def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
     """A later charge, made after outputs were seen, must not change the filter."""
-    fails = pa.ApproximateEvent(event=pa.GaussianEvent(50.0), failure_prob=1e-9)
+    fails = pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=50.0), failure_prob=1e-9)
     first, second = (pa.Ledger(target_delta=DELTA, max_epsilon=CAP) for _ in range(2))
     for number in range(2):
         first.charge(fails, adjacency=first.adjacency, key=str(number))
-        second.charge(pa.GaussianEvent(50.0), adjacency=second.adjacency, key=str(number))
+        second.charge(
+            pa.GaussianEvent(noise_multiplier=50.0), adjacency=second.adjacency, key=str(number)
+        )
     with refused(
         "max_epsilon",
         4.0,
@@ -266,7 +277,7 @@ def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
         kind=pa.BudgetExceeded,
     ):
         second.charge(
-            pa.ApproximateEvent(event=pa.GaussianEvent(50.0), failure_prob=2e-8),
+            pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=50.0), failure_prob=2e-8),
             adjacency=second.adjacency,
             key="fails",
         )
@@ -278,15 +289,15 @@ def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
 def test_the_filter_refuses_a_charge_below_the_total() -> None:
     """For few releases another order than the filter's gives the smaller total."""
     ledger = pa.Ledger(target_delta=1e-2, max_epsilon=4.0)
-    events = [pa.PureDpEvent(3.0), *[pa.PureDpEvent(0.23)] * 20]
+    events = [pa.PureDpEvent(epsilon=3.0), *[pa.PureDpEvent(epsilon=0.23)] * 20]
     with refused("max_epsilon", 4.0, "total with this release", kind=pa.BudgetExceeded):
         for number, event in enumerate(events):
             ledger.charge(event, adjacency=ledger.adjacency, key=str(number))
     spent = [entry.event for entry in ledger.entries]
     assert (
         pa.RdpAccountant()
-        .compose(pa.ComposedEvent((*spent, pa.PureDpEvent(0.23))))
-        .get_epsilon(1e-2)
+        .compose(pa.ComposedEvent((*spent, pa.PureDpEvent(epsilon=0.23))))
+        .get_epsilon(target_delta=1e-2)
         <= 4.0
     )
 
@@ -296,14 +307,14 @@ def test_the_accountant_decides_for_the_first_release_only(
     make: Callable[[], pa.Accountant],
 ) -> None:
     """The price of the first release was fixed before anything was released."""
-    event = pa.SelfComposedEvent(event=pa.PureDpEvent(0.1), count=100)
+    event = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=100)
     total = make().compose(event).get_epsilon(DELTA)
     assert not RenyiFilter(total, DELTA).admits(Spent(), event)
     ledger = pa.Ledger(target_delta=DELTA, accountant=make, max_epsilon=total)
     assert ledger.affords(event) == 1
     ledger.charge(event, adjacency=ledger.adjacency, key="first")
     assert ledger.left == 0
-    for small in (pa.PureDpEvent(1e-9), pa.NoOpEvent()):
+    for small in (pa.PureDpEvent(epsilon=1e-9), pa.NoOpEvent()):
         assert ledger.affords(small) == 0
         with refused("max_epsilon", ANY, kind=pa.BudgetExceeded):
             ledger.charge(small, adjacency=ledger.adjacency, key="second")
@@ -312,19 +323,21 @@ def test_the_accountant_decides_for_the_first_release_only(
 @pytest.mark.parametrize(
     ("make", "first", "name"),
     [
-        (pa.RdpAccountant, pa.GaussianEvent(30.0), "renyi"),
-        (pa.PureDpAccountant, pa.PureDpEvent(0.1), "renyi"),
+        (pa.RdpAccountant, pa.GaussianEvent(noise_multiplier=30.0), "renyi"),
+        (pa.PureDpAccountant, pa.PureDpEvent(epsilon=0.1), "renyi"),
         (
             pa.ExactAccountant,
-            pa.SelfComposedEvent(event=pa.GaussianEvent(30.0), count=3),
+            pa.SelfComposedEvent(event=pa.GaussianEvent(noise_multiplier=30.0), count=3),
             "gaussian_and_renyi",
         ),
         (
             pa.ExactAccountant,
-            pa.ComposedEvent((pa.GaussianEvent(30.0), pa.PureDpEvent(0.1))),
+            pa.ComposedEvent(
+                (pa.GaussianEvent(noise_multiplier=30.0), pa.PureDpEvent(epsilon=0.1))
+            ),
             "renyi",
         ),
-        (pa.PldAccountant, pa.GaussianEvent(30.0), "gaussian_and_renyi"),
+        (pa.PldAccountant, pa.GaussianEvent(noise_multiplier=30.0), "gaussian_and_renyi"),
     ],
 )
 def test_the_accountant_determines_the_default_filter(
@@ -349,7 +362,7 @@ def test_the_accountant_determines_the_default_filter(
                 {"name": "gaussian", "order": 2}, max_epsilon=CAP, target_delta=DELTA
             ),
         ),
-        ("event", lambda: GaussianFilter(CAP, DELTA).amount(pa.ZCdpEvent(0.1))),
+        ("event", lambda: GaussianFilter(CAP, DELTA).amount(pa.ZCdpEvent(rho=0.1))),
     ],
 )
 def test_an_invalid_filter_is_refused(name: str, make: Callable[[], Any]) -> None:
@@ -360,28 +373,30 @@ def test_an_invalid_filter_is_refused(name: str, make: Callable[[], Any]) -> Non
 def test_other_events_may_follow_gaussians_at_small_cost() -> None:
     """631 Gaussians fit by mu at the whole delta, and 559 by the Renyi divergence at one order."""
     ledger = pa.Ledger(target_delta=DELTA, accountant=pa.AutoAccountant, max_epsilon=CAP)
-    assert ledger.affords(pa.GaussianEvent(30.0)) == 598
-    ledger.charge(pa.GaussianEvent(3.0), adjacency=ledger.adjacency)
+    assert ledger.affords(pa.GaussianEvent(noise_multiplier=30.0)) == 598
+    ledger.charge(pa.GaussianEvent(noise_multiplier=3.0), adjacency=ledger.adjacency)
     for event in (
         BITS,
-        pa.BoundedRangeEvent(0.1),
-        pa.ZCdpEvent(0.01),
-        pa.ApproximateEvent(event=pa.PureDpEvent(0.1), failure_prob=1e-9),
+        pa.BoundedRangeEvent(epsilon=0.1),
+        pa.ZCdpEvent(rho=0.01),
+        pa.ApproximateEvent(event=pa.PureDpEvent(epsilon=0.1), failure_prob=1e-9),
     ):
         assert ledger.affords(event) > 0
         ledger.charge(event, adjacency=ledger.adjacency)
     # of ledgers that were written before
-    before = GaussianOrRenyi(CAP, DELTA).fixed_by(pa.GaussianEvent(3.0))
+    before = GaussianOrRenyi(CAP, DELTA).fixed_by(pa.GaussianEvent(noise_multiplier=3.0))
     with refused("event", "ZCdpEvent", "Gaussian or"):
-        before.affords(Spent(), pa.ZCdpEvent(0.01))
+        before.affords(Spent(), pa.ZCdpEvent(rho=0.01))
 
 
 def test_two_units_never_split_the_events_between_them() -> None:
     privacy_filter = GaussianAndRenyi(CAP, DELTA)
-    gaussians = privacy_filter.price(pa.SelfComposedEvent(event=pa.GaussianEvent(30.0), count=590))
-    assert privacy_filter.admits(gaussians, pa.GaussianEvent(30.0))
+    gaussians = privacy_filter.price(
+        pa.SelfComposedEvent(event=pa.GaussianEvent(noise_multiplier=30.0), count=590)
+    )
+    assert privacy_filter.admits(gaussians, event=pa.GaussianEvent(noise_multiplier=30.0))
     assert privacy_filter.epsilon(gaussians.amount) > CAP, "the Renyi divergence is used up"
-    assert not privacy_filter.admits(gaussians, pa.ZCdpEvent(1e-6)), "which has no mu"
+    assert not privacy_filter.admits(gaussians, event=pa.ZCdpEvent(rho=1e-6)), "which has no mu"
     assert privacy_filter.left(gaussians) == pytest.approx(
         privacy_filter.gaussian_budget - 590 / 900
     )
@@ -390,7 +405,7 @@ def test_two_units_never_split_the_events_between_them() -> None:
 def test_a_session_with_an_overrun_has_an_infinite_mu() -> None:
     """With a finite mu, four such sessions would be admitted, whose overruns sum to almost four times delta."""
     privacy_filter = GaussianAndRenyi(CAP, DELTA)
-    access = pa.SelfComposedEvent(event=pa.PureDpEvent(0.3), count=1)
+    access = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.3), count=1)
     session = partial(pa.SessionEvent, 0.3, 0.01, 1, 100)
     overruns = session(pa.ApproximateEvent(event=access, failure_prob=0.9 * DELTA))
     assert privacy_filter.price(overruns).second == math.inf
@@ -410,13 +425,13 @@ def test_a_stored_filter_admits_the_failures_of_its_version() -> None:
     )
     assert (
         stored.fixed_by(
-            pa.ApproximateEvent(event=pa.GaussianEvent(9.0), failure_prob=1e-8)
+            pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=9.0), failure_prob=1e-8)
         ).failures_allowed
         == DELTA / 2
     )
     assert (
         stored.fixed_by(
-            pa.ApproximateEvent(event=pa.GaussianEvent(9.0), failure_prob=6e-7)
+            pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=9.0), failure_prob=6e-7)
         ).failures_allowed
         == 6e-7
     )
@@ -425,24 +440,24 @@ def test_a_stored_filter_admits_the_failures_of_its_version() -> None:
         max_epsilon=CAP,
         filter=partial(RenyiFilter, order=8.0, plans_failures=False),
     )
-    assert ledger.affords(pa.GaussianEvent(30.0)) > 0
+    assert ledger.affords(pa.GaussianEvent(noise_multiplier=30.0)) > 0
 
 
 def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
     former = filter_from_json(
         {"name": "zcdp", "max_failure_prob": None}, max_epsilon=CAP, target_delta=DELTA
-    ).fixed_by(pa.PureDpEvent(1.0))
+    ).fixed_by(pa.PureDpEvent(epsilon=1.0))
     assert isinstance(former, FormerZCdpFilter)
-    assert former.affords(Spent(), pa.PureDpEvent(1.0)) == 4
-    assert former.affords(Spent(), pa.GaussianEvent(1000.0)) == 0
-    after_gaussian = Spent().plus(former.price(pa.GaussianEvent(1000.0)))
+    assert former.affords(Spent(), pa.PureDpEvent(epsilon=1.0)) == 4
+    assert former.affords(Spent(), pa.GaussianEvent(noise_multiplier=1000.0)) == 0
+    after_gaussian = Spent().plus(former.price(pa.GaussianEvent(noise_multiplier=1000.0)))
     assert former.left(after_gaussian) == 0
-    assert not former.admits(after_gaussian, pa.PureDpEvent(1e-9))
-    assert not former.admits(after_gaussian, pa.NoOpEvent())
+    assert not former.admits(after_gaussian, event=pa.PureDpEvent(epsilon=1e-9))
+    assert not former.admits(after_gaussian, event=pa.NoOpEvent())
 
 
 def test_a_cap_in_rho_names_another_ledger_as_the_way_out() -> None:
-    cap = Cap(FormerZCdpFilter(CAP, DELTA), [])
-    cap.require_room(pa.PureDpEvent(1.0), first_epsilon=math.inf)
+    cap = Cap(FormerZCdpFilter(CAP, DELTA), entries=[])
+    cap.require_room(pa.PureDpEvent(epsilon=1.0), first_epsilon=math.inf)
     with refused("max_epsilon", CAP, "another ledger for new releases"):
-        cap.require_room(pa.GaussianEvent(1.0), first_epsilon=math.inf)
+        cap.require_room(pa.GaussianEvent(noise_multiplier=1.0), first_epsilon=math.inf)

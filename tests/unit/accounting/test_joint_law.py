@@ -42,7 +42,7 @@ def test_get_delta_works_just_above_the_failure_probability(kind: type[pa.Accoun
 
 
 def test_other_accountants_add_selection_and_test() -> None:
-    parts = (pa.BoundedRangeEvent(0.1), TEST)
+    parts = (pa.BoundedRangeEvent(epsilon=0.1), TEST)
     single = (
         pa.RdpAccountant()
         .compose(pa.SelfComposedEvent(event=pa.SelectThenTestEvent(parts, 4), count=9))
@@ -68,8 +68,10 @@ def test_extreme_parameters_give_a_price(
     test = pa.ApproximateEvent(event=pa.OneBitEvent(logits=logits, reach=1), failure_prob=1e-9)
     event = pa.SelectThenTestEvent((pa.BoundedRangeEvent(range_epsilon), test), 3)
     assert joint_rdp(event, order) >= 0
-    epsilon = pa.JointLawAccountant().compose(event, count=100).get_epsilon(1e-5)
-    assert 0 <= epsilon <= pa.RdpAccountant().compose(event, count=100).get_epsilon(1e-5)
+    epsilon = pa.JointLawAccountant().compose(event, count=100).get_epsilon(target_delta=1e-5)
+    assert (
+        0 <= epsilon <= pa.RdpAccountant().compose(event, count=100).get_epsilon(target_delta=1e-5)
+    )
 
 
 @pytest.mark.parametrize("num_teachers", [1, 2, 3])
@@ -91,7 +93,7 @@ def test_get_delta_searches_far_from_the_renyi_order() -> None:
             num_queries=600, num_labels=10, num_teachers=50
         )
     )
-    assert spent.get_delta(spent.get_epsilon(1e-3)) == pytest.approx(1e-3, rel=0.2)
+    assert spent.get_delta(spent.get_epsilon(target_delta=1e-3)) == pytest.approx(1e-3, rel=0.2)
 
 
 @pytest.mark.parametrize("lowest", [-1000.0, -709.0])
@@ -100,10 +102,10 @@ def test_denormal_passing_probabilities_cost_the_sum_of_parts(lowest: float) -> 
     logits = tuple(lowest + 50.0 * gap for gap in range(7))
     test = pa.OneBitEvent(logits=logits, reach=2)
     event = pa.SelectThenTestEvent(
-        (pa.BoundedRangeEvent(0.1), pa.ApproximateEvent(event=test, failure_prob=1e-9)), 2
+        (pa.BoundedRangeEvent(epsilon=0.1), pa.ApproximateEvent(event=test, failure_prob=1e-9)), 2
     )
     for order in (2.0, 40.0):
-        parts = float(rdp_curve(count_leaves(event), np.array([order]))[0])
+        parts = float(rdp_curve(count_leaves(event), orders=np.array([order]))[0])
         assert joint_rdp(event, order) == parts >= bit_rdp(logits[2], logits[1], order)
 
 
@@ -154,7 +156,7 @@ def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e8])
 def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
-    programs = _programs(np.random.default_rng(0), size, 40)
+    programs = _programs(np.random.default_rng(0), size, number=40)
     multipliers, attained = best_multipliers(programs)
     left = programs.remainders(multipliers)
     bounds = programs.bounds(multipliers, left)
@@ -221,7 +223,7 @@ def test_the_optimum_agrees_with_the_solver_of_scipy(num_rows: int, num_types: i
     # some are all zeros
     rows = rng.uniform(-1, 1, (40, num_rows, num_types)) * (rng.random((40, num_rows, 1)) < 0.9)
     for value, row, prices in zip(values, rows, row_prices(values, rows), strict=True):
-        expected = largest_mean(value, row)
+        expected = largest_mean(value, rows=row)
         assert prices[-1] == pytest.approx(expected, abs=1e-5)
         assert bound(value, row, prices) == pytest.approx(expected, abs=1e-5)
         assert (prices[1:-1] >= -1e-9).all()
@@ -233,17 +235,19 @@ def test_the_optimum_agrees_with_the_solver_of_scipy(num_rows: int, num_types: i
     [
         ("events", (), 4),
         ("events", (TEST,), 4),
-        ("events", (TEST, pa.BoundedRangeEvent(0.1)), 4),
-        ("events", (pa.GaussianEvent(1.0), TEST), 4),
+        ("events", (TEST, pa.BoundedRangeEvent(epsilon=0.1)), 4),
+        ("events", (pa.GaussianEvent(noise_multiplier=1.0), TEST), 4),
         (
             "events",
             (
-                pa.BoundedRangeEvent(0.1),
-                pa.ApproximateEvent(event=pa.GaussianEvent(1.0), failure_prob=1e-9),
+                pa.BoundedRangeEvent(epsilon=0.1),
+                pa.ApproximateEvent(
+                    event=pa.GaussianEvent(noise_multiplier=1.0), failure_prob=1e-9
+                ),
             ),
             4,
         ),
-        ("num_candidates", (pa.BoundedRangeEvent(0.1), TEST), 1),
+        ("num_candidates", (pa.BoundedRangeEvent(epsilon=0.1), TEST), 1),
     ],
 )
 def test_select_then_test_refuses_other_events(

@@ -53,18 +53,18 @@ from pate.accounting.total import in_any_order
 from tests.refusals import ANY, Refusal, refused
 
 DELTA = 1e-6
-GAUSSIAN = GaussianEvent(20.0)
+GAUSSIAN = GaussianEvent(noise_multiplier=20.0)
 BIT = SelfComposedEvent(
     event=ComposedEvent(
         (
             ApproximateEvent(event=OneBitEvent(logits=(-20.0, 0.0), reach=1), failure_prob=1e-9),
-            PureDpEvent(0.1),
+            PureDpEvent(epsilon=0.1),
         )
     ),
     count=3,
 )
-A = PureDpEvent(0.05)
-B = BoundedRangeEvent(0.1)
+A = PureDpEvent(epsilon=0.05)
+B = BoundedRangeEvent(epsilon=0.1)
 C = SelfComposedEvent(event=OneBitEvent(logits=(-1.0, -0.9, -0.8), reach=1), count=3)
 ORDER = [A, A, B, C, C, C, A, B, B, A, C, A]
 MAKERS = [RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant]
@@ -118,7 +118,7 @@ def afresh(maker: Callable[[], Accountant], events: list[Event], delta: float = 
     return accountant.get_epsilon(delta)
 
 
-ONE = afresh(AutoAccountant, [GAUSSIAN])
+ONE = afresh(AutoAccountant, events=[GAUSSIAN])
 
 
 @pytest.fixture
@@ -142,26 +142,26 @@ def test_a_key_has_one_event_and_one_release(ledger: Ledger, path: Path) -> None
     assert first.description == "the first, “quoted”\n"
     for opened in (ledger, Ledger(path, target_delta=DELTA)):
         assert charge(opened) == first
-        assert once(opened, "b", lambda: b"drawn", BIT) == b"drawn"
-        assert once(opened, "b", pytest.fail, BIT) == opened.read("b") == b"drawn"
-        for event in (BIT, GaussianEvent(2.0)):
+        assert once(opened, key="b", draw=lambda: b"drawn", event=BIT) == b"drawn"
+        assert once(opened, key="b", draw=pytest.fail, event=BIT) == opened.read("b") == b"drawn"
+        for event in (BIT, GaussianEvent(noise_multiplier=2.0)):
             with refused("key", "a"):
                 charge(opened, event)
-    charge(ledger, GaussianEvent(2.0), key="c")
+    charge(ledger, event=GaussianEvent(noise_multiplier=2.0), key="c")
     # equal events that are written otherwise
-    assert charge(ledger, GaussianEvent(2), key="c") == ledger.entries[2]
+    assert charge(ledger, event=GaussianEvent(noise_multiplier=2), key="c") == ledger.entries[2]
     assert keys(ledger) == ledger.keys == ["a", "b", "c"]
     assert len({charge(ledger, key="").key for _ in range(3)}) == 3
-    charge(ledger, GaussianEvent(0.0), key="d")
+    charge(ledger, event=GaussianEvent(noise_multiplier=0.0), key="d")
     assert Ledger(path, target_delta=DELTA).epsilon == ledger.epsilon == math.inf
 
 
 def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
     for content in (b"1", b"not seen"):
-        assert part(ledger, "a:first", content) == b"1"
+        assert part(ledger, key="a:first", content=content) == b"1"
     for content in (b"2", b"not seen"):
-        assert part(ledger, "a:second", content) == b"2"
-    part(ledger, "ab:first", b"of another release")
+        assert part(ledger, key="a:second", content=content) == b"2"
+    part(ledger, key="ab:first", content=b"of another release")
     assert (ledger.read("a:second"), ledger.read("third")) == (b"2", None)
     assert keys(ledger) == ["a:first", "ab:first"]
     assert ledger.keys == ["a:first", "a:second", "ab:first"]
@@ -173,7 +173,7 @@ def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
             ledger.require_charged(event, release, remedy="restore it")
     for key in ("a:second", "a:third"):
         with refused("key", key):
-            part(ledger, key, b"2", BIT)
+            part(ledger, key, content=b"2", event=BIT)
     assert list(ledger.parts("a")) == ["first", "second"], "nothing drawn at another price is there"
 
 
@@ -181,9 +181,9 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
     """The difference of two sums with the same noise has no noise."""
     first = b"1"
     second = b"2"
-    part(ledger, "a:first", first, noise="seed 3")
-    assert part(ledger, "b:first", first, noise="seed 3") == first
-    part(ledger, "b:second", second, noise="seed 3")
+    part(ledger, key="a:first", content=first, noise="seed 3")
+    assert part(ledger, key="b:first", content=first, noise="seed 3") == first
+    part(ledger, key="b:second", content=second, noise="seed 3")
     assert (keys(ledger), ledger.epsilon) == (["a:first"], ONE)
     ledger.require_charged(GAUSSIAN, "b", remedy="restore it")
     assert not ledger.has_noise("seed 3", but="c", unlike=GAUSSIAN)
@@ -197,73 +197,80 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
     ):
         with refused("noise", "seed 3"):
             part(ledger, key, content, event, noise="seed 3")
-    assert part(ledger, "a:second", second, noise="seed 3") == second
+    assert part(ledger, key="a:second", content=second, noise="seed 3") == second
     assert len(ledger.entries) == 1
 
 
 def test_a_run_with_the_same_seed_must_commit_every_part(ledger: Ledger) -> None:
     """A release in rounds that was stopped and a release without rounds may have the same first part."""
     for key in ("a:first", "a:round-0", "b:first"):
-        part(ledger, key, b"1", noise="seed 3")
+        part(ledger, key, content=b"1", noise="seed 3")
     with refused("noise", "seed 3"):
-        part(ledger, "b:release", b"2", noise="seed 3")
+        part(ledger, key="b:release", content=b"2", noise="seed 3")
     for key in ("b:round-0", "b:release"):
-        part(ledger, key, b"1", noise="seed 3")
+        part(ledger, key, content=b"1", noise="seed 3")
     with refused("noise", "seed 3"):
-        part(ledger, "a:round-1", b"2", noise="seed 3")
+        part(ledger, key="a:round-1", content=b"2", noise="seed 3")
     assert len(ledger.entries) == 1
 
 
 def test_a_seed_used_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
-    part(shared.account("one"), "a:first", b"1", noise="seed 3")
+    part(shared.account("one"), key="a:first", content=b"1", noise="seed 3")
     with refused("noise", "seed 3"):
-        part(shared.account("other"), "b:first", b"1", noise="seed 3")
+        part(shared.account("other"), key="b:first", content=b"1", noise="seed 3")
     assert shared.account("other").has_noise("seed 3", unlike=GAUSSIAN)
 
 
 def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, path: Path) -> None:
     """Every total is infinite, and a ledger with a cap admits no further charge."""
-    part(ledger, "a:first", b"1", noise="seed 3", may_share_noise=True)
-    part(ledger, "twin:first", b"1", noise="seed 3", may_share_noise=True)
+    part(ledger, key="a:first", content=b"1", noise="seed 3", may_share_noise=True)
+    part(ledger, key="twin:first", content=b"1", noise="seed 3", may_share_noise=True)
     assert (ledger.epsilon, ledger.noise_is_shared) == (ONE, False)
     assert (
-        part(ledger, "b:first", b"1", BIT, noise="seed 3", may_share_noise=True) == b"1"
+        part(ledger, key="b:first", content=b"1", event=BIT, noise="seed 3", may_share_noise=True)
+        == b"1"
     )  # at another price
     for account in (ledger, Ledger(path, target_delta=DELTA)):
         assert account.noise_is_shared and account.statement().noise_is_shared
         assert account.epsilon == account.spent_epsilon == account.statement().epsilon == math.inf
     assert [entry.epsilon for entry in ledger.entries] == [ONE, math.inf]
-    part(ledger, "c:first", b"1")
+    part(ledger, key="c:first", content=b"1")
     assert (ledger.epsilon, ledger.affords(GAUSSIAN)) == (math.inf, math.inf)
-    part(ledger, "twin:second", b"2", noise="seed 3", may_share_noise=True)
-    part(ledger, "a:second", b"2", noise="seed 3", may_share_noise=True)
+    part(ledger, key="twin:second", content=b"2", noise="seed 3", may_share_noise=True)
+    part(ledger, key="a:second", content=b"2", noise="seed 3", may_share_noise=True)
     assert len(ledger.entries) == 3
-    part(ledger, "late:first", b"1", noise="seed 3", may_share_noise=True)
-    part(ledger, "late:second", b"something else", noise="seed 3", may_share_noise=True)
+    part(ledger, key="late:first", content=b"1", noise="seed 3", may_share_noise=True)
+    part(ledger, key="late:second", content=b"something else", noise="seed 3", may_share_noise=True)
     assert keys(ledger) == ["a:first", "b:first", "c:first", "late:second"]
     assert [entry.key for entry in ledger.charges_of("late")] == ["a:first", "late:second"]
-    part(ledger, "twin of late:first", b"1", noise="seed 3", may_share_noise=True)
-    part(ledger, "twin of late:second", b"something else", noise="seed 3", may_share_noise=True)
+    part(ledger, key="twin of late:first", content=b"1", noise="seed 3", may_share_noise=True)
+    part(
+        ledger,
+        key="twin of late:second",
+        content=b"something else",
+        noise="seed 3",
+        may_share_noise=True,
+    )
     assert len(ledger.entries) == 4
     capped = Ledger(path, target_delta=DELTA, max_epsilon=1000.0)
     assert (capped.affords(GAUSSIAN), capped.left) == (0, 0.0)
     for attempt in (
         lambda: capped.require_room(GAUSSIAN),
         lambda: charge(capped, key="e"),
-        lambda: part(capped, "e:first", b"1"),
+        lambda: part(capped, key="e:first", content=b"1"),
     ):
         with refused("max_epsilon", 1000.0, "no epsilon", kind=BudgetExceeded):
             attempt()
     with refused("noise", "seed 3"):
-        part(capped, "e:first", b"3", noise="seed 3", may_share_noise=True)
+        part(capped, key="e:first", content=b"3", noise="seed 3", may_share_noise=True)
     assert len(ledger.entries) == 4
 
 
 def test_a_ledger_with_a_cap_refuses_shared_noise(path: Path) -> None:
     ledger = Ledger(path, target_delta=DELTA, max_epsilon=1000.0)
-    part(ledger, "a:first", b"1", noise="seed 3", may_share_noise=True)
+    part(ledger, key="a:first", content=b"1", noise="seed 3", may_share_noise=True)
     with refused("noise", "seed 3"):
-        part(ledger, "b:first", b"2", noise="seed 3", may_share_noise=True)
+        part(ledger, key="b:first", content=b"2", noise="seed 3", may_share_noise=True)
     assert (ledger.epsilon, ledger.guaranteed_epsilon) == (ONE, 1000.0)
 
 
@@ -271,8 +278,10 @@ def test_two_accounts_that_share_their_noise_have_infinite_totals(path: Path) ->
     """The difference of two sums with the same noise has no noise, also over different records."""
     shared = SharedLedger(path, target_delta=DELTA)
     for data in ("one", "other"):
-        part(shared.account(data), "a:first", b"1", noise="seed 3", may_share_noise=True)
-    part(shared.account("third"), "c:first", b"1", noise="seed 4")
+        part(
+            shared.account(data), key="a:first", content=b"1", noise="seed 3", may_share_noise=True
+        )
+    part(shared.account("third"), key="c:first", content=b"1", noise="seed 4")
     totals = [shared.account(data).epsilon for data in ("one", "other", "third")]
     assert totals == [math.inf, math.inf, ONE]
     assert shared.account("one").guaranteed_epsilon is None
@@ -290,9 +299,9 @@ def test_a_commit_opens_the_file_only_a_few_times(
         return connect(*arguments, **options)
 
     monkeypatch.setattr(sqlite3, "connect", counted)
-    part(ledger, "a:first", b"1")
+    part(ledger, key="a:first", content=b"1")
     assert opened == 2, "to compute the total out of the lock, and to commit"
-    part(ledger, "a:second", b"2")
+    part(ledger, key="a:second", content=b"2")
     assert opened == 3
     statement = ledger.statement()
     assert (statement.num_charges, statement.epsilon, opened) == (1, ONE, 4)
@@ -300,7 +309,7 @@ def test_a_commit_opens_the_file_only_a_few_times(
 
 def test_a_commit_numbers_the_draws_of_a_run(ledger: Ledger, path: Path) -> None:
     def between() -> bytes:
-        once(Ledger(path, target_delta=DELTA), "run-c", bytes, run="run")
+        once(Ledger(path, target_delta=DELTA), key="run-c", draw=bytes, run="run")
         return b""
 
     for key, draw in (("run-a", bytes), ("other", bytes), ("run-b", between)):
@@ -317,22 +326,24 @@ def test_a_failed_or_refused_draw_charges_nothing(path: Path) -> None:
         raise RuntimeError("no votes")
 
     with pytest.raises(RuntimeError, match="no votes"):
-        once(ledger, "a", fail)
+        once(ledger, key="a", draw=fail)
     charge(ledger)
     with refused("max_epsilon", ANY, "total with this", kind=BudgetExceeded):
-        once(ledger, "b", lambda: b"not shown")
+        once(ledger, key="b", draw=lambda: b"not shown")
     with refused("max_epsilon", ANY, "inf", kind=BudgetExceeded):
-        charge(ledger, GaussianEvent(0.0), key="c")
+        charge(ledger, event=GaussianEvent(noise_multiplier=0.0), key="c")
     with refused(
         "max_epsilon",
         ANY,
         "failures take at most 1e-08 of target_delta=1e-06, not 1e-05",
         kind=BudgetExceeded,
     ):
-        charge(ledger, ApproximateEvent(event=GAUSSIAN, failure_prob=1e-5), key="d")
+        charge(ledger, event=ApproximateEvent(event=GAUSSIAN, failure_prob=1e-5), key="d")
     with refused("failure_prob", rule="1e-05 in"):
         charge(
-            Ledger(target_delta=DELTA), ApproximateEvent(event=GAUSSIAN, failure_prob=1e-5), key="d"
+            Ledger(target_delta=DELTA),
+            event=ApproximateEvent(event=GAUSSIAN, failure_prob=1e-5),
+            key="d",
         )
     assert charge(ledger).key == "a"
     assert keys(Ledger(path, target_delta=DELTA)) == ["a"]
@@ -353,8 +364,8 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
     )
     other = Ledger(tmp_path / "other.db", adjacency=Adjacency.ADD_REMOVE, target_delta=DELTA)
     with refused("event.adjacency", "replace_one"):
-        charge(other, replaced)
-    charge(other, comes)
+        charge(other, event=replaced)
+    charge(other, event=comes)
     assert Ledger.stored(tmp_path / "other.db").entries[0].event == comes
     assert ledger.entries == []
 
@@ -422,12 +433,12 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
         filter=filter_maker,
     )
     again = SharedLedger.stored(path).account("one")
-    charge(again, A)
+    charge(again, event=A)
     assert (again.adjacency, again.target_delta, again.max_epsilon) == ("add_remove", 1e-5, 3.0)
     assert again.filter is not None
     parameters = {"max_failure_prob": pytest.approx(1e-7), "plans_failures": True, "order": 8.0}
     assert again.filter.to_json() == {"name": "renyi"} | parameters
-    assert again.epsilon == afresh(maker, [A], 1e-5)
+    assert again.epsilon == afresh(maker, events=[A], delta=1e-5)
     assert Ledger.stored(path, data="one").entries == again.entries
     with refused("ledger", ANY, "ledger"):
         Ledger.stored(tmp_path / "nowhere")
@@ -469,7 +480,7 @@ def test_a_ledger_that_names_the_former_zcdp_accountant_has_the_renyi_total(path
     former_zcdp_ledger(path, max_epsilon=None)
     charge(Ledger.stored(path))
     for ledger in (Ledger.stored(path), Ledger(path, target_delta=DELTA)):
-        assert ledger.epsilon == afresh(RdpAccountant, [GAUSSIAN])
+        assert ledger.epsilon == afresh(RdpAccountant, events=[GAUSSIAN])
         assert ledger.accountant_name == "rdp"
     with refused("accountant", "pure_dp", "zcdp"):
         Ledger(path, target_delta=DELTA, accountant=PureDpAccountant)
@@ -481,22 +492,22 @@ def test_the_cap_of_a_ledger_with_the_former_zcdp_filter_stays(path: Path) -> No
     charge(ledger)  # under the cap by the accountant, as the first release
     assert (ledger.guaranteed_epsilon, ledger.max_epsilon, ledger.left) == (4.0, 4.0, 0.0)
     with refused("max_epsilon", 4.0, "another ledger", kind=BudgetExceeded):
-        charge(ledger, GaussianEvent(1000.0), key="b")
+        charge(ledger, event=GaussianEvent(noise_multiplier=1000.0), key="b")
     assert len(ledger.entries) == 1
 
 
 def test_the_cap_of_the_file_holds_in_addition_to_a_smaller_cap(path: Path) -> None:
-    large = GaussianEvent(2.0)
+    large = GaussianEvent(noise_multiplier=2.0)
     Ledger(path, target_delta=DELTA, max_epsilon=4.0)
     plain = Ledger(path, target_delta=DELTA)
     tight = Ledger(path, target_delta=DELTA, max_epsilon=3.0)
     assert (plain.max_epsilon, tight.max_epsilon) == (4.0, 3.0)
-    charge(tight, large)
+    charge(tight, event=large)
     with refused("max_epsilon", 3.0, kind=BudgetExceeded):
-        charge(tight, large, "b")
-    charge(plain, large, "b")
+        charge(tight, event=large, key="b")
+    charge(plain, event=large, key="b")
     with refused("max_epsilon", 4.0, kind=BudgetExceeded):
-        charge(plain, large, "c")
+        charge(plain, event=large, key="c")
     assert Ledger.stored(path).max_epsilon == 4.0
     bare = path.with_name("bare.db")  # a file without a cap takes one for an object
     ledger = Ledger(bare, target_delta=DELTA)
@@ -510,11 +521,11 @@ def test_every_charge_reduces_what_the_cap_leaves(
     shared: SharedLedger,
 ) -> None:
     account = shared.account("one")
-    small = GaussianEvent(30.0)
+    small = GaussianEvent(noise_multiplier=30.0)
     assert (account.affords(small), account.left, account.spent_epsilon) == (559, None, 0.0)
     left = []
     for number in range(3):
-        charge(account, small, str(number))
+        charge(account, event=small, key=str(number))
         left.append(account.left)
         assert account.affords(small) == 558 - number
     assert account.filter is not None
@@ -529,15 +540,15 @@ def test_a_cap_counts_mu_after_a_gaussian_first_charge(
     shared = SharedLedger(path, target_delta=DELTA, accountant=ExactAccountant, max_epsilon=4.0)
     first = shared.account("gaussians")
     other = shared.account("others")
-    charge(first, GaussianEvent(30.0))
-    charge(other, PureDpEvent(0.1))
+    charge(first, event=GaussianEvent(noise_multiplier=30.0))
+    charge(other, event=PureDpEvent(epsilon=0.1))
     assert [maker and maker.name for maker in (first.filter, other.filter)] == [
         "gaussian_and_renyi",
         "renyi",
     ]
-    assert first.affords(GaussianEvent(30.0)) == 597
-    charge(first, PureDpEvent(0.1), "b")
-    assert 570 < first.affords(GaussianEvent(30.0)) < 597
+    assert first.affords(GaussianEvent(noise_multiplier=30.0)) == 597
+    charge(first, event=PureDpEvent(epsilon=0.1), key="b")
+    assert 570 < first.affords(GaussianEvent(noise_multiplier=30.0)) < 597
 
 
 def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
@@ -545,14 +556,14 @@ def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
 ) -> None:
     first_account = shared.account("one")
     other = shared.account("other")
-    large = GaussianEvent(2.0)
-    first = charge(first_account, large)
-    assert (first_account.epsilon, other.epsilon) == (afresh(AutoAccountant, [large]), 0.0)
+    large = GaussianEvent(noise_multiplier=2.0)
+    first = charge(first_account, event=large)
+    assert (first_account.epsilon, other.epsilon) == (afresh(AutoAccountant, events=[large]), 0.0)
     assert other.affords(large) == first_account.affords(large) + 1 == 2
-    charge(first_account, large, "b")
+    charge(first_account, event=large, key="b")
     with refused("max_epsilon", 4.0, "total with this", kind=BudgetExceeded):
-        charge(first_account, large, "c")
-    charge(other, large)
+        charge(first_account, event=large, key="c")
+    charge(other, event=large)
     assert [(entry.key, entry.data) for entry in shared.entries] == [
         ("a", "one"),
         ("b", "one"),
@@ -560,7 +571,7 @@ def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
     ]
     assert (shared.data, keys(first_account)) == (["one", "other"], ["a", "b"])
     for again in (SharedLedger(path, target_delta=DELTA), SharedLedger.stored(path)):
-        assert charge(again.account("one"), large) == first
+        assert charge(again.account("one"), event=large) == first
     assert Ledger(path, target_delta=DELTA, data="other").max_epsilon == 4.0
 
 
@@ -582,10 +593,10 @@ def test_a_file_of_several_data_sets_needs_a_named_data_set(
 
 
 def test_a_charge_without_a_data_set_counts_for_every_data_set(ledger: Ledger, path: Path) -> None:
-    once(ledger, "a", lambda: b"first")
+    once(ledger, key="a", draw=lambda: b"first")
     first_account = Ledger(path, target_delta=DELTA, data="one")
     assert first_account.epsilon == ledger.epsilon == ONE
-    assert once(first_account, "a", pytest.fail) == b"first"
+    assert once(first_account, key="a", draw=pytest.fail) == b"first"
     charge(first_account, key="b")
     assert keys(Ledger(path, target_delta=DELTA, data="other")) == ["a"]
 
@@ -600,8 +611,8 @@ def test_every_total_equals_a_fresh_composition_of_all_charges(
     assert ledger.epsilon == 0
     for number, event in enumerate(ORDER):
         one_kind = len(set(ORDER[: number + 1])) == 1
-        expected = afresh(maker if one_kind else in_any_order(maker), ORDER[: number + 1])
-        assert charge(ledger, event, str(number)).epsilon == ledger.epsilon == expected
+        expected = afresh(maker if one_kind else in_any_order(maker), events=ORDER[: number + 1])
+        assert charge(ledger, event, key=str(number)).epsilon == ledger.epsilon == expected
 
 
 class Counting(RdpAccountant):
@@ -629,7 +640,7 @@ def test_the_work_of_a_charge_does_not_grow_with_earlier_charges(
     )
     for number in range(60):
         before = Counting.composed, len(priced)
-        charge(ledger, (A, B, C, GaussianEvent(100.0 + number))[number % 4], str(number))
+        charge(ledger, event=(A, B, C, GaussianEvent(100.0 + number))[number % 4], key=str(number))
         assert Counting.composed - before[0] <= 3
         assert len(priced) - before[1] <= 2  # itself, and the charge before it
 
@@ -637,18 +648,25 @@ def test_the_work_of_a_charge_does_not_grow_with_earlier_charges(
 def test_refused_charges_do_not_change_the_total() -> None:
     # the sum of the epsilons of pure DP
     ledger = Ledger(target_delta=DELTA, max_epsilon=0.1 * (1 + 1e-9))
-    charge(ledger, A, "0")
-    for event in (GaussianEvent(1.0), ZCdpEvent(1.0)):
+    charge(ledger, event=A, key="0")
+    for event in (GaussianEvent(noise_multiplier=1.0), ZCdpEvent(rho=1.0)):
         with pytest.raises(BudgetExceeded):
-            charge(ledger, event, "9")
-    assert charge(ledger, A, "1").epsilon == ledger.epsilon == afresh(AutoAccountant, [A, A])
+            charge(ledger, event, key="9")
+    assert (
+        charge(ledger, event=A, key="1").epsilon
+        == ledger.epsilon
+        == afresh(AutoAccountant, events=[A, A])
+    )
     exact = Ledger(target_delta=DELTA, accountant=ExactAccountant)
     for number, event in enumerate((A, B, B)):
-        charge(exact, event, str(number))
+        charge(exact, event, key=str(number))
         with refused("event", "ZCdpEvent", "event that"):
-            charge(exact, ZCdpEvent(0.1), "9")
-    assert exact.epsilon == afresh(RdpAccountant, [A, B, B])  # in whatever order
-    assert (exact.price(ZCdpEvent(0.1)), exact.price(B)) == (math.inf, afresh(ExactAccountant, [B]))
+            charge(exact, event=ZCdpEvent(rho=0.1), key="9")
+    assert exact.epsilon == afresh(RdpAccountant, events=[A, B, B])  # in whatever order
+    assert (exact.price(ZCdpEvent(rho=0.1)), exact.price(B)) == (
+        math.inf,
+        afresh(ExactAccountant, events=[B]),
+    )
 
 
 @pytest.mark.slow
@@ -658,10 +676,10 @@ def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
     """A total without one charge would admit another release."""
     grown = Ledger(path, target_delta=DELTA, max_epsilon=9.0)
     early = path.with_name("early.db")
-    charge(grown, A)
+    charge(grown, event=A)
     before = path.read_bytes()
     for number, event in enumerate(ORDER[1:5]):
-        charge(grown, event, str(number))
+        charge(grown, event, key=str(number))
     expected = grown.epsilon, grown.spent_epsilon, grown.entries
 
     def lines_of_a_reading(interrupted_at: int) -> int:
@@ -773,17 +791,25 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
         for number in range(25):
             try:
                 account = shared.account(f"data {number % 2}")
-                once(account, f"{name} {number}", lambda: os.urandom(8), GaussianEvent(6.0))
+                once(
+                    account,
+                    key=f"{name} {number}",
+                    draw=lambda: os.urandom(8),
+                    event=GaussianEvent(noise_multiplier=6.0),
+                )
             except BudgetExceeded:
                 continue
 
     children = [forked(partial(spend, name)) for name in range(8)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
     privacy_filter = RenyiFilter(4.0, DELTA)
-    assert privacy_filter.budget // privacy_filter.amount(GaussianEvent(6.0)) == 22
+    assert privacy_filter.budget // privacy_filter.amount(GaussianEvent(noise_multiplier=6.0)) == 22
     for data in ("data 0", "data 1"):
         account = early.account(data)
-        assert (len(account.entries), account.affords(GaussianEvent(6.0))) == (22, 0)
+        assert (len(account.entries), account.affords(GaussianEvent(noise_multiplier=6.0))) == (
+            22,
+            0,
+        )
         assert account.spent_epsilon <= 4.0
 
 
@@ -812,14 +838,14 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
         mine = Ledger(path, target_delta=DELTA, max_epsilon=4.0)
         if where == "after the commit":
             mine._store._add = die  # type: ignore[method-assign]
-        once(mine, "b", die if where == "draw" else lambda: b"drawn")
+        once(mine, key="b", draw=die if where == "draw" else lambda: b"drawn")
 
     assert os.waitpid(forked(act), 0)[1] == signal.SIGKILL
     again = Ledger(path, target_delta=DELTA)
     is_committed = where == "after the commit"
     assert keys(again) == (["a", "b"] if is_committed else ["a"])
     assert again.read("b") == (b"drawn" if is_committed else None)
-    assert once(again, "b", lambda: b"afresh") == (b"drawn" if is_committed else b"afresh")
+    assert once(again, key="b", draw=lambda: b"afresh") == (b"drawn" if is_committed else b"afresh")
 
 
 def test_a_full_disk_raises_an_error_and_charges_nothing(
@@ -839,10 +865,10 @@ def test_a_full_disk_raises_an_error_and_charges_nothing(
         with pytest.raises(
             OSError, match=r"^\[Errno 28\] No space left on device: '\S+ledger\.db'$"
         ):
-            once(ledger, "b", lambda: bytes(100_000))
+            once(ledger, key="b", draw=lambda: bytes(100_000))
     assert path.read_bytes() == before
     assert (keys(ledger), ledger.epsilon) == (["a"], ONE)
-    assert once(ledger, "b", lambda: b"drawn") == b"drawn"
+    assert once(ledger, key="b", draw=lambda: b"drawn") == b"drawn"
 
 
 def test_a_chained_line_without_a_charge_is_refused(path: Path) -> None:
@@ -919,7 +945,7 @@ def test_charges_without_a_unit_count_for_the_unit_of_the_account(tmp_path: Path
 
 def test_the_repr_of_a_ledger_shows_settings_and_number_of_charges(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=3.0)
-    ledger.charge(PureDpEvent(0.5), adjacency=Adjacency.REPLACE_ONE)
+    ledger.charge(PureDpEvent(epsilon=0.5), adjacency=Adjacency.REPLACE_ONE)
     terms = (
         f"path={tmp_path / 'ledger.db'}, adjacency=replace_one, target_delta=1e-06, max_epsilon=3.0"
     )

@@ -38,7 +38,11 @@ def test_the_distribution_of_randomized_response_is_a_close_upper_bound(
 
 @pytest.mark.parametrize(
     "event",
-    [pa.PureDpEvent(120.0), pa.BoundedRangeEvent(150.0), pa.OneBitEvent((-90.0, 80.0), reach=1)],
+    [
+        pa.PureDpEvent(epsilon=120.0),
+        pa.BoundedRangeEvent(epsilon=150.0),
+        pa.OneBitEvent((-90.0, 80.0), reach=1),
+    ],
 )
 def test_large_losses_do_not_cancel(event: LeafEvent) -> None:
     """Every outcome of the worst pair reveals the neighbor, up to a delta near 1."""

@@ -50,29 +50,33 @@ def test_releases_with_several_epsilons_are_bounded_closely(counts: dict[float, 
 
 def test_epsilons_10_percent_too_small_fail() -> None:
     shrunk = {0.9 * epsilon: count for epsilon, count in MIXTURES[0].items()}
-    assert composed(shrunk).get_delta(0.7) < enumerated(MIXTURES[0], 0.7)
+    assert composed(shrunk).get_delta(target_epsilon=0.7) < enumerated(MIXTURES[0], target=0.7)
 
 
 def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
-    many_releases = pa.PureDpAccountant().compose(pa.PureDpEvent(1e-4), count=1_000_001)
-    assert many_releases.get_epsilon(1e-6) == pa.RdpAccountant().compose(
-        pa.PureDpEvent(1e-4), count=1_000_001
-    ).get_epsilon(1e-6)
+    many_releases = pa.PureDpAccountant().compose(pa.PureDpEvent(epsilon=1e-4), count=1_000_001)
+    assert many_releases.get_epsilon(target_delta=1e-6) == pa.RdpAccountant().compose(
+        pa.PureDpEvent(epsilon=1e-4), count=1_000_001
+    ).get_epsilon(target_delta=1e-6)
     kinds = pa.PureDpAccountant()
     renyi = pa.RdpAccountant()
     for step in range(65):
         kinds.compose(pa.PureDpEvent(0.1 + step / 1000))
         renyi.compose(pa.PureDpEvent(0.1 + step / 1000))
-    assert kinds.get_epsilon(1e-6) == renyi.get_epsilon(1e-6)
+    assert kinds.get_epsilon(target_delta=1e-6) == renyi.get_epsilon(target_delta=1e-6)
 
 
 def test_every_pure_event_is_priced_by_its_epsilon() -> None:
-    assert pure_epsilon(pa.PureDpEvent(0.7)) == pure_epsilon(pa.BoundedRangeEvent(0.7)) == 0.7
+    assert (
+        pure_epsilon(pa.PureDpEvent(epsilon=0.7))
+        == pure_epsilon(pa.BoundedRangeEvent(epsilon=0.7))
+        == 0.7
+    )
     bit = pa.OneBitEvent((-2.0, 0.0, 1.0), reach=1)
     assert pure_epsilon(bit) == pytest.approx(math.log(0.5 * (1 + math.exp(2.0))), rel=1e-12)
     assert pure_epsilon(bit) >= math.log(0.5 * (1 + math.exp(2.0)))
     assert pure_epsilon(pa.OneBitEvent((-2.0, 0.0, 1.0), reach=2)) > pure_epsilon(bit)
-    assert pure_epsilon(pa.OneBitEvent((1.0,), reach=2)) == 0
+    assert pure_epsilon(pa.OneBitEvent(logits=(1.0,), reach=2)) == 0
     assert pure_epsilon(pa.OneBitEvent((-math.inf, 0.0), reach=1)) == math.inf
     assert pure_epsilon(pa.NonPrivateEvent()) == math.inf
 
@@ -85,7 +89,7 @@ def test_large_and_small_epsilons_together_cost_at_least_the_larger(
 ) -> None:
     """Losses below -709, whose exponentials underflow, must not give an epsilon of 0."""
     spent = composed({large: 1, small: 1})
-    assert large - 1e-5 <= spent.get_epsilon(1e-6) <= (large + small) * (1 + 1e-9)
+    assert large - 1e-5 <= spent.get_epsilon(target_delta=1e-6) <= (large + small) * (1 + 1e-9)
     assert spent.get_delta(large / 2) >= 0.9
 
 

@@ -35,17 +35,17 @@ AGGREGATORS: dict[str, Aggregator] = {
 EVENTS: dict[str, pa.Event] = {
     name: aggregator.event_for(**SHAPE) for name, aggregator in AGGREGATORS.items()
 } | {
-    "pure": pa.PureDpEvent(0.7),
-    "pure many": pa.SelfComposedEvent(event=pa.PureDpEvent(0.01), count=600),
-    "pure large": pa.PureDpEvent(40.0),
-    "gaussian": pa.GaussianEvent(0.3),
-    "gaussian small": pa.GaussianEvent(1000.0),
-    "zcdp": pa.ZCdpEvent(1e-4),
+    "pure": pa.PureDpEvent(epsilon=0.7),
+    "pure many": pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.01), count=600),
+    "pure large": pa.PureDpEvent(epsilon=40.0),
+    "gaussian": pa.GaussianEvent(noise_multiplier=0.3),
+    "gaussian small": pa.GaussianEvent(noise_multiplier=1000.0),
+    "zcdp": pa.ZCdpEvent(rho=1e-4),
     "mixed": pa.ComposedEvent(
         (
-            pa.GaussianEvent(3.0),
-            pa.PureDpEvent(1.0),
-            pa.SelfComposedEvent(event=pa.BoundedRangeEvent(0.05), count=600),
+            pa.GaussianEvent(noise_multiplier=3.0),
+            pa.PureDpEvent(epsilon=1.0),
+            pa.SelfComposedEvent(event=pa.BoundedRangeEvent(epsilon=0.05), count=600),
         )
     ),
 }
@@ -88,11 +88,13 @@ def test_impossible_orders_are_refused(name: str, orders: Any) -> None:
 
 
 def test_sums_of_rho_are_exact_and_foreign_events_have_no_curve() -> None:
-    spent = pa.RdpAccountant(orders=[2.0]).compose(pa.ComposedEvent((pa.ZCdpEvent(0.1),) * 30_000))
+    spent = pa.RdpAccountant(orders=[2.0]).compose(
+        pa.ComposedEvent((pa.ZCdpEvent(rho=0.1),) * 30_000)
+    )
     assert spent.rdp[0] == 6000  # one after the other would be less
 
     class Mine(pa.PureDpEvent):
         """A subclass of an event, whose price `pate` cannot know."""
 
     with refused("event", "Mine"):
-        pa.RdpAccountant().compose(Mine(1.0)).get_epsilon(1e-6)
+        pa.RdpAccountant().compose(Mine(1.0)).get_epsilon(target_delta=1e-6)

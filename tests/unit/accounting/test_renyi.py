@@ -46,7 +46,8 @@ def test_the_divergence_of_a_bit_is_the_larger_of_both_directions(
 ) -> None:
     expected = [
         max(
-            float(exact_bernoulli(logit_p, logit_q, a)), float(exact_bernoulli(logit_q, logit_p, a))
+            float(exact_bernoulli(logit_p, logit_q, order=a)),
+            float(exact_bernoulli(logit_q, logit_q=logit_p, order=a)),
         )
         for a in ORDERS
     ]
@@ -73,16 +74,16 @@ def test_a_bit_of_many_statistics_costs_its_worst_pair(
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.3, 2.0, 30.0, 800.0])
 def test_the_curve_of_pure_dp_is_that_of_randomized_response(epsilon: float) -> None:
-    expected = [float(exact_bernoulli(epsilon, -epsilon, a)) for a in ORDERS]
-    np.testing.assert_allclose(pure_dp_rdp(epsilon, ORDERS), expected, rtol=1e-9, atol=1e-12)
-    assert (pure_dp_rdp(epsilon, ORDERS) <= min(epsilon, math.inf) * (1 + 1e-12)).all()
-    assert (pure_dp_rdp(epsilon, ORDERS) <= ORDERS * epsilon**2 / 2 + 1e-12).all()
+    expected = [float(exact_bernoulli(epsilon, logit_q=-epsilon, order=a)) for a in ORDERS]
+    np.testing.assert_allclose(pure_dp_rdp(epsilon, orders=ORDERS), expected, rtol=1e-9, atol=1e-12)
+    assert (pure_dp_rdp(epsilon, orders=ORDERS) <= min(epsilon, math.inf) * (1 + 1e-12)).all()
+    assert (pure_dp_rdp(epsilon, orders=ORDERS) <= ORDERS * epsilon**2 / 2 + 1e-12).all()
 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 0.0513, 0.5, 2.0, 10.0])
 def test_bounded_range_is_the_supremum_over_the_place_of_the_range(epsilon: float) -> None:
     t = np.linspace(0, epsilon, 20_003)[1:-1]
-    for order, computed in zip(ORDERS, bounded_range_rdp(epsilon, ORDERS), strict=True):
+    for order, computed in zip(ORDERS, bounded_range_rdp(epsilon, orders=ORDERS), strict=True):
         s = -np.expm1(t - epsilon) / (np.exp(t) - np.exp(t - epsilon))
         moments = np.logaddexp(np.log(s) + order * t, np.log1p(-s) + order * (t - epsilon))
         searched = moments.max() / (order - 1)
@@ -141,11 +142,14 @@ def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
     t = mpmath.log((a - 1) * (1 - mpmath.exp(-a * e)) / (a * (mpmath.exp(-e) - mpmath.exp(-a * e))))
     share = (1 - mpmath.exp(t - e)) / (mpmath.exp(t) - mpmath.exp(t - e))
     exact = mpmath.log(share * mpmath.exp(a * t) + (1 - share) * mpmath.exp(a * (t - e))) / (a - 1)
-    computed = bounded_range_rdp(epsilon, np.array([order]))[0]
+    computed = bounded_range_rdp(epsilon, orders=np.array([order]))[0]
     assert exact <= mpmath.mpf(computed) * (1 + mpmath.mpf(2) ** -52)
     assert computed <= float(exact) * (1 + 1e-3)
     high = -29.0 + epsilon
-    bit = max(exact_bernoulli(-29.0, high, order), exact_bernoulli(high, -29.0, order))
+    bit = max(
+        exact_bernoulli(logit_p=-29.0, logit_q=high, order=order),
+        exact_bernoulli(high, logit_q=-29.0, order=order),
+    )
     assert bit <= mpmath.mpf(price(OneBitEvent(logits=(-29.0, high), reach=1), order)[0]) * (
         1 + mpmath.mpf(2) ** -52
     )

@@ -48,22 +48,24 @@ def commit(
 
 
 def test_a_key_is_committed_once_and_all_stores_read_it(store: Store, path: Path) -> None:
-    assert commit(store, "people", "a", b"first") == b"first"
+    assert commit(store, data="people", key="a", content=b"first") == b"first"
     (line,) = store.lines
     assert (line.number, line.event) == (1, "price")
-    assert commit(store, "people", "a", b"second") == b"first"
-    assert commit(Store(path, settings=SETTINGS), "people", "a", b"third") == b"first"
+    assert commit(store, data="people", key="a", content=b"second") == b"first"
+    assert (
+        commit(Store(path, settings=SETTINGS), data="people", key="a", content=b"third") == b"first"
+    )
     assert store.lines == [line]
-    assert commit(store, "others", "a", b"theirs") == b"theirs"
+    assert commit(store, data="others", key="a", content=b"theirs") == b"theirs"
 
 
 def test_a_part_needs_the_charge_of_its_release(store: Store) -> None:
     with refused("under", "a"):
-        commit(store, "people", "b", b"part", under="a")
-    commit(store, "people", "a", b"whole")
+        commit(store, data="people", key="b", content=b"part", under="a")
+    commit(store, data="people", key="a", content=b"whole")
     with refused("under", "a"):
-        commit(store, "others", "b", b"part", under="a")
-    assert commit(store, "people", "b", b"part", under="a") == b"part"
+        commit(store, data="others", key="b", content=b"part", under="a")
+    assert commit(store, data="people", key="b", content=b"part", under="a") == b"part"
     assert [(line.key, line.event, line.under) for line in store.lines] == [
         ("a", "price", ""),
         ("b", "", "a"),
@@ -76,7 +78,7 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
             raise InvalidValue("max_epsilon", "1", rule="less")
         return LineText(event="price")
 
-    commit(Store(path, settings=SETTINGS), "people", "b", b"winner")
+    commit(Store(path, settings=SETTINGS), data="people", key="b", content=b"winner")
     with refused("max_epsilon", "1"):
         store.commit("people", "a", b"loser", describe)
     assert [line.key for line in store.lines] == ["b"]
@@ -86,7 +88,7 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
 
 def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: Path) -> None:
     large = bytes(LARGEST_INSIDE)
-    commit(store, "people", "a", large)
+    commit(store, data="people", key="a", content=large)
     (line,) = store.lines
     (file,) = (path.parent / "ledger.db.releases").iterdir()
     assert (file.name, file.stat().st_mode & 0o777) == (line.sha256, 0o600)
@@ -94,14 +96,14 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
     assert Store(path, settings=None).release(line) == large
     file.write_bytes(large[1:])
     with refused("ledger", ANY, "release of line 1", kind=DamagedLedger):
-        commit(store, "people", "a", b"again")
+        commit(store, data="people", key="a", content=b"again")
     file.unlink()
     with refused("ledger", ANY, "release of line 1", kind=DamagedLedger):
-        commit(store, "people", "a", b"again")
-    commit(store, "people", "b", b"small")
+        commit(store, data="people", key="a", content=b"again")
+    commit(store, data="people", key="b", content=b"small")
     changed(path, "UPDATE line SET release = x'00'")
     with refused("ledger", ANY, "release of line 2", kind=DamagedLedger):
-        commit(Store(path, settings=SETTINGS), "people", "b", b"other")
+        commit(Store(path, settings=SETTINGS), data="people", key="b", content=b"other")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
     store: Store, path: Path, change: str
 ) -> None:
     for number in range(1, 5):
-        commit(store, "people", f"k{number}", b"release")
+        commit(store, data="people", key=f"k{number}", content=b"release")
     changed(path, change)
     with pytest.raises(DamagedLedger) as caught:
         Store(path, settings=SETTINGS)
@@ -141,13 +143,13 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
 
 
 def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, path: Path) -> None:
-    commit(store, "people", "a", b"a")
+    commit(store, data="people", key="a", content=b"a")
     older = path.with_name("older")
     other = path.with_name("other.db")
     shutil.copy(path, older)
-    commit(store, "people", "b", b"b")
+    commit(store, data="people", key="b", content=b"b")
     for key in "abc":
-        commit(Store(other, settings=SETTINGS), "people", key, b"a")
+        commit(Store(other, settings=SETTINGS), data="people", key=key, content=b"a")
     for file in (older, other):
         os.replace(file, path)
         with refused("ledger", ANY, "charges that were", kind=DamagedLedger):
@@ -156,7 +158,9 @@ def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, pat
 
 def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path) -> None:
     for number in range(6):
-        commit(store, "people", f"k{number}", b"release " * 40, event="price " * 30)
+        commit(
+            store, data="people", key=f"k{number}", content=b"release " * 40, event="price " * 30
+        )
     total = path.read_bytes()
     lines = list(store.lines)
     rng = random.Random(1)
@@ -208,7 +212,7 @@ def test_a_commit_leaves_one_file_that_its_owner_alone_reads(path: Path, tmp_pat
     before = os.umask(0)
     try:
         store = Store(path, settings=SETTINGS)
-        commit(store, "people", "a", b"a")
+        commit(store, data="people", key="a", content=b"a")
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -222,7 +226,7 @@ def test_a_link_to_a_ledger_and_a_backup_are_the_ledger(
     store: Store, path: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "link.db").symlink_to(path)
-    commit(Store(tmp_path / "link.db", settings=SETTINGS), "people", "a", b"a")
+    commit(Store(tmp_path / "link.db", settings=SETTINGS), data="people", key="a", content=b"a")
     store.read()
     assert len(store.lines) == 1
     with sqlite3.connect(path) as db, sqlite3.connect(tmp_path / "backup.db") as copied:
@@ -231,7 +235,7 @@ def test_a_link_to_a_ledger_and_a_backup_are_the_ledger(
 
 
 def test_charges_cannot_be_deleted_or_changed_by_accident(store: Store, path: Path) -> None:
-    commit(store, "people", "a", b"a")
+    commit(store, data="people", key="a", content=b"a")
     db = sqlite3.connect(path)
     for statement in ("DELETE FROM line", "UPDATE line SET event = ''"):
         with pytest.raises(sqlite3.IntegrityError, match="charges stay"):
@@ -266,7 +270,9 @@ def test_threads_with_one_store_get_one_release_for_each_key(store: Store) -> No
 
     def ask(number: int) -> None:
         for key in "abcde":
-            actual.append((key, commit(store, "people", key, str(number).encode())))
+            actual.append(
+                (key, commit(store, data="people", key=key, content=str(number).encode()))
+            )
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
     for thread in threads:
@@ -301,7 +307,7 @@ def test_killed_processes_charge_one_release_for_each_key(path: Path, tmp_path: 
     kills = 0
     for trial in range(12):
         keys = [f"{trial}-{number}" for number in range(12)]
-        first, second = (start(path, rng.sample(keys, 12), shown) for _ in range(2))
+        first, second = (start(path, keys=rng.sample(keys, 12), shown=shown) for _ in range(2))
         time.sleep(0.1 + rng.random() * 0.5)
         for process in (first, second):
             if process.poll() is None and rng.random() < 0.8:

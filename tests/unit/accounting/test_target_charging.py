@@ -49,12 +49,14 @@ def session(target_hits: int = 3, **options: Any) -> TargetCharging:
 def test_the_probabilities_of_q_targets_are_attained() -> None:
     assert boundary_distribution([1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
     assert exact_hit_prob([1.0, 0.0], [1.0, 0.0], in_target=[False, True], epsilon=0.1) == 1.0
-    assert not_prior(1e-9).hit_prob == pytest.approx(1 / 2)
-    assert boundary(1e-9).hit_prob == pytest.approx(2 / 7)
-    assert tight_boundary(1e-9).hit_prob == pytest.approx(4 / 13)
-    assert tight_boundary(1e-9).epsilon == pytest.approx(4e-9 / 3)
-    assert run_twice(1e-9).hit_prob == pytest.approx(1 / 2)
-    assert between_thresholds(1e-3, width=1e6).hit_prob == pytest.approx(not_prior(1e-3).hit_prob)
+    assert not_prior(epsilon=1e-9).hit_prob == pytest.approx(1 / 2)
+    assert boundary(epsilon=1e-9).hit_prob == pytest.approx(2 / 7)
+    assert tight_boundary(epsilon=1e-9).hit_prob == pytest.approx(4 / 13)
+    assert tight_boundary(epsilon=1e-9).epsilon == pytest.approx(4e-9 / 3)
+    assert run_twice(epsilon=1e-9).hit_prob == pytest.approx(1 / 2)
+    assert between_thresholds(epsilon=1e-3, width=1e6).hit_prob == pytest.approx(
+        not_prior(epsilon=1e-3).hit_prob
+    )
     for target_hits, hit_prob in ((1, 0.5), (3, 0.9), (10, 0.2786), (200, 0.1)):
         fewest = min_accesses(target_hits=target_hits, hit_prob=hit_prob, overrun_prob=1e-7)
         overruns = [
@@ -80,10 +82,12 @@ def test_a_session_refuses_calls_after_its_last_hit() -> None:
 
 
 def test_a_call_worse_than_the_session_is_refused() -> None:
-    opened = TargetCharging.of_targets([not_prior(0.1), boundary(0.05)], 3, target_delta=1e-6)
-    assert opened.target == QTarget(epsilon=0.1, hit_prob=boundary(0.05).hit_prob)
-    assert not opened.charge(True, target=not_prior(0.1))
-    for worse in (not_prior(0.11), boundary(0.06)):
+    opened = TargetCharging.of_targets(
+        [not_prior(epsilon=0.1), boundary(epsilon=0.05)], target_hits=3, target_delta=1e-6
+    )
+    assert opened.target == QTarget(epsilon=0.1, hit_prob=boundary(epsilon=0.05).hit_prob)
+    assert not opened.charge(True, target=not_prior(epsilon=0.1))
+    for worse in (not_prior(epsilon=0.11), boundary(epsilon=0.06)):
         with refused("target", ANY, "no larger epsilon"):
             opened.charge(True, target=worse)
     assert opened.hits == [1]
@@ -135,8 +139,8 @@ def test_an_invalid_q_target_is_refused(name: str, value: object, make: Callable
 
 
 TARGETS = (
-    not_prior(0.7),
-    tight_boundary(0.5),
+    not_prior(epsilon=0.7),
+    tight_boundary(epsilon=0.5),
     QTarget(epsilon=0.7, hit_prob=0.6),
     QTarget(epsilon=0.4, hit_prob=0.2),
 )
@@ -186,7 +190,15 @@ def test_random_calls_never_exceed_the_best_play_delta(target: QTarget, target_h
     rng = np.random.default_rng(0)
     epsilon = 0.8
     best = best_play_delta(target, target_hits=target_hits, num_accesses=4, target_epsilon=epsilon)
-    plays = [played(random_calls(target, 3, rng), 4, target_hits, epsilon) for _ in range(30)]
+    plays = [
+        played(
+            random_calls(target, num=3, rng=rng),
+            num_accesses=4,
+            target_hits=target_hits,
+            epsilon=epsilon,
+        )
+        for _ in range(30)
+    ]
     assert 0 < max(plays) <= best
 
 
@@ -204,7 +216,7 @@ def test_randomized_response_attains_the_best_play_delta(epsilon: float, target_
     target = not_prior(epsilon)
     at = 2 * epsilon
     best = best_play_delta(target, target_hits=target_hits, num_accesses=7, target_epsilon=at)
-    attained = played(calls, 7, target_hits, at)
+    attained = played(calls, num_accesses=7, target_hits=target_hits, epsilon=at)
     assert 0.99 * best < attained <= best * (1 + 1e-9)
 
 
@@ -278,16 +290,16 @@ def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
     assert price.event == pa.ApproximateEvent(
         event=pa.PureDpEvent(price.epsilon), failure_prob=price.delta
     )
-    assert pa.RdpAccountant().compose(price.event).get_epsilon(1.01e-6) == pytest.approx(
-        price.epsilon, rel=1e-3
-    )
+    assert pa.RdpAccountant().compose(price.event).get_epsilon(
+        target_delta=1.01e-6
+    ) == pytest.approx(price.epsilon, rel=1e-3)
     opened = session(5, failure_prob=1e-7)
     counted = best_session_price(
         opened.target, by_play=False, target_hits=5, target_delta=1e-6, failure_prob=1e-7
     ).epsilon
-    assert pa.ExactAccountant().compose(opened.event).get_epsilon(1e-6) == pytest.approx(
-        counted, rel=2e-3
-    )
+    assert pa.ExactAccountant().compose(opened.event).get_epsilon(
+        target_delta=1e-6
+    ) == pytest.approx(counted, rel=2e-3)
     assert opened.price.epsilon < counted
 
 
@@ -418,7 +430,7 @@ ASKED: dict[str, list[Callable[[Any], Any]]] = {
     ],
     "ConditionalRelease": [
         lambda stored: stored.release(lambda rng: 1, bool, epsilon=EPSILON, rng=rng()),
-        lambda stored: stored.revise(0, bool),
+        lambda stored: stored.revise(key=0, accept=bool),
     ],
     "SparseVectorSession": [lambda session: session.ask(np.ones(10, bool), threshold=0, rng=rng())],
 }
@@ -491,7 +503,7 @@ def _refused_in_a_fork(session: TargetCharging) -> int:
 
 
 def test_threads_cannot_charge_more_hits_than_there_are(eager_switches: None) -> None:
-    session = charging(1000)
+    session = charging(target_hits=1000)
     results = at_once(lambda: session.charge(True), calls=100)
     assert (
         sum(result is not None for result in results)
@@ -525,7 +537,7 @@ def test_threads_release_each_charged_outcome_once(
 
 def _revised(stored: ConditionalRelease, key: int) -> Any:
     try:
-        return stored.revise(key, lambda y: True).outcome
+        return stored.revise(key, accept=lambda y: True).outcome
     except InvalidValue:
         return None
 
@@ -544,6 +556,11 @@ def test_an_item_is_in_at_most_as_many_sums_as_its_hits(eager_switches: None) ->
     [("target", 0.1), ("target_hits", 0), ("num_accesses", 2.5), ("target_epsilon", math.nan)],
 )
 def test_best_play_delta_refuses_invalid_arguments(name: str, value: Any) -> None:
-    good = {"target": not_prior(0.1), "target_hits": 2, "num_accesses": 5, "target_epsilon": 0.3}
+    good = {
+        "target": not_prior(epsilon=0.1),
+        "target_hits": 2,
+        "num_accesses": 5,
+        "target_epsilon": 0.3,
+    }
     with refused(name, ANY):
         best_play_delta(**good | {name: value})

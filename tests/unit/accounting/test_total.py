@@ -24,8 +24,8 @@ from pate.accounting import (
 )
 from pate.accounting.total import have_one_order, in_any_order, total_epsilon
 
-PURE = SelfComposedEvent(event=PureDpEvent(0.1), count=60)
-RANGES = SelfComposedEvent(event=BoundedRangeEvent(0.2), count=60)
+PURE = SelfComposedEvent(event=PureDpEvent(epsilon=0.1), count=60)
+RANGES = SelfComposedEvent(event=BoundedRangeEvent(epsilon=0.2), count=60)
 UNITS = 20  # of which the shifts of a bounded range are multiples
 
 
@@ -61,11 +61,16 @@ def best_delta(steps: tuple[str, ...], step_epsilon: float, epsilon: float) -> f
 def test_a_total_bounds_the_strongest_adversary_in_every_order() -> None:
     epsilon = 1.824
     orders = set(itertools.permutations(("pure", "pure", "range", "range")))
-    deltas = {order: best_delta(order, 1.2, epsilon) for order in orders}
+    deltas = {order: best_delta(order, step_epsilon=1.2, epsilon=epsilon) for order in orders}
     worst = max(deltas.values())
     assert worst == deltas["pure", "pure", "range", "range"] == pytest.approx(0.08103, abs=1e-5)
-    events = [BoundedRangeEvent(1.2), BoundedRangeEvent(1.2), PureDpEvent(0.6), PureDpEvent(0.6)]
-    assert total_epsilon(events, worst) > epsilon
+    events = [
+        BoundedRangeEvent(epsilon=1.2),
+        BoundedRangeEvent(epsilon=1.2),
+        PureDpEvent(epsilon=0.6),
+        PureDpEvent(epsilon=0.6),
+    ]
+    assert total_epsilon(events, target_delta=worst) > epsilon
     by_charges = ExactAccountant().compose_all((event, 1) for event in events).get_epsilon(worst)
     assert by_charges < epsilon, "a control: the order of the charges bounds itself alone"
 
@@ -76,8 +81,13 @@ def test_optimal_composition_depends_on_the_order_of_events() -> None:
     for ledger, order in zip(ledgers, ((PURE, RANGES), (RANGES, PURE)), strict=True):
         for number, event in enumerate(order):
             ledger.charge(event, adjacency="replace_one", key=str(number))
-    assert ledgers[0].epsilon == ledgers[1].epsilon == total_epsilon([PURE, RANGES], 1e-6) > 5.3720
-    by_charges = ExactAccountant().compose(RANGES).compose(PURE).get_epsilon(1e-6)
+    assert (
+        ledgers[0].epsilon
+        == ledgers[1].epsilon
+        == total_epsilon([PURE, RANGES], target_delta=1e-6)
+        > 5.3720
+    )
+    by_charges = ExactAccountant().compose(RANGES).compose(PURE).get_epsilon(target_delta=1e-6)
     assert by_charges < 5.3720 - 3e-3, "a control"
 
 
@@ -86,14 +96,18 @@ SESSION = SessionEvent(
     hit_prob=0.4,
     target_hits=3,
     num_calls=100,
-    accesses=SelfComposedEvent(event=PureDpEvent(0.1), count=30),
+    accesses=SelfComposedEvent(event=PureDpEvent(epsilon=0.1), count=30),
 )
 
 
 @pytest.mark.parametrize(
     ("events", "interleaved", "expected"),
     [
-        ([PURE, PURE, GaussianEvent(2.0), GaussianEvent(3.0)], [], True),
+        (
+            [PURE, PURE, GaussianEvent(noise_multiplier=2.0), GaussianEvent(noise_multiplier=3.0)],
+            [],
+            True,
+        ),
         ([PURE, RANGES], [], False),
         ([PURE], [PURE], True),
         ([SESSION, SESSION], [SESSION], True),  # steps that are all equal
@@ -120,13 +134,17 @@ def test_interleaved_parts_are_bounded_in_every_order() -> None:
     ledgers = [Ledger(target_delta=1e-6) for _ in range(2)]
     for ledger in ledgers:
         for key in ("a", "b"):
-            part_of(ledger, key, "first", both)
+            part_of(ledger, release=key, name="first", event=both)
     atomic = ledgers[0].epsilon
-    assert atomic == AutoAccountant().compose(both, count=2).get_epsilon(1e-6)
-    part_of(ledgers[1], "b", "later", both)
+    assert atomic == AutoAccountant().compose(both, count=2).get_epsilon(target_delta=1e-6)
+    part_of(ledgers[1], release="b", name="later", event=both)
     assert ledgers[1].epsilon == atomic, "before anything else"
-    part_of(ledgers[1], "a", "much later", both)
-    assert ledgers[1].epsilon == RdpAccountant().compose(both, count=2).get_epsilon(1e-6) > atomic
+    part_of(ledgers[1], release="a", name="much later", event=both)
+    assert (
+        ledgers[1].epsilon
+        == RdpAccountant().compose(both, count=2).get_epsilon(target_delta=1e-6)
+        > atomic
+    )
 
 
 def test_an_accountant_for_every_order_is_used_itself() -> None:
@@ -134,23 +152,29 @@ def test_an_accountant_for_every_order_is_used_itself() -> None:
     assert all(in_any_order(maker) is maker for maker in makers)
     assert in_any_order(ExactAccountant) is RdpAccountant
     auto = in_any_order(AutoAccountant)().compose(PURE).compose(RANGES)
-    assert auto.get_epsilon(1e-6) == RdpAccountant().compose(PURE).compose(RANGES).get_epsilon(1e-6)
+    assert auto.get_epsilon(target_delta=1e-6) == RdpAccountant().compose(PURE).compose(
+        RANGES
+    ).get_epsilon(target_delta=1e-6)
 
 
 def test_releases_in_an_unknown_order_are_bounded_in_every_order() -> None:
     """60 pure releases of 0.1, then 60 ranges of 0.2 have epsilon 5.3720; in the reverse order 5.3645."""
-    pure = SelfComposedEvent(event=PureDpEvent(0.1), count=60)
-    ranges = SelfComposedEvent(event=BoundedRangeEvent(0.2), count=60)
-    worst = ExactAccountant().compose(pure).compose(ranges).get_epsilon(1e-6)
+    pure = SelfComposedEvent(event=PureDpEvent(epsilon=0.1), count=60)
+    ranges = SelfComposedEvent(event=BoundedRangeEvent(epsilon=0.2), count=60)
+    worst = ExactAccountant().compose(pure).compose(ranges).get_epsilon(target_delta=1e-6)
     assert worst == pytest.approx(5.3720, abs=3e-3)
-    assert total_epsilon([pure, ranges], 1e-6) == total_epsilon([ranges, pure], 1e-6) >= worst
-    gaussians = [GaussianEvent(3.0), GaussianEvent(5.0), pure]
+    assert (
+        total_epsilon([pure, ranges], target_delta=1e-6)
+        == total_epsilon([ranges, pure], target_delta=1e-6)
+        >= worst
+    )
+    gaussians = [GaussianEvent(noise_multiplier=3.0), GaussianEvent(noise_multiplier=5.0), pure]
     spent = (
         ExactAccountant()
         .compose(GaussianEvent((1 / 9 + 1 / 25) ** -0.5))
         .compose(pure)
-        .get_epsilon(1e-6)
+        .get_epsilon(target_delta=1e-6)
     )
-    assert total_epsilon(gaussians, 1e-6) == pytest.approx(spent, rel=1e-9), (
+    assert total_epsilon(gaussians, target_delta=1e-6) == pytest.approx(spent, rel=1e-9), (
         "Gaussians have one figure in every order"
     )

@@ -13,7 +13,7 @@ UNITS = [
     (PrivacyUnit.of_column("mrn").within_class, f"{PATIENT}, within its budget class", ("mrn",)),
     (PrivacyUnit.of_column("mrn").at_one_holder, f"{PATIENT}, at one holder", ("mrn",)),
     (
-        PrivacyUnit.of_owners(("patient", "doctor")),
+        PrivacyUnit.of_owners(columns=("patient", "doctor")),
         f"{OWNERS} (who belongs with whom is public)",
         ("patient", "doctor"),
     ),

@@ -76,7 +76,7 @@ def test_source_with_more_votes_than_declared_is_refused() -> None:
     source = MadeUpVotes(num_queries=3, num_labels=4, num_teachers=9, agreement=1.0, num_present=1)
     source.num_queries = 2
     for aggregator in (ClippedVotes(noise_std=1.0, vote_clip=2), GaussianVotes(noise_std=1.0)):
-        record = charging(ledger, aggregator, source)
+        record = charging(ledger, aggregator, votes=source)
         with refused("votes.shape", ANY, "2"):
             aggregator.release(source, np.random.default_rng(0), record)
     assert ledger.entries == []
@@ -91,15 +91,18 @@ def long_array(middle: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (long_array(0.0), long_array(1.0)),
-        (long_array(1.0), long_array(1.0 + 1e-15)),
+        (long_array(middle=0.0), long_array(middle=1.0)),
+        (long_array(middle=1.0), long_array(1.0 + 1e-15)),
         (np.zeros(3), np.zeros(3, dtype=int)),
         (np.zeros(3), np.zeros((1, 3))),
         (np.zeros(3), [0.0, 0.0, 0.0]),
         ((1.0,), [1.0]),
-        ([long_array(0.0)], [long_array(1.0)]),
-        ({"a": long_array(0.0)}, {"a": long_array(1.0)}),
-        (Thresholds(thresholds=long_array(0.0)), Thresholds(thresholds=long_array(1.0))),
+        ([long_array(middle=0.0)], [long_array(middle=1.0)]),
+        ({"a": long_array(middle=0.0)}, {"a": long_array(middle=1.0)}),
+        (
+            Thresholds(thresholds=long_array(middle=0.0)),
+            Thresholds(thresholds=long_array(middle=1.0)),
+        ),
     ],
 )
 def test_different_fields_give_different_identities(one: Any, other: Any) -> None:

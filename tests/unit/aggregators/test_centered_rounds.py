@@ -169,7 +169,7 @@ def test_each_release_is_charged_once() -> None:
 def test_the_charge_of_all_rounds_comes_before_the_first_draw() -> None:
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant, max_epsilon=0.6)
     votes = kernel_votes()
-    record = charging(ledger, fitted(), votes)
+    record = charging(ledger, aggregator=fitted(), votes=votes)
     with pytest.raises(BudgetExceeded):
         release_votes(fitted(), votes, record=record)
     assert ledger.entries == []

@@ -41,7 +41,7 @@ def test_scores_lie_on_a_grid() -> None:
 
 def test_the_clip_is_a_function_of_the_center() -> None:
     """clip_factor sqrt(sum c (1 - c)): 20 queries, labels at 1/2, give sqrt(20 x 3 / 4)."""
-    votes = VoteBlocks(1e6 * confidences(4), num_teachers=4)  # longer than any clip
+    votes = VoteBlocks(1e6 * confidences(num_teachers=4), num_teachers=4)  # longer than any clip
     aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, clip_factor=0.5)
     explicit = dataclasses.replace(aggregator, clip=0.5 * np.sqrt(15.0))
     np.testing.assert_array_equal(aggregator.summarize(votes), explicit.summarize(votes))
@@ -58,7 +58,7 @@ def test_one_charge_pays_for_prevalence_and_votes() -> None:
         num_teachers=50,
     )
     rng = np.random.default_rng(0)
-    aggregator.aggregate(confidences(50), num_teachers=50, rng=rng, ledger=ledger)
+    aggregator.aggregate(confidences(num_teachers=50), num_teachers=50, rng=rng, ledger=ledger)
     multipliers = [aggregator.prevalence.event.noise_multiplier, aggregator.votes_multiplier]
     assert [entry.event for entry in ledger.entries] == [GaussianEvent.composed(multipliers)]
     assert 0.99 < ledger.epsilon <= 1.0
@@ -67,20 +67,22 @@ def test_one_charge_pays_for_prevalence_and_votes() -> None:
 def test_a_center_of_other_queries_is_refused() -> None:
     aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, center=np.zeros((7, 3)))
     with refused("center.shape", (7, 3), "(20"):
-        aggregator.summarize(VoteBlocks(confidences(5), num_teachers=5))
+        aggregator.summarize(VoteBlocks(confidences(num_teachers=5), num_teachers=5))
 
 
 def test_a_stream_cannot_be_read_twice() -> None:
     rng = np.random.default_rng(0)
     with refused("votes", ANY, "an array"):
         CenteredVotes(noise_multiplier=1.0).aggregate(
-            iter([confidences(5)]), num_teachers=5, rng=rng
+            iter([confidences(num_teachers=5)]), num_teachers=5, rng=rng
         )
 
 
 def test_summarize_needs_a_known_center() -> None:
     with refused("prevalence_share", 0.1, "0"):
-        CenteredVotes(noise_multiplier=1.0).summarize(VoteBlocks(confidences(5), num_teachers=5))
+        CenteredVotes(noise_multiplier=1.0).summarize(
+            VoteBlocks(confidences(num_teachers=5), num_teachers=5)
+        )
 
 
 def test_blocks_of_no_teacher_are_refused() -> None:

@@ -50,7 +50,7 @@ def test_the_fields_of_an_aggregator_make_its_test(
 def test_a_tuned_test_costs_its_budget(gap_test: GapTest, adjacency: Adjacency) -> None:
     tuned = gap_test.tuned(order=6.0, rdp=0.02, num_teachers=300, adjacency=adjacency)
     event = tuned.for_votes(num_teachers=300, adjacency=adjacency).event
-    cost = float(rdp_curve(count_leaves(event), np.array([6.0]))[0])
+    cost = float(rdp_curve(count_leaves(event), orders=np.array([6.0]))[0])
     # probabilities are rounded to multiples of 2**-53, which a table of small ones feels most
     assert cost == pytest.approx(0.02, rel=1e-3)
 

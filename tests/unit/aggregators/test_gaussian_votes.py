@@ -41,7 +41,7 @@ def test_price_looks_only_at_counts_within_nine_stds_of_the_threshold(num_teache
         .event
     )
     odd = num_teachers % 2
-    assert event == ThresholdEvent(100.0, -900.0 - odd / 2, 1801 + odd)
+    assert event == ThresholdEvent(noise_std=100.0, lowest=-900.0 - odd / 2, num_values=1801 + odd)
 
 
 def test_counts_outside_the_window_are_moved_into_it(
@@ -66,7 +66,7 @@ def test_clear_majorities_are_released(noise_std: float) -> None:
         CLEAR, num_teachers=100, rng=np.random.default_rng(0)
     )
     assert release.answered.all()
-    assert RdpAccountant().compose(release.event).get_epsilon(1e-6) > 1000
+    assert RdpAccountant().compose(release.event).get_epsilon(target_delta=1e-6) > 1000
     np.testing.assert_array_equal(release.labels, [[True, False, True], [False, True, False]])
 
 
@@ -91,7 +91,7 @@ def test_price_grows_with_the_number_of_movable_votes(norm: str, share: float) -
     """tau = 3: six counts move under replace-one, three under add/remove; l1 costs bits, 2/pi of the vector."""
     for adjacency, moved in ((Adjacency.REPLACE_ONE, 6), (Adjacency.ADD_REMOVE, 3)):
         aggregator = ClippedVotes(noise_std=200.0, vote_clip=3, norm=norm, adjacency=adjacency)
-        rdp = rdp_curve(count_leaves(aggregator.event_for(**SHAPE)), np.array([4.0]))[0]
+        rdp = rdp_curve(count_leaves(aggregator.event_for(**SHAPE)), orders=np.array([4.0]))[0]
         assert rdp == pytest.approx(share * 600 * moved * 4 / (2 * 200.0**2), rel=2e-3)
 
 

@@ -103,7 +103,7 @@ def test_price_is_one_bit_for_the_screening_and_one_for_each_label() -> None:
 
 def test_screening_uses_the_smallest_majority() -> None:
     """Majorities 18, 18, 11: passes with probability Phi((11 - 15) / 2); the first two alone would pass."""
-    release = released(VOTES, [18, 2, 11], 40_000)
+    release = released(VOTES, votes=[18, 2, 11], times=40_000)
     share = release.num_answered / 40_000
     assert share == pytest.approx(ndtr(-2.0), abs=5 * (ndtr(-2.0) / 40_000) ** 0.5)
     answered = release.labels[release.answered]
@@ -112,7 +112,8 @@ def test_screening_uses_the_smallest_majority() -> None:
 
 def test_queries_after_max_answers_are_refused() -> None:
     release, full = (
-        released(aggregator, [20, 0, 20]) for aggregator in (replace(VOTES, max_answers=7), VOTES)
+        released(aggregator, votes=[20, 0, 20])
+        for aggregator in (replace(VOTES, max_answers=7), VOTES)
     )
     assert release.num_answered == 7
     assert full.num_answered > 40
@@ -124,7 +125,7 @@ def test_queries_after_max_answers_are_refused() -> None:
 
 def test_price_falls_with_the_cap_and_not_with_refusals() -> None:
     def epsilon(aggregator: ConfidentVotes) -> float:
-        return RdpAccountant().compose(aggregator.event_for(**SHAPE)).get_epsilon(1e-5)
+        return RdpAccountant().compose(aggregator.event_for(**SHAPE)).get_epsilon(target_delta=1e-5)
 
     capped = replace(VOTES, max_answers=7)
     counts = [part.count for part in capped.event_for(**SHAPE).events]

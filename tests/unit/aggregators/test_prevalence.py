@@ -47,7 +47,7 @@ def test_error_is_small_for_any_number_of_labels(
 
 
 def test_prevalence_stays_within_its_bounds_under_any_noise() -> None:
-    prevalence = release_prevalence(records(5), noise_multiplier=1e4)
+    prevalence = release_prevalence(records(count=5), noise_multiplier=1e4)
     assert ((prevalence >= 0.005) & (prevalence <= 0.995)).all()
 
 
@@ -56,7 +56,7 @@ def test_labels_without_records_get_a_low_prevalence() -> None:
 
 
 def test_noise_of_a_million_is_drawn() -> None:
-    release_prevalence(records(5), noise_multiplier=1e6)
+    release_prevalence(records(count=5), noise_multiplier=1e6)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_noise_of_a_million_is_drawn() -> None:
         (np.full((2, 3), np.nan), {}, refused("label_shares[0, 0]", rule="[0, 1]")),
         (np.zeros(3), {}, refused("label_shares.shape", "float64 (3,)")),
         (np.zeros((3, 2)), {"num_teachers": 2}, refused("num_teachers", 2, "3, the shares'")),
-        (records(5), {"records_per_teacher": 0.5}, refused("records_per_teacher", 0.5)),
-        (records(5), {"noise_multiplier": 1e10}, refused("noise_multiplier", 1e10)),
+        (records(count=5), {"records_per_teacher": 0.5}, refused("records_per_teacher", 0.5)),
+        (records(count=5), {"noise_multiplier": 1e10}, refused("noise_multiplier", 1e10)),
     ],
 )
 def test_impossible_shares_or_settings_are_refused_before_a_charge(
@@ -84,5 +84,5 @@ def test_a_refused_charge_draws_nothing() -> None:
     ledger = Ledger(target_delta=1e-5, max_epsilon=0.01)
     state = rng.bit_generator.state
     with refused("max_epsilon", 0.01, kind=BudgetExceeded):
-        release_prevalence(records(50), rng=rng, ledger=ledger)
+        release_prevalence(records(count=50), rng=rng, ledger=ledger)
     assert rng.bit_generator.state == state

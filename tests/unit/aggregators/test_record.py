@@ -36,7 +36,9 @@ def test_the_first_part_charges_and_a_part_is_drawn_once() -> None:
 
 def test_refused_charge_draws_nothing() -> None:
     ledger = Ledger(target_delta=1e-6, max_epsilon=0.1)
-    record = MemoryRecord(partial(ledger.charge, GaussianEvent(0.5), adjacency=ledger.adjacency))
+    record = MemoryRecord(
+        partial(ledger.charge, GaussianEvent(noise_multiplier=0.5), adjacency=ledger.adjacency)
+    )
     for _ in range(2):
         with pytest.raises(BudgetExceeded):
             record.part("release", lambda: pytest.fail("it was drawn"))
@@ -47,7 +49,7 @@ def test_nested_parts_are_charged_once() -> None:
     """As a prevalence, whose three draws come before it."""
     charges = list[int]()
     record = MemoryRecord(charge=lambda: charges.append(1))
-    record.part("whole", lambda: record.part("step", lambda: part_of(1)))
+    record.part("whole", lambda: record.part("step", lambda: part_of(number=1)))
     assert (charges, list(record.parts)) == ([1], ["step", "whole"])
 
 

@@ -49,15 +49,19 @@ def test_release_computes_its_epsilon() -> None:
     release = Release(
         labels,
         labels[:, 0],
-        GaussianEvent(2.0),
+        GaussianEvent(noise_multiplier=2.0),
         release_of(GaussianVotes(noise_std=50.0)).adjacency,
     )
-    assert gaussian_delta(0.5, epsilon=release.get_epsilon(1e-6)) == pytest.approx(1e-6, rel=1e-3)
-    renyi = release.get_epsilon(1e-6, accountant=RdpAccountant)
+    assert gaussian_delta(0.5, epsilon=release.get_epsilon(target_delta=1e-6)) == pytest.approx(
+        1e-6, rel=1e-3
+    )
+    renyi = release.get_epsilon(target_delta=1e-6, accountant=RdpAccountant)
     assert (
         renyi
-        == RdpAccountant().compose(GaussianEvent(2.0)).get_epsilon(1e-6)
-        > release.get_epsilon(1e-6)
+        == RdpAccountant()
+        .compose(GaussianEvent(noise_multiplier=2.0))
+        .get_epsilon(target_delta=1e-6)
+        > release.get_epsilon(target_delta=1e-6)
     )
 
 
@@ -68,7 +72,7 @@ def test_repr_of_an_accountant_has_its_number_of_events(maker: type[RdpAccountan
     accountant = maker()
     assert repr(accountant) == f"{maker.__name__}(num_events=0, failure_prob=0)"
     assert (
-        repr(accountant.compose(PureDpEvent(0.1), 7))
+        repr(accountant.compose(PureDpEvent(epsilon=0.1), count=7))
         == f"{maker.__name__}(num_events=7, failure_prob=0)"
     )
 
@@ -80,7 +84,7 @@ def test_other_accountants_show_their_settings_and_their_sum() -> None:
     )
     assert len(repr(RdpAccountant(orders=np.linspace(2, 90, 500)))) < 200
     assert (
-        repr(RdpAccountant().compose(ZCdpEvent(0.25), 2))
+        repr(RdpAccountant().compose(ZCdpEvent(rho=0.25), count=2))
         == "RdpAccountant(num_events=2, failure_prob=0)"
     )
 

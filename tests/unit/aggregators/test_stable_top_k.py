@@ -125,9 +125,9 @@ def test_release_probability_matches_the_exact_distribution(noise: str) -> None:
     aggregator = StableTopK(selection_scale=4.0, selection_noise=noise, test_std=2.0)
     votes = np.array([25, 0, 0, 0])  # gaps 25, 0, 0
     exact = aggregator.distribution(votes, num_teachers=40)[0,]
-    assert aggregator.steps(num_labels=4, num_teachers=40).release_probability(25) == pytest.approx(
-        exact, rel=1e-9
-    )
+    assert aggregator.steps(num_labels=4, num_teachers=40).release_probability(
+        gap=25
+    ) == pytest.approx(exact, rel=1e-9)
 
 
 @pytest.mark.slow
@@ -146,10 +146,12 @@ def test_free_selection_share_releases_the_smallest_gap(base: StableTopK) -> Non
     best = base.calibrated(**goal)
     assert (
         7.98
-        < pa.RdpAccountant().compose(best.event_for(num_queries=600, **votes)).get_epsilon(1e-6)
+        < pa.RdpAccountant()
+        .compose(best.event_for(num_queries=600, **votes))
+        .get_epsilon(target_delta=1e-6)
         <= 8
     )
-    smallest = best.steps(**votes).gap_to_release(0.5)
+    smallest = best.steps(**votes).gap_to_release(probability=0.5)
     assert smallest is not None
     rivals = [dataclasses.replace(base, selection_share=share) for share in (0.3, 0.5, 0.8)]
     if base.test != "table":
@@ -160,7 +162,8 @@ def test_free_selection_share_releases_the_smallest_gap(base: StableTopK) -> Non
     for rival in rivals:
         assert (
             smallest
-            <= (rival.calibrated(**goal).steps(**votes).gap_to_release(0.5) or math.inf) + 1
+            <= (rival.calibrated(**goal).steps(**votes).gap_to_release(probability=0.5) or math.inf)
+            + 1
         )
 
 
@@ -177,9 +180,11 @@ def test_epsilon_3_6_by_the_sum_of_both_prices(base: StableTopK, adjacency: str,
     calibrated = dataclasses.replace(base, adjacency=adjacency).calibrated(
         **GOAL, **SHAPE, accountant=pa.RdpAccountant
     )
-    exact = pa.ExactAccountant().compose(calibrated.event_for(**SHAPE)).get_epsilon(1e-6)
+    exact = (
+        pa.ExactAccountant().compose(calibrated.event_for(**SHAPE)).get_epsilon(target_delta=1e-6)
+    )
     assert 3.3 <= exact <= 3.6
-    needed = calibrated.stability_test(num_teachers=800).gap_to_pass(0.5)
+    needed = calibrated.stability_test(num_teachers=800).gap_to_pass(probability=0.5)
     assert needed is not None and needed <= gap
 
 
@@ -233,7 +238,11 @@ FIXED_TABLE = StableFixedTopK(
 
 
 def epsilon_of(aggregator: StableFixedTopK, **shape: int) -> float:
-    return pa.RdpAccountant().compose(aggregator.event_for(**(SHAPE | shape))).get_epsilon(1e-6)
+    return (
+        pa.RdpAccountant()
+        .compose(aggregator.event_for(**(SHAPE | shape)))
+        .get_epsilon(target_delta=1e-6)
+    )
 
 
 def released(
@@ -279,7 +288,7 @@ def test_answer_with_all_labels_costs_nothing(adjacency: pa.Adjacency) -> None:
         assert everything.event_for(
             num_queries=9, num_labels=num_labels, num_teachers=5
         ) == pa.SelfComposedEvent(pa.NoOpEvent(), 9)
-        assert released(everything, [3] * num_labels, num_teachers=5).all()
+        assert released(everything, votes=[3] * num_labels, num_teachers=5).all()
         assert everything.distribution(np.array([3] * num_labels), num_teachers=5) == {
             tuple(range(num_labels)): 1.0
         }
@@ -308,7 +317,7 @@ def test_table_calibration_gives_the_peel_its_share(adjacency: pa.Adjacency, sha
     assert 7.95 <= epsilon_of(calibrated) <= 8.0
     order = np.array([calibrated.table_order])
     rdp_of_query = rdp_curve(
-        count_leaves(calibrated.event_for(**SHAPE | {"num_queries": 1})), order
+        count_leaves(calibrated.event_for(**SHAPE | {"num_queries": 1})), orders=order
     )[0]
     assert calibrated.peeling.event.rho * order[0] == pytest.approx(share * rdp_of_query, rel=1e-3)
 
@@ -362,8 +371,8 @@ def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacenc
 
 
 def test_each_mechanism_costs_its_own_event() -> None:
-    ranged = BoundedRangeEvent(1.0)
-    pure = PureDpEvent(1.0)
+    ranged = BoundedRangeEvent(epsilon=1.0)
+    pure = PureDpEvent(epsilon=1.0)
     for k, mechanism, event in (
         (2, "joint", ranged),
         (2, "permute_and_flip_joint", pure),
@@ -379,5 +388,8 @@ def test_each_mechanism_costs_its_own_event() -> None:
         .event_for(num_queries=6, num_labels=4, num_teachers=10)
         for factor in (1.0, 4.0)
     )
-    prices = [RdpAccountant().compose(event).get_epsilon(1e-5) for event in (picks_of_one, four)]
+    prices = [
+        RdpAccountant().compose(event).get_epsilon(target_delta=1e-5)
+        for event in (picks_of_one, four)
+    ]
     assert prices[1] < prices[0] / 2

@@ -52,7 +52,7 @@ def released(
 
 
 def test_a_session_ends_with_its_last_hit() -> None:
-    release = released(boundary_max(), [UNSURE] * 200)
+    release = released(boundary_max(), votes=[UNSURE] * 200)
     assert (release.num_hits, release.remaining_hits, release.num_abstained) == (5, 0, 5)
     assert np.flatnonzero(release.hits)[-1] + 1 == release.num_asked < 200
     assert not release.answered[release.num_asked :].any()
@@ -62,7 +62,7 @@ def test_a_session_ends_with_its_last_hit() -> None:
 @pytest.mark.parametrize("round_size", [1, 7, 500])
 def test_rounds_do_not_change_a_boundary_session(round_size: int) -> None:
     at_once, parts = (
-        released(boundary_max(round_size=size), [UNSURE] * 60) for size in (60, round_size)
+        released(boundary_max(round_size=size), votes=[UNSURE] * 60) for size in (60, round_size)
     )
     np.testing.assert_array_equal(at_once.labels, parts.labels)
     np.testing.assert_array_equal(at_once.hits, parts.hits)
@@ -90,14 +90,16 @@ def from_source(aggregator: Any, votes: Any, record: ReleaseRecord, seed: int = 
 
 def test_continued_session_releases_the_same_answers() -> None:
     votes = [[40, 0, 0, 0]] * 38 + [UNSURE] * 100
-    record = Stopping(3)
+    record = Stopping(most=3)
     rounds_asked = list[int]()
     aggregator = boundary_max(target_hits=8)
     with pytest.raises(KeyboardInterrupt):
         from_source(aggregator, votes, record)
     record.most = 99
-    watched = WatchedSession(record, 8, lambda num_asked, *_: rounds_asked.append(num_asked))
-    continued = from_source(aggregator, votes, watched)
+    watched = WatchedSession(
+        record, target_hits=8, watch=lambda num_asked, *_: rounds_asked.append(num_asked)
+    )
+    continued = from_source(aggregator, votes, record=watched)
     straight = released(aggregator, votes)
     np.testing.assert_array_equal(continued.labels, straight.labels)
     np.testing.assert_array_equal(continued.hits, straight.hits)
@@ -107,7 +109,7 @@ def test_continued_session_releases_the_same_answers() -> None:
 def test_committed_round_replaces_a_round_drawn_anew() -> None:
     """If two processes continue one session, the second reads the round that the first stored."""
     other = Round(np.ones((20, 4), bool), np.ones(20, bool), np.zeros(20, bool))
-    release = from_source(boundary_max(), [UNSURE] * 60, Stopping(round_0=other))
+    release = from_source(boundary_max(), votes=[UNSURE] * 60, record=Stopping(round_0=other))
     assert release.labels[:20].all()
     assert not release.hits[:20].any()
 
@@ -115,17 +117,19 @@ def test_committed_round_replaces_a_round_drawn_anew() -> None:
 def test_session_continues_after_its_committed_rounds() -> None:
     """A part that was committed is never drawn again."""
     votes = [UNSURE] * 60
-    record = Stopping(3)
+    record = Stopping(most=3)
     reports = list[tuple[int, int, int]]()
     aggregator = boundary_max(target_hits=20)
     watch = lambda *progress: reports.append(progress)  # noqa: E731
     with pytest.raises(KeyboardInterrupt):
-        from_source(aggregator, votes, WatchedSession(record, 20, watch))
+        from_source(aggregator, votes, record=WatchedSession(record, target_hits=20, watch=watch))
     assert [num_asked for num_asked, _, _ in reports] == [20, 40]
     assert all(num_hits + hits_left == 20 for _, num_hits, hits_left in reports)
     before = {name: arrays["labels"].copy() for name, arrays in record.parts.items()}
     record.most = 99
-    release = from_source(aggregator, votes, WatchedSession(record, 20, watch), 1)
+    release = from_source(
+        aggregator, votes, record=WatchedSession(record, target_hits=20, watch=watch), seed=1
+    )
     assert reports[2:4] == reports[:2]
     for index in range(2):
         np.testing.assert_array_equal(
@@ -150,8 +154,8 @@ def test_stored_round_that_does_not_fit_the_session_is_refused() -> None:
         with refusal:
             from_source(
                 boundary_max(),
-                [UNSURE] * 40,
-                Stopping(round_0=round_of_nothing._replace(**changes)),
+                votes=[UNSURE] * 40,
+                record=Stopping(round_0=round_of_nothing._replace(**changes)),
             )
 
 
@@ -160,25 +164,31 @@ def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
     prior_starts = list[int]()
     watch = lambda *_: prior_starts.append(len(ledger.entries))  # noqa: E731
     votes = [UNSURE] * 60
-    record = charging(ledger, boundary_max(), CountedVotes(np.array(votes), num_teachers=40))
-    from_source(boundary_max(), votes, WatchedSession(record, 5, watch))
+    record = charging(
+        ledger, aggregator=boundary_max(), votes=CountedVotes(np.array(votes), num_teachers=40)
+    )
+    from_source(boundary_max(), votes, record=WatchedSession(record, target_hits=5, watch=watch))
     assert set(prior_starts) == {1}
     assert ledger.entries[0].event == boundary_max().event_for(num_queries=60, **SHAPE)
 
 
 def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
     def event(num_calls: int) -> Any:
-        return session_event(not_prior, 0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6)
+        return session_event(
+            not_prior, epsilon=0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6
+        )
 
     assert event(0) == pa.NoOpEvent()
-    assert event(9) == pa.ApproximateEvent(pa.SelfComposedEvent(pa.PureDpEvent(0.1), 9), 0.0)
+    assert event(9) == pa.ApproximateEvent(
+        pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.1), 9), 0.0
+    )
     # all, all though hits would be counted, as many as the hits allow
     for num_calls in (9, *range(20, 140, 2)):
         wrapped = session_event(
-            tight_boundary, 0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6
+            tight_boundary, epsilon=0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6
         )
         assert [leaf for leaf, _ in leaves(wrapped)] == [
-            pa.PureDpEvent(tight_boundary(0.1).epsilon)
+            pa.PureDpEvent(tight_boundary(epsilon=0.1).epsilon)
         ]
     event_of_many = event(500)
     more = event(10**9)
@@ -208,7 +218,7 @@ def test_checks_are_priced_by_hits_if_cheaper_with_the_releases(
         )
     )
     by_hits, by_accesses = (
-        accountant().compose(priced).get_epsilon(1e-6) for priced in (event, accesses)
+        accountant().compose(priced).get_epsilon(target_delta=1e-6) for priced in (event, accesses)
     )
     assert by_hits < 0.97 * by_accesses
 
@@ -232,7 +242,7 @@ def test_only_queries_that_contradict_the_prior_are_hits() -> None:
 
 
 def test_the_first_queries_are_not_checked_and_no_prior_is_a_hit() -> None:
-    release = released(NOT_PRIOR, [CLEAR] * 9)
+    release = released(NOT_PRIOR, votes=[CLEAR] * 9)
     np.testing.assert_array_equal(np.flatnonzero(release.hits), [3, 4])
     assert release.num_asked == 5
     np.testing.assert_array_equal(release.answered, np.arange(9) < 5)
@@ -245,20 +255,22 @@ def test_prior_rule_sees_only_earlier_rounds() -> None:
         calls.append((len(labels), len(answered), num_queries))
         return np.tile([True, True, False, False], (num_queries, 1))
 
-    released(replace(NOT_PRIOR, round_size=50).with_prior(rule), [CLEAR] * 100)
+    released(replace(NOT_PRIOR, round_size=50).with_prior(rule), votes=[CLEAR] * 100)
     assert calls == [(0, 0, 3), (3, 3, 25), (28, 28, 28), (56, 56, 44)]
 
 
 def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
     ledger = pa.Ledger(target_delta=1e-3)
     with refused("prior.shape", (8, 4), "(9"):
-        released(NOT_PRIOR.with_prior(np.ones((8, 4), bool)), [CLEAR] * 9, ledger=ledger)
+        released(NOT_PRIOR.with_prior(np.ones((8, 4), bool)), votes=[CLEAR] * 9, ledger=ledger)
     with refused("prior.dtype", "int64"):
         NOT_PRIOR.with_prior(np.ones((9, 4), np.int64))  # type: ignore[arg-type]
     assert ledger.entries == []
     with refused("prior", "bool (1, 4)", "bool [3"):
         short = np.ones((1, 4), dtype=np.bool_)
-        released(NOT_PRIOR.with_prior(lambda labels, answered, num_queries: short), [CLEAR] * 9)
+        released(
+            NOT_PRIOR.with_prior(lambda labels, answered, num_queries: short), votes=[CLEAR] * 9
+        )
 
 
 def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
@@ -278,7 +290,7 @@ def test_refused_hit_is_charged() -> None:
     """An empty prior makes each query a hit, and no set of equal counts is stable."""
     expected = np.zeros((10, 4), dtype=np.bool_)
     session = replace(NOT_PRIOR, first_queries=0).with_prior(expected)
-    release = released(session, [UNSURE] * 10)
+    release = released(session, votes=[UNSURE] * 10)
     assert not release.answered.any()
     assert (release.num_hits, release.num_abstained, release.num_asked) == (2, 2, 2)
 
@@ -299,7 +311,7 @@ def test_answer_to_a_hit_is_independent_of_its_check() -> None:
     counts = np.array([22, 14, 8, 0])
     prior = np.array([True, True, False, False])
     session = aggregator.with_prior(np.tile(prior, (20_000, 1)))
-    release = released(session, np.tile(counts, (20_000, 1)))
+    release = released(session, votes=np.tile(counts, (20_000, 1)))
     labels = release.labels[release.hits]
     answered = release.answered[release.hits]
     assert abs(len(answered) / 20_000 - 0.5) < 5 * 0.5 / np.sqrt(20_000)

@@ -29,7 +29,7 @@ from tests.refusals import refused
 
 ORDERS = np.array([1.05, 2.0, 8.0, 64.0, 4096.0])
 BIT = pa.OneBitEvent(logits=(-5.0, -3.0, 0.0, 2.0, 2.5), reach=2)
-COST = DataDependentCost(ORDERS, np.arange(5.0))
+COST = DataDependentCost(ORDERS, rdp=np.arange(5.0))
 ENDS = (math.nan, math.inf, -math.inf)
 
 
@@ -45,7 +45,7 @@ def test_a_ledger_refuses_a_cost_and_writes_nothing(tmp_path: Path) -> None:
 def test_a_candidate_certain_in_floats_still_costs_at_large_orders() -> None:
     """All other candidates have a probability of e**-1000 in total, which order 1e6 multiplies by e**1e5."""
     cost = gap_selection_cost(
-        np.array([[1000.0, 0.0]]), event=pa.BoundedRangeEvent(0.1), orders=[8.0, 1e6]
+        np.array([[1000.0, 0.0]]), event=pa.BoundedRangeEvent(epsilon=0.1), orders=[8.0, 1e6]
     ).rdp
     assert cost[0] < 1e-200
     assert cost[1] == pytest.approx((1e5 - 1000) / 1e6, rel=1e-3)
@@ -208,7 +208,7 @@ def test_smooth_noise_costs_the_worst_divergence_of_normals(
 
 
 def one_order(rdp: float, failure_prob: float = 0.0) -> DataDependentCost:
-    return DataDependentCost(np.array([2.0]), np.array([rdp]), failure_prob)
+    return DataDependentCost(np.array([2.0]), rdp=np.array([rdp]), failure_prob=failure_prob)
 
 
 def gnmax_of(votes: list, noise_std: float = 1.0) -> DataDependentCost:
@@ -218,15 +218,17 @@ def gnmax_of(votes: list, noise_std: float = 1.0) -> DataDependentCost:
 @pytest.mark.parametrize(
     ("name", "make"),
     [
-        ("orders", lambda: DataDependentCost(np.array([1.0]), np.array([0.1]))),
-        ("rdp.shape", lambda: DataDependentCost(np.array([2.0]), np.array([0.1, 0.2]))),
-        ("rdp", lambda: one_order(-0.1)),
+        ("orders", lambda: DataDependentCost(np.array([1.0]), rdp=np.array([0.1]))),
+        ("rdp.shape", lambda: DataDependentCost(np.array([2.0]), rdp=np.array([0.1, 0.2]))),
+        ("rdp", lambda: one_order(rdp=-0.1)),
         ("rdp", lambda: one_order(math.nan)),
-        ("failure_prob", lambda: one_order(0.1, 1.0)),
-        ("orders", lambda: COST + DataDependentCost(ORDERS + 1, np.ones(5))),
+        ("failure_prob", lambda: one_order(rdp=0.1, failure_prob=1.0)),
+        ("orders", lambda: COST + DataDependentCost(ORDERS + 1, rdp=np.ones(5))),
         (
             "utilities.shape",
-            lambda: gap_selection_cost(np.zeros(3), event=pa.BoundedRangeEvent(1.0), orders=ORDERS),
+            lambda: gap_selection_cost(
+                np.zeros(3), event=pa.BoundedRangeEvent(epsilon=1.0), orders=ORDERS
+            ),
         ),
         ("utilities.shape", lambda: top_log_odds(np.zeros((2, 1)))),
         ("statistics[0]", lambda: one_bit_cost(np.array([5]), event=BIT, orders=ORDERS)),

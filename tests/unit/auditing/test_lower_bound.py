@@ -43,7 +43,7 @@ def test_prices_are_between_the_lower_bound_and_a_little_more(name: str) -> None
     aggregator, most = TIGHT[name]
     found = lower_bound_of(aggregator, SHAPE, 1e-5)
     assert found is not None
-    price = RdpAccountant().compose(aggregator.event(SHAPE)).get_epsilon(1e-5)
+    price = RdpAccountant().compose(aggregator.event(SHAPE)).get_epsilon(target_delta=1e-5)
     assert found.epsilon <= price <= most * found.epsilon
 
 
@@ -56,9 +56,14 @@ def test_a_price_10_percent_too_small_is_refuted_and_a_looser_one_noticed() -> N
     aggregator = FixedTopK(k=1, epsilon=0.2, mechanism="joint")
     found = lower_bound_of(aggregator, SHAPE, 1e-5)
     assert found is not None
-    price = AutoAccountant().compose(aggregator.event(SHAPE)).get_epsilon(1e-5)
+    price = AutoAccountant().compose(aggregator.event(SHAPE)).get_epsilon(target_delta=1e-5)
     recorded = {"auto": price / found.epsilon}
-    assert find_faults(found.epsilon, {"auto": price}, recorded) == []
-    assert "refuted" in find_faults(found.epsilon, {"auto": 0.9 * price}, recorded)[0]
-    assert "times its lower bound" in find_faults(found.epsilon, {"auto": 1.1 * price}, recorded)[0]
-    assert "no recorded ratio" in find_faults(found.epsilon, {"auto": price}, {})[0]
+    assert find_faults(found.epsilon, prices={"auto": price}, recorded=recorded) == []
+    assert (
+        "refuted" in find_faults(found.epsilon, prices={"auto": 0.9 * price}, recorded=recorded)[0]
+    )
+    assert (
+        "times its lower bound"
+        in find_faults(found.epsilon, prices={"auto": 1.1 * price}, recorded=recorded)[0]
+    )
+    assert "no recorded ratio" in find_faults(found.epsilon, prices={"auto": price}, recorded={})[0]

@@ -28,9 +28,11 @@ from pate.votes.imported import ImportedVotes
 from tests.refusals import Refusal, refused
 
 COUNTS = np.tile(np.arange(40) * 20, (600, 1))
-VOTES = ImportedVotes("teacher_votes", COUNTS, 800, 9)
+VOTES = ImportedVotes(layout="teacher_votes", counts=COUNTS, num_teachers=800, max_votes=9)
 CLIPPED = ClippedVotes(noise_std=1.0, vote_clip=1, threshold_share=0.4)
-SINGLE = ImportedVotes("classes", np.tile([240, 6, 4], (500, 1)), 250, 1)
+SINGLE = ImportedVotes(
+    layout="classes", counts=np.tile([240, 6, 4], (500, 1)), num_teachers=250, max_votes=1
+)
 
 
 def audited(votes: ImportedVotes, given: Aggregator | None = None, **parameters: Any) -> VoteAudit:
@@ -54,7 +56,7 @@ def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
     for adjacency in Adjacency:
         aggregator = ClippedVotes(noise_std=40.0, vote_clip=3, adjacency=adjacency)
         event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
-        expected = RdpAccountant().compose(event).get_epsilon(1e-6)
+        expected = RdpAccountant().compose(event).get_epsilon(target_delta=1e-6)
         assert prices["clipped_votes"].epsilon[adjacency] == expected
 
 
@@ -123,7 +125,7 @@ def test_an_aggregator_of_one_label_takes_votes_for_several_where_its_price_does
 
 
 def test_json_has_the_first_finding_at_the_top_and_no_infinity() -> None:
-    audit = audited(VOTES, StableTopK(selection_scale=39.0, test_std=60.0), screening_std=0.0)
+    audit = audited(VOTES, given=StableTopK(selection_scale=39.0, test_std=60.0), screening_std=0.0)
     values = json.loads(json.dumps(audit.to_json("add_remove"), allow_nan=False))
     first, *others = values["findings"]
     assert (values["aggregator"], values["paper_epsilon"]) == ("stable_top_k", 0.0)
@@ -151,19 +153,23 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
             return num_queries * target_delta
 
     mine, its_base = (
-        published_claim(kind(noise_std=40.0), VOTES, 1e-6) for kind in (Mine, GaussianVotes)
+        published_claim(kind(noise_std=40.0), votes=VOTES, target_delta=1e-6)
+        for kind in (Mine, GaussianVotes)
     )
     assert mine == its_base
-    assert published_claim(Other(selection_scale=1.0, test_std=1.0), VOTES, 1e-6)[0] == 600 * 1e-6
+    assert (
+        published_claim(Other(selection_scale=1.0, test_std=1.0), votes=VOTES, target_delta=1e-6)[0]
+        == 600 * 1e-6
+    )
 
 
 def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
     """Powerset GNMax adds noise to counts of sets, which counts of labels do not determine."""
-    counts = ImportedVotes("histogram", COUNTS, 800, None)
+    counts = ImportedVotes(layout="histogram", counts=COUNTS, num_teachers=800, max_votes=None)
     assert "powerset_gnmax" in found(VOTES, noise_std=40.0)
     assert "powerset_gnmax" not in found(counts, noise_std=40.0)
     with refused("aggregator", "powerset_gnmax", "layout teacher_votes"):
-        found(counts, PowersetGNMax(noise_std=40.0))
+        found(counts, given=PowersetGNMax(noise_std=40.0))
 
 
 def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:

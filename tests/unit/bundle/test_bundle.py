@@ -38,14 +38,14 @@ def bundle_of(folder: Path, student: Student | None = None) -> Path:
     model = (student or LinearStudent()).fit(inputs, labels, seed=0)
     model.save(folder / "student")
     form = ModelForm(
-        "people",
-        "features",
-        LABELS,
-        model.input_shape,
-        schema.feature_names,
-        schema,
-        model.threshold,
-        model.kind,
+        name="people",
+        kind="features",
+        labels=LABELS,
+        input_shape=model.input_shape,
+        features=schema.feature_names,
+        preprocessing=schema,
+        threshold=model.threshold,
+        model=model.kind,
     )
     form.write(folder)
     listed(folder)
@@ -143,7 +143,7 @@ def test_records_unlike_the_public_file_are_reported(folder: Path, capsys: Any) 
         for method in (bundle.predict, bundle.predict_proba):
             with pytest.warns(UnlikePublic, match=f"^{line}$"):
                 method(table)
-        assert predicted(folder, table, capsys) == f"warning: {line}"
+        assert predicted(folder, given=table, capsys=capsys) == f"warning: {line}"
     # where a warning is an error
     bundle.predict({"age": [20.0, None, 60.0], "sex": ["F", "M", ""]})
 
@@ -222,7 +222,7 @@ def test_labels_and_ids_are_no_formulas_in_predictions(folder: Path, capsys: Any
     (folder / SCHEMA).write_text(json.dumps(schema | {"labels": ["=cmd|' /C calc'!A0", "@male"]}))
     listed(folder)
     table = {"age": [20.0, 40.0], "sex": ["F", "M"], "who": ["=1+1", "-7"]}
-    predicted(folder, table, capsys, "who")
+    predicted(folder, given=table, capsys=capsys, id_column="who")
     with (folder.parent / "p.csv").open(encoding="utf-8", newline="") as file:
         head, *rows = csv.reader(file)
     assert head[1::2] == ["'=cmd|' /C calc'!A0", "'@male"]

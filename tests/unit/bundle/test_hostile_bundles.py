@@ -100,7 +100,7 @@ def made(kind: str, folder: Path) -> Path:
         settings = {"picture_shape": [1, 8, 8], "stride": 1, "grid": 2, "overlap": True}
         settings |= {"threshold": 0.5, "compression": 5.0}
         form = ExtractedForm(
-            ImageForm(1, 8, 8), PatchExtractor(arrays, settings, {"fitted": "here"})
+            ImageForm(1, 8, 8), PatchExtractor(arrays, settings, origin={"fitted": "here"})
         )
         model: StudentModel = LinearStudent().fit(form.inputs(pictures), labels, seed=0)
     else:
@@ -109,15 +109,15 @@ def made(kind: str, folder: Path) -> Path:
         )
     model.save(folder / "student")
     ModelForm(
-        "faces",
-        "images" if kind == "constant" else "features",
-        ("a", "b"),
-        model.input_shape,
-        (),
-        form,
-        model.threshold,
-        model.kind,
-        {"pate": "1"},
+        name="faces",
+        kind="images" if kind == "constant" else "features",
+        labels=("a", "b"),
+        input_shape=model.input_shape,
+        features=(),
+        preprocessing=form,
+        threshold=model.threshold,
+        model=model.kind,
+        versions={"pate": "1"},
     ).write(folder)
     listed(folder)
     return folder
@@ -141,7 +141,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         else ()
     )
     for key, item in items:
-        yield from places(item, (*path, key))
+        yield from places(item, path=(*path, key))
 
 
 def mutants(value: Any) -> Iterator[Any]:
@@ -204,7 +204,7 @@ def attacked(kind: str, folder: Path) -> int:
             settings = json.loads(file.metadata()["extractor"])
         for mutant in mutants(settings):
             save_file(arrays, folder / EXTRACTOR, metadata={"extractor": json.dumps(mutant)})
-            digest = Manifest.from_files(folder, [EXTRACTOR], remedy="none").sha256[EXTRACTOR]
+            digest = Manifest.from_files(folder, names=[EXTRACTOR], remedy="none").sha256[EXTRACTOR]
             files[SCHEMA]["preprocessing"]["extractor"]["sha256"] = digest
             num_refused += refused({SCHEMA: files[SCHEMA]})
     return num_refused

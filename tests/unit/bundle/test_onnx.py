@@ -45,7 +45,7 @@ def trained(name: str, rows: int = 40) -> tuple[StudentModel, np.ndarray]:
     if name in RELEASED:  # weights that a release gives as they are, and no fit
         public = rng.standard_normal((200, 6), dtype=np.float32)  # one component for 20 of them
         return ReleasedModel.from_weights(
-            rng.standard_normal((RELEASED[name], len(LABELS))), public, num_rows=rows
+            rng.standard_normal((RELEASED[name], len(LABELS))), public_inputs=public, num_rows=rows
         ), public[:rows]
     student = STUDENTS[name]
     images = "cnn" in name or "resnet" in name
@@ -61,9 +61,16 @@ def exported(folder: Path, model: StudentModel) -> Bundle:
     form, kind = (
         (ImageForm(3, 16, 16), "images") if len(model.input_shape) == 3 else (None, "features")
     )
-    ModelForm("x", kind, LABELS, model.input_shape, (), form, model.threshold, model.kind).write(
-        release
-    )
+    ModelForm(
+        name="x",
+        kind=kind,
+        labels=LABELS,
+        input_shape=model.input_shape,
+        features=(),
+        preprocessing=form,
+        threshold=model.threshold,
+        model=model.kind,
+    ).write(release)
     listed(release)
     bundle = Bundle.load(release)
     bundle.to_onnx(folder / "model.onnx")
@@ -83,10 +90,10 @@ def test_the_graph_predicts_the_same(tmp_path: Path, name: str, rows: int) -> No
     """Also of a student of one row or none, which is a constant; a label that was never released has 0."""
     if name == "resnet50" and find_spec("torchvision") is None:
         pytest.skip("torchvision is optional")
-    model, _ = trained(name, min(rows, 8) if name == "resnet50" else rows)  # which is slow
+    model, _ = trained(name, rows=min(rows, 8) if name == "resnet50" else rows)  # which is slow
     bundle = exported(tmp_path, model)
     queries = np.random.default_rng(1).random((7, *model.input_shape), dtype=np.float32)
-    probabilities = said_by(tmp_path / "model.onnx", queries)
+    probabilities = said_by(tmp_path / "model.onnx", inputs=queries)
     assert probabilities.shape == (7, 3)
     assert np.abs(probabilities - bundle.predict_proba(queries)).max() < 1e-5
     assert np.array_equal(bundle.predict_proba(queries), model.predict_proba(queries))
@@ -105,6 +112,8 @@ def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(
     bundle = exported(tmp_path, model)
     queries = np.vstack([inputs, model.arrays["center"].reshape(1, -1)]).astype(np.float32)
     assert (
-        np.abs(said_by(tmp_path / "model.onnx", queries) - bundle.predict_proba(queries)).max()
+        np.abs(
+            said_by(tmp_path / "model.onnx", inputs=queries) - bundle.predict_proba(queries)
+        ).max()
         < 1e-5
     )

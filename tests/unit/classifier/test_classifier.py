@@ -72,7 +72,7 @@ def test_many_labels_give_a_student_and_its_price(labels: Data) -> None:
     assert 3.99 < model.epsilon_ <= 4.0
     assert (
         model.epsilon_
-        == RdpAccountant().compose(model.release_.event).get_epsilon(1e-6)
+        == RdpAccountant().compose(model.release_.event).get_epsilon(target_delta=1e-6)
         == model.spent_epsilon_
     )
     assert (model.delta_, model.adjacency_) == (1e-6, Adjacency.REPLACE_ONE)
@@ -111,7 +111,7 @@ def test_sparse_rows_and_sets_of_words_make_the_same_release(labels: Data) -> No
 def test_digits_are_learned_at_a_moderate_price() -> None:
     inputs, digits = load_digits(return_X_y=True)
     data = inputs[:1200], digits[:1200], inputs[1200:1350]
-    model = fitted(data, KNeighborsClassifier(3), n_teachers=40, n_queries=100)
+    model = fitted(data, estimator=KNeighborsClassifier(3), n_teachers=40, n_queries=100)
     assert model.epsilon_ <= 8
     assert model.score(inputs[1350:], digits[1350:]) > 0.4
 
@@ -160,8 +160,8 @@ def test_any_aggregator_serves_either_task(aggregator: Any, labels: Data, classe
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 def test_probabilities_need_a_student_that_predicts_them(labels: Data) -> None:
-    assert not hasattr(fitted(labels, RidgeClassifier()), "predict_proba")
-    model = fitted(labels, RidgeClassifier(), student=DecisionTreeClassifier(max_depth=2))
+    assert not hasattr(fitted(labels, estimator=RidgeClassifier()), "predict_proba")
+    model = fitted(labels, estimator=RidgeClassifier(), student=DecisionTreeClassifier(max_depth=2))
     assert isinstance(model.student_.models[0], DecisionTreeClassifier)
     assert model.predict_proba(labels[2]).shape == (300, 3)
 
@@ -261,11 +261,17 @@ def test_clone_and_pickle_keep_everything(labels: Data) -> None:
 @pytest.mark.slow
 def test_a_fitted_classifier_holds_no_private_record(labels: Data) -> None:
     """Nothing of its own size: the pickle does not grow with the private records or with the teachers."""
-    small_size = len(pickle.dumps(fitted(labels, GaussianNB(), n_teachers=20, allow_useless=True)))
+    small_size = len(
+        pickle.dumps(fitted(labels, estimator=GaussianNB(), n_teachers=20, allow_useless=True))
+    )
     with pytest.warns(RepeatedRelease):
         large_size = len(
             pickle.dumps(
-                fitted((labels[0][:600], labels[1][:600], labels[2]), GaussianNB(), n_teachers=40)
+                fitted(
+                    (labels[0][:600], labels[1][:600], labels[2]),
+                    estimator=GaussianNB(),
+                    n_teachers=40,
+                )
             )
         )
     assert abs(large_size - small_size) < 500
@@ -360,7 +366,7 @@ def test_a_search_without_metadata_routing_warns_of_missing_groups(
         grid = {"pate__epsilon": [8.0]}
     search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
     caught = caught_by(
-        lambda: search.fit(inputs, bits, groups=PERSONS, **pipeline_params), UngroupedFit
+        lambda: search.fit(inputs, bits, groups=PERSONS, **pipeline_params), kind=UngroupedFit
     )
     assert len(caught) == 3, "two folds and the last fit"
     assert all(
@@ -384,7 +390,7 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
             grid = {"pate__epsilon": [8.0]}
         search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
         caught = caught_by(
-            lambda: search.fit(inputs, bits, groups=PERSONS, X_public=public), UngroupedFit
+            lambda: search.fit(inputs, bits, groups=PERSONS, X_public=public), kind=UngroupedFit
         )
         caught += caught_by(
             lambda: cross_val_score(
@@ -395,7 +401,7 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
                 params={"groups": PERSONS, "X_public": public},
                 error_score="raise",
             ),
-            UngroupedFit,
+            kind=UngroupedFit,
         )
     assert not caught
     best = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
@@ -432,20 +438,21 @@ def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:
                     cv=GroupKFold(2),
                     groups=PERSONS,
                 ),
-                UngroupedFit,
+                kind=UngroupedFit,
             )
         )
         == 2
     )
-    assert len(caught_by(lambda: clone(model).fit(inputs, bits, public), UngroupedFit)) == 1
+    assert len(caught_by(lambda: clone(model).fit(inputs, bits, public), kind=UngroupedFit)) == 1
     assert not caught_by(
-        lambda: clone(model).fit(inputs, bits, public, groups=PERSONS), UngroupedFit
+        lambda: clone(model).fit(inputs, bits, public, groups=PERSONS), kind=UngroupedFit
     )
-    assert not caught_by(lambda: model.fit(inputs, bits, public), UngroupedFit), (
+    assert not caught_by(lambda: model.fit(inputs, bits, public), kind=UngroupedFit), (
         "who calls fit knows what it is given"
     )
     assert not caught_by(
-        lambda: Pipeline([("pate", model)]).fit(inputs, bits, pate__X_public=public), UngroupedFit
+        lambda: Pipeline([("pate", model)]).fit(inputs, bits, pate__X_public=public),
+        kind=UngroupedFit,
     )
 
 
@@ -531,7 +538,7 @@ def test_a_cap_on_all_fits_refuses_a_fit_before_its_teachers(labels: Data, tmp_p
     spent = path.read_bytes()
     with refused("max_epsilon", 2.5):
         fitted(
-            labels, Untouched(), n_teachers=20, ledger=path, epsilon=2.0
+            labels, estimator=Untouched(), n_teachers=20, ledger=path, epsilon=2.0
         )  # the file has kept the cap
     with refused("max_epsilon", 9.0):
         fitted(labels, n_teachers=20, ledger=path, epsilon=2.0, max_total_epsilon=9.0)
@@ -542,7 +549,9 @@ def test_a_ledger_of_runs_is_none_of_fits(labels: Data, tmp_path: Path) -> None:
     """It would take two folds of the same people for two data sets, each with the whole budget."""
     runs = SharedLedger(tmp_path / "ledger", target_delta=1e-6, accountant=RdpAccountant)
     for count, data in enumerate(("one data set", "another"), start=1):
-        runs.account(data).charge(GaussianEvent(9.0), adjacency="replace_one", key=data)
+        runs.account(data).charge(
+            GaussianEvent(noise_multiplier=9.0), adjacency="replace_one", key=data
+        )
         with pytest.raises(InvalidValue, match=r"^(ledger|data)=.*: expected"):
             fitted(labels, n_teachers=20, ledger=tmp_path / "ledger")
         assert len(runs.entries) == count

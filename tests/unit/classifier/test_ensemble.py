@@ -45,11 +45,11 @@ def source(
     keep_confidences: bool = True,
 ) -> FittedVotes:
     pools = Pools(inputs=inputs, targets=targets, groups=groups, queries=QUERIES)
-    streams = RandomStreams(3)
+    streams = RandomStreams(entropy=3)
     return train_and_vote(
         EstimatorLearner(task=task, estimator=GaussianNB() if estimator is None else estimator),
         pools,
-        Partition.draw(groups, 10, streams.generator("partition")),
+        partition=Partition.draw(groups, 10, streams.generator("partition")),
         seeds=streams.seeds("teachers", 10),
         keep_confidences=keep_confidences,
         num_jobs=jobs,
@@ -70,7 +70,7 @@ def test_replacing_one_group_changes_one_teacher_at_most(
     changed = targets.copy()
     inputs[group == GROUPS] *= -5
     changed[group == GROUPS] = changed[group == GROUPS][:, ::-1]
-    moved = (votes(task, targets) != votes(task, changed, inputs=inputs)).any(axis=(1, 2))
+    moved = (votes(task, targets) != votes(task, targets=changed, inputs=inputs)).any(axis=(1, 2))
     assert moved.sum() == 1
 
 
@@ -92,7 +92,7 @@ def test_votes_have_the_form_that_the_aggregator_reads(
     cast = votes(*TASKS[0])
     ledger = Ledger(target_delta=1e-6)
     votes_source = source(*TASKS[0])
-    record = charging(ledger, aggregator, votes_source)
+    record = charging(ledger, aggregator, votes=votes_source)
     release = aggregator.release(votes_source, np.random.default_rng(3), record)
     clear = np.abs(cast.sum(axis=0) - 5).min(axis=1) >= 3  # the same whatever is counted
     np.testing.assert_array_equal(release.labels[clear], cast.sum(axis=0)[clear] > 5)
@@ -157,14 +157,14 @@ def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
 )
 def test_nothing_is_charged_for_votes_that_cannot_be_read(aggregator: Aggregator) -> None:
     ledger = Ledger(target_delta=1e-5)
-    unreadable = source(Task(count=3), MANY)
+    unreadable = source(Task(count=3), targets=MANY)
 
     def fail() -> Any:
         raise InvalidValue("votes", rule="votes")
 
     unreadable.bits = unreadable.confidences = unreadable.label_shares = fail  # type: ignore[method-assign]
     with refused("votes", rule="votes"):
-        record = charging(ledger, aggregator, unreadable)
+        record = charging(ledger, aggregator, votes=unreadable)
         aggregator.release(unreadable, np.random.default_rng(3), record)
     assert ledger.entries == []
 

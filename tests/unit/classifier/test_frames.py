@@ -106,7 +106,7 @@ def test_an_estimator_without_support_for_words_is_refused_before_the_charge(
 
 
 def test_inputs_that_do_not_match_are_refused_in_one_line() -> None:
-    frame, survived = passengers(60)
+    frame, survived = passengers(count=60)
     model = PATEClassifier(pipeline(), n_teachers=2, allow_useless=True)
     with refused("X_public", "ndarray"):
         model.fit(frame, survived, X_public=np.zeros((5, 5)))

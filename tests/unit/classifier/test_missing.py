@@ -31,7 +31,7 @@ def predicted(dtype: str) -> np.ndarray:
     model.fit(
         with_gaps(INPUTS, dtype),
         LABELS,
-        X_public=with_gaps(INPUTS[:40] + 0.0, "float64").astype(dtype),
+        X_public=with_gaps(INPUTS[:40] + 0.0, dtype="float64").astype(dtype),
     )
     return np.asarray(model.predict(with_gaps(INPUTS, dtype)))
 

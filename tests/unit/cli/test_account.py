@@ -58,8 +58,10 @@ def test_plain_composition_is_shown_only_for_a_session(
     run: Callable[..., str], quoted: Any
 ) -> None:
     quote = quoted(*SESSION)
-    plain = AutoAccountant().compose(BOUNDARY.plain_event(VoteShape(2_000, 6, 400)))
-    assert quote["plain_epsilon"] == plain.get_epsilon(1e-6) > quote["epsilon"]
+    plain = AutoAccountant().compose(
+        BOUNDARY.plain_event(VoteShape(num_queries=2_000, num_labels=6, num_teachers=400))
+    )
+    assert quote["plain_epsilon"] == plain.get_epsilon(target_delta=1e-6) > quote["epsilon"]
     page = run(*SESSION)
     assert "the session costs less" in page
     assert "votes=FILE" in page
@@ -210,7 +212,7 @@ def test_a_ledger_gives_a_row_for_each_data_set(
     assert page.count("none") >= 2, "there is no cap"
     assert "aaaaaaaaaaaa " in page and "bbbbbbbbbbbb " in page
     ledger = Ledger(tmp_path / "one.db", target_delta=1e-6, max_epsilon=4.0)  # which names no data
-    ledger.charge(GaussianEvent(2.0), adjacency="replace_one", key="a fit")
+    ledger.charge(GaussianEvent(noise_multiplier=2.0), adjacency="replace_one", key="a fit")
     (left,) = quoted(*GAUSSIAN, f"ledger={ledger.path}")["accounts"]
     assert (left["data"], left["num_releases"]) == ("", 1)
 
@@ -245,7 +247,9 @@ def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
     assert (second["data"], second["delta"], second["cap"]) == ("b" * 64, 1e-6, 4.0)
     assert second["spent_epsilon"] == account.spent_epsilon
     assert [list(charge) for charge in first["charges"]] == [CHARGE]
-    gaussian = RdpAccountant().compose(GaussianEvent(8.0)).get_epsilon(1e-6)
+    gaussian = (
+        RdpAccountant().compose(GaussianEvent(noise_multiplier=8.0)).get_epsilon(target_delta=1e-6)
+    )
     assert [charge["epsilon"] for charge in second["charges"]] == [gaussian, gaussian]
     assert second["charges"][0]["time"] == account.entries[0].time
     lines = [

@@ -29,7 +29,7 @@ def ended_with(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tu
     def ended(**told: Any) -> tuple[object, str]:
         monkeypatch.setattr(app, "run_application", MagicMock(**told))
         with pytest.raises(SystemExit) as stopped:
-            app.run_app(lambda config: None, "train")
+            app.run_app(lambda config: None, command="train")
         return stopped.value.code, capsys.readouterr().err
 
     return ended
@@ -73,7 +73,7 @@ def test_error_of_a_job_in_another_process_sets_the_exit_code(
         ):
             job = OmegaConf.merge(sweep, {"hydra": {"job": {"num": number}}})
             result = JobReturn(status=JobStatus.COMPLETED, _return_value=value)
-            app.SweepEnds().on_job_end(job, result)  # type: ignore[arg-type]
+            app.SweepEnds().on_job_end(job, job_return=result)  # type: ignore[arg-type]
         notes.on_multirun_end(sweep)
 
     assert ended_with(side_effect=run) == (2, "seed=-1: expected one\n")
@@ -103,10 +103,10 @@ def test_cyclic_causes_of_an_error_are_walked_once() -> None:
     first.__context__ = second
     second.__context__ = first
     with pytest.raises(ValueError, match=r"^first$"):
-        app._ended(first, COMMAND)
+        app._ended(first, spelling=COMMAND)
     second.__context__ = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
-        app._ended(first, COMMAND)
+        app._ended(first, spelling=COMMAND)
 
 
 def test_options_may_stand_between_settings(tmp_path: Path) -> None:
@@ -126,5 +126,5 @@ def test_task_sees_the_arguments_as_typed(monkeypatch: pytest.MonkeyPatch) -> No
     typed = ["pate-account", "num_teachers=100", "adjacency=add_remove"]
     monkeypatch.setattr(sys, "argv", typed)
     umasks = []
-    app.run_app(lambda config: umasks.append(list(sys.argv)), "account")
+    app.run_app(lambda config: umasks.append(list(sys.argv)), command="account")
     assert umasks == [typed]

@@ -76,7 +76,7 @@ def test_unresponsive_computation_is_killed_with_its_descendants(child: str) -> 
     # from here on nothing is raised outside of the try
     working = "    print('working', flush=True)"
     work = ("try:", working, "    while True: time.sleep(0.05)", "except KeyboardInterrupt: pass")
-    process = started(f"child = {child}", "\n            ".join(work))
+    process = started(f"child = {child}", work="\n            ".join(work))
     assert process.stdout is not None
     process.stdout.readline()
     sent = time.monotonic()

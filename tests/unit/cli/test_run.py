@@ -48,7 +48,7 @@ CHOICES = {"aggregator": "stable_top_k_table", "data": "wordnet", "teacher": "li
 
 def test_heading_names_parts_and_overrides() -> None:
     overrides = ["target_epsilon=8", "+student.penalties=[1,2]", "output_dir=/a", "ledger=/b"]
-    heading = run_heading(SETTINGS, overrides, CHOICES, beside_release=BESIDE_RELEASE)
+    heading = run_heading(SETTINGS, overrides, choices=CHOICES, beside_release=BESIDE_RELEASE)
     assert heading.aggregator == "stable_top_k_table"
     assert heading.is_public
     assert heading.overrides == "target_epsilon=8 student.penalties=[1,2]"
@@ -60,18 +60,27 @@ def test_heading_names_parts_and_overrides() -> None:
     }
     assert heading.compared == CHOICES | compared
     heading = run_heading(
-        SETTINGS, ["aggregator._target_=my.StableTopK"], CHOICES, beside_release=BESIDE_RELEASE
+        SETTINGS,
+        overrides=["aggregator._target_=my.StableTopK"],
+        choices=CHOICES,
+        beside_release=BESIDE_RELEASE,
     )
     assert (heading.aggregator, heading.is_public) == ("StableTopK", False)
     assert not run_heading(
-        SETTINGS, [], CHOICES | {"aggregator": "patients_2024"}, beside_release=BESIDE_RELEASE
+        SETTINGS,
+        overrides=[],
+        choices=CHOICES | {"aggregator": "patients_2024"},
+        beside_release=BESIDE_RELEASE,
     ).is_public
 
 
 def test_default_folder_is_stable_and_within_outputs() -> None:
     def folder_of(aggregator: str, *said: str) -> str:
         heading = run_heading(
-            SETTINGS, said, CHOICES | {"aggregator": aggregator}, beside_release=BESIDE_RELEASE
+            SETTINGS,
+            overrides=said,
+            choices=CHOICES | {"aggregator": aggregator},
+            beside_release=BESIDE_RELEASE,
         )
         return default_folder(str(heading.compared["data"]), heading.aggregator, settings=SETTINGS)
 
@@ -87,7 +96,7 @@ def test_settings_of_a_run_do_not_depend_on_its_folder() -> None:
         {"output_dir": None, "data": {"cache": None}},
         {"output_dir": "a", "data": {"cache": "b"}} | where,
     ]
-    first, second = (plain_settings(OmegaConf.create(run), BESIDE_RELEASE) for run in runs)
+    first, second = (plain_settings(OmegaConf.create(run), without=BESIDE_RELEASE) for run in runs)
     assert first == second == {"data": {"cache": None}}
 
 
@@ -133,20 +142,20 @@ class StagedDigits:
 
 def test_stages_of_a_data_set_are_shown() -> None:
     console = Console(file=io.StringIO(), width=100)
-    load = watched_load(StagedDigits(), ConsoleMonitor(console))
+    load = watched_load(StagedDigits(), monitor=ConsoleMonitor(console))
     assert load().digest() == DIGITS.load().digest()
     assert "composing digits: " in console.file.getvalue()
 
 
 def test_stages_are_silent_in_the_worker_of_a_comparison() -> None:
     console = Console(file=io.StringIO(), width=100)
-    load = pickle.loads(pickle.dumps(watched_load(StagedDigits(), ConsoleMonitor(console))))
+    load = pickle.loads(pickle.dumps(watched_load(StagedDigits(), monitor=ConsoleMonitor(console))))
     assert load().digest() == DIGITS.load().digest()
     assert console.file.getvalue() == ""
 
 
 def test_reader_without_stages_is_loaded() -> None:
-    load = watched_load(DIGITS, ConsoleMonitor(Console(file=io.StringIO())))
+    load = watched_load(DIGITS, monitor=ConsoleMonitor(Console(file=io.StringIO())))
     assert load().digest() == DIGITS.load().digest()
 
 
@@ -164,12 +173,12 @@ def swept(
     table = SweepTable()
     table.on_multirun_start(config(folder))
     for num, place in enumerate(folders):
-        enter_folder(folder, num, place)
+        enter_folder(folder, number=num, output_dir=place)
     for num, (words, result) in enumerate(jobs):
         job = JobReturn()
         job.status = JobStatus.FAILED if result is None else JobStatus.COMPLETED
         job.return_value = result
-        table.on_job_end(config(folder, num, *words.split()), job)
+        table.on_job_end(config(folder, num, *words.split()), job_return=job)
     table.on_multirun_end(config(folder))
     return rows_of(folder / "sweep.csv")
 
@@ -216,7 +225,7 @@ def test_refusal_of_a_job_is_printed_below_its_heading(tmp_path: Path, capsys: A
         job.status = JobStatus.COMPLETED
         job.return_value = note
         table.on_job_start(config(tmp_path, num, f"seed={num}"))
-        table.on_job_end(config(tmp_path, num, f"seed={num}"), job)
+        table.on_job_end(config(tmp_path, num, f"seed={num}"), job_return=job)
     printed = "[1] seed=0 [2] seed=1 teachers=9: expected at most 3 [3] seed=2"
     assert capsys.readouterr().out.split() == printed.split()
 
@@ -241,9 +250,11 @@ def test_sweep_table_shows_names_baselines_and_cost(tmp_path: Path, capsys: Any)
 
 def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, capsys: Any) -> None:
     """Two Gaussian releases of noise multiplier 4 equal one of 4 / sqrt(2), whose epsilon is 1.5436 at delta 1e-6."""
-    gaussian = GaussianEvent(4.0)
-    folders = [paid(tmp_path / name, gaussian) for name in ("a", "b")]
-    folders += [paid(tmp_path / name, gaussian, adjacency="add_remove") for name in ("c", "d")]
+    gaussian = GaussianEvent(noise_multiplier=4.0)
+    folders = [paid(tmp_path / name, event=gaussian) for name in ("a", "b")]
+    folders += [
+        paid(tmp_path / name, event=gaussian, adjacency="add_remove") for name in ("c", "d")
+    ]
     failed: tuple[str, None] = ("seed=0", None)
     swept(
         tmp_path / "sweep",
@@ -271,9 +282,18 @@ def test_releases_with_one_seed_have_no_total_epsilon(
 ) -> None:
     """This also holds for different adjacencies or records: the difference of two such sums has no noise."""
     for number, terms in enumerate(({}, {"adjacency": "add_remove"}, {"data": "other"})):
-        folders = [paid(tmp_path / f"{number}a", GaussianEvent(4.0), seed=seeds[0])]
-        folders += [paid(tmp_path / f"{number}b", GaussianEvent(4.0), seed=seeds[1], **terms)]
-        folders += [paid(tmp_path / f"{number}c", GaussianEvent(4.0))]
+        folders = [
+            paid(tmp_path / f"{number}a", event=GaussianEvent(noise_multiplier=4.0), seed=seeds[0])
+        ]
+        folders += [
+            paid(
+                tmp_path / f"{number}b",
+                event=GaussianEvent(noise_multiplier=4.0),
+                seed=seeds[1],
+                **terms,
+            )
+        ]
+        folders += [paid(tmp_path / f"{number}c", event=GaussianEvent(noise_multiplier=4.0))]
         swept(tmp_path / "sweep", ("seed=0", result(0.2)), folders=folders)
         text = " ".join(capsys.readouterr().out.split())
         assert ("no epsilon covers these releases together: two of them drew" in text) is are_shared
@@ -329,9 +349,9 @@ def test_comparison_settings_are_parsed() -> None:
     names = ("gaussian_votes", "gaussian_votes@2000", "centered_votes_400")
     assert _names(listed(*names)) == names
     assert _names("peeling@7") == ("peeling@7",)
-    assert _numbers("epsilons", listed(1, 0.5)) == (1.0, 0.5)
-    assert _numbers("epsilons", 3) == (3.0,)
-    assert _seeds(3) == (0, 1, 2)
+    assert _numbers(name="epsilons", values=listed(1, 0.5)) == (1.0, 0.5)
+    assert _numbers(name="epsilons", values=3) == (3.0,)
+    assert _seeds(values=3) == (0, 1, 2)
     assert _seeds(listed(7, 5)) == (7, 5)
 
 
@@ -354,12 +374,12 @@ def test_invalid_comparison_settings_are_refused() -> None:
         with refusal:
             _names(asked)
     words = ["teacher=mlp", "teacher.num_teachers=800"]
-    _require_used(words, ("peeling@7", "gaussian_votes"))
-    _require_used(words[:1], ("peeling@7",))
+    _require_used(words, names=("peeling@7", "gaussian_votes"))
+    _require_used(words[:1], names=("peeling@7",))
     with refused("teacher.num_teachers", 800):
-        _require_used(words, ("peeling@7", "centered_votes"))
+        _require_used(words, names=("peeling@7", "centered_votes"))
     with refused("epsilons", "['little']"):
-        _numbers("epsilons", listed("little"))
+        _numbers(name="epsilons", values=listed("little"))
     for wrong in (listed(1.5), "five", True, None):
         with refused("seeds", ANY, "a whole number >= 1"):
             _seeds(wrong)
@@ -368,11 +388,11 @@ def test_invalid_comparison_settings_are_refused() -> None:
 @pytest.mark.slow
 def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any]) -> None:
     config = composed(app="compare")
-    entrants = [_pate_method(name, config, []) for name in _names(config.aggregators)]
+    entrants = [_pate_method(name, config, part_words=[]) for name in _names(config.aggregators)]
     assert len({entrant.name for entrant in entrants}) >= 10
     assert len({entrant.key for entrant in entrants}) == len(entrants)
     assert {str(entrant.aggregator.adjacency) for entrant in entrants} == {"replace_one"}
-    assert _numbers("epsilons", config.epsilons) == (0.1, 0.25, 0.5, 1, 2, 3.6, 8)
+    assert _numbers(name="epsilons", values=config.epsilons) == (0.1, 0.25, 0.5, 1, 2, 3.6, 8)
     assert (config.num_queries, config.target_delta, len(_seeds(config.seeds))) == (600, 1e-6, 5)
 
 
@@ -383,21 +403,29 @@ def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
     config = composed("adjacency=add_remove", app="compare")
     words = ["teacher.num_teachers=50", "teacher.penalty=2"]
     centered, small = (
-        _pate_method(name, config, words) for name in ("centered_votes", "centered_votes@400")
+        _pate_method(name, config, part_words=words)
+        for name in ("centered_votes", "centered_votes@400")
     )
     assert isinstance(centered.teacher, KernelTeacher)
     assert isinstance(centered.student, LowRankStudent)
     assert (centered.num_teachers, small.num_teachers) == (None, 400)
-    plain, numbered = (_pate_method(name, config, words) for name in ("peeling", "peeling@7"))
+    plain, numbered = (
+        _pate_method(name, config, part_words=words) for name in ("peeling", "peeling@7")
+    )
     assert plain.teacher == numbered.teacher == LinearTeacher(penalty=2)
     assert (plain.num_teachers, numbered.num_teachers) == (50, 7)
     assert str(plain.aggregator.adjacency) == "add_remove"
-    prefixed = _pate_method("aggregator:centered_votes@50", config, words)
+    prefixed = _pate_method(entry="aggregator:centered_votes@50", config=config, part_words=words)
     assert isinstance(prefixed.aggregator, CenteredVotes)
     assert (prefixed.name, prefixed.teacher, prefixed.num_teachers) == (
         "aggregator-centered_votes",
         plain.teacher,
         50,
     )
-    assert _pate_method("aggregator:peeling", config, words).name == "peeling"
-    assert _pate_method("experiment:centered_votes", config, words).teacher == centered.teacher
+    assert (
+        _pate_method(entry="aggregator:peeling", config=config, part_words=words).name == "peeling"
+    )
+    assert (
+        _pate_method(entry="experiment:centered_votes", config=config, part_words=words).teacher
+        == centered.teacher
+    )

@@ -43,7 +43,7 @@ def small_bench(folder: Path = Path("nowhere"), data: Dataset | None = None) -> 
 def plan(*methods: Method, **changes: Any) -> ComparisonPlan:
     values: dict[str, Any] = {
         "load_dataset": small_dataset,
-        "methods": methods or (method("votes", VOTES),),
+        "methods": methods or (method(name="votes", aggregator=VOTES),),
         "engine": StackedEngine(),
         "student": LinearStudent(),
         "num_queries": NUM_QUERIES,
@@ -88,22 +88,34 @@ def released(
 @pytest.fixture
 def frontier() -> Frontier:
     runs = [
-        scored("prior", 0.1),
-        scored("best_constant", 0.2),
-        scored("true_label_student", 0.58),
-        scored("all_records_model", 0.6),
-        scored("majority_vote_student", 0.55, teacher="linear", num_teachers=400),
+        scored(name="prior", micro_f1=0.1),
+        scored(name="best_constant", micro_f1=0.2),
+        scored(name="true_label_student", micro_f1=0.58),
+        scored(name="all_records_model", micro_f1=0.6),
+        scored(name="majority_vote_student", micro_f1=0.55, teacher="linear", num_teachers=400),
         *(
-            released("late", epsilon, value, seed)
+            released(name="late", epsilon=epsilon, micro_f1=value, seed=seed)
             for epsilon in (1.0, 8.0)
             for seed, value in enumerate((0.1, 0.3))
         ),
-        released("early", 1.0, 0.45, num_teachers=2000),
-        released("early", 8.0, 0.5, num_teachers=2000),
-        released("early", 1.0, 0.3),
-        released("early", 8.0, 0.55),
-        released("never<b>", 1.0, None, None, note="target_epsilon=1: expected more"),
-        released("never<b>", 8.0, None, None, note="target_epsilon=8: expected more"),
+        released(name="early", epsilon=1.0, micro_f1=0.45, num_teachers=2000),
+        released(name="early", epsilon=8.0, micro_f1=0.5, num_teachers=2000),
+        released(name="early", epsilon=1.0, micro_f1=0.3),
+        released(name="early", epsilon=8.0, micro_f1=0.55),
+        released(
+            name="never<b>",
+            epsilon=1.0,
+            micro_f1=None,
+            seed=None,
+            note="target_epsilon=1: expected more",
+        ),
+        released(
+            name="never<b>",
+            epsilon=8.0,
+            micro_f1=None,
+            seed=None,
+            note="target_epsilon=8: expected more",
+        ),
     ]
     return Frontier(
         runs=tuple(runs), metric="micro_f1", dataset="made up", real=False, num_test=1234

@@ -53,8 +53,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     others["checked"] = CHECKED
     run(
         folder,
-        method("votes", VOTES),
-        method("votes", VOTES, 12),
+        method(name="votes", aggregator=VOTES),
+        method(name="votes", aggregator=VOTES, num_teachers=12),
         *(method(*each) for each in others.items()),
     )
     return folder
@@ -122,7 +122,7 @@ def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_comma
     votes = CenteredVotes(noise_multiplier=1.0)
     student = LowRankStudent(num_directions=6)
     given = {"num_teachers": num_teachers, "teacher": teacher, "student": student}
-    centered = replace(method("centered", votes), **given)
+    centered = replace(method(name="centered", aggregator=votes), **given)
     run(tmp_path / "compare", centered, seeds=(4, 5), ensemble_seed=4, epsilons=(3.0,))
     first, second = [
         item for item in read_runs(tmp_path / "compare" / "comparison.csv") if item.epsilon == 3
@@ -192,7 +192,11 @@ def test_calibration_does_not_depend_on_the_data(
 def test_refusals_before_anything_is_trained(tmp_path: Path) -> None:
     for methods, given, refusal in (
         ((), {"num_queries": 900}, refused("num_queries", 900)),
-        ((method("votes", VOTES, 5000),), {}, refused("num_teachers", 5000)),
+        (
+            (method(name="votes", aggregator=VOTES, num_teachers=5000),),
+            {},
+            refused("num_teachers", 5000),
+        ),
         ((), {"target_delta": 1e-20}, refused("target_delta", 1e-20)),
     ):
         with refusal:
@@ -216,8 +220,8 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
 
 
 def test_kept_results_have_the_name_of_the_call_that_shows_them(tmp_path: Path) -> None:
-    few = method("votes", VOTES, 12)
-    many = method("votes", VOTES)
+    few = method(name="votes", aggregator=VOTES, num_teachers=12)
+    many = method(name="votes", aggregator=VOTES)
     runs = [run(tmp_path, *both, epsilons=(5.0,)).runs for both in ((many,), (few, many))]
     names = [
         {item.aggregator for item in found if item.aggregator.startswith("votes")} for found in runs

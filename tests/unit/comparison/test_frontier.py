@@ -83,7 +83,7 @@ def test_file_that_is_no_comparison_is_refused(tmp_path: Path) -> None:
     path.write_text("a,b\n1,2\n")
     with refused("comparison", ANY, "the columns aggregator"):
         read_runs(path)
-    write_runs(path, [Run(aggregator="x", num_queries=3)])
+    write_runs(path, runs=[Run(aggregator="x", num_queries=3)])
     path.write_text(path.read_text().replace(",3,", ",three,"))
     with refused("comparison.num_queries", "three"):
         read_runs(path)

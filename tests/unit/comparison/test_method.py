@@ -67,12 +67,17 @@ class NoisyShares(Method):
             noise = np.random.default_rng(seed).normal(scale=std, size=labels.shape[1])
             return Trained(Constant(np.clip(labels.mean(axis=0) + noise, 0, 1)))
 
-        return Contender(budget.epsilon_of(GaussianEvent(**parameters)), parameters, trained)
+        return Contender(budget.epsilon_of(GaussianEvent(**parameters)), parameters, train=trained)
 
 
 @pytest.mark.slow
 def test_own_method_is_compared_with_pate(tmp_path: Path) -> None:
-    asked = plan(method("votes", VOTES), NoisyShares(), epsilons=(0.5, 5.0), allow_useless=False)
+    asked = plan(
+        method(name="votes", aggregator=VOTES),
+        NoisyShares(),
+        epsilons=(0.5, 5.0),
+        allow_useless=False,
+    )
     monitor = SilentMonitor()
     frontier = compare(asked, tmp_path, monitor)
     rows = [

@@ -17,7 +17,7 @@ PARAMETERS = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]}
 
 
 def test_page_is_self_contained_and_escapes_names(frontier: Frontier) -> None:
-    html = render_page(frontier, PARAMETERS)
+    html = render_page(frontier, parameters=PARAMETERS)
     self_contained(html)
     assert "never<b>" not in html
     assert "noise_std &lt;1&gt;" in html
@@ -25,7 +25,7 @@ def test_page_is_self_contained_and_escapes_names(frontier: Frontier) -> None:
 
 
 def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -> None:
-    rows = Page(render_page(frontier, PARAMETERS)).texts("tr")
+    rows = Page(render_page(frontier, parameters=PARAMETERS)).texts("tr")
     assert any(
         row.startswith("early (400)") and "0.300" in row and "0.550" in row and "±" not in row
         for row in rows
@@ -38,7 +38,7 @@ def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -
 
 def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=160)
-    print_frontier(frontier, tmp_path, console=console)
+    print_frontier(frontier, folder=tmp_path, console=console)
     text = console.file.getvalue()
     assert text.startswith("Best micro-F1 at epsilon 1 early (2,000)")
     assert "0.200 ± 0.100" in text

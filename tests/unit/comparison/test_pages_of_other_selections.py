@@ -22,25 +22,27 @@ def test_a_selection_that_has_all_of_the_earlier_one_replaces_it_without_a_word(
     tmp_path: Path,
 ) -> None:
     earlier = [
-        released("votes", 1.0, 0.4),
-        released("peeling", 1.0, None, seed=None, note="out of reach"),
+        released(name="votes", epsilon=1.0, micro_f1=0.4),
+        released(name="peeling", epsilon=1.0, micro_f1=None, seed=None, note="out of reach"),
     ]
-    assert keep_earlier_pages(tmp_path, earlier) == ""
+    assert keep_earlier_pages(tmp_path, runs=earlier) == ""
     written(tmp_path, *earlier)
     more = [
-        released(name, epsilon, 0.4, seed)
+        released(name, epsilon, micro_f1=0.4, seed=seed)
         for name in ("votes", "peeling")
         for epsilon in (1.0, 8.0)
         for seed in (0, 1)
     ]
-    assert keep_earlier_pages(tmp_path, more) == ""
+    assert keep_earlier_pages(tmp_path, runs=more) == ""
     assert names(tmp_path) == set(PAGES)
 
 
 def test_pages_of_another_selection_are_kept_and_named(tmp_path: Path) -> None:
     for number, name in enumerate(("votes", "peeling"), start=1):
-        written(tmp_path, released(name, 1.0, 0.4))
-        line = keep_earlier_pages(tmp_path, [released("joint", 1.0, 0.5)])
+        written(tmp_path, released(name, epsilon=1.0, micro_f1=0.4))
+        line = keep_earlier_pages(
+            tmp_path, runs=[released(name="joint", epsilon=1.0, micro_f1=0.5)]
+        )
         assert (
             f"are of another selection ({name}); they are kept as comparison-{number}.csv, " in line
         )
@@ -50,16 +52,29 @@ def test_pages_of_another_selection_are_kept_and_named(tmp_path: Path) -> None:
         assert (tmp_path / f"frontier-{number}.html").read_text() == name
     assert names(tmp_path).isdisjoint(PAGES)
     (tmp_path / "comparison.csv").write_text("of another version")
-    assert "comparison-3.csv" in keep_earlier_pages(tmp_path, [released("joint", 1.0, 0.5)])
+    assert "comparison-3.csv" in keep_earlier_pages(
+        tmp_path, runs=[released(name="joint", epsilon=1.0, micro_f1=0.5)]
+    )
 
 
 def test_methods_with_other_teachers_or_another_student_than_most_are_named() -> None:
-    same = [released(name, 1.0, 0.4) for name in ("votes", "peeling")]
+    same = [released(name, epsilon=1.0, micro_f1=0.4) for name in ("votes", "peeling")]
     other = released(
-        "centered_votes", 1.0, 0.5, teacher="kernel", student="low_rank", num_teachers=99
+        name="centered_votes",
+        epsilon=1.0,
+        micro_f1=0.5,
+        teacher="kernel",
+        student="low_rank",
+        num_teachers=99,
     )
-    plain = released("dp_gd", 1.0, 0.5, teacher=None, student=None, num_teachers=None)
-    levels = [scored("all_records_model", 0.6), scored("prior", 0.2), scored("best_constant", 0.2)]
+    plain = released(
+        name="dp_gd", epsilon=1.0, micro_f1=0.5, teacher=None, student=None, num_teachers=None
+    )
+    levels = [
+        scored(name="all_records_model", micro_f1=0.6),
+        scored(name="prior", micro_f1=0.2),
+        scored(name="best_constant", micro_f1=0.2),
+    ]
     frontier = Frontier(runs=(*levels, *same, other, plain), metric="micro_f1")
     assert frontier.recipes == [
         "centered_votes (99) has kernel teachers and a low_rank student, "

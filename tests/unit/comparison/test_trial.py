@@ -28,12 +28,17 @@ TABLE = StableTopK(selection_scale=40.0, test="table", table_order=5.0, table_bu
 
 
 def found(aggregator: Aggregator, path: Path) -> Contender:
-    return calibrated(method("m", aggregator), BUDGET, small_bench(path.parent), path)
+    return calibrated(
+        method(name="m", aggregator=aggregator),
+        budget=BUDGET,
+        bench=small_bench(path.parent),
+        path=path,
+    )
 
 
 @pytest.mark.parametrize("aggregator", [GaussianVotes(noise_std=1.0), TABLE])
 def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_path: Path) -> None:
-    contender = found(aggregator, tmp_path / "t.json")
+    contender = found(aggregator, path=tmp_path / "t.json")
     wanted = aggregator.calibrated(target_epsilon=2.0, target_delta=1e-6, **SHAPE)
     solved = with_failure_prob_for(
         replace(aggregator, **contender.parameters),
@@ -48,7 +53,7 @@ def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_pat
         "table_order",
         "table_budget",
     }
-    again = found(aggregator, tmp_path / "t.json")
+    again = found(aggregator, path=tmp_path / "t.json")
     assert (again.epsilon, again.parameters) == (contender.epsilon, contender.parameters)
 
 
@@ -71,11 +76,11 @@ class Overshooting(GaussianVotes):
 
 
 def test_a_calibrator_that_overshoots_is_refused(tmp_path: Path) -> None:
-    assert found(GaussianVotes(noise_std=1.0), tmp_path / "a.json").epsilon <= 2
+    assert found(GaussianVotes(noise_std=1.0), path=tmp_path / "a.json").epsilon <= 2
     with refused("epsilon", ANY, "at most 2 once calibrated"):
-        found(Overshooting(noise_std=1.0), tmp_path / "b.json")
+        found(Overshooting(noise_std=1.0), path=tmp_path / "b.json")
     with pytest.raises(NotTrained, match="expected at most 2 once"):  # as the file says
-        found(Overshooting(noise_std=1.0), tmp_path / "b.json")
+        found(Overshooting(noise_std=1.0), path=tmp_path / "b.json")
 
 
 RUN = Run(
@@ -97,9 +102,9 @@ def test_damaged_calibration_is_refused_in_one_line(tmp_path: Path, way: Way) ->
     assert cached.read(3) is None
     assert Calibration.read(calibration) is None
     cached.write(3, RUN)
-    Calibration({"noise_std": 2.5}, 1.9).write(calibration)
+    Calibration({"noise_std": 2.5}, epsilon=1.9).write(calibration)
     assert cached.read(3) == RUN
-    assert Calibration.read(calibration) == Calibration({"noise_std": 2.5}, 1.9)
+    assert Calibration.read(calibration) == Calibration({"noise_std": 2.5}, epsilon=1.9)
     assert [path.stat().st_mode & 0o777 for path in (calibration, calibration.parent)] == [
         0o600,
         0o700,

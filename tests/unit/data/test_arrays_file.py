@@ -103,7 +103,9 @@ def test_label_names_groups_and_ids_are_read(tmp_path: Path) -> None:
     assert dataset.private.group_ids.tolist() == [0, 0, 1, 1, 2, 2]
     assert dataset.published_ids.tolist() == [100, 101, 102, 103]
     assert dataset.owners == {"group": {b"0", b"1", b"2"}}
-    unit = PrivacyUnit("one number of the array groups, with all its rows", ("groups",))
+    unit = PrivacyUnit(
+        words="one number of the array groups, with all its rows", columns=("groups",)
+    )
     assert dataset.privacy_unit == Arrays(**names).private_records().group_unit == unit
     assert Arrays(**names, labels=["x", "y", "z"]).load().label_names == ("x", "y", "z")
 

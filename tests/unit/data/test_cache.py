@@ -62,7 +62,15 @@ class ImageCache:
     folder: Path
 
     def fill(self, rows: np.ndarray, stamps: np.ndarray, decode: Any, stage: Any) -> np.ndarray:
-        return cached_pixels(self.folder, SHAPE, rows, stamps, decode, name="decoding", stage=stage)
+        return cached_pixels(
+            self.folder,
+            shape=SHAPE,
+            rows=rows,
+            stamps=stamps,
+            decode=decode,
+            name="decoding",
+            stage=stage,
+        )
 
 
 @pytest.fixture

@@ -172,7 +172,8 @@ def test_partition_by_identity_groups_photographs_by_person(text_copy: Path) -> 
     people = of_people.private
     assert dataset.privacy_unit == PrivacyUnit("one photograph")
     person = PrivacyUnit(
-        "one identity of identity_CelebA, with all its photographs", ("identity_CelebA",)
+        words="one identity of identity_CelebA, with all its photographs",
+        columns=("identity_CelebA",),
     )
     assert of_people.privacy_unit == person
     assert ungrouped.group_ids.tolist() == [1, 2, 3, 4]
@@ -293,11 +294,11 @@ def test_pictures_are_cropped_centrally_with_channels_first(
     assert images[0, :, 0, 0].tolist() == [255, 0, 51]
     tall = np.zeros((6, 2, 3))
     tall[2:4] = 255
-    assert decode_images([save(tmp_path / "tall.png", tall)], image_size=2).min() == 255
+    assert decode_images([save(tmp_path / "tall.png", pixels=tall)], image_size=2).min() == 255
     stripes = np.zeros((16, 16, 3))
     stripes[:, ::2] = 255  # shrinking averages
     np.testing.assert_allclose(
-        decode_images([save(tmp_path / "b.png", stripes)], image_size=2), 127, atol=5
+        decode_images([save(tmp_path / "b.png", pixels=stripes)], image_size=2), 127, atol=5
     )
     pixels = np.zeros((8, 6, 3))
     pixels[3:5, 2:4] = 255
@@ -335,7 +336,7 @@ def test_all_image_modes_are_read(tmp_path: Path) -> None:
 def test_csv_dialects_are_read(csv_copy: Path, old: str, new: str) -> None:
     """The dialects have 0 for -1, semicolons, blanks after commas, quotes, or a column of row numbers."""
     plain = read_attributes(csv_copy)
-    splits = read_numbers(csv_copy, "list_eval_partition", plain.files)[0].tolist()
+    splits = read_numbers(csv_copy, stem="list_eval_partition", files=plain.files)[0].tolist()
     for path in csv_copy.glob("*.csv"):
         path.write_text(re.sub(old, new, path.read_text()))
     assert read_attributes(csv_copy).labels.tolist() == plain.labels.tolist()
@@ -343,7 +344,9 @@ def test_csv_dialects_are_read(csv_copy: Path, old: str, new: str) -> None:
         plain.names,
         plain.files,
     )
-    assert read_numbers(csv_copy, "list_eval_partition", plain.files)[0].tolist() == splits
+    assert (
+        read_numbers(csv_copy, stem="list_eval_partition", files=plain.files)[0].tolist() == splits
+    )
 
 
 def test_identities_are_required_only_as_groups(
@@ -495,7 +498,7 @@ def test_link_to_a_photograph_is_refused_as_a_second_photograph(
 ) -> None:
     """Photograph 1 is private, photograph 5 is public."""
     images = text_copy / "img_align_celeba"
-    (images / file_name(4)).unlink()
-    link(images / file_name(0), images / file_name(4))
+    (images / file_name(row=4)).unlink()
+    link(images / file_name(row=0), images / file_name(row=4))
     with refused("img_align_celeba/000005.jpg", rule="row for each"):
         CelebA(root=text_copy, image_size=4).load()

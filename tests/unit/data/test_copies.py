@@ -28,7 +28,9 @@ def _lines(
 ) -> list[str]:
     return list(
         remarks_on_copies(
-            _split(private, groups), _split(public, first=1000), _split(test, first=2000)
+            _split(private, groups),
+            public=_split(public, first=1000),
+            test=_split(test, first=2000),
         )
     )
 
@@ -164,4 +166,4 @@ def test_neighboring_whole_numbers_are_not_copies(tmp_path: Path) -> None:
         )
         for place, split in enumerate(("private", "public", "test"))
     }
-    assert not any("have the inputs" in line for line in _tables(tmp_path, numbers).notes)
+    assert not any("have the inputs" in line for line in _tables(tmp_path, inputs=numbers).notes)

@@ -36,7 +36,7 @@ TOY = Dataset(
 
 
 def test_take_keeps_the_columns_of_a_row_together() -> None:
-    rows = split([10, 11, 12], [7, 8, 9]).take(np.array([2, 0]))
+    rows = split([10, 11, 12], groups=[7, 8, 9]).take(np.array([2, 0]))
     assert (rows.record_ids.tolist(), rows.group_ids.tolist()) == ([12, 10], [9, 7])
     assert len(split([10, 11, 12]).take(slice(1))) == 1
 
@@ -53,11 +53,11 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
     ("changes", "refusal"),
     [
         (
-            {"test": split([2], [9])},
+            {"test": split([2], groups=[9])},
             refused("record_ids", rule="record in"),
         ),
         (
-            {"test": split([5], [4])},
+            {"test": split([5], groups=[4])},
             refused("group_ids", rule="group in one split, found 1 in public"),
         ),
         (
@@ -177,7 +177,7 @@ def test_pixels_behave_like_a_float_array() -> None:
 
 
 def test_split_of_pixels_equals_split_of_an_array() -> None:
-    row = pixel_split(LEVELS, ROWS).take(np.array([1]))
+    row = pixel_split(LEVELS, rows=ROWS).take(np.array([1]))
     assert isinstance(row.inputs, np.ndarray)
     assert row.inputs.tolist() == (LEVELS[:1] / np.float32(255)).tolist()
     first = pixel_dataset(LEVELS)

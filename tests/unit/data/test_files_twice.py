@@ -29,7 +29,7 @@ def test_same_npz_file_in_two_splits_is_refused(tmp_path: Path) -> None:
         _write_arrays(tmp_path / f"{split}.npz")
     files = {split: str(tmp_path / f"{split}.npz") for split in ("private", "public", "test")}
     assert len(Arrays(**files).load().private) == 4
-    for name in _other_names(tmp_path, "private.npz"):
+    for name in _other_names(tmp_path, name="private.npz"):
         with refused("data.public", ANY, "another file"):
             Arrays(**{**files, "public": str(tmp_path / name)}).load()
 
@@ -55,6 +55,6 @@ def test_same_table_in_two_splits_is_refused(tmp_path: Path) -> None:
         (tmp_path / f"{split}.csv").write_text(f"age,flu\n1,0\n2,1\n{len(split)},1\n")
     files = {split: str(tmp_path / f"{split}.csv") for split in ("private", "public", "test")}
     assert len(Table(**files, labels=("flu",)).load().private) == 3
-    for name in _other_names(tmp_path, "private.csv"):
+    for name in _other_names(tmp_path, name="private.csv"):
         with refused("data.test", ANY, "another file"):
             Table(**{**files, "test": str(tmp_path / name)}, labels=("flu",)).load()

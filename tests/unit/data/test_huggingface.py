@@ -76,7 +76,7 @@ def test_columns_are_encoded_as_in_a_table(tmp_path: Path) -> None:
     assert len(np.unique(dataset.private.group_ids)) == 6
     assert dataset.private_cells is not None
     assert dataset.privacy_unit == PrivacyUnit(
-        "one value of the column person, with all its rows", ("person",)
+        words="one value of the column person, with all its rows", columns=("person",)
     )
     assert sorted(each.relative_to(tmp_path) for each in tmp_path.rglob("*")) == before
     columns["flu"] = [None if 12 <= place < 20 else bit for place, bit in enumerate(columns["flu"])]
@@ -189,7 +189,7 @@ def test_lists_of_bits_are_checked_like_label_columns(
     rows[place] = wrong
     line = f"tags_[01]: expected 0 or 1 in a label's column, 1 of .* row {PLACES[place]} is the"
     with pytest.raises(InvalidValue, match=line):
-        tagged(tmp_path, datasets.List(datasets.Value(kind), length=3), rows).load()
+        tagged(tmp_path, feature=datasets.List(datasets.Value(kind), length=3), tags=rows).load()
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_lists_of_bits_are_checked_like_label_columns(
 )
 def test_lists_of_bits_equal_label_columns(kind: str, no: Any, yes: Any, tmp_path: Path) -> None:
     feature = datasets.List(datasets.Value(kind), length=2)
-    dataset = tagged(tmp_path, feature, [[no, yes], [yes, no]] * 12).load()
+    dataset = tagged(tmp_path, feature, tags=[[no, yes], [yes, no]] * 12).load()
     assert dataset.label_names == ("tags_0", "tags_1")
     assert dataset.private.labels.tolist() == [[False, True], [True, False]] * 6
 

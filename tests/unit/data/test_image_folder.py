@@ -54,7 +54,9 @@ def test_pictures_are_read_with_their_labels(folder: Path) -> None:
         for name in ("a.png", "b/c.jpg")
     }
     assert dataset.owners == {"id": {b"a.png", b"b/c.jpg"} | digests, "group": {b"p1"}}
-    unit = PrivacyUnit("one value of the column person, with all its pictures", ("person",))
+    unit = PrivacyUnit(
+        words="one value of the column person, with all its pictures", columns=("person",)
+    )
     assert dataset.privacy_unit == unit
     assert ImageFolder(**settings(folder, group=None)).load().privacy_unit == PrivacyUnit(
         "one picture"

@@ -63,7 +63,7 @@ def _one_table(folder: Path, times: int) -> Dataset:
 def _three_tables(folder: Path, times: int) -> Dataset:
     files: dict[str, Any] = {}
     for split in ("private", "public", "test"):
-        files[split] = _write_table(folder / f"{split}.csv", _people_of(split, times))
+        files[split] = _write_table(folder / f"{split}.csv", people=_people_of(split, times))
     return Table(**files, labels=("flu", "cough"), group="person", drop=("split",)).load()
 
 
@@ -104,7 +104,7 @@ def _write_pictures(folder: Path, times: int, ending: str) -> list[str]:
 
 
 def _image_folder(folder: Path, times: int) -> Dataset:
-    names = _write_pictures(folder / "pictures", times, ".png")
+    names = _write_pictures(folder / "pictures", times, ending=".png")
     rows = [
         f"{name},{_split_of(person)},{_cells(person)}"
         for name, person in zip(names, _people(times), strict=True)
@@ -122,7 +122,7 @@ def _image_folder(folder: Path, times: int) -> Dataset:
 
 
 def _celeba(folder: Path, times: int) -> Dataset:
-    names = _write_pictures(folder / "img_align_celeba", times, ".jpg")
+    names = _write_pictures(folder / "img_align_celeba", times, ending=".jpg")
     codes = {"private": 0, "public": 1, "test": 2}
     people = _people(times)
     attributes = [
@@ -169,7 +169,7 @@ def test_published_ids_do_not_depend_on_private_records(
 
 def test_public_rows_are_numbered_among_public_rows(tmp_path: Path) -> None:
     """People 1, 5, 7 and 11 are public. They are rows 0 to 3 of the public rows."""
-    dataset = _one_table(tmp_path, 8)
+    dataset = _one_table(tmp_path, times=8)
     by_age = np.argsort(np.asarray(dataset.public.inputs)[:, 0])
     assert dataset.published_ids[by_age].tolist() == [0, 1, 2, 3]
 

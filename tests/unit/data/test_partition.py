@@ -61,7 +61,7 @@ def test_more_teachers_than_groups_are_refused() -> None:
 
 
 def test_indices_and_sizes_match_hand_computed_values() -> None:
-    manifest_of = partition([1, 0, 1, 2], 3)
+    manifest_of = partition([1, 0, 1, 2], num_teachers=3)
     assert manifest_of.indices(1).tolist() == [0, 2]
     assert manifest_of.sizes().tolist() == [1, 2, 1]
     with refused("teacher", 3, "at most 2"):
@@ -84,22 +84,22 @@ def test_impossible_assignments_are_refused() -> None:
     ("made", "pool", "refusal"),
     [
         (
-            partition([0, 1, 1], 2),
+            partition([0, 1, 1], num_teachers=2),
             split([1, 2, 3], [7, 8, 7]),
             refused("record_ids", rule="found two"),
         ),
         (
-            partition([0, 1, 1], 2),
+            partition([0, 1, 1], num_teachers=2),
             split([5, 6, 5]),
             refused("group_ids", rule="found two, in rows 0 and 2"),
         ),
         (
-            partition([0, 1], 2),
+            partition([0, 1], num_teachers=2),
             split([1, 2, 3]),
             refused("len(teacher_of)", 2),
         ),
         (
-            partition([0, 2, 2], 3),
+            partition([0, 2, 2], num_teachers=3),
             split([1, 2, 3]),
             refused("teacher", 1),
         ),
@@ -115,7 +115,9 @@ def test_verify_refuses_an_invalid_partition(
 
 
 def test_manifest_does_not_depend_on_the_order_of_records() -> None:
-    text = partition([0, 0, 1, 2], 3).to_json(split([5, 5, 6, 7], records=[10, 11, 12, 13]))
+    text = partition([0, 0, 1, 2], num_teachers=3).to_json(
+        split([5, 5, 6, 7], records=[10, 11, 12, 13])
+    )
     back = Partition.from_json(text, split([7, 5, 6, 5], records=[13, 11, 12, 10]))
     assert back.teacher_of.tolist() == [2, 0, 1, 0]
 
@@ -128,17 +130,17 @@ def set_item(name: str, row: int, value: Any) -> Callable[[dict[str, Any]], None
     ("tamper", "refusal"),
     [
         (
-            set_item("teachers", 0, 2),
+            set_item(name="teachers", row=0, value=2),
             refused("manifest.sha256", "another"),
         ),
         (lambda content: content.update(num_teachers=4), refused("manifest.sha256", "another")),
-        (set_item("record_ids", 0, 101), refused("manifest.sha256", "another")),
+        (set_item(name="record_ids", row=0, value=101), refused("manifest.sha256", "another")),
         (
-            set_item("teachers", 0, 0.5),
+            set_item(name="teachers", row=0, value=0.5),
             refused("manifest", "TypeError"),
         ),
         (
-            set_item("teachers", 0, 2**70),
+            set_item(name="teachers", row=0, value=2**70),
             refused("manifest", "OverflowError"),
         ),
         (
@@ -152,7 +154,7 @@ def test_a_tampered_manifest_is_refused(
     tamper: Callable[[dict[str, Any]], None], refusal: Refusal
 ) -> None:
     pool = split([5, 5, 6, 7])
-    content = json.loads(partition([0, 0, 1, 2], 3).to_json(pool))
+    content = json.loads(partition([0, 0, 1, 2], num_teachers=3).to_json(pool))
     tamper(content)
     with refusal:
         Partition.from_json(json.dumps(content), pool)
@@ -161,7 +163,7 @@ def test_a_tampered_manifest_is_refused(
 def test_a_manifest_of_other_records_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = partition([0, 1], 2).to_json(split([5, 6]))
+    text = partition([0, 1], num_teachers=2).to_json(split([5, 6]))
     with refused("manifest", "JSONDecodeError"):
         Partition.from_json(text[:-5], split([5, 6]))
     for other_split in (split([5, 9]), split([5]), split([5, 6, 7]), split([5, 6], records=[3, 4])):
@@ -170,6 +172,6 @@ def test_a_manifest_of_other_records_is_refused(
     pool = split([5, 6, 7])
     with monkeypatch.context() as unchecked:
         unchecked.setattr(Partition, "verify", lambda self, split: None)
-        text = partition([0, 0, 2], 3).to_json(pool)
+        text = partition([0, 0, 2], num_teachers=3).to_json(pool)
     with refused("teacher", 1):
         Partition.from_json(text, pool)

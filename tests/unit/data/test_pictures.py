@@ -155,13 +155,19 @@ def test_transparent_pixels_are_white(tmp_path: Path, mode: str) -> None:
             pictures.append(tmp_path / "picture.png")
         for opened in pictures:
             for channels in (1, 3):
-                read = np.asarray(read_picture(opened, "picture", channels=channels, white=white))
+                read = np.asarray(
+                    read_picture(opened, name="picture", channels=channels, white=white)
+                )
                 assert read.reshape(2, channels).tolist() == [[40] * channels, [255] * channels]
 
 
 def test_half_transparent_pixels_are_blended_with_white() -> None:
     half = Image.fromarray(np.array([[[0, 100, 255, 51]]], np.uint8), "RGBA")  # a fifth of it shows
-    assert np.asarray(read_picture(half, "picture", channels=3)).ravel().tolist() == [204, 224, 255]
+    assert np.asarray(read_picture(half, name="picture", channels=3)).ravel().tolist() == [
+        204,
+        224,
+        255,
+    ]
 
 
 def test_picture_that_pil_cannot_convert_is_refused() -> None:
@@ -187,7 +193,9 @@ def folder_of(path: Path, pixels: Any) -> dict[str, Any]:
 
 def test_folder_of_pictures_over_8_bits_needs_white(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    settings = folder_of(tmp_path, lambda place: (RAMP // (1 + place)).astype(np.uint16) * 257)
+    settings = folder_of(
+        tmp_path, pixels=lambda place: (RAMP // (1 + place)).astype(np.uint16) * 257
+    )
     with refused("data.table.file", rule="data.white=65535"):
         ImageFolder(**settings).load()
     dataset = ImageFolder(**settings, white=65535).load()

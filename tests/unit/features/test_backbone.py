@@ -57,7 +57,7 @@ def test_features_are_the_inputs_of_the_last_layer(file: Path, tmp_path: Path) -
     model = torchvision_models().get_model(NAME, weights=None)
     model.load_state_dict(torch.load(file, weights_only=True))
     model.fc = torch.nn.Identity()
-    levels, _ = drawn(3, 8)
+    levels, _ = drawn(count=3, seed=8)
     images = levels.astype(np.float32) / 255
     resized = torch.nn.functional.interpolate(
         torch.from_numpy(images), size=(64, 64), mode="bilinear", antialias=True
@@ -97,7 +97,7 @@ def test_both_file_formats_and_gray_pictures_are_accepted(file: Path, tmp_path: 
 
 
 def test_data_set_is_read_with_network_features(file: Path, tmp_path: Path) -> None:
-    data = FeaturedData(Given(dataset()), recipe(file), tmp_path).load()
+    data = FeaturedData(Given(dataset()), features=recipe(file), cache=tmp_path).load()
     assert data.private.inputs.shape == (SIZES["private"], 20)
     assert data.preprocessing is not None
     assert data.preprocessing.origin["model"] == NAME
@@ -118,7 +118,7 @@ WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, object]], str]] = {
         "weights=.*: expected a file of weights that is",
     ),
     "an unknown network": (
-        lambda _, file: weights(file, "shufflenet_v2_x0_6"),
+        lambda _, file: weights(file, model="shufflenet_v2_x0_6"),
         "model=.*: expected .*shufflenet_v2_x0_5",
     ),
     "no weights": (
@@ -126,7 +126,7 @@ WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, object]], str]] = {
         r"model=.*: expected a file of its weights: features\.weights=",
     ),
     "of another": (
-        lambda folder, _: weights(saved(folder, "mobilenet_v3_small")),
+        lambda folder, _: weights(saved(folder, name="mobilenet_v3_small")),
         r"weights=.*: .*weights of shuffle.* \(",
     ),
     "a damaged file": (
@@ -134,7 +134,7 @@ WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, object]], str]] = {
         "weights=.*: expected a file of weights",
     ),
     "no linear layer": (
-        lambda _, file: weights(file, "squeezenet1_0"),
+        lambda _, file: weights(file, model="squeezenet1_0"),
         "model=squeezenet1_0: .* ends in a linear layer",
     ),
     "a size that is none": (lambda _, file: {**weights(file), "image_size": 0}, "image_size=0"),
@@ -146,7 +146,9 @@ def test_invalid_weights_are_refused_before_the_fit(wrong: str, file: Path, tmp_
     settings, message = WRONG[wrong]
     with pytest.raises(InvalidValue, match=rf"^features\.{message}") as caught:
         FeaturedData(
-            Given(dataset()), Backbone(**settings(tmp_path, file)), tmp_path / "cache"
+            Given(dataset()),
+            features=Backbone(**settings(tmp_path, file)),
+            cache=tmp_path / "cache",
         ).load()  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "cache").exists()

@@ -50,7 +50,7 @@ def load(
 
         yield advance
 
-    reader = FeaturedData(Given(data or dataset()), SMALL, folder)
+    reader = FeaturedData(Given(data or dataset()), features=SMALL, cache=folder)
     return reader.load(stage), stages  # type: ignore[arg-type]
 
 
@@ -108,8 +108,8 @@ def test_changed_private_pictures_keep_the_extractor(tmp_path: Path) -> None:
     before = first.digest()
     changed = dataset()
     changed.private.inputs.levels[40] //= 2  # type: ignore[attr-defined]
-    second, stages = load(tmp_path / "kept", changed)
-    load(tmp_path / "fresh", changed)
+    second, stages = load(tmp_path / "kept", data=changed)
+    load(tmp_path / "fresh", data=changed)
     assert stages == ["features of the private pictures"]
     assert bytes_of(tmp_path / "fresh").items() <= bytes_of(tmp_path / "kept").items()
     assert first.digest() == before != second.digest()
@@ -178,11 +178,15 @@ def test_measurements_of_the_fit_are_reused(
 def test_data_without_suitable_pictures_are_refused(tmp_path: Path) -> None:
     data, _ = load(tmp_path)
     with refused("features", "patches"):
-        FeaturedData(Given(replace(data, preprocessing=None)), SMALL, tmp_path).load()
-    reader = FeaturedData(Given(dataset()), replace(SMALL, patch_size=13), tmp_path / "new")
+        FeaturedData(
+            Given(replace(data, preprocessing=None)), features=SMALL, cache=tmp_path
+        ).load()
+    reader = FeaturedData(
+        Given(dataset()), features=replace(SMALL, patch_size=13), cache=tmp_path / "new"
+    )
     with refused("features.patch_size", 13, "at most 12"):
         reader.load()
     assert not (tmp_path / "new").exists()
     (tmp_path / "file").write_text("")
     with refused("features.cache", ANY, "a folder that"):
-        FeaturedData(Given(dataset()), Patches(), tmp_path / "file").load()
+        FeaturedData(Given(dataset()), features=Patches(), cache=tmp_path / "file").load()

@@ -70,7 +70,7 @@ def test_fit_accepts_only_public_pictures() -> None:
 def test_features_match_a_direct_computation(stride: int) -> None:
     """The rule is written out for one picture, filter by filter."""
     extractor = replace(SMALL, stride=stride).fit(PublicPictures(dataset()), unwatched)
-    levels, _ = drawn(1, 5)
+    levels, _ = drawn(count=1, seed=5)
     image = levels[0].astype(np.float32) / np.float32(255)
     filters = extractor.arrays["filters"]
     offsets = extractor.arrays["offsets"]
@@ -107,7 +107,7 @@ def test_regions_cover_all_positions_equally(count: int, grid: int) -> None:
         assert (weights.sum(axis=1) > 0).all()
         assert ((weights > 0).sum(axis=1) == 1).all() == (grid == 1 or not overlap)
     np.testing.assert_allclose(weights, weights[::-1, ::-1])
-    few = region_weights(2, 5, overlap=False)
+    few = region_weights(count=2, grid=5, overlap=False)
     assert sorted(few.sum(axis=0)) == [0, 0, 0, 1, 1]
 
 
@@ -128,7 +128,7 @@ def test_k_means_finds_axes_and_filters_have_mean_zero() -> None:
     axes = np.eye(6, dtype=np.float32)[:3]
     rows = (axes[rng.integers(0, 3, 600)] * rng.choice([-1, 1], (600, 1))).astype(np.float32)
     rows += 0.05 * rng.standard_normal(rows.shape).astype(np.float32)
-    directions = spherical_k_means(rows, 6, np.random.default_rng(1))
+    directions = spherical_k_means(rows, count=6, rng=np.random.default_rng(1))
     assert np.abs(directions @ axes.T).max(axis=0).min() > 0.99
     filters, _ = learn_filters(
         PublicPictures(dataset()), patch_size=4, num_filters=8, num_patches=500, seed=0
@@ -143,7 +143,7 @@ def test_k_means_finds_axes_and_filters_have_mean_zero() -> None:
 def test_extractor_survives_a_round_trip_and_damage_is_refused(tmp_path: Path) -> None:
     extractor = fitted()
     path = tmp_path / "extractor.safetensors"
-    (levels, _) = drawn(5, 3)
+    (levels, _) = drawn(count=5, seed=3)
     extractor.save(path)
     read = Extractor.load(path, remedy="none")
     images = levels.astype(np.float32) / 255

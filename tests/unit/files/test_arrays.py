@@ -38,7 +38,7 @@ def written(folder: Path) -> Path:
 
 
 def test_arrays_are_read_back_equal_and_writable(tmp_path: Path) -> None:
-    arrays = read_arrays(written(tmp_path), FORMS)
+    arrays = read_arrays(written(tmp_path), forms=FORMS)
     assert arrays["summary"].tolist() == np.arange(12).reshape(4, 3).tolist()
     assert arrays["scale"].item() == 0.5
     arrays["summary"][0] = 7
@@ -54,7 +54,7 @@ def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(tmp_path: Path,
     path = written(tmp_path)
     way(path)
     with pytest.raises(DamagedFile) as caught:
-        read_arrays(path, FORMS, remedy="copy it again")
+        read_arrays(path, forms=FORMS, remedy="copy it again")
     message = str(caught.value)
     assert message.startswith(f"file={path}: expected ") and message.endswith("; copy it again")
     assert "\n" not in message and "pickle" not in message
@@ -62,7 +62,7 @@ def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(tmp_path: Path,
 
 def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
     whole = written(tmp_path).read_bytes()
-    right = read_arrays(tmp_path / "summary.npz", FORMS)
+    right = read_arrays(tmp_path / "summary.npz", forms=FORMS)
     path = tmp_path / "flipped.npz"
     failures = 0
     for place in range(0, len(whole), 3):
@@ -70,7 +70,7 @@ def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
         content[place] ^= 1 << place % 8
         path.write_bytes(bytes(content))
         try:
-            arrays = read_arrays(path, FORMS)
+            arrays = read_arrays(path, forms=FORMS)
         except DamagedFile:
             failures += 1
         else:
@@ -157,7 +157,7 @@ def test_spilled_rows_equal_the_appended_rows(
 
 
 def test_taken_rows_are_a_copy_and_blocks_keep_their_order() -> None:
-    whole = spilled(0)
+    whole = spilled(most_bytes=0)
     for rows in (
         slice(3, 900, 7),
         np.array([5, 999, 5, 0]),
@@ -169,21 +169,21 @@ def test_taken_rows_are_a_copy_and_blocks_keep_their_order() -> None:
         assert np.array_equal(copy, ROWS[rows])
         let_go(whole)
         assert np.array_equal(whole, ROWS), "what was let go is read again"
-    for array in (ROWS, spilled(0), np.arange(5), np.zeros((0, 4))):
+    for array in (ROWS, spilled(most_bytes=0), np.arange(5), np.zeros((0, 4))):
         assert np.array_equal(np.concatenate([np.zeros_like(array[:0]), *row_blocks(array)]), array)
 
 
 def test_a_split_of_mapped_inputs_is_that_of_the_same_in_memory() -> None:
     labels = ROWS[:, :2] > 0
     ids = np.arange(1000)
-    held, mapped = (Split(inputs, labels, ids, ids) for inputs in (ROWS, spilled(0)))
+    held, mapped = (Split(inputs, labels, ids, ids) for inputs in (ROWS, spilled(most_bytes=0)))
     assert mapped.digest() == held.digest()
     assert type(mapped.take(ids[:5]).inputs) is np.ndarray
     assert mapped.take(ids[::-3]).digest() == held.take(ids[::-3]).digest()
     wrong = ROWS.copy()
     wrong[901, 3] = np.inf
     with refused("inputs[901, 3]", rule="finite numbers"):
-        Split(spilled(0, wrong), labels, ids, ids)
+        Split(spilled(most_bytes=0, rows=wrong), labels, ids, ids)
 
 
 @pytest.mark.process
@@ -251,7 +251,11 @@ def test_archives_of_an_older_numpy_are_read(tmp_path: Path) -> None:
     older_savez(file, allow_pickle=False, summary=np.arange(12).reshape(4, 3), scale=np.array(0.5))
     path = tmp_path / "summary.npz"
     path.write_bytes(file.getvalue())
-    for arrays in (read_arrays(path, FORMS), read_arrays(path), arrays_of(file.getvalue(), FORMS)):
+    for arrays in (
+        read_arrays(path, forms=FORMS),
+        read_arrays(path),
+        arrays_of(file.getvalue(), forms=FORMS),
+    ):
         assert sorted(arrays) == ["scale", "summary"]
     names = io.BytesIO()
     older_savez(names, allow_pickle=False, names=np.array(["flu", "cough"]))

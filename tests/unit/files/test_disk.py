@@ -32,14 +32,14 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file.txt"
-    write_text(path, "old")
+    write_text(path, text="old")
 
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match=r"No space left on device: '/\S+/file\.txt'$"):
-        write_text(path, "new")
+        write_text(path, text="new")
     assert [(entry.name, entry.read_text()) for entry in path.parent.iterdir()] == [
         ("file.txt", "old")
     ]
@@ -70,7 +70,7 @@ def mode(path: Path) -> int:
 @pytest.mark.usefixtures("umask")
 def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "outputs" / "run")
-    write_text(folder / "run.json", "{}")
+    write_text(folder / "run.json", text="{}")
     write_arrays(folder / "summary.npz", summary=np.zeros(3))
     CheckpointStore(folder / "teachers").save(
         {n: {"loss_curve": np.zeros(1, np.float32)} for n in (0, 2)}
@@ -107,7 +107,7 @@ def test_no_file_is_written_through_a_link(tmp_path: Path, planted: str) -> None
     (tmp_path / planted.format(name=f"{os.getpid()}{threading.get_ident()}")).symlink_to(
         tmp_path / "victim"
     )
-    write_text(tmp_path / "run.json", "{}")
+    write_text(tmp_path / "run.json", text="{}")
     assert (tmp_path / "victim").read_text() == "mine"
     assert (tmp_path / "run.json").read_text() == "{}"
     assert not (tmp_path / "run.json").is_symlink()
@@ -153,7 +153,7 @@ def test_only_partial_files_of_known_names_are_removed(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     (tmp_path / ".votes.npz.13.partial").mkdir()
     (tmp_path / ".votes.npz.14.partial").symlink_to(tmp_path / "votes.npz")
-    remove_partials(tmp_path, (r"votes\.npz",))
+    remove_partials(tmp_path, names=(r"votes\.npz",))
     left = {path.name for path in tmp_path.iterdir()}
     assert left == other_files | {".votes.npz.13.partial", ".votes.npz.14.partial"}
 
@@ -161,7 +161,7 @@ def test_only_partial_files_of_known_names_are_removed(tmp_path: Path) -> None:
 def test_a_folder_that_vanished_is_not_made_anew(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with pytest.raises(FileNotFoundError, match=r"run/report\.json'$"):
-        write_text(run / "report.json", "{}")
+        write_text(run / "report.json", text="{}")
     with pytest.raises(FileNotFoundError, match="run"):
         make_folder(run / "teachers", within=run)
     with pytest.raises(FileNotFoundError, match="run"):
@@ -184,7 +184,7 @@ def test_a_secret_that_another_user_could_read_is_refused(
 ) -> None:
     path = tmp_path / "a.secret"
     user = os.geteuid()
-    write_text(path, "abc\n")
+    write_text(path, text="abc\n")
     for bits in (0o644, 0o640, 0o604, 0o700, 0o4600):
         path.chmod(bits)
         with pytest.raises(

@@ -53,14 +53,17 @@ def test_yaml_with_a_huge_value_is_refused_in_one_line(text: str, tmp_path: Path
     }
     started = time.process_time()
     for read, name in (
-        (lambda: read_yaml(text, "file", "YAML"), "file"),
+        (lambda: read_yaml(text, name="file", rule="YAML"), "file"),
         (lambda: TableSchema.load(file), "data.schema="),
-        (lambda: with_student(text, {"_target_": "pate.student.LinearStudent"}), "config.yaml"),
+        (
+            lambda: with_student(text, student={"_target_": "pate.student.LinearStudent"}),
+            "config.yaml",
+        ),
         (
             lambda: release_settings(
                 settings,
-                GaussianVotes(noise_std=1.0),
-                {"teacher": text},
+                aggregator=GaussianVotes(noise_std=1.0),
+                holders={"teacher": text},
                 num_queries=2,
                 num_teachers=3,
             ),
@@ -77,12 +80,12 @@ def test_yaml_with_a_huge_value_is_refused_in_one_line(text: str, tmp_path: Path
 def test_refusing_yaml_takes_little_memory(name: str) -> None:
     tracemalloc.start()
     with refused("file", rule="line"):
-        read_yaml(HOSTILE[name], "file", "YAML")
+        read_yaml(HOSTILE[name], name="file", rule="YAML")
     assert tracemalloc.get_traced_memory()[1] < 20e6
     tracemalloc.stop()
 
 
 def test_written_yaml_is_read_back() -> None:
     plain = {"a": [1, "b", None, 2.5], "c": {"d": True}}
-    assert read_yaml("a: [1, b, null, 2.5]\nc: {d: yes}\n", "file", "YAML") == plain
-    assert read_yaml("", "file", "YAML") is None
+    assert read_yaml(text="a: [1, b, null, 2.5]\nc: {d: yes}\n", name="file", rule="YAML") == plain
+    assert read_yaml(text="", name="file", rule="YAML") is None

@@ -41,7 +41,7 @@ def test_an_undefined_number_is_null() -> None:
 
 @pytest.mark.parametrize("epsilon", [math.inf, -math.inf, 0.5])
 def test_a_dataclass_is_read_back(epsilon: float) -> None:
-    reading = Reading(epsilon, {"worst": -epsilon})
+    reading = Reading(epsilon, orders={"worst": -epsilon})
     text = to_json(reading)
     assert from_json(Reading, text, name="reading") == reading
     assert json.loads(text, parse_constant=pytest.fail).keys() == {"epsilon", "orders"}

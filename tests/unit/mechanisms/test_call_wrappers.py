@@ -90,7 +90,7 @@ def test_two_runs_are_independent_and_compared_in_order() -> None:
     distribution = selection().probabilities(VOTES)
     pairs = Counter(zip(twice.first.tolist(), twice.second.tolist(), strict=True))
     joint = {(i, j): float(distribution[i] * distribution[j]) for i in range(4) for j in range(4)}
-    assert p_value(pairs, joint) > 1e-4
+    assert p_value(pairs, distribution=joint) > 1e-4
     np.testing.assert_array_equal(twice.in_target, twice.first != twice.second)
     ranked = RunTwice(OneShotTopK(k=2, epsilon=1.0))(
         np.tile(VOTES, (500, 1)), rng=np.random.default_rng(7)
@@ -121,7 +121,7 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
             with refusal:
                 make(wrapped)
     odd = type(
-        "Odd", (), {"event": PureDpEvent(0.1), "__call__": lambda self, votes, *, rng: "y"}
+        "Odd", (), {"event": PureDpEvent(epsilon=0.1), "__call__": lambda self, votes, *, rng: "y"}
     )()
     with refused("mechanism", "str"):
         RunTwice(odd)(VOTES, rng=rng())
@@ -148,15 +148,15 @@ def rng() -> np.random.Generator:
 
 def test_an_outcome_is_published_once_and_only_then_charged_as_a_hit() -> None:
     released = stored()
-    first = released.release(always(5), lambda y: y > 9, epsilon=EPSILON, rng=rng())
+    first = released.release(always(value=5), lambda y: y > 9, epsilon=EPSILON, rng=rng())
     assert (first.published, first.outcome) == (False, None)
-    again = [released.revise(first.key, lambda y, low=low: y > low) for low in (8, 6, 4)]
+    again = [released.revise(first.key, accept=lambda y, low=low: y > low) for low in (8, 6, 4)]
     assert [answer.published for answer in again] == [False, False, True]
     assert again[-1].outcome == 5
     assert (released.session.hits, released.session.num_calls) == ([1], 4)
     for key in (first.key, 7):
         with refused("key", key):
-            released.revise(key, lambda y: True)
+            released.revise(key, accept=lambda y: True)
     assert released.session.num_calls == 4
 
 
@@ -169,15 +169,15 @@ def test_the_outcome_is_drawn_once_from_the_generator_given() -> None:
         return drawn[-1]
 
     first = released.release(draw, lambda y: False, epsilon=EPSILON, rng=np.random.default_rng(3))
-    again = released.revise(first.key, lambda y: True)
+    again = released.revise(first.key, accept=lambda y: True)
     assert drawn == [again.outcome] == [int(np.random.default_rng(3).integers(1000))]
 
 
 def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
-    released = stored(1)
+    released = stored(target_hits=1)
     asked = []
-    waiting = released.release(always(1), lambda y: False, epsilon=EPSILON, rng=rng())
-    released.release(always(2), lambda y: True, epsilon=EPSILON, rng=rng())
+    waiting = released.release(always(value=1), lambda y: False, epsilon=EPSILON, rng=rng())
+    released.release(always(value=2), lambda y: True, epsilon=EPSILON, rng=rng())
 
     def never(argument: Any) -> bool:
         asked.append(argument)
@@ -185,7 +185,7 @@ def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
 
     for ask in (
         lambda: released.release(never, never, epsilon=EPSILON, rng=rng()),
-        lambda: released.revise(waiting.key, never),
+        lambda: released.revise(waiting.key, accept=never),
     ):
         with refused("hits", 1, "fewer than target_hits=1"):
             ask()
@@ -193,35 +193,35 @@ def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
 
 
 def test_a_session_that_covers_no_second_question_refuses_it() -> None:
-    session = TargetCharging.of_targets([not_prior(EPSILON)], 2, target_delta=1e-6)
+    session = TargetCharging.of_targets([not_prior(EPSILON)], target_hits=2, target_delta=1e-6)
     released = ConditionalRelease(session)
-    first = released.release(always(1), lambda y: False, epsilon=EPSILON, rng=rng())
+    first = released.release(always(value=1), lambda y: False, epsilon=EPSILON, rng=rng())
     for _ in range(2):
         with refused("target", ANY, "no larger epsilon"):
-            released.revise(first.key, lambda y: True)
+            released.revise(first.key, accept=lambda y: True)
     assert session.num_calls == 1
 
 
 def test_a_delta_is_charged_with_the_first_question_alone() -> None:
-    released = stored(2, failure_prob=2e-7)
+    released = stored(target_hits=2, failure_prob=2e-7)
     first = released.release(
-        always(1), lambda y: False, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng()
+        always(value=1), lambda y: False, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng()
     )
-    released.revise(first.key, lambda y: False)
+    released.revise(first.key, accept=lambda y: False)
     assert released.session.state["spent_failure_prob"] == 1.5e-7
     with refused("failure_prob", 3e-07, "at most 2e-07"):
         released.release(
-            always(1), lambda y: False, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng()
+            always(value=1), lambda y: False, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng()
         )
 
 
 def test_an_error_in_a_question_is_charged_as_a_hit() -> None:
     released = stored()
-    waiting = released.release(always(0), lambda y: False, epsilon=EPSILON, rng=rng())
+    waiting = released.release(always(value=0), lambda y: False, epsilon=EPSILON, rng=rng())
     with pytest.raises(ZeroDivisionError):
-        released.revise(waiting.key, lambda y: 1 / y > 0)
+        released.revise(waiting.key, accept=lambda y: 1 / y > 0)
     with pytest.raises(ZeroDivisionError):
         released.release(lambda generator: 1 // 0, lambda y: True, epsilon=EPSILON, rng=rng())
     assert released.session.hits == [2]
     with refused("key", 0):
-        released.revise(waiting.key, lambda y: True)
+        released.revise(waiting.key, accept=lambda y: True)

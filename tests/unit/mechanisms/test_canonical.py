@@ -85,7 +85,7 @@ def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: floa
     counts = np.array([4, 4, 2, 1, 0])
     mechanism = CanonicalTopK(k=2, epsilon=2.0, noise=noise, gamma=gamma)
     distribution = mechanism.distribution(counts)
-    block = mechanism._draw_block(rng, np.tile(counts, (20_000, 1)), few=True)
+    block = mechanism._draw_block(rng, counts=np.tile(counts, (20_000, 1)), few=True)
     single = np.concatenate(
         [mechanism._draw_block(rng, counts[None], few=False) for _ in range(3_000)]
     )
@@ -140,14 +140,14 @@ def test_losses_times_their_weight_move_by_the_price_at_most(k: int, d: int, gam
 
 
 def test_prices_and_refusals() -> None:
-    assert CanonicalTopK(k=3, epsilon=2.0).event == BoundedRangeEvent(2.0)
-    assert CanonicalTopK(k=3, rho=0.5).event == BoundedRangeEvent(2.0)
-    assert CanonicalTopK(k=3, epsilon=2.0, noise="laplace").event == PureDpEvent(2.0)
-    assert CanonicalTopK(k=3, epsilon=2.0).weight_for(9) == 1.0
-    assert CanonicalTopK(k=3, epsilon=2.0, adjacency="add_remove").weight_for(9) == 2.0
+    assert CanonicalTopK(k=3, epsilon=2.0).event == BoundedRangeEvent(epsilon=2.0)
+    assert CanonicalTopK(k=3, rho=0.5).event == BoundedRangeEvent(epsilon=2.0)
+    assert CanonicalTopK(k=3, epsilon=2.0, noise="laplace").event == PureDpEvent(epsilon=2.0)
+    assert CanonicalTopK(k=3, epsilon=2.0).weight_for(num_counts=9) == 1.0
+    assert CanonicalTopK(k=3, epsilon=2.0, adjacency="add_remove").weight_for(num_counts=9) == 2.0
     assert (
-        CanonicalTopK(k=1, epsilon=2.0).weight_for(9)
-        == CanonicalTopK(k=8, epsilon=2.0).weight_for(9)
+        CanonicalTopK(k=1, epsilon=2.0).weight_for(num_counts=9)
+        == CanonicalTopK(k=8, epsilon=2.0).weight_for(num_counts=9)
         == 2.0
     )
     for name, value in (

@@ -67,7 +67,7 @@ def test_only_the_largest_counts_matter_with_max_k(noise: str, padded: bool) -> 
         ("gumbel", lambda moved: BoundedRangeEvent(2 * moved / 2.5)),
         ("laplace", lambda moved: PureDpEvent(2 * moved / 2.5)),
         ("exponential", lambda moved: PureDpEvent(2 * moved / 2.5)),
-        ("gaussian", lambda moved: OpposedMaximaEvent(2.5 / moved, 3)),
+        ("gaussian", lambda moved: OpposedMaximaEvent(2.5 / moved, num_candidates=3)),
     ],
 )
 @pytest.mark.parametrize(("adjacency", "moved"), [("replace_one", 2), ("add_remove", 1)])

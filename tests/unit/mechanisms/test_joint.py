@@ -35,7 +35,7 @@ def random_instances(number: int) -> list[tuple[np.ndarray, int]]:
 
 
 def test_class_counts_agree_with_all_sequences() -> None:
-    for counts, k in random_instances(150):
+    for counts, k in random_instances(number=150):
         expected = Counter(losses_by_definition(counts, k).values())
         assert JointTopK(k=k, epsilon=1.0).class_counts(counts) == dict(expected)
         for classes in (
@@ -123,7 +123,7 @@ def test_few_and_many_places_have_the_same_distribution() -> None:
     draws = 20_000
     for mechanism in (JointTopK(k=2, epsilon=2.0), PermuteAndFlipJointTopK(k=2, epsilon=2.0)):
         distribution = mechanism.distribution(counts)
-        every = mechanism._draw_block(rng, np.tile(counts, (draws, 1)), few=True)
+        every = mechanism._draw_block(rng, counts=np.tile(counts, (draws, 1)), few=True)
         likely = np.concatenate(
             [mechanism._draw_block(rng, counts[None], few=False) for _ in range(draws // 8)]
         )
@@ -171,6 +171,6 @@ def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
             counts, rng=np.random.default_rng(0)
         )
     mechanism = PermuteAndFlipJointTopK(k=1000, epsilon=30.0, failure_prob=1e-12)
-    assert mechanism.event == ApproximateEvent(PureDpEvent(30.0), 1e-12)
+    assert mechanism.event == ApproximateEvent(PureDpEvent(epsilon=30.0), 1e-12)
     picked = mechanism(counts, rng=np.random.default_rng(0)).indices
     assert len(np.unique(picked)) == 1000

@@ -61,7 +61,9 @@ def test_largest_of_many_noises_has_the_mean_of_its_distribution(
     rng = np.random.default_rng(0)
     size = int(np.exp(log_size)) if log_size < 700 else 10**434
     values = (
-        draw_largest(noise, np.full((1, 20_000), log_size), lambda row, place: size, rng).values
+        draw_largest(
+            noise, log_sizes=np.full((1, 20_000), log_size), size=lambda row, place: size, rng=rng
+        ).values
         - log_size
     )
     shift = {"laplace": -np.log(2), "half_logistic": np.log(2)}.get(noise, 0.0)

@@ -80,7 +80,9 @@ def test_each_step_spends_the_budget_and_no_more(
     )
     assert table.logits[0] == pytest.approx(math.log(failure_prob / (1 - failure_prob)), rel=1e-12)
     for low, high in zip(table.logits, table.logits[1:], strict=False):
-        spent = max(divergence(high, low, order), divergence(low, high, order))
+        spent = max(
+            divergence(high, logit_q=low, order=order), divergence(low, logit_q=high, order=order)
+        )
         assert budget * (1 - 1e-6) <= spent <= budget * (1 + 1e-9)
     # as scikit-learn clones it, and joblib
     aggregator = StableTopK(selection_scale=2.0, test="table", table=table)
@@ -126,7 +128,7 @@ def test_the_certificate_is_the_rounded_tables_cost(
     table = table_of(order, budget, failure_prob, adjacency)
     exact = worst_divergence(table)
     assert exact <= table.rdp <= exact * (1 + mpmath.mpf(1e-15))
-    priced = float(rdp_curve(count_leaves(table.test.event), np.array([order]))[0])
+    priced = float(rdp_curve(count_leaves(table.test.event), orders=np.array([order]))[0])
     assert table.rdp * (1 - 1e-9) <= priced <= table.rdp * (1 + 1e-6)
 
 
@@ -139,11 +141,15 @@ def test_certificate_covers_both_directions() -> None:
     exact = worst_divergence(table)
     assert 17 < exact <= table.rdp <= exact * (1 + mpmath.mpf(1e-15))
     # why integers are certified: at 1e-12 one grid step is a ten thousandth of the probability
-    assert 1.5e-3 < table_of(7.5, 1.5e-3, 1e-12, "add_remove").rdp < 1.5e-3 * 1.1
+    assert (
+        1.5e-3
+        < table_of(order=7.5, budget=1.5e-3, failure_prob=1e-12, adjacency="add_remove").rdp
+        < 1.5e-3 * 1.1
+    )
 
 
 def test_a_file_gives_back_the_same_table_and_test(tmp_path: Path) -> None:
-    table = table_of(7.5, 1.5e-3, 1e-9, "replace_one")
+    table = table_of(order=7.5, budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
     table.save(tmp_path / "table.json")
     again = CertifiedTable.load(tmp_path / "table.json")
     assert again == table
@@ -159,7 +165,7 @@ def test_a_file_gives_back_the_same_table_and_test(tmp_path: Path) -> None:
 
 
 def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> None:
-    table = table_of(7.5, 1.5e-3, 1e-9, "replace_one")
+    table = table_of(order=7.5, budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
     with refused("rdp", ANY, "at least 0.0015"):
         replace(table, rdp=0.9 * table.rdp)
     for change in ({"order": 8.0}, {"rdp": float(np.nextafter(table.rdp, 0.0))}):

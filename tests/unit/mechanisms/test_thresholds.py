@@ -51,7 +51,7 @@ def test_noise_grows_with_what_one_change_moves(
         BetweenThresholds(lower=3, upper=7, epsilon=0.5, statistic=statistic, adjacency=adjacency),
     ):
         assert float(test.noise.rate) == 0.5 / sensitivity
-        assert test.event == PureDpEvent(0.5)
+        assert test.event == PureDpEvent(epsilon=0.5)
         assert test.target.epsilon == 0.5
     between = BetweenThresholds(
         lower=3, upper=7, epsilon=0.5, statistic=statistic, adjacency=adjacency
@@ -60,7 +60,7 @@ def test_noise_grows_with_what_one_change_moves(
     assert between.target.hit_prob == pytest.approx(expected, rel=1e-12)
     assert AboveThreshold(
         threshold=3, epsilon=0.5, statistic=statistic, adjacency=adjacency
-    ).target == not_prior(0.5)
+    ).target == not_prior(epsilon=0.5)
     as_drawn = AboveThreshold(threshold=0, epsilon=0.1)
     assert 0.1 - 2**-32 < as_drawn.call_epsilon <= 0.1
     assert as_drawn.event == PureDpEvent(as_drawn.call_epsilon)
@@ -68,7 +68,7 @@ def test_noise_grows_with_what_one_change_moves(
 
 def test_outcomes_charge_a_session() -> None:
     test = BetweenThresholds(lower=300, upper=500, epsilon=1.0)
-    session = TargetCharging.of_targets([test.target], 2, target_delta=1e-6)
+    session = TargetCharging.of_targets([test.target], target_hits=2, target_delta=1e-6)
     outcome = test(np.array([100, 400, 700, 420, 410]), rng=np.random.default_rng(0))
     assert outcome.in_target.tolist() == [False, True, False, True, True]
     assert session.charge_batch(outcome.in_target, target=test.target) == 4
@@ -108,7 +108,7 @@ def test_sweep_equals_conditional_releases_with_falling_thresholds() -> None:
         at_once = sweep(counts, rng=np.random.default_rng(seed))
         noisy = counts + sweep.noise.sample(counts.shape, np.random.default_rng(seed))
         released = ConditionalRelease(
-            TargetCharging.of_targets([sweep.target], 3, target_delta=1e-6)
+            TargetCharging.of_targets([sweep.target], target_hits=3, target_delta=1e-6)
         )
         top = int(noisy.max())
         epsilon = float(sweep.noise.rate)
@@ -118,7 +118,7 @@ def test_sweep_equals_conditional_releases_with_falling_thresholds() -> None:
         for threshold in range(top, int(noisy.min()) - 1, -1):
             for index, key in enumerate(keys):
                 if not released.session.halted and index not in dict(found):
-                    answer = released.revise(key, lambda y, level=threshold: y == level)
+                    answer = released.revise(key, accept=lambda y, level=threshold: y == level)
                     found += [(index, answer.outcome)] if answer.published else []
         assert found == list(zip(at_once.indices.tolist(), at_once.scores.tolist(), strict=True))
 
@@ -170,7 +170,7 @@ def test_draws_follow_the_distribution_of_two_queries() -> None:
         (a, b): float((tail(0) if a else 1 - tail(0)) * (tail(0) if b else 1 - tail(0)))
         for a, b in distribution
     }
-    assert p_value(drawn, never) < 1e-4
+    assert p_value(drawn, distribution=never) < 1e-4
 
 
 def test_an_exchange_pays_for_both_items() -> None:
@@ -178,9 +178,13 @@ def test_an_exchange_pays_for_both_items() -> None:
         mechanism = vector(epsilon=0.5, adjacency=adjacency)
         assert mechanism.target_hits == hits
         count = min_accesses(
-            target_hits=mechanism.target_hits, hit_prob=not_prior(0.5).hit_prob, overrun_prob=1e-9
+            target_hits=mechanism.target_hits,
+            hit_prob=not_prior(epsilon=0.5).hit_prob,
+            overrun_prob=1e-9,
         )
-        assert mechanism.event == ApproximateEvent(SelfComposedEvent(PureDpEvent(0.5), count), 1e-9)
+        assert mechanism.event == ApproximateEvent(
+            SelfComposedEvent(PureDpEvent(epsilon=0.5), count), 1e-9
+        )
 
 
 SWEEP: dict[str, Any] = {"k": 2, "epsilon": 1.0, "failure_prob": 1e-9}

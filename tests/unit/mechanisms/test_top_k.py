@@ -117,7 +117,7 @@ def test_the_accountant_never_charges_more_than_epsilon(
     kind: type[Any], options: dict[str, Any]
 ) -> None:
     event = kind(k=3, epsilon=0.6, **options).event
-    printed = RdpAccountant().compose(event).get_epsilon(1e-12)
+    printed = RdpAccountant().compose(event).get_epsilon(target_delta=1e-12)
     assert 0 < printed <= 0.6 * (1 + 1e-4)  # Renyi orders end at a finite one
 
 

@@ -53,7 +53,7 @@ def store(tmp_path):
 def trained(store, parts):
     """Saves two trained teachers in a store, and returns their recipe."""
     teacher = SklearnTeacher(DecisionTreeClassifier())
-    store.save(dict(enumerate(teacher.fit_many(parts[:2], [1, 2]))))
+    store.save(dict(enumerate(teacher.fit_many(parts[:2], seeds=[1, 2]))))
     return teacher
 
 
@@ -190,9 +190,9 @@ def test_saved_states_are_read_back(store):
             assert (loaded[key] == array).all()
     assert store.missing(10) == [0, 1, 2, 9]
     store.save({0: STATE, 1: STATE, 2: STATE})
-    assert [state.keys() == STATE.keys() for state in store.states(8)] == [True] * 3 + [
-        False
-    ] * 3 + [True] * 2
+    assert [state.keys() == STATE.keys() for state in store.states(num_teachers=8)] == [
+        True
+    ] * 3 + [False] * 3 + [True] * 2
 
 
 @pytest.mark.parametrize("kept", [0, 40])

@@ -72,12 +72,15 @@ def every_chunk(monkeypatch):
 @pytest.mark.process
 def test_all_engines_train_the_same_teachers(many, queries, tmp_path):
     teacher = MLP
-    stacked = train(StackedEngine(chunk_size=4), teacher, many, tmp_path / "stacked")
+    stacked = train(StackedEngine(chunk_size=4), teacher, parts=many, folder=tmp_path / "stacked")
     processes = train(
-        ProcessesEngine(num_workers=2, chunk_size=4), teacher, many, tmp_path / "processes"
+        ProcessesEngine(num_workers=2, chunk_size=4),
+        teacher,
+        parts=many,
+        folder=tmp_path / "processes",
     )
-    sequential = train(SequentialEngine(), teacher, many, tmp_path / "sequential")
-    single = train(StackedEngine(chunk_size=1), teacher, many, tmp_path / "single")
+    sequential = train(SequentialEngine(), teacher, parts=many, folder=tmp_path / "sequential")
+    single = train(StackedEngine(chunk_size=1), teacher, parts=many, folder=tmp_path / "single")
     assert files(stacked.folder) == files(processes.folder)
     assert files(sequential.folder) == files(single.folder)
     for index in range(10):
@@ -94,7 +97,7 @@ def test_all_engines_train_the_same_teachers(many, queries, tmp_path):
     ("engine", "teacher"), [(SequentialEngine(), LINEAR), (StackedEngine(chunk_size=4), MLP)]
 )
 def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_path):
-    store = train(engine, teacher, many, tmp_path)
+    store = train(engine, teacher, parts=many, folder=tmp_path)
     before = files(tmp_path)
     size = engine.chunk_size
     first, torn, untouched = (
@@ -105,7 +108,13 @@ def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_
     last = max(tmp_path.iterdir())
     last.unlink()
     reported = []
-    train(engine, teacher, many, tmp_path, lambda index, loss: reported.append(index))
+    train(
+        engine,
+        teacher,
+        parts=many,
+        folder=tmp_path,
+        on_progress=lambda index, loss: reported.append(index),
+    )
     assert files(tmp_path) == before
     assert reported == ([1, 9] if size == 1 else [4, 5, 6, 7, 8, 9])
     assert first.stat().st_mtime_ns == stamp
@@ -115,7 +124,7 @@ def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, many, tmp_
 def test_each_teacher_is_trained_on_its_own_shard(many, tmp_path):
     with refused("num_teachers", 0, "a whole number >= 1"):
         TrainingJob(LINEAR, many, [], CheckpointStore(tmp_path))
-    store = train(StackedEngine(chunk_size=4), LINEAR, many, tmp_path)
+    store = train(StackedEngine(chunk_size=4), teacher=LINEAR, parts=many, folder=tmp_path)
     for index, shard in enumerate(many):
         state = store.load(index)
         at_mean = shard.inputs.mean(axis=0) @ state["weights"] + state["bias"]
@@ -166,7 +175,10 @@ def test_a_full_gpu_keeps_earlier_teachers_and_advises_a_smaller_chunk(many, tmp
         match=r"out of memory.*9 GiB \(a smaller engine\.chunk_size or teacher\.batch_size",
     ):
         train(
-            ProcessesEngine(num_workers=1, chunk_size=2), LargeTeacher(device="cpu"), many, tmp_path
+            ProcessesEngine(num_workers=1, chunk_size=2),
+            teacher=LargeTeacher(device="cpu"),
+            parts=many,
+            folder=tmp_path,
         )
     # the worker may have trained the next ones, which stay then
     assert CheckpointStore(tmp_path).missing(8) == [6, 7]
@@ -191,10 +203,10 @@ def test_a_dead_worker_is_reported_and_finished_teachers_stay(many, tmp_path):
     engine = ProcessesEngine(num_workers=1, chunk_size=2, max_deaths=0)  # one after another
     rule = r"^worker processes died 1 times \(killed, or out of memory: .* takes less\); \d of 10 teachers are safe"
     with pytest.raises(WorkersLost, match=rule) as raised:
-        train(engine, DyingTeacher(device="cpu"), many, tmp_path)
+        train(engine, teacher=DyingTeacher(device="cpu"), parts=many, folder=tmp_path)
     assert isinstance(raised.value, OSError)  # which the commands say in one line
     assert CheckpointStore(tmp_path).missing(10) == list(range(2, 10))
-    train(engine, LINEAR, many, tmp_path)
+    train(engine, teacher=LINEAR, parts=many, folder=tmp_path)
     assert CheckpointStore(tmp_path).missing(10) == []
 
 
@@ -246,7 +258,10 @@ class DeafTeacher(LinearTeacher):
 def train_deaf_workers(folder):
     parts = [Shard(np.eye(4, dtype=np.float32), np.eye(4, dtype=np.bool_))] * 10
     train(
-        ProcessesEngine(num_workers=1, chunk_size=5), DeafTeacher(device="cpu"), parts, Path(folder)
+        ProcessesEngine(num_workers=1, chunk_size=5),
+        teacher=DeafTeacher(device="cpu"),
+        parts=parts,
+        folder=Path(folder),
     )
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
@@ -280,7 +295,7 @@ def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_p
     before = files(store.folder)
     rng = np.random.default_rng(0)
     part = Shard(rng.standard_normal((9, 3)).astype(np.float32), rng.random((9, 2)) < 0.5)
-    train(StackedEngine(chunk_size=2), LINEAR, [part] * 8, store.folder)
+    train(StackedEngine(chunk_size=2), teacher=LINEAR, parts=[part] * 8, folder=store.folder)
     assert store.missing(8) == []
     assert files(store.folder)[:4] == before
 
@@ -306,7 +321,7 @@ def test_a_failed_save_loses_no_earlier_teacher(many, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="no space left"):
         patch.setattr(CheckpointStore, "save", cut)
-        train(StackedEngine(chunk_size=3), LINEAR, many, tmp_path)
+        train(StackedEngine(chunk_size=3), teacher=LINEAR, parts=many, folder=tmp_path)
     # again at the end, as a disk may have room by then
     assert done == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [6, 7, 8]]
     assert CheckpointStore(tmp_path).missing(10) == [6, 7, 8, 9]
@@ -323,7 +338,7 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_parts
     assert (tmp_path / "died").exists()
     assert sorted(index for index, _ in reported) == list(range(6))
     assert all(loss == store.load(index)["loss_curve"][-1] for index, loss in reported)
-    train(StackedEngine(chunk_size=2), LINEAR, parts, tmp_path / "calm")
+    train(StackedEngine(chunk_size=2), teacher=LINEAR, parts=parts, folder=tmp_path / "calm")
     assert files(tmp_path / "teachers") == files(tmp_path / "calm")
 
 
@@ -380,7 +395,7 @@ def test_teachers_of_a_killed_worker_of_ray_are_trained_again(cluster, make_part
     RayEngine(chunk_size=2).train(job)
     assert (tmp_path / "died").exists()
     assert sorted(reported) == list(range(6))
-    train(StackedEngine(chunk_size=2), LINEAR, parts, tmp_path / "here")
+    train(StackedEngine(chunk_size=2), teacher=LINEAR, parts=parts, folder=tmp_path / "here")
     assert files(tmp_path / "teachers") == files(tmp_path / "here")
 
 

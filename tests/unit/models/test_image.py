@@ -38,13 +38,13 @@ def test_single_and_stacked_teachers_agree_and_learn(norm, image_parts, question
         CNNTeacher(**SMALL, norm=norm, stacked=stacked) for stacked in (False, True)
     )
     unstacked_votes = unstacked.predict_many(
-        unstacked.fit_many(image_parts, range(3)), questions[0]
+        unstacked.fit_many(image_parts, seeds=range(3)), questions[0]
     )
-    other = stacked.predict_many(stacked.fit_many(image_parts, range(3)), questions[0])
+    other = stacked.predict_many(stacked.fit_many(image_parts, seeds=range(3)), questions[0])
     np.testing.assert_allclose(unstacked_votes, other, atol=2e-3)
     assert (unstacked_votes.shape, unstacked_votes.dtype) == ((3, 60, 4), np.float32)
     trained = CNNTeacher(**(SMALL | {"epochs": 15, "learning_rate": 1e-2}), norm=norm)
-    states = trained.fit_many([Shard(*bright_corners(size=60, seed=5))], [1])
+    states = trained.fit_many([Shard(*bright_corners(size=60, seed=5))], seeds=[1])
     assert ((trained.predict_many(states, questions[0])[0] >= 0.5) == questions[1]).mean() > 0.95
 
 
@@ -53,7 +53,7 @@ def test_a_threshold_changes_votes_and_not_the_training(stacked, image_parts, qu
     low, half = (
         CNNTeacher(**SMALL, stacked=stacked, threshold=threshold) for threshold in (0.2, 0.5)
     )
-    states = half.fit_many(image_parts, range(3))
+    states = half.fit_many(image_parts, seeds=range(3))
     curves = [state["loss_curve"] for state in states]
     # 3 epochs of 24, 17 and 30 records, 8 a step
     assert [len(curve) for curve in curves] == [9, 9, 12]
@@ -82,14 +82,14 @@ def backbone(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_whole_network_is_trained_from_the_seed():
-    part = image_part(4, 0)
+    part = image_part(size=4, seed=0)
     teacher = ResNet50Teacher(epochs=1, batch_size=4, device="cpu")
     assert teacher.is_isolated
-    first = teacher.fit_many([part], [3])
-    again = teacher.fit_many([part], [3])
+    first = teacher.fit_many([part], seeds=[3])
+    again = teacher.fit_many([part], seeds=[3])
     assert all(np.array_equal(first[0][name], again[0][name]) for name in first[0])
     assert first[0]["loss_curve"].shape == (1,)
-    confidences = teacher.predict_many(first, image_part(5, 1).inputs)
+    confidences = teacher.predict_many(first, image_part(size=5, seed=1).inputs)
     assert confidences.shape == (1, 5, 2)
     assert ((confidences >= 0) & (confidences <= 1)).all()
 
@@ -98,9 +98,9 @@ def test_a_whole_network_is_trained_from_the_seed():
 def test_frozen_features_are_computed_once_and_a_head_learns(backbone):
     _frozen_backbone.cache_clear()
     teacher = ResNet50Teacher(weights=backbone, frozen=True, device="cpu")
-    parts = [image_part(24, 0), image_part(20, 1)]
-    query = image_part(40, 2)
-    states = teacher.fit_many(parts, [0, 1])
+    parts = [image_part(size=24, seed=0), image_part(size=20, seed=1)]
+    query = image_part(size=40, seed=2)
+    states = teacher.fit_many(parts, seeds=[0, 1])
     assert states[0]["weights"].shape == (2048, 2)
     votes = teacher.predict_many(states, query.inputs) >= 0.5
     assert (votes == query.labels).mean() > 0.9
@@ -108,7 +108,7 @@ def test_frozen_features_are_computed_once_and_a_head_learns(backbone):
         weights=backbone, image_size=None, device=torch.device("cpu")
     ).features(parts[0].inputs)
     (expected,) = LinearTeacher(penalty=0.5, device="cpu").fit_many(
-        [Shard(features, parts[0].labels)], [0]
+        [Shard(features, parts[0].labels)], seeds=[0]
     )
     np.testing.assert_allclose(states[0]["weights"], expected["weights"], atol=1e-5)
 
@@ -131,12 +131,12 @@ def with_a_label_never_held(size, seed):
 
 @pytest.fixture(scope="module")
 def answered():
-    return with_a_label_never_held(60, 0)
+    return with_a_label_never_held(size=60, seed=0)
 
 
 @pytest.fixture(scope="module")
 def others():
-    return with_a_label_never_held(100, 1)
+    return with_a_label_never_held(size=100, seed=1)
 
 
 @pytest.mark.parametrize("pool_size", [0, 40])
@@ -158,7 +158,13 @@ def test_a_student_learns_with_and_without_a_pool(pool_size, answered, others):
 
 
 def test_a_constant_student_of_an_earlier_version_is_read(tmp_path, others):
-    CNNModel({"constant": np.array([1, 0], np.float32)}, 0.5, (1, 16, 16), 1, {}).save(tmp_path)
+    CNNModel(
+        {"constant": np.array([1, 0], np.float32)},
+        threshold=0.5,
+        input_shape=(1, 16, 16),
+        num_rows=1,
+        choices={},
+    ).save(tmp_path)
     assert StudentModel.load(tmp_path).predict_proba(others[0][:2]).tolist() == [[1, 0], [1, 0]]
 
 

@@ -26,7 +26,7 @@ def split(inputs, labels):
     return Split(inputs, labels, np.arange(len(labels)), np.arange(len(labels)))
 
 
-POOL_OF_50 = split(PUBLIC, np.zeros((300, 3), bool))
+POOL_OF_50 = split(PUBLIC, labels=np.zeros((300, 3), bool))
 
 
 def votes(teacher_of, num_teachers, labels=LABELS):
@@ -51,7 +51,7 @@ def test_every_teacher_has_a_record_and_every_record_a_teacher(num_teachers, ref
 
 
 def test_the_vote_of_one_record_is_its_residual_times_its_similarity():
-    (block,) = votes(np.arange(50), 50)
+    (block,) = votes(np.arange(50), num_teachers=50)
     features = DIRECTIONS.features(INPUTS)
     residual = LABELS - PREVALENCE
     expected = (
@@ -66,7 +66,7 @@ def test_the_vote_of_one_record_is_its_residual_times_its_similarity():
 
 def test_projected_votes_sum_to_the_sum_over_records():
     """Through votes on queries nothing is lost: lengths, sums, and so the noise are those in the space of weights."""
-    (block,) = votes(np.arange(50), 50)
+    (block,) = votes(np.arange(50), num_teachers=50)
     span = DIRECTIONS.span(PUBLIC[:20])
     direct = DIRECTIONS.features(INPUTS).T @ (LABELS - PREVALENCE)
     np.testing.assert_allclose(
@@ -83,10 +83,10 @@ def test_projected_votes_sum_to_the_sum_over_records():
 
 
 def test_votes_of_a_teacher_depend_on_its_own_records_alone():
-    (block,) = votes(np.arange(50) % 10, 10)
+    (block,) = votes(np.arange(50) % 10, num_teachers=10)
     changed = LABELS.copy()
     changed[3] = ~changed[3]
-    (other,) = votes(np.arange(50) % 10, 10, labels=changed)
+    (other,) = votes(np.arange(50) % 10, num_teachers=10, labels=changed)
     moved = np.flatnonzero((block.weights != other.weights).any(axis=(1, 2)))
     assert moved.tolist() == [3]
 
@@ -100,10 +100,10 @@ def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
         sizes.append(len(rows))
         return features(directions, rows)
 
-    (unblocked,) = votes(np.arange(50) % 7, 7)
+    (unblocked,) = votes(np.arange(50) % 7, num_teachers=7)
     monkeypatch.setattr(kernel_votes, "_BLOCK_RECORDS", 20)
     monkeypatch.setattr(PublicPCA, "features", read)
-    (blocked,) = votes(np.arange(50) % 7, 7)
+    (blocked,) = votes(np.arange(50) % 7, num_teachers=7)
     assert sizes[-3:] == [20, 20, 10]  # the queries before them
     np.testing.assert_allclose(blocked.weights, unblocked.weights, rtol=1e-12, atol=1e-12)
 
@@ -133,7 +133,9 @@ TRUE_SCORES = 0.1 * OUTPUTS[:300]
 
 def fit(values, noise_std=0.5, prevalence=SHARES):
     return LowRankStudent().fit_scores(
-        QUERIES, NoisyScores(values=values, noise_std=noise_std, prevalence=prevalence), POOL
+        QUERIES,
+        released=NoisyScores(values=values, noise_std=noise_std, prevalence=prevalence),
+        pool=POOL,
     )
 
 
@@ -142,7 +144,7 @@ def micro_f1(model):
 
 
 def test_pure_noise_predicts_no_rare_label():
-    model = fit(DRAWN.normal(size=(300, 10)), 2.0)
+    model = fit(DRAWN.normal(size=(300, 10)), noise_std=2.0)
     assert model.choices["rank"] == 0
     assert not model.predict(POOL).any()
     assert np.isfinite(model.predict_proba(POOL)).all()
@@ -174,11 +176,13 @@ def test_a_low_rank_student_learns_from_bits(tmp_path):
 )
 def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, noise, kind):
     """Eight times as many as the pool has take a kernel by themselves; the model goes by the number of weights."""
-    data = SimpleNamespace(private=split(INPUTS, LABELS), public=POOL_OF_50)
-    source = KernelTeacher(nonlinear=nonlinear).votes_of(data, Partition(np.arange(50), 50), 300)
+    data = SimpleNamespace(private=split(INPUTS, labels=LABELS), public=POOL_OF_50)
+    source = KernelTeacher(nonlinear=nonlinear).votes_of(
+        data, partition=Partition(np.arange(50), 50), num_queries=300
+    )
     votes_in_rounds = source.in_rounds(noise_multiplier=noise)
     weights = np.random.default_rng(3).normal(size=(votes_in_rounds.width, 3))
-    model = ReleasedModel.from_weights(weights, PUBLIC, num_rows=300)
+    model = ReleasedModel.from_weights(weights, public_inputs=PUBLIC, num_rows=300)
     assert model.kind == kind
     logits = votes_in_rounds.directions.with_constant(INPUTS) @ weights
     np.testing.assert_allclose(model.predict_proba(INPUTS), 1 / (1 + np.exp(-logits)), atol=1e-4)

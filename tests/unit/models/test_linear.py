@@ -31,13 +31,18 @@ def left_out(inputs, labels, penalty):
     """Returns, for each row, the prediction of a regression on all other rows, `[num_rows, num_labels]`."""
     rows = np.arange(len(inputs))
     return np.stack(
-        [reference(inputs, labels, penalty, rows != row).predict(inputs[[row]])[0] for row in rows]
+        [
+            reference(inputs, labels, penalty, kept=rows != row).predict(inputs[[row]])[0]
+            for row in rows
+        ]
     )
 
 
 @pytest.mark.parametrize("penalty", [1e-3, 0.5, 20.0])
 def test_stacked_ridge_teachers_equal_separate_ridge_regressions(parts, queries, penalty):
-    states = LinearTeacher(penalty=penalty, threshold=0.5, device="cpu").fit_many(parts, range(6))
+    states = LinearTeacher(penalty=penalty, threshold=0.5, device="cpu").fit_many(
+        parts, seeds=range(6)
+    )
     for part, state in zip(parts, states, strict=True):  # more and fewer records than features
         expected = reference(part.inputs, part.labels, penalty)
         np.testing.assert_allclose(state["weights"], expected.coef_.T, atol=1e-4)
@@ -49,8 +54,8 @@ def test_stacked_ridge_teachers_equal_separate_ridge_regressions(parts, queries,
 @pytest.mark.parametrize("size", [8, 40])  # both Gram matrices
 def test_leave_one_out_loss_equals_leaving_one_out(make_parts, size):
     (part,) = make_parts(sizes=[size])
-    (state,) = LinearTeacher(device="cpu").fit_many([part], [0])
-    errors = left_out(part.inputs, part.labels, 0.5) - part.labels
+    (state,) = LinearTeacher(device="cpu").fit_many([part], seeds=[0])
+    errors = left_out(part.inputs, part.labels, penalty=0.5) - part.labels
     assert state["loss_curve"][0] == pytest.approx(np.square(errors).mean(), rel=1e-4)
 
 
@@ -66,7 +71,9 @@ def test_a_teachers_own_threshold_predicts_rare_labels():
     f1 = {}
     for threshold in (0.5, None):
         teacher = LinearTeacher(threshold=threshold, device="cpu")
-        votes = teacher.predict_many(teacher.fit_many(parts, range(10)), held_out.inputs) >= 0.5
+        votes = (
+            teacher.predict_many(teacher.fit_many(parts, seeds=range(10)), held_out.inputs) >= 0.5
+        )
         f1[threshold] = np.array(
             [f1_score(held_out.labels, vote, average="micro") for vote in votes]
         )
@@ -137,5 +144,5 @@ def test_the_ceiling_is_the_best_on_held_out_private_groups(nonlinear: bool, kin
     labels = (score + 0.3 * rng.normal(size=1500) > 1)[:, None]
     private = Split(inputs, labels, np.arange(1500), np.arange(1500) // 2)
     # no test labels
-    model = train_on_all_records(LowRankStudent(), SimpleNamespace(private=private), seed=0)
+    model = train_on_all_records(LowRankStudent(), dataset=SimpleNamespace(private=private), seed=0)
     assert (model.kind, model.num_rows) == (kind, 1500)

@@ -16,7 +16,7 @@ from tests.refusals import ANY, refused
 
 def fit_one(estimator, part, **arguments):
     teacher = SklearnTeacher(estimator, **arguments)
-    (state,) = teacher.fit_many([part], [3])
+    (state,) = teacher.fit_many([part], seeds=[3])
     return lambda inputs: teacher.predict_many([state], inputs)[0]
 
 
@@ -25,7 +25,7 @@ def varying(part):
 
 
 def test_logistic_regression_equals_one_fit_per_label(parts, queries):
-    confidences = fit_one(LogisticRegression(C=0.3), parts[2])(queries)
+    confidences = fit_one(LogisticRegression(C=0.3), part=parts[2])(queries)
     for label in varying(parts[2]):
         reference = LogisticRegression(C=0.3).fit(parts[2].inputs, parts[2].labels[:, label])
         np.testing.assert_allclose(
@@ -50,7 +50,7 @@ def test_logistic_regression_equals_one_fit_per_label(parts, queries):
 def test_any_estimator_and_any_number_of_varying_labels(estimator, num_varying, parts, queries):
     labels = np.arange(30)[:, None] % np.arange(2, 7) == 0
     labels[:, num_varying:] = [True, False, True, False, True][num_varying:]
-    confidences = fit_one(estimator, Shard(parts[0].inputs, labels))(queries)
+    confidences = fit_one(estimator, part=Shard(parts[0].inputs, labels))(queries)
     assert confidences.shape == (50, 5)
     assert (confidences[:, num_varying:] == labels[0, num_varying:]).all()
     assert (confidences[:, :num_varying].std(axis=0) > 0).all()
@@ -60,7 +60,7 @@ def test_equal_seeds_give_equal_teachers(parts, queries):
     teacher = SklearnTeacher(
         make_pipeline(StandardScaler(), RandomForestClassifier(n_estimators=3))
     )
-    states = teacher.fit_many([parts[0]] * 3, [1, 1, 2])
+    states = teacher.fit_many([parts[0]] * 3, seeds=[1, 1, 2])
     first, second, third = teacher.predict_many(states, queries)
     assert (first == second).all()
     assert (first != third).any()
@@ -76,4 +76,4 @@ def test_estimators_that_cannot_be_fitted_are_refused_with_the_label() -> None:
     part = Shard(np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32), labels)
     estimator = CalibratedClassifierCV(LinearSVC(), cv=3)
     with refused("teacher.estimator", "CalibratedClassifierCV"):
-        SklearnTeacher(estimator).fit_many([part], [0])
+        SklearnTeacher(estimator).fit_many([part], seeds=[0])

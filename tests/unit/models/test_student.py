@@ -47,7 +47,7 @@ def test_it_learns_probabilities_and_labels_of_every_input(student, rows, held_o
     assert 0 < model.threshold <= 1
     assert model.num_rows == 120
     student_f1 = micro_f1(held_out[1], predicted)
-    assert student_f1 > max(0.7, micro_f1(held_out[1], np.ones_like(predicted)) + 0.1)
+    assert student_f1 > max(0.7, micro_f1(held_out[1], predicted=np.ones_like(predicted)) + 0.1)
     with refused("inputs.shape", (4, 3), "[m, 15]"):
         model.predict(np.zeros((4, 3), np.float32))
 

@@ -38,20 +38,20 @@ def same(first, second):
 
 
 def test_confidences_of_every_teacher_query_and_label(teacher, parts, queries):
-    confidences = teacher.predict_many(teacher.fit_many(parts, range(6)), queries)
+    confidences = teacher.predict_many(teacher.fit_many(parts, seeds=range(6)), queries)
     assert (confidences.shape, confidences.dtype) == ((6, 50, 5), np.float32)
     assert 0 <= confidences.min() < confidences.max() <= 1
     assert len(np.unique((confidences >= 0.5).mean(axis=(1, 2)))) > 1  # the teachers differ
     images = [Shard(part.inputs.reshape(-1, 3, 2, 2), part.labels) for part in parts]
     flattened = teacher.predict_many(
-        teacher.fit_many(images, range(6)), queries.reshape(-1, 3, 2, 2)
+        teacher.fit_many(images, seeds=range(6)), queries.reshape(-1, 3, 2, 2)
     )
     assert (flattened == confidences).all()
 
 
 def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, parts):
-    states = teacher.fit_many(parts, range(6))
-    again = teacher.fit_many(parts, range(6))
+    states = teacher.fit_many(parts, seeds=range(6))
+    again = teacher.fit_many(parts, seeds=range(6))
     assert all(same(a, b) for a, b in zip(states, again, strict=True))
     for state in states:
         assert all(isinstance(array, np.ndarray) for array in state.values())
@@ -65,22 +65,22 @@ def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, parts):
 
 
 def test_a_teacher_depends_on_its_own_shard_alone(teacher, parts, queries):
-    single = teacher.predict_many(teacher.fit_many([parts[3]], [7]), queries)[0]
-    states = teacher.fit_many([parts[2], parts[3], parts[0]], [1, 7, 2])
+    single = teacher.predict_many(teacher.fit_many([parts[3]], seeds=[7]), queries)[0]
+    states = teacher.fit_many([parts[2], parts[3], parts[0]], seeds=[1, 7, 2])
     np.testing.assert_allclose(teacher.predict_many(states, queries)[1], single, atol=1e-4)
 
 
 def test_shards_that_do_not_match_are_refused(teacher, parts):
     with refused("len(shards)", 0):
-        teacher.fit_many([], [])
+        teacher.fit_many([], seeds=[])
     with refused("len(seeds)", 2, "6"):
-        teacher.fit_many(parts, [1, 2])
+        teacher.fit_many(parts, seeds=[1, 2])
     narrow = Shard(parts[0].inputs[:, :3], parts[0].labels)
     with refused("inputs.shape[1:]", (3,), "(12,)"):
-        teacher.fit_many([parts[0], narrow], [0, 1])
+        teacher.fit_many([parts[0], narrow], seeds=[0, 1])
     fewer = Shard(parts[0].inputs, parts[0].labels[:, :2])
     with refused("labels.shape[1]", 2, "5"):
-        teacher.fit_many([parts[0], fewer], [0, 1])
+        teacher.fit_many([parts[0], fewer], seeds=[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,12 @@ def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, mak
     isolated_teacher = IsolatedTeacher(teacher)
     together = make_parts(sizes=[30, 22, 41, 5, 30])
     longer = [*together[:4], *make_parts(sizes=[73], seed=4)]
-    first = isolated_teacher.fit_many(together, range(5))
-    second = isolated_teacher.fit_many(longer, range(5))
+    first = isolated_teacher.fit_many(together, seeds=range(5))
+    second = isolated_teacher.fit_many(longer, seeds=range(5))
     assert all(same(first[index], second[index]) for index in range(4))
     assert all(
-        same(teacher.fit_many([together[index]], [index])[0], first[index]) for index in range(5)
+        same(teacher.fit_many([together[index]], seeds=[index])[0], first[index])
+        for index in range(5)
     )
     assert isolated_teacher.is_isolated
 
@@ -129,10 +130,10 @@ def test_teachers_are_isolated_if_groups_have_several_records():
     linear = TEACHERS[0]
     groups = np.arange(6)
     several = np.array([0, 1, 2, 2, 3, 4])
-    assert isolated(linear, groups) is linear
-    assert isolated(linear, several) == IsolatedTeacher(linear)
-    assert isolated(CNNTeacher(device="cpu"), several) == CNNTeacher(device="cpu")
-    assert isolated(CNNTeacher(device="cpu", stacked=True), several) == CNNTeacher(
+    assert isolated(linear, group_ids=groups) is linear
+    assert isolated(linear, group_ids=several) == IsolatedTeacher(linear)
+    assert isolated(CNNTeacher(device="cpu"), group_ids=several) == CNNTeacher(device="cpu")
+    assert isolated(CNNTeacher(device="cpu", stacked=True), group_ids=several) == CNNTeacher(
         device="cpu", stacked=True
     )
 

@@ -64,11 +64,11 @@ def budget(**fields: Any) -> Budget:
 
 
 def test_a_target_epsilon_is_met_by_the_noise_for_all_queries() -> None:
-    planned = plan_release(OnePrice(noise_std=200.0), SHAPE, budget())
+    planned = plan_release(OnePrice(noise_std=200.0), shape=SHAPE, budget=budget())
     assert (planned.aggregator, planned.shape) == (OnePrice(noise_std=200.0), SHAPE)
     assert planned.event == planned.aggregator.event(SHAPE)
     assert planned.epsilon == pytest.approx(3.0, rel=1e-12)
-    planned = plan_release(OnePrice(noise_std=1.0), SHAPE, budget(target_epsilon=3.0))
+    planned = plan_release(OnePrice(noise_std=1.0), shape=SHAPE, budget=budget(target_epsilon=3.0))
     assert planned.shape == SHAPE
     assert planned.aggregator.noise_std == pytest.approx(200.0, rel=2e-4)  # type: ignore[attr-defined]
     assert 3.0 * (1 - 2e-4) < planned.epsilon <= 3.0
@@ -77,7 +77,7 @@ def test_a_target_epsilon_is_met_by_the_noise_for_all_queries() -> None:
 
 @pytest.mark.parametrize(("most", "queries"), [(1.004, 100), (0.0101, 1), (6.1, 600), (100.0, 600)])
 def test_a_query_budget_is_met_by_fewer_queries(most: float, queries: int) -> None:
-    planned = plan_release(OnePrice(noise_std=100.0), SHAPE, budget(max_epsilon=most))
+    planned = plan_release(OnePrice(noise_std=100.0), shape=SHAPE, budget=budget(max_epsilon=most))
     assert (planned.aggregator, planned.shape) == (
         OnePrice(noise_std=100.0),
         replace(SHAPE, num_queries=queries),
@@ -92,9 +92,11 @@ def test_budget_decides_the_accountant() -> None:
             return 2 * super().get_epsilon(target_delta)
 
     aggregator = GaussianVotes(noise_std=100.0)
-    double = plan_release(aggregator, SHAPE, Budget(accountant=Double, delta=1e-6, epsilon=8.0))  # type: ignore[arg-type]
+    double = plan_release(
+        aggregator, shape=SHAPE, budget=Budget(accountant=Double, delta=1e-6, epsilon=8.0)
+    )  # type: ignore[arg-type]
     by_renyi = Budget(delta=1e-6, epsilon=4.0, accountant=RdpAccountant)
-    single = plan_release(aggregator, SHAPE, by_renyi)
+    single = plan_release(aggregator, shape=SHAPE, budget=by_renyi)
     assert double.aggregator.noise_std == pytest.approx(single.aggregator.noise_std, rel=3e-4)  # type: ignore[attr-defined]
 
 
@@ -102,16 +104,18 @@ def test_budget_decides_the_accountant() -> None:
 def test_plan_is_refused_if_failure_probabilities_use_up_delta(fields: dict[str, float]) -> None:
     failing = StableTopK(selection_scale=40.0, test_std=60.0, failure_prob=1e-8)
     with refused("failure_prob", 1e-08):
-        plan_release(failing, SHAPE, budget_from_settings(target_delta=1e-6, **fields))
+        plan_release(failing, shape=SHAPE, budget=budget_from_settings(target_delta=1e-6, **fields))
 
 
 def test_prices_equal_hand_computed_values() -> None:
-    assert budget().epsilon_of(SelfComposedEvent(PureDpEvent(0.25), 12)) == 3.0
+    assert budget().epsilon_of(SelfComposedEvent(PureDpEvent(epsilon=0.25), 12)) == 3.0
     of_auto = Budget(delta=1e-6)
-    event = GaussianEvent(2.0)
-    assert of_auto.epsilon_of(event) == AutoAccountant().compose(event).get_epsilon(1e-6)
+    event = GaussianEvent(noise_multiplier=2.0)
+    assert of_auto.epsilon_of(event) == AutoAccountant().compose(event).get_epsilon(
+        target_delta=1e-6
+    )
     assert of_auto.epsilon_of(NonPrivateEvent()) == math.inf
-    failing = ApproximateEvent(PureDpEvent(0.25), 5e-7)
+    failing = ApproximateEvent(PureDpEvent(epsilon=0.25), 5e-7)
     assert (
         of_auto.epsilon_of(failing) < of_auto.epsilon_of(SelfComposedEvent(failing, 2)) == math.inf
     )
@@ -127,14 +131,14 @@ GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
 )
 def test_one_more_query_exceeds_the_budget(aggregator: Aggregator, budget: float) -> None:
     most = largest_num_queries(aggregator, max_epsilon=budget, target_delta=1e-6, **VOTES)
-    assert epsilon(aggregator, most) <= budget
-    assert most == 999 or epsilon(aggregator, most + 1) > budget
+    assert epsilon(aggregator, num_queries=most) <= budget
+    assert most == 999 or epsilon(aggregator, num_queries=most + 1) > budget
 
 
 def test_number_of_queries_is_limited_by_draw_precision() -> None:
     class OneSession(GaussianVotes):
         def event(self, shape: VoteShape) -> PureDpEvent:
-            return PureDpEvent(1.0)
+            return PureDpEvent(epsilon=1.0)
 
     most = largest_num_queries(
         OneSession(noise_std=1.0),
@@ -190,7 +194,11 @@ def test_event_is_priced_by_the_only_accountant_that_supports_it() -> None:
 
 
 def epsilon(aggregator: Aggregator, num_queries: int, make: Any = AutoAccountant) -> float:
-    return make().compose(aggregator.event_for(num_queries=num_queries, **VOTES)).get_epsilon(1e-6)
+    return (
+        make()
+        .compose(aggregator.event_for(num_queries=num_queries, **VOTES))
+        .get_epsilon(target_delta=1e-6)
+    )
 
 
 BITS = {"num_queries": 600, "num_labels": 40}
@@ -245,7 +253,7 @@ def test_impossible_values_are_refused(make: Any, message: str) -> None:
 
 
 def bought(**fields: float) -> PricedRelease:
-    return plan_release(OnePrice(noise_std=10.0), SHAPE, budget(**fields))
+    return plan_release(OnePrice(noise_std=10.0), shape=SHAPE, budget=budget(**fields))
 
 
 def asked(*, failing: float | None = None, **fields: float) -> int:

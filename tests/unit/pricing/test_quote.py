@@ -39,7 +39,9 @@ def planned(
     aggregator: Aggregator = GUMBEL, budget: Budget = BUDGET, num_teachers: int = 800
 ) -> PricedRelease:
     return plan_release(
-        aggregator, VoteShape(num_queries=600, num_labels=40, num_teachers=num_teachers), budget
+        aggregator,
+        shape=VoteShape(num_queries=600, num_labels=40, num_teachers=num_teachers),
+        budget=budget,
     )
 
 
@@ -70,7 +72,7 @@ def test_other_accountants_without_a_price_give_a_reason() -> None:
         rdp=RdpAccountant,
     )
     assert quote.accountants == (
-        AccountantPrice("auto", quote.epsilon, won_by="exact"),
+        AccountantPrice(accountant="auto", epsilon=quote.epsilon, won_by="exact"),
         AccountantPrice("pld", reason="needs the package dp_accounting, which is not installed"),
         AccountantPrice("mine", reason="event=X: expected another"),
         replace(quote.accountants[3], accountant="rdp", won_by=None),
@@ -98,16 +100,16 @@ def test_page_shows_solved_values_and_passing_gaps() -> None:
 def test_any_stability_test_can_be_certified() -> None:
     """A Gaussian test at the order that the release is best at, a table at its own."""
     release = planned()
-    table = certify_stability_test(release, BUDGET)
+    table = certify_stability_test(release, budget=BUDGET)
     assert table.test == GUMBEL.stability_test(num_teachers=800)
     assert table.order == RdpAccountant().compose(release.event).best_order(1e-6)
     ready = planned(StableTopK(selection_scale=38.985, test="table", table=table))
-    assert certify_stability_test(ready, BUDGET) == table
+    assert certify_stability_test(ready, budget=BUDGET) == table
     quote = quote_release(ready, BUDGET)
     assert quote.epsilon == release.epsilon
     assert quote.aggregator["table_sha256"] == table.digest
     with refused("aggregator", "GaussianVotes"):
-        certify_stability_test(planned(GaussianVotes(noise_std=50.0)), BUDGET)
+        certify_stability_test(planned(GaussianVotes(noise_std=50.0)), budget=BUDGET)
 
 
 CLEAR = np.tile([400, 0, 0], (300, 1))

@@ -80,7 +80,7 @@ def guarded(
     """
     of = of or budget()
     options = {"search": RemedySearch(seconds=math.inf)} | options
-    doubts = require_useful(aggregator, plan_release(aggregator, shape, of), of, **options)
+    doubts = require_useful(aggregator, plan_release(aggregator, shape, budget=of), of, **options)
     return tuple(map(str, doubts))
 
 
@@ -96,7 +96,7 @@ def suggested(plan: Plan) -> tuple[Remedy, ...]:
         judged(plan)
     except InvalidValue as error:
         assert error.remedies or "nothing was found that works" in error.rule, error
-        assert error.waiver == Remedy("allow_useless", True)
+        assert error.waiver == Remedy(name="allow_useless", value=True)
         return error.remedies
     return ()
 
@@ -154,10 +154,10 @@ def test_teachers_and_queries_are_changed_together_if_neither_suffices() -> None
     (queries,) = both.also
     assert both.value == 2000
     assert queries.name == "num_queries"
-    judged(followed(plan, both))
+    judged(followed(plan, remedy=both))
     for alone in (replace(both, also=()), queries):
         with refused("num_teachers", ANY, "release that tells something"):
-            judged(followed(plan, alone))
+            judged(followed(plan, remedy=alone))
 
 
 def test_plan_of_one_teacher_gets_no_remedies() -> None:
@@ -166,7 +166,7 @@ def test_plan_of_one_teacher_gets_no_remedies() -> None:
         replace(SHAPE, num_teachers=1),
         Budget(delta=1e-6, epsilon=2.0),
     )
-    assert remedies(plan[0], plan_release(*plan), plan[2], num_groups=1000) == []
+    assert remedies(plan[0], priced=plan_release(*plan), budget=plan[2], num_groups=1000) == []
     with refused("num_teachers", 1, "the one teacher is sure"):
         judged(plan)
 
@@ -205,27 +205,27 @@ def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
     """The first run of stable top-k on 61,629 groups; and neither where groups are few, nor of centered votes."""
     shape = replace(SHAPE, num_teachers=400)
     of = Budget(delta=1e-6, epsilon=8.0)
-    priced = plan_release(TABLE, shape, of)
-    assert group_votes_tell_more(priced, of, CENTERED, num_groups=61_629)
-    assert not group_votes_tell_more(priced, of, CENTERED, num_groups=1_617)
-    centered = plan_release(CENTERED, shape, of)
-    assert not group_votes_tell_more(centered, of, CENTERED, num_groups=61_629)
+    priced = plan_release(TABLE, shape, budget=of)
+    assert group_votes_tell_more(priced, budget=of, centered=CENTERED, num_groups=61_629)
+    assert not group_votes_tell_more(priced, budget=of, centered=CENTERED, num_groups=1_617)
+    centered = plan_release(CENTERED, shape, budget=of)
+    assert not group_votes_tell_more(centered, budget=of, centered=CENTERED, num_groups=61_629)
     hidden = replace(priced, epsilon=0.001)  # noise hides these too
-    assert not group_votes_tell_more(hidden, of, CENTERED, num_groups=61_629)
+    assert not group_votes_tell_more(hidden, budget=of, centered=CENTERED, num_groups=61_629)
 
 
 def test_each_remedy_is_the_smallest_that_works() -> None:
     aggregator = GaussianVotes(noise_std=1.0)
     teachers, epsilon, queries = remedies(
-        aggregator, plan_release(aggregator, SHAPE, budget()), budget()
+        aggregator, priced=plan_release(aggregator, shape=SHAPE, budget=budget()), budget=budget()
     )
     for short, of in (
         (replace(SHAPE, num_teachers=round(teachers.num_teachers * 0.9)), budget()),
         (SHAPE, budget(epsilon.target_epsilon * 0.85)),
         (replace(SHAPE, num_queries=round(queries.num_queries * 1.1)), budget()),
     ):
-        planned = plan_release(aggregator, short, of)
-        assert expected_release(planned.aggregator, short).success < 0.9
+        planned = plan_release(aggregator, shape=short, budget=of)
+        assert expected_release(planned.aggregator, shape=short).success < 0.9
 
 
 class CheapAccountant(AccountantBesideRenyi):
@@ -253,22 +253,22 @@ def test_each_change_is_the_smallest_with_two_digits(
     aggregator = GaussianVotes(noise_std=1.0)
     shape = VoteShape(num_queries=300, num_labels=10, num_teachers=100)
     of = budget(2.0, accountant=accountant)
-    priced = plan_release(aggregator, shape, of)
-    changes = remedies(aggregator, priced, of, num_groups=100_000)
+    priced = plan_release(aggregator, shape, budget=of)
+    changes = remedies(aggregator, priced, budget=of, num_groups=100_000)
     teachers, epsilon, queries = (change.remedy() for change in changes)
     smaller_changes = (
-        Remedy("num_teachers", teachers.value - last_of_two_digits(teachers.value)),
+        Remedy(name="num_teachers", value=teachers.value - last_of_two_digits(teachers.value)),
         Remedy(
-            "target_epsilon",
-            float(f"{epsilon.value - last_of_two_digits(epsilon.value):.2g}"),
+            name="target_epsilon",
+            value=float(f"{epsilon.value - last_of_two_digits(epsilon.value):.2g}"),
         ),
-        Remedy("num_queries", queries.value + last_of_two_digits(queries.value)),
+        Remedy(name="num_queries", value=queries.value + last_of_two_digits(queries.value)),
     )
     for change, smaller in zip((teachers, epsilon, queries), smaller_changes, strict=True):
         assert change.name == smaller.name
         assert change.also == ()
-        guarded(*followed((aggregator, shape, of), change))
-        planned = plan_release(*followed((aggregator, shape, of), smaller))
+        guarded(*followed((aggregator, shape, of), remedy=change))
+        planned = plan_release(*followed((aggregator, shape, of), remedy=smaller))
         assert expected_release(planned.aggregator, planned.shape).success < 0.9, smaller
 
 
@@ -316,7 +316,7 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
 
 def _plan_of_votes() -> tuple[Aggregator, Any, Budget]:
     aggregator = GaussianVotes(noise_std=1.0)
-    return aggregator, plan_release(aggregator, SHAPE, budget()), budget()
+    return aggregator, plan_release(aggregator, shape=SHAPE, budget=budget()), budget()
 
 
 def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
@@ -354,10 +354,10 @@ def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
     of = budget(12.0)
     with refused("num_teachers", 50, "of the queries would be answered"):
         guarded(TABLE, shape, of)
-    teachers, epsilon, *_ = remedies(TABLE, plan_release(TABLE, shape, of), of)
+    teachers, epsilon, *_ = remedies(TABLE, priced=plan_release(TABLE, shape, budget=of), budget=of)
     more_teachers = replace(shape, num_teachers=teachers.num_teachers)
-    assert guarded(TABLE, more_teachers, of) is not None
-    assert guarded(TABLE, shape, replace(of, epsilon=epsilon.target_epsilon)) is not None
+    assert guarded(TABLE, shape=more_teachers, of=of) is not None
+    assert guarded(TABLE, shape, of=replace(of, epsilon=epsilon.target_epsilon)) is not None
 
 
 def test_release_without_noise_or_expectation_gives_no_doubt(
@@ -376,13 +376,21 @@ class TestDelta:
     def test_delta_above_one_over_the_groups_gives_a_doubt(self) -> None:
         loud = replace(SHAPE, num_teachers=2000)
         (line,) = guarded(
-            GaussianVotes(noise_std=1.0), loud, budget(target_delta=1e-4), num_groups=20_000
+            GaussianVotes(noise_std=1.0),
+            shape=loud,
+            of=budget(target_delta=1e-4),
+            num_groups=20_000,
         )
         assert line.startswith(
             "target_delta=0.0001: above 1 / 20000, one over the private groups: publishing a group"
         )
         assert (
-            guarded(GaussianVotes(noise_std=1.0), loud, budget(target_delta=1e-4), num_groups=9_000)
+            guarded(
+                GaussianVotes(noise_std=1.0),
+                shape=loud,
+                of=budget(target_delta=1e-4),
+                num_groups=9_000,
+            )
             == ()
         )
 
@@ -390,12 +398,12 @@ class TestDelta:
         loud = replace(SHAPE, num_teachers=2000)
         of = budget(target_delta=0.01)
         with pytest.raises(InvalidValue) as refusal:
-            guarded(GaussianVotes(noise_std=1.0), loud, of)
+            guarded(GaussianVotes(noise_std=1.0), shape=loud, of=of)
         assert (refusal.value.name, refusal.value.value) == ("target_delta", 0.01)
-        assert refusal.value.waiver == Remedy("allow_useless", True)
-        (line,) = guarded(GaussianVotes(noise_std=1.0), loud, of, allow_useless=True)
+        assert refusal.value.waiver == Remedy(name="allow_useless", value=True)
+        (line,) = guarded(GaussianVotes(noise_std=1.0), shape=loud, of=of, allow_useless=True)
         assert "allowed by allow_useless=True" in line
-        guarded(GaussianVotes(noise_std=1.0), loud, replace(of, delta=0.0099))
+        guarded(GaussianVotes(noise_std=1.0), shape=loud, of=replace(of, delta=0.0099))
 
 
 class TestSuggestion:
@@ -405,7 +413,7 @@ class TestSuggestion:
     def test_suggestion_is_useful_and_better_than_its_neighbors(
         self, aggregator: Aggregator
     ) -> None:
-        suggestion = suggest(aggregator, SHAPE, budget(4.0), num_private=62_115)
+        suggestion = suggest(aggregator, shape=SHAPE, budget=budget(4.0), num_private=62_115)
         shape = replace(
             SHAPE, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries
         )
@@ -419,13 +427,13 @@ class TestSuggestion:
 
     def test_more_private_records_improve_the_suggestion(self) -> None:
         numbers = [
-            suggest(PEELING, SHAPE, budget(4.0), num_private=count).clear_queries
+            suggest(PEELING, shape=SHAPE, budget=budget(4.0), num_private=count).clear_queries
             for count in (10_000, 100_000)
         ]
         assert numbers[1] > 1.5 * numbers[0]
 
     def test_suggestion_stays_within_the_pool(self) -> None:
-        assert suggest(PEELING, SHAPE, budget(4.0), max_queries=300).num_queries <= 300
+        assert suggest(PEELING, shape=SHAPE, budget=budget(4.0), max_queries=300).num_queries <= 300
 
     @pytest.mark.parametrize(
         ("of", "options", "refusal"),
@@ -443,20 +451,20 @@ class TestSuggestion:
         self, of: Budget, options: dict[str, int], refusal: Refusal
     ) -> None:
         with refusal:
-            suggest(PEELING, SHAPE, of, **options)
+            suggest(PEELING, shape=SHAPE, budget=of, **options)
 
 
 def test_cheapest_quick_accountant_is_chosen() -> None:
     accountants = {"rdp": RdpAccountant, "exact": ExactAccountant}
     by_renyi = budget(None)
     by_all = Budget(delta=1e-6)
-    one_gaussian = plan_release(CenteredVotes(noise_multiplier=5.0), SHAPE, by_renyi)
+    one_gaussian = plan_release(CenteredVotes(noise_multiplier=5.0), shape=SHAPE, budget=by_renyi)
     assert cheapest_accountant(one_gaussian, by_renyi, accountants).accountant == "exact"
-    many_bits = plan_release(GaussianVotes(noise_std=200.0), SHAPE, by_renyi)
+    many_bits = plan_release(GaussianVotes(noise_std=200.0), shape=SHAPE, budget=by_renyi)
     assert cheapest_accountant(many_bits, by_renyi, accountants).accountant == "rdp"
     assert (
         cheapest_accountant(
-            plan_release(many_bits.aggregator, SHAPE, by_all), by_all, accountants
+            plan_release(many_bits.aggregator, shape=SHAPE, budget=by_all), by_all, accountants
         ).accountant
         == "auto"
     )

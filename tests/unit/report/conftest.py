@@ -12,13 +12,49 @@ from pate.report.precision_recall import PrecisionRecall
 from pate.report.report import DataSummary, ReleaseSummary, TeacherSummary
 from pate.report.verdict import Baselines, StudentVerdict
 
-STUDENT = Scores(0.91371, 0.65372, 0.38373, 0.25374, 0.31375)
+STUDENT = Scores(
+    accuracy=0.91371,
+    balanced_accuracy=0.65372,
+    micro_f1=0.38373,
+    macro_f1=0.25374,
+    mean_average_precision=0.31375,
+)
 BASELINES = Baselines(
-    prior=Scores(0.89271, 0.50072, 0.20873, 0.03674, 0.11675),
-    best_constant=Scores(0.85271, 0.50172, 0.44873, 0.08374, 0.11675),
-    majority_vote_student=Scores(0.92471, 0.66472, 0.48473, 0.35474, 0.41475),
-    true_label_student=Scores(0.93571, 0.67572, 0.58573, 0.45574, 0.51575),
-    all_records_model=Scores(0.94671, 0.74672, 0.69673, 0.57674, 0.61675),
+    prior=Scores(
+        accuracy=0.89271,
+        balanced_accuracy=0.50072,
+        micro_f1=0.20873,
+        macro_f1=0.03674,
+        mean_average_precision=0.11675,
+    ),
+    best_constant=Scores(
+        accuracy=0.85271,
+        balanced_accuracy=0.50172,
+        micro_f1=0.44873,
+        macro_f1=0.08374,
+        mean_average_precision=0.11675,
+    ),
+    majority_vote_student=Scores(
+        accuracy=0.92471,
+        balanced_accuracy=0.66472,
+        micro_f1=0.48473,
+        macro_f1=0.35474,
+        mean_average_precision=0.41475,
+    ),
+    true_label_student=Scores(
+        accuracy=0.93571,
+        balanced_accuracy=0.67572,
+        micro_f1=0.58573,
+        macro_f1=0.45574,
+        mean_average_precision=0.51575,
+    ),
+    all_records_model=Scores(
+        accuracy=0.94671,
+        balanced_accuracy=0.74672,
+        micro_f1=0.69673,
+        macro_f1=0.57674,
+        mean_average_precision=0.61675,
+    ),
 )
 
 
@@ -38,21 +74,37 @@ PRIVACY = Privacy(
 )
 REPORT = Report(
     privacy=PRIVACY,
-    release=ReleaseSummary(6, 3, 0.5, 0.93127, 0.61238),
-    teachers=TeacherSummary(411, 0.88123, 155.27),
+    release=ReleaseSummary(
+        num_queries=6, num_answered=3, answer_rate=0.5, label_accuracy=0.93127, micro_f1=0.61238
+    ),
+    teachers=TeacherSummary(num_teachers=411, mean_accuracy=0.88123, records_per_teacher=155.27),
     student=STUDENT,
     baselines=BASELINES,
     verdict=StudentVerdict.from_scores(
         STUDENT, BASELINES, num_answered=3, remedies=Aggregator.remedies
     ),
     intervals={"student": {"accuracy": (0.9011, 0.9222), "micro_f1": (0.3611, 0.4022)}},
-    data=DataSummary("wordnet", True, 62115, 10001, 9973, 4, 1.4471),
+    data=DataSummary(
+        name="wordnet",
+        real=True,
+        num_private=62115,
+        num_public=10001,
+        num_test=9973,
+        num_labels=4,
+        label_cardinality=1.4471,
+    ),
     seed=None,
     versions={"pate": "0.1.0", "numpy": "2.0.0"},
     duration_s=123.456,
-    data_dependent=DataDependentEpsilon(0.61, 1e-6),
+    data_dependent=DataDependentEpsilon(value=0.61, delta=1e-6),
     membership=Membership(
-        (0.001, 0.01), (0.0, 0.011), (0.0, 0.007), (0.002, 0.013), 9000, 9973, (0.001, 0.012)
+        fpr=(0.001, 0.01),
+        tpr=(0.0, 0.011),
+        low=(0.0, 0.007),
+        high=(0.002, 0.013),
+        num_private=9000,
+        num_test=9973,
+        tpr_by_reference=(0.001, 0.012),
     ),
 )
 

@@ -33,12 +33,12 @@ def row(text: str, name: str) -> list[str]:
 def test_six_models_by_five_metrics_the_guarantee_and_the_answers(report: Report) -> None:
     path = Path("/a/very/long/folder") / ("x" * 90) / "report.html"
     text = printed(report, path)
-    assert row(text, "prior") == ["0.117", "0.209", "0.037", "0.893", "0.501"]
-    assert row(text, "best constant") == ["0.117", "0.449", "0.084", "0.853", "0.502"]
-    assert row(text, "private student") == ["0.314", "0.384", "0.254", "0.914", "0.654"]
-    assert row(text, "majority-vote student") == ["0.415", "0.485", "0.355", "0.925", "0.665"]
-    assert row(text, "true-label student") == ["0.516", "0.586", "0.456", "0.936", "0.676"]
-    assert row(text, "all-records model") == ["0.617", "0.697", "0.577", "0.947", "0.747"]
+    assert row(text, name="prior") == ["0.117", "0.209", "0.037", "0.893", "0.501"]
+    assert row(text, name="best constant") == ["0.117", "0.449", "0.084", "0.853", "0.502"]
+    assert row(text, name="private student") == ["0.314", "0.384", "0.254", "0.914", "0.654"]
+    assert row(text, name="majority-vote student") == ["0.415", "0.485", "0.355", "0.925", "0.665"]
+    assert row(text, name="true-label student") == ["0.516", "0.586", "0.456", "0.936", "0.676"]
+    assert row(text, name="all-records model") == ["0.617", "0.697", "0.577", "0.947", "0.747"]
     assert text.startswith("Reached 39% of the reachable mean average precision")
     assert "epsilon <= 8.00 at delta = 1e-6 (replace_one, unit: one family of glosses)" in text
     assert "7.99" not in text
@@ -85,7 +85,7 @@ def test_warnings_are_printed_only_if_they_apply(report: Report) -> None:
         assert line not in usual
         assert line in printed(odd)
     assert "paper" not in printed(replace(report, privacy=replace(privacy, paper_epsilon=None)))
-    assert row(printed(replace(report, student=None)), "private student") == ["-"] * 5
+    assert row(printed(replace(report, student=None)), name="private student") == ["-"] * 5
 
 
 def test_markup_and_marks_of_tables_in_names_are_printed_as_they_are(report: Report) -> None:
@@ -149,7 +149,15 @@ def test_every_output_states_whether_target_charging_was_cheaper(
         report,
         privacy=replace(report.privacy, epsilon=7.9991, target_hits=5, plain_epsilon=plain_epsilon),
         release=ReleaseSummary(
-            6, 3, 0.5, 0.9, 0.6, num_hits=2, remaining_hits=3, num_abstained=1, num_asked=6
+            num_queries=6,
+            num_answered=3,
+            answer_rate=0.5,
+            label_accuracy=0.9,
+            micro_f1=0.6,
+            num_hits=2,
+            remaining_hits=3,
+            num_abstained=1,
+            num_asked=6,
         ),
     )
     assert run.privacy.charging.startswith(verdict)

@@ -92,8 +92,8 @@ def sample(n: int, seed: int, digits: int = 2) -> tuple[np.ndarray, np.ndarray, 
 def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
     predicted, scores, true = sample(n=150, seed=3, digits=digits)
     weights = next(_weights(num_samples=len(true), resamples=6, seed=1))
-    ranked = [_precision_of(scores[:, label], true[:, label]) for label in range(5)]
-    resampled = _resampled(weights, predicted, true, ranked)
+    ranked = [_precision_of(scores[:, label], truth=true[:, label]) for label in range(5)]
+    resampled = _resampled(weights, bits=predicted, truth=true, precisions=ranked)
     for column in range(6):
         rows = np.repeat(np.arange(len(true)), weights[:, column].astype(int))
         expected = vars(
@@ -134,7 +134,7 @@ def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: in
     beyond = []
     for _ in range(400):
         attack = Membership.from_losses(
-            rng.random(1500).round(digits), rng.random(2000).round(digits)
+            rng.random(1500).round(digits), test=rng.random(2000).round(digits)
         )
         assert attack is not None
         beyond.append(np.greater(attack.tpr, attack.high) | np.less(attack.tpr, attack.low))
@@ -151,19 +151,19 @@ def test_an_attack_recognizes_records_only_if_the_student_memorizes() -> None:
     test = rng.random((700, 5)) < 0.3
     noise = rng.random((700, 5))
     attack = Membership.from_losses(
-        label_losses(private.astype(np.float32), private), label_losses(noise, test)
+        label_losses(private.astype(np.float32), true=private), test=label_losses(noise, true=test)
     )
     assert attack is not None
     assert min(attack.tpr) == 1.0
     assert "rate of 0.14% it finds 100% of them, beyond chance" in attack.text
-    constant = [label_losses(np.full(labels.shape, 0.5), labels) for labels in (private, test)]
-    attack = Membership.from_losses(constant[0], constant[1])
+    constant = [label_losses(np.full(labels.shape, 0.5), true=labels) for labels in (private, test)]
+    attack = Membership.from_losses(constant[0], test=constant[1])
     assert attack is not None
     assert attack.tpr == pytest.approx(attack.fpr)
     assert attack.text.count("nothing beyond chance") == 2
     assert (
-        Membership.from_losses(constant[0][:0], constant[1])
-        is Membership.from_losses(constant[0], constant[1][:1])
+        Membership.from_losses(constant[0][:0], test=constant[1])
+        is Membership.from_losses(constant[0], test=constant[1][:1])
         is None
     )
 
@@ -177,7 +177,10 @@ def test_reference_models_find_members_that_losses_alone_do_not() -> None:
         student_odds = odds + moved * (np.arange(2000) < 1000)
         private, test = np.split(unusual(student_odds, usual), [1000])
         attack = Membership.from_losses(
-            -student_odds[:1000], -student_odds[1000:], private_unusual=private, test_unusual=test
+            -student_odds[:1000],
+            test=-student_odds[1000:],
+            private_unusual=private,
+            test_unusual=test,
         )
         assert attack is not None
         place = attack.fpr.index(0.01)

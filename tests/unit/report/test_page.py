@@ -118,7 +118,9 @@ def test_an_infinite_epsilon_is_no_guarantee_on_the_page(
     unbounded = replace(
         report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None)
     )
-    page = Page(render_html(unbounded, replace(figures, epsilon_after_query=np.full(6, np.inf))))
+    page = Page(
+        render_html(unbounded, figures=replace(figures, epsilon_after_query=np.full(6, np.inf)))
+    )
     assert "epsiloninfinite: no guarantee" in page.texts("tr")
     assert "no guarantee" in page.texts("dd")
     assert any(
@@ -154,7 +156,7 @@ def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
     page = self_contained(
         render_html(
             odd,
-            replace(
+            figures=replace(
                 figures,
                 label_names=(attack, "b", "c", "d"),
                 gap_name=attack,

@@ -124,11 +124,17 @@ def test_a_picture_without_data_is_not_drawn(report: Report, figures: RunFigures
         labels=np.zeros((0, 4), dtype=bool),
         epsilon_after_query=np.zeros(0),
     )
-    assert pictures(replace(report, membership=None), bare).keys() == {"scores"}
+    assert pictures(replace(report, membership=None), figures=bare).keys() == {"scores"}
     unbounded = replace(figures, epsilon_after_query=np.full(6, np.inf))
     assert epsilon_curve(unbounded) is None
     assert student_curve(replace(figures, student_curve={})) is None
-    nobody = Baselines(None, None, None, None, None)
+    nobody = Baselines(
+        prior=None,
+        best_constant=None,
+        majority_vote_student=None,
+        true_label_student=None,
+        all_records_model=None,
+    )
     assert score_bars(replace(report, student=None, baselines=nobody)) is None
 
 

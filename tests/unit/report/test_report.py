@@ -39,7 +39,15 @@ def test_infinite_epsilon_is_the_string_inf(report: Report) -> None:
 
 def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report) -> None:
     odd = replace(
-        report, student=None, release=ReleaseSummary(np.int64(6), np.int64(0), 0.0, None, math.nan)
+        report,
+        student=None,
+        release=ReleaseSummary(
+            np.int64(6),
+            num_answered=np.int64(0),
+            answer_rate=0.0,
+            label_accuracy=None,
+            micro_f1=math.nan,
+        ),
     )
     data = strict(odd.to_json())
     assert data["student"] is None
@@ -78,11 +86,23 @@ def test_contradictory_counts_are_refused(report: Report) -> None:
         (3, 0.6, refused("release.answer_rate", 0.6)),
     ):
         with refusal:
-            ReleaseSummary(6, answered, rate, None, None)
+            ReleaseSummary(
+                num_queries=6,
+                num_answered=answered,
+                answer_rate=rate,
+                label_accuracy=None,
+                micro_f1=None,
+            )
     with refused("privacy.num_queries", 5):
         replace(report, privacy=replace(report.privacy, num_queries=5))
     with refused("micro_f1", ANY, "a number in [0"):
-        Scores(0.5, None, 1.2, 0.1, None)
+        Scores(
+            accuracy=0.5,
+            balanced_accuracy=None,
+            micro_f1=1.2,
+            macro_f1=0.1,
+            mean_average_precision=None,
+        )
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_never_below_and_less_than_one_unit_above(digits: int) -> None:
 
 
 def test_epsilon_below_one_keeps_four_decimals() -> None:
-    assert (format_epsilon(0.03121), format_epsilon(1.0001)) == ("0.0313", "1.01")
+    assert (format_epsilon(epsilon=0.03121), format_epsilon(epsilon=1.0001)) == ("0.0313", "1.01")
 
 
 def test_values_that_are_no_numbers_or_probabilities_are_refused() -> None:
@@ -63,7 +63,7 @@ def test_values_that_are_no_numbers_or_probabilities_are_refused() -> None:
             round_up(value, digits)
         assert caught.value.name == name
     with refused("delta", 1.5):
-        format_delta(1.5)
+        format_delta(delta=1.5)
 
 
 @pytest.mark.parametrize(

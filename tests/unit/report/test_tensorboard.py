@@ -41,7 +41,7 @@ def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
         writer.histogram("teacher_accuracy", np.array([0.8, 0.9, 0.9]))
         writer.histogram("gap", np.array([1, 2, 3, 4]))
     # the mean over teachers, a point an epoch
-    assert scalars(tmp_path, LOSS) == [(0, 1.25), (1, 0.5)]
+    assert scalars(tmp_path, tag=LOSS) == [(0, 1.25), (1, 0.5)]
     events = read(tmp_path)
     names = ("teacher_accuracy", "gap", "last_teacher_loss")
     assert set(events.Tags()["histograms"]) == {f"no_epsilon_covers_this/{name}" for name in names}
@@ -63,7 +63,7 @@ def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_step(
         writer.teacher([1.0, 0.5, 0.25])
         writer.teacher([3.0])
         writer.teachers()
-    assert scalars(tmp_path / "short", LOSS) == [(0, 2.0), (1, 0.5), (2, 0.25)]
+    assert scalars(tmp_path / "short", tag=LOSS) == [(0, 2.0), (1, 0.5), (2, 0.25)]
 
 
 def test_only_the_students_curve_lacks_the_tag_of_no_epsilon(tmp_path: Path) -> None:
@@ -73,8 +73,8 @@ def test_only_the_students_curve_lacks_the_tag_of_no_epsilon(tmp_path: Path) -> 
         for epoch in range(2):
             writer.epoch(epoch, {"loss": 2.0}, model="majority_vote_student")
         writer.epoch(0, {"loss": 3.0}, model="true_label_student")
-    assert scalars(tmp_path, "student/loss") == [(0, 1.0), (1, 0.5)]
-    assert scalars(tmp_path, "no_epsilon_covers_this/majority_vote_student/loss") == [
+    assert scalars(tmp_path, tag="student/loss") == [(0, 1.0), (1, 0.5)]
+    assert scalars(tmp_path, tag="no_epsilon_covers_this/majority_vote_student/loss") == [
         (0, 2.0),
         (1, 2.0),
     ]
@@ -136,7 +136,7 @@ def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) 
             stage(writer, num_teachers)
     assert len(list(tmp_path.iterdir())) == 2
     # of teachers 0, 1 and 2, as first written
-    assert scalars(tmp_path, LOSS) == [(0, 1 / 8), (1, 1 / 4)]
+    assert scalars(tmp_path, tag=LOSS) == [(0, 1 / 8), (1, 1 / 4)]
     events = read(tmp_path)
     assert len(events.Histograms("no_epsilon_covers_this/gap")) == 1
     assert len(events.Tensors("privacy/settings/text_summary")) == 1
@@ -151,7 +151,7 @@ def test_an_incomplete_file_of_events_loses_only_its_end(tmp_path: Path) -> None
     with RunWriter(folder=tmp_path) as writer:
         for epoch in range(4):
             writer.epoch(epoch, {"loss": 1.0})
-    assert scalars(tmp_path, "student/loss") == [(epoch, 1.0) for epoch in range(4)]
+    assert scalars(tmp_path, tag="student/loss") == [(epoch, 1.0) for epoch in range(4)]
 
 
 def test_a_writer_without_a_folder_writes_nothing(

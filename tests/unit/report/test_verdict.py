@@ -20,10 +20,10 @@ def verdict_of(
 
 
 def test_the_share_is_measured_between_a_constant_and_the_ceiling() -> None:
-    verdict = verdict_of(STUDENT, BASELINES)
+    verdict = verdict_of(STUDENT, baselines=BASELINES)
     assert verdict.share_of_reachable == pytest.approx((0.31375 - 0.11675) / (0.61675 - 0.11675))
     assert verdict.text.startswith("Reached 39% of the reachable mean average precision: 0.314")
-    without_ceiling = verdict_of(STUDENT, replace(BASELINES, all_records_model=None))
+    without_ceiling = verdict_of(STUDENT, baselines=replace(BASELINES, all_records_model=None))
     assert without_ceiling.share_of_reachable == pytest.approx(
         (0.31375 - 0.11675) / (0.51575 - 0.11675)
     )
@@ -31,19 +31,19 @@ def test_the_share_is_measured_between_a_constant_and_the_ceiling() -> None:
 
 
 def test_a_student_above_the_ceiling_lost_nothing() -> None:
-    verdict = verdict_of(replace(STUDENT, mean_average_precision=0.7), BASELINES)
+    verdict = verdict_of(replace(STUDENT, mean_average_precision=0.7), baselines=BASELINES)
     assert verdict.text.startswith("Above what counts as reachable")
     assert "lost" not in verdict.text.lower()
 
 
 def test_a_student_that_a_constant_beats_is_told_so_by_metric() -> None:
-    verdict = verdict_of(STUDENT, BASELINES)
+    verdict = verdict_of(STUDENT, baselines=BASELINES)
     assert (verdict.beats_constant, verdict.beats_prior) == (False, True)
     assert "No better than the best constant in micro-F1." in verdict.text
-    better = verdict_of(replace(STUDENT, micro_f1=0.5), BASELINES)
+    better = verdict_of(replace(STUDENT, micro_f1=0.5), baselines=BASELINES)
     assert (better.beats_constant, better.beats_prior) == (True, True)
     assert "Better than the best constant and the prior in every metric." in better.text
-    worse = verdict_of(replace(STUDENT, accuracy=0.8, micro_f1=0.5), BASELINES)
+    worse = verdict_of(replace(STUDENT, accuracy=0.8, micro_f1=0.5), baselines=BASELINES)
     assert (
         "No better than the best constant in accuracy and than the prior in accuracy." in worse.text
     )
@@ -57,7 +57,7 @@ def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -
     low, high = (replace(STUDENT, mean_average_precision=value) for value in (0.3, 0.9))
     chain = ("majority_vote_student", "true_label_student", "all_records_model")
     levels = {name: high if place >= first_high else low for place, name in enumerate(chain)}
-    text = verdict_of(low, replace(BASELINES, **levels)).text
+    text = verdict_of(low, baselines=replace(BASELINES, **levels)).text
     assert (
         f"{lost} (0.600); what helps: {Aggregator.remedies[lost.removeprefix('lost to ')]}." in text
     )
@@ -93,7 +93,7 @@ def test_a_cause_of_half_of_the_loss_is_called_most(
         name: None if level is None else replace(STUDENT, mean_average_precision=level)
         for name, level in zip(chain, levels, strict=True)
     }
-    text = verdict_of(student, replace(BASELINES, **level_of)).text
+    text = verdict_of(student, baselines=replace(BASELINES, **level_of)).text
     assert (said in text) if said else ("ost " not in text)
 
 
@@ -102,13 +102,15 @@ def test_models_worse_than_the_student_cause_no_loss() -> None:
     student = replace(STUDENT, mean_average_precision=0.58)
     queries = replace(STUDENT, mean_average_precision=0.47)
     text = verdict_of(
-        student, replace(BASELINES, majority_vote_student=None, true_label_student=queries)
+        student,
+        baselines=replace(BASELINES, majority_vote_student=None, true_label_student=queries),
     ).text
     assert "lost" not in text
     assert (
         "lost to the number of queries"
         in verdict_of(
-            queries, replace(BASELINES, majority_vote_student=None, true_label_student=queries)
+            queries,
+            baselines=replace(BASELINES, majority_vote_student=None, true_label_student=queries),
         ).text
     )
 
@@ -119,7 +121,7 @@ def test_a_loss_that_would_be_shown_as_zero_is_not_named() -> None:
         "lost"
         not in verdict_of(
             STUDENT,
-            replace(
+            baselines=replace(
                 BASELINES,
                 majority_vote_student=votes,
                 true_label_student=None,
@@ -130,11 +132,11 @@ def test_a_loss_that_would_be_shown_as_zero_is_not_named() -> None:
 
 
 def test_a_verdict_without_answers_or_scores_has_no_share() -> None:
-    silent = verdict_of(STUDENT, BASELINES, num_answered=0)
-    assert silent == verdict_of(None, BASELINES)
+    silent = verdict_of(STUDENT, baselines=BASELINES, num_answered=0)
+    assert silent == verdict_of(student=None, baselines=BASELINES)
     assert silent.share_of_reachable is None
     assert silent.text.startswith("No query was answered")
     undefined = replace(BASELINES, prior=replace(BASELINES.prior, mean_average_precision=None))
-    verdict = verdict_of(STUDENT, undefined)
+    verdict = verdict_of(STUDENT, baselines=undefined)
     assert verdict.share_of_reachable is None
     assert "undefined" in verdict.text

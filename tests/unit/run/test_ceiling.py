@@ -17,16 +17,18 @@ def digits() -> Dataset:
 
 
 def test_the_setting_or_the_size_decides_about_a_model_of_all_records(digits: Dataset) -> None:
-    assert reason_without_all_records(True, digits) is None
-    assert reason_without_all_records(False, digits) == "all_records=false"
-    assert reason_without_all_records(None, digits) is None
+    assert reason_without_all_records(all_records=True, dataset=digits) is None
+    assert reason_without_all_records(all_records=False, dataset=digits) == "all_records=false"
+    assert reason_without_all_records(all_records=None, dataset=digits) is None
     values = len(digits.private) * int(np.prod(digits.input_shape))
     count = 2 * 10**7 // values + 1
     inputs = np.broadcast_to(digits.private.inputs, (count, *digits.private.inputs.shape)).reshape(
         -1, *digits.input_shape
     )
     repeated_split = replace(digits.private, inputs=inputs, **_repeated(digits, count))
-    reason = reason_without_all_records(None, replace(digits, private=repeated_split))
+    reason = reason_without_all_records(
+        all_records=None, dataset=replace(digits, private=repeated_split)
+    )
     assert (
         reason
         == f"it takes long on {count * values:,} numbers of private inputs; all_records=true trains it"
@@ -51,7 +53,7 @@ def _repeated(data: Dataset, count: int) -> dict[str, np.ndarray]:
 
 def test_losses_of_steps_are_averaged_over_each_epoch() -> None:
     np.testing.assert_allclose(
-        mean_by_epoch(np.array([4.0, 2.0, 1.0, 3.0], np.float32), 2), [3.0, 2.0]
+        mean_by_epoch(np.array([4.0, 2.0, 1.0, 3.0], np.float32), num_epochs=2), [3.0, 2.0]
     )
-    np.testing.assert_allclose(mean_by_epoch(np.array([4.0, 2.0]), 5), [4.0, 2.0])
-    np.testing.assert_allclose(mean_by_epoch(np.array([0.5]), 1), [0.5])
+    np.testing.assert_allclose(mean_by_epoch(np.array([4.0, 2.0]), num_epochs=5), [4.0, 2.0])
+    np.testing.assert_allclose(mean_by_epoch(np.array([0.5]), num_epochs=1), [0.5])

@@ -40,8 +40,8 @@ def dataset() -> Dataset:
 
 
 def dealt(dataset: Dataset, folder: EnsembleFolder) -> Partition:
-    rng = RandomStreams(3).generator("partition")
-    return deal(dataset.private, NUM_TEACHERS, folder.partition, rng)
+    rng = RandomStreams(entropy=3).generator("partition")
+    return deal(dataset.private, num_teachers=NUM_TEACHERS, manifest=folder.partition, rng=rng)
 
 
 def trained(
@@ -54,7 +54,7 @@ def trained(
         dataset,
         dealt(dataset, folder),
         num_queries=NUM_QUERIES,
-        seeds=RandomStreams(3).seeds("teachers", NUM_TEACHERS),
+        seeds=RandomStreams(entropy=3).seeds("teachers", NUM_TEACHERS),
         engine=engine,
         folder=folder,
         monitor=monitor,
@@ -90,7 +90,7 @@ def test_teachers_are_trained_once_and_before_votes_are_read(
 def test_teachers_with_votes_on_disk_are_not_trained_again(
     dataset: Dataset, tmp_path: Path
 ) -> None:
-    first = bits(trained(dataset, tmp_path, CountingEngine())[0].vote())
+    first = bits(trained(dataset, tmp_path, engine=CountingEngine())[0].vote())
     rmtree(tmp_path / "teachers")
     engine = CountingEngine()
     votes = trained(dataset, tmp_path, engine)[0].vote()
@@ -110,7 +110,7 @@ def test_progress_counts_the_teachers_of_an_earlier_call(dataset: Dataset, tmp_p
     partition = dealt(dataset, folder)
     teacher = LinearTeacher(device="cpu")
     assert training_progress(teacher, partition, folder) == ""
-    ensemble, _ = trained(dataset, tmp_path, StackedEngine())
+    ensemble, _ = trained(dataset, tmp_path, engine=StackedEngine())
     assert training_progress(teacher, partition, folder) == "6 of 6 teachers are there"
     ensemble.vote()
     assert training_progress(teacher, partition, folder) == "the votes of all 6 teachers are there"
@@ -119,7 +119,7 @@ def test_progress_counts_the_teachers_of_an_earlier_call(dataset: Dataset, tmp_p
 
 def test_untrained_teachers_vote_without_an_engine(dataset: Dataset, tmp_path: Path) -> None:
     engine = CountingEngine()
-    ensemble, _ = trained(dataset, tmp_path, engine, KernelTeacher())
+    ensemble, _ = trained(dataset, tmp_path, engine, teacher=KernelTeacher())
     assert engine.num_trained == 0
     assert isinstance(ensemble.vote(), KernelVotes)
     with refused("teacher", "KernelTeacher"):
@@ -129,7 +129,7 @@ def test_untrained_teachers_vote_without_an_engine(dataset: Dataset, tmp_path: P
 def test_a_shard_has_the_records_that_the_partition_gives_its_teacher(
     dataset: Dataset, tmp_path: Path
 ) -> None:
-    partition = dealt(dataset, EnsembleFolder(tmp_path))
+    partition = dealt(dataset, folder=EnsembleFolder(tmp_path))
     private = dataset.private
     shards = PartitionedRecords(private.inputs, private.labels, partition)
     assert sum(len(shards[teacher]) for teacher in range(NUM_TEACHERS)) == len(private)

@@ -47,16 +47,16 @@ def test_the_numbers_of_a_seed_never_change(tmp_path: Path) -> None:
     run = RandomStreams.of_run(tmp_path / "training.secret", 5)
     for index, purpose in enumerate(PURPOSES):
         sequence = np.random.SeedSequence(5, spawn_key=(index,))
-        rng = RandomStreams(5).generator(purpose)
+        rng = RandomStreams(entropy=5).generator(purpose)
         assert rng.bit_generator.state == np.random.PCG64(sequence).state
         assert (
-            RandomStreams(5).seeds(purpose, 3)
-            == sequence.generate_state(3, np.uint32).tolist()
+            RandomStreams(entropy=5).seeds(purpose, 3)
+            == sequence.generate_state(n_words=3, dtype=np.uint32).tolist()
             == run.seeds(purpose, 3)
         )
         assert rng.random() == run.generator(purpose).random()
     assert not any(tmp_path.iterdir())
-    assert len({RandomStreams(5).seeds(purpose, 1)[0] for purpose in PURPOSES}) == 4
+    assert len({RandomStreams(entropy=5).seeds(purpose, 1)[0] for purpose in PURPOSES}) == 4
 
 
 def test_each_stream_of_a_secret_is_chacha20_with_its_own_key() -> None:
@@ -74,9 +74,9 @@ def test_each_stream_of_a_secret_is_chacha20_with_its_own_key() -> None:
 
 def test_a_classifier_without_a_seed_draws_from_chacha20() -> None:
     kind = type(cipher_generator(SECRET).bit_generator)
-    assert type(streams_of(None).generator("noise").bit_generator) is kind
+    assert type(streams_of(random_state=None).generator("noise").bit_generator) is kind
     with pytest.warns(SeededNoise):
-        assert type(streams_of(5).generator("noise").bit_generator) is np.random.PCG64
+        assert type(streams_of(random_state=5).generator("noise").bit_generator) is np.random.PCG64
 
 
 def test_a_students_seed_does_not_reveal_secret_noise() -> None:

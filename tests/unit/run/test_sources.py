@@ -52,7 +52,7 @@ def finished(tmp_path: Path) -> RunFolder:
     folder = RunFolder(tmp_path / "run")
     settings = _settings(tmp_path)
     with folder.opened(settings):
-        sources = Sources.from_settings(settings, folder.path)
+        sources = Sources.from_settings(settings, output_dir=folder.path)
         folder.claim(settings, data=_load(tmp_path).digest())
         sources.write(folder)
     return folder
@@ -148,7 +148,9 @@ def test_a_change_anywhere_in_a_folder_is_noticed_except_files_of_runs(
     (tmp_path / "sub" / "b.png").touch()
     (tmp_path / "sub" / "above").symlink_to(tmp_path)  # leads back
     settings = {"data": {"root": str(tmp_path), "name": "no-such-file"}, "seed": 3}
-    before = Sources.from_settings(settings, tmp_path / "run")
+    before = Sources.from_settings(settings, output_dir=tmp_path / "run")
     assert before.paths == {"data.root": str(tmp_path)}
     change(tmp_path)
-    assert (Sources.from_settings(settings, tmp_path / "run").stamps != before.stamps) == changes
+    assert (
+        Sources.from_settings(settings, output_dir=tmp_path / "run").stamps != before.stamps
+    ) == changes

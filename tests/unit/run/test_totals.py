@@ -11,7 +11,7 @@ RELEASE = PaidRelease(
     key="a" * 32 + ":release",
     run="a" * 32,
     data="b" * 64,
-    event=GaussianEvent(4.0),
+    event=GaussianEvent(noise_multiplier=4.0),
     adjacency=Adjacency.REPLACE_ONE,
     target_delta=1e-6,
     unit=PATIENT,
@@ -23,8 +23,14 @@ RELEASE = PaidRelease(
 
 def test_each_unit_of_privacy_has_its_own_total() -> None:
     releases = [RELEASE, RELEASE, replace(RELEASE, unit=VISIT), replace(RELEASE, unit=None)]
-    both = RdpAccountant().compose(GaussianEvent(4.0), 2).get_epsilon(1e-6)
-    single_price = RdpAccountant().compose(GaussianEvent(4.0)).get_epsilon(1e-6)
+    both = (
+        RdpAccountant()
+        .compose(GaussianEvent(noise_multiplier=4.0), count=2)
+        .get_epsilon(target_delta=1e-6)
+    )
+    single_price = (
+        RdpAccountant().compose(GaussianEvent(noise_multiplier=4.0)).get_epsilon(target_delta=1e-6)
+    )
     totals = {total.unit: (total.count, total.epsilon) for total in totals_of(releases)}
     assert totals == {PATIENT: (2, both), VISIT: (1, single_price)}
 

@@ -27,13 +27,13 @@ from pate.run.plan_warnings import constant_student_warnings, plan_warnings, rem
 from tests.e2e.small_run import small_dataset
 from tests.refusals import refused
 
-EVENT = GaussianEvent(8.0)
+EVENT = GaussianEvent(noise_multiplier=8.0)
 BUDGET = Budget(delta=1e-6)
 
 
 def said(places: Places, adjacency: Adjacency = Adjacency.REPLACE_ONE, **changes: int) -> str:
     release = Release(np.zeros((1, 1), bool), np.ones(1, bool), EVENT, adjacency)
-    return "\n".join(places.promises(release, BUDGET, **changes))
+    return "\n".join(places.promises(release, budget=BUDGET, **changes))
 
 
 def price(size: int) -> str:
@@ -42,36 +42,42 @@ def price(size: int) -> str:
 
 def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> None:
     """Under add-remove a changed record is two units; every draw counts for groups too."""
-    single_teacher = said(Places(40, 1))
-    several = said(Places(40, 10))
+    single_teacher = said(Places(num_holders=40, teachers_each=1))
+    several = said(Places(num_holders=40, teachers_each=10))
     assert "40 holders of records, each of which is one teacher" in single_teacher
     assert (
         "A record of a holder, any number of its records, and the holder itself are covered by it."
         in single_teacher
     )
-    assert f"For m = 2 that is group size 2: {price(2)}." in single_teacher
+    assert f"For m = 2 that is group size 2: {price(size=2)}." in single_teacher
     assert (
         "One record of a holder, or one group of records that the holder keeps together, is covered by it."
         in several
     )
     assert (
-        f"The holder itself, all of its records, is covered at group size 10: {price(10)}."
+        f"The holder itself, all of its records, is covered at group size 10: {price(size=10)}."
         in several
     )
-    added = said(Places(5, 1), Adjacency.ADD_REMOVE)
+    added = said(Places(num_holders=5, teachers_each=1), adjacency=Adjacency.ADD_REMOVE)
     assert (
         "A holder that comes or goes is covered by it; a record of a holder is at group size 2."
         in added
     )
-    assert f"group size 4: {price(4)}" in added
-    assert "comes or goes is covered at group size 3" in said(Places(5, 3), Adjacency.ADD_REMOVE)
-    assert price(2) in said(Places(4, 2)) and price(2) not in said(Places(4, 2), num_draws=2)
+    assert f"group size 4: {price(size=4)}" in added
+    assert "comes or goes is covered at group size 3" in said(
+        Places(num_holders=5, teachers_each=3), adjacency=Adjacency.ADD_REMOVE
+    )
+    assert price(size=2) in said(Places(num_holders=4, teachers_each=2)) and price(
+        size=2
+    ) not in said(Places(num_holders=4, teachers_each=2), num_draws=2)
 
 
 def test_holders_must_divide_the_number_of_teachers() -> None:
-    assert Places.with_equal_holders(400, 40) == Places(40, 10)
+    assert Places.with_equal_holders(num_teachers=400, num_holders=40) == Places(
+        num_holders=40, teachers_each=10
+    )
     with refused("holders", 7, "a number that divides the 400"):
-        Places.with_equal_holders(400, 7)
+        Places.with_equal_holders(num_teachers=400, num_holders=7)
 
 
 PLAIN = GaussianVotes(noise_std=1.0)
@@ -82,14 +88,20 @@ STUDENT = LinearStudent()
 def test_few_records_per_teacher_give_a_doubt() -> None:
     """960 private records: ten each are nothing to speak of, 9.9 are."""
     data = small_dataset()
-    assert not list(plan_warnings(data, PLAIN, LINEAR, STUDENT, num_teachers=96))
-    (line,) = plan_warnings(data, PLAIN, LINEAR, STUDENT, num_teachers=97)
+    assert not list(
+        plan_warnings(data, aggregator=PLAIN, teacher=LINEAR, student=STUDENT, num_teachers=96)
+    )
+    (line,) = plan_warnings(
+        data, aggregator=PLAIN, teacher=LINEAR, student=STUDENT, num_teachers=97
+    )
     assert line.startswith(
         "teacher.num_teachers=97: 9.9 private records per teacher teach it little; fewer teachers, or "
     )
-    assert not list(plan_warnings(data, PLAIN, KernelTeacher(), STUDENT, num_teachers=960)), (
-        "made for one record each"
-    )
+    assert not list(
+        plan_warnings(
+            data, aggregator=PLAIN, teacher=KernelTeacher(), student=STUDENT, num_teachers=960
+        )
+    ), "made for one record each"
 
 
 def test_one_label_per_query_gives_a_warning_on_data_with_several() -> None:
@@ -100,11 +112,17 @@ def test_one_label_per_query_gives_a_warning_on_data_with_several() -> None:
     )
     confident = ConfidentGNMax(screening_std=1.0, noise_std=1.0, threshold_share=0.5)
     for aggregator in (GNMax(noise_std=1.0), confident, BoundaryMax(selection_scale=1.0)):
-        (line,) = plan_warnings(several_labels, aggregator, LINEAR, STUDENT, num_teachers=24)
+        (line,) = plan_warnings(
+            several_labels, aggregator, teacher=LINEAR, student=STUDENT, num_teachers=24
+        )
         assert line.startswith(
             f"aggregator={type(aggregator).__name__}: names one label per query; any others"
         )
-        assert not list(plan_warnings(single_label, aggregator, LINEAR, STUDENT, num_teachers=24))
+        assert not list(
+            plan_warnings(
+                single_label, aggregator, teacher=LINEAR, student=STUDENT, num_teachers=24
+            )
+        )
 
 
 def with_public(scale: np.ndarray) -> Dataset:
@@ -117,37 +135,55 @@ def with_public(scale: np.ndarray) -> Dataset:
 def test_columns_with_unequal_ranges_give_a_doubt_for_linear_models_alone() -> None:
     """Judged by the public pool: the private inputs are those of the other tests."""
     uneven = with_public(np.array([1, 1, 1, 1, 1, 1, 1, 200], dtype=np.float32))
-    (line,) = plan_warnings(uneven, PLAIN, LINEAR, STUDENT, num_teachers=24)
+    (line,) = plan_warnings(
+        uneven, aggregator=PLAIN, teacher=LINEAR, student=STUDENT, num_teachers=24
+    )
     assert (
         "times as wide as the middle one, and linear: teacher and student; scale the columns"
         in line
     )
     assert not list(
-        plan_warnings(uneven, PLAIN, KernelTeacher(), LowRankStudent(), num_teachers=24)
+        plan_warnings(
+            uneven,
+            aggregator=PLAIN,
+            teacher=KernelTeacher(),
+            student=LowRankStudent(),
+            num_teachers=24,
+        )
     )
     (tree,) = plan_warnings(
-        uneven, PLAIN, SklearnTeacher(DecisionTreeClassifier()), STUDENT, num_teachers=24
+        uneven,
+        aggregator=PLAIN,
+        teacher=SklearnTeacher(DecisionTreeClassifier()),
+        student=STUDENT,
+        num_teachers=24,
     )
     assert "linear: student;" in tree
     (logistic,) = plan_warnings(
-        uneven, PLAIN, SklearnTeacher(LogisticRegression()), LowRankStudent(), num_teachers=24
+        uneven,
+        aggregator=PLAIN,
+        teacher=SklearnTeacher(LogisticRegression()),
+        student=LowRankStudent(),
+        num_teachers=24,
     )
     assert "linear: teacher;" in logistic
     even = with_public(np.array([1, 1, 1, 1, 1, 1, 1, 5], dtype=np.float32))
-    assert not list(plan_warnings(even, PLAIN, LINEAR, STUDENT, num_teachers=24))
+    assert not list(
+        plan_warnings(even, aggregator=PLAIN, teacher=LINEAR, student=STUDENT, num_teachers=24)
+    )
 
 
 def test_a_constant_student_gives_a_warning() -> None:
     data = small_dataset()
     rows = data.public.inputs[:40]
     dull = STUDENT.fit(rows, np.zeros((40, 5), dtype=bool), seed=0)
-    (line,) = constant_student_warnings(dull, data.public.inputs)
+    (line,) = constant_student_warnings(dull, public_inputs=data.public.inputs)
     assert line.startswith(
         "student: it predicts the same labels for every public sample, as the prior does"
     )
     assert not list(
         constant_student_warnings(
-            STUDENT.fit(rows, data.public.labels[:40], seed=0), data.public.inputs
+            STUDENT.fit(rows, data.public.labels[:40], seed=0), public_inputs=data.public.inputs
         )
     )
 
@@ -168,12 +204,18 @@ def of_pictures() -> Dataset:
 
 def test_linear_models_of_raw_pixels_give_a_warning() -> None:
     pictures = of_pictures()
-    (line,) = plan_warnings(pictures, PLAIN, CNNTeacher(), LinearStudent(), num_teachers=24)
+    (line,) = plan_warnings(
+        pictures, aggregator=PLAIN, teacher=CNNTeacher(), student=LinearStudent(), num_teachers=24
+    )
     assert line == (
         "data: the inputs are raw pixels, and linear: student; features=patches helps, or "
         "teacher=cnn student=cnn, which look at pictures"
     )
-    assert not list(plan_warnings(pictures, PLAIN, CNNTeacher(), CNNStudent(), num_teachers=24))
+    assert not list(
+        plan_warnings(
+            pictures, aggregator=PLAIN, teacher=CNNTeacher(), student=CNNStudent(), num_teachers=24
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -186,7 +228,7 @@ def test_linear_models_of_raw_pixels_give_a_warning() -> None:
 def test_scaling_is_not_recommended_for_teachers_of_pictures(
     teacher: CNNTeacher, advised: str, not_advised: str
 ) -> None:
-    remedy = remedies_of(PLAIN, teacher, of_pictures())["the teachers"]
+    remedy = remedies_of(PLAIN, teacher, dataset=of_pictures())["the teachers"]
     assert remedy.startswith(advised)
     assert not_advised not in remedy
 
@@ -194,15 +236,15 @@ def test_scaling_is_not_recommended_for_teachers_of_pictures(
 def test_scaling_is_recommended_for_scale_sensitive_teachers_alone() -> None:
     data = small_dataset()
     assert (
-        remedies_of(PLAIN, LINEAR, data)["the teachers"]
+        remedies_of(PLAIN, teacher=LINEAR, dataset=data)["the teachers"]
         == "more records for each teacher, or scaled inputs"
     )
     tree = SklearnTeacher(DecisionTreeClassifier())
     assert (
-        remedies_of(PLAIN, tree, data)["the teachers"]
+        remedies_of(PLAIN, teacher=tree, dataset=data)["the teachers"]
         == "more records for each teacher, or other features"
     )
-    assert remedies_of(PLAIN, LINEAR, data)["noise"] == PLAIN.remedies["noise"]
+    assert remedies_of(PLAIN, teacher=LINEAR, dataset=data)["noise"] == PLAIN.remedies["noise"]
 
 
 @pytest.mark.parametrize(

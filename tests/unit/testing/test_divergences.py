@@ -25,7 +25,9 @@ def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
     assert largest_range(*padded) == pytest.approx(math.log(3))
     assert trimmed(*padded, 0.1)[0][0, 2] == 0
     assert largest_renyi(FIRST, SECOND, [1e6])[0] == pytest.approx(math.log(2), abs=1e-5)
-    assert renyi(logs(FIRST), logs(FIRST), [1.05, 1e6]).max() == pytest.approx(0.0, abs=1e-13)
+    assert renyi(logs(FIRST), log_second=logs(FIRST), orders=[1.05, 1e6]).max() == pytest.approx(
+        0.0, abs=1e-13
+    )
 
 
 def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> float:
@@ -41,7 +43,7 @@ def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> 
 def test_trimmed_pair_has_the_form_of_the_proof(
     failure_prob: float,
 ) -> None:
-    for first, second in pairs_of_distributions(30):
+    for first, second in pairs_of_distributions(count=30):
         distance = np.maximum(first - second, 0).sum()
         for factor, equal in ((1.01, True), (0.99, False)):
             assert np.allclose(*trimmed(first, second, factor * distance), rtol=1e-9) is equal
@@ -78,7 +80,7 @@ def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(
     failure_prob: float,
 ) -> None:
     """The reference is a linear program over all dominated pairs, for hockey sticks in both directions."""
-    for first, second in pairs_of_distributions(25):
+    for first, second in pairs_of_distributions(count=25):
         kept = trimmed(first, second, failure_prob)
         for distribution, full in zip(kept, (first, second), strict=True):
             assert distribution.sum() == pytest.approx(1)

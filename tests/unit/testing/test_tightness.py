@@ -24,8 +24,12 @@ PAIR: Pair = (np.array([1]), np.array([0]))
 
 @pytest.mark.parametrize("num_releases", [1, 7, 40])
 def test_randomized_response_needs_what_optimal_composition_says(num_releases: int) -> None:
-    found = lower_bound(answer, [PAIR], num_releases=num_releases, target_delta=1e-3)
-    priced = PureDpAccountant().compose(PureDpEvent(0.3), count=num_releases).get_epsilon(1e-3)
+    found = lower_bound(answer, pairs=[PAIR], num_releases=num_releases, target_delta=1e-3)
+    priced = (
+        PureDpAccountant()
+        .compose(PureDpEvent(epsilon=0.3), count=num_releases)
+        .get_epsilon(target_delta=1e-3)
+    )
     assert found.epsilon <= priced * (1 + 1e-9)
     assert found.epsilon == pytest.approx(priced, rel=1e-6)
     assert {found.first, found.second} == {(0,), (1,)}
@@ -38,7 +42,8 @@ def test_lower_bound_names_the_worst_pair_in_any_order() -> None:
 
     pairs = [(np.array([n]), np.array([n - 1])) for n in (95, 51, 20, 70)]
     found = [
-        lower_bound(bit, some, num_releases=300, target_delta=1e-5) for some in (pairs, pairs[::-1])
+        lower_bound(bit, pairs=some, num_releases=300, target_delta=1e-5)
+        for some in (pairs, pairs[::-1])
     ]
     assert {(bound.first, bound.second) for bound in found} <= {((51,), (50,)), ((50,), (51,))}
     assert found[0].epsilon == found[1].epsilon

@@ -44,14 +44,14 @@ def exponential_mechanism(histogram: np.ndarray, *, epsilon: float = 1.0) -> dic
 
 
 def test_a_right_price_holds_and_one_10_percent_too_small_is_refuted_with_its_pair() -> None:
-    verdict = verify(exponential_mechanism, event=BoundedRangeEvent(1.0), **SHAPE)
+    verdict = verify(exponential_mechanism, event=BoundedRangeEvent(epsilon=1.0), **SHAPE)
     assert (verdict.sound, verdict.refuted) == (True, False)
     assert verdict.require() is verdict
     assert 0.99 < verdict.ratio <= 1
     assert verdict.num_pairs == (4 + 3 + 3) ** 2 - 4**2
     assert str(verdict).startswith("holds on 84 ordered pairs\n  Renyi divergence at order ")
 
-    verdict = verify(exponential_mechanism, event=BoundedRangeEvent(0.9), **SHAPE)
+    verdict = verify(exponential_mechanism, event=BoundedRangeEvent(epsilon=0.9), **SHAPE)
     assert (verdict.sound, verdict.refuted) == (False, True)
     assert str(verdict).startswith("REFUTED on 84 ordered pairs\n")
     worst = verdict.renyi
@@ -87,11 +87,11 @@ def test_a_distribution_is_asked_once_for_each_histogram_and_symmetry_changes_no
         asked.append(tuple(histogram.tolist()))
         return exponential_mechanism(histogram)
 
-    verify(distribution, event=BoundedRangeEvent(1.0), **SHAPE)
+    verify(distribution, event=BoundedRangeEvent(epsilon=1.0), **SHAPE)
     assert sorted(asked) == sorted(set(asked))
     assert len(asked) == 16
     every, kinds = (
-        verify(exponential_mechanism, event=BoundedRangeEvent(1.0), symmetric=s, **SHAPE)
+        verify(exponential_mechanism, event=BoundedRangeEvent(epsilon=1.0), symmetric=s, **SHAPE)
         for s in (0, 1)
     )
     assert [f.exact for f in kinds.worst_pairs] == pytest.approx(
@@ -108,18 +108,18 @@ def leaky(histogram: np.ndarray, *, leak: float = 0.1) -> dict[Any, float]:
 
 
 def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
-    event = ApproximateEvent(PureDpEvent(0.01), 0.1)
+    event = ApproximateEvent(PureDpEvent(epsilon=0.01), 0.1)
     assert verify(leaky, event=event, **SHAPE).sound
     verdict = verify(lambda histogram: leaky(histogram, leak=0.11), event=event, **SHAPE)
     assert math.isinf(verdict.renyi.exact)
     assert verdict.delta.ratio == pytest.approx(1.1, rel=1e-3)
     # without the failure
-    assert math.isinf(verify(leaky, event=PureDpEvent(5.0), **SHAPE).renyi.exact)
+    assert math.isinf(verify(leaky, event=PureDpEvent(epsilon=5.0), **SHAPE).renyi.exact)
 
 
 @pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
 def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
-    event = PureDpEvent(1.0)
+    event = PureDpEvent(epsilon=1.0)
     verdict = verify(
         exponential_mechanism,
         event=event,
@@ -129,7 +129,7 @@ def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
         **SHAPE,
     )
     assert verdict.sound
-    assert verdict.delta.claimed == accountant().compose(event).get_delta(0.2)
+    assert verdict.delta.claimed == accountant().compose(event).get_delta(target_epsilon=0.2)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
 )
 def test_invalid_distribution_is_refused(law: Any) -> None:
     with refused("distribution((0, 0))", ANY):
-        verify(lambda histogram: law, event=PureDpEvent(1.0), **SHAPE)
+        verify(lambda histogram: law, event=PureDpEvent(epsilon=1.0), **SHAPE)
 
 
 def test_given_distributions_are_compared_in_one_direction() -> None:
@@ -165,20 +165,26 @@ def gaussians(std: float) -> tuple:
 
 def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints() -> None:
     verdict = verify_densities(
-        *gaussians(3.0),
-        event=Claim.from_event(GaussianEvent(3.0), orders=(1.5, 4.0, 16.0)),
+        *gaussians(std=3.0),
+        event=Claim.from_event(GaussianEvent(noise_multiplier=3.0), orders=(1.5, 4.0, 16.0)),
         **LIMITS,
     )
     assert verdict.sound
     assert verdict.renyi.ratio == pytest.approx(1, rel=1e-9)
     event = Claim.from_event(
-        GaussianEvent(1.0), accountant=ExactAccountant, orders=(), epsilons=(), deltas=(1e-3, 1e-6)
+        GaussianEvent(noise_multiplier=1.0),
+        accountant=ExactAccountant,
+        orders=(),
+        epsilons=(),
+        deltas=(1e-3, 1e-6),
     )
-    verdict = verify_densities(*gaussians(1.0), num_panels=40_000, event=event, **LIMITS)
+    verdict = verify_densities(*gaussians(std=1.0), num_panels=40_000, event=event, **LIMITS)
     assert verdict.ratio == pytest.approx(1, rel=1e-5)
-    for too_little in (gaussians(2.7), gaussians(2.7)[::-1]):
+    for too_little in (gaussians(std=2.7), gaussians(std=2.7)[::-1]):
         assert verify_densities(
-            *too_little, event=Claim.from_event(GaussianEvent(3.0), orders=(2.0,)), **LIMITS
+            *too_little,
+            event=Claim.from_event(GaussianEvent(noise_multiplier=3.0), orders=(2.0,)),
+            **LIMITS,
         ).refuted
 
 
@@ -196,7 +202,7 @@ def verdict_of(scale: float, seed: int, **options: Any) -> Any:
     """Returns the verdict on a case of a given shape on all neighbors, for its own adjacency or another one."""
     return verify_samples(
         lambda histogram, count, rng: noisy_best(histogram, count, rng, scale=scale),
-        event=BoundedRangeEvent(2.0),
+        event=BoundedRangeEvent(epsilon=2.0),
         rng=np.random.default_rng(seed),
         num_samples=4000,
         **SHAPE_OF_SAMPLES,
@@ -206,11 +212,11 @@ def verdict_of(scale: float, seed: int, **options: Any) -> Any:
 
 def test_the_right_scale_is_not_refuted_and_half_of_it_is() -> None:
     for seed in range(5):
-        verdict = verdict_of(1.0, seed)
+        verdict = verdict_of(scale=1.0, seed=seed)
         assert not verdict.refuted
         assert verdict.require() is verdict
     assert str(verdict).startswith("not refuted at confidence 0.99, 8 tests")
-    verdict = verdict_of(0.5, 0)
+    verdict = verdict_of(scale=0.5, seed=0)
     assert verdict.refuted
     assert verdict.worst.exact > verdict.worst.claimed
     with pytest.raises(
@@ -266,7 +272,7 @@ def test_chance_among_many_outcomes_refutes_nothing() -> None:
 def test_invalid_argument_of_verifier_is_refused(name: str, options: dict[str, Any]) -> None:
     defaults = {
         "sampler": noisy_best,
-        "event": GaussianEvent(1.0),
+        "event": GaussianEvent(noise_multiplier=1.0),
         "rng": np.random.default_rng(0),
     } | SHAPE_OF_SAMPLES
     with refused(name, ANY):
@@ -274,13 +280,13 @@ def test_invalid_argument_of_verifier_is_refused(name: str, options: dict[str, A
 
 
 def test_claim_of_an_event_has_its_price() -> None:
-    event = ApproximateEvent(GaussianEvent(2.0), 0.01)
+    event = ApproximateEvent(GaussianEvent(noise_multiplier=2.0), 0.01)
     claim = Claim.from_event(event, orders=(2.0, 8.0), epsilons=(1.0,), deltas=(0.001,), count=3)
     spent = RdpAccountant().compose(event, count=3)
     assert claim.renyi == ((2.0, pytest.approx(3 * 2 / 8)), (8.0, pytest.approx(3 * 8 / 8)))
     assert claim.failure_prob == pytest.approx(0.03)
-    assert claim.deltas[0] == (1.0, spent.get_delta(1.0))
-    assert claim.deltas[1] == (spent.get_epsilon(0.031), pytest.approx(0.031))
+    assert claim.deltas[0] == (1.0, spent.get_delta(target_epsilon=1.0))
+    assert claim.deltas[1] == (spent.get_epsilon(target_delta=0.031), pytest.approx(0.031))
 
 
 def pair(exact: float, claimed: float) -> WorstPair:
@@ -359,7 +365,7 @@ def ranks_distribution(histogram: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None:
-    pairs = neighbors(3, 4, adjacency)
+    pairs = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     kinds = pairs.up_to_names
     assert 2 * len(kinds) < len(pairs)
     assert set(found(kinds)) <= set(found(pairs))
@@ -387,7 +393,7 @@ def test_a_distribution_that_changes_its_argument_leaves_later_verdicts_alone() 
             num_labels=1,
             num_teachers=2,
             adjacency=Adjacency.ADD_REMOVE,
-            event=PureDpEvent(0.5),
+            event=PureDpEvent(epsilon=0.5),
         )
         for _ in range(2)
     ]

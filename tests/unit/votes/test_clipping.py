@@ -18,45 +18,59 @@ def total(clipped: ClippedSum, votes: Any, num_teachers: int, center: Any = 0.0)
 
 
 def test_only_votes_longer_than_the_clip_are_scaled() -> None:
-    clipped = ClippedSum(5.0, (1, 2))
-    np.testing.assert_allclose(total(clipped, np.array([[[3.0, 4.0]]]), 1), [[3, 4]], atol=1e-3)
-    np.testing.assert_allclose(total(clipped, np.array([[[6.0, 8.0]]]), 1), [[3, 4]], atol=1e-3)
+    clipped = ClippedSum(clip=5.0, shape=(1, 2))
     np.testing.assert_allclose(
-        total(clipped, np.array([[[1.0, 0.0]], [[0.0, 2.0]]]), 2), [[1, 2]], atol=1e-3
+        total(clipped, votes=np.array([[[3.0, 4.0]]]), num_teachers=1), [[3, 4]], atol=1e-3
+    )
+    np.testing.assert_allclose(
+        total(clipped, votes=np.array([[[6.0, 8.0]]]), num_teachers=1), [[3, 4]], atol=1e-3
+    )
+    np.testing.assert_allclose(
+        total(clipped, votes=np.array([[[1.0, 0.0]], [[0.0, 2.0]]]), num_teachers=2),
+        [[1, 2]],
+        atol=1e-3,
     )
 
 
 def test_center_is_subtracted_before_the_clip() -> None:
-    clipped = ClippedSum(1.0, (2, 2))
+    clipped = ClippedSum(clip=1.0, shape=(2, 2))
     votes = np.array([[[True, False], [True, True]]])
     np.testing.assert_allclose(
-        total(clipped, votes, 1, 0.5), np.array([[1, -1], [1, 1]]) / 2, atol=1e-3
+        total(clipped, votes, num_teachers=1, center=0.5),
+        np.array([[1, -1], [1, 1]]) / 2,
+        atol=1e-3,
     )
-    np.testing.assert_allclose(total(clipped, votes, 1, [1.0, 0.0]), [[0, 0], [0, 1]], atol=1e-3)
+    np.testing.assert_allclose(
+        total(clipped, votes, num_teachers=1, center=[1.0, 0.0]), [[0, 0], [0, 1]], atol=1e-3
+    )
 
 
 def test_low_rank_votes_sum_like_their_products() -> None:
     weights = np.random.default_rng(1).normal(size=(20, 2, 3))
     block = LowRankVotes(SPAN, weights)
-    clipped = ClippedSum(1.5, (3, 3))
+    clipped = ClippedSum(clip=1.5, shape=(3, 3))
     assert len(block) == 20
-    dense = total(clipped, (block.span @ block.weights), 20)
-    np.testing.assert_allclose(total(clipped, block, 20), dense, atol=1e-2)
+    dense = total(clipped, votes=(block.span @ block.weights), num_teachers=20)
+    np.testing.assert_allclose(total(clipped, votes=block, num_teachers=20), dense, atol=1e-2)
     cut = iter([LowRankVotes(SPAN, weights[:7]), LowRankVotes(SPAN.copy(), weights[7:])])
-    np.testing.assert_array_equal(total(clipped, cut, 20), total(clipped, block, 20))
+    np.testing.assert_array_equal(
+        total(clipped, votes=cut, num_teachers=20), total(clipped, votes=block, num_teachers=20)
+    )
 
 
 def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
     votes = np.zeros((3, 2, 2))
     with refused("num_teachers", 4, "3"):
-        ClippedSum(1.0, (2, 2)).total(votes, center=0.0, num_teachers=4)
+        ClippedSum(clip=1.0, shape=(2, 2)).total(votes, center=0.0, num_teachers=4)
     assert (
-        not ClippedSum(1.0, (2, 2), Adjacency.ADD_REMOVE)
+        not ClippedSum(clip=1.0, shape=(2, 2), adjacency=Adjacency.ADD_REMOVE)
         .total(votes, center=0.0, num_teachers=4)
         .any()
     )
     with refused("num_teachers", 2, "3"):
-        ClippedSum(1.0, (2, 2), Adjacency.ADD_REMOVE).total(votes, center=0.0, num_teachers=2)
+        ClippedSum(clip=1.0, shape=(2, 2), adjacency=Adjacency.ADD_REMOVE).total(
+            votes, center=0.0, num_teachers=2
+        )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +93,7 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
         (3, refused("votes", "int")),
         ([[[0.0, 1.0], [0.0]]], refused("votes", rule="rows of equal")),
         (
-            LowRankVotes(SPAN, np.zeros((1, 2, 2))),
+            LowRankVotes(SPAN, weights=np.zeros((1, 2, 2))),
             refused("votes.shape", (1, 3, 2)),
         ),
     ],
@@ -87,19 +101,19 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_impossible_votes_are_refused(votes: Any, refusal: Refusal) -> None:
     with refusal:
-        ClippedSum(1.0, (2, 2)).total(votes, center=0.0, num_teachers=1)
+        ClippedSum(clip=1.0, shape=(2, 2)).total(votes, center=0.0, num_teachers=1)
 
 
 @pytest.mark.parametrize("clip", [0.51, 1.0, 1.99])
 def test_most_queries_are_summed_exactly(clip: float) -> None:
-    most = ClippedSum.most_queries(2**26, 40)
+    most = ClippedSum.most_queries(2**26, num_labels=40)
     assert most > 8
     with refused("votes.shape", (0,)):  # there are none; the sum would be exact
-        ClippedSum(clip, (most, 40)).total([], center=0.0, num_teachers=2**26)
+        ClippedSum(clip, shape=(most, 40)).total([], center=0.0, num_teachers=2**26)
     with refused("num_teachers", 67108864):
-        ClippedSum(clip, (2 * most, 40)).total([], center=0.0, num_teachers=2**26)
+        ClippedSum(clip, shape=(2 * most, 40)).total([], center=0.0, num_teachers=2**26)
 
 
 def test_clip_with_overflowing_square_is_refused() -> None:
     with refused("clip", 1e-165, "at least 1e-100"):
-        ClippedSum(1e-165, (2, 2))
+        ClippedSum(clip=1e-165, shape=(2, 2))

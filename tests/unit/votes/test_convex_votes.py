@@ -82,7 +82,7 @@ def test_any_number_of_records_is_fitted(num_records: int, is_one_record: bool) 
         features = np.tile(FEATURES[:1], (num_records, 1))
     weights = fit(
         features,
-        np.resize(TARGETS, (num_records, 3)),
+        targets=np.resize(TARGETS, (num_records, 3)),
         counts=np.full(num_records, 1.0),
         limits=np.full(num_records, 0.1),
         ridge=1e-3,

@@ -30,7 +30,7 @@ def descended(descent: Descent, noise: float, seed: int = 0, truth: Any = TRUE) 
 
     The noise is the standard deviation of all steps together.
     """
-    rows = features(40_000, 5)
+    rows = features(count=40_000, seed=5)
     rng = np.random.default_rng(seed)
     labels = rng.random((len(rows), 2)) < expit(rows @ truth)
     rate = np.full(2, noise**2)
@@ -45,9 +45,13 @@ def descended(descent: Descent, noise: float, seed: int = 0, truth: Any = TRUE) 
 
 @pytest.fixture
 def descent() -> Descent:
-    prevalence = expit(features(100_000, 7) @ TRUE).mean(axis=0)
+    prevalence = expit(features(count=100_000, seed=7) @ TRUE).mean(axis=0)
     return Descent(
-        features(4000).astype(np.float32), np.ones(3), prevalence, clip_factor=0.5, num_steps=20
+        features(count=4000).astype(np.float32),
+        variances=np.ones(3),
+        prevalence=prevalence,
+        clip_factor=0.5,
+        num_steps=20,
     )
 
 
@@ -55,7 +59,8 @@ def test_without_noise_more_steps_come_nearer_to_the_weights_of_the_records(
     descent: Descent,
 ) -> None:
     off = [
-        np.abs(descended(replace(descent, num_steps=steps), 0.0) - TRUE) for steps in (5, 20, 80)
+        np.abs(descended(replace(descent, num_steps=steps), noise=0.0) - TRUE)
+        for steps in (5, 20, 80)
     ]
     distances = [float((error * [[1], [1], [1], [CONSTANT]]).max()) for error in off]
     assert 1.5 * distances[2] < distances[1] < distances[0] / 1.5 < 1, distances
@@ -74,7 +79,9 @@ def test_learning_times_fall_with_the_noise(descent: Descent) -> None:
     times = [descent.pace(np.full(2, noise**2)).times for noise in (1e-4, 1e-2, 1.0)]
     assert (times[0] > times[1]).all() and (times[1] > times[2]).all()
     start_weights = descent.start()
-    weights_by_seed = [descended(descent, 0.1, seed, start_weights) for seed in range(5)]
+    weights_by_seed = [
+        descended(descent, noise=0.1, seed=seed, truth=start_weights) for seed in range(5)
+    ]
     assert np.square([weights[:-1] for weights in weights_by_seed]).mean() < 0.4  # of 5
 
 
@@ -84,14 +91,17 @@ def test_steps_correct_a_noisy_prevalence(descent: Descent) -> None:
     noisy = replace(descent, prevalence=truth + np.array([0.15, -0.1]))
     public = noisy.probabilities(noisy.start())
     off = np.append(np.zeros((3, 2)), 0.5 * CONSTANT * (truth - noisy.prevalence)[None], axis=0)
-    suggested = noisy.prevalence_seen(public, off + 1e-3 * rng.standard_normal((4, 2)))
-    mended = noisy.prevalence_with(0.02, suggested, np.full(2, 1e-6))
+    suggested = noisy.prevalence_seen(public, gradient=off + 1e-3 * rng.standard_normal((4, 2)))
+    mended = noisy.prevalence_with(variance=0.02, seen=suggested, rate=np.full(2, 1e-6))
     assert np.abs(mended - truth).max() < 0.02
     np.testing.assert_array_equal(
-        noisy.prevalence_with(0.0, suggested, np.full(2, 1e-6)), noisy.prevalence
+        noisy.prevalence_with(variance=0.0, seen=suggested, rate=np.full(2, 1e-6)), noisy.prevalence
     )
     assert (
-        np.abs(noisy.prevalence_with(0.02, suggested, np.full(2, 1.0)) - noisy.prevalence).max()
+        np.abs(
+            noisy.prevalence_with(variance=0.02, seen=suggested, rate=np.full(2, 1.0))
+            - noisy.prevalence
+        ).max()
         < 1e-3
     )
 
@@ -124,7 +134,14 @@ def test_direction_absent_from_public_rows_is_harmless(descent: Descent) -> None
     public = descent.public.copy()
     public[:, 1] = 0
     weights = descended(
-        Descent(public, np.ones(3), descent.prevalence, clip_factor=0.5, num_steps=20), 1e-3
+        Descent(
+            public,
+            variances=np.ones(3),
+            prevalence=descent.prevalence,
+            clip_factor=0.5,
+            num_steps=20,
+        ),
+        noise=1e-3,
     )
     assert np.isfinite(weights).all()
 
@@ -137,9 +154,9 @@ def expected_f1(probabilities: Array, threshold: float) -> float:
 @pytest.mark.parametrize("seed", range(20))
 def test_threshold_maximizes_the_expected_f1(seed: int) -> None:
     probabilities = np.random.default_rng(seed).beta(0.4, 2.0, size=(30, 4))
-    scores = [expected_f1(probabilities, value) for value in probabilities.ravel()]
+    scores = [expected_f1(probabilities, threshold=value) for value in probabilities.ravel()]
     best = expected_f1_threshold(probabilities)
-    assert expected_f1(probabilities, best) == pytest.approx(max(scores))
+    assert expected_f1(probabilities, threshold=best) == pytest.approx(max(scores))
 
 
 def test_threshold_for_zero_probabilities_is_positive() -> None:

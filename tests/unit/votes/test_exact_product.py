@@ -11,7 +11,7 @@ MATRIX = RNG.normal(size=(30, 7))
 
 
 def test_product_is_accurate_to_26_bits_of_each_rows_length() -> None:
-    errors = np.abs(exact_product(ROWS, MATRIX) - ROWS @ MATRIX)
+    errors = np.abs(exact_product(ROWS, matrix=MATRIX) - ROWS @ MATRIX)
     lengths = np.linalg.norm(ROWS, axis=1, keepdims=True) * np.linalg.norm(MATRIX, axis=0).max()
     assert (errors <= lengths * 30 * 2.0**-25).all()
     assert errors.max() > 0
@@ -19,16 +19,16 @@ def test_product_is_accurate_to_26_bits_of_each_rows_length() -> None:
 
 @pytest.mark.parametrize("num_rows", [1, 7, 513])
 def test_product_of_a_row_does_not_depend_on_other_rows(num_rows: int) -> None:
-    product = exact_product(ROWS[:1], MATRIX)[0]
+    product = exact_product(ROWS[:1], matrix=MATRIX)[0]
     for place in range(0, num_rows, 3):
         rows = RNG.normal(size=(num_rows, 30))
         rows[place] = ROWS[0]
-        np.testing.assert_array_equal(exact_product(rows, MATRIX)[place], product)
+        np.testing.assert_array_equal(exact_product(rows, matrix=MATRIX)[place], product)
 
 
 def test_the_order_of_the_sum_makes_no_difference() -> None:
     """The control: to a plain product it does."""
     order = RNG.permutation(30)
-    shuffled = exact_product(ROWS[:, order], MATRIX[order])
-    np.testing.assert_array_equal(shuffled, exact_product(ROWS, MATRIX))
+    shuffled = exact_product(ROWS[:, order], matrix=MATRIX[order])
+    np.testing.assert_array_equal(shuffled, exact_product(ROWS, matrix=MATRIX))
     assert (ROWS[:, order] @ MATRIX[order] != ROWS @ MATRIX).any()

@@ -27,7 +27,7 @@ def test_made_up_teachers_vote_for_as_many_labels_as_a_query_has(agreement: floa
 
 
 def test_missed_labels_are_spread_over_all_teachers() -> None:
-    votes = made_up(0.9)
+    votes = made_up(agreement=0.9)
     bits = np.concatenate(list(votes.bits()))
     all_bits = np.array(
         [(bits[:, query] | ~votes.labels[query]).all(axis=1).sum() for query in range(9)]
@@ -36,8 +36,8 @@ def test_missed_labels_are_spread_over_all_teachers() -> None:
 
 
 def test_a_teachers_votes_can_be_limited() -> None:
-    assert made_up(1.0).counts(1).sum(axis=1).max() == 50
-    np.testing.assert_array_equal(made_up(1.0).counts(3), made_up(1.0).counts())
+    assert made_up(agreement=1.0).counts(1).sum(axis=1).max() == 50
+    np.testing.assert_array_equal(made_up(agreement=1.0).counts(3), made_up(agreement=1.0).counts())
 
 
 def test_counts_a_hand_worked_case():

@@ -59,7 +59,7 @@ def length(
         inputs[:] = inputs[0]
         labels[:] = labels[0]
     vote = vote_of_one(
-        inputs, labels, POOL, expected_records=expected_records, student=NO_STUDENT, clip=clip
+        inputs, labels, pool=POOL, expected_records=expected_records, student=NO_STUDENT, clip=clip
     )
     return float(np.linalg.norm(vote))
 
@@ -69,19 +69,23 @@ def test_mean_is_multiplied_by_the_root_of_its_records(num_records: int) -> None
     mean = length(num_records, expected_records=float(num_records))
     counted = length(num_records, expected_records=1.0)
     assert counted == pytest.approx(mean * np.sqrt(num_records), rel=1e-2)
-    assert length(num_records, 9.0 * num_records) == pytest.approx(mean / 3, rel=1e-2)
+    assert length(num_records, expected_records=9.0 * num_records) == pytest.approx(
+        mean / 3, rel=1e-2
+    )
 
 
 def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
     mean_lengths = [
-        np.mean([length(num_records, 4.0, seed=seed) for seed in range(40)])
+        np.mean([length(num_records, expected_records=4.0, seed=seed) for seed in range(40)])
         for num_records in (1, 4, 40)
     ]
     assert max(mean_lengths) < 1.1 * min(mean_lengths)
 
 
 def test_a_vote_of_copies_is_longer_by_the_root_of_their_number() -> None:
-    lengths = [length(num_records, 4.0, are_copies=True) for num_records in (1, 4, 40)]
+    lengths = [
+        length(num_records, expected_records=4.0, are_copies=True) for num_records in (1, 4, 40)
+    ]
     np.testing.assert_allclose(np.divide(lengths, lengths[0]), np.sqrt([1, 4, 40]), rtol=1e-2)
 
 
@@ -118,11 +122,11 @@ def vote_of_trained(
     return vote_of_one(
         OWN,
         labels,
-        PUBLIC,
+        pool=PUBLIC,
         expected_records=20.0,
         student=STUDENT,
         clip=50.0,
-        ask=lambda: PoolAnswers(beyond[None], PUBLIC_FEATURES),
+        ask=lambda: PoolAnswers(beyond[None], asked=PUBLIC_FEATURES),
         recipe=recipe,
     )
 
@@ -156,7 +160,7 @@ def test_trained_teachers_mix_student_and_own_confidences(
     on_own = OWN_FEATURES.T @ (labels - own_confidences + excess) / 20
     on_pool = PUBLIC_FEATURES.T @ (pool_confidences - excess - student_on_pool) / 3000
     expected = (1 - trust) * against_student + trust * (on_own + on_pool)
-    vote = vote_of_trained(labels, own_confidences, pool_confidences, Recipe(trust=trust))
+    vote = vote_of_trained(labels, own_confidences, pool_confidences, recipe=Recipe(trust=trust))
     np.testing.assert_allclose(vote, expected, atol=2e-4)
 
 
@@ -165,7 +169,9 @@ def test_constant_shift_of_confidences_changes_no_vote(
 ) -> None:
     """Confidences shifted by a threshold for each label give the same vote."""
     shift = np.array([0.3, -0.2])
-    shifted = vote_of_trained(labels, own_confidences + shift, pool_confidences + shift)
+    shifted = vote_of_trained(
+        labels, own_confidences=own_confidences + shift, pool_confidences=pool_confidences + shift
+    )
     vote = vote_of_trained(labels, own_confidences, pool_confidences)
     np.testing.assert_allclose(vote, shifted, atol=1e-4)
 
@@ -179,7 +185,12 @@ def test_confident_teachers_have_votes_of_lower_variance() -> None:
 
     def error(own: Array, pool: Array) -> float:
         rng = np.random.default_rng(1)
-        draws = [vote_of_trained(rng.random((20, 2)) < true_on_own, own, pool) for _ in range(50)]
+        draws = [
+            vote_of_trained(
+                rng.random((20, 2)) < true_on_own, own_confidences=own, pool_confidences=pool
+            )
+            for _ in range(50)
+        ]
         squares = np.square(np.array(draws) - ideal_vote).sum(axis=(1, 2))
         return float(np.sqrt(squares.mean()))
 

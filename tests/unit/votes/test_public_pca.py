@@ -117,7 +117,7 @@ def test_noise_stays_below_its_share_of_the_labels_variance(noise_multiplier: fl
 
 
 def test_much_noise_leaves_one_direction() -> None:
-    assert affordable(1e9) == 1
+    assert affordable(noise_multiplier=1e9) == 1
 
 
 def test_noise_share_matches_a_simulation() -> None:

@@ -53,33 +53,33 @@ def draw_matrix(num_rows: int, seed: int) -> tuple[Array, Array, Array]:
 
 
 def test_many_rows_give_the_posterior_mean_of_their_prior() -> None:
-    _, noisy_rows, variances = draw_matrix(20_000, seed=0)
+    _, noisy_rows, variances = draw_matrix(num_rows=20_000, seed=0)
     exact = np.stack(
         [
             variance * COVARIANCE @ np.linalg.solve(variance * COVARIANCE + np.eye(3), row)
             for variance, row in zip(variances, noisy_rows, strict=True)
         ]
     )
-    posterior = posterior_rows(noisy_rows, variances)
+    posterior = posterior_rows(noisy_rows, row_variances=variances)
     assert np.abs(posterior - exact).max() < 0.15
     assert float(((posterior - exact) ** 2).mean()) < 2e-4
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_posterior_mean_is_nearer_than_one_factor_for_all(seed: int) -> None:
-    rows, noisy_rows, variances = draw_matrix(60, seed)
+    rows, noisy_rows, variances = draw_matrix(num_rows=60, seed=seed)
     # chosen with the answer at hand
     best_factor = float((noisy_rows * rows).sum() / (noisy_rows**2).sum())
-    error = float(((posterior_rows(noisy_rows, variances) - rows) ** 2).sum())
+    error = float(((posterior_rows(noisy_rows, row_variances=variances) - rows) ** 2).sum())
     error_of_factor = ((best_factor * noisy_rows - rows) ** 2).sum()
     assert error < error_of_factor < ((noisy_rows - rows) ** 2).sum()
 
 
 def test_little_is_left_of_rows_of_noise() -> None:
     noise = np.random.default_rng(1).standard_normal((2000, 5))
-    assert float((posterior_rows(noise, np.ones(2000)) ** 2).mean()) < 0.01
+    assert float((posterior_rows(noise, row_variances=np.ones(2000)) ** 2).mean()) < 0.01
 
 
 def test_rows_far_above_the_noise_stay() -> None:
     clear = np.random.default_rng(1).standard_normal((50, 5)) * 1e4
-    np.testing.assert_allclose(posterior_rows(clear, np.ones(50)), clear, atol=0.01)
+    np.testing.assert_allclose(posterior_rows(clear, row_variances=np.ones(50)), clear, atol=0.01)

@@ -29,7 +29,7 @@ def train_student(config: DictConfig) -> None:
     release = Path(config.release)
     output = None if config.output is None else Path(config.output)
     node = OmegaConf.to_container(config.student, resolve=True)
-    student = own_settings(config, {"student": node})["student"]
+    student = own_settings(config, settings={"student": node})["student"]
     plan = StudentPlan(
         student=part_maker(config)("student"),
         queries=_queries(config, release, monitor),
@@ -38,7 +38,7 @@ def train_student(config: DictConfig) -> None:
     )
     model = train_on_release(plan, release, output, monitor)
     where = output or folder_of(release)
-    command = f"pate-predict {as_setting('release', where)} data=FILE output=FILE"
+    command = f"pate-predict {as_setting(name='release', value=where)} data=FILE output=FILE"
     print_lines(f"{where}: a {model.kind} student; {command} says what it predicts")
 
 
@@ -59,8 +59,8 @@ def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Call
     if config.queries is not None:
         return partial(Queries.read, Path(config.queries), schema=config.table_schema)
     make = part_maker(config)
-    load = watched_load(make("data"), monitor, make("features"), release)
+    load = watched_load(make("data"), monitor, features=make("features"), folder=release)
     return lambda: Queries.of(require_dataset(load()))
 
 
-main = command_of(train_student, "student", __name__)
+main = command_of(train_student, command="student", module=__name__)

@@ -57,10 +57,10 @@ def _plan(
     data = make("data")
     queries_path = queries or config.queries
     if queries_path is not None:
-        data = AskedData(data, Path(queries_path))
-    settings = run.plain_settings(config, names_with("beside_release", "vote"))
+        data = AskedData(data, path=Path(queries_path))
+    settings = run.plain_settings(config, without=names_with("beside_release", "vote"))
     return HolderPlan(
-        load_dataset=run.watched_load(data, monitor, make("features"), output_dir),
+        load_dataset=run.watched_load(data, monitor, features=make("features"), folder=output_dir),
         teacher=make("teacher"),
         engine=make("engine"),
         num_teachers=config.teacher.num_teachers,
@@ -103,8 +103,8 @@ def _answer(config: DictConfig, output: Path, monitor: ConsoleMonitor) -> None:
     )
     question = Question.from_bytes(question_path.read_bytes())
     require_no_links(make_folder(folder), "output_dir")
-    samples = queries_file(opening_of(question, folder), folder / question.asked[:16])
-    plan = _plan(config, folder, monitor, samples)
+    samples = queries_file(opening_of(question, folder), folder=folder / question.asked[:16])
+    plan = _plan(config, output_dir=folder, monitor=monitor, queries=samples)
     require(
         output.stem == plan.holder, "output", output, f"{plan.holder}.npz, the name of this holder"
     )
@@ -115,4 +115,4 @@ def _answer(config: DictConfig, output: Path, monitor: ConsoleMonitor) -> None:
     _print(output=output, holder=plan.holder, question=question, size=len(answer), folder=folder)
 
 
-main = command_of(vote, "vote", __name__)
+main = command_of(vote, command="vote", module=__name__)

@@ -9,10 +9,12 @@ from pate_federated.distributed_votes import DistributedVotes
 from tests.contract.case import Case
 from tests.contract.promises import keep, promises
 
-PLAIN = Case("distributed", DistributedVotes(noise_std=3.0, num_holders=4), refuses=False)
+PLAIN = Case(
+    name="distributed", aggregator=DistributedVotes(noise_std=3.0, num_holders=4), refuses=False
+)
 WITH_DROPOUTS = Case(
-    "distributed_with_dropouts",
-    DistributedVotes(noise_std=3.0, num_holders=5, max_dropouts=1, max_colluders=2),
+    name="distributed_with_dropouts",
+    aggregator=DistributedVotes(noise_std=3.0, num_holders=5, max_dropouts=1, max_colluders=2),
     refuses=False,
 )
 
@@ -21,11 +23,11 @@ WITH_DROPOUTS = Case(
 def test_promises_are_kept(
     promise: Callable[..., None], values: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
-    keep(promise, PLAIN, values, request)
+    keep(promise, case=PLAIN, values=values, request=request)
 
 
 @pytest.mark.parametrize(("promise", "values"), list(promises(WITH_DROPOUTS)))
 def test_promises_are_kept_with_dropouts_and_colluders(
     promise: Callable[..., None], values: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
-    keep(promise, WITH_DROPOUTS, values, request)
+    keep(promise, case=WITH_DROPOUTS, values=values, request=request)

@@ -32,7 +32,9 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return run_until_released(deployed_plan(HOLDERS), tmp_path_factory.mktemp("train") / "train")
+    return run_until_released(
+        deployed_plan(HOLDERS), folder=tmp_path_factory.mktemp("train") / "train"
+    )
 
 
 def send(federation: Deployment, folder: Path) -> None:
@@ -60,7 +62,7 @@ def test_deployment_releases_the_same_bytes_as_pate_train(
 ) -> None:
     folder = federation.folder / "whole"
     send(federation, folder)
-    assert finished(federation, folder, 240), federation.log("link")[-3000:]
+    assert finished(federation, folder, seconds=240), federation.log("link")[-3000:]
     assert release_bytes(folder / "release") == expected
     assert len(charges(folder / "release")) == 1
 
@@ -94,13 +96,15 @@ def test_a_killed_app_ends_with_the_same_and_one_charge(
     for number in federation.apps(owner):
         with suppress(ProcessLookupError):
             os.kill(number, signal.SIGKILL)
-    done = finished(federation, folder, 2 * federation.seconds + 60, seen=victim == "server")
+    done = finished(
+        federation, folder, seconds=2 * federation.seconds + 60, seen=victim == "server"
+    )
     for _ in range(SUBMISSIONS):
         if done:
             break
         assert len(charges(folder / "release")) <= 1
         federation.run(folder)
-        done = finished(federation, folder, 2 * federation.seconds + 60)
+        done = finished(federation, folder, seconds=2 * federation.seconds + 60)
     assert done, federation.log("link")[-3000:]
     assert release_bytes(folder / "release") == expected
     assert len(charges(folder / "release")) == 1

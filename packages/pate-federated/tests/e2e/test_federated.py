@@ -45,8 +45,14 @@ def test_release_equals_that_of_pate_train_with_the_same_seed(tmp_path: Path) ->
     plan = deployed_plan(HOLDERS)
     monitor = SilentMonitor()
     app = flower.release_app(small_release(plan, tmp_path, HOLDERS), seconds=300, monitor=monitor)
-    simulate(app, flower.holder_app(SmallHolders(tmp_path / "holders", HOLDERS, plan)), HOLDERS)
-    assert release_bytes(tmp_path / "release") == run_until_released(plan, tmp_path / "train")
+    simulate(
+        app,
+        client_app=flower.holder_app(SmallHolders(tmp_path / "holders", HOLDERS, plan)),
+        num_nodes=HOLDERS,
+    )
+    assert release_bytes(tmp_path / "release") == run_until_released(
+        plan, folder=tmp_path / "train"
+    )
     assert len(charges(tmp_path / "release")) == 1
 
 
@@ -56,8 +62,8 @@ def test_failed_holder_is_absent_and_discloses_no_records(tmp_path: Path) -> Non
     release = small_release(plan, tmp_path, max_absent=1)
     simulate(
         flower.release_app(release, seconds=300, monitor=monitor),
-        flower.holder_app(SmallHolders(tmp_path / "holders", 4, plan, fails)),
-        4,
+        client_app=flower.holder_app(SmallHolders(tmp_path / "holders", 4, plan, fails)),
+        num_nodes=4,
     )
     assert "holder=3: its app failed (RuntimeError)" in monitor.lines
     assert not any("4711" in line for line in monitor.lines)
@@ -72,8 +78,10 @@ def test_secure_sum_gives_the_same_release_as_vote_files(tmp_path: Path) -> None
     holders = flower.secure_holder_app(
         SmallHolders(tmp_path / "holders", 4, plan), HolderSum(release.terms)
     )
-    simulate(flower.summed_app(release, seconds=120), holders, 4)
-    assert release_bytes(tmp_path / "release") == run_until_released(plan, tmp_path / "train")
+    simulate(flower.summed_app(release, seconds=120), client_app=holders, num_nodes=4)
+    assert release_bytes(tmp_path / "release") == run_until_released(
+        plan, folder=tmp_path / "train"
+    )
 
 
 def test_secure_sum_with_noise_survives_one_dropout(tmp_path: Path) -> None:
@@ -83,8 +91,10 @@ def test_secure_sum_with_noise_survives_one_dropout(tmp_path: Path) -> None:
     holder_sum = HolderSum(release.terms, noise, seed=7)
     simulate(
         flower.summed_app(release, seconds=120),
-        flower.secure_holder_app(SmallHolders(tmp_path / "holders", 4, plan, fails), holder_sum),
-        4,
+        client_app=flower.secure_holder_app(
+            SmallHolders(tmp_path / "holders", 4, plan, fails), holder_sum
+        ),
+        num_nodes=4,
     )
     total, present = release.made(lambda: pytest.fail("asked again"))
     assert sorted(present) == ["1", "2", "4"]
@@ -117,6 +127,8 @@ def test_rounds_give_the_release_of_train_with_and_without_a_secure_sum(
     release = small_rounds(plan, tmp_path, max_absent=1)
     plans = SmallHolders(tmp_path / "holders", 4, plan)
     app = flower.secure_holder_app(plans, release.roll) if secure else flower.holder_app(plans)
-    simulate(flower.rounds_app(release, secure=secure, seconds=300), app, 4)
-    assert release_bytes(tmp_path / "release") == run_until_released(plan, tmp_path / "train")
+    simulate(flower.rounds_app(release, secure=secure, seconds=300), client_app=app, num_nodes=4)
+    assert release_bytes(tmp_path / "release") == run_until_released(
+        plan, folder=tmp_path / "train"
+    )
     assert len(charges(tmp_path / "release")) == 1

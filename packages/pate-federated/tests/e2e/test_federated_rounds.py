@@ -50,7 +50,7 @@ from tests.refusals import Refusal, refused
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("train") / "train"
-    run_until(rounds_plan(), folder, "training the majority")
+    run_until(rounds_plan(), folder, stage="training the majority")
     return folder
 
 
@@ -71,10 +71,12 @@ def test_rounds_of_holders_give_the_release_of_pate_train(whole: Path, tmp_path:
     student(rounds_plan(), tmp_path / "release")
     require_the_same(whole, tmp_path / "release")
     kernel = rounds_plan(teacher=KernelTeacher())
-    release, exchange = rounds_in(tmp_path / "kernel", kernel)
+    release, exchange = rounds_in(tmp_path / "kernel", plan=kernel)
     release.run(exchange)
     train = tmp_path / "whole" / "train"
-    assert release_bytes(tmp_path / "kernel" / "release") == run_until_released(kernel, train)
+    assert release_bytes(tmp_path / "kernel" / "release") == run_until_released(
+        kernel, folder=train
+    )
 
 
 def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
@@ -167,7 +169,9 @@ def test_holder_that_fails_between_rounds_changes_neither_sum_nor_price(
     whole: Path, tmp_path: Path
 ) -> None:
     monitor = SilentMonitor()
-    (release, exchange) = rounds_in(tmp_path, spoil=without("moments", "3"), max_absent=1)
+    (release, exchange) = rounds_in(
+        tmp_path, spoil=without(kind="moments", holder="3"), max_absent=1
+    )
     terms = release.run(exchange, monitor)
     assert "holder=3: its app failed (RuntimeError)" in monitor.lines
     present = [
@@ -202,7 +206,7 @@ def test_round_with_too_many_absences_is_asked_again(
     lost: bool, whole: Path, tmp_path: Path
 ) -> None:
     """Only that round is asked again. A released round is read from the ledger, even if its sum is lost."""
-    release, exchange = rounds_in(tmp_path, spoil=without("moments", "3"))
+    release, exchange = rounds_in(tmp_path, spoil=without(kind="moments", holder="3"))
     with refused("absent holders", 1, "holder=3:"):
         release.run(exchange)
     assert len(charges(tmp_path / "release")) == 1  # and nothing is published
@@ -230,13 +234,14 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("homes")
     for name in NAMES:
         plan, holder_sum = SmallHolders(folder, HOLDERS, PLAN)(name)
-        answer(plan, small_request(), holder_sum)
+        answer(plan, small_request(), folder=holder_sum)
     return folder
 
 
 def answers(homes: Path) -> list[Contribution]:
     return [
-        Contribution(name, votes_path(small_request(), homes / name).read_bytes()) for name in NAMES
+        Contribution(name, votes_path(small_request(), folder=homes / name).read_bytes())
+        for name in NAMES
     ]
 
 
@@ -292,7 +297,7 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
         release = summed_release(replace(seeded_plan(NOISE), target_epsilon=None), folder)
         go = partial(
             release.run,
-            partial(summed, folder / "homes", HolderSum(release.terms, NOISE, seed=SEED)),
+            partial(summed, folder / "homes", HolderSum(release.terms, noise=NOISE, seed=SEED)),
         )
         if not killed_at(number, go, after=number % 2 == 0):
             break

@@ -15,7 +15,7 @@ def test_every_aggregator_gives_equal_releases_with_holders(
     name: str, votes: Votes, tmp_path: Path
 ) -> None:
     plan = seeded_plan(shipped(name))
-    run_until(plan, tmp_path / "train", "training the majority")
+    run_until(plan, folder=tmp_path / "train", stage="training the majority")
     release_folder = tmp_path / "holders" / "apart"  # one seed draws once in a ledger
     release(release_plan(plan), votes[form_for(plan.aggregator)], release_folder)
     student(plan, release_folder)

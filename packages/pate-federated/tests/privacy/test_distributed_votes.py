@@ -62,7 +62,7 @@ def largest_divergence(
     """Entries are independent, so divergences add up over labels."""
     moved = int(np.abs(first - second).sum(axis=1).max())
     assert int(np.abs(first - second).max()) == 1
-    return moved * shifted_divergence(law, steps)
+    return moved * shifted_divergence(law, shift=steps)
 
 
 def price_of(aggregator: DistributedVotes, num_labels: int, num_teachers: int) -> Array:
@@ -76,11 +76,11 @@ def test_price_covers_all_neighbors_and_is_almost_attained(
     adjacency: Adjacency, shared: DistributedVotes
 ) -> None:
     aggregator = replace(shared, adjacency=adjacency)
-    law = law_of_sum(aggregator, aggregator.shares.num_counted)
+    law = law_of_sum(aggregator, num_shares=aggregator.shares.num_counted)
     for size in product((1, 2, 3, 4), (1, 2, 3, 4)):
         exact = largest_divergence(*neighbors(*size, adjacency), law, aggregator.shares.steps)
-        assert assert_covered(exact[LOW], price_of(aggregator, *size)) > 0.99
-        assert_refuted(exact[LOW], 0.9 * price_of(aggregator, *size))
+        assert assert_covered(exact[LOW], price=price_of(aggregator, *size)) > 0.99
+        assert_refuted(exact[LOW], price=0.9 * price_of(aggregator, *size))
 
 
 def capped_pairs(num_labels: int, most: int, adjacency: Adjacency) -> NDArray[np.int64]:
@@ -99,11 +99,11 @@ def test_price_covers_teachers_with_few_votes_and_not_those_with_more(adjacency:
     aggregator = DistributedVotes(
         noise_std=1.0, num_holders=3, max_dropouts=1, max_votes=1, adjacency=adjacency
     )
-    law = law_of_sum(aggregator, 2)
-    price = price_of(aggregator, 4, 5)
+    law = law_of_sum(aggregator, num_shares=2)
+    price = price_of(aggregator, num_labels=4, num_teachers=5)
 
     def exact(most: int) -> Array:
-        moves = capped_pairs(4, most, adjacency)
+        moves = capped_pairs(num_labels=4, most=most, adjacency=adjacency)
         return largest_divergence(moves, np.zeros_like(moves), law, aggregator.shares.steps)[LOW]
 
     assert assert_covered(exact(1), price) > 0.99
@@ -113,7 +113,7 @@ def test_price_covers_teachers_with_few_votes_and_not_those_with_more(adjacency:
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_delta_of_two_noisy_counts_is_covered(adjacency: Adjacency) -> None:
     aggregator = DistributedVotes(noise_std=0.8, num_holders=3, max_dropouts=1, adjacency=adjacency)
-    law = law_of_sum(aggregator, 2)
+    law = law_of_sum(aggregator, num_shares=2)
     steps = aggregator.shares.steps
     wide = np.pad(law, steps)
     moved = np.roll(wide, steps)
@@ -137,13 +137,15 @@ def test_price_without_dropouts_and_colluders_is_too_small(
 ) -> None:
     """The shares are as wide as for four holders that are all counted on, and fewer are in the sum."""
     naive = DistributedVotes(noise_std=5.0, num_holders=4, adjacency=adjacency)
-    law = law_of_sum(naive, 4 - sum(missing.values()))
-    exact = largest_divergence(*neighbors(3, 3, adjacency), law, naive.shares.steps)[LOW]
-    assert_refuted(exact, price_of(naive, 3, 3))
+    law = law_of_sum(naive, num_shares=4 - sum(missing.values()))
+    exact = largest_divergence(
+        *neighbors(num_labels=3, num_teachers=3, adjacency=adjacency), law, naive.shares.steps
+    )[LOW]
+    assert_refuted(exact, price=price_of(naive, num_labels=3, num_teachers=3))
     counted = naive.shares.share_variance * (4 - sum(missing.values()))
     aware = replace(naive, noise_std=counted**0.5 / naive.shares.steps * (1 - 1e-9), **missing)
     assert (aware.shares.share, aware.shares.steps) == (naive.shares.share, naive.shares.steps)
-    assert_covered(exact, price_of(aware, 3, 3))
+    assert_covered(exact, price=price_of(aware, num_labels=3, num_teachers=3))
 
 
 def test_price_covers_every_query_and_one_share_never_fails() -> None:

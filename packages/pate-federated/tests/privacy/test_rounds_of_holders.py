@@ -16,7 +16,7 @@ from pate_federated.vote_casting import HolderPlan
 
 POOL = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
 NAMES = ("a", "b")
-ROLL = Roll.numbered(3, 2, max_absent=1)
+ROLL = Roll.numbered(num_holders=3, teachers_each=2, max_absent=1)
 First = tuple[float, bool] | None
 FIRSTS: list[First] = [None, *product((-1e6, 0.0, 1.0, 1e6), (False, True))]
 
@@ -111,7 +111,9 @@ def test_replacing_one_group_moves_a_sum_by_at_most_two_clips(answers: Any, abse
         for first in FIRSTS:
             present = [(folder, first), *((name, None) for name in others if name != absent)]
             sent = [Contribution(who[0], answers[who][place]) for who in present]
-            sums.append(gathered(ROLL, question, sent).total.astype(np.float64).ravel())
+            sums.append(
+                gathered(ROLL, question, contributions=sent).total.astype(np.float64).ravel()
+            )
         moved = max(
             float(np.linalg.norm(sum_of_variant - other))
             for sum_of_variant in sums

@@ -81,7 +81,7 @@ class Deployment:
         options += ["--database", str(self.folder / "link.db"), "--ssl-ca-certfile", "ca.pem"]
         options += ["--ssl-certfile", "server.pem", "--ssl-keyfile", "server.key"]
         self.link = self._started("flower-superlink", *options, log="link")
-        wait_for_port(self.port, self.link)
+        wait_for_port(self.port, process=self.link)
         for holder in range(1, self.holders + 1):
             options = ["--superlink", f"127.0.0.1:{self.port}", "--port", str(free_port())]
             options += ["--node-config", f'holder="{holder}"', "--root-certificates", "ca.pem"]

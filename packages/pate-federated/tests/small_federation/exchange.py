@@ -47,7 +47,7 @@ def small_request(**changes: Any) -> Request:
 
 
 def _served(plan: Plan, folder: Path, holders: int, max_absent: int) -> dict[str, Any]:
-    roll = Roll.numbered(holders, NUM_TEACHERS // holders, max_absent=max_absent)
+    roll = Roll.numbered(holders, teachers_each=NUM_TEACHERS // holders, max_absent=max_absent)
     return {
         "plan": release_plan(plan),
         "roll": roll,
@@ -67,7 +67,10 @@ def small_release(
 def summed_release(plan: Plan, folder: Path) -> SummedRelease:
     """Returns the release of a sum over holders, of which one may be absent."""
     return SummedRelease(
-        request=small_request(), dataset="small", real=False, **_served(plan, folder, HOLDERS, 1)
+        request=small_request(),
+        dataset="small",
+        real=False,
+        **_served(plan, folder, holders=HOLDERS, max_absent=1),
     )
 
 
@@ -85,7 +88,7 @@ def small_rounds(plan: Plan, folder: Path, *, max_absent: int = 0) -> RoundsOfHo
         record_ids=dataset.published_ids,
         label_names=dataset.label_names,
         num_queries=NUM_QUERIES,
-        **_served(plan, folder, HOLDERS, max_absent),
+        **_served(plan, folder, holders=HOLDERS, max_absent=max_absent),
     )
 
 
@@ -100,7 +103,9 @@ class Exchanges:
     def __call__(self, question: Question) -> Gathered:
         self.asked.append(question.kind)
         return gathered(
-            self.roll, question, self._answers(Question.from_bytes(question.to_bytes()))
+            self.roll,
+            question,
+            contributions=self._answers(Question.from_bytes(question.to_bytes())),
         )
 
     def _answers(self, question: Question) -> Iterator[Contribution]:

@@ -104,7 +104,7 @@ def after_kills(folder: Path, task: Callable[[Path], object]) -> Iterator[Path]:
     """Returns the files of a task that is killed at each of its files, before or after writing it in turn."""
     for number in count():
         folder_of_kill = folder / str(number)
-        if not killed_at(number + 1, partial(task, folder_of_kill), after=bool(number % 2)):
+        if not killed_at(number + 1, task=partial(task, folder_of_kill), after=bool(number % 2)):
             return
         yield folder_of_kill
 

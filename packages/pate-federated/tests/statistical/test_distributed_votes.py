@@ -24,10 +24,15 @@ def total_of(aggregator: DistributedVotes, present: int, size: int) -> NDArray[n
 def test_sum_is_discrete_gaussian_for_any_number_of_dropouts(present: int) -> None:
     """Six holders, two may be absent: four shares are priced, and every further one adds its own variance."""
     aggregator = DistributedVotes(noise_std=4.0, num_holders=6, max_dropouts=2)
-    num_draws_of_sum = Counter(total_of(aggregator, present, 40_000).tolist())
+    num_draws_of_sum = Counter(total_of(aggregator, present, size=40_000).tolist())
     variance = present * aggregator.shares.share_variance
-    assert p_value(num_draws_of_sum, discrete_gaussian(variance)) > 1e-3
-    assert p_value(num_draws_of_sum, discrete_gaussian(variance * present / (present + 1))) < 1e-6
+    assert p_value(num_draws_of_sum, distribution=discrete_gaussian(variance)) > 1e-3
+    assert (
+        p_value(
+            num_draws_of_sum, distribution=discrete_gaussian(variance * present / (present + 1))
+        )
+        < 1e-6
+    )
     assert variance >= aggregator.shares.variance * aggregator.shares.steps**2
 
 
@@ -38,7 +43,7 @@ def test_labels_are_those_of_one_gaussian() -> None:
     central = aggregator.aggregate(
         counts, num_teachers=20, rng=np.random.default_rng(1)
     ).labels.mean()
-    total = total_of(aggregator, 4, 20_000)[:, None] + 13 * aggregator.shares.steps
+    total = total_of(aggregator, present=4, size=20_000)[:, None] + 13 * aggregator.shares.steps
     spread = aggregator.release_of(total, num_teachers=20, num_contributions=4).labels.mean()
     expected = norm.cdf(3 / 6)
     for law in (central, spread):

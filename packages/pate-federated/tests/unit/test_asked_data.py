@@ -26,4 +26,4 @@ def private(tmp_path: Path) -> Path:
 def test_private_records_are_no_queries(name: str, private: Path) -> None:
     reader = Arrays(private=str(private))
     with refused("queries", ANY, "another file than"):
-        AskedData(reader, private.parent / name).load()
+        AskedData(reader, path=private.parent / name).load()

@@ -36,11 +36,11 @@ def test_teachers_of_an_absent_holder_vote_for_no_label() -> None:
 
 def test_price_covers_the_noisy_counts() -> None:
     event = DistributedVotes(noise_std=50.0, num_holders=40).event_for(**SHAPE)
-    epsilon = RdpAccountant().compose(event).get_epsilon(1e-6)
+    epsilon = RdpAccountant().compose(event).get_epsilon(target_delta=1e-6)
     assert gaussian_epsilon((600 * 40) ** 0.5 / 50.0, target_delta=1e-6) < epsilon < 20.1
     assert epsilon > RdpAccountant().compose(
         GaussianVotes(noise_std=50.0).event_for(**SHAPE)
-    ).get_epsilon(1e-6)
+    ).get_epsilon(target_delta=1e-6)
 
 
 def test_teachers_with_few_votes_cost_less_and_under_add_remove_half() -> None:

@@ -26,7 +26,7 @@ from tests.refusals import refused
 flwr = pytest.importorskip("flwr.app", reason="Flower is not installed: the extra flower")
 flower = pytest.importorskip("pate_federated.flower")
 
-ROLL = Roll.numbered(4, NUM_TEACHERS // 4, max_absent=1)
+ROLL = Roll.numbered(num_holders=4, teachers_each=NUM_TEACHERS // 4, max_absent=1)
 NODES = {101: "1", 102: "2", 103: "3", 104: "4"}
 SETUP, SHARE_KEYS, COLLECT, UNMASK = STAGES = (
     "setup",
@@ -49,7 +49,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("learned")
     for name in ROLL.holders:
         plan, folder_of_holder = plans_in(folder)(name)
-        answer(plan, small_request(), folder_of_holder)
+        answer(plan, small_request(), folder=folder_of_holder)
     return folder
 
 
@@ -118,7 +118,7 @@ class Link:
         except Exception as error:
             return flwr.Message(
                 flwr.Error(0, f"{type(error).__name__}: {error}"),
-                reply_to=changed(message, "train"),
+                reply_to=changed(message, kind="train"),
             )
         self.answers.append(reply)
         return reply
@@ -203,7 +203,7 @@ def test_secure_sum_equals_the_sum_of_counts(homes: Path) -> None:
 
 
 def test_sum_without_an_absent_holder_covers_the_others(homes: Path) -> None:
-    total, holders = Link(homes, spoil=loses(103, COLLECT)).run_sum()
+    total, holders = Link(homes, spoil=loses(node=103, stage=COLLECT)).run_sum()
     assert sorted(holders) == ["1", "2", "4"]
     np.testing.assert_array_equal(total, counts(homes, "124"))
 
@@ -212,7 +212,9 @@ def test_sum_without_an_absent_holder_covers_the_others(homes: Path) -> None:
 def test_only_one_type_of_message_is_answered(stage: str, homes: Path) -> None:
     link = Link(homes)
     message = link.until(stage)
-    assert [kind for kind in TYPES if is_answered(link, changed(message, kind))] == ["train"]
+    assert [kind for kind in TYPES if is_answered(link, message=changed(message, kind))] == [
+        "train"
+    ]
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -234,11 +236,11 @@ def test_each_stage_is_answered_once_and_in_order(homes: Path) -> None:
     link = Link(homes)
     link.run_sum()
     sent = {stage: link.sent[stage, FIRST] for stage in STAGES}
-    assert [stage for stage in STAGES if is_answered(link, sent[stage])] == [SETUP]
+    assert [stage for stage in STAGES if is_answered(link, message=sent[stage])] == [SETUP]
     for ready in STAGES:
         other = Link(homes)
         other.until(ready)
-        answered = {stage for stage in STAGES if is_answered(other, sent[stage])}
+        answered = {stage for stage in STAGES if is_answered(other, message=sent[stage])}
         assert answered == ({SETUP, UNMASK} if ready == UNMASK else {SETUP})  # the keys are others
 
 
@@ -301,7 +303,7 @@ def test_stage_with_wrong_fields_is_refused(stage: str, homes: Path) -> None:
                 del payload[name]
             else:
                 payload[name] = [payload["ctxts"][0]] * value if name == "ctxts" else value
-        assert not is_answered(link, other), change
+        assert not is_answered(link, message=other), change
     assert is_answered(link, message)
 
 
@@ -312,7 +314,7 @@ def test_extra_records_in_a_message_are_refused(homes: Path) -> None:
         for record in (flwr.ArrayRecord(), flwr.ConfigRecord({}), flwr.MetricRecord({})):
             other = copy.deepcopy(message)
             other.content["more"] = record
-            assert not is_answered(link, other)
+            assert not is_answered(link, message=other)
         other = copy.deepcopy(message)
         other.metadata.dst_node_id = 102
         link.contexts[102] = link.contexts[FIRST]
@@ -324,7 +326,7 @@ def test_extra_records_in_a_message_are_refused(homes: Path) -> None:
                 other.content.config_records["fitins.config"] = flwr.ConfigRecord(
                     {**config, **payload} if "more" in payload else payload
                 )
-                assert not is_answered(link, other)
+                assert not is_answered(link, message=other)
 
 
 def test_each_key_masks_one_vector_under_concurrent_requests(homes: Path) -> None:
@@ -347,7 +349,7 @@ def test_the_sum_of_a_question_is_opened_over_one_set_of_holders(homes: Path) ->
     """The difference of two sums would be one holder's counts."""
     Link(homes).run_sum()
     np.testing.assert_array_equal(Link(homes).run_sum()[0], counts(homes, "1234"))
-    link = Link(homes, spoil=loses(103, COLLECT))
+    link = Link(homes, spoil=loses(node=103, stage=COLLECT))
     with refused("holders present", rule="at least 3"):
         link.run_sum()
 
@@ -358,7 +360,7 @@ def test_holder_with_contradictory_status_stays_masked() -> None:
         SumTerms(num_holders=4, max_absent=2, most=9)
     noise = DistributedVotes(noise_std=4.0, num_holders=5, max_dropouts=1, max_colluders=3)
     with refused("aggregator.max_colluders", 3, "less than 3"):
-        SumTerms.of_noise(noise, Roll.numbered(5, 3, max_absent=1))
+        SumTerms.of_noise(noise, roll=Roll.numbered(num_holders=5, teachers_each=3, max_absent=1))
 
 
 def test_only_the_opening_is_answered_without_masks(homes: Path) -> None:

@@ -28,7 +28,7 @@ def test_counted_shares_have_at_least_the_required_noise() -> None:
 
 def test_shares_too_wide_for_one_draw_are_drawn_several_times() -> None:
     shares = NoiseShares(noise_std=1000.0, num_holders=50, max_dropouts=49)
-    together = shares.drawn_together((5_000,), np.random.default_rng(2))
+    together = shares.drawn_together(shape=(5_000,), rng=np.random.default_rng(2))
     assert together.std() == pytest.approx(1000 * 50**0.5, rel=0.05)
 
 

@@ -22,7 +22,7 @@ from tests.refusals import ANY, refused
 
 TEACHERS = 3
 WIDTH = 2
-ROLL = Roll.numbered(4, TEACHERS, max_absent=2)
+ROLL = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=2)
 STATES: dict[str, dict[str, Any]] = {
     OPENING: {},
     LENGTHS: {},
@@ -70,7 +70,8 @@ def answer(
     entries |= {"num_queries": 6, "num_labels": NUM_LABELS, "num_groups": 60}
     sent = longest(asked) if total is None else total
     return Contribution(
-        holder, SumAnswer(VoteManifest(**(entries | head)), asked.digest, sent).to_bytes()
+        holder,
+        SumAnswer(VoteManifest(**(entries | head)), question=asked.digest, total=sent).to_bytes(),
     )
 
 
@@ -92,12 +93,12 @@ def test_sum_limits_each_holder_to_its_teachers(kind: str) -> None:
     too_long = longest(sent_question)
     too_long.flat[0] += math.ceil(sent_question.reach * 1e-6) + 1
     sent = [
-        answer(sent_question, "1"),
-        answer(sent_question, "2"),
-        answer(sent_question, "3", too_long),
-        answer(sent_question, "4", -too_long),
+        answer(sent_question, holder="1"),
+        answer(sent_question, holder="2"),
+        answer(sent_question, holder="3", total=too_long),
+        answer(sent_question, holder="4", total=-too_long),
     ]
-    result = gathered(ROLL, sent_question, sent)
+    result = gathered(ROLL, sent_question, contributions=sent)
     assert result.holders == ("1", "2")
     np.testing.assert_array_equal(result.total, 2 * longest(sent_question))
     for name in "34":
@@ -113,7 +114,11 @@ def test_lengths_whose_sum_overflows_are_refused() -> None:
     result = gathered(
         ROLL,
         sent_question,
-        [answer(sent_question, "1"), answer(sent_question, "2"), answer(sent_question, "3", total)],
+        contributions=[
+            answer(sent_question, holder="1"),
+            answer(sent_question, holder="2"),
+            answer(sent_question, holder="3", total=total),
+        ],
     )
     assert result.holders == ("1", "2")
     assert result.refused["3"].startswith("holder=3: sum: expected one of 3 teachers")
@@ -128,12 +133,15 @@ def without_array(data: bytes, **arrays: Any) -> bytes:
 
 
 def spoiled(asked: Question) -> dict[str, tuple[Contribution, str]]:
-    honest_bytes = answer(asked, "2").votes or b""
+    honest_bytes = answer(asked, holder="2").votes or b""
     total = longest(asked)
     return {
         "torn": (Contribution("2", honest_bytes[:-40]), "expected a whole answer"),
         "late": (Contribution("2", problem="no answer within 5 s"), "no answer within 5 s"),
-        "shape": (answer(asked, "2", np.zeros((1, NUM_LABELS + 1), np.int64)), "sum.shape"),
+        "shape": (
+            answer(asked, holder="2", total=np.zeros((1, NUM_LABELS + 1), np.int64)),
+            "sum.shape",
+        ),
         "floats": (
             Contribution("2", without_array(honest_bytes, total=total.astype(np.float64))),
             "sum.dtype=float64",
@@ -142,14 +150,14 @@ def spoiled(asked: Question) -> dict[str, tuple[Contribution, str]]:
             Contribution("2", without_array(honest_bytes, total=np.full(asked.shape, np.nan))),
             "sum.dtype=float64",
         ),
-        "teachers": (answer(asked, "2", num_teachers=30), "num_teachers=30: expected 3"),
-        "name": (Contribution("2", answer(asked, "3").votes), "holder=3: expected 2"),
-        "queries": (answer(asked, "2", queries="0" * 64), "queries=others"),
+        "teachers": (answer(asked, holder="2", num_teachers=30), "num_teachers=30: expected 3"),
+        "name": (Contribution("2", answer(asked, holder="3").votes), "holder=3: expected 2"),
+        "queries": (answer(asked, holder="2", queries="0" * 64), "queries=others"),
         "another question": (
-            Contribution("2", answer(question(LENGTHS), "2").votes),
+            Contribution("2", answer(question(LENGTHS), holder="2").votes),
             "question=another",
         ),
-        "large": (answer(asked, "2", np.zeros(2**18, np.int64)), "size="),
+        "large": (answer(asked, holder="2", total=np.zeros(2**18, np.int64)), "size="),
     }
 
 
@@ -157,26 +165,30 @@ def spoiled(asked: Question) -> dict[str, tuple[Contribution, str]]:
 def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
     sent_question = question(SHARES)
     sent, message = spoiled(sent_question)[name]
-    result = gathered(ROLL, sent_question, [answer(sent_question, "1"), sent])
+    result = gathered(ROLL, sent_question, contributions=[answer(sent_question, holder="1"), sent])
     assert result.holders == ("1",)
     np.testing.assert_array_equal(result.total, longest(sent_question))
     assert message in result.refused["2"] and result.refused["2"].startswith("holder=2: ")
     assert "\n" not in result.refused["2"]
-    Roll.numbered(2, TEACHERS, max_absent=1).require_enough(result.holders, result.refused, "")
+    Roll.numbered(num_holders=2, teachers_each=TEACHERS, max_absent=1).require_enough(
+        result.holders, result.refused, ""
+    )
     with refused("absent holders", 1, "at most max_absent=0"):
-        Roll.numbered(2, TEACHERS).require_enough(result.holders, result.refused, "")
+        Roll.numbered(num_holders=2, teachers_each=TEACHERS).require_enough(
+            result.holders, result.refused, ""
+        )
 
 
 def test_duplicate_and_unknown_holders_are_refused() -> None:
     sent_question = question(MOMENTS)
-    stranger = answer(sent_question, "mallory")
+    stranger = answer(sent_question, holder="mallory")
     result = gathered(
         ROLL,
         sent_question,
-        [
-            answer(sent_question, "1"),
-            answer(sent_question, "2"),
-            answer(sent_question, "2"),
+        contributions=[
+            answer(sent_question, holder="1"),
+            answer(sent_question, holder="2"),
+            answer(sent_question, holder="2"),
             stranger,
         ],
     )
@@ -188,7 +200,7 @@ def test_duplicate_and_unknown_holders_are_refused() -> None:
 @pytest.mark.parametrize("holders", [3, 40, 400])
 @pytest.mark.parametrize("kind", [LENGTHS, SHARES, MOMENTS])
 def test_summed_digits_give_the_sum_of_the_numbers(holders: int, kind: str) -> None:
-    roll = Roll.numbered(holders, 10, max_absent=1)
+    roll = Roll.numbered(holders, teachers_each=10, max_absent=1)
     sent_question = question(kind)
     limbs = Limbs.of(sent_question, roll)
     rng = np.random.default_rng(0)
@@ -287,9 +299,9 @@ def large_messages() -> dict[str, bytes]:
         "objects": packed(zipfile.ZIP_STORED, inputs=np.array([{}], dtype=object), **head),
     }
     for name, member in {
-        "promised": promising((2**40, 2**10), "<f4"),
-        "texts of no length": promising((2**33,), "<U0"),
-        "no features": promising((2**33, 0), "<f4"),
+        "promised": promising((2**40, 2**10), descr="<f4"),
+        "texts of no length": promising((2**33,), descr="<U0"),
+        "no features": promising((2**33, 0), descr="<f4"),
     }.items():
         out = io.BytesIO(packed(zipfile.ZIP_STORED, **head))
         with zipfile.ZipFile(out, "a") as archive:
@@ -343,11 +355,11 @@ def test_request_beyond_the_cell_limit_is_refused() -> None:
 def test_mailbox_reads_only_the_files_of_holders(tmp_path: Path) -> None:
     sent_question = question(SHARES)
     names = ("1", "2", "3", "4", "5", "6")
-    box = Mailbox(tmp_path, Roll.numbered(6, TEACHERS, max_absent=5))
+    box = Mailbox(tmp_path, roll=Roll.numbered(num_holders=6, teachers_each=TEACHERS, max_absent=5))
     with pytest.raises(AnswersAwaited) as awaited:
         box(sent_question)
     folder = awaited.value.answers
-    (folder / "1.npz").write_bytes(answer(sent_question, "1").votes or b"")
+    (folder / "1.npz").write_bytes(answer(sent_question, holder="1").votes or b"")
     os.mkfifo(folder / "2.npz")
     (folder / "3.npz").mkdir()
     (folder / "4.npz").symlink_to(folder / "nowhere")

@@ -28,7 +28,7 @@ from small_federation.holders import (
 from tests.e2e.small_run import SilentMonitor
 from tests.refusals import ANY, refused
 
-ROLL = Roll.numbered(4, TEACHERS, max_absent=1)
+ROLL = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=1)
 NOISE = DistributedVotes(noise_std=4.0, num_holders=4, max_dropouts=1)
 
 
@@ -80,7 +80,7 @@ def test_an_average_of_whole_numbers_gives_their_sum_exactly(holders: int, most:
     average = (summed.astype(np.float64) - most - (holders - 1) * float(most)) * (
         2 * most / (holders * 2 * most)
     )
-    np.testing.assert_array_equal(terms.exact_sum(average, holders), numbers.sum(axis=0))
+    np.testing.assert_array_equal(terms.exact_sum(average, present=holders), numbers.sum(axis=0))
 
 
 def test_sum_beyond_the_terms_is_refused() -> None:
@@ -98,9 +98,11 @@ def test_sum_beyond_the_terms_is_refused() -> None:
 
 def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
     plain = GaussianVotes(noise_std=1.0)
-    release = released(tmp_path, plain)
+    release = released(tmp_path, aggregator=plain)
     release.run(lambda: (counts(), ("1", "2", "3", "4")))
-    expected = plain.aggregate(counts(), num_teachers=12, rng=RandomStreams(4).generator("noise"))
+    expected = plain.aggregate(
+        counts(), num_teachers=12, rng=RandomStreams(entropy=4).generator("noise")
+    )
     np.testing.assert_array_equal(labels(tmp_path), expected.labels)
     assert charges(tmp_path) == 1
 
@@ -135,8 +137,8 @@ def numbers_of(folder: Path, name: str, own: HolderSum) -> np.ndarray:
 
 
 def noisy(folder: Path, names: str) -> Summed:
-    holder_sum = HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE, seed=3)
-    numbers = np.sum([numbers_of(folder, name, holder_sum) for name in names], axis=0)
+    holder_sum = HolderSum(SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE, seed=3)
+    numbers = np.sum([numbers_of(folder, name, own=holder_sum) for name in names], axis=0)
     return numbers.astype(np.int64), tuple(names)
 
 
@@ -147,9 +149,9 @@ def test_noisy_sum_is_charged_before_holders_are_asked(
 
     def ask() -> Summed:
         epsilons.append(charges(tmp_path))
-        return noisy(tmp_path, "1234")
+        return noisy(tmp_path, names="1234")
 
-    release = released(tmp_path, NOISE)
+    release = released(tmp_path, aggregator=NOISE)
     release.run(ask)
     assert epsilons == [1]  # charged, then asked
     with np.load(tmp_path / "inbox" / "sum.npz") as file:
@@ -160,18 +162,18 @@ def test_noisy_sum_is_charged_before_holders_are_asked(
 
 
 def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> None:
-    holder_sum = HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE, seed=3)
-    numbers_of(tmp_path, "1", holder_sum)
+    holder_sum = HolderSum(SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE, seed=3)
+    numbers_of(tmp_path, name="1", own=holder_sum)
     with refused("request", rule="a request that"):
-        numbers_of(tmp_path, "1", holder_sum)
+        numbers_of(tmp_path, name="1", own=holder_sum)
     folder = tmp_path / "home-1"
     (folder / f"answered-{request().digest}").rename(folder / "answered-another")
     with refused("requests answered with noise", 2, "at most 1"):
-        numbers_of(tmp_path, "1", holder_sum)
-    numbers_of(tmp_path, "1", replace(holder_sum, max_answers=2))
+        numbers_of(tmp_path, name="1", own=holder_sum)
+    numbers_of(tmp_path, name="1", own=replace(holder_sum, max_answers=2))
     without = HolderSum(SumTerms.of_counts(ROLL))
     np.testing.assert_array_equal(
-        numbers_of(tmp_path, "2", without), numbers_of(tmp_path, "2", without)
+        numbers_of(tmp_path, name="2", own=without), numbers_of(tmp_path, name="2", own=without)
     )
 
 
@@ -179,7 +181,9 @@ def answered_at_once(folder: Path, number: int) -> bool:
     """Returns True if a holder answers exactly one of several concurrent requests."""
     other_request = request(record_ids=np.arange(number, number + NUM_QUERIES))
     try:
-        HolderSum(SumTerms.of_noise(NOISE, ROLL), NOISE)._answer_once(folder, other_request)
+        HolderSum(SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE)._answer_once(
+            folder, other_request
+        )
     except InvalidValue:
         return False
     return True
@@ -202,24 +206,24 @@ def test_only_one_of_concurrent_requests_is_answered(pool: Any, tmp_path: Path) 
 def test_sum_lost_after_the_charge_stays_charged_once(
     tmp_path: Path,
 ) -> None:
-    release = released(tmp_path, NOISE)
+    release = released(tmp_path, aggregator=NOISE)
 
     def lost() -> Summed:
-        noisy(tmp_path, "1234")
+        noisy(tmp_path, names="1234")
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
         release.run(lost)
     assert charges(tmp_path) == 1
     with refused("request", rule="a request that"):
-        release.run(lambda: noisy(tmp_path, "1234"))
+        release.run(lambda: noisy(tmp_path, names="1234"))
     assert charges(tmp_path) == 1
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
 
 
 def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
-    release = released(tmp_path, NOISE)
-    counts = noisy(tmp_path, "123")
+    release = released(tmp_path, aggregator=NOISE)
+    counts = noisy(tmp_path, names="123")
     with pytest.raises(KeyboardInterrupt):
         release.run(lambda: counts, SilentMonitor("releasing labels"))
     release.made(lambda: counts)
@@ -234,12 +238,12 @@ def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
 def test_release_with_too_few_holders_is_refused(tmp_path: Path) -> None:
     total = np.zeros((NUM_QUERIES, NUM_LABELS), dtype=np.int64)
     with refused("num_contributions", 2, "3"):
-        released(tmp_path, NOISE).run(lambda: (total, ("1", "2")))
+        released(tmp_path, aggregator=NOISE).run(lambda: (total, ("1", "2")))
     assert charges(tmp_path) == 1  # holders were asked
 
 
 def test_inconsistent_terms_are_refused(tmp_path: Path) -> None:
-    plan = replace(released(tmp_path, NOISE).plan, target_epsilon=2.0)
+    plan = replace(released(tmp_path, aggregator=NOISE).plan, target_epsilon=2.0)
     for aggregator, changes, refusal in (
         (
             replace(NOISE, num_holders=5),

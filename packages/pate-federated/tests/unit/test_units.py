@@ -17,7 +17,9 @@ from tests.refusals import refused
 
 PATIENT = PrivacyUnit.of_column("mrn")
 VISIT = PrivacyUnit("one row")
-OF_ALL = PrivacyUnit("one value of the column mrn, with all its rows, at one holder", ("mrn",))
+OF_ALL = PrivacyUnit(
+    words="one value of the column mrn, with all its rows, at one holder", columns=("mrn",)
+)
 TEACHER = PrivacyUnit("one teacher, with all its records")
 
 
@@ -74,14 +76,16 @@ def test_records_with_other_samples_keep_their_unit(tmp_path: Path) -> None:
     """This covers readers of a whole data set, such as pictures, and Flower's holders."""
     queries = tmp_path / "queries.npz"
     np.savez(queries, inputs=np.ones((3, 2), np.float32))
-    assert AskedData(SimpleNamespace(load=_dataset), queries).load().privacy_unit == PATIENT
+    assert AskedData(SimpleNamespace(load=_dataset), path=queries).load().privacy_unit == PATIENT
 
 
 def test_weighted_records_are_refused_with_other_samples(tmp_path: Path) -> None:
     """Otherwise a doctor of many patients would count once for each patient, at the price of one."""
     queries = tmp_path / "queries.npz"
     np.savez(queries, inputs=np.ones((3, 2), np.float32))
-    shared = SharedRecords(("patient", "doctor"), np.full(4, 0.25), num_groups=1, largest=4)
+    shared = SharedRecords(
+        names=("patient", "doctor"), weights=np.full(4, 0.25), num_groups=1, largest=4
+    )
     counted = replace(_dataset(), shared=shared)
     with refused("data.group", "['patient', 'doctor']"):
-        AskedData(SimpleNamespace(load=lambda: counted), queries).load()
+        AskedData(SimpleNamespace(load=lambda: counted), path=queries).load()

@@ -33,7 +33,7 @@ COUNTED: dict[str, int] = {
     "num_groups": 40,
 }
 HEAD = VoteManifest(
-    holder="a", queries=queries_digest(ASKED, IDS), num_teachers=TEACHERS, **COUNTED
+    holder="a", queries=queries_digest(ASKED, record_ids=IDS), num_teachers=TEACHERS, **COUNTED
 )
 
 
@@ -85,8 +85,8 @@ def test_written_votes_are_read_back_and_equal_votes_give_equal_bytes(
 
 
 WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
-    "queries": ({"queries": queries_digest(ASKED + 1, IDS)}, "queries", "others"),
-    "order": ({"queries": queries_digest(ASKED[::-1], IDS)}, "queries", "others"),
+    "queries": ({"queries": queries_digest(ASKED + 1, record_ids=IDS)}, "queries", "others"),
+    "order": ({"queries": queries_digest(ASKED[::-1], record_ids=IDS)}, "queries", "others"),
     "names": ({"label_names": (*NAMES[:-1], "other")}, "label_names[10]", "other"),
     "ids": ({"record_ids": IDS + 1}, "record_ids", "others"),
     "clip": ({"vote_clip": 11}, "vote_clip", "11"),
@@ -98,7 +98,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_files_of_different_queries_are_refused_by_name(name: str, tmp_path: Path) -> None:
     changes, field, value = WRONG[name]
-    paths = [write(tmp_path), write(tmp_path, "b", **changes)]
+    paths = [write(tmp_path), write(tmp_path, holder="b", **changes)]
     with refused(f"votes={paths[1]}, {field}", value, "a.npz" if name != "order" else "") as error:
         GatheredVotes.read(paths)
     assert HEAD.queries not in str(error.value), "digests stay unsaid"
@@ -231,7 +231,7 @@ def test_sums_with_different_queries_are_refused(tmp_path: Path) -> None:
     with refused(f"votes={paths[1]}, holder", "b"):
         GatheredVotes.read([tmp_path / "sum.npz", paths[1]])
     with refused(f"votes={tmp_path}/d.npz, queries", "others"):
-        GatheredVotes.read([tmp_path / "sum.npz", write(tmp_path, "d", queries="1" * 64)])
+        GatheredVotes.read([tmp_path / "sum.npz", write(tmp_path, holder="d", queries="1" * 64)])
     votes = GatheredVotes.read([tmp_path / "sum.npz"])
     for read in (votes.bits, votes.confidences, votes.label_shares, lambda: votes.counts(3)):
         with pytest.raises(InvalidValue, match="expected"):
@@ -255,7 +255,7 @@ def test_a_sum_whose_holders_say_different_things_is_refused(
 
 
 def test_altered_sum_is_refused(tmp_path: Path) -> None:
-    GatheredVotes.read([write(tmp_path), write(tmp_path, "b")]).write(tmp_path / "sum.npz")
+    GatheredVotes.read([write(tmp_path), write(tmp_path, holder="b")]).write(tmp_path / "sum.npz")
     content = (tmp_path / "sum.npz").read_bytes()
     place = content.index(b"counts.npy") + 10 + 128  # within the numbers
     (tmp_path / "sum.npz").write_bytes(content[:place] + b"\x07" + content[place + 1 :])

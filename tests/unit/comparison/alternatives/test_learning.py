@@ -76,13 +76,13 @@ def test_a_group_whose_records_cancel_counts_for_less_than_its_clip() -> None:
     features = np.array([[1.0, 0.0], [-1.0, 1e-9]])
     labels = np.zeros((2, 1), bool)
     total = GroupGradients.from_records(features, labels, np.zeros(2, int)).clipped_sum(
-        np.zeros((2, 1)), np.full(1, 20.0), 1e-9
+        np.zeros((2, 1)), bias=np.full(1, 20.0), clip=1e-9
     )
     assert 0 < np.linalg.norm(total) < 1e-9
 
 
 def test_noise_has_the_std_that_it_says() -> None:
-    noisy = NoisyGradient(0.5, 3.0, 1000)
+    noisy = NoisyGradient(clip=0.5, noise_multiplier=3.0, num_units=1000)
     drawn = noisy.release(np.zeros((200, 50)), np.random.default_rng(0))
     std = 3.0 * noisy.sensitivity(drawn.size) * noisy.step(drawn.size)
     assert drawn.std() == pytest.approx(std, rel=0.03)

@@ -35,7 +35,7 @@ def test_full_batch_descent_costs_exactly_a_gaussian() -> None:
     assert isinstance(event, GaussianEvent)
     assert event.noise_multiplier == pytest.approx(2.0, rel=1e-9)
     assert event.noise_multiplier <= 2.0
-    contender = GRADIENT.at(budget(3.0), small_bench())
+    contender = GRADIENT.at(budget(epsilon=3.0), small_bench())
     noise = contender.parameters["noise_multiplier"]
     assert gaussian_epsilon(1 / noise, target_delta=1e-5) <= contender.epsilon <= 3.0
 
@@ -43,27 +43,31 @@ def test_full_batch_descent_costs_exactly_a_gaussian() -> None:
 @pytest.mark.parametrize("method", [GRADIENT, LINEAR], ids=lambda method: method.name)
 def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path) -> None:
     path = tmp_path / "kept" / "a.json"
-    contender = calibrated(method, budget(3.0), small_bench(), path)
-    assert calibrated(method, budget(3.0), small_bench(), path).epsilon == contender.epsilon <= 3.0
-    Calibration({"noise_multiplier": 0.9 * contender.parameters["noise_multiplier"]}, 3.0).write(
-        path
+    contender = calibrated(method, budget(epsilon=3.0), small_bench(), path)
+    assert (
+        calibrated(method, budget(epsilon=3.0), small_bench(), path).epsilon
+        == contender.epsilon
+        <= 3.0
     )
+    Calibration(
+        {"noise_multiplier": 0.9 * contender.parameters["noise_multiplier"]}, epsilon=3.0
+    ).write(path)
     with refused("epsilon", ANY, "3 once calibrated"):
-        calibrated(method, budget(3.0), small_bench(), path)
+        calibrated(method, budget(epsilon=3.0), small_bench(), path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [GRADIENT, LINEAR, MLP], ids=lambda method: method.name)
 def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternative) -> None:
     here = small_bench()
-    contender = method.at(budget(20.0), here)
+    contender = method.at(budget(epsilon=20.0), here)
     said = [
         contender.train(seed).model.predict_proba(here.dataset.test.inputs) for seed in (3, 3, 4)
     ]
     assert (said[0] == said[1]).all()
     assert (said[0] != said[2]).any()
     true = here.dataset.test.labels
-    found = multilabel_metrics(said[0] >= 0.5, said[0], true)
+    found = multilabel_metrics(said[0] >= 0.5, scores=said[0], true=true)
     chance = float(np.mean(true.mean(axis=0)))
     assert found.mean_average_precision is not None
     assert found.mean_average_precision > chance + 0.2

@@ -37,11 +37,12 @@ def test_missing_group_setting_yields_a_remark(tmp_path: Path, are_words: bool) 
 def usual() -> dict[str, Any]:
     """Returns frames of 120 rows that differ only in the person."""
     rows = np.arange(120)
-    public = people_frames(120)["public"].assign(
+    public = people_frames(num_rows=120)["public"].assign(
         weight=np.linspace(40, 120, 120), day=[f"2024-01-{1 + row % 30:02}" for row in rows], one=1
     )
     return {
-        split: public.assign(person=frame["person"]) for split, frame in people_frames(120).items()
+        split: public.assign(person=frame["person"])
+        for split, frame in people_frames(num_rows=120).items()
     }
 
 
@@ -67,20 +68,20 @@ def test_column_without_known_cells_yields_a_remark(
     test = usual["test"].copy()
     for column, cell in cells.items():
         test[column] = cell
-    assert columns_remarked_on(tmp_path, {**usual, "test": test}) == columns
+    assert columns_remarked_on(tmp_path, frames={**usual, "test": test}) == columns
 
 
 def test_column_with_one_known_cell_yields_no_remark(tmp_path: Path, usual: dict[str, Any]) -> None:
-    assert columns_remarked_on(tmp_path, usual) == []
+    assert columns_remarked_on(tmp_path, frames=usual) == []
     one_known = usual["test"].assign(ward=["b"] + ["B"] * 119)
-    assert columns_remarked_on(tmp_path, {**usual, "test": one_known}) == []
+    assert columns_remarked_on(tmp_path, frames={**usual, "test": one_known}) == []
     at_ends = usual["test"].assign(weight=[40.0] * 60 + [120.0] * 60)
-    assert columns_remarked_on(tmp_path, {**usual, "test": at_ends}) == []
+    assert columns_remarked_on(tmp_path, frames={**usual, "test": at_ends}) == []
 
 
 def test_fewer_than_100_records_yield_no_remark(tmp_path: Path, usual: dict[str, Any]) -> None:
     test = usual["test"].assign(ward=None, weight=None)[:99]
-    assert columns_remarked_on(tmp_path, {**usual, "test": test}) == []
+    assert columns_remarked_on(tmp_path, frames={**usual, "test": test}) == []
 
 
 def write_rows(folder: Path, head: str, rows: list[str]) -> Table:
@@ -97,7 +98,7 @@ def write_rows(folder: Path, head: str, rows: list[str]) -> Table:
 
 def test_group_column_missing_in_a_file_is_refused(tmp_path: Path) -> None:
     """A user who dropped the column would protect single rows and not persons."""
-    table = write_rows(tmp_path, "who,age,ill", ["x,3,1", "y,4,0"])
+    table = write_rows(tmp_path, head="who,age,ill", rows=["x,3,1", "y,4,0"])
     (tmp_path / "public.csv").write_text("age,ill\n3,1\n4,0\n")
     with refused("data.group", "who"):
         replace(table, group="who").load()
@@ -106,11 +107,11 @@ def test_group_column_missing_in_a_file_is_refused(tmp_path: Path) -> None:
 def test_one_refusal_names_all_columns_that_cannot_be_features(tmp_path: Path) -> None:
     rows = [f"name {row},{row},note {row * 7},1" for row in range(200)]
     with refused("data.public.name", rule="'data.drop=[name,note]' leaves"):
-        write_rows(tmp_path, "name,age,note,ill", rows).load()
+        write_rows(tmp_path, head="name,age,note,ill", rows=rows).load()
 
 
 def test_numbers_with_leading_zeros_yield_a_remark_on_codes(tmp_path: Path) -> None:
-    table = write_rows(tmp_path, "zip,age,ill", ["01067,3,1", "53111,4,0"])
+    table = write_rows(tmp_path, head="zip,age,ill", rows=["01067,3,1", "53111,4,0"])
     remark = table.public_remarks()[0]
     assert remark.startswith(
         "zip: numbers with a zero in front; if they are codes, 'data.category=[zip]' makes each"

@@ -36,7 +36,7 @@ def fit_schema(name: str, cells: list[Any], *, is_code: bool = False) -> TableSc
     ],
 )
 def test_notations_of_one_code_are_one_category(cells: Any) -> None:
-    schema = fit_schema("ward", [3, 12, 3, 5], is_code=True)
+    schema = fit_schema(name="ward", cells=[3, 12, 3, 5], is_code=True)
     assert schema.feature_names == ("ward=12", "ward=3", "ward=5", "ward=other")
     places = schema.inputs(pd.DataFrame({"ward": cells})).argmax(axis=1)
     assert places.tolist() == [1, 0, 1, 3]
@@ -44,7 +44,7 @@ def test_notations_of_one_code_are_one_category(cells: Any) -> None:
 
 def test_distinct_public_words_stay_distinct_categories() -> None:
     """Examples are codes of illnesses, and categories in models that were published by earlier versions."""
-    schema = fit_schema("icd", ["250.0", "250.00", "V1", "1.1", "1.10"] * 3)
+    schema = fit_schema(name="icd", cells=["250.0", "250.00", "V1", "1.1", "1.10"] * 3)
     names = [name.removeprefix("icd=") for name in schema.feature_names]
     assert names == ["1.1", "1.10", "250.0", "250.00", "V1", "other"]
     places = schema.inputs({"icd": ["250.00", "250.0", "1.10", "1.100", "x"]}).argmax(axis=1)
@@ -64,7 +64,7 @@ DAYS = ["2025-01-31", "2025-02-01"]
     ],
 )
 def test_notations_of_one_day_are_one_category(cells: Any) -> None:
-    schema = fit_schema("ward", DAYS, is_code=True)
+    schema = fit_schema(name="ward", cells=DAYS, is_code=True)
     assert schema.feature_names == ("ward=2025-01-31", "ward=2025-02-01", "ward=other")
     assert schema.inputs({"ward": cells}).argmax(axis=1).tolist() == [0, 1]
 
@@ -81,9 +81,9 @@ def test_categories_edited_by_hand_are_canonicalized() -> None:
     "cells", [[True, False, None], ["true", "FALSE", ""], [1, 0, None], ["1.0", "0", None]]
 )
 def test_truth_values_are_0_and_1(cells: list[Any]) -> None:
-    schema = fit_schema("old", ["True", "False", "True", None])
+    schema = fit_schema(name="old", cells=["True", "False", "True", None])
     assert isinstance(schema.columns[0], NumberColumn)
-    assert schema == fit_schema("old", [True, False, True, None])
+    assert schema == fit_schema(name="old", cells=[True, False, True, None])
     inputs = schema.inputs(pd.DataFrame({"old": cells}))
     assert np.array_equal(inputs, schema.inputs({"old": [1.0, 0.0, None]}))
 
@@ -175,7 +175,7 @@ def test_nullable_columns_give_the_same_features_as_nan_columns(
     frames = frames_with_gaps()
     expected = replace(write_frames(tmp_path, frames), labels=("flu",)).load()
     nullable = {split: frame.astype(NULLABLE) for split, frame in frames.items()}
-    table = write_frames(tmp_path, nullable, dict.fromkeys(frames, ending))
+    table = write_frames(tmp_path, frames=nullable, endings=dict.fromkeys(frames, ending))
     dataset = replace(table, labels=("flu",)).load()
     assert np.array_equal(dataset.private.inputs, expected.private.inputs)
     assert np.array_equal(dataset.private.labels, expected.private.labels)

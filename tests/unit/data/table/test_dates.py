@@ -96,8 +96,8 @@ FORMS = [
 
 @pytest.mark.parametrize("form", FORMS, ids=[form.text for form in FORMS])
 def test_dates_in_other_orders_have_the_features_of_iso_dates(tmp_path: Path, form: Form) -> None:
-    inputs = write_dates(tmp_path, ISO).load().private.inputs
-    bare = write_dates(tmp_path, in_form(form.text))
+    inputs = write_dates(tmp_path, cells=ISO).load().private.inputs
+    bare = write_dates(tmp_path, cells=in_form(form.text))
     table = replace(bare, date_order=form.date_order, first_year=form.first_year)
     dataset = table.load()
     assert np.array_equal(dataset.private.inputs, inputs)
@@ -108,27 +108,27 @@ def test_dates_in_other_orders_have_the_features_of_iso_dates(tmp_path: Path, fo
     table.public_schema().write(path)
     assert np.array_equal(replace(bare, schema=str(path)).load().private.inputs, inputs)
     published = TableSchema.read(schema.plain(), name="x")
-    cells = TableFile(tmp_path / "private.csv", "data").read()
+    cells = TableFile(tmp_path / "private.csv", name="data").read()
     assert np.array_equal(published.inputs(cells), inputs)
 
 
 def test_private_dates_are_read_in_the_public_order(tmp_path: Path) -> None:
-    private = in_form("%d.%m.%Y", EARLY)
-    table = write_dates(tmp_path, in_form("%d.%m.%Y"), private=private)
+    private = in_form(form="%d.%m.%Y", dates=EARLY)
+    table = write_dates(tmp_path, cells=in_form("%d.%m.%Y"), private=private)
     inputs = table.load().private.inputs
     column = column_of(table)
     assert column.order == "dmy"
     march = column.frame_columns(inputs[:, 1:])["when"][10:15]
-    assert np.allclose(march, [days(2024, 3, day) for day in range(1, 6)])
-    beside_iso = replace(write_dates(tmp_path, ISO, private=private), date_order="dmy")
+    assert np.allclose(march, [days(year=2024, month=3, day=day) for day in range(1, 6)])
+    beside_iso = replace(write_dates(tmp_path, cells=ISO, private=private), date_order="dmy")
     assert np.array_equal(beside_iso.load().private.inputs, inputs)
 
 
 def test_private_dates_in_another_order_are_refused(tmp_path: Path) -> None:
     with refused("data.private.when", rule="dates such as 31.01.2025"):
-        write_dates(tmp_path, in_form("%d.%m.%Y"), private=in_form("%m/%d/%Y")).load()
+        write_dates(tmp_path, cells=in_form("%d.%m.%Y"), private=in_form("%m/%d/%Y")).load()
     with refused("data.private.when", rule="dates", hint="dates in other orders"):
-        write_dates(tmp_path, ISO, private=in_form("%d.%m.%Y", EARLY)).load()
+        write_dates(tmp_path, cells=ISO, private=in_form(form="%d.%m.%Y", dates=EARLY)).load()
 
 
 @dataclass(frozen=True)
@@ -142,34 +142,36 @@ class UnclearCells:
 
 UNCLEAR = {
     "04.03.2024 or": UnclearCells(
-        in_form("%d.%m.%Y", EARLY[1:]),
-        r"dates whose order is plain, and 02\.01\.2024 may be 2024-01-02 \(data\.date_order=dmy\) or 2024-02-01 "
+        in_form(form="%d.%m.%Y", dates=EARLY[1:]),
+        line=r"dates whose order is plain, and 02\.01\.2024 may be 2024-01-02 \(data\.date_order=dmy\) or 2024-02-01 "
         r"\(data\.date_order=mdy\); 'data\.category=\[when\]' where these are words",
     ),
     "two digits": UnclearCells(
         in_form("%d.%m.%y"),
-        r"years of four digits, and there is 01\.03\.24: data\.date_order=dmy \(or mdy, ymd\) and data\.first_year",
+        line=r"years of four digits, and there is 01\.03\.24: "
+        r"data\.date_order=dmy \(or mdy, ymd\) and data\.first_year",
     ),
     "two digits in an order": UnclearCells(
         in_form("%d.%m.%y"),
-        r"years of four digits, and there is 01\.03\.24: .*data\.first_year=1930",
+        line=r"years of four digits, and there is 01\.03\.24: .*data\.first_year=1930",
         date_order="dmy",
     ),
     "two digits and a word": UnclearCells(
         in_form("%d %b %y"),
-        r"years of four digits, and there is 01 Mar 24: data\.first_year=1930 reads two digits, 30 as 1930 and 29 as",
+        line=r"years of four digits, and there is 01 Mar 24: "
+        r"data\.first_year=1930 reads two digits, 30 as 1930 and 29 as",
     ),
     "mixed": UnclearCells(
         [day.strftime("%d/%m/%Y" if day.day % 2 else "%m/%d/%Y") for day in DAYS],
-        r"dates in one order, 01/03/2024 and \d\d/\d\d/2024 are in two: mend them in the file",
+        line=r"dates in one order, 01/03/2024 and \d\d/\d\d/2024 are in two: mend them in the file",
     ),
     "two marks": UnclearCells(
         [day.strftime("%d.%m.%Y" if day.day % 2 else "%m/%d/%Y") for day in DAYS],
-        r"dates in one order, 01\.03\.2024 and 03/02/2024 are in two: mend them in the file",
+        line=r"dates in one order, 01\.03\.2024 and 03/02/2024 are in two: mend them in the file",
     ),
     "another than is named": UnclearCells(
         in_form("%m/%d/%Y"),
-        r"dates in the order dmy as data\.date_order says, 03/13/2024 is in another",
+        line=r"dates in the order dmy as data\.date_order says, 03/13/2024 is in another",
         date_order="dmy",
     ),
 }
@@ -187,11 +189,11 @@ def test_unclear_dates_are_refused_with_the_setting(tmp_path: Path, case: str) -
 
 @pytest.mark.parametrize("order", ["dmy", "mdy"])
 def test_a_setting_names_the_order(tmp_path: Path, order: str) -> None:
-    table = write_dates(tmp_path, in_form("%d.%m.%Y", EARLY))
+    table = write_dates(tmp_path, cells=in_form(form="%d.%m.%Y", dates=EARLY))
     column = column_of(replace(table, date_order=order))
     ends = {
-        "dmy": (days(2024, 1, 1), days(2024, 8, 5)),
-        "mdy": (days(2024, 1, 1), days(2024, 5, 8)),
+        "dmy": (days(year=2024, month=1, day=1), days(year=2024, month=8, day=5)),
+        "mdy": (days(year=2024, month=1, day=1), days(year=2024, month=5, day=8)),
     }
     assert (column.min, column.max) == ends[order]
 
@@ -200,27 +202,31 @@ def test_column_may_mix_iso_dates_ordered_dates_and_missing_cells(tmp_path: Path
     cells = [day.strftime("%d.%m.%Y") if day.day % 2 else str(day) for day in DAYS]
     cells[3] = ""
     column = column_of(write_dates(tmp_path, cells))
-    assert (column.min, column.max, column.missing) == (days(2024, 3, 1), days(2024, 4, 9), True)
+    assert (column.min, column.max, column.missing) == (
+        days(year=2024, month=3, day=1),
+        days(year=2024, month=4, day=9),
+        True,
+    )
 
 
 @pytest.mark.parametrize(
     "cells", [["10.1.3", "9.1.2"], ["12-34-5678", "78-12-1234"], ["1.2.3.4", "5.6.7.8"]]
 )
 def test_codes_similar_to_dates_stay_words(tmp_path: Path, cells: list[str]) -> None:
-    schema = write_dates(tmp_path, cells * 20).public_schema()
+    schema = write_dates(tmp_path, cells=cells * 20).public_schema()
     assert schema.columns[1].kind == "category"
 
 
 @pytest.mark.parametrize(
     ("word", "orders", "first_year", "expected"),
     [
-        ("01.02.45", ("dmy",), 1930, days(1945, 2, 1)),
-        ("01.02.22", ("dmy",), 1930, days(2022, 2, 1)),
-        ("12/31/2024 12:30 AM", ("mdy",), None, days(2024, 12, 31, 0.5)),
-        ("31/12/2024 12:30 pm", ("dmy",), None, days(2024, 12, 31, 12.5)),
-        ("31/12/2024 23:00:00 -0130", ("dmy",), None, days(2025, 1, 1, 0.5)),
-        ("1 September 2024", (), None, days(2024, 9, 1)),
-        ("1st Sept. 2024", (), None, days(2024, 9, 1)),
+        ("01.02.45", ("dmy",), 1930, days(year=1945, month=2, day=1)),
+        ("01.02.22", ("dmy",), 1930, days(year=2022, month=2, day=1)),
+        ("12/31/2024 12:30 AM", ("mdy",), None, days(year=2024, month=12, day=31, hours=0.5)),
+        ("31/12/2024 12:30 pm", ("dmy",), None, days(year=2024, month=12, day=31, hours=12.5)),
+        ("31/12/2024 23:00:00 -0130", ("dmy",), None, days(year=2025, month=1, day=1, hours=0.5)),
+        ("1 September 2024", (), None, days(year=2024, month=9, day=1)),
+        ("1st Sept. 2024", (), None, days(year=2024, month=9, day=1)),
     ],
 )
 def test_dates_are_parsed_to_known_days(
@@ -234,7 +240,7 @@ def test_dates_are_parsed_to_known_days(
 )
 def test_nonexistent_day_is_refused(word: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
-        days_of(word, ("dmy",), 1930)
+        days_of(word, orders=("dmy",), first_year=1930)
 
 
 @pytest.mark.parametrize("absent", ["9999-12-31", "1900-01-01", "0001-01-01", "2204-03-05"])
@@ -248,8 +254,8 @@ def test_placeholder_date_counts_as_missing(tmp_path: Path, absent: str, form: s
     dataset = table.load()
     column = column_of(table)
     assert (column.min, column.max, column.absent) == (
-        days(2024, 3, 2),
-        days(2024, 4, 9),
+        days(year=2024, month=3, day=2),
+        days(year=2024, month=4, day=9),
         (absent,),
     )
     assert dataset.private.inputs[::8, 2].tolist() == [1.0] * 5  # the feature of missing cells
@@ -264,8 +270,8 @@ def test_placeholder_date_counts_as_missing(tmp_path: Path, absent: str, form: s
 
 
 def test_private_placeholder_date_does_not_change_the_schema(tmp_path: Path) -> None:
-    usual = write_dates(tmp_path, ISO).load()
-    dataset = write_dates(tmp_path, ISO, private=["9999-12-31", *ISO[1:]]).load()
+    usual = write_dates(tmp_path, cells=ISO).load()
+    dataset = write_dates(tmp_path, cells=ISO, private=["9999-12-31", *ISO[1:]]).load()
     assert dataset.preprocessing == usual.preprocessing
     assert np.array_equal(dataset.private.inputs[1:], usual.private.inputs[1:])
 
@@ -280,20 +286,24 @@ def test_private_placeholder_date_does_not_change_the_schema(tmp_path: Path) -> 
     ],
 )
 def test_evenly_spread_dates_are_not_placeholders(years: Any) -> None:
-    assert placeholder_dates(np.array([days(year, 1, 1) for year in years])) == []
+    assert placeholder_dates(np.array([days(year, month=1, day=1) for year in years])) == []
 
 
 def test_all_placeholder_dates_count_as_missing() -> None:
     words = ["0001-01-01", "9999-12-31", "1900-01-01", "9999-12-31T23:59:59"]
     dates = np.array(
-        [*(days_of(word) for word in words), *(days(2020, 1, day) for day in range(1, 30)), np.nan]
+        [
+            *(days_of(word) for word in words),
+            *(days(year=2020, month=1, day=day) for day in range(1, 30)),
+            np.nan,
+        ]
     )
     assert sorted(map(days_as_text, placeholder_dates(dates))) == sorted(words[:3])
 
 
 def test_frequent_possible_placeholder_yields_a_remark(tmp_path: Path) -> None:
     births = [f"{1920 + row}-05-0{1 + row % 9}" for row in range(100)]
-    line = write_dates(tmp_path, births + ["1900-01-01"] * 20).public_remarks()[0]
+    line = write_dates(tmp_path, cells=births + ["1900-01-01"] * 20).public_remarks()[0]
     assert (
         line
         == "when: 20 of 120 cells are 1900-01-01; 'data.missing=[\"1900-01-01\"]' if that means a missing cell"
@@ -302,26 +312,26 @@ def test_frequent_possible_placeholder_yields_a_remark(tmp_path: Path) -> None:
 
 def test_an_unknown_order_is_refused(tmp_path: Path) -> None:
     with refused("data.date_order", "dm"):
-        replace(write_dates(tmp_path, ISO), date_order="dm").load()
+        replace(write_dates(tmp_path, cells=ISO), date_order="dm").load()
 
 
 def test_fractional_first_year_is_refused(tmp_path: Path) -> None:
     year: Any = "1930"
     with refused("data.first_year", "1930"):
-        replace(write_dates(tmp_path, ISO), first_year=year).load()
+        replace(write_dates(tmp_path, cells=ISO), first_year=year).load()
 
 
 @pytest.mark.parametrize("absent", ["9999-12-31T23:59:59.9999999", "9999-12-31 23:59:59.999999"])
 def test_last_moment_of_year_9999_is_a_placeholder(tmp_path: Path, absent: str) -> None:
     """A float64 of days has a resolution of 40 microseconds there, and must not be rounded into the year 10000."""
     assert days_as_text(float(np.floor(days_of(absent)))) == "9999-12-31"
-    column = column_of(write_dates(tmp_path, [*ISO, absent]))
+    column = column_of(write_dates(tmp_path, cells=[*ISO, absent]))
     assert column.absent == ("9999-12-31",)
-    assert column.max == days(2024, 4, 9)
+    assert column.max == days(year=2024, month=4, day=9)
 
 
 def test_unicode_blanks_are_allowed_in_dates() -> None:
-    assert days_of("13\u00a0Jan\u202f2022") == days(2022, 1, 13)
+    assert days_of("13\u00a0Jan\u202f2022") == days(year=2022, month=1, day=13)
 
 
 @pytest.mark.parametrize(
@@ -330,21 +340,21 @@ def test_unicode_blanks_are_allowed_in_dates() -> None:
 )
 def test_words_that_contain_years_yield_a_remark(tmp_path: Path, form: str) -> None:
     months = [date(2022, 1, 1) + timedelta(days=29 * place) for place in range(40)]
-    lines = write_dates(tmp_path, in_form(form, months)).public_remarks()
+    lines = write_dates(tmp_path, cells=in_form(form, dates=months)).public_remarks()
     assert any("when: 40 of 40 cells are words with a year in them (" in line for line in lines), (
         lines
     )
     words = [f"ICD-10-{place % 5}" for place in range(40)]
-    assert not any("year" in line for line in write_dates(tmp_path, words).public_remarks())
+    assert not any("year" in line for line in write_dates(tmp_path, cells=words).public_remarks())
 
 
 def test_whole_numbers_that_look_like_days_yield_a_remark(tmp_path: Path) -> None:
-    remarks = write_dates(tmp_path, in_form("%Y%m%d")).public_remarks()
+    remarks = write_dates(tmp_path, cells=in_form("%Y%m%d")).public_remarks()
     line = "when: whole numbers that may be dates, such as 20240301; written as 2025-01-31 they are dates"
     assert line in remarks
 
 
 def test_whole_numbers_with_one_invalid_day_yield_no_remark(tmp_path: Path) -> None:
     numbers = [str(20240301 + place) for place in range(40)]  # of which 20240332 is no day
-    remarks = write_dates(tmp_path, numbers).public_remarks()
+    remarks = write_dates(tmp_path, cells=numbers).public_remarks()
     assert not any("dates" in remark for remark in remarks)

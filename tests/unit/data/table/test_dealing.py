@@ -38,7 +38,7 @@ def whole(tmp_path: Path) -> Path:
 
 def make_dealing(path: Path, *, group: str | None = "who", seed: int = 0) -> Dealing:
     """Returns a division with a fifth of the groups in the public split, and a tenth in the test split."""
-    file = TableFile(path, "data")
+    file = TableFile(path, name="data")
     return Dealing(file=file, group=group, public_share=0.2, test_share=0.1, seed=seed)
 
 
@@ -53,7 +53,7 @@ def persons_of(part: str) -> set[str]:
 
 
 def test_groups_stay_whole_and_shares_count_groups(whole: Path, tmp_path: Path) -> None:
-    parts = contents(make_dealing(whole), tmp_path / "parts")
+    parts = contents(make_dealing(whole), folder=tmp_path / "parts")
     persons = {split: persons_of(part) for split, part in parts.items()}
     num_persons = {split: len(names) for split, names in persons.items()}
     assert num_persons == {"private": 35, "public": 10, "test": 5}
@@ -61,20 +61,20 @@ def test_groups_stay_whole_and_shares_count_groups(whole: Path, tmp_path: Path) 
 
 
 def test_each_row_is_in_exactly_one_split(whole: Path, tmp_path: Path) -> None:
-    parts = contents(make_dealing(whole), tmp_path / "parts")
+    parts = contents(make_dealing(whole), folder=tmp_path / "parts")
     lines = [line for part in parts.values() for line in part.splitlines()[1:]]
     rows = whole.read_text().splitlines()[1:]
     assert sorted(lines) == sorted(row.replace("NA", "") for row in rows)
 
 
 def test_same_seed_gives_the_same_division(whole: Path, tmp_path: Path) -> None:
-    parts = contents(make_dealing(whole, seed=3), tmp_path / "a")
-    assert contents(make_dealing(whole, seed=3), tmp_path / "b") == parts
-    assert contents(make_dealing(whole, seed=4), tmp_path / "c") != parts
+    parts = contents(make_dealing(whole, seed=3), folder=tmp_path / "a")
+    assert contents(make_dealing(whole, seed=3), folder=tmp_path / "b") == parts
+    assert contents(make_dealing(whole, seed=4), folder=tmp_path / "c") != parts
 
 
 def test_rows_without_a_group_column_are_divided_individually(whole: Path, tmp_path: Path) -> None:
-    parts = contents(make_dealing(whole, group=None), tmp_path / "parts")
+    parts = contents(make_dealing(whole, group=None), folder=tmp_path / "parts")
     assert len(persons_of(parts["public"])) > 10
 
 
@@ -92,7 +92,7 @@ def test_split_files_keep_the_kind_of_the_source(whole: Path, ending: str) -> No
     folder.mkdir()
     paths = make_dealing(path).write(folder)
     assert paths == {split: folder / f"{split}.{ending}" for split in paths}
-    tables = [TableFile(part, "data").read() for part in paths.values()]
+    tables = [TableFile(part, name="data").read() for part in paths.values()]
     assert sum(table.num_rows for table in tables) == PEOPLE * VISITS
 
 
@@ -134,7 +134,7 @@ def test_split_files_of_the_command_load_as_a_data_set(whole: Path) -> None:
 def test_command_refuses_to_overwrite_a_split_file(whole: Path) -> None:
     path = whole.with_name("private.csv")
     path.write_text("mine")
-    ended = call_schema(whole, whole.with_name("schema.yaml"))
+    ended = call_schema(whole, output=whole.with_name("schema.yaml"))
     assert ended.returncode == 2
     assert ended.stderr.startswith(f"output={path}: expected a folder without such a file")
     assert path.read_text() == "mine"
@@ -151,7 +151,7 @@ def test_command_refuses_to_overwrite_a_split_file(whole: Path) -> None:
     ],
 )
 def test_refused_division_leaves_no_file(whole: Path, word: str, line: str) -> None:
-    ended = call_schema(whole, whole.with_name("schema.yaml"), word)
+    ended = call_schema(whole, output=whole.with_name("schema.yaml"), word=word)
     assert ended.returncode == 2
     assert ended.stderr.startswith(line), ended.stderr
     assert sorted(path.name for path in whole.parent.iterdir()) == ["all.csv"]
@@ -183,7 +183,7 @@ def test_printed_command_line_trains_on_the_split_files(whole: Path) -> None:
     """The printed line, pasted into a shell, uses the labels and the group of the schema."""
     folder = whole.parent / "d x"
     folder.mkdir()
-    ended = call_schema(whole, folder / "schema.yaml", "drop=[note]")
+    ended = call_schema(whole, output=folder / "schema.yaml", word="drop=[note]")
     assert ended.returncode == 0, ended.stderr
     program, *words = shlex.split(ended.stdout.splitlines()[-1])
     overrides = [OverridesParser.create().parse_override(quoted(word)) for word in words]
@@ -231,7 +231,7 @@ def test_lists_of_labels_stay_lists_in_split_files(tmp_path: Path) -> None:
     lists = [["pain; chest"], ["pain; chest", "flu"], []]
     rows = [{"who": str(row), "age": row, "dx": lists[row % 3]} for row in range(60)]
     (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    file = TableFile(tmp_path / "all.jsonl", "data")
+    file = TableFile(tmp_path / "all.jsonl", name="data")
     Dealing(file=file, group="who", public_share=0.3, test_share=0.3).write(tmp_path)
     dataset = Table(
         private=str(tmp_path / "private.jsonl"),

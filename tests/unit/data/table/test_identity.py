@@ -31,33 +31,34 @@ class Spellings:
 
 
 SPELLINGS = {
-    "7.0": Spellings(NUMBERS, [f"{number}.0" for number in NUMBERS]),
-    "7,0": Spellings(NUMBERS, [f"{number},0" for number in NUMBERS]),
+    "7.0": Spellings(NUMBERS, test=[f"{number}.0" for number in NUMBERS]),
+    "7,0": Spellings(NUMBERS, test=[f"{number},0" for number in NUMBERS]),
     "2,5": Spellings(
         [f"{number}.5" for number in NUMBERS],
-        [f"{number},50" for number in NUMBERS],
+        test=[f"{number},50" for number in NUMBERS],
         decimal="comma",
     ),
     "1.234": Spellings(
         [number + 1000 for number in NUMBERS],
-        [f"{number + 1000:,}".replace(",", ".") for number in NUMBERS],
+        test=[f"{number + 1000:,}".replace(",", ".") for number in NUMBERS],
         thousands=".",
     ),
     "exponent": Spellings(
-        [f"{number}e+16" for number in NUMBERS], [number * 10**16 for number in NUMBERS]
+        [f"{number}e+16" for number in NUMBERS], test=[number * 10**16 for number in NUMBERS]
     ),
     "composed": Spellings(
-        [f"Zo\u00e9 {number}" for number in NUMBERS], [f"Zoe\u0301 {number}" for number in NUMBERS]
+        [f"Zo\u00e9 {number}" for number in NUMBERS],
+        test=[f"Zoe\u0301 {number}" for number in NUMBERS],
     ),
     "no-break": Spellings(
-        [f"A {number}" for number in NUMBERS], [f"A\u00a0{number}" for number in NUMBERS]
+        [f"A {number}" for number in NUMBERS], test=[f"A\u00a0{number}" for number in NUMBERS]
     ),
     "zero-width": Spellings(
-        [f"A{number}" for number in NUMBERS], [f"A\u200b{number}\ufeff" for number in NUMBERS]
+        [f"A{number}" for number in NUMBERS], test=[f"A\u200b{number}\ufeff" for number in NUMBERS]
     ),
-    "midnight": Spellings(DAYS, [f"{day}T00:00:00.000" for day in DAYS]),
-    "zone": Spellings(DAYS, [f"{day} 01:00:00+01:00" for day in DAYS]),
-    "truth": Spellings([True] * NUM_ROWS, ["TRUE"] * NUM_ROWS),
+    "midnight": Spellings(DAYS, test=[f"{day}T00:00:00.000" for day in DAYS]),
+    "zone": Spellings(DAYS, test=[f"{day} 01:00:00+01:00" for day in DAYS]),
+    "truth": Spellings([True] * NUM_ROWS, test=["TRUE"] * NUM_ROWS),
 }
 
 
@@ -70,7 +71,7 @@ def test_notations_of_one_name_are_one_person(tmp_path: Path, case: str, ending:
     frames["test"]["person"] = spellings.test
     frames["public"]["person"] = [f"p{number}" for number in NUMBERS]
     table = replace(
-        write_frames(tmp_path, frames, {"private": ending}),
+        write_frames(tmp_path, frames, endings={"private": ending}),
         decimal=spellings.decimal,
         thousands=spellings.thousands,
     )
@@ -102,7 +103,7 @@ def test_pandas_types_with_equal_values_name_one_person(tmp_path: Path, column: 
     frames["private"]["person"] = column
     frames["test"]["person"] = [f"{number}.00" for number in NUMBERS]
     with refused("data.group", "person", "60 are in"):
-        write_frames(tmp_path, frames, {"private": "feather"}).load()
+        write_frames(tmp_path, frames, endings={"private": "feather"}).load()
 
 
 @pytest.mark.parametrize("name", ["", "\u200b", "\u00a0", "?"])

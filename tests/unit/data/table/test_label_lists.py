@@ -44,7 +44,7 @@ pytest.importorskip("pyarrow")
     ],
 )
 def test_names_in_returns_the_listed_labels(cell: str, names: list[str]) -> None:
-    assert names_in(cell, ";") == names
+    assert names_in(cell, separator=";") == names
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_names_in_returns_the_listed_labels(cell: str, names: list[str]) -> None
 )
 def test_malformed_lists_are_refused(cell: str) -> None:
     with pytest.raises(NoNames):
-        names_in(cell, ";")
+        names_in(cell, separator=";")
 
 
 Form = Callable[[list[str]], Any]
@@ -130,7 +130,7 @@ FORMS: dict[str, Form] = {
 def test_lists_are_parsed_whatever_the_separator(
     tmp_path: Path, name: str, separator: str, missing: tuple[str, ...]
 ) -> None:
-    table = write_lists(tmp_path, FORMS[name], ending=name.partition(" ")[0])
+    table = write_lists(tmp_path, form=FORMS[name], ending=name.partition(" ")[0])
     dataset = replace(table, label_separator=separator, missing=missing).load()
     assert dataset.label_names == ("flu", "pain; chest")
     assert dataset.private.labels.astype(int).tolist() == BITS
@@ -140,7 +140,7 @@ def test_lists_are_parsed_whatever_the_separator(
 def test_labels_named_in_settings_may_contain_the_separator(
     tmp_path: Path, labels: tuple[str, ...]
 ) -> None:
-    dataset = replace(write_lists(tmp_path, list, "jsonl"), labels=labels).load()
+    dataset = replace(write_lists(tmp_path, form=list, ending="jsonl"), labels=labels).load()
     assert dataset.label_names == ("pain; chest", "flu")
     assert dataset.private.labels[:, ::-1].astype(int).tolist() == BITS
 
@@ -168,18 +168,18 @@ def test_lists_of_lists_and_objects_are_refused(tmp_path: Path, ending: str, for
 
 
 def test_lists_of_bits_are_refused_as_label_names(tmp_path: Path) -> None:
-    table = write_lists(tmp_path, lambda labels: [int("flu" in labels), 1], "parquet")
+    table = write_lists(tmp_path, form=lambda labels: [int("flu" in labels), 1], ending="parquet")
     with refused("data.public.dx", rule="names of labels, found lists of 0"):
         table.load()
 
 
 def test_refusal_of_lists_without_separator_names_the_setting(tmp_path: Path) -> None:
-    table = write_lists(tmp_path, list, "parquet")
+    table = write_lists(tmp_path, form=list, ending="parquet")
     with refused("data.private.dx", rule="'data.label_separator="):
         replace(table, label_separator=None).load()
 
 
 def test_list_in_a_feature_column_is_one_word(tmp_path: Path) -> None:
-    table = write_lists(tmp_path, list, "jsonl")
+    table = write_lists(tmp_path, form=list, ending="jsonl")
     schema = replace(table, labels=("age",), label_separator=None).public_schema()
     assert "dx=flu" in schema.feature_names

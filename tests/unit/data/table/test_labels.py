@@ -30,7 +30,7 @@ def frames_in_words(yes: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("yes", NO_OF_YES)
 def test_two_words_of_any_language_may_mean_yes_and_no(tmp_path: Path, yes: str) -> None:
-    table = write_frames(tmp_path, frames_in_words(yes))
+    table = write_frames(tmp_path, frames=frames_in_words(yes))
     with refused("data.private.flu", rule="data.true=WORD names another"):
         table.load()
     dataset = replace(table, true=yes.capitalize()).load()
@@ -131,7 +131,7 @@ def frames_of_diagnoses(cells: Mapping[str, list[str | None]]) -> dict[str, Any]
 
 
 def write_diagnoses(folder: Path, cells: Mapping[str, list[str | None]] = DIAGNOSES) -> Table:
-    table = write_frames(folder, frames_of_diagnoses(cells))
+    table = write_frames(folder, frames=frames_of_diagnoses(cells))
     return replace(table, labels=("diagnoses",), label_separator=";")
 
 
@@ -157,7 +157,7 @@ def test_one_column_may_list_all_labels(tmp_path: Path, labels: tuple[str, ...])
 
 def test_label_names_do_not_come_from_private_rows(tmp_path: Path) -> None:
     with refused("data.labels", "[diagnoses]", "the public file names none"):
-        write_diagnoses(tmp_path, {**DIAGNOSES, "public": [None]}).load()
+        write_diagnoses(tmp_path, cells={**DIAGNOSES, "public": [None]}).load()
 
 
 def test_public_file_may_lack_the_column_that_lists_labels(tmp_path: Path) -> None:

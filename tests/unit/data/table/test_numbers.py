@@ -98,7 +98,7 @@ def test_word_for_yes_is_refused_with_a_label_separator(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("word", ["?", "-", ".", "missing", "inf", "<60", "70*"])
 def test_single_word_among_numbers_yields_a_remark(tmp_path: Path, word: str) -> None:
-    frames = people_frames(400)
+    frames = people_frames(num_rows=400)
     for frame in frames.values():
         frame["age"] = [word, *frame["age"].astype(str)[1:]]
     table = write_frames(tmp_path, frames)
@@ -127,7 +127,7 @@ def test_missing_words_apply_to_every_kind_of_file(tmp_path: Path, ending: str) 
     frames = people_frames()
     for frame in frames.values():
         frame["age"] = [-9.0, *frame["age"][1:]]
-    table = write_frames(tmp_path, frames, dict.fromkeys(frames, ending))
+    table = write_frames(tmp_path, frames, endings=dict.fromkeys(frames, ending))
     dataset = replace(table, missing=("-9",)).load()
     assert dataset.private.inputs[:, 1].tolist() == [1.0] + [0.0] * 59
 
@@ -135,7 +135,7 @@ def test_missing_words_apply_to_every_kind_of_file(tmp_path: Path, ending: str) 
 @pytest.fixture
 def german(tmp_path: Path) -> Table:
     """Returns the reader of files with decimal commas, points between thousands, and ? for missing cells."""
-    table = with_weights(tmp_path, ["1.234,5", "?"])
+    table = with_weights(tmp_path, cells=["1.234,5", "?"])
     return replace(table, decimal="comma", thousands=".", missing=("?",))
 
 
@@ -157,14 +157,14 @@ def test_published_schema_reads_cells_in_the_public_notation(german: Table) -> N
 
 
 def test_notation_setting_overrides_the_schema(tmp_path: Path, german: Table) -> None:
-    file = TableFile(tmp_path / "private.csv", "data", decimal="point")
+    file = TableFile(tmp_path / "private.csv", name="data", decimal="point")
     spelling = file.spelling(german.public_schema().spelling)
     assert spelling == CellSpelling(decimal="point", thousands=None, missing=("?",))
 
 
 def test_settings_do_not_change_the_private_digest(tmp_path: Path) -> None:
     """A ledger recognizes records by the digest. Otherwise a changed setting would give them a new budget."""
-    table = with_weights(tmp_path, ["1,5", "?"])
+    table = with_weights(tmp_path, cells=["1,5", "?"])
     readers = [
         replace(table, category=("weight",)),
         replace(table, decimal="comma"),

@@ -57,9 +57,9 @@ def write(tmp_path: Path) -> Write:
 
     def write_files(private: Lines = PRIVATE, public: Lines = PUBLIC, test: Lines = TEST) -> Table:
         return Table(
-            private=write_lines(tmp_path / "private.csv", HEAD, private),
-            public=write_lines(tmp_path / "public.csv", HEAD, public),
-            test=write_lines(tmp_path / "test.csv", HEAD, test),
+            private=write_lines(tmp_path / "private.csv", head=HEAD, lines=private),
+            public=write_lines(tmp_path / "public.csv", head=HEAD, lines=public),
+            test=write_lines(tmp_path / "test.csv", head=HEAD, lines=test),
             labels=("flu", "cough"),
             group="patient",
         )
@@ -106,7 +106,7 @@ def test_small_table_gives_hand_computed_features(write: Write) -> None:
     )
     assert sorted(dataset.published_ids.tolist()) == [0, 1, 2, 3]
     assert dataset.privacy_unit == PrivacyUnit(
-        "one value of the column patient, with all its rows", ("patient",)
+        words="one value of the column patient, with all its rows", columns=("patient",)
     )
     ungrouped = replace(write(), group=None, drop=("patient",)).load()
     assert ungrouped.privacy_unit == PrivacyUnit("one row")
@@ -119,7 +119,7 @@ SIZES = [1.0, *np.exp(np.arange(30) / 3).round(), 1e6]  # a long tail
 def scales(tmp_path: Path) -> Table:
     """Returns the reader of a public table with a rare flag, a column of four levels, and sizes with a long tail."""
     lines = [f"{int(row == 5)},{row % 4},{size:.0f}" for row, size in enumerate(SIZES)]
-    return Table(public=write_lines(tmp_path / "public.csv", "rare,level,bytes", lines))
+    return Table(public=write_lines(tmp_path / "public.csv", head="rare,level,bytes", lines=lines))
 
 
 def test_column_of_two_numbers_is_scaled_by_their_distance(scales: Table) -> None:
@@ -212,7 +212,7 @@ def test_the_private_digest_does_not_depend_on_the_order_of_rows(tmp_path: Path)
     digests = set()
     for ordered in (lines, lines[::-1]):
         table = Table(
-            path=write_lines(path, f"{HEAD},which", ordered),
+            path=write_lines(path, head=f"{HEAD},which", lines=ordered),
             split="which",
             labels=("flu", "cough"),
             group="patient",
@@ -536,7 +536,7 @@ PUBLIC_WITHOUT_LABELS = [row.rsplit(",", 2)[0] for row in PUBLIC]
 def without_labels(table: Table, path: Path) -> Table:
     """Writes a public file without the columns of labels, and returns the reader."""
     head = HEAD.rsplit(",", 2)[0]
-    return replace(table, public=write_lines(path, head, PUBLIC_WITHOUT_LABELS))
+    return replace(table, public=write_lines(path, head, lines=PUBLIC_WITHOUT_LABELS))
 
 
 @pytest.mark.parametrize("has_columns", [True, False])
@@ -544,7 +544,7 @@ def test_public_file_may_lack_labels(write: Write, tmp_path: Path, has_columns: 
     labeled = write().load()
     table = write(public=[f"{row},," for row in PUBLIC_WITHOUT_LABELS])
     if not has_columns:
-        table = without_labels(table, tmp_path / "bare.csv")
+        table = without_labels(table, path=tmp_path / "bare.csv")
     dataset = table.load()
     assert labeled.public_labeled
     assert not dataset.public_labeled
@@ -554,7 +554,7 @@ def test_public_file_may_lack_labels(write: Write, tmp_path: Path, has_columns: 
 
 
 def test_missing_words_work_without_public_labels(write: Write, tmp_path: Path) -> None:
-    table = without_labels(write(), tmp_path / "bare.csv")
+    table = without_labels(write(), path=tmp_path / "bare.csv")
     dataset = replace(table, group=None, drop=("patient",), missing=("?",)).load()
     assert not dataset.public_labeled
 
@@ -562,7 +562,7 @@ def test_missing_words_work_without_public_labels(write: Write, tmp_path: Path) 
 def test_public_file_with_only_some_labels_is_refused(write: Write, tmp_path: Path) -> None:
     head = HEAD.rsplit(",", 1)[0]
     rows = [f"{row},1" for row in PUBLIC_WITHOUT_LABELS]
-    table = replace(write(), public=write_lines(tmp_path / "flu.csv", head, rows))
+    table = replace(write(), public=write_lines(tmp_path / "flu.csv", head, lines=rows))
     with refused("data.labels", "cough"):
         table.load()
 
@@ -623,7 +623,7 @@ def test_decimal_setting_takes_comma_or_point_as_words(
     tmp_path: Path, file: str, setting: str
 ) -> None:
     with refused(setting, ","):
-        TableFile(tmp_path / "test.csv", file, decimal=",")
+        TableFile(tmp_path / "test.csv", name=file, decimal=",")
 
 
 @pytest.mark.parametrize(
@@ -646,7 +646,7 @@ def test_refusal_of_another_encoding_names_the_setting(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=line):
         table.load()
     with pytest.raises(InvalidValue, match=line):
-        list(TableFile(tmp_path / "public.csv", "data").batches())
+        list(TableFile(tmp_path / "public.csv", name="data").batches())
 
 
 def test_one_file_for_two_splits_is_refused(
@@ -664,7 +664,7 @@ def test_label_in_other_letter_case_is_refused(tmp_path: Path) -> None:
 
 def test_column_of_distinct_numbers_yields_a_remark(tmp_path: Path) -> None:
     rows = [f"{7000 + row},{row % 9},{row / 2},{'ab'[row % 2]},{row % 2}" for row in range(40)]
-    public = write_lines(tmp_path / "public.csv", "contract,age,price,sex,ill", rows)
+    public = write_lines(tmp_path / "public.csv", head="contract,age,price,sex,ill", lines=rows)
     (line,) = Table(public=public, labels=("ill",), group="sex").public_remarks()
     assert line.startswith(
         "contract: another number in each row; if it is the number of a record, data.id=contract "
@@ -686,13 +686,13 @@ def test_budget_must_be_the_same_within_a_group(write: Write) -> None:
     lines = [f"{line},{word}" for line, word in zip(PRIVATE, ("1", "1.0", "4"), strict=True)]
     table = replace(write(), budget="agreed")
     private = Path(str(table.private))
-    write_lines(private, f"{HEAD},agreed", lines)
+    write_lines(private, head=f"{HEAD},agreed", lines=lines)
     dataset = table.load()
     assert dataset.budgets is not None and dataset.budgets.tolist() == ["1", "1", "4"]
     agreed = "one value of the column patient, with all its rows, within its budget class"
-    assert dataset.privacy_unit == PrivacyUnit(agreed, ("patient",))
+    assert dataset.privacy_unit == PrivacyUnit(agreed, columns=("patient",))
     several = [f"{line}{number}" for number, line in enumerate(lines)]
-    write_lines(private, f"{HEAD},agreed", several)
+    write_lines(private, head=f"{HEAD},agreed", lines=several)
     with refused("data.budget", rule="class in all"):
         reread(table)
     with refused("data.budget", "agreed"):
@@ -702,7 +702,9 @@ def test_budget_must_be_the_same_within_a_group(write: Write) -> None:
 def test_budgets_are_part_of_the_digest_of_the_data(write: Write) -> None:
     table = write()
     digest = table.load().digest()
-    write_lines(Path(str(table.private)), f"{HEAD},agreed", [f"{row},1" for row in PRIVATE])
+    write_lines(
+        Path(str(table.private)), head=f"{HEAD},agreed", lines=[f"{row},1" for row in PRIVATE]
+    )
     assert reread(replace(table, budget="agreed")).digest() != digest
 
 
@@ -728,7 +730,9 @@ def test_rows_of_several_owners_are_grouped_or_weighted(write: Write) -> None:
     assert counted.weights is not None and counted.private.num_groups == 16
     owners = "one value of the column patient, or one of the column note, with all its rows"
     for either in (dataset, counted):
-        unit = PrivacyUnit(f"{owners} (who belongs with whom is public)", ("patient", "note"))
+        unit = PrivacyUnit(
+            f"{owners} (who belongs with whom is public)", columns=("patient", "note")
+        )
         assert either.privacy_unit == unit
     # each patient and each doctor has two rows
     np.testing.assert_allclose(counted.weights, 0.5, rtol=1e-5)
@@ -857,7 +861,7 @@ def test_time_to_compare_names_is_linear_in_columns(tmp_path: Path) -> None:
     names = [Counted(f"gene{number}") for number in range(2000)]
     require_columns("data", names, [str(name) for name in names])
     assert compared < 10 * len(names)
-    file = TableFile(Path(str(write_patients(tmp_path).public)), "data")
+    file = TableFile(Path(str(write_patients(tmp_path).public)), name="data")
     assert file.names is file.names  # is read once, not for each column
 
 
@@ -874,7 +878,7 @@ def with_schema(table: Table, settings: TableSettings | None = None) -> Table:
 
 def test_settings_in_a_schema_apply_to_a_run(tmp_path: Path) -> None:
     table = write_patients(tmp_path)
-    completed = with_schema(table, SETTINGS)
+    completed = with_schema(table, settings=SETTINGS)
     dataset = completed.load()
     expected = replace(completed, labels=("flu",), group="mrn", drop=("sex",)).load()
     assert dataset.digest() == expected.digest()
@@ -888,7 +892,7 @@ def test_settings_in_a_schema_apply_to_a_run(tmp_path: Path) -> None:
 
 
 def test_settings_of_a_schema_are_not_published(tmp_path: Path) -> None:
-    completed = with_schema(write_patients(tmp_path), SETTINGS)
+    completed = with_schema(write_patients(tmp_path), settings=SETTINGS)
     assert load_settings(str(completed.schema)) == SETTINGS
     published = completed.load().preprocessing
     assert isinstance(published, TableSchema)
@@ -896,21 +900,21 @@ def test_settings_of_a_schema_are_not_published(tmp_path: Path) -> None:
 
 
 def test_schema_stores_the_encoding(tmp_path: Path) -> None:
-    completed = with_schema(write_patients(tmp_path), replace(SETTINGS, encoding="cp1252"))
+    completed = with_schema(write_patients(tmp_path), settings=replace(SETTINGS, encoding="cp1252"))
     (tmp_path / "private.csv").write_bytes("mrn,age,sex,flu\nJos\u00e9,30,F,1\n".encode("cp1252"))
     names = frozenset({"Jos\u00e9".encode(), "jos\u00e9".encode()})
     assert completed.load().owners == {"group": names}
 
 
 def test_holder_reads_private_records_with_a_schema_alone(tmp_path: Path) -> None:
-    completed = with_schema(write_patients(tmp_path), SETTINGS)
+    completed = with_schema(write_patients(tmp_path), settings=SETTINGS)
     holder = Table(private=completed.private, schema=completed.schema)
     assert holder.private_records().label_names == ("flu",)
 
 
 def test_settings_of_a_run_override_the_schema(tmp_path: Path) -> None:
     table = write_patients(tmp_path, private=["A-9,30,F,1", "A-9,31,M,0"])
-    completed = with_schema(table, SETTINGS)
+    completed = with_schema(table, settings=SETTINGS)
     assert completed.load().private.num_groups == 1
     other = "and there is mrn; 'data.drop=[mrn]' leaves it out, where data.group=age says whose a row is"
     with pytest.raises(InvalidValue, match=re.escape(other)):

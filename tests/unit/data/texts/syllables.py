@@ -15,4 +15,4 @@ def some_texts(count: int, seed: int) -> list[str]:
     return [" ".join(WORDS[place] for place in row) for row in places.tolist()]
 
 
-PUBLIC = some_texts(300, seed=0)
+PUBLIC = some_texts(count=300, seed=0)

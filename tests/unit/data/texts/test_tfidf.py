@@ -21,11 +21,11 @@ from tests.unit.data.texts.syllables import SECRET, some_texts
 
 @pytest.fixture(scope="module")
 def fitted() -> TfidfVectors:
-    return TfidfVectors.fit(some_texts(400, seed=0), dimension=24)
+    return TfidfVectors.fit(some_texts(count=400, seed=0), dimension=24)
 
 
 def test_a_vector_does_not_depend_on_other_texts(fitted: TfidfVectors) -> None:
-    texts = [*some_texts(1500, seed=1), "ba " * 40_000, "", SECRET]
+    texts = [*some_texts(count=1500, seed=1), "ba " * 40_000, "", SECRET]
     together = fitted.vectors(texts)
     rng = np.random.default_rng(2)
     order = rng.permutation(len(texts))
@@ -38,7 +38,7 @@ def test_a_vector_does_not_depend_on_other_texts(fitted: TfidfVectors) -> None:
 
 
 def test_a_vector_has_length_1(fitted: TfidfVectors) -> None:
-    lengths = np.linalg.norm(fitted.vectors(some_texts(50, seed=3)), axis=1)
+    lengths = np.linalg.norm(fitted.vectors(some_texts(count=50, seed=3)), axis=1)
     np.testing.assert_allclose(lengths, 1, atol=1e-6)
 
 
@@ -114,7 +114,7 @@ def test_altered_file_is_refused(
 def test_many_texts_are_processed_in_other_processes(
     fitted: TfidfVectors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = some_texts(9000, seed=4)
+    texts = some_texts(count=9000, seed=4)
     expected = fitted.vectors(texts)
     monkeypatch.setattr(vectors_module, "_MANY_CHARACTERS", 1)
     counts_done: list[int] = []

@@ -46,7 +46,7 @@ def fitted(place: Path) -> TextVectors:
 
 
 def test_a_vector_does_not_depend_on_other_texts(fitted: TextVectors) -> None:
-    texts = [*some_texts(200, seed=1), "", "!?", PUBLIC[0]]
+    texts = [*some_texts(count=200, seed=1), "", "!?", PUBLIC[0]]
     together = fitted.vectors(texts)
     for place in range(0, 203, 17):
         vector = fitted.vectors([PUBLIC[1], texts[place]])[1]
@@ -54,7 +54,7 @@ def test_a_vector_does_not_depend_on_other_texts(fitted: TextVectors) -> None:
 
 
 def test_vector_is_centered_and_has_length_1(fitted: TextVectors) -> None:
-    vectors = fitted.vectors(some_texts(200, seed=1))
+    vectors = fitted.vectors(some_texts(count=200, seed=1))
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     np.testing.assert_array_equal(fitted.vectors([""]), 0)
     assert np.abs(fitted.vectors(PUBLIC).mean(axis=0)).max() < 0.2
@@ -212,7 +212,7 @@ def test_a_file_without_weights_is_refused_in_one_line(
     path = tmp_path / name
     path.write_text(content)
     with refused(setting, ANY, rule) as caught:
-        Text(kind=kind, weights=str(path)).fit_texts(tmp_path / "cache", PUBLIC)
+        Text(kind=kind, weights=str(path)).fit_texts(tmp_path / "cache", texts=PUBLIC)
     assert "\n" not in str(caught.value)
 
 
@@ -221,7 +221,7 @@ def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "x").write_text("x")
     with refused("features.weights", ANY, FOLDER_RULE):
-        Text(kind="encoder", weights=str(folder)).fit_texts(tmp_path / "cache", PUBLIC)
+        Text(kind="encoder", weights=str(folder)).fit_texts(tmp_path / "cache", texts=PUBLIC)
 
 
 def test_features_of_an_encoder_need_a_path() -> None:

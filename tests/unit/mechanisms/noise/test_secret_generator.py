@@ -56,8 +56,8 @@ def chacha20_block(key: bytes, counter: int) -> bytes:
 
 @pytest.mark.parametrize(("key", "block", "expected"), RFC_8439)
 def test_the_stream_is_that_of_the_standard(key: bytes, block: int, expected: str) -> None:
-    assert stream(cipher_generator(key), 64 * 3)[64 * block :].hex().startswith(expected)
-    assert chacha20_block(key, block).hex().startswith(expected)
+    assert stream(cipher_generator(key), num_bytes=64 * 3)[64 * block :].hex().startswith(expected)
+    assert chacha20_block(key, counter=block).hex().startswith(expected)
 
 
 @pytest.mark.parametrize("simd", [True, False])
@@ -65,15 +65,20 @@ def test_every_byte_of_the_key_counts_and_blocks_follow_each_other(simd: bool) -
     rng = cipher_generator(KEY)
     if rng.bit_generator.use_simd or not simd:
         rng.bit_generator.use_simd = simd
-    assert stream(rng, 64 * 40) == b"".join(chacha20_block(KEY, block) for block in range(40))
-    others = {stream(cipher_generator(KEY[:at] + b"\x80" + KEY[at + 1 :]), 64) for at in range(32)}
-    assert len(others | {stream(cipher_generator(KEY), 64)}) == 33
+    assert stream(rng, num_bytes=64 * 40) == b"".join(
+        chacha20_block(KEY, counter=block) for block in range(40)
+    )
+    others = {
+        stream(cipher_generator(KEY[:at] + b"\x80" + KEY[at + 1 :]), num_bytes=64)
+        for at in range(32)
+    }
+    assert len(others | {stream(cipher_generator(KEY), num_bytes=64)}) == 33
 
 
 def test_a_secret_is_new_every_time_and_is_not_shown() -> None:
     one = secret_generator()
     other = secret_generator()
-    assert stream(one, 64) != stream(other, 64)
+    assert stream(one, num_bytes=64) != stream(other, num_bytes=64)
     rng = cipher_generator(KEY)
     shown = f"{rng!r} {rng.bit_generator!r} {rng.bit_generator.seed_seq!r}"
     assert "\\x" not in shown and KEY.hex() not in shown
@@ -82,11 +87,16 @@ def test_a_secret_is_new_every_time_and_is_not_shown() -> None:
 def test_children_have_keys_beyond_the_stream_each_given_once() -> None:
     rng = cipher_generator(KEY)
     children = [*rng.spawn(2), *rng.spawn(1), *cipher_generator(KEY).spawn(3)]
-    streams = [stream(child, 64) for child in children]
+    streams = [stream(child, num_bytes=64) for child in children]
     assert streams[:3] == streams[3:]
     for index, found in enumerate(streams[:3]):
-        assert found == stream(cipher_generator(chacha20_block(KEY, 1 + index << 64)[:32]), 64)
-    assert len({*streams, stream(children[0].spawn(1)[0], 64), stream(rng, 64)}) == 5
+        assert found == stream(
+            cipher_generator(chacha20_block(KEY, counter=1 + index << 64)[:32]), num_bytes=64
+        )
+    assert (
+        len({*streams, stream(children[0].spawn(1)[0], num_bytes=64), stream(rng, num_bytes=64)})
+        == 5
+    )
 
 
 HELD = {
@@ -123,8 +133,8 @@ def test_generators_of_one_bit_generator_share_its_stream() -> None:
         else np.random.Generator(rng.bit_generator)
     )
     again = shallow, np.random.Generator(rng.bit_generator)
-    expected = stream(cipher_generator(KEY), 64 * 3)
-    assert b"".join(stream(one, 64) for one in (rng, *again)) == expected
+    expected = stream(cipher_generator(KEY), num_bytes=64 * 3)
+    assert b"".join(stream(one, num_bytes=64) for one in (rng, *again)) == expected
     for held in (rng.bit_generator, rng.bit_generator.seed_seq):
         with refused("rng", "secret_generator()", "neither copied nor sent"):
             copy.copy(held)
@@ -136,7 +146,11 @@ def test_generators_of_one_bit_generator_share_its_stream() -> None:
 
 def _drawn(rng: np.random.Generator) -> tuple[bytes, ...]:
     """Returns numbers of a generator, drawn from the middle of a block, and numbers of its spawned children."""
-    return rng.normal(size=9).tobytes(), stream(rng, 64), *(stream(one, 64) for one in rng.spawn(2))
+    return (
+        rng.normal(size=9).tobytes(),
+        stream(rng, num_bytes=64),
+        *(stream(one, num_bytes=64) for one in rng.spawn(2)),
+    )
 
 
 def _in_a_fork(act: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...]:
@@ -169,7 +183,7 @@ def test_forked_processes_draw_other_numbers_each(make: Any) -> None:
 @pytest.mark.process
 def test_a_fork_draws_though_a_thread_was_drawing_and_the_parent_goes_on_with_its_stream() -> None:
     rng = cipher_generator(KEY)
-    before = stream(rng, 8)
+    before = stream(rng, num_bytes=8)
     held = threading.Event()
     done = threading.Event()
 
@@ -185,11 +199,11 @@ def test_a_fork_draws_though_a_thread_was_drawing_and_the_parent_goes_on_with_it
             assert len(_in_a_fork(lambda: _drawn(rng))) == 4
         finally:
             done.set()
-    assert before + stream(rng, 64) == stream(cipher_generator(KEY), 72)
+    assert before + stream(rng, num_bytes=64) == stream(cipher_generator(KEY), num_bytes=72)
 
 
 def _again(_: int) -> bytes:
-    return stream(_SHARED, 64)
+    return stream(_SHARED, num_bytes=64)
 
 
 _SHARED = secret_generator()
@@ -218,8 +232,8 @@ def test_threads_take_turns() -> None:
     rng = cipher_generator(KEY)
     with ThreadPoolExecutor(8) as pool:
         drawn = list(pool.map(lambda _: rng.integers(2**64, size=8, dtype=np.uint64), range(2000)))
-        children = list(pool.map(lambda _: stream(rng.spawn(1)[0], 64), range(400)))
-    words = np.frombuffer(stream(cipher_generator(KEY), 64 * 2000), "<u8")
+        children = list(pool.map(lambda _: stream(rng.spawn(1)[0], num_bytes=64), range(400)))
+    words = np.frombuffer(stream(cipher_generator(KEY), num_bytes=64 * 2000), "<u8")
     np.testing.assert_array_equal(np.sort(np.concatenate(drawn)), np.sort(words))
     assert len(set(children)) == 400
 

@@ -30,7 +30,7 @@ def test_draws_follow_the_masses(rate: Any) -> None:
     laws = (
         {value: float(each.mass(value)) for value in range(-400, 401)} for each in (noise, other)
     )
-    right, wrong = (p_value(drawn, law) for law in laws)
+    right, wrong = (p_value(drawn, distribution=law) for law in laws)
     assert right > 1e-4 > wrong
 
 

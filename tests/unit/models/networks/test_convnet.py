@@ -75,7 +75,7 @@ def test_stacked_networks_equal_single_networks(norm, training, kernel_size):
     images = torch.rand(3, 6, *SHAPE) * 2 - 1
     counts = [6, 4, 1]
     valid = torch.arange(6) < torch.tensor(counts)[:, None]
-    stacked = stacked_logits(network, stack, images, valid, training=training)
+    stacked = stacked_logits(network, tensors=stack, images=images, valid=valid, training=training)
     for row, (tensors, count) in enumerate(zip(singles, counts, strict=True)):
         expected = network.logits(tensors, images[row, :count], training=training)
         np.testing.assert_allclose(stacked[row, :count], expected, atol=1e-4)
@@ -91,14 +91,22 @@ def test_a_single_value_per_channel_has_no_variance():
     image = torch.rand(1, 3, 4, 4, generator=torch.Generator().manual_seed(0)) * 2 - 1
     logits = network.logits(single, image, training=True)
     expected = stacked_logits(
-        network, stacked, image[None], torch.ones(1, 1, dtype=torch.bool), training=True
+        network,
+        tensors=stacked,
+        images=image[None],
+        valid=torch.ones(1, 1, dtype=torch.bool),
+        training=True,
     )
     np.testing.assert_allclose(logits, expected[0], atol=1e-6)
     for name in ("layer0.mean", "layer0.var", "layer1.mean", "layer1.var"):
         np.testing.assert_allclose(single[name], stacked[name][0], atol=1e-6)
     before = {name: tensor.clone() for name, tensor in stacked.items()}
     nobody = torch.zeros(1, 1, dtype=torch.bool)
-    assert stacked_logits(network, stacked, image[None], nobody, training=True).isfinite().all()
+    assert (
+        stacked_logits(network, tensors=stacked, images=image[None], valid=nobody, training=True)
+        .isfinite()
+        .all()
+    )
     assert all((stacked[name] == before[name]).all() for name in stacked), (
         "without images buffers stay"
     )

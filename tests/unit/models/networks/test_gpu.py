@@ -63,7 +63,12 @@ def test_teachers_are_trained_and_vote_on_a_gpu(teacher, parts, queries, tmp_pat
         store = CheckpointStore(tmp_path / folder)
         StackedEngine(chunk_size=2).train(TrainingJob(teacher, parts, range(3), store))
         return np.concatenate(
-            [confidences for _, confidences in cast_votes(teacher, store, 3, queries, 2)]
+            [
+                confidences
+                for _, confidences in cast_votes(
+                    teacher, store, num_teachers=3, inputs=queries, chunk_size=2
+                )
+            ]
         )
 
     with gpu():
@@ -74,7 +79,7 @@ def test_teachers_are_trained_and_vote_on_a_gpu(teacher, parts, queries, tmp_pat
             [
                 confidences
                 for _, confidences in cast_votes(
-                    teacher, CheckpointStore(tmp_path / "gpu"), num_teachers=3, inputs=queries
+                    teacher, store=CheckpointStore(tmp_path / "gpu"), num_teachers=3, inputs=queries
                 )
             ]
         )
@@ -88,7 +93,7 @@ def test_a_resnet_is_trained_and_predicts_on_a_gpu(parts, queries):
     votes = []
     for place in (gpu, processor):
         with place():
-            votes.append(teacher.predict_many(teacher.fit_many([small], [0]), queries[:3]))
+            votes.append(teacher.predict_many(teacher.fit_many([small], seeds=[0]), queries[:3]))
     np.testing.assert_allclose(*votes, atol=0.1 if REAL else 1e-4)
 
 
@@ -114,7 +119,12 @@ def test_auto_stacks_networks_and_uses_bfloat16_on_recent_gpus():
         ((9, 0), torch.bfloat16),
     ):
         with pretended_gpu(capability):
-            assert AdamWRecipe(1, 1, 1.0, 0.0).dtype(torch.device("cuda")) == expected
+            assert (
+                AdamWRecipe(epochs=1, batch_size=1, learning_rate=1.0, weight_decay=0.0).dtype(
+                    torch.device("cuda")
+                )
+                == expected
+            )
             assert not CNNTeacher().is_isolated
     assert CNNTeacher().is_isolated
 

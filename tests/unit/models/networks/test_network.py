@@ -14,7 +14,7 @@ from pate.threads import one_thread
 from tests.refusals import refused
 
 CPU = torch.device("cpu")
-RECIPE = AdamWRecipe(3, 8, 3e-3, 1e-2)
+RECIPE = AdamWRecipe(epochs=3, batch_size=8, learning_rate=3e-3, weight_decay=1e-2)
 
 
 def network(**changes):
@@ -24,7 +24,12 @@ def network(**changes):
 def trained(images, labels, recipe=RECIPE, seed=0, **changes):
     rng = np.random.default_rng(seed)
     return fit_network(
-        network(**changes), images, labels.astype(np.float32), recipe=recipe, rng=rng, device=CPU
+        network(**changes),
+        images,
+        targets=labels.astype(np.float32),
+        recipe=recipe,
+        rng=rng,
+        device=CPU,
     )
 
 
@@ -67,9 +72,16 @@ def test_training_equals_torch_adamw(make_images):
 def test_networks_trained_together_equal_networks_trained_alone(
     make_images, norm, precision, sizes
 ):
-    recipe = AdamWRecipe(2, 8, 3e-3, 1e-2, flip=True, precision=precision)
+    recipe = AdamWRecipe(
+        epochs=2,
+        batch_size=8,
+        learning_rate=3e-3,
+        weight_decay=1e-2,
+        flip=True,
+        precision=precision,
+    )
     sets = [make_images(size=size, seed=size) for size in sizes]
-    tensors, curve = stacked(sets, recipe, sizes, norm=norm)
+    tensors, curve = stacked(sets, recipe, seeds=sizes, norm=norm)
     tolerance = 2e-3 if precision == "float32" else 0.05
     for row, (images, labels) in enumerate(sets):
         single, losses = trained(images, labels, recipe, seed=sizes[row], norm=norm)
@@ -82,9 +94,11 @@ def test_networks_trained_together_equal_networks_trained_alone(
 def test_the_overflow_of_one_network_does_not_change_another(make_images):
     """A step that is left out chose the formula of everybody's step, and rounded the others another way."""
     images, labels = make_images(size=16)
-    recipe = AdamWRecipe(3, 8, 3e-2, 1e-2, precision="float16")
+    recipe = AdamWRecipe(
+        epochs=3, batch_size=8, learning_rate=3e-2, weight_decay=1e-2, precision="float16"
+    )
     pairs = ([(images, labels), (images * np.float32(factor), labels)] for factor in (1, 1e6))
-    tame, wild = (stacked(pair, recipe, (1, 2))[0] for pair in pairs)
+    tame, wild = (stacked(pair, recipe, seeds=(1, 2))[0] for pair in pairs)
     for name in tame:
         assert (tame[name][0] == wild[name][0]).all(), name
     assert any((tame[name][1] != wild[name][1]).any() for name in tame)
@@ -99,7 +113,9 @@ def test_equal_arguments_give_equal_bytes_and_another_seed_other_bytes(make_imag
 
 def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
     images, labels = make_images(size=8)
-    recipe = AdamWRecipe(1, 8, 1e-3, 0.0, precision="float16")
+    recipe = AdamWRecipe(
+        epochs=1, batch_size=8, learning_rate=1e-3, weight_decay=0.0, precision="float16"
+    )
     begin = network().initial(np.random.default_rng(0))
     begin["head.weight"] += 3e4  # beyond what float16 holds, times any activation
     monkeypatch.setattr(
@@ -157,20 +173,20 @@ def by_torch(steps, scale=1.0):
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 0.3])
 def test_the_stacked_optimizer_equals_torch_adamw(scale):
-    expected = by_torch(6, scale)
-    np.testing.assert_allclose(walk(6, scale=scale), expected, atol=1e-6)
+    expected = by_torch(steps=6, scale=scale)
+    np.testing.assert_allclose(walk(steps=6, scale=scale), expected, atol=1e-6)
     scales = torch.full((2, 1), scale)
     np.testing.assert_allclose(
-        walk(6, scale=scales), expected, atol=1e-6
+        walk(steps=6, scale=scales), expected, atol=1e-6
     )  # with a rate for each part
 
 
 def test_an_inactive_part_keeps_its_parameters_and_does_not_influence_others():
     both = torch.tensor([[True], [True]])
     first = torch.tensor([[True], [False]])
-    moved = walk(4, [both, both, first, first])
-    np.testing.assert_allclose(moved[0], by_torch(4)[0], atol=1e-6)
-    np.testing.assert_array_equal(moved[1], walk(2)[1])
+    moved = walk(steps=4, active=[both, both, first, first])
+    np.testing.assert_allclose(moved[0], by_torch(steps=4)[0], atol=1e-6)
+    np.testing.assert_array_equal(moved[1], walk(steps=2)[1])
 
 
 def test_auto_chooses_a_gpu_and_cuda_without_a_gpu_is_refused(monkeypatch):

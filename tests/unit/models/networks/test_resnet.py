@@ -67,7 +67,7 @@ def test_a_minibatch_may_be_one_image(side):
 @pytest.mark.slow
 def test_frozen_features_equal_torchvision_and_are_kept(backbone, monkeypatch):
     images = np.random.default_rng(0).random((3, 3, 32, 32), np.float32)
-    frozen = FrozenBackbone(str(backbone), None, CPU)
+    frozen = FrozenBackbone(str(backbone), image_size=None, device=CPU)
     features = frozen.features(images, remember=True)
     model = torchvision_models().resnet50(weights=None)
     model.load_state_dict(torch.load(backbone, weights_only=True))
