@@ -133,14 +133,13 @@ def _gaps(noise: str, tightness: float, scale: float = 1.0, **options: Any) -> C
     )
 
 
-TABLE = {"order": 4.0, "rdp_budget": 0.5, "num_levels": 7}
-
-
 def _test_of_size(kind: str, k: int, failure_prob: float) -> Case:
     def subject(shape: Shape) -> StabilityTest:
         if kind == "table":
             return StabilityTest.from_table(
-                optimal_stability_table(failure_prob=failure_prob, **TABLE),
+                optimal_stability_table(
+                    failure_prob=failure_prob, order=4.0, rdp_budget=0.5, num_levels=7
+                ),
                 num_teachers=shape.num_teachers,
                 adjacency=shape.adjacency,
             )

@@ -22,7 +22,6 @@ from tests.privacy.divergences import (
 Array = NDArray[np.float64]
 ADJACENCIES = tuple(Adjacency)
 NORMS = ("l1", "l2")
-SHAPE = {"num_queries": 1, "num_labels": 3, "num_teachers": 3}
 
 
 def all_vectors(num_labels: int) -> NDArray[np.bool_]:
@@ -102,7 +101,7 @@ def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: 
         aggregator = ClippedVotes(
             noise_std=noise_std, vote_clip=vote_clip, norm=norm, adjacency=adjacency
         )
-        event = aggregator.event_for(**SHAPE)
+        event = aggregator.event_for(num_queries=1, num_labels=3, num_teachers=3)
         both = neighboring_counts(adjacency, vote_clip, norm)
         distributions = [joint_distribution(counts, noise_std) for counts in both]
         exact = largest_renyi(*distributions)

@@ -21,7 +21,6 @@ from pate.votes.arrays import VoteBlocks
 from tests.privacy.rival_distributions import noisy_max_distribution
 
 every_adjacency = pytest.mark.parametrize("adjacency", tuple(Adjacency))
-SHAPE = {"num_queries": 1, "num_labels": 3, "num_teachers": 5}
 
 
 def verified(
@@ -50,7 +49,10 @@ def test_no_pair_of_tables_costs_more(
     kind: type[Accountant], noise_std: float, adjacency: Adjacency
 ) -> None:
     claim = Claim.from_event(
-        GNMax(noise_std=noise_std, adjacency=adjacency).event_for(**SHAPE), accountant=kind
+        GNMax(noise_std=noise_std, adjacency=adjacency).event_for(
+            num_queries=1, num_labels=3, num_teachers=5
+        ),
+        accountant=kind,
     )
     verdict = verified(claim, adjacency, noise_std)
     assert verdict.sound
@@ -61,14 +63,21 @@ def test_no_pair_of_tables_costs_more(
 
 @every_adjacency
 def test_three_aggregators_charge_for_a_winner(adjacency: Adjacency) -> None:
-    one = GNMax(noise_std=4.0, adjacency=adjacency).event_for(**SHAPE)
-    assert PowersetGNMax(noise_std=4.0, adjacency=adjacency).event_for(**SHAPE) == one
+    one = GNMax(noise_std=4.0, adjacency=adjacency).event_for(
+        num_queries=1, num_labels=3, num_teachers=5
+    )
+    assert (
+        PowersetGNMax(noise_std=4.0, adjacency=adjacency).event_for(
+            num_queries=1, num_labels=3, num_teachers=5
+        )
+        == one
+    )
     confident = ConfidentGNMax(
         screening_std=1e9, threshold_share=0.5, noise_std=4.0, adjacency=adjacency
     )
     prices = [
         RdpAccountant().compose(event).get_epsilon(target_delta=1e-5)
-        for event in (one, confident.event_for(**SHAPE))
+        for event in (one, confident.event_for(num_queries=1, num_labels=3, num_teachers=5))
     ]
     assert prices[0] == pytest.approx(prices[1], rel=1e-4)
 

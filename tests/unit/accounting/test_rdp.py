@@ -10,8 +10,6 @@ import pate.accounting as pa
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from tests.refusals import ANY, refused
 
-SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
-
 AGGREGATORS: dict[str, Aggregator] = {
     "gumbel + gaussian": StableTopK(
         selection_scale=38.985, test_std=60.0, adjacency=pa.Adjacency.ADD_REMOVE
@@ -33,7 +31,8 @@ AGGREGATORS: dict[str, Aggregator] = {
     "very much noise": GaussianVotes(noise_std=1e5),
 }
 EVENTS: dict[str, pa.Event] = {
-    name: aggregator.event_for(**SHAPE) for name, aggregator in AGGREGATORS.items()
+    name: aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
+    for name, aggregator in AGGREGATORS.items()
 } | {
     "pure": pa.PureDpEvent(epsilon=0.7),
     "pure many": pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.01), count=600),

@@ -26,7 +26,6 @@ LABELS = 1 / (1 + np.exp(1 - INPUTS @ WEIGHTS)) > RNG.random((6000, 4))
 PUBLIC = slice(NUM_RECORDS, 5000)
 QUERIES = slice(NUM_RECORDS, 4100)
 TEST = slice(5000, 6000)
-SHAPE = {"num_queries": 100, "num_labels": 4}
 
 
 def kernel_votes(
@@ -60,7 +59,8 @@ def fitted(
         target_delta=1e-6,
         num_teachers=num_teachers,
         accountant=ExactAccountant,
-        **SHAPE,
+        num_queries=100,
+        num_labels=4,
     )
 
 
@@ -113,7 +113,7 @@ def test_rounds_cost_as_much_as_one_matrix(recorded: RecordedRelease) -> None:
     once = release_votes(fitted(rounds=1))
     assert isinstance(once, CenteredRelease)
     assert isinstance(recorded.release, RoundsRelease)
-    price = fitted().event_for(num_teachers=NUM_RECORDS, **SHAPE)
+    price = fitted().event_for(num_teachers=NUM_RECORDS, num_queries=100, num_labels=4)
     assert once.event == recorded.release.event == price
 
 
@@ -158,7 +158,7 @@ def test_inexact_sum_is_refused_before_the_charge(
 
 def test_each_release_is_charged_once() -> None:
     aggregator = fitted()
-    event = aggregator.event_for(num_teachers=NUM_RECORDS, **SHAPE)
+    event = aggregator.event_for(num_teachers=NUM_RECORDS, num_queries=100, num_labels=4)
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
     for number in (1, 2):
         release_votes(aggregator, ledger=ledger)

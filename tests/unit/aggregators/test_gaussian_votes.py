@@ -71,7 +71,6 @@ def test_clear_majorities_are_released(noise_std: float) -> None:
 
 
 L1 = ClippedVotes(noise_std=3.0, vote_clip=2)
-SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
 
 
 def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
@@ -91,7 +90,10 @@ def test_price_grows_with_the_number_of_movable_votes(norm: str, share: float) -
     """tau = 3: six counts move under replace-one, three under add/remove; l1 costs bits, 2/pi of the vector."""
     for adjacency, moved in ((Adjacency.REPLACE_ONE, 6), (Adjacency.ADD_REMOVE, 3)):
         aggregator = ClippedVotes(noise_std=200.0, vote_clip=3, norm=norm, adjacency=adjacency)
-        rdp = rdp_curve(count_leaves(aggregator.event_for(**SHAPE)), orders=np.array([4.0]))[0]
+        rdp = rdp_curve(
+            count_leaves(aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)),
+            orders=np.array([4.0]),
+        )[0]
         assert rdp == pytest.approx(share * 600 * moved * 4 / (2 * 200.0**2), rel=2e-3)
 
 

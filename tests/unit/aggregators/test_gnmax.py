@@ -79,7 +79,6 @@ def test_more_labels_than_a_float_can_count_sets_of() -> None:
 
 
 VOTES = ConfidentVotes(screening_std=2.0, threshold_share=0.75, noise_std=3.0)
-SHAPE = {"num_queries": 50, "num_labels": 3, "num_teachers": 20}
 
 
 def released(
@@ -91,14 +90,16 @@ def released(
 
 
 def test_price_is_one_bit_for_the_screening_and_one_for_each_label() -> None:
-    event = VOTES.event_for(**SHAPE)
+    event = VOTES.event_for(num_queries=50, num_labels=3, num_teachers=20)
     assert isinstance(event, ComposedEvent)
     screening, answers = event.events
     bit = screening.event
     assert isinstance(bit, ThresholdEvent)
     assert (screening.count, bit.reach) == (50, 1)
     np.testing.assert_allclose(expit(bit.log_odds), ndtr((np.arange(21) - 15) / 2.0), rtol=1e-9)
-    assert answers == GaussianVotes(noise_std=3.0).event_for(**SHAPE)
+    assert answers == GaussianVotes(noise_std=3.0).event_for(
+        num_queries=50, num_labels=3, num_teachers=20
+    )
 
 
 def test_screening_uses_the_smallest_majority() -> None:
@@ -125,10 +126,17 @@ def test_queries_after_max_answers_are_refused() -> None:
 
 def test_price_falls_with_the_cap_and_not_with_refusals() -> None:
     def epsilon(aggregator: ConfidentVotes) -> float:
-        return RdpAccountant().compose(aggregator.event_for(**SHAPE)).get_epsilon(target_delta=1e-5)
+        return (
+            RdpAccountant()
+            .compose(aggregator.event_for(num_queries=50, num_labels=3, num_teachers=20))
+            .get_epsilon(target_delta=1e-5)
+        )
 
     capped = replace(VOTES, max_answers=7)
-    counts = [part.count for part in capped.event_for(**SHAPE).events]
+    counts = [
+        part.count
+        for part in capped.event_for(num_queries=50, num_labels=3, num_teachers=20).events
+    ]
     # every screening is paid for: that a query was refused says that it failed, too
     assert counts == [50, 7 * 3]
     assert epsilon(capped) < epsilon(VOTES)

@@ -25,11 +25,16 @@ def test_release_of_epsilon_three_fits_exactly_into_a_budget_of_three(
     kind: Aggregator, adjacency: Adjacency
 ) -> None:
     kind = type(kind)(**vars(kind) | {"adjacency": adjacency})
-    fitted = kind.calibrated(target_epsilon=3.0, target_delta=DELTA, **SHAPE)
-    event = fitted.event_for(**SHAPE)
+    fitted = kind.calibrated(
+        target_epsilon=3.0, target_delta=DELTA, num_queries=8, num_labels=4, num_teachers=60
+    )
+    event = fitted.event_for(num_queries=8, num_labels=4, num_teachers=60)
     ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, adjacency=adjacency)
     with refused("max_epsilon", 3.0, "at least 3.", kind=BudgetExceeded):
-        ledger.charge(fitted.scaled(0.98).event_for(**SHAPE), adjacency=adjacency)
+        ledger.charge(
+            fitted.scaled(0.98).event_for(num_queries=8, num_labels=4, num_teachers=60),
+            adjacency=adjacency,
+        )
     assert ledger.affords(event) >= 1
     ledger.charge(event, adjacency=adjacency)
     price = pa.AutoAccountant().compose(event).get_epsilon(DELTA)
@@ -42,7 +47,7 @@ def test_release_of_epsilon_three_fits_exactly_into_a_budget_of_three(
 def test_ledger_takes_a_release_at_the_tighter_price() -> None:
     """Any bound of a price that was fixed beforehand will do."""
     fitted = GaussianVotes(noise_std=1.0).calibrated(
-        target_epsilon=3.0, target_delta=DELTA, **SHAPE
+        target_epsilon=3.0, target_delta=DELTA, num_queries=8, num_labels=4, num_teachers=60
     )
     ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, accountant=pa.RdpAccountant)
     votes = np.full((SHAPE["num_queries"], SHAPE["num_labels"]), 60)
@@ -92,17 +97,37 @@ def test_failure_prob_error_names_the_largest_allowed_value() -> None:
 def test_noise_grows_until_the_ledger_has_room() -> None:
     votes = GaussianVotes(noise_std=1.0)
     ledger = Ledger(target_delta=DELTA, max_epsilon=4.0)
-    first = votes.calibrated(target_epsilon=3.0, ledger=ledger, **SHAPE)
-    assert first == votes.calibrated(target_epsilon=3.0, target_delta=DELTA, **SHAPE)
-    ledger.charge(first.event_for(**SHAPE), adjacency=first.adjacency)
-    second = votes.calibrated(ledger=ledger, **SHAPE)  # all that is left
+    first = votes.calibrated(
+        target_epsilon=3.0, ledger=ledger, num_queries=8, num_labels=4, num_teachers=60
+    )
+    assert first == votes.calibrated(
+        target_epsilon=3.0, target_delta=DELTA, num_queries=8, num_labels=4, num_teachers=60
+    )
+    ledger.charge(
+        first.event_for(num_queries=8, num_labels=4, num_teachers=60), adjacency=first.adjacency
+    )
+    second = votes.calibrated(
+        ledger=ledger, num_queries=8, num_labels=4, num_teachers=60
+    )  # all that is left
     assert second.noise_std > first.noise_std
-    assert ledger.affords(second.scaled(0.99).event_for(**SHAPE)) == 0, "not more than is needed"
-    ledger.charge(second.event_for(**SHAPE), adjacency=second.adjacency)
+    assert (
+        ledger.affords(second.scaled(0.99).event_for(num_queries=8, num_labels=4, num_teachers=60))
+        == 0
+    ), "not more than is needed"
+    ledger.charge(
+        second.event_for(num_queries=8, num_labels=4, num_teachers=60), adjacency=second.adjacency
+    )
     full = Ledger(target_delta=DELTA, max_epsilon=4.0)
-    full.charge(votes.calibrated(ledger=full, **SHAPE).event_for(**SHAPE), adjacency="replace_one")
+    full.charge(
+        votes.calibrated(ledger=full, num_queries=8, num_labels=4, num_teachers=60).event_for(
+            num_queries=8, num_labels=4, num_teachers=60
+        ),
+        adjacency="replace_one",
+    )
     with refused("max_epsilon", 4.0, kind=BudgetExceeded):
-        votes.calibrated(target_epsilon=1.0, ledger=full, **SHAPE)
+        votes.calibrated(
+            target_epsilon=1.0, ledger=full, num_queries=8, num_labels=4, num_teachers=60
+        )
 
 
 @pytest.mark.parametrize(
@@ -134,4 +159,6 @@ def test_settings_that_determine_no_noise_are_refused(
     given: dict[str, Any], refusal: Refusal
 ) -> None:
     with refusal:
-        GaussianVotes(noise_std=1.0).calibrated(**given, **SHAPE)
+        GaussianVotes(noise_std=1.0).calibrated(
+            **given, num_queries=8, num_labels=4, num_teachers=60
+        )

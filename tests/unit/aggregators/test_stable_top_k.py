@@ -88,7 +88,11 @@ def test_calibration_refuses_failure_probabilities_above_delta() -> None:
     for base in (TABLE, PLAIN):
         with refused("failure_prob", 1e-08, remedies=("failure_prob", "num_queries")):
             dataclasses.replace(base, failure_prob=1e-8).calibrated(
-                target_epsilon=8.0, target_delta=1e-6, **SHAPE
+                target_epsilon=8.0,
+                target_delta=1e-6,
+                num_queries=600,
+                num_labels=40,
+                num_teachers=800,
             )
 
 
@@ -178,10 +182,17 @@ def test_free_selection_share_releases_the_smallest_gap(base: StableTopK) -> Non
 )
 def test_epsilon_3_6_by_the_sum_of_both_prices(base: StableTopK, adjacency: str, gap: int) -> None:
     calibrated = dataclasses.replace(base, adjacency=adjacency).calibrated(
-        **GOAL, **SHAPE, accountant=pa.RdpAccountant
+        target_epsilon=3.6,
+        target_delta=1e-6,
+        num_queries=600,
+        num_labels=40,
+        num_teachers=800,
+        accountant=pa.RdpAccountant,
     )
     exact = (
-        pa.ExactAccountant().compose(calibrated.event_for(**SHAPE)).get_epsilon(target_delta=1e-6)
+        pa.ExactAccountant()
+        .compose(calibrated.event_for(num_queries=600, num_labels=40, num_teachers=800))
+        .get_epsilon(target_delta=1e-6)
     )
     assert 3.3 <= exact <= 3.6
     needed = calibrated.stability_test(num_teachers=800).gap_to_pass(probability=0.5)
@@ -219,7 +230,11 @@ def test_given_table_is_refused_for_other_votes(tmp_path: Any) -> None:
         dataclasses.replace(ready, test="gaussian", test_std=1.0)
     with refused("target_epsilon", 0.01):
         ready.calibrated(
-            **GOAL | SHAPE | {"target_epsilon": 0.01, "num_teachers": 30},
+            target_epsilon=0.01,
+            target_delta=1e-6,
+            num_queries=600,
+            num_labels=40,
+            num_teachers=30,
             accountant=pa.RdpAccountant,
         )
 
@@ -227,10 +242,15 @@ def test_given_table_is_refused_for_other_votes(tmp_path: Any) -> None:
 @pytest.mark.parametrize("target", ["x", -1, float("nan")])
 def test_target_epsilon_must_be_a_positive_number(target: Any) -> None:
     with refused("target_epsilon", ANY, "a number > 0"):
-        GAUSSIAN.calibrated(**GOAL | SHAPE | {"target_epsilon": target})
+        GAUSSIAN.calibrated(
+            target_epsilon=target,
+            target_delta=1e-6,
+            num_queries=600,
+            num_labels=40,
+            num_teachers=800,
+        )
 
 
-AT_8 = {"target_epsilon": 8.0, "target_delta": 1e-6}
 FIXED = StableFixedTopK(k=2, selection_scale=2.0, test_std=1.0, peel_scale=3.0)
 FIXED_TABLE = StableFixedTopK(
     k=4, selection_scale=1.0, test="table", table_order=2.0, table_budget=1.0, peel_scale=1.0
@@ -276,7 +296,9 @@ def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
         peel_scale=0.5 / math.sqrt(rho),
     )
     orders = np.array([1.5, 3.0, 8.0, 30.0])
-    curve = rdp_curve(count_leaves(paper.event_for(**SHAPE | {"num_queries": 1})), orders)
+    curve = rdp_curve(
+        count_leaves(paper.event_for(num_queries=1, num_labels=40, num_teachers=800)), orders
+    )
     assert (curve <= rho * orders).all()
     assert (curve >= 0.85 * rho * orders).all()  # one bit costs 2 / pi of its quarter of rho
 
@@ -292,7 +314,13 @@ def test_answer_with_all_labels_costs_nothing(adjacency: pa.Adjacency) -> None:
         assert everything.distribution(np.array([3] * num_labels), num_teachers=5) == {
             tuple(range(num_labels)): 1.0
         }
-        everything.calibrated(**AT_8, num_queries=9, num_labels=num_labels, num_teachers=5)
+        everything.calibrated(
+            target_epsilon=8.0,
+            target_delta=1e-6,
+            num_queries=9,
+            num_labels=num_labels,
+            num_teachers=5,
+        )
 
 
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
@@ -312,12 +340,13 @@ def test_peel_decides_after_empty_and_full_stable_sets(
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_table_calibration_gives_the_peel_its_share(adjacency: pa.Adjacency, share: float) -> None:
     calibrated = dataclasses.replace(FIXED_TABLE, adjacency=adjacency, peel_share=share).calibrated(
-        **AT_8, **SHAPE
+        target_epsilon=8.0, target_delta=1e-6, num_queries=600, num_labels=40, num_teachers=800
     )
     assert 7.95 <= epsilon_of(calibrated) <= 8.0
     order = np.array([calibrated.table_order])
     rdp_of_query = rdp_curve(
-        count_leaves(calibrated.event_for(**SHAPE | {"num_queries": 1})), orders=order
+        count_leaves(calibrated.event_for(num_queries=1, num_labels=40, num_teachers=800)),
+        orders=order,
     )[0]
     assert calibrated.peeling.event.rho * order[0] == pytest.approx(share * rdp_of_query, rel=1e-3)
 
@@ -326,8 +355,12 @@ def test_given_table_is_kept_with_its_failure_probability() -> None:
     table = optimal_stability_table(order=4.0, rdp_budget=1e-3, failure_prob=2e-10, num_levels=400)
     ready = dataclasses.replace(FIXED_TABLE, table=table, peel_scale=0.5)
     assert (ready.failure_prob, ready.table_order, ready.table_budget) == (2e-10, None, None)
-    assert failure_probability(ready.event_for(**SHAPE)) == pytest.approx(600 * 2e-10, rel=1e-12)
-    calibrated = ready.calibrated(**AT_8, **SHAPE)
+    assert failure_probability(
+        ready.event_for(num_queries=600, num_labels=40, num_teachers=800)
+    ) == pytest.approx(600 * 2e-10, rel=1e-12)
+    calibrated = ready.calibrated(
+        target_epsilon=8.0, target_delta=1e-6, num_queries=600, num_labels=40, num_teachers=800
+    )
     assert 7.95 <= epsilon_of(calibrated) <= 8.0
     assert calibrated.table == table
     assert calibrated.peel_scale / calibrated.selection_scale == pytest.approx(0.5, rel=1e-12)

@@ -18,7 +18,6 @@ from pate.votes.arrays import CountedVotes
 from tests.contract.case import charging
 from tests.refusals import refused
 
-SHAPE = {"num_labels": 4, "num_teachers": 40}
 CLEAR = [40, 39, 0, 0]
 UNSURE = [20, 20, 20, 20]
 NOT_PRIOR = NotPriorTopK(
@@ -169,7 +168,9 @@ def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
     )
     from_source(boundary_max(), votes, record=WatchedSession(record, target_hits=5, watch=watch))
     assert set(prior_starts) == {1}
-    assert ledger.entries[0].event == boundary_max().event_for(num_queries=60, **SHAPE)
+    assert ledger.entries[0].event == boundary_max().event_for(
+        num_queries=60, num_labels=4, num_teachers=40
+    )
 
 
 def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
@@ -226,8 +227,8 @@ def test_checks_are_priced_by_hits_if_cheaper_with_the_releases(
 def test_failures_of_calls_stay_below_the_session_s_delta() -> None:
     aggregator = BoundaryTopK(selection_scale=9.0, test_std=3.0, failure_prob=1e-9)
     with refused("failure_prob", rule=", and 1e-06"):
-        aggregator.event_for(num_queries=1000, **SHAPE)
-    event = aggregator.event_for(num_queries=100, **SHAPE)
+        aggregator.event_for(num_queries=1000, num_labels=4, num_teachers=40)
+    event = aggregator.event_for(num_queries=100, num_labels=4, num_teachers=40)
     assert failure_probability(event) >= 1e-7
 
 
@@ -274,11 +275,11 @@ def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
 
 
 def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
-    event = NOT_PRIOR.event_for(num_queries=1000, **SHAPE)
+    event = NOT_PRIOR.event_for(num_queries=1000, num_labels=4, num_teachers=40)
     counts = {type(leaf).__name__: count for leaf, count in leaves(event)}
     assert counts["BoundedRangeEvent"] == counts["OneBitEvent"] == 5
     assert counts["PureDpEvent"] > 2
-    event_of_first = NOT_PRIOR.event_for(num_queries=3, **SHAPE)
+    event_of_first = NOT_PRIOR.event_for(num_queries=3, num_labels=4, num_teachers=40)
     assert {type(leaf).__name__: count for leaf, count in leaves(event_of_first)} == {
         "BoundedRangeEvent": 3,
         "OneBitEvent": 3,

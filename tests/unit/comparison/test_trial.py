@@ -39,7 +39,13 @@ def found(aggregator: Aggregator, path: Path) -> Contender:
 @pytest.mark.parametrize("aggregator", [GaussianVotes(noise_std=1.0), TABLE])
 def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_path: Path) -> None:
     contender = found(aggregator, path=tmp_path / "t.json")
-    wanted = aggregator.calibrated(target_epsilon=2.0, target_delta=1e-6, **SHAPE)
+    wanted = aggregator.calibrated(
+        target_epsilon=2.0,
+        target_delta=1e-6,
+        num_queries=NUM_QUERIES,
+        num_labels=NUM_LABELS,
+        num_teachers=NUM_TEACHERS,
+    )
     solved = with_failure_prob_for(
         replace(aggregator, **contender.parameters),
         delta=1e-6,

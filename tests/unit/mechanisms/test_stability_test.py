@@ -189,13 +189,14 @@ def test_pass_probabilities_equal_their_closed_form(
     """The test passes if max(sens, gap) + noise exceeds sens by the threshold that noise exceeds with
     failure_prob.
     """
-    test = getattr(StabilityTest, kind)(test_std=test_std, adjacency=adjacency, **SHAPE)
+    test = getattr(StabilityTest, kind)(
+        test_std=test_std, adjacency=adjacency, failure_prob=1e-3, num_teachers=50
+    )
     noise = norm(scale=test_std) if kind == "gaussian" else laplace(scale=test_std / math.sqrt(2))
     expected = noise.sf(sens + noise.isf(1e-3) - np.maximum(sens, np.arange(51)))
     np.testing.assert_allclose(test.pass_probs, np.minimum(expected, 1 - 2.0**-40), rtol=1e-9)
 
 
-TABLE: dict[str, Any] = {"order": 8.0, "rdp_budget": 0.1, "failure_prob": 1e-6, "num_levels": 5}
 WRONG = [
     ("test_std", 0.0),
     ("failure_prob", 0.0),
@@ -236,12 +237,32 @@ def certified(**changes: Any) -> CertifiedTable:
             for gap in (13, -1, 1.5)
         ),
         *(
-            ("order", lambda a=a: optimal_stability_table(**(TABLE | {"order": a})))
+            (
+                "order",
+                lambda a=a: optimal_stability_table(
+                    order=a, rdp_budget=0.1, failure_prob=1e-6, num_levels=5
+                ),
+            )
             for a in (1.0, math.inf)
         ),
-        ("rdp_budget", lambda: optimal_stability_table(**(TABLE | {"rdp_budget": 0.0}))),
-        ("failure_prob", lambda: optimal_stability_table(**(TABLE | {"failure_prob": 1.0}))),
-        ("num_levels", lambda: optimal_stability_table(**(TABLE | {"num_levels": 0}))),
+        (
+            "rdp_budget",
+            lambda: optimal_stability_table(
+                order=8.0, rdp_budget=0.0, failure_prob=1e-6, num_levels=5
+            ),
+        ),
+        (
+            "failure_prob",
+            lambda: optimal_stability_table(
+                order=8.0, rdp_budget=0.1, failure_prob=1.0, num_levels=5
+            ),
+        ),
+        (
+            "num_levels",
+            lambda: optimal_stability_table(
+                order=8.0, rdp_budget=0.1, failure_prob=1e-6, num_levels=0
+            ),
+        ),
         *(("numerators", lambda n=n: certified(numerators=(0, 0, 0, n))) for n in (2**53, -1, 0.5)),
         ("pass_probs", lambda: certified(numerators=(1, 1, 1, 5, 4))),
         ("pass_probs", lambda: certified(numerators=(2**50,) * 4)),

@@ -130,7 +130,9 @@ GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
     [(GaussianVotes(noise_std=100.0), 8.0), (GUMBEL, 3.0), (GaussianVotes(noise_std=9000.0), 3.0)],
 )
 def test_one_more_query_exceeds_the_budget(aggregator: Aggregator, budget: float) -> None:
-    most = largest_num_queries(aggregator, max_epsilon=budget, target_delta=1e-6, **VOTES)
+    most = largest_num_queries(
+        aggregator, max_epsilon=budget, target_delta=1e-6, num_labels=40, num_teachers=800
+    )
     assert epsilon(aggregator, num_queries=most) <= budget
     assert most == 999 or epsilon(aggregator, num_queries=most + 1) > budget
 
@@ -196,12 +198,9 @@ def test_event_is_priced_by_the_only_accountant_that_supports_it() -> None:
 def epsilon(aggregator: Aggregator, num_queries: int, make: Any = AutoAccountant) -> float:
     return (
         make()
-        .compose(aggregator.event_for(num_queries=num_queries, **VOTES))
+        .compose(aggregator.event_for(num_queries=num_queries, num_labels=40, num_teachers=800))
         .get_epsilon(target_delta=1e-6)
     )
-
-
-BITS = {"num_queries": 600, "num_labels": 40}
 
 
 @pytest.mark.parametrize(
@@ -209,7 +208,10 @@ BITS = {"num_queries": 600, "num_labels": 40}
     [
         *((lambda n=n: replace(SHAPE, **{n: 2.5}), f"{n}=2.5: ") for n in vars(SHAPE)),
         (lambda: require_achievable_delta(1e-6, num_queries=0, num_labels=40), "num_queries=0: "),
-        (lambda: require_achievable_delta(1e-30, **BITS), "target_delta=1e-30: .* 2.67e-12, below"),
+        (
+            lambda: require_achievable_delta(1e-30, num_queries=600, num_labels=40),
+            "target_delta=1e-30: .* 2.67e-12, below",
+        ),
         (lambda: budget(target_delta=1.0), "target_delta=1.0: "),
         (lambda: budget(target_epsilon=0.0), "target_epsilon=0.0: "),
         (lambda: budget(max_epsilon=math.inf), "max_epsilon=inf: "),
@@ -247,7 +249,10 @@ BITS = {"num_queries": 600, "num_labels": 40}
     ],
 )
 def test_impossible_values_are_refused(make: Any, message: str) -> None:
-    assert require_achievable_delta(24_000 * 2.0**-53, **BITS) == 24_000 * 2.0**-53
+    assert (
+        require_achievable_delta(24_000 * 2.0**-53, num_queries=600, num_labels=40)
+        == 24_000 * 2.0**-53
+    )
     with pytest.raises(InvalidValue, match=message):
         make()
 
@@ -259,5 +264,8 @@ def bought(**fields: float) -> PricedRelease:
 def asked(*, failing: float | None = None, **fields: float) -> int:
     aggregator = replace(GUMBEL, failure_prob=failing)
     return largest_num_queries(
-        aggregator, **({"max_epsilon": 8.0, "target_delta": 1e-6} | fields), **VOTES
+        aggregator,
+        **({"max_epsilon": 8.0, "target_delta": 1e-6} | fields),
+        num_labels=40,
+        num_teachers=800,
     )

@@ -31,8 +31,6 @@ from pate.testing.verdict import WorstPair
 from tests.privacy.divergences import largest_renyi
 from tests.refusals import ANY, refused
 
-SHAPE: dict[str, Any] = {"num_labels": 2, "num_teachers": 3, "adjacency": Adjacency.REPLACE_ONE}
-
 
 def exponential_mechanism(histogram: np.ndarray, *, epsilon: float = 1.0) -> dict[int, float]:
     """Returns the distribution of the exponential mechanism with weights exp(epsilon h_i / 2).
@@ -44,14 +42,26 @@ def exponential_mechanism(histogram: np.ndarray, *, epsilon: float = 1.0) -> dic
 
 
 def test_a_right_price_holds_and_one_10_percent_too_small_is_refuted_with_its_pair() -> None:
-    verdict = verify(exponential_mechanism, event=BoundedRangeEvent(epsilon=1.0), **SHAPE)
+    verdict = verify(
+        exponential_mechanism,
+        event=BoundedRangeEvent(epsilon=1.0),
+        num_labels=2,
+        num_teachers=3,
+        adjacency=Adjacency.REPLACE_ONE,
+    )
     assert (verdict.sound, verdict.refuted) == (True, False)
     assert verdict.require() is verdict
     assert 0.99 < verdict.ratio <= 1
     assert verdict.num_pairs == (4 + 3 + 3) ** 2 - 4**2
     assert str(verdict).startswith("holds on 84 ordered pairs\n  Renyi divergence at order ")
 
-    verdict = verify(exponential_mechanism, event=BoundedRangeEvent(epsilon=0.9), **SHAPE)
+    verdict = verify(
+        exponential_mechanism,
+        event=BoundedRangeEvent(epsilon=0.9),
+        num_labels=2,
+        num_teachers=3,
+        adjacency=Adjacency.REPLACE_ONE,
+    )
     assert (verdict.sound, verdict.refuted) == (False, True)
     assert str(verdict).startswith("REFUTED on 84 ordered pairs\n")
     worst = verdict.renyi
@@ -87,11 +97,24 @@ def test_a_distribution_is_asked_once_for_each_histogram_and_symmetry_changes_no
         asked.append(tuple(histogram.tolist()))
         return exponential_mechanism(histogram)
 
-    verify(distribution, event=BoundedRangeEvent(epsilon=1.0), **SHAPE)
+    verify(
+        distribution,
+        event=BoundedRangeEvent(epsilon=1.0),
+        num_labels=2,
+        num_teachers=3,
+        adjacency=Adjacency.REPLACE_ONE,
+    )
     assert sorted(asked) == sorted(set(asked))
     assert len(asked) == 16
     every, kinds = (
-        verify(exponential_mechanism, event=BoundedRangeEvent(epsilon=1.0), symmetric=s, **SHAPE)
+        verify(
+            exponential_mechanism,
+            event=BoundedRangeEvent(epsilon=1.0),
+            symmetric=s,
+            num_labels=2,
+            num_teachers=3,
+            adjacency=Adjacency.REPLACE_ONE,
+        )
         for s in (0, 1)
     )
     assert [f.exact for f in kinds.worst_pairs] == pytest.approx(
@@ -109,12 +132,28 @@ def leaky(histogram: np.ndarray, *, leak: float = 0.1) -> dict[Any, float]:
 
 def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
     event = ApproximateEvent(PureDpEvent(epsilon=0.01), 0.1)
-    assert verify(leaky, event=event, **SHAPE).sound
-    verdict = verify(lambda histogram: leaky(histogram, leak=0.11), event=event, **SHAPE)
+    assert verify(
+        leaky, event=event, num_labels=2, num_teachers=3, adjacency=Adjacency.REPLACE_ONE
+    ).sound
+    verdict = verify(
+        lambda histogram: leaky(histogram, leak=0.11),
+        event=event,
+        num_labels=2,
+        num_teachers=3,
+        adjacency=Adjacency.REPLACE_ONE,
+    )
     assert math.isinf(verdict.renyi.exact)
     assert verdict.delta.ratio == pytest.approx(1.1, rel=1e-3)
     # without the failure
-    assert math.isinf(verify(leaky, event=PureDpEvent(epsilon=5.0), **SHAPE).renyi.exact)
+    assert math.isinf(
+        verify(
+            leaky,
+            event=PureDpEvent(epsilon=5.0),
+            num_labels=2,
+            num_teachers=3,
+            adjacency=Adjacency.REPLACE_ONE,
+        ).renyi.exact
+    )
 
 
 @pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
@@ -126,7 +165,9 @@ def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
         accountant=accountant,
         epsilons=(0.2,),
         deltas=(),
-        **SHAPE,
+        num_labels=2,
+        num_teachers=3,
+        adjacency=Adjacency.REPLACE_ONE,
     )
     assert verdict.sound
     assert verdict.delta.claimed == accountant().compose(event).get_delta(target_epsilon=0.2)
@@ -137,7 +178,13 @@ def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
 )
 def test_invalid_distribution_is_refused(law: Any) -> None:
     with refused("distribution((0, 0))", ANY):
-        verify(lambda histogram: law, event=PureDpEvent(epsilon=1.0), **SHAPE)
+        verify(
+            lambda histogram: law,
+            event=PureDpEvent(epsilon=1.0),
+            num_labels=2,
+            num_teachers=3,
+            adjacency=Adjacency.REPLACE_ONE,
+        )
 
 
 def test_given_distributions_are_compared_in_one_direction() -> None:
@@ -156,9 +203,6 @@ def test_given_distributions_are_compared_in_one_direction() -> None:
     )
 
 
-LIMITS = {"low": -400.0, "high": 400.0}
-
-
 def gaussians(std: float) -> tuple:
     return (lambda x: norm.logpdf(x, 0.0, std)), (lambda x: norm.logpdf(x, 1.0, std))
 
@@ -167,7 +211,8 @@ def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints
     verdict = verify_densities(
         *gaussians(std=3.0),
         event=Claim.from_event(GaussianEvent(noise_multiplier=3.0), orders=(1.5, 4.0, 16.0)),
-        **LIMITS,
+        low=-400.0,
+        high=400.0,
     )
     assert verdict.sound
     assert verdict.renyi.ratio == pytest.approx(1, rel=1e-9)
@@ -178,13 +223,16 @@ def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints
         epsilons=(),
         deltas=(1e-3, 1e-6),
     )
-    verdict = verify_densities(*gaussians(std=1.0), num_panels=40_000, event=event, **LIMITS)
+    verdict = verify_densities(
+        *gaussians(std=1.0), num_panels=40_000, event=event, low=-400.0, high=400.0
+    )
     assert verdict.ratio == pytest.approx(1, rel=1e-5)
     for too_little in (gaussians(std=2.7), gaussians(std=2.7)[::-1]):
         assert verify_densities(
             *too_little,
             event=Claim.from_event(GaussianEvent(noise_multiplier=3.0), orders=(2.0,)),
-            **LIMITS,
+            low=-400.0,
+            high=400.0,
         ).refuted
 
 
@@ -205,7 +253,9 @@ def verdict_of(scale: float, seed: int, **options: Any) -> Any:
         event=BoundedRangeEvent(epsilon=2.0),
         rng=np.random.default_rng(seed),
         num_samples=4000,
-        **SHAPE_OF_SAMPLES,
+        num_labels=2,
+        num_teachers=2,
+        adjacency="replace_one",
         **options,
     )
 
@@ -236,7 +286,13 @@ def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small
         rng = np.random.default_rng(seed)
         event = Claim(deltas=((0.0, claim),))
         return verify_samples(
-            noisy_best, event=event, rng=rng, **options, **SHAPE_OF_SAMPLES
+            noisy_best,
+            event=event,
+            rng=rng,
+            **options,
+            num_labels=2,
+            num_teachers=2,
+            adjacency="replace_one",
         ).refuted
 
     assert sum(of(2 * TOP - 1, seed, num_samples=400, confidence=0.5) for seed in range(40)) <= 20

@@ -21,13 +21,22 @@ def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
     directions = PublicDirections.fit(pool())
     prevalence = np.array([0.05, 0.3])
     found = [
-        Schedule.best(directions, pool(), prevalence, rate, **RULE) for rate in (1e-8, 1e-5, 1e-2)
+        Schedule.best(directions, pool(), prevalence, rate, clip_factor=0.5, signal_variance=2.0)
+        for rate in (1e-8, 1e-5, 1e-2)
     ]
     assert found[0].times.min() > found[1].times.min() > found[2].times.min()
     assert found[0].error < found[1].error < found[2].error <= 2.0 * 1.001
     assert all(10 <= each.num_steps <= 100 for each in found)
     at_best = [
-        Schedule.best(directions, pool(), prevalence, 1e-2, **RULE, concentrated=yes)
+        Schedule.best(
+            directions,
+            pool(),
+            prevalence,
+            1e-2,
+            clip_factor=0.5,
+            signal_variance=2.0,
+            concentrated=yes,
+        )
         for yes in (False, True)
     ]
     assert 2 - at_best[1].error > 2 * (2 - at_best[0].error) > 0  # what a refusal goes by
@@ -39,7 +48,9 @@ def test_noise_of_trained_weights_has_the_expected_variance() -> None:
     directions = PublicDirections.fit(pool())
     prevalence = np.array([0.2, 0.4])
     rate = 1e-4
-    schedule = Schedule.best(directions, pool(), prevalence, rate, **RULE)
+    schedule = Schedule.best(
+        directions, pool(), prevalence, rate, clip_factor=0.5, signal_variance=2.0
+    )
     features = directions.features(pool(), ridge=schedule.ridge)
     curvature = RULE["clip_factor"] * prevalence * (1 - prevalence)
     weights = np.zeros((400, 8, 2))
