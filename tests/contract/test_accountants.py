@@ -21,21 +21,21 @@ ACCOUNTANTS = (
     pa.JointLawAccountant,
     pa.AutoAccountant,
 )
-BIT = pa.OneBitEvent((-6.0, -4.0, -1.0, 0.0, 2.0, 5.0), reach=1)
+BIT = pa.OneBitEvent(logits=(-6.0, -4.0, -1.0, 0.0, 2.0, 5.0), reach=1)
 EVENTS: tuple[pa.Event, ...] = (
     pa.GaussianEvent(noise_multiplier=5.0),
     pa.BoundedRangeEvent(epsilon=0.4),
     pa.PureDpEvent(epsilon=0.3),
     BIT,
-    pa.ApproximateEvent(BIT, 1e-7),
+    pa.ApproximateEvent(BIT, failure_prob=1e-7),
     pa.SelfComposedEvent(
         pa.ComposedEvent(
             (
                 pa.BoundedRangeEvent(epsilon=0.1),
-                pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=20.0), 1e-8),
+                pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=20.0), failure_prob=1e-8),
             )
         ),
-        3,
+        count=3,
     ),
     pa.NoisyMaxGaussianEvent(noise_multiplier=20.0, num_candidates=3),
     pa.OpposedMaximaEvent(noise_multiplier=20.0, num_candidates=2),
@@ -47,18 +47,21 @@ EVENTS: tuple[pa.Event, ...] = (
         hit_prob=0.4,
         target_hits=2,
         num_calls=9,
-        accesses=pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.3), 9),
+        accesses=pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.3), count=9),
     ),
     pa.BoundarySessionEvent(
         epsilon=0.3,
         hit_prob=0.27,
         target_hits=2,
         num_calls=9,
-        accesses=pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.3), 9),
+        accesses=pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.3), count=9),
         call_epsilon=0.2,
         bounded_range=False,
     ),
-    pa.SelectThenTestEvent((pa.BoundedRangeEvent(epsilon=0.4), pa.ApproximateEvent(BIT, 1e-7)), 6),
+    pa.SelectThenTestEvent(
+        events=(pa.BoundedRangeEvent(epsilon=0.4), pa.ApproximateEvent(BIT, failure_prob=1e-7)),
+        num_candidates=6,
+    ),
     pa.SmoothSensitivityEvent(noise_multiplier=20.0, beta=1e-3),
     pa.SampledGaussianEvent(noise_multiplier=20.0, sampling_prob=0.3),
     pa.SampledGaussianEvent(
@@ -129,10 +132,10 @@ def test_nothing_costs_nothing(accountant: Kind) -> None:
         (),
         (pa.NoOpEvent(),),
         (pa.ComposedEvent(()),),
-        (pa.SelfComposedEvent(pa.PureDpEvent(epsilon=1.0), 0),),
+        (pa.SelfComposedEvent(pa.PureDpEvent(epsilon=1.0), count=0),),
     ):
         account = priced(accountant, *events)
-        assert account.get_epsilon(DELTA) == account.failure_prob == 0
+        assert account.get_epsilon(target_delta=DELTA) == account.failure_prob == 0
         assert account.get_delta(target_epsilon=1.0) <= 1e-9
     assert (
         account.compose(pa.PureDpEvent(epsilon=1.0))
@@ -148,7 +151,10 @@ def test_no_noise_costs_infinity(accountant: Kind) -> None:
     for event in (pa.GaussianEvent(noise_multiplier=0.0), pure, ranged, pa.NonPrivateEvent()):
         if not refuses(accountant, event):
             account = priced(accountant, pa.PureDpEvent(epsilon=0.3), event)
-            assert (account.get_epsilon(DELTA), account.get_delta(target_epsilon=10.0)) == (
+            assert (
+                account.get_epsilon(target_delta=DELTA),
+                account.get_delta(target_epsilon=10.0),
+            ) == (
                 math.inf,
                 1,
             )
@@ -158,7 +164,9 @@ def test_no_noise_costs_infinity(accountant: Kind) -> None:
 def test_a_price_is_positive_finite_and_adds_up(accountant: Kind, event: pa.Event) -> None:
     once = priced(accountant, event)
     twice = priced(accountant, event, event)
-    assert 0 < once.get_epsilon(DELTA) < twice.get_epsilon(DELTA) < math.inf
+    assert (
+        0 < once.get_epsilon(target_delta=DELTA) < twice.get_epsilon(target_delta=DELTA) < math.inf
+    )
     assert 0 < once.get_delta(target_epsilon=0.2) <= twice.get_delta(target_epsilon=0.2) <= 1
     assert twice.failure_prob == pytest.approx(2 * once.failure_prob, rel=1e-12)
 
@@ -169,12 +177,14 @@ def test_ways_to_compose_the_same_agree(accountant: Kind, event: pa.Event) -> No
     for account in (
         accountant().compose(event, count=3),
         accountant().compose(event).compose(event, count=2),
-        accountant().compose(pa.SelfComposedEvent(event, 3)),
+        accountant().compose(pa.SelfComposedEvent(event, count=3)),
         accountant().compose(
-            pa.ComposedEvent((event, pa.SelfComposedEvent(event, 2), pa.NoOpEvent()))
+            pa.ComposedEvent((event, pa.SelfComposedEvent(event, count=2), pa.NoOpEvent()))
         ),
     ):
-        assert account.get_epsilon(DELTA) == pytest.approx(expected.get_epsilon(DELTA), rel=1e-9)
+        assert account.get_epsilon(target_delta=DELTA) == pytest.approx(
+            expected.get_epsilon(target_delta=DELTA), rel=1e-9
+        )
         assert account.failure_prob == pytest.approx(expected.failure_prob, rel=1e-12)
 
 
@@ -182,7 +192,7 @@ def test_ways_to_compose_the_same_agree(accountant: Kind, event: pa.Event) -> No
 def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
     accountant: Kind, event: pa.Event
 ) -> None:
-    account = priced(accountant, pa.SelfComposedEvent(event, 2))
+    account = priced(accountant, pa.SelfComposedEvent(event, count=2))
     epsilons = [account.get_epsilon(delta) for delta in (1e-5, 1e-3, 0.1)]
     assert epsilons == sorted(epsilons, reverse=True)
     deltas = [account.get_delta(epsilon) for epsilon in (0.0, 0.1, 1.0)]
@@ -195,7 +205,7 @@ def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
 
 @every_price
 def test_epsilon_and_delta_are_two_readings_of_one_curve(accountant: Kind, event: pa.Event) -> None:
-    account = priced(accountant, pa.SelfComposedEvent(event, 2))
+    account = priced(accountant, pa.SelfComposedEvent(event, count=2))
     for delta in (1e-5, 1e-3):
         epsilon = account.get_epsilon(delta)
         if epsilon > 0:
@@ -249,12 +259,12 @@ EXTREMES = (
     pa.NoisyMaxGaussianEvent(noise_multiplier=3.0, num_candidates=2**40),
     pa.NoisyMaxGaussianEvent(noise_multiplier=1e154, num_candidates=2**62),
     pa.SmoothSensitivityEvent(noise_multiplier=1.0, beta=800.0),
-    pa.OneBitEvent((-1e308, 1e308), reach=1),
+    pa.OneBitEvent(logits=(-1e308, 1e308), reach=1),
     pa.OneBitEvent(logits=(0.0, 5e-324), reach=1),
     pa.GaussianEvent(noise_multiplier=1e-200),
     pa.PureDpEvent(epsilon=1e-300),
     pa.BoundedRangeEvent(epsilon=1e-12),
-    pa.OneBitEvent((-math.inf, 0.0, math.inf), reach=1),
+    pa.OneBitEvent(logits=(-math.inf, 0.0, math.inf), reach=1),
     pa.OneBitEvent(logits=(3.0,), reach=5),
 )
 
@@ -280,10 +290,12 @@ def test_the_smallest_and_the_largest_numbers_have_prices(
 @every_accountant
 def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> None:
     account = priced(accountant, pa.PureDpEvent(epsilon=0.3))
-    before = account.get_epsilon(DELTA)
+    before = account.get_epsilon(target_delta=DELTA)
     for event in (
         UnknownEvent(),
-        pa.ComposedEvent((pa.ApproximateEvent(pa.PureDpEvent(epsilon=1.0), 1e-6), UnknownEvent())),
+        pa.ComposedEvent(
+            (pa.ApproximateEvent(pa.PureDpEvent(epsilon=1.0), failure_prob=1e-6), UnknownEvent())
+        ),
     ):
         with refused("event", "UnknownEvent"):
             account.compose(event)
@@ -294,14 +306,16 @@ def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> N
             kinds = "|".join(kind.__name__ for kind in REFUSED[accountant])
             with pytest.raises(InvalidValue, match=rf"event=({kinds}): expected an event"):
                 account.compose(pa.ComposedEvent((pa.PureDpEvent(epsilon=1.0), event)))
-    assert account.get_epsilon(DELTA) == before
+    assert account.get_epsilon(target_delta=DELTA) == before
     assert account.failure_prob == 0
 
 
 @every_accountant
 def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
     plain = priced(accountant, pa.PureDpEvent(epsilon=0.3))
-    failing = priced(accountant, pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), 4e-6))
+    failing = priced(
+        accountant, pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=4e-6)
+    )
     assert failing.failure_prob == 4e-6
     assert failing.get_epsilon(target_delta=1e-5) == pytest.approx(
         plain.get_epsilon(target_delta=6e-6), rel=1e-6
@@ -310,7 +324,9 @@ def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
     assert failing.get_delta(target_epsilon=0.5) == pytest.approx(
         plain.get_delta(target_epsilon=0.5) + 4e-6, rel=1e-6
     )
-    account = accountant().compose(pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), 2e-6), count=10)
+    account = accountant().compose(
+        pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=2e-6), count=10
+    )
     for delta in (1e-5, 1e-6):
         with pytest.raises(
             InvalidValue,
@@ -321,13 +337,17 @@ def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
 
 @every_accountant
 def test_impossible_figures_are_refused_and_add_nothing(accountant: Kind) -> None:
-    account = priced(accountant, pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), 1e-6))
-    before = account.get_epsilon(DELTA)
+    account = priced(
+        accountant, pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=1e-6)
+    )
+    before = account.get_epsilon(target_delta=DELTA)
     figures: list[Any] = [-1, 1.5, True]
     for count in figures:
         with refused("count", count, "a whole number >= 0"):
-            account.compose(pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), 0.5), count)
-    assert account.get_epsilon(DELTA) == before
+            account.compose(
+                pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=0.5), count
+            )
+    assert account.get_epsilon(target_delta=DELTA) == before
     assert account.failure_prob == 1e-6
     figures = [0.0, 1.0, -1e-5, 2.0, math.nan, None]
     for delta in figures:

@@ -343,9 +343,9 @@ def test_both_adjacencies_are_priced_and_replace_one_is_never_cheaper(case: Case
 def test_more_queries_and_less_noise_cost_more(case: Case) -> None:
     aggregator = at_scale(case)
     assert (
-        epsilon_at_scale(aggregator.scaled(2.0))
+        epsilon_at_scale(aggregator.scaled(factor=2.0))
         < epsilon_at_scale(aggregator)
-        < epsilon_at_scale(aggregator.scaled(0.5))
+        < epsilon_at_scale(aggregator.scaled(factor=0.5))
     )
     assert (
         epsilon_at_scale(aggregator, num_queries=300) < epsilon_at_scale(aggregator)
@@ -378,7 +378,7 @@ def test_calibration_changes_the_fields_declared_as_noise(kind: type[Aggregator]
     for case in CASES:
         if type(case.aggregator) is kind:
             aggregator = _with_small_failure(at_scale(case))
-            scaled |= _changed(aggregator, aggregator.scaled(2.0))
+            scaled |= _changed(aggregator, aggregator.scaled(factor=2.0))
             solved |= _changed(
                 aggregator, calibrated_at_scale(aggregator, accountant=RdpAccountant)
             )
@@ -416,7 +416,7 @@ def test_twice_the_queries_need_no_more_memory(case: Case) -> None:
 
     def working_memory(num_queries: int) -> int:
         votes = np.random.default_rng(0).integers(
-            0, NUM_TEACHERS + 1, size=(num_queries, 40), dtype=np.uint16
+            low=0, high=NUM_TEACHERS + 1, size=(num_queries, 40), dtype=np.uint16
         )
         aggregate = at_scale(case).aggregate
         rng = np.random.default_rng(0)

@@ -34,9 +34,9 @@ from pate.validation import InvalidValue
 from tests.refusals import refused
 
 Data = np.ndarray[Any, Any]
-HISTOGRAMS = np.random.default_rng(0).integers(0, 10, size=(40, 5))
-NUMBERS = np.random.default_rng(1).integers(0, 10, size=40)
-BITS = np.random.default_rng(2).random((40, 20)) < 0.5
+HISTOGRAMS = np.random.default_rng(0).integers(low=0, high=10, size=(40, 5))
+NUMBERS = np.random.default_rng(1).integers(low=0, high=10, size=40)
+BITS = np.random.default_rng(2).random(size=(40, 20)) < 0.5
 
 
 def selection(adjacency: Adjacency, noise: str = "gumbel") -> GapSelection:

@@ -122,7 +122,10 @@ def bits_of(counts: Counts, rng: Any, std: float = 3.0) -> NDArray[np.bool_]:
 def test_2_noise_is_fresh_for_every_query() -> None:
     def seeded(counts: Counts, seed: int) -> NDArray[np.bool_]:
         return np.stack(
-            [row + np.random.default_rng(seed).normal(0, 3.0, row.shape) > 20 for row in counts]
+            [
+                row + np.random.default_rng(seed).normal(loc=0, scale=3.0, size=row.shape) > 20
+                for row in counts
+            ]
         )
 
     check_fresh_noise(bits_of, source=np.random.default_rng(0))
@@ -145,7 +148,7 @@ def test_3_a_record_that_changes_can_trade_tau_votes_for_tau_others() -> None:
             ),
             *bits,
         )
-    caught(check_bits, pa.GaussianEvent(20.0 / 2**0.5), *bits)
+    caught(check_bits, pa.GaussianEvent(noise_multiplier=20.0 / 2**0.5), *bits)
 
 
 def test_3_the_size_of_the_fault_at_a_published_figure() -> None:
@@ -163,7 +166,7 @@ def test_5_every_label_is_charged() -> None:
     check_bits(
         GaussianVotes(noise_std=5.0).event_for(num_queries=1, num_labels=8, num_teachers=4), *bits
     )
-    caught(check_bits, pa.GaussianEvent(5.0 / 2**0.5), *bits)
+    caught(check_bits, pa.GaussianEvent(noise_multiplier=5.0 / 2**0.5), *bits)
 
 
 # 4. A conjunction of noisy counts charged as one
@@ -232,9 +235,11 @@ def test_7_a_std_is_a_std_and_in_votes() -> None:
     check_scale(bits_of)
     caught(
         check_scale,
-        lambda counts, rng, std: counts + rng.normal(0, math.sqrt(std), counts.shape) > 20,
+        lambda counts, rng, std: (
+            counts + rng.normal(loc=0, scale=math.sqrt(std), size=counts.shape) > 20
+        ),
     )
-    assert renyi_at_8(VOTES) == pytest.approx(4 * renyi_at_8(VOTES.scaled(2.0)), rel=0.01)
+    assert renyi_at_8(VOTES) == pytest.approx(4 * renyi_at_8(VOTES.scaled(factor=2.0)), rel=0.01)
     gap = np.array(2 + round(60 * 5.9978))  # sens + std * Phi^-1(1 - 1e-9): passes half the time
     assert PLAIN.stability_test(num_teachers=800).pass_probabilities(gap) == pytest.approx(
         0.5, abs=0.005
@@ -305,7 +310,7 @@ def test_9_screening_and_answer_are_charged_together() -> None:
         )
 
     check(aggregator.event_for(num_queries=1, num_labels=2, num_teachers=4))
-    caught(check, pa.GaussianEvent(50.0 / 2**0.5))
+    caught(check, pa.GaussianEvent(noise_multiplier=50.0 / 2**0.5))
 
 
 # 11. A smooth sensitivity that knows class 0 only
@@ -374,7 +379,7 @@ def test_13_a_price_that_is_no_number_is_refused() -> None:
     check_curve(lambda rdp: [pa.ZCdpEvent(float(rho)) for rho in rdp])
     caught(check_curve, lambda rdp: np.where(np.nan_to_num(rdp) < 0, 0.0, np.nan_to_num(rdp)))
     with refused("logits", "0.0, nan"):
-        pa.OneBitEvent((0.0, math.nan), reach=1)
+        pa.OneBitEvent(logits=(0.0, math.nan), reach=1)
 
 
 def queries_until_spent(epsilon: Callable[[int], float], budget: float, most: int) -> int:
@@ -478,4 +483,4 @@ def check_flip(event: pa.Event) -> None:
 
 def test_15_permute_and_flip_has_no_bounded_range() -> None:
     check_flip(PermuteAndFlipTopK(k=1, epsilon=0.5).event)
-    caught(check_flip, pa.ZCdpEvent(0.5**2 / 8))
+    caught(check_flip, pa.ZCdpEvent(rho=0.5**2 / 8))

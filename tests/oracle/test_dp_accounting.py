@@ -12,7 +12,7 @@ rdp: Any = pytest.importorskip("dp_accounting.rdp")
 pld: Any = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
 
 ORDERS = [1.1, 1.5, 2.0, 3.0, 4.5, 8.0, 16.0, 64.0, 512.0]
-MULTIPLIERS = np.random.default_rng(0).uniform(20.0, 200.0, size=300)
+MULTIPLIERS = np.random.default_rng(0).uniform(low=20.0, high=200.0, size=300)
 EVENTS: dict[str, pa.Event] = {
     "gaussian": pa.GaussianEvent(noise_multiplier=1.3),
     "many": pa.SelfComposedEvent(event=pa.GaussianEvent(noise_multiplier=60.0), count=600),

@@ -35,10 +35,10 @@ def test_the_cost_of_all_counts_follows_proposition_8() -> None:
     rho = ANSWERED / 40**2 + SCREENED / (2 * 150**2)
     assert rho + 2 * math.sqrt(rho * math.log(1 / DELTA)) == pytest.approx(3.24, abs=0.005)
     both = (
-        SelfComposedEvent(event=GaussianEvent(40 / 2**0.5), count=ANSWERED),
+        SelfComposedEvent(event=GaussianEvent(noise_multiplier=40 / 2**0.5), count=ANSWERED),
         SelfComposedEvent(event=GaussianEvent(noise_multiplier=150), count=SCREENED),
     )
-    exact = ExactAccountant().compose(ComposedEvent(both)).get_epsilon(DELTA)
+    exact = ExactAccountant().compose(ComposedEvent(both)).get_epsilon(target_delta=DELTA)
     assert exact == pytest.approx(2.60, abs=0.005)
     mu = mpmath.sqrt(2 * rho)
     cdf = mpmath.ncdf
@@ -50,14 +50,15 @@ def test_data_independent_price_of_winners_is_below_that_of_all_counts() -> None
     """The test above has 3.24 (Renyi) and 2.60 (exact) for all counts."""
     event = PAPER.event_for(num_queries=SCREENED, num_labels=10, num_teachers=TEACHERS)
     prices = [
-        parts().compose(event).get_epsilon(DELTA) for parts in (RdpAccountant, AutoAccountant)
+        parts().compose(event).get_epsilon(target_delta=DELTA)
+        for parts in (RdpAccountant, AutoAccountant)
     ]
     assert prices == [pytest.approx(2.21, abs=0.005), pytest.approx(2.07, abs=0.005)]
 
 
 def clear_votes(num_queries: int) -> np.ndarray:
     """Returns votes of `num_queries` queries on which all but a few teachers agree, as on MNIST."""
-    others = np.random.default_rng(0).multinomial(10, [1 / 9] * 9, size=num_queries)
+    others = np.random.default_rng(0).multinomial(n=10, pvals=[1 / 9] * 9, size=num_queries)
     return np.column_stack([np.full(num_queries, TEACHERS - 10), others])
 
 
@@ -81,7 +82,7 @@ def test_clear_votes_cost_less_than_the_guarantee(aggregator: Aggregator) -> Non
     curve = RdpAccountant(orders=DEFAULT_ORDERS).compose(event).rdp
     assert (cost.rdp <= curve * (1 + 1e-9)).all()
     on_votes = cost.epsilon(DELTA)
-    assert 0 < on_votes.value < RdpAccountant().compose(event).get_epsilon(DELTA)
+    assert 0 < on_votes.value < RdpAccountant().compose(event).get_epsilon(target_delta=DELTA)
     assert "private, no guarantee" in str(on_votes)
     with pytest.raises(TypeError, match="unsupported operand"):
         on_votes + 1.0  # type: ignore[operator]  # it is no price

@@ -109,7 +109,7 @@ def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(multiplier: float, p
     sides = [(1 - q) * norm.pdf(x) + q * norm.pdf(x, sign / (2 * multiplier)) for sign in (1, -1)]
     true = summed_losses(*sides, count=60, target_delta=1e-6)
     assert true == pytest.approx(pair, rel=0.012)
-    event = pa.SelfComposedEvent(pa.SampledGaussianEvent(multiplier, sampling_prob=q), 60)
+    event = pa.SelfComposedEvent(pa.SampledGaussianEvent(multiplier, sampling_prob=q), count=60)
     found = {kind.name: kind().compose(event).get_epsilon(target_delta=1e-6) for kind in SAMPLERS}
     assert all(true * (1 - 2e-4) < epsilon for epsilon in found.values())
     assert found["auto"] < 1.003 * true
@@ -147,17 +147,23 @@ def test_a_unit_that_comes_is_priced_beside_others_and_in_any_order() -> None:
     )
     others = (
         pa.GaussianEvent(noise_multiplier=8.0),
-        pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.2), 9),
+        pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.2), count=9),
     )
-    there = pa.ComposedEvent((pa.SelfComposedEvent(one, 20), *others))
-    back = pa.ComposedEvent((*others, pa.SelfComposedEvent(one, 20)))
-    apart = pa.ComposedEvent((pa.SelfComposedEvent(one, 7), *others, pa.SelfComposedEvent(one, 13)))
+    there = pa.ComposedEvent((pa.SelfComposedEvent(event=one, count=20), *others))
+    back = pa.ComposedEvent((*others, pa.SelfComposedEvent(event=one, count=20)))
+    apart = pa.ComposedEvent(
+        (
+            pa.SelfComposedEvent(event=one, count=7),
+            *others,
+            pa.SelfComposedEvent(event=one, count=13),
+        )
+    )
     for kind in SAMPLERS:
         prices = [
             kind().compose(event).get_epsilon(target_delta=1e-5) for event in (there, back, apart)
         ]
         assert prices == pytest.approx(prices[:1] * 3, rel=1e-3)
-        assert prices[0] > kind().compose(pa.SelfComposedEvent(one, 20)).get_epsilon(
+        assert prices[0] > kind().compose(pa.SelfComposedEvent(event=one, count=20)).get_epsilon(
             target_delta=1e-5
         )
     exact, renyi = (
@@ -167,8 +173,8 @@ def test_a_unit_that_comes_is_priced_beside_others_and_in_any_order() -> None:
     assert 0.85 * renyi < exact < renyi
     many = pa.ComposedEvent(
         (
-            pa.SelfComposedEvent(one, 20),
-            pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.05), 400),
+            pa.SelfComposedEvent(event=one, count=20),
+            pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.05), count=400),
         )
     )
     in_blocks, one_by_one = (
@@ -235,7 +241,10 @@ def adversaries(rng: np.random.Generator) -> list[tuple[Array, NDArray[np.bool_]
         features = rng.normal(size=(size, 3))
         features[0] = [1.0, 0.0, 0.0]
         features /= np.linalg.norm(features, axis=1, keepdims=True)
-        found += [(features, rng.random((size, 2)) < 0.5), (features, np.ones((size, 2), bool))]
+        found += [
+            (features, rng.random(size=(size, 2)) < 0.5),
+            (features, np.ones((size, 2), bool)),
+        ]
         found += [
             (np.repeat(sign * features[:1], size, 0), np.ones((size, 2), bool)) for sign in (1, -1)
         ]
@@ -250,7 +259,7 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     rng = np.random.default_rng(0)
     rest = rng.normal(size=(30, 3))
     rest /= np.linalg.norm(rest, axis=1, keepdims=True)
-    labels = rng.random((30, 2)) < 0.3
+    labels = rng.random(size=(30, 2)) < 0.3
     ids = np.arange(30) // 2
     noisy = NoisyGradient(CLIP, noise_multiplier=1.0, num_units=16)
     weights = rng.normal(size=(3, 2))

@@ -80,14 +80,14 @@ def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) 
     assert [each.name for each in priced.classes] == list(budgets)
     assert priced.classes[-1].weight == 1 and priced.epsilon == priced.classes[-1].epsilon
     events: list[Event] = [
-        priced.aggregator.scaled(1 / each.weight).event(shape) for each in priced.classes
+        priced.aggregator.scaled(factor=1 / each.weight).event(shape) for each in priced.classes
     ]
     for place, each in enumerate(priced.classes):
         assert 0.99 * budgets[each.name] < each.epsilon <= budgets[each.name]
         assert budget.epsilon_of(events[place]) == each.epsilon
         shift = each.weight / priced.aggregator.noise_multiplier
         assert verdict_on_shift(shift, event=events[place]).sound
-        assert verdict_on_shift(shift, event=GaussianEvent(1.05 / shift)).refuted
+        assert verdict_on_shift(shift, event=GaussianEvent(noise_multiplier=1.05 / shift)).refuted
         if place:  # as if it were in the class before it
             assert verdict_on_shift(shift, event=events[place - 1]).refuted
 

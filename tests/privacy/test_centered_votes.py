@@ -25,7 +25,7 @@ def adversaries(shape: tuple[int, int], rng: np.random.Generator) -> Array:
     corners = (
         np.array(list(product((-1.0, 0.0, 1.0), repeat=size)))
         if size <= 4
-        else rng.choice(3, (200, size)) - 1.0
+        else rng.choice(3, size=(200, size)) - 1.0
     )
     scaled = [corners * factor for factor in (1e-9, 0.3, 1.0, 7.0, 1e9)]
     return np.concatenate([*scaled, rng.normal(size=(50, size))]).reshape(-1, *shape)
@@ -60,7 +60,7 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
 
 def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
     """Sums of 30 teachers, one of them replaced by the opposite of what it said, or removed."""
-    votes = np.random.default_rng(0).random((30, 4, 3))
+    votes = np.random.default_rng(0).random(size=(30, 4, 3))
     for teacher in range(30):
         other = votes.copy()
         other[teacher] = 1 - votes[teacher]
@@ -87,7 +87,10 @@ def test_factored_votes_move_no_further() -> None:
     clipped = ClippedSum(clip=1.0, shape=shape)
     rest = rng.normal(size=(9, 3, 4))
     totals = []
-    for weights in (*rng.normal(size=(40, 3, 4)), *10 ** rng.uniform(-9, 9, size=(10, 3, 4))):
+    for weights in (
+        *rng.normal(size=(40, 3, 4)),
+        *10 ** rng.uniform(low=-9, high=9, size=(10, 3, 4)),
+    ):
         for sign in (1, -1):
             block = LowRankVotes(span, weights=np.concatenate([rest, sign * weights[None]]))
             totals.append(clipped.total(block, center=0.5, num_teachers=10))
@@ -109,7 +112,7 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> Non
     )
     rng = np.random.default_rng(0)
     release: Any = aggregator.aggregate(
-        rng.random((num_teachers, *shape)), num_teachers=num_teachers, rng=rng
+        rng.random(size=(num_teachers, *shape)), num_teachers=num_teachers, rng=rng
     )
     clipped = ClippedSum(clip=0.7, shape=shape, adjacency=adjacency)
     in_steps = release.noise_std * num_teachers / clipped.step
@@ -137,7 +140,7 @@ def test_prevalence_and_votes_add_up_to_the_price() -> None:
         ExactAccountant().compose(whole).get_epsilon(target_delta=1e-6), rel=1e-9
     )
     assert ExactAccountant().compose(whole).get_epsilon(target_delta=1e-6) >= gaussian_epsilon(
-        0.2, target_delta=1e-6
+        mu=0.2, target_delta=1e-6
     )
 
 
@@ -150,7 +153,7 @@ def test_the_steps_of_the_prevalence_use_the_noise_that_is_charged(
         monkeypatch, "pate.aggregators.prevalence", "RoundedGaussian", "ClippedSum"
     )
     prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
-    shares = np.random.default_rng(0).random((40, 5))
+    shares = np.random.default_rng(0).random(size=(40, 5))
     prevalence.release(shares, num_teachers=40, rng=np.random.default_rng(1))
     others = np.eye(5) if adjacency == Adjacency.REPLACE_ONE else np.zeros((1, 5))
     sums = sums[1:]  # without that of the check before the charge

@@ -114,7 +114,7 @@ def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: 
 
 def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
     rng = np.random.default_rng(0)
-    votes = rng.random((5, 4, 6)) < 0.7
+    votes = rng.random(size=(5, 4, 6)) < 0.7
     for norm in NORMS:
         aggregator = replace(ClippedVotes(noise_std=1.0, vote_clip=2), norm=norm)
         alone = sum(

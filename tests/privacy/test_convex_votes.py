@@ -55,7 +55,7 @@ def sums_with_any_first_group(
     rng = np.random.default_rng(2)
     sums = ClippedMoments(clip, num_teachers=1 + others)
     beside = rng.normal(size=(others, 3))
-    theirs = rng.random((others, 2)) < 0.5
+    theirs = rng.random(size=(others, 2)) < 0.5
     found = []
     for size, far, flip in product((1, 2, 5), (1e-6, 1.0, 1e6), (1, -1)):
         for labels in product((False, True), repeat=2):
@@ -129,7 +129,7 @@ def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(pena
     rng = np.random.default_rng(5)
     sums = ClippedMoments(clip=0.3, num_teachers=21)
     beside = rng.normal(size=(20, 3))
-    theirs = rng.random((20, 2)) < 0.5
+    theirs = rng.random(size=(20, 2)) < 0.5
     found = []
     for size in (1, 16, 20_000, 270_000):
         first = np.tile(rng.normal(size=(16, 3)), (math.ceil(size / 16), 1))[:size]
@@ -177,7 +177,7 @@ def test_where_a_group_goes_the_sum_moves_by_half_of_that() -> None:
     rng = np.random.default_rng(3)
     sums = ClippedMoments(clip=0.3, num_teachers=6, adjacency=Adjacency.ADD_REMOVE)
     inputs = rng.normal(size=(6, 3))
-    labels = rng.random((6, 2)) < 0.5
+    labels = rng.random(size=(6, 2)) < 0.5
     group_of = np.arange(6)
     whole = votes_of(inputs, labels, group_of, learner_of=[0] * 6).total(WEIGHTS, SCALE * 40, sums)
     moved = 0.0
@@ -196,7 +196,7 @@ def test_no_other_teacher_moves() -> None:
     learner_of = np.array([0, 1, 1, 2, 0, 2, 2])
     group_of = np.repeat(np.arange(7), [1, 2, 1, 3, 1, 1, 4])
     inputs = rng.normal(size=(13, 3))
-    labels = rng.random((13, 2)) < 0.5
+    labels = rng.random(size=(13, 2)) < 0.5
     sums = ClippedMoments(clip=0.3, num_teachers=7)
 
     def total(rows: Any) -> Any:
@@ -218,7 +218,7 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
         lambda held: votes_of(
             inputs, labels=held, group_of=np.arange(3), learner_of=[0, 0, 0], directions=1
         ),
-        GaussianEvent(4 * ROUNDS.noise_multiplier * math.sqrt(2)),
+        GaussianEvent(noise_multiplier=4 * ROUNDS.noise_multiplier * math.sqrt(2)),
         monkeypatch,
     )
 

@@ -53,7 +53,7 @@ def selection_costs(
     pairs = gap_pairs(num_labels=4, num_teachers=6, adjacency=adjacency, padded=padded)
     utilities = [gaps / scale for gaps in (pairs.first, pairs.second)]
     first, second = (softmax(side, axis=1) for side in utilities)
-    event = BoundedRangeEvent(adjacency.gap_range / scale)
+    event = BoundedRangeEvent(epsilon=adjacency.gap_range / scale)
     forward, backward = gap_selection_rdp(top_log_odds(utilities[0]), event=event, orders=ORDERS)
     return renyi_of_each(first, second), forward, renyi_of_each(second, first), backward
 

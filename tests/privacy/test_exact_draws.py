@@ -171,7 +171,7 @@ MECHANISMS = {
     if case.name.startswith(DRAWN)
 }
 COUNTING = [case for case in CASES if not case.reads_teachers]
-COUNTS = np.random.default_rng(0).integers(0, 17, (12, 5))
+COUNTS = np.random.default_rng(0).integers(low=0, high=17, size=(12, 5))
 
 
 def undecided(patch: pytest.MonkeyPatch) -> None:
@@ -203,10 +203,10 @@ def test_floats_decide_as_fractions_do(name: str, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.slow
 @pytest.mark.parametrize("case", COUNTING, ids=[case.name for case in COUNTING])
 def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = np.random.default_rng(0).integers(0, NUM_TEACHERS + 1, (40, NUM_LABELS))
+    counts = np.random.default_rng(0).integers(low=0, high=NUM_TEACHERS + 1, size=(40, NUM_LABELS))
 
     def draw() -> Any:
-        release = case.released(counts, 3)
+        release = case.released(counts, rng=3)
         return np.column_stack([release.labels, release.answered])
 
     compared(draw, monkeypatch)
@@ -326,7 +326,7 @@ def test_counts_are_compared_by_a_table_as_one_by_one(most: int, std: float) -> 
     """The table and the comparison without a table give the same bits from the same random words, and leave the
     generator in the same state.
     """
-    counts = np.random.default_rng(3).integers(0, most + 1, (700, 7))
+    counts = np.random.default_rng(3).integers(low=0, high=most + 1, size=(700, 7))
     one = np.random.default_rng(4)
     other = np.random.default_rng(4)
     bits = are_normally_above(counts, threshold=0.37 * most, std=std, rng=one, within=(0, most))

@@ -81,7 +81,9 @@ def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
     laws = largest_of_laws(aggregator, num_labels=4, num_teachers=9)
     event = event_of(aggregator, num_labels=4, num_teachers=9)
     assert (laws <= [joint_rdp(event, order) for order in ORDERS]).all()
-    fewer_votes = pa.ApproximateEvent(pa.OneBitEvent(event.bit.logits[:4], event.bit.reach), 0.02)
+    fewer_votes = pa.ApproximateEvent(
+        pa.OneBitEvent(event.bit.logits[:4], event.bit.reach), failure_prob=0.02
+    )
     assert (
         laws
         > [
@@ -115,8 +117,10 @@ def test_price_is_close_to_the_divergence_of_one_large_pair() -> None:
 
 def test_a_selection_whose_test_passes_always_costs_what_a_selection_costs() -> None:
     """Every gap passes the test and there are many votes, so the test hides nothing."""
-    certain = pa.ApproximateEvent(pa.OneBitEvent((36.0,) * 5001, reach=2), 1e-9)
-    event = pa.SelectThenTestEvent((pa.BoundedRangeEvent(epsilon=0.2), certain), 6)
+    certain = pa.ApproximateEvent(pa.OneBitEvent(logits=(36.0,) * 5001, reach=2), failure_prob=1e-9)
+    event = pa.SelectThenTestEvent(
+        events=(pa.BoundedRangeEvent(epsilon=0.2), certain), num_candidates=6
+    )
     alone = float(
         rdp_curve(count_leaves(pa.BoundedRangeEvent(epsilon=0.2)), orders=np.array([3.0]))[0]
     )

@@ -59,7 +59,7 @@ def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: pa.Adjacency) ->
         noise="gaussian",
         scale=3.0,
         adjacency=adjacency,
-        event=pa.GaussianEvent(3.0 / adjacency.gap_sensitivity),
+        event=pa.GaussianEvent(noise_multiplier=3.0 / adjacency.gap_sensitivity),
     )
     assert verdict.renyi.ratio > 1.5
     with pytest.raises(PriceRefuted, match=r"price refuted: .* of it; \(\d, \d, \d, \d\) -> \("):
@@ -92,7 +92,9 @@ def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(
     distributions = [selection.probabilities(histogram) for histogram in (first, second)]
     verdict = verify_distributions(
         *distributions,
-        event=Claim.from_event(pa.GaussianEvent(50.0 / sensitivity), orders=(2.0,)),
+        event=Claim.from_event(
+            pa.GaussianEvent(noise_multiplier=50.0 / sensitivity), orders=(2.0,)
+        ),
         names=lambda _: ("tied", "moved"),
     )
     assert verdict.renyi.ratio == pytest.approx(ratio, abs=0.01)
@@ -166,7 +168,7 @@ def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() 
     verdict = first_set_verdict(
         paper.pass_probs,
         adjacency=RECORD,
-        event=pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=0.5), 0.05),
+        event=pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=0.5), failure_prob=0.05),
     )
     assert verdict.delta.at == 50.0
     assert verdict.delta.ratio == pytest.approx(5.19, abs=0.01)
@@ -295,7 +297,7 @@ def test_dropping_the_price_of_the_test_or_its_failure_is_refuted(dropped: str) 
     selection = STABLE.gap_selection(num_labels=3, num_teachers=6).event
     bit = STABLE.stability_test(num_teachers=6).event.event
     price = (
-        pa.ApproximateEvent(selection, 0.05)
+        pa.ApproximateEvent(selection, failure_prob=0.05)
         if dropped == "test"
         else pa.ComposedEvent((selection, bit))
     )

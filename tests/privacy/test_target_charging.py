@@ -50,7 +50,7 @@ def neighbors(epsilon: float, *, count: int = 1000) -> Iterator[Pair]:
     """Pairs of distributions on 2 to 5 outcomes, epsilon apart, some probabilities tiny, by turns of two kinds."""
     rng = np.random.default_rng(7)
     for index in range(count):
-        size = int(rng.integers(2, 6))
+        size = int(rng.integers(low=2, high=6))
         share = rng.dirichlet(np.full(size, 0.15)) + 1e-9
         yield opposite(rng, share, epsilon) if index % 2 else tilted(rng, share, epsilon)
 
@@ -58,8 +58,8 @@ def neighbors(epsilon: float, *, count: int = 1000) -> Iterator[Pair]:
 def opposite(rng: np.random.Generator, share: Array, epsilon: float) -> Pair:
     """Some ratios are e^epsilon, some e^-epsilon, and the rest 1."""
     size = len(share)
-    side = np.concatenate([[0, 1], rng.integers(0, 3, size - 2)])
-    up = math.exp(rng.uniform(math.log(1e-4), 0.0)) / (1 + math.exp(epsilon))
+    side = np.concatenate([[0, 1], rng.integers(low=0, high=3, size=size - 2)])
+    up = math.exp(rng.uniform(math.log(1e-4), high=0.0)) / (1 + math.exp(epsilon))
     masses = np.array([up, up * math.exp(epsilon), 1 - up * (1 + math.exp(epsilon))])
     if not (side == 2).any():
         masses[:2] /= masses[:2].sum()

@@ -47,7 +47,7 @@ def assert_priced(
         [hockey_stick(first[None], second[None], EPSILONS)[0] for first, second in pairs]
     )
     made = [
-        PureDpAccountant().compose(PureDpEvent(each), count=times)
+        PureDpAccountant().compose(PureDpEvent(epsilon=each), count=times)
         for each, times in ((call_epsilon, count), too_few)
     ]
     price, small = (

@@ -114,7 +114,7 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
     rng = np.random.default_rng(2)
     teacher_of = np.array([0, 1, 2, 2, 3, 3, 3, 4, 5])
     inputs = rng.normal(size=(9, 3))
-    labels = rng.random((9, 2)) < 0.5
+    labels = rng.random(size=(9, 2)) < 0.5
     student = rng.normal(size=(5, 2))
     sums = ClippedMoments(clip=0.3, num_teachers=6)
     said = rng.normal(size=(6, 5, 2)) if trained else None
@@ -145,9 +145,9 @@ def test_votes_of_a_teacher_do_not_depend_on_other_teachers(count: int) -> None:
     rng = np.random.default_rng(8)
     num_teachers = 300
     num_labels = 40
-    teacher_of = np.repeat(np.arange(num_teachers), rng.integers(0, 4, size=num_teachers))
+    teacher_of = np.repeat(np.arange(num_teachers), rng.integers(low=0, high=4, size=num_teachers))
     inputs = rng.normal(size=(len(teacher_of), 100))
-    labels = rng.random((len(teacher_of), num_labels)) < 0.3
+    labels = rng.random(size=(len(teacher_of), num_labels)) < 0.3
     pool = rng.normal(size=(400, 100)).astype(np.float32)
     weights = rng.normal(size=(count + 1, num_labels)) * 0.3
     sums = ClippedMoments(clip=0.5, num_teachers=num_teachers)
@@ -180,7 +180,7 @@ def test_all_rounds_use_the_noise_that_is_charged(
     rng = np.random.default_rng(3)
     votes = votes_of(
         rng.normal(size=(30, 3)),
-        labels=rng.random((30, 2)) < 0.3,
+        labels=rng.random(size=(30, 2)) < 0.3,
         teacher_of=np.arange(30),
         num_teachers=30,
     )
@@ -195,7 +195,7 @@ def test_all_rounds_use_the_noise_that_is_charged(
     assert verdict_on_shift(
         shift, event=rounds.event_for(num_queries=9, num_labels=2, num_teachers=30)
     ).sound
-    assert verdict_on_shift(shift, event=GaussianEvent(1.7 * 1.05)).refuted
+    assert verdict_on_shift(shift, event=GaussianEvent(noise_multiplier=1.7 * 1.05)).refuted
 
 
 @pytest.mark.slow
@@ -208,7 +208,7 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
         lambda held: votes_of(
             inputs, labels=held, teacher_of=np.arange(3), num_teachers=3, directions=1
         ),
-        GaussianEvent(ROUNDS.noise_multiplier * math.sqrt(2)),
+        GaussianEvent(noise_multiplier=ROUNDS.noise_multiplier * math.sqrt(2)),
         monkeypatch,
     )
 

@@ -56,7 +56,7 @@ def test_no_pair_of_tables_costs_more(
     )
     verdict = verified(claim, adjacency, noise_std)
     assert verdict.sound
-    assert verified(claim.scaled(0.6), adjacency, noise_std).refuted or noise_std == 0.7
+    assert verified(claim.scaled(factor=0.6), adjacency, noise_std).refuted or noise_std == 0.7
     if (noise_std, kind, adjacency) == (6.0, RdpAccountant, Adjacency.REPLACE_ONE):
         assert verdict.ratio > 0.88  # so 1.0 is nearly what there is
 

@@ -18,7 +18,7 @@ import pate.accounting as pa
         (pa.BoundedRangeEvent(epsilon=0.01), 20_000, "exact", pa.ExactAccountant),
         (pa.BoundedRangeEvent(epsilon=0.001), 300_000, "rdp", pa.RdpAccountant),
         (
-            pa.ComposedEvent(tuple(pa.PureDpEvent(0.01 + 0.001 * i) for i in range(65))),
+            pa.ComposedEvent(tuple(pa.PureDpEvent(epsilon=0.01 + 0.001 * i) for i in range(65))),
             2,
             "rdp",
             pa.RdpAccountant,

@@ -47,7 +47,7 @@ def test_calibration_calls_a_slow_accountant_a_few_times_only(target: float) -> 
             return super().get_epsilon(target_delta)
 
     def event_for(noise: float) -> pa.PureDpEvent:
-        return pa.PureDpEvent(1 / noise)
+        return pa.PureDpEvent(epsilon=1 / noise)
 
     noise = pa.calibrate(
         lambda noise: pa.SelfComposedEvent(event=event_for(noise), count=30),
@@ -72,7 +72,7 @@ def test_largest_count_finds_every_boundary() -> None:
     ("name", "event_for", "target"),
     [
         # which no noise reaches
-        ("target_epsilon", lambda noise: pa.PureDpEvent(2.0 + 1 / noise), 1.0),
+        ("target_epsilon", lambda noise: pa.PureDpEvent(epsilon=2.0 + 1 / noise), 1.0),
         (
             "failure_prob",
             lambda noise: pa.ApproximateEvent(event=pa.GaussianEvent(noise), failure_prob=1e-3),

@@ -139,7 +139,7 @@ def test_other_accountants_bound_the_true_delta_of_gaussians(accountant: Any) ->
 
 
 def test_the_sum_of_many_different_gaussians_is_rounded_up() -> None:
-    multipliers = np.random.default_rng(0).uniform(100, 1e4, 2000)
+    multipliers = np.random.default_rng(0).uniform(low=100, high=1e4, size=2000)
     spent = pa.ExactAccountant().compose(
         pa.ComposedEvent(tuple(pa.GaussianEvent(m) for m in multipliers.tolist()))
     )

@@ -134,9 +134,9 @@ def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
 
 
 def test_filters_count_hits_by_renyi_and_accesses_by_mu() -> None:
-    assert RenyiFilter(1.8, DELTA).affords(Spent(), SESSION) == 1
-    assert RenyiFilter(1.8, DELTA).affords(Spent(), ACCESSES) == 0
-    by_mu = GaussianFilter(4.0, DELTA)
+    assert RenyiFilter(max_epsilon=1.8, target_delta=DELTA).affords(Spent(), SESSION) == 1
+    assert RenyiFilter(max_epsilon=1.8, target_delta=DELTA).affords(Spent(), ACCESSES) == 0
+    by_mu = GaussianFilter(max_epsilon=4.0, target_delta=DELTA)
     assert by_mu.fixed_by(SESSION) == by_mu.fixed_by(ACCESSES)
     assert by_mu.price(SESSION) == by_mu.price(ACCESSES)
 
@@ -187,7 +187,7 @@ IMPOSSIBLE: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ("num_moving", lambda bad: pa.WinnerEvent(noise_multiplier=1.0, num_moving=bad), (0, 3)),
     (
         "logits",
-        lambda bad: pa.OneBitEvent(bad, reach=1),
+        lambda bad: pa.OneBitEvent(logits=bad, reach=1),
         ((0.0, 1.0, 0.5), (0.0, NAN, 1.0), (NAN,), (), [0.0]),
     ),
     ("reach", lambda bad: pa.OneBitEvent(logits=(0.0,), reach=bad), (0,)),
@@ -233,10 +233,10 @@ def test_an_invalid_event_is_refused(name: str, make: Callable[[Any], Any], bad:
 EVENTS: list[pa.Event] = [
     pa.NoOpEvent(),
     pa.NonPrivateEvent(),
-    pa.GaussianEvent(0.1 + 0.2),
+    pa.GaussianEvent(noise_multiplier=0.1 + 0.2),
     pa.ZCdpEvent(math.inf),
     pa.PureDpEvent(epsilon=1e-300),
-    pa.BoundedRangeEvent(4 / 85.3),
+    pa.BoundedRangeEvent(epsilon=4 / 85.3),
     pa.NoisyMaxGaussianEvent(noise_multiplier=25.0, num_candidates=39),
     pa.OpposedMaximaEvent(noise_multiplier=25.0, num_candidates=39),
     pa.WinnerEvent(noise_multiplier=50.0, num_moving=2),
@@ -245,7 +245,7 @@ EVENTS: list[pa.Event] = [
     pa.SampledGaussianEvent(
         noise_multiplier=3.3, sampling_prob=0.066, adjacency=pa.Adjacency.ADD_REMOVE
     ),
-    pa.OneBitEvent((-math.inf, -20.7, 0.0, math.inf), reach=2),
+    pa.OneBitEvent(logits=(-math.inf, -20.7, 0.0, math.inf), reach=2),
     pa.ThresholdEvent(noise_std=150.0, lowest=-1350.5, num_values=2702),
     pa.SessionEvent(
         epsilon=0.1,
@@ -272,13 +272,13 @@ EVENTS: list[pa.Event] = [
     pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=1.0), failure_prob=1e-9),
     pa.ComposedEvent(()),
     pa.SelectThenTestEvent(
-        (
+        events=(
             pa.BoundedRangeEvent(epsilon=0.1),
             pa.ApproximateEvent(
                 event=pa.OneBitEvent(logits=(-3.0, 0.5), reach=1), failure_prob=1e-9
             ),
         ),
-        39,
+        num_candidates=39,
     ),
     pa.SelfComposedEvent(
         event=pa.ComposedEvent(

@@ -112,8 +112,8 @@ def test_exact_delta_is_a_close_bound_on_the_strongest_adversary(name: str, y: F
     ("name", "cheaper"),
     [
         ("bits", pa.OneBitEvent(logits=tuple(0.9 * logit for logit in LOGITS), reach=1)),
-        ("range", pa.BoundedRangeEvent(0.9 * math.log(2))),
-        ("small range", pa.BoundedRangeEvent(0.9 * math.log(1.1))),
+        ("range", pa.BoundedRangeEvent(epsilon=0.9 * math.log(2))),
+        ("small range", pa.BoundedRangeEvent(epsilon=0.9 * math.log(1.1))),
     ],
 )
 def test_events_10_percent_too_small_fail_the_adversary_check(name: str, cheaper: pa.Event) -> None:
@@ -135,7 +135,7 @@ def test_a_gaussian_and_a_bit_agree_with_a_quadrature() -> None:
     searched = float(np.dot(weights / weights.sum(), later))
     result = (
         pa.ExactAccountant()
-        .compose(pa.GaussianEvent(1 / mu))
+        .compose(pa.GaussianEvent(noise_multiplier=1 / mu))
         .compose(pa.OneBitEvent(logits=LOGITS, reach=2))
     )
     assert searched <= result.get_delta(epsilon) <= searched * 1.02
@@ -146,7 +146,7 @@ def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> Non
         return pa.ExactAccountant().compose(pa.ComposedEvent(events)).get_epsilon(delta)
 
     pure = pa.PureDpEvent(epsilon=0.3)
-    merged = pa.GaussianEvent((1 / 4 + 1 / 9) ** -0.5)
+    merged = pa.GaussianEvent(noise_multiplier=(1 / 4 + 1 / 9) ** -0.5)
     expected = spent(
         1e-4, pa.GaussianEvent(noise_multiplier=2.0), pure, pa.GaussianEvent(noise_multiplier=3.0)
     )
@@ -249,7 +249,9 @@ def test_a_bit_has_only_its_undominated_pairs() -> None:
 def test_losses_of_bits_bound_those_in_high_precision() -> None:
     rng = np.random.default_rng(0)
     for low, step in zip(
-        rng.uniform(-40, 40, 200).tolist(), (10 ** rng.uniform(-9, 1, 200)).tolist(), strict=True
+        rng.uniform(low=-40, high=40, size=200).tolist(),
+        (10 ** rng.uniform(low=-9, high=1, size=200)).tolist(),
+        strict=True,
     ):
         logits = (low, low + step)
         box = dominating_pairs(pa.OneBitEvent(logits, reach=1))
@@ -350,11 +352,11 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
 def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
     spacing = 0.07
     losses = np.arange(60) * spacing
-    values = np.array([pa.gaussian_delta(0.8, epsilon=x) for x in losses.tolist()])
+    values = np.array([pa.gaussian_delta(mu=0.8, epsilon=x) for x in losses.tolist()])
     values[10] *= 1.001  # no longer convex
     result = Block.from_profile(values, spacing)
     reached = result.profile()
-    truth = np.array([pa.gaussian_delta(0.8, epsilon=x) for x in losses.tolist()])
+    truth = np.array([pa.gaussian_delta(mu=0.8, epsilon=x) for x in losses.tolist()])
     assert (reached[59:] >= truth).all()
     assert (reached[59:] <= truth * 1.002).all()
     mirrored = -np.expm1(-losses) + np.exp(-losses) * truth

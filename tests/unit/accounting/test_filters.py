@@ -38,7 +38,7 @@ def most(event: pa.Event, make: Callable[[], pa.Accountant]) -> int:
     high = 4096
     while high - low > 1:
         middle = (low + high) // 2
-        fits = make().compose(event, count=middle).get_epsilon(DELTA) <= CAP
+        fits = make().compose(event, count=middle).get_epsilon(target_delta=DELTA) <= CAP
         low, high = (middle, high) if fits else (low, middle)
     return low
 
@@ -132,7 +132,11 @@ def test_the_mu_of_a_pure_release_is_that_of_a_costlier_gaussian(epsilon: float)
     with mpmath.workdps(60):
         exact = mpmath.mpf(epsilon)
         e = mpmath.exp(mpmath.mpf(epsilon))
-        mu = mpmath.sqrt(mpmath.mpf(GaussianFilter(CAP, DELTA).amount(pa.PureDpEvent(epsilon))))
+        mu = mpmath.sqrt(
+            mpmath.mpf(
+                GaussianFilter(max_epsilon=CAP, target_delta=DELTA).amount(pa.PureDpEvent(epsilon))
+            )
+        )
         for part in (0, 0.3, 0.9, 1):
             at = mpmath.exp(part * exact)
             stick = max(mpmath.mpf(0), (e - at) / (1 + e))
@@ -145,7 +149,7 @@ def test_the_mu_of_a_pure_release_is_that_of_a_costlier_gaussian(epsilon: float)
 
 
 def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
-    privacy_filter = RenyiFilter(1.0, 1e-14)
+    privacy_filter = RenyiFilter(max_epsilon=1.0, target_delta=1e-14)
     assert privacy_filter.affords(Spent(), pa.PureDpEvent(epsilon=0.1)) == 9
     assert (
         privacy_filter.conversion_delta
@@ -153,12 +157,17 @@ def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
     )
     event = pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=1000.0), failure_prob=1e-7)
     # 3 * 1e-7 > 3e-7 as floats
-    assert RenyiFilter(CAP, DELTA, max_failure_prob=3e-7).affords(Spent(), event) == 3
+    assert (
+        RenyiFilter(max_epsilon=CAP, target_delta=DELTA, max_failure_prob=3e-7).affords(
+            Spent(), event
+        )
+        == 3
+    )
 
 
 def test_a_filter_never_splits_events_between_two_bounds() -> None:
     """Events that were admitted by their sum of pure epsilons also use up the other unit, and the reverse."""
-    privacy_filter = RenyiFilter(0.3, DELTA)
+    privacy_filter = RenyiFilter(max_epsilon=0.3, target_delta=DELTA)
     half = privacy_filter.price(pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=2))
     large = pa.SelfComposedEvent(
         event=pa.GaussianEvent(noise_multiplier=30.0),
@@ -196,7 +205,7 @@ def charges_before_refusal(
     "events",
     [
         [pa.PureDpEvent(epsilon=0.1)] * 10,
-        [pa.PureDpEvent(1 / 3)] * 3,
+        [pa.PureDpEvent(epsilon=1 / 3)] * 3,
         [pa.PureDpEvent(epsilon=0.3)] * 9,
         [pa.BoundedRangeEvent(epsilon=0.2)] * 7,
         [
@@ -226,7 +235,7 @@ def test_the_cap_that_a_refusal_names_admits_the_refused_event(
 
 def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
     event = pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=100.0), failure_prob=1e-8)
-    privacy_filter = RenyiFilter(CAP, DELTA, max_failure_prob=1e-7)
+    privacy_filter = RenyiFilter(max_epsilon=CAP, target_delta=DELTA, max_failure_prob=1e-7)
     assert privacy_filter.affords(Spent(), event) in (9, 10)
     assert privacy_filter.conversion_delta == pytest.approx(9e-7)
     assert privacy_filter.affords(Spent(), pa.GaussianEvent(noise_multiplier=30.0)) < 559
@@ -255,10 +264,10 @@ def test_a_filter_without_a_price_of_hits_counts_accesses() -> None:
     session = pa.SessionEvent(
         epsilon=0.01, hit_prob=0.4, target_hits=3, num_calls=1000, accesses=accesses
     )
-    privacy_filter = GaussianFilter(CAP, DELTA, max_failure_prob=1e-7)
+    privacy_filter = GaussianFilter(max_epsilon=CAP, target_delta=DELTA, max_failure_prob=1e-7)
     assert privacy_filter.price(session) == privacy_filter.price(accesses)
     assert privacy_filter.affords(Spent(), session) == 2  # a third one might overrun too often
-    assert not GaussianFilter(CAP, DELTA).admits(Spent(), event=session)
+    assert not GaussianFilter(max_epsilon=CAP, target_delta=DELTA).admits(Spent(), event=session)
 
 
 def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
@@ -308,8 +317,8 @@ def test_the_accountant_decides_for_the_first_release_only(
 ) -> None:
     """The price of the first release was fixed before anything was released."""
     event = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=100)
-    total = make().compose(event).get_epsilon(DELTA)
-    assert not RenyiFilter(total, DELTA).admits(Spent(), event)
+    total = make().compose(event).get_epsilon(target_delta=DELTA)
+    assert not RenyiFilter(total, target_delta=DELTA).admits(Spent(), event)
     ledger = pa.Ledger(target_delta=DELTA, accountant=make, max_epsilon=total)
     assert ledger.affords(event) == 1
     ledger.charge(event, adjacency=ledger.adjacency, key="first")
@@ -349,12 +358,18 @@ def test_the_accountant_determines_the_default_filter(
 @pytest.mark.parametrize(
     ("name", "make"),
     [
-        ("max_epsilon", lambda: RenyiFilter(0.0, DELTA)),
-        ("target_delta", lambda: RenyiFilter(CAP, 1.0)),
-        ("max_failure_prob", lambda: RenyiFilter(CAP, DELTA, max_failure_prob=DELTA)),
-        ("max_failure_prob", lambda: GaussianFilter(CAP, DELTA, max_failure_prob=-1.0)),
-        ("order", lambda: RenyiFilter(CAP, DELTA, order=1.0)),
-        ("order", lambda: RenyiFilter(CAP, DELTA, order=2.0)),
+        ("max_epsilon", lambda: RenyiFilter(max_epsilon=0.0, target_delta=DELTA)),
+        ("target_delta", lambda: RenyiFilter(max_epsilon=CAP, target_delta=1.0)),
+        (
+            "max_failure_prob",
+            lambda: RenyiFilter(max_epsilon=CAP, target_delta=DELTA, max_failure_prob=DELTA),
+        ),
+        (
+            "max_failure_prob",
+            lambda: GaussianFilter(max_epsilon=CAP, target_delta=DELTA, max_failure_prob=-1.0),
+        ),
+        ("order", lambda: RenyiFilter(max_epsilon=CAP, target_delta=DELTA, order=1.0)),
+        ("order", lambda: RenyiFilter(max_epsilon=CAP, target_delta=DELTA, order=2.0)),
         ("filter", lambda: filter_from_json({"name": "none"}, max_epsilon=CAP, target_delta=DELTA)),
         (
             "filter",
@@ -362,7 +377,12 @@ def test_the_accountant_determines_the_default_filter(
                 {"name": "gaussian", "order": 2}, max_epsilon=CAP, target_delta=DELTA
             ),
         ),
-        ("event", lambda: GaussianFilter(CAP, DELTA).amount(pa.ZCdpEvent(rho=0.1))),
+        (
+            "event",
+            lambda: GaussianFilter(max_epsilon=CAP, target_delta=DELTA).amount(
+                pa.ZCdpEvent(rho=0.1)
+            ),
+        ),
     ],
 )
 def test_an_invalid_filter_is_refused(name: str, make: Callable[[], Any]) -> None:
@@ -384,13 +404,15 @@ def test_other_events_may_follow_gaussians_at_small_cost() -> None:
         assert ledger.affords(event) > 0
         ledger.charge(event, adjacency=ledger.adjacency)
     # of ledgers that were written before
-    before = GaussianOrRenyi(CAP, DELTA).fixed_by(pa.GaussianEvent(noise_multiplier=3.0))
+    before = GaussianOrRenyi(max_epsilon=CAP, target_delta=DELTA).fixed_by(
+        pa.GaussianEvent(noise_multiplier=3.0)
+    )
     with refused("event", "ZCdpEvent", "Gaussian or"):
         before.affords(Spent(), pa.ZCdpEvent(rho=0.01))
 
 
 def test_two_units_never_split_the_events_between_them() -> None:
-    privacy_filter = GaussianAndRenyi(CAP, DELTA)
+    privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
     gaussians = privacy_filter.price(
         pa.SelfComposedEvent(event=pa.GaussianEvent(noise_multiplier=30.0), count=590)
     )
@@ -404,7 +426,7 @@ def test_two_units_never_split_the_events_between_them() -> None:
 
 def test_a_session_with_an_overrun_has_an_infinite_mu() -> None:
     """With a finite mu, four such sessions would be admitted, whose overruns sum to almost four times delta."""
-    privacy_filter = GaussianAndRenyi(CAP, DELTA)
+    privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
     access = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.3), count=1)
     session = partial(pa.SessionEvent, 0.3, 0.01, 1, 100)
     overruns = session(pa.ApproximateEvent(event=access, failure_prob=0.9 * DELTA))
@@ -457,7 +479,7 @@ def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
 
 
 def test_a_cap_in_rho_names_another_ledger_as_the_way_out() -> None:
-    cap = Cap(FormerZCdpFilter(CAP, DELTA), entries=[])
+    cap = Cap(FormerZCdpFilter(max_epsilon=CAP, target_delta=DELTA), entries=[])
     cap.require_room(pa.PureDpEvent(epsilon=1.0), first_epsilon=math.inf)
     with refused("max_epsilon", CAP, "another ledger for new releases"):
         cap.require_room(pa.GaussianEvent(noise_multiplier=1.0), first_epsilon=math.inf)

@@ -45,12 +45,14 @@ def test_other_accountants_add_selection_and_test() -> None:
     parts = (pa.BoundedRangeEvent(epsilon=0.1), TEST)
     single = (
         pa.RdpAccountant()
-        .compose(pa.SelfComposedEvent(event=pa.SelectThenTestEvent(parts, 4), count=9))
-        .get_epsilon(DELTA)
+        .compose(
+            pa.SelfComposedEvent(event=pa.SelectThenTestEvent(parts, num_candidates=4), count=9)
+        )
+        .get_epsilon(target_delta=DELTA)
     )
     assert single == pa.RdpAccountant().compose(parts[0], count=9).compose(
         parts[1], count=9
-    ).get_epsilon(DELTA)
+    ).get_epsilon(target_delta=DELTA)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,9 @@ def test_extreme_parameters_give_a_price(
     range_epsilon: float, logits: tuple[float, ...], order: float
 ) -> None:
     test = pa.ApproximateEvent(event=pa.OneBitEvent(logits=logits, reach=1), failure_prob=1e-9)
-    event = pa.SelectThenTestEvent((pa.BoundedRangeEvent(range_epsilon), test), 3)
+    event = pa.SelectThenTestEvent(
+        events=(pa.BoundedRangeEvent(range_epsilon), test), num_candidates=3
+    )
     assert joint_rdp(event, order) >= 0
     epsilon = pa.JointLawAccountant().compose(event, count=100).get_epsilon(target_delta=1e-5)
     assert (
@@ -81,7 +85,7 @@ def test_few_teachers_and_little_noise_give_a_price(num_teachers: int, scale: fl
         num_queries=100, num_labels=4, num_teachers=num_teachers
     )
     joint, parts = (
-        kind().compose(event).get_epsilon(DELTA)
+        kind().compose(event).get_epsilon(target_delta=DELTA)
         for kind in (pa.JointLawAccountant, pa.RdpAccountant)
     )
     assert 0 <= joint <= parts
@@ -102,7 +106,11 @@ def test_denormal_passing_probabilities_cost_the_sum_of_parts(lowest: float) -> 
     logits = tuple(lowest + 50.0 * gap for gap in range(7))
     test = pa.OneBitEvent(logits=logits, reach=2)
     event = pa.SelectThenTestEvent(
-        (pa.BoundedRangeEvent(epsilon=0.1), pa.ApproximateEvent(event=test, failure_prob=1e-9)), 2
+        events=(
+            pa.BoundedRangeEvent(epsilon=0.1),
+            pa.ApproximateEvent(event=test, failure_prob=1e-9),
+        ),
+        num_candidates=2,
     )
     for order in (2.0, 40.0):
         parts = float(rdp_curve(count_leaves(event), orders=np.array([order]))[0])
@@ -124,7 +132,7 @@ def _programs(rng: np.random.Generator, size: float, number: int) -> LinearProgr
     """Returns random programs, whose rows are shared parts plus constants, with values that are partly their own."""
     parts = np.vstack(
         [
-            rng.random(60),
+            rng.random(size=60),
             [1.0, -1.0, *rng.normal(size=58)],
             rng.normal(size=(3, 60)) - 0.2,
             np.ones(60),
@@ -132,8 +140,8 @@ def _programs(rng: np.random.Generator, size: float, number: int) -> LinearProgr
     )
     weights = np.concatenate([np.eye(5, 6)[None]] * number)
     weights[:, 0, 0] = size
-    weights[:, 2:, 5] = -0.1 * rng.random((number, 3))
-    own_values = size * rng.random((number, 60))
+    weights[:, 2:, 5] = -0.1 * rng.random(size=(number, 3))
+    own_values = size * rng.random(size=(number, 60))
     sizes = np.abs(weights) @ np.abs(parts).max(axis=1)
     sizes[:, 0] += own_values.max(axis=1)
     return LinearPrograms(parts=parts, weights=weights, sizes=sizes, own_values=own_values)
@@ -219,9 +227,11 @@ def bound(values: Array, rows: Array, prices: Array) -> float:
 @pytest.mark.parametrize("num_types", [1, 2, 30, 300])
 def test_the_optimum_agrees_with_the_solver_of_scipy(num_rows: int, num_types: int) -> None:
     rng = np.random.default_rng(num_rows)
-    values = rng.uniform(-1, 1, (40, num_types))
+    values = rng.uniform(low=-1, high=1, size=(40, num_types))
     # some are all zeros
-    rows = rng.uniform(-1, 1, (40, num_rows, num_types)) * (rng.random((40, num_rows, 1)) < 0.9)
+    rows = rng.uniform(low=-1, high=1, size=(40, num_rows, num_types)) * (
+        rng.random(size=(40, num_rows, 1)) < 0.9
+    )
     for value, row, prices in zip(values, rows, row_prices(values, rows), strict=True):
         expected = largest_mean(value, rows=row)
         assert prices[-1] == pytest.approx(expected, abs=1e-5)

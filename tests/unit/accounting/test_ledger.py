@@ -640,7 +640,11 @@ def test_the_work_of_a_charge_does_not_grow_with_earlier_charges(
     )
     for number in range(60):
         before = Counting.composed, len(priced)
-        charge(ledger, event=(A, B, C, GaussianEvent(100.0 + number))[number % 4], key=str(number))
+        charge(
+            ledger,
+            event=(A, B, C, GaussianEvent(noise_multiplier=100.0 + number))[number % 4],
+            key=str(number),
+        )
         assert Counting.composed - before[0] <= 3
         assert len(priced) - before[1] <= 2  # itself, and the charge before it
 
@@ -802,7 +806,7 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
 
     children = [forked(partial(spend, name)) for name in range(8)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
-    privacy_filter = RenyiFilter(4.0, DELTA)
+    privacy_filter = RenyiFilter(max_epsilon=4.0, target_delta=DELTA)
     assert privacy_filter.budget // privacy_filter.amount(GaussianEvent(noise_multiplier=6.0)) == 22
     for data in ("data 0", "data 1"):
         account = early.account(data)

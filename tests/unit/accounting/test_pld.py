@@ -17,11 +17,16 @@ def distribution(*parts: tuple[LeafEvent, int]) -> LossDistribution:
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 6.0])
 def test_the_distribution_of_gaussians_is_a_close_upper_bound(epsilon: float) -> None:
     for multiplier in (0.5, 2.0, 50.0):
-        exact = pa.gaussian_delta(1 / multiplier, epsilon=epsilon)
+        exact = pa.gaussian_delta(mu=1 / multiplier, epsilon=epsilon)
         delta = distribution((pa.GaussianEvent(multiplier), 1)).delta(epsilon)
         assert exact <= delta <= exact * 1.001 + 1e-11
         if exact > 1e-9:  # the control: more noise is cheaper than this
-            assert distribution((pa.GaussianEvent(1.1 * multiplier), 1)).delta(epsilon) < exact
+            assert (
+                distribution((pa.GaussianEvent(noise_multiplier=1.1 * multiplier), 1)).delta(
+                    epsilon
+                )
+                < exact
+            )
 
 
 @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 600), (1.0, 4), (0.3, 50), (0.001, 2000)])
@@ -41,7 +46,7 @@ def test_the_distribution_of_randomized_response_is_a_close_upper_bound(
     [
         pa.PureDpEvent(epsilon=120.0),
         pa.BoundedRangeEvent(epsilon=150.0),
-        pa.OneBitEvent((-90.0, 80.0), reach=1),
+        pa.OneBitEvent(logits=(-90.0, 80.0), reach=1),
     ],
 )
 def test_large_losses_do_not_cancel(event: LeafEvent) -> None:

@@ -61,8 +61,8 @@ def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
     kinds = pa.PureDpAccountant()
     renyi = pa.RdpAccountant()
     for step in range(65):
-        kinds.compose(pa.PureDpEvent(0.1 + step / 1000))
-        renyi.compose(pa.PureDpEvent(0.1 + step / 1000))
+        kinds.compose(pa.PureDpEvent(epsilon=0.1 + step / 1000))
+        renyi.compose(pa.PureDpEvent(epsilon=0.1 + step / 1000))
     assert kinds.get_epsilon(target_delta=1e-6) == renyi.get_epsilon(target_delta=1e-6)
 
 
@@ -72,12 +72,12 @@ def test_every_pure_event_is_priced_by_its_epsilon() -> None:
         == pure_epsilon(pa.BoundedRangeEvent(epsilon=0.7))
         == 0.7
     )
-    bit = pa.OneBitEvent((-2.0, 0.0, 1.0), reach=1)
+    bit = pa.OneBitEvent(logits=(-2.0, 0.0, 1.0), reach=1)
     assert pure_epsilon(bit) == pytest.approx(math.log(0.5 * (1 + math.exp(2.0))), rel=1e-12)
     assert pure_epsilon(bit) >= math.log(0.5 * (1 + math.exp(2.0)))
-    assert pure_epsilon(pa.OneBitEvent((-2.0, 0.0, 1.0), reach=2)) > pure_epsilon(bit)
+    assert pure_epsilon(pa.OneBitEvent(logits=(-2.0, 0.0, 1.0), reach=2)) > pure_epsilon(bit)
     assert pure_epsilon(pa.OneBitEvent(logits=(1.0,), reach=2)) == 0
-    assert pure_epsilon(pa.OneBitEvent((-math.inf, 0.0), reach=1)) == math.inf
+    assert pure_epsilon(pa.OneBitEvent(logits=(-math.inf, 0.0), reach=1)) == math.inf
     assert pure_epsilon(pa.NonPrivateEvent()) == math.inf
 
 
@@ -90,7 +90,7 @@ def test_large_and_small_epsilons_together_cost_at_least_the_larger(
     """Losses below -709, whose exponentials underflow, must not give an epsilon of 0."""
     spent = composed({large: 1, small: 1})
     assert large - 1e-5 <= spent.get_epsilon(target_delta=1e-6) <= (large + small) * (1 + 1e-9)
-    assert spent.get_delta(large / 2) >= 0.9
+    assert spent.get_delta(target_epsilon=large / 2) >= 0.9
 
 
 def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
@@ -112,7 +112,7 @@ def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, de
         pa.PureDpEvent(epsilon), count=count
     ).get_epsilon(delta)
     if composed_epsilon > 0:
-        assert accountant.get_delta(composed_epsilon * (1 - 1e-6)) > delta
+        assert accountant.get_delta(target_epsilon=composed_epsilon * (1 - 1e-6)) > delta
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_adaptive_pairs_do_not_exceed_the_pure_dp_bound(
     epsilons = [0.8, 0.3, 0.5]
     accountant = pa.PureDpAccountant()
     for epsilon in epsilons:
-        accountant.compose(pa.PureDpEvent(shrink * epsilon))
+        accountant.compose(pa.PureDpEvent(epsilon=shrink * epsilon))
     for x in (0.1, 0.6, 1.2):
         played = adaptive_delta(epsilons, x, np.array([0.2, 0.6, 1.0]))
-        assert (played <= accountant.get_delta(x)) == (shrink == 1.0)
+        assert (played <= accountant.get_delta(target_epsilon=x)) == (shrink == 1.0)

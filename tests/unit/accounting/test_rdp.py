@@ -70,7 +70,7 @@ def test_twice_as_many_orders_change_epsilon_by_at_most_a_thousandth(name: str) 
 
 def test_a_table_is_priced_at_an_order_between_those_of_the_grid() -> None:
     accountant = pa.RdpAccountant().compose(EVENTS["gumbel + table"])
-    assert accountant.best_order(1e-6) == pytest.approx(7.7, rel=0.003)
+    assert accountant.best_order(target_delta=1e-6) == pytest.approx(7.7, rel=0.003)
     assert min(abs(pa.DEFAULT_ORDERS - 7.7)) > 0.1
 
 

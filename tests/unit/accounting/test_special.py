@@ -13,9 +13,9 @@ from pate.accounting import special
 
 RNG = np.random.default_rng(0)
 POINTS = np.concatenate(
-    [RNG.normal(size=200), RNG.uniform(-37, 37, 200), [0.0, 1e-300, -1e-300, -35.0]]
+    [RNG.normal(size=200), RNG.uniform(low=-37, high=37, size=200), [0.0, 1e-300, -1e-300, -35.0]]
 )
-DEEP = -np.exp(RNG.uniform(3, 15, 100))
+DEEP = -np.exp(RNG.uniform(low=3, high=15, size=100))
 
 
 def log_below(x: float) -> mpmath.mpf:
@@ -78,8 +78,8 @@ def test_log_choices_has_the_documented_error(n: int) -> None:
 def test_few_erfcx_has_the_documented_error() -> None:
     x = np.concatenate(
         [
-            RNG.uniform(-3.6, 6, 400),
-            np.exp(RNG.uniform(1, 60, 100)),
+            RNG.uniform(low=-3.6, high=6, size=400),
+            np.exp(RNG.uniform(low=1, high=60, size=100)),
             [2.5, np.nextafter(2.5, 0), 0.0],
         ]
     )

@@ -154,7 +154,7 @@ def random_calls(target: QTarget, num: int, rng: np.random.Generator) -> list[Ca
     while len(actual) < num:
         first = rng.dirichlet(rng.choice([0.3, 1.0, 3.0], size=4))
         second = first * np.exp(
-            rng.choice([-1.0, 1.0, rng.uniform(-1, 1)], size=4) * target.epsilon
+            rng.choice([-1.0, 1.0, rng.uniform(low=-1, high=1)], size=4) * target.epsilon
         )
         second /= second.sum()
         near = np.abs(np.log(second / first)).max() <= target.epsilon
@@ -486,7 +486,7 @@ def test_a_forked_process_cannot_charge_a_session(
 def test_a_fork_while_the_lock_is_held_is_refused_at_once() -> None:
     """The lock is held by a thread that does not exist in the forked process."""
     session = charging()
-    with ThreadPoolExecutor(1) as pool, session._turn():
+    with ThreadPoolExecutor(max_workers=1) as pool, session._turn():
         child = pool.submit(_refused_in_a_fork, session).result(timeout=30)
     assert child == 7
 

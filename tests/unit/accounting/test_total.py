@@ -171,7 +171,7 @@ def test_releases_in_an_unknown_order_are_bounded_in_every_order() -> None:
     gaussians = [GaussianEvent(noise_multiplier=3.0), GaussianEvent(noise_multiplier=5.0), pure]
     spent = (
         ExactAccountant()
-        .compose(GaussianEvent((1 / 9 + 1 / 25) ** -0.5))
+        .compose(GaussianEvent(noise_multiplier=(1 / 9 + 1 / 25) ** -0.5))
         .compose(pure)
         .get_epsilon(target_delta=1e-6)
     )

@@ -68,7 +68,9 @@ def test_draw_must_return_bits_and_noise_must_be_marked() -> None:
                 np.ones((3, 4), dtype=int), num_teachers=9, rng=np.random.default_rng(0)
             )
     with refused("Unmarked", rule="a dataclass with"):
-        type("Unmarked", (Thresholds,), {"scaled": Aggregator.scaled})(thresholds=0).scaled(2.0)
+        type("Unmarked", (Thresholds,), {"scaled": Aggregator.scaled})(thresholds=0).scaled(
+            factor=2.0
+        )
 
 
 def test_source_with_more_votes_than_declared_is_refused() -> None:
@@ -183,7 +185,7 @@ def test_impossible_parameters_are_refused_by_name(good: Aggregator) -> None:
                 replace(good, **{item.name: value})
 
 
-VOTES = np.random.default_rng(0).random((30, 20, 8)) < 0.3
+VOTES = np.random.default_rng(0).random(size=(30, 20, 8)) < 0.3
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
@@ -210,7 +212,7 @@ def test_no_teacher_moves_more_counts_than_the_price_is_for(
 
 
 def test_votes_within_the_limit_are_counted_unchanged() -> None:
-    single = np.eye(8, dtype=bool)[np.random.default_rng(1).integers(0, 8, (30, 20))]
+    single = np.eye(8, dtype=bool)[np.random.default_rng(1).integers(low=0, high=8, size=(30, 20))]
     for aggregator in (
         GNMax(noise_std=1.0),
         ConfidentGNMax(noise_std=1.0, screening_std=1.0, threshold_share=0.5),

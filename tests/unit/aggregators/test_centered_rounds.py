@@ -22,7 +22,7 @@ NUM_RECORDS = 4000
 RNG = np.random.default_rng(0)
 WEIGHTS = RNG.normal(size=(5, 4)) * 1.5
 INPUTS = RNG.normal(size=(6000, 5)).astype(np.float32)
-LABELS = 1 / (1 + np.exp(1 - INPUTS @ WEIGHTS)) > RNG.random((6000, 4))
+LABELS = 1 / (1 + np.exp(1 - INPUTS @ WEIGHTS)) > RNG.random(size=(6000, 4))
 PUBLIC = slice(NUM_RECORDS, 5000)
 QUERIES = slice(NUM_RECORDS, 4100)
 TEST = slice(5000, 6000)

@@ -16,7 +16,7 @@ from tests.refusals import ANY, Refusal, refused
 def confidences(num_teachers: int) -> NDArray[np.float64]:
     """Returns confidences `[N, 20, 3]` near a truth: half of the queries have the first label, a third the second."""
     truth = np.stack([np.arange(20) % 2 == 0, np.arange(20) % 3 == 0, np.arange(20) < 1], axis=1)
-    noise = np.random.default_rng(1).normal(0, 0.2, size=(num_teachers, 20, 3))
+    noise = np.random.default_rng(1).normal(loc=0, scale=0.2, size=(num_teachers, 20, 3))
     return np.clip(0.8 * truth + 0.1 + noise, 0, 1)
 
 

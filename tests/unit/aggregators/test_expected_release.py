@@ -55,8 +55,8 @@ def named(name: str) -> Aggregator:
 @pytest.mark.parametrize("name", NAMES)
 def test_expectation_falls_with_the_noise(name: str) -> None:
     aggregator = named(name)
-    calm = aggregator.scaled(0.02)
-    loud = aggregator.scaled(1000.0)
+    calm = aggregator.scaled(factor=0.02)
+    loud = aggregator.scaled(factor=1000.0)
     assert expected_release(calm, SHAPE).success > 0.9
     assert expected_release(loud, SHAPE).success < 0.6
 
@@ -129,7 +129,7 @@ def test_expectation_of_centered_votes_matches_the_best_reader(
     signal = aggregator._release_of(
         summary, std=0.0, event=NonPrivateEvent(), num_teachers=400
     ).scores
-    basis = np.linalg.qr(np.random.default_rng(2).standard_normal((600, 128)))[0]
+    basis = np.linalg.qr(np.random.default_rng(2).standard_normal(size=(600, 128)))[0]
     read = signal + basis @ (basis.T @ (release.scores - signal))
     middle = (signal[votes.labels].mean() + signal[~votes.labels].mean()) / 2
     right = ((read > middle) == votes.labels)[votes.labels].mean()

@@ -37,7 +37,7 @@ def test_the_fields_of_an_aggregator_make_its_test(
 ) -> None:
     aggregator = StableTopK(selection_scale=5.0, failure_prob=1e-6, **fields)
     assert aggregator.gap_test == gap_test
-    assert aggregator.scaled(3.0).gap_test == gap_test.scaled(3.0)
+    assert aggregator.scaled(factor=3.0).gap_test == gap_test.scaled(factor=3.0)
     assert aggregator.stability_test(num_teachers=200) == gap_test.for_votes(
         num_teachers=200, adjacency=Adjacency.REPLACE_ONE
     )
@@ -61,5 +61,5 @@ def test_a_ready_table_keeps_its_price() -> None:
     tuned = ready.tuned(order=6.0, rdp=0.02, num_teachers=50, adjacency=Adjacency.REPLACE_ONE)
     assert tuned == ready
     with pytest.raises(InvalidValue) as error:
-        ready.scaled(2.0)
+        ready.scaled(factor=2.0)
     assert error.value.name == "table"

@@ -117,7 +117,9 @@ def test_impossible_votes_are_refused(votes: Any, refusal: Refusal) -> None:
 @pytest.mark.slow
 def test_temporary_arrays_hold_only_a_few_teachers() -> None:
     """A block of 40 MB is read in pieces: beside it, less than twice as much."""
-    votes = np.random.default_rng(0).integers(0, 8, size=(1000, 1000, 40), dtype=np.uint8) == 0
+    votes = (
+        np.random.default_rng(0).integers(low=0, high=8, size=(1000, 1000, 40), dtype=np.uint8) == 0
+    )
     tracemalloc.start()
     try:
         counts = replace(L1, vote_clip=5).summarize(VoteBlocks(votes, num_teachers=1000))
@@ -131,7 +133,7 @@ def test_temporary_arrays_hold_only_a_few_teachers() -> None:
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_under_add_remove_a_declared_teacher_may_be_missing(norm: str) -> None:
     """The threshold stays where the declared number puts it; counts are those of a teacher without a vote."""
-    votes = np.random.default_rng(0).random((6, 4, 5)) < 0.5
+    votes = np.random.default_rng(0).random(size=(6, 4, 5)) < 0.5
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=2, norm=norm, adjacency=Adjacency.ADD_REMOVE)
     silent = np.concatenate([votes, np.zeros((1, 4, 5), dtype=bool)])
     without_one = aggregator.summarize(VoteBlocks(votes, num_teachers=7))

@@ -51,7 +51,7 @@ def test_counts_beyond_max_votes_are_refused() -> None:
 
 
 def test_blocks_of_teachers_are_merged_in_one_order() -> None:
-    votes = np.random.default_rng(0).random((60, 7, 11)) < 0.15
+    votes = np.random.default_rng(0).random(size=(60, 7, 11)) < 0.15
     aggregator = PowersetGNMax(noise_std=1.0)
     summary_of_all = aggregator.summarize(VoteBlocks(votes, num_teachers=60))
     blocks = iter([votes[:13], votes[13:14], votes[14:]])

@@ -12,7 +12,7 @@ from tests.refusals import Refusal, refused
 
 def records(count: int) -> Any:
     """Returns the labels of one record for each teacher, bool `[count, 3]`."""
-    return np.random.default_rng(0).random((count, 3)) < np.array([0.5, 0.3, 0.05])
+    return np.random.default_rng(0).random(size=(count, 3)) < np.array([0.5, 0.3, 0.05])
 
 
 def release_prevalence(
@@ -41,7 +41,7 @@ def test_error_is_small_for_any_number_of_labels(
     num_labels: int, share: float, adjacency: Adjacency
 ) -> None:
     """One record per teacher; of one label at 0.05, most teachers have none."""
-    shares = (np.random.default_rng(1).random((1000, num_labels)) < share).astype(float)
+    shares = (np.random.default_rng(1).random(size=(1000, num_labels)) < share).astype(float)
     prevalence = release_prevalence(shares, noise_multiplier=2.6, adjacency=adjacency)
     assert np.sqrt(((prevalence - shares.mean(axis=0)) ** 2).mean()) < 0.02
 

@@ -11,7 +11,7 @@ from pate.aggregators.aggregator import Aggregator
 from pate.aggregators.record import Arrays
 from pate.votes.arrays import CountedVotes
 
-COUNTS = np.random.default_rng(0).integers(0, 41, (30, 4))
+COUNTS = np.random.default_rng(0).integers(low=0, high=41, size=(30, 4))
 VOTES = CountedVotes(COUNTS, num_teachers=40)
 
 

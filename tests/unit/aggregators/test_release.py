@@ -17,7 +17,7 @@ from pate.accounting import (
 from pate.aggregators import BoundaryMax, CenteredVotes, GaussianVotes, GNMax, Release
 from tests.refusals import refused
 
-VOTES = np.random.default_rng(0).integers(0, 100, size=(200, 4))
+VOTES = np.random.default_rng(0).integers(low=0, high=100, size=(200, 4))
 
 
 def release_of(aggregator: GaussianVotes | BoundaryMax) -> Release:
@@ -36,7 +36,7 @@ def test_a_release_is_shown_in_one_line() -> None:
 
 
 def test_the_release_of_scores_names_their_shape() -> None:
-    votes = np.random.default_rng(0).random((10, 200, 4)) < 0.5
+    votes = np.random.default_rng(0).random(size=(10, 200, 4)) < 0.5
     release = CenteredVotes(noise_multiplier=5.0).aggregate(
         votes, num_teachers=10, rng=np.random.default_rng(0)
     )
@@ -52,7 +52,7 @@ def test_release_computes_its_epsilon() -> None:
         GaussianEvent(noise_multiplier=2.0),
         release_of(GaussianVotes(noise_std=50.0)).adjacency,
     )
-    assert gaussian_delta(0.5, epsilon=release.get_epsilon(target_delta=1e-6)) == pytest.approx(
+    assert gaussian_delta(mu=0.5, epsilon=release.get_epsilon(target_delta=1e-6)) == pytest.approx(
         1e-6, rel=1e-3
     )
     renyi = release.get_epsilon(target_delta=1e-6, accountant=RdpAccountant)

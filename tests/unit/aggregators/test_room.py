@@ -32,12 +32,12 @@ def test_release_of_epsilon_three_fits_exactly_into_a_budget_of_three(
     ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, adjacency=adjacency)
     with refused("max_epsilon", 3.0, "at least 3.", kind=BudgetExceeded):
         ledger.charge(
-            fitted.scaled(0.98).event_for(num_queries=8, num_labels=4, num_teachers=60),
+            fitted.scaled(factor=0.98).event_for(num_queries=8, num_labels=4, num_teachers=60),
             adjacency=adjacency,
         )
     assert ledger.affords(event) >= 1
     ledger.charge(event, adjacency=adjacency)
-    price = pa.AutoAccountant().compose(event).get_epsilon(DELTA)
+    price = pa.AutoAccountant().compose(event).get_epsilon(target_delta=DELTA)
     assert ledger.epsilon == ledger.spent_epsilon == ledger.entries[0].epsilon == price
     assert 2.98 < price <= 3.0
     with refused("max_epsilon", 3.0, kind=BudgetExceeded):
@@ -111,7 +111,9 @@ def test_noise_grows_until_the_ledger_has_room() -> None:
     )  # all that is left
     assert second.noise_std > first.noise_std
     assert (
-        ledger.affords(second.scaled(0.99).event_for(num_queries=8, num_labels=4, num_teachers=60))
+        ledger.affords(
+            second.scaled(factor=0.99).event_for(num_queries=8, num_labels=4, num_teachers=60)
+        )
         == 0
     ), "not more than is needed"
     ledger.charge(

@@ -37,7 +37,9 @@ def test_each_query_costs_one_selection_and_one_test() -> None:
     event = PLAIN.event_for(num_queries=7, num_labels=5, num_teachers=30)
     selection = PLAIN.gap_selection(num_labels=5, num_teachers=30).event
     test = PLAIN.stability_test(num_teachers=30).event
-    assert event == pa.SelfComposedEvent(pa.SelectThenTestEvent((selection, test), 4), 7)
+    assert event == pa.SelfComposedEvent(
+        pa.SelectThenTestEvent(events=(selection, test), num_candidates=4), count=7
+    )
     for other in (
         {"padded": True},
         {"regularizer": lambda k: float(k)},
@@ -280,7 +282,7 @@ def test_each_query_costs_selection_test_and_peel() -> None:
     selection = first.gap_selection(num_labels=5, num_teachers=30).event
     test = first.stability_test(num_teachers=30).event
     assert event == pa.SelfComposedEvent(
-        pa.ComposedEvent((selection, test, pa.ZCdpEvent((2 / 3) ** 2 / 8))), 7
+        pa.ComposedEvent((selection, test, pa.ZCdpEvent(rho=(2 / 3) ** 2 / 8))), count=7
     )
     assert failure_probability(event) == pytest.approx(7e-9, rel=1e-12)
 
@@ -309,7 +311,7 @@ def test_answer_with_all_labels_costs_nothing(adjacency: pa.Adjacency) -> None:
         everything = dataclasses.replace(FIXED, k=num_labels, adjacency=adjacency)
         assert everything.event_for(
             num_queries=9, num_labels=num_labels, num_teachers=5
-        ) == pa.SelfComposedEvent(pa.NoOpEvent(), 9)
+        ) == pa.SelfComposedEvent(pa.NoOpEvent(), count=9)
         assert released(everything, votes=[3] * num_labels, num_teachers=5).all()
         assert everything.distribution(np.array([3] * num_labels), num_teachers=5) == {
             tuple(range(num_labels)): 1.0
@@ -414,7 +416,7 @@ def test_each_mechanism_costs_its_own_event() -> None:
         aggregator = FixedTopK(k=k, epsilon=1.0, mechanism=mechanism)
         assert aggregator.event_for(
             num_queries=6, num_labels=4, num_teachers=10
-        ) == SelfComposedEvent(event, 6)
+        ) == SelfComposedEvent(event, count=6)
     picks_of_one, four = (
         FixedTopK(k=1, epsilon=0.1)
         .scaled(factor)

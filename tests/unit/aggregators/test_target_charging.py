@@ -181,7 +181,7 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
 
     assert event(0) == pa.NoOpEvent()
     assert event(9) == pa.ApproximateEvent(
-        pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.1), 9), 0.0
+        pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.1), count=9), failure_prob=0.0
     )
     # all, all though hits would be counted, as many as the hits allow
     for num_calls in (9, *range(20, 140, 2)):

@@ -65,8 +65,8 @@ def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> N
         lambda cost: pa.RdpAccountant().compose(cost),
         lambda cost: pa.ExactAccountant().compose(cost),
         lambda cost: event_to_json(cost),
-        lambda cost: pa.SelfComposedEvent(cost, 2),
-        lambda cost: pa.ApproximateEvent(cost, 1e-9),
+        lambda cost: pa.SelfComposedEvent(cost, count=2),
+        lambda cost: pa.ApproximateEvent(cost, failure_prob=1e-9),
         lambda cost: pa.ComposedEvent((cost,)),
     ],
 )
@@ -108,8 +108,8 @@ def test_the_price_is_returned_where_no_bound_on_q_applies() -> None:
 def test_bound_equals_the_formula_of_the_proof(std: float) -> None:
     """The reference computes with 60 digits, with the condition on dm/dq at every order."""
     rng = np.random.default_rng(1)
-    log_q = -rng.uniform(0.3, 60, 40)
-    orders = 1 + np.r_[rng.exponential(10, 12), 0.01, 150.0]
+    log_q = -rng.uniform(low=0.3, high=60, size=40)
+    orders = 1 + np.r_[rng.exponential(scale=10, size=12), 0.01, 150.0]
     ours = gnmax_rdp(log_q, noise_std=std, orders=orders)
     theirs = np.array([[float(formula(value, std, a)) for a in orders] for value in log_q])
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-13)

@@ -82,7 +82,7 @@ def test_the_price_is_that_of_the_wrapped_call(adjacency: Adjacency, sensitivity
             assert BoundaryWrapper(wrapped).event == pure
         assert boundary(epsilon).covers(BoundaryWrapper(wrapped).target)
         assert RunTwice(wrapped).target == run_twice(epsilon)
-        assert RunTwice(wrapped).event == SelfComposedEvent(wrapped.event, 2)
+        assert RunTwice(wrapped).event == SelfComposedEvent(wrapped.event, count=2)
 
 
 def test_two_runs_are_independent_and_compared_in_order() -> None:

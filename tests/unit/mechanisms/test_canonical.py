@@ -36,7 +36,7 @@ def kinds_of_classes(falling: np.ndarray, k: int) -> list[CanonicalClasses]:
 
 @pytest.mark.parametrize("size", range(1, 9))
 def test_class_sizes_count_every_set_once(size: int) -> None:
-    falling = -np.sort(-np.random.default_rng(size).integers(0, 4, size))
+    falling = -np.sort(-np.random.default_rng(size).integers(low=0, high=4, size=size))
     for k in range(1, size + 1):
         for classes in kinds_of_classes(falling, k):
             sizes = [classes.size(place) for place in range(len(classes.first))]
@@ -64,7 +64,7 @@ def test_members_are_uniform_and_all_sets_occur(kind: int) -> None:
 @pytest.mark.parametrize("gamma", [0.0, 0.5])
 @pytest.mark.parametrize("weight", [0.05, 0.5, 5.0])
 def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) -> None:
-    falling = -np.sort(-np.random.default_rng(2).integers(0, 3_000, 400))
+    falling = -np.sort(-np.random.default_rng(2).integers(low=0, high=3_000, size=400))
     k = 8
     every = CanonicalClasses.all(400, 8)
     likely = CanonicalClasses.likely(falling, k, weight=weight, gamma=gamma)

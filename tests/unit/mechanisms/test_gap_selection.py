@@ -25,7 +25,7 @@ def test_a_batch_is_its_rows(noise: str) -> None:
     votes = np.array([[6, 5, 2, 0], [0, 1, 1, 6], [3, 3, 3, 3]])
     rows = np.stack([selection.probabilities(row) for row in votes])
     np.testing.assert_allclose(selection.probabilities(votes), rows, rtol=1e-12)
-    np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=1e-9)
+    np.testing.assert_allclose(rows.sum(axis=1), desired=1, rtol=1e-9)
     drawn = selection(votes, rng=rng())
     assert drawn.shape == (3,)
     assert selection(votes[0], rng=rng()).shape == ()
@@ -64,9 +64,9 @@ def test_only_the_largest_counts_matter_with_max_k(noise: str, padded: bool) -> 
 @pytest.mark.parametrize(
     ("noise", "event"),
     [
-        ("gumbel", lambda moved: BoundedRangeEvent(2 * moved / 2.5)),
-        ("laplace", lambda moved: PureDpEvent(2 * moved / 2.5)),
-        ("exponential", lambda moved: PureDpEvent(2 * moved / 2.5)),
+        ("gumbel", lambda moved: BoundedRangeEvent(epsilon=2 * moved / 2.5)),
+        ("laplace", lambda moved: PureDpEvent(epsilon=2 * moved / 2.5)),
+        ("exponential", lambda moved: PureDpEvent(epsilon=2 * moved / 2.5)),
         ("gaussian", lambda moved: OpposedMaximaEvent(2.5 / moved, num_candidates=3)),
     ],
 )

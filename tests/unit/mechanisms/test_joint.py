@@ -30,8 +30,11 @@ def losses_by_definition(counts: np.ndarray, k: int) -> dict[Sequence, int]:
 
 def random_instances(number: int) -> list[tuple[np.ndarray, int]]:
     rng = np.random.default_rng(0)
-    sizes = [int(rng.integers(1, 6)) for _ in range(number)]
-    return [(rng.integers(0, 5, size), int(rng.integers(1, size + 1))) for size in sizes]
+    sizes = [int(rng.integers(low=1, high=6)) for _ in range(number)]
+    return [
+        (rng.integers(low=0, high=5, size=size), int(rng.integers(low=1, high=size + 1)))
+        for size in sizes
+    ]
 
 
 def test_class_counts_agree_with_all_sequences() -> None:
@@ -92,7 +95,7 @@ def test_losses_that_weigh_nothing_are_left_out_and_no_others(
     k: int, weight: float, both_ends: bool
 ) -> None:
     """Against exact counts: what is cut off is less than exp(-61) of all, and not far less; the others are counted."""
-    falling = -np.sort(-np.random.default_rng(2).integers(0, 2_000, 300))
+    falling = -np.sort(-np.random.default_rng(2).integers(low=0, high=2_000, size=300))
     classes = JointClasses.likely(falling[None], k, weight=weight)
     lowest = classes.losses[0, 1]
     highest = classes.losses[0, -1]
@@ -171,6 +174,6 @@ def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
             counts, rng=np.random.default_rng(0)
         )
     mechanism = PermuteAndFlipJointTopK(k=1000, epsilon=30.0, failure_prob=1e-12)
-    assert mechanism.event == ApproximateEvent(PureDpEvent(epsilon=30.0), 1e-12)
+    assert mechanism.event == ApproximateEvent(PureDpEvent(epsilon=30.0), failure_prob=1e-12)
     picked = mechanism(counts, rng=np.random.default_rng(0)).indices
     assert len(np.unique(picked)) == 1000

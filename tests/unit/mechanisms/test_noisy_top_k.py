@@ -43,7 +43,7 @@ def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
     x = np.linspace(max(kind.low, -3), 8, 45)[1:]
     log_q = np.log(-np.log(kind.cdf(x)))
     np.testing.assert_allclose(
-        kind.quantile_of_log(log_q, np.log1p(-kind.cdf(x))), x, rtol=1e-9, atol=1e-9
+        kind.quantile_of_log(log_q, np.log1p(-kind.cdf(x))), desired=x, rtol=1e-9, atol=1e-9
     )
     slopes = (kind.cdf(x + 1e-6) - kind.cdf(x - 1e-6)) / 2e-6
     np.testing.assert_allclose(kind.density(x), slopes, rtol=1e-6, atol=2e-6)

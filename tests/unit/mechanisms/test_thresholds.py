@@ -28,7 +28,7 @@ def test_distributions_sum_to_one_far_and_near() -> None:
     assert (above.shape, between.shape) == ((7, 12), (7, 3))
     for distribution in (above, between):
         assert (distribution >= 0).all()
-        np.testing.assert_allclose(distribution.sum(axis=1), 1, rtol=1e-12)
+        np.testing.assert_allclose(distribution.sum(axis=1), desired=1, rtol=1e-12)
     # its digits are kept
     rare = BetweenThresholds(lower=100, upper=101, epsilon=1.0).probabilities(0)[1]
     assert rare == pytest.approx(math.tanh(0.5) * math.exp(-100), rel=1e-9)
@@ -183,7 +183,7 @@ def test_an_exchange_pays_for_both_items() -> None:
             overrun_prob=1e-9,
         )
         assert mechanism.event == ApproximateEvent(
-            SelfComposedEvent(PureDpEvent(epsilon=0.5), count), 1e-9
+            SelfComposedEvent(PureDpEvent(epsilon=0.5), count), failure_prob=1e-9
         )
 
 

@@ -32,7 +32,7 @@ from tests.refusals import refused
 @dataclass(frozen=True, kw_only=True)
 class OnePrice(GaussianVotes):
     def event(self, shape: VoteShape) -> Event:
-        return SelfComposedEvent(PureDpEvent(1 / self.noise_std), shape.num_queries)
+        return SelfComposedEvent(PureDpEvent(epsilon=1 / self.noise_std), shape.num_queries)
 
 
 class Sum(Accountant):
@@ -108,16 +108,18 @@ def test_plan_is_refused_if_failure_probabilities_use_up_delta(fields: dict[str,
 
 
 def test_prices_equal_hand_computed_values() -> None:
-    assert budget().epsilon_of(SelfComposedEvent(PureDpEvent(epsilon=0.25), 12)) == 3.0
+    assert budget().epsilon_of(SelfComposedEvent(PureDpEvent(epsilon=0.25), count=12)) == 3.0
     of_auto = Budget(delta=1e-6)
     event = GaussianEvent(noise_multiplier=2.0)
     assert of_auto.epsilon_of(event) == AutoAccountant().compose(event).get_epsilon(
         target_delta=1e-6
     )
     assert of_auto.epsilon_of(NonPrivateEvent()) == math.inf
-    failing = ApproximateEvent(PureDpEvent(epsilon=0.25), 5e-7)
+    failing = ApproximateEvent(PureDpEvent(epsilon=0.25), failure_prob=5e-7)
     assert (
-        of_auto.epsilon_of(failing) < of_auto.epsilon_of(SelfComposedEvent(failing, 2)) == math.inf
+        of_auto.epsilon_of(failing)
+        < of_auto.epsilon_of(SelfComposedEvent(failing, count=2))
+        == math.inf
     )
 
 

@@ -102,7 +102,7 @@ def test_any_stability_test_can_be_certified() -> None:
     release = planned()
     table = certify_stability_test(release, budget=BUDGET)
     assert table.test == GUMBEL.stability_test(num_teachers=800)
-    assert table.order == RdpAccountant().compose(release.event).best_order(1e-6)
+    assert table.order == RdpAccountant().compose(release.event).best_order(target_delta=1e-6)
     ready = planned(StableTopK(selection_scale=38.985, test="table", table=table))
     assert certify_stability_test(ready, budget=BUDGET) == table
     quote = quote_release(ready, BUDGET)

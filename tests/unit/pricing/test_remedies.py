@@ -122,7 +122,7 @@ def test_suggested_settings_are_not_refused(aggregator: Aggregator) -> None:
         int(10 ** rng.uniform(*ends)) for ends in ((1.5, 3.0), (1.0, 2.0), (0.5, 2.3))
     )
     shape = VoteShape(num_queries=queries, num_labels=labels, num_teachers=teachers)
-    plan = aggregator, shape, budget(float(f"{10 ** rng.uniform(-0.5, 0.3):.2g}"))
+    plan = aggregator, shape, budget(float(f"{10 ** rng.uniform(low=-0.5, high=0.3):.2g}"))
     remedies_found = suggested(plan)
     assert remedies_found
     for remedy in remedies_found:
@@ -242,7 +242,7 @@ class CheapAccountant(AccountantBesideRenyi):
         return 0.6 * self._rdp.get_epsilon(target_delta)
 
     def get_delta(self, target_epsilon: float) -> float:
-        return self._rdp.get_delta(target_epsilon / 0.6)
+        return self._rdp.get_delta(target_epsilon=target_epsilon / 0.6)
 
 
 @pytest.mark.parametrize("accountant", [RdpAccountant, CheapAccountant])

@@ -138,6 +138,6 @@ def test_merged_outcomes_never_cost_more_and_little_less() -> None:
     composed = compose(first, second, 100)
     assert len(composed[0]) <= 1100
     for epsilon in (0.5, 1.5):
-        exact = gaussian_delta(0.5, epsilon=epsilon)
+        exact = gaussian_delta(mu=0.5, epsilon=epsilon)
         found = hockey_stick(composed[0][None], composed[1][None], [epsilon])[0, 0]
         assert 0.98 * exact < found <= exact * (1 + 1e-9)

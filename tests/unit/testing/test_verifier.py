@@ -131,7 +131,7 @@ def leaky(histogram: np.ndarray, *, leak: float = 0.1) -> dict[Any, float]:
 
 
 def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
-    event = ApproximateEvent(PureDpEvent(epsilon=0.01), 0.1)
+    event = ApproximateEvent(PureDpEvent(epsilon=0.01), failure_prob=0.1)
     assert verify(
         leaky, event=event, num_labels=2, num_teachers=3, adjacency=Adjacency.REPLACE_ONE
     ).sound
@@ -243,7 +243,7 @@ def noisy_best(
     histogram: np.ndarray, count: int, rng: np.random.Generator, *, scale: float = 1.0
 ) -> np.ndarray:
     """Draws the label with the largest count after Gumbel noise, whose bounded range is 2 / scale."""
-    return (histogram + rng.gumbel(0.0, scale, (count, 2))).argmax(axis=1)
+    return (histogram + rng.gumbel(loc=0.0, scale=scale, size=(count, 2))).argmax(axis=1)
 
 
 def verdict_of(scale: float, seed: int, **options: Any) -> Any:
@@ -336,7 +336,7 @@ def test_invalid_argument_of_verifier_is_refused(name: str, options: dict[str, A
 
 
 def test_claim_of_an_event_has_its_price() -> None:
-    event = ApproximateEvent(GaussianEvent(noise_multiplier=2.0), 0.01)
+    event = ApproximateEvent(GaussianEvent(noise_multiplier=2.0), failure_prob=0.01)
     claim = Claim.from_event(event, orders=(2.0, 8.0), epsilons=(1.0,), deltas=(0.001,), count=3)
     spent = RdpAccountant().compose(event, count=3)
     assert claim.renyi == ((2.0, pytest.approx(3 * 2 / 8)), (8.0, pytest.approx(3 * 8 / 8)))

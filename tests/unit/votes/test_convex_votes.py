@@ -16,8 +16,8 @@ RNG = np.random.default_rng(0)
 FEATURES = RNG.normal(size=(60, 4))
 FEATURES /= np.linalg.norm(FEATURES, axis=1, keepdims=True)
 TARGETS = RNG.normal(size=(60, 3)) * RNG.exponential(size=(60, 1)) * 3
-COUNTS = RNG.uniform(0.2, 2, size=60)
-LIMITS = RNG.uniform(0.5, 2, size=60)
+COUNTS = RNG.uniform(low=0.2, high=2, size=60)
+LIMITS = RNG.uniform(low=0.5, high=2, size=60)
 RIDGE = 0.7
 NO_LIMIT = 1e9
 

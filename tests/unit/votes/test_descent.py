@@ -32,7 +32,7 @@ def descended(descent: Descent, noise: float, seed: int = 0, truth: Any = TRUE) 
     """
     rows = features(count=40_000, seed=5)
     rng = np.random.default_rng(seed)
-    labels = rng.random((len(rows), 2)) < expit(rows @ truth)
+    labels = rng.random(size=(len(rows), 2)) < expit(rows @ truth)
     rate = np.full(2, noise**2)
     pace = descent.pace(rate)
     weights = descent.start()
@@ -91,7 +91,9 @@ def test_steps_correct_a_noisy_prevalence(descent: Descent) -> None:
     noisy = replace(descent, prevalence=truth + np.array([0.15, -0.1]))
     public = noisy.probabilities(noisy.start())
     off = np.append(np.zeros((3, 2)), 0.5 * CONSTANT * (truth - noisy.prevalence)[None], axis=0)
-    suggested = noisy.prevalence_seen(public, gradient=off + 1e-3 * rng.standard_normal((4, 2)))
+    suggested = noisy.prevalence_seen(
+        public, gradient=off + 1e-3 * rng.standard_normal(size=(4, 2))
+    )
     mended = noisy.prevalence_with(variance=0.02, seen=suggested, rate=np.full(2, 1e-6))
     assert np.abs(mended - truth).max() < 0.02
     np.testing.assert_array_equal(

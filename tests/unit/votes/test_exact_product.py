@@ -6,7 +6,7 @@ import pytest
 from pate.votes.exact_product import exact_product
 
 RNG = np.random.default_rng(0)
-ROWS = RNG.normal(size=(50, 30)) * 10.0 ** RNG.integers(-9, 9, size=(50, 1))
+ROWS = RNG.normal(size=(50, 30)) * 10.0 ** RNG.integers(low=-9, high=9, size=(50, 1))
 MATRIX = RNG.normal(size=(30, 7))
 
 

@@ -11,7 +11,7 @@ from pate.votes import imported
 from pate.votes.imported import ImportedVotes
 from tests.refusals import ANY, Refusal, refused
 
-BITS = np.random.default_rng(0).random((9, 5, 4)) < 0.4
+BITS = np.random.default_rng(0).random(size=(9, 5, 4)) < 0.4
 COUNTS = BITS.sum(axis=0)
 CLASSES = np.array([[7, 2, 0], [3, 3, 3]])
 PAIRS = np.array([[[4, 5], [9, 0]], [[1, 2], [3, 3]]])
@@ -177,7 +177,7 @@ def test_unsupported_arrays_give_a_one_line_error(tmp_path: Path, array: Any, la
 
 
 def test_byte_order_and_memory_order_change_no_counts(tmp_path: Path) -> None:
-    votes = np.random.default_rng(0).random((4, 5, 6)) > 0.5
+    votes = np.random.default_rng(0).random(size=(4, 5, 6)) > 0.5
     for array in (votes, np.asfortranarray(votes), votes.astype(">i4"), votes.astype(np.float16)):
         np.save(tmp_path / "votes.npy", array)
         assert (

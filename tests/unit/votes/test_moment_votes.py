@@ -54,7 +54,7 @@ def length(
     """Returns the length of the vote of one teacher with so many records."""
     rng = np.random.default_rng(seed)
     inputs = rng.normal(size=(num_records, 4)).astype(np.float32)
-    labels = rng.random((num_records, 2)) < 0.5
+    labels = rng.random(size=(num_records, 2)) < 0.5
     if are_copies:
         inputs[:] = inputs[0]
         labels[:] = labels[0]
@@ -133,17 +133,17 @@ def vote_of_trained(
 
 @pytest.fixture(scope="module")
 def labels() -> NDArray[np.bool_]:
-    return np.random.default_rng(1).random((20, 2)) < 0.4
+    return np.random.default_rng(1).random(size=(20, 2)) < 0.4
 
 
 @pytest.fixture(scope="module")
 def own_confidences() -> Array:
-    return np.random.default_rng(2).random((20, 2))
+    return np.random.default_rng(2).random(size=(20, 2))
 
 
 @pytest.fixture(scope="module")
 def pool_confidences() -> Array:
-    return np.random.default_rng(3).random((3000, 2))
+    return np.random.default_rng(3).random(size=(3000, 2))
 
 
 @pytest.mark.parametrize("trust", [0.0, 0.5, 0.8])
@@ -187,7 +187,7 @@ def test_confident_teachers_have_votes_of_lower_variance() -> None:
         rng = np.random.default_rng(1)
         draws = [
             vote_of_trained(
-                rng.random((20, 2)) < true_on_own, own_confidences=own, pool_confidences=pool
+                rng.random(size=(20, 2)) < true_on_own, own_confidences=own, pool_confidences=pool
             )
             for _ in range(50)
         ]

@@ -16,7 +16,7 @@ POOL = RNG.normal(size=(400, 6)) * np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.1])
 def test_features_have_length_one_and_small_weight_at_low_variance() -> None:
     directions = PublicPCA.fit(POOL, 4)
     features = directions.features(POOL)
-    np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1)
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), desired=1)
     np.testing.assert_allclose(directions.variances, np.sort(POOL.var(axis=0))[::-1][:4], rtol=0.05)
     raw = (POOL - directions.center) @ directions.projection
     weights = directions.variances / (directions.variances + 0.1 * POOL.var(axis=0).mean())
@@ -45,7 +45,7 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
         directions = PublicPCA.fit(rows[:1000], 105, kernel_from=kernel_from)
         features = directions.with_constant(rows)
         assert features.shape[1] == directions.width + 1 == (6 if kernel_from is None else 26)
-        np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1)
+        np.testing.assert_allclose(np.linalg.norm(features, axis=1), desired=1)
         fit = np.linalg.lstsq(features[:1000], signs[:1000], rcond=None)[0]
         explained[kernel_from] = np.corrcoef(features[1000:] @ fit, signs[1000:])[0, 1]
     assert abs(explained[None]) < 0.1 < 0.7 < explained[1.0]
@@ -130,7 +130,9 @@ def test_noise_share_matches_a_simulation() -> None:
     multiplier = 3.0
     variance = num_labels * 0.25  # of labels with prevalence 1/2
     clip = np.sqrt(variance / records_per_teacher)
-    noise = rng.normal(0, 2 * clip * multiplier / num_teachers, size=(4000, k, num_labels))
+    noise = rng.normal(
+        loc=0, scale=2 * clip * multiplier / num_teachers, size=(4000, k, num_labels)
+    )
     weights = k * noise  # regression on features of covariance 1 / k
     noise_share = np.square(weights).sum(axis=(1, 2)).mean() / k / variance
     records = num_teachers * records_per_teacher

@@ -76,10 +76,10 @@ def test_the_posterior_mean_is_nearer_than_one_factor_for_all(seed: int) -> None
 
 
 def test_little_is_left_of_rows_of_noise() -> None:
-    noise = np.random.default_rng(1).standard_normal((2000, 5))
+    noise = np.random.default_rng(1).standard_normal(size=(2000, 5))
     assert float((posterior_rows(noise, row_variances=np.ones(2000)) ** 2).mean()) < 0.01
 
 
 def test_rows_far_above_the_noise_stay() -> None:
-    clear = np.random.default_rng(1).standard_normal((50, 5)) * 1e4
+    clear = np.random.default_rng(1).standard_normal(size=(50, 5)) * 1e4
     np.testing.assert_allclose(posterior_rows(clear, row_variances=np.ones(50)), clear, atol=0.01)

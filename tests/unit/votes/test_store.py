@@ -8,7 +8,7 @@ from tests.refusals import ANY, refused
 
 
 def make_votes(num_teachers=10, num_queries=6, num_labels=13):
-    return np.random.default_rng(1).random((num_teachers, num_queries, num_labels)) < 0.4
+    return np.random.default_rng(1).random(size=(num_teachers, num_queries, num_labels)) < 0.4
 
 
 def write(path, votes, block=4, **overrides):

@@ -67,8 +67,8 @@ def test_noise_of_trained_weights_has_the_expected_variance() -> None:
 def test_gradients_of_groups_are_those_of_a_loop(num_groups: int) -> None:
     rng = np.random.default_rng(3)
     features = rng.normal(size=(80, 4))
-    labels = rng.random((80, 3)) < 0.4
-    ids = rng.integers(0, num_groups, 80)
+    labels = rng.random(size=(80, 3)) < 0.4
+    ids = rng.integers(low=0, high=num_groups, size=80)
     weights = rng.normal(size=(4, 3))
     bias = rng.normal(size=3)
     clip = 0.8

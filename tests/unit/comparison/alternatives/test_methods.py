@@ -37,7 +37,7 @@ def test_full_batch_descent_costs_exactly_a_gaussian() -> None:
     assert event.noise_multiplier <= 2.0
     contender = GRADIENT.at(budget(epsilon=3.0), small_bench())
     noise = contender.parameters["noise_multiplier"]
-    assert gaussian_epsilon(1 / noise, target_delta=1e-5) <= contender.epsilon <= 3.0
+    assert gaussian_epsilon(mu=1 / noise, target_delta=1e-5) <= contender.epsilon <= 3.0
 
 
 @pytest.mark.parametrize("method", [GRADIENT, LINEAR], ids=lambda method: method.name)

@@ -192,7 +192,7 @@ def test_a_fork_draws_though_a_thread_was_drawing_and_the_parent_goes_on_with_it
             held.set()
             done.wait()
 
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(max_workers=1) as pool:
         pool.submit(hold)
         held.wait()
         try:
@@ -230,7 +230,7 @@ def test_workers_are_not_sent_a_generator() -> None:
 def test_threads_take_turns() -> None:
     """All threads together draw the stream, each word once. No child key is given to two threads."""
     rng = cipher_generator(KEY)
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(max_workers=8) as pool:
         drawn = list(pool.map(lambda _: rng.integers(2**64, size=8, dtype=np.uint64), range(2000)))
         children = list(pool.map(lambda _: stream(rng.spawn(1)[0], num_bytes=64), range(400)))
     words = np.frombuffer(stream(cipher_generator(KEY), num_bytes=64 * 2000), "<u8")
