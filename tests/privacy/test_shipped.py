@@ -44,7 +44,7 @@ from tests.privacy.rival_distributions import (
     stable_fixed_top_k_distribution,
     stable_top_k_distribution,
 )
-from tests.privacy.shipped import CASES, TABLE, WITHOUT_DISTRIBUTION
+from tests.privacy.shipped import CASES, WITHOUT_DISTRIBUTION
 
 ADJACENCIES = tuple(Adjacency)
 TIGHT = {
@@ -347,7 +347,7 @@ def test_a_bit_costs_less_than_the_noisy_numbers_it_hides(adjacency: Adjacency) 
 def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
     adjacency: Adjacency,
 ) -> None:
-    table = optimal_stability_table(failure_prob=0.05, **TABLE)
+    table = optimal_stability_table(order=4.0, rdp_budget=0.5, failure_prob=0.05, num_levels=7)
     price = StabilityTest.from_table(table, num_teachers=20, adjacency=adjacency).event
     assert price_curve(price, orders=np.array([4.0]))[0] == pytest.approx(0.5, rel=1e-6)
     assert price_curve(price, orders=np.array([8.0]))[0] > 0.5

@@ -26,6 +26,8 @@ import pate.accounting as pa
     ],
 )
 def test_the_auto_accountant_returns_the_smallest_quick_bound(event, count, winner, kind) -> None:  # type: ignore[no-untyped-def]
+    """The winner is the accountant whose bound is returned; its epsilon equals that of the
+    accountant alone."""
     spent = pa.AutoAccountant().compose(event, count=count)
     assert spent.winner(target_delta=1e-6) == winner
     assert spent.get_epsilon(target_delta=1e-6) == kind().compose(event, count=count).get_epsilon(
@@ -36,6 +38,7 @@ def test_the_auto_accountant_returns_the_smallest_quick_bound(event, count, winn
 def test_a_noisy_maximum_is_composed_optimally_without_dp_accounting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """If dp-accounting is not installed, the exact accountant composes the maxima."""
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     event = pa.OpposedMaximaEvent(noise_multiplier=20.0, num_candidates=5)
     spent = pa.AutoAccountant().compose(event, count=30)
@@ -46,6 +49,8 @@ def test_a_noisy_maximum_is_composed_optimally_without_dp_accounting(
 
 
 def test_noisy_maxima_and_bits_in_any_order_cost_less_than_renyi() -> None:
+    """An accountant for any order gives one price to both orders, between the price in order and
+    Renyi's."""
     parts = [
         pa.OpposedMaximaEvent(noise_multiplier=20.0, num_candidates=5),
         pa.OneBitEvent(logits=(-1.0, 0.0, 1.0), reach=1),
@@ -67,6 +72,7 @@ def test_noisy_maxima_and_bits_in_any_order_cost_less_than_renyi() -> None:
 
 
 def test_events_added_after_a_reading_raise_the_epsilon() -> None:
+    """An epsilon that was read before is not kept for later events, and a copy does not see them."""
     spent = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=10.0), count=4)
     before = spent.get_epsilon(target_delta=1e-6)
     copied = spent.copy()
@@ -81,6 +87,7 @@ def test_events_added_after_a_reading_raise_the_epsilon() -> None:
 
 @pytest.mark.slow
 def test_pricing_thousands_of_steps_is_as_quick_as_hundreds() -> None:
+    """24,000 steps of bounded range are priced twice within 5 seconds, below Renyi's price."""
     event = pa.SelfComposedEvent(event=pa.BoundedRangeEvent(epsilon=0.01), count=24_000)
     started = process_time()
     prices = [pa.AutoAccountant().compose(event).get_epsilon(target_delta=1e-6) for _ in range(2)]

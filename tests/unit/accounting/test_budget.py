@@ -26,12 +26,14 @@ def test_a_delta_outside_of_0_to_1_is_refused(delta: float) -> None:
 
 
 def test_an_accountant_that_cannot_be_called_is_refused() -> None:
+    """The name of an accountant is given in place of its class."""
     accountant: type[RdpAccountant] = "rdp"  # type: ignore[assignment]
     with refused("accountant", "rdp"):
         Budget(epsilon=1.0, delta=1e-6, accountant=accountant)
 
 
 def test_less_noise_than_was_fitted_costs_more_than_the_budget() -> None:
+    """Fitted noise costs between 2.999 and 3.0; 1% less noise costs more than 3.0."""
     budget = Budget(epsilon=3.0, delta=1e-6, accountant=RdpAccountant)
     fitted = GaussianVotes(noise_std=1.0).fitted(budget, shape=SHAPE)
 
@@ -43,12 +45,13 @@ def test_less_noise_than_was_fitted_costs_more_than_the_budget() -> None:
 
 
 def test_epsilon_is_infinite_where_failures_reach_delta() -> None:
+    """A failure probability of the whole delta leaves nothing for the conversion."""
     budget = Budget(delta=1e-6)
     assert budget.epsilon_of(ApproximateEvent(event=NoOpEvent(), failure_prob=1e-6)) == math.inf
     assert budget.epsilon_of(ApproximateEvent(event=NoOpEvent(), failure_prob=1e-7)) == 0.0
 
 
-def test_required_epsilon_raises_without_an_epsilon() -> None:
+def test_fitting_noise_to_a_budget_without_epsilon_is_refused() -> None:
     with pytest.raises(InvalidValue) as refusal:
         GaussianVotes(noise_std=1.0).fitted(Budget(delta=1e-6), shape=SHAPE)
     assert (refusal.value.name, refusal.value.value) == ("target_epsilon", None)

@@ -17,6 +17,8 @@ from pate.validation import InvalidValue
 def test_calibrated_noise_meets_the_target_and_slightly_less_does_not(
     target: float, start: float
 ) -> None:
+    """The search may start far below or above the result. Noise for the Renyi accountant is larger."""
+
     def event_for(noise: float) -> pa.ApproximateEvent:
         return pa.ApproximateEvent(event=pa.GaussianEvent(noise), failure_prob=1e-9)
 
@@ -39,6 +41,7 @@ def test_calibrated_noise_meets_the_target_and_slightly_less_does_not(
 
 @pytest.mark.parametrize("target", [0.2, 3.0])
 def test_calibration_calls_a_slow_accountant_a_few_times_only(target: float) -> None:
+    """At most 8 readings of the exact accountant find the noise within 1%."""
     prices = []
 
     class Counting(pa.ExactAccountant):
@@ -61,6 +64,7 @@ def test_calibration_calls_a_slow_accountant_a_few_times_only(target: float) -> 
 
 
 def test_largest_count_finds_every_boundary() -> None:
+    """Returns the largest n that a monotone predicate admits, from any first guess."""
     for boundary, maximum, guess in itertools.product(range(70), (0, 11, 64), (0, 1, 10, 64, 100)):
         count = largest_count(
             lambda n, boundary=boundary: n <= boundary, maximum=maximum, guess=guess

@@ -22,6 +22,7 @@ mpmath.mp.dps = 50
 
 
 def test_the_penalty_of_a_conversion_falls_in_the_order() -> None:
+    """Also, no divergence gives epsilon 0, and a divergence of 50 or more gives delta 1."""
     penalty = conversion_penalty(1 + np.geomspace(1e-3, 1e6, 200), target_delta=1e-6)
     assert (np.diff(penalty) < 0).all()
     orders = np.array([1.5, 100.0])
@@ -32,7 +33,9 @@ def test_the_penalty_of_a_conversion_falls_in_the_order() -> None:
 FEW_ORDERS = np.array([1.01, 1.5, 3.0, 10.0, 80.0])
 
 
-def test_converted_epsilons_bound_random_pairs_closely() -> None:
+def test_converted_deltas_bound_random_pairs_closely() -> None:
+    """Each delta from the Renyi curve of two random distributions is at least the exact hockey-
+    stick divergence."""
     rng = np.random.default_rng(0)
     nearest = 0.0
     for _ in range(500):
@@ -51,6 +54,7 @@ def test_converted_epsilons_bound_random_pairs_closely() -> None:
 
 
 def test_epsilon_and_delta_are_inverse_and_never_above_the_classic_form() -> None:
+    """The classic form is rdp + log(1 / delta) / (order - 1)."""
     curve = 0.05 * FEW_ORDERS
     for delta in (1e-9, 1e-5, 0.1):
         epsilons = rdp_to_epsilons(FEW_ORDERS, rdp=curve, target_delta=delta)
@@ -131,6 +135,7 @@ def test_the_exact_accountant_bounds_the_true_delta_of_gaussians(
 
 @pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.PldAccountant])
 def test_other_accountants_bound_the_true_delta_of_gaussians(accountant: Any) -> None:
+    """At the printed epsilon, the true delta (Balle and Wang) is at most the target delta."""
     for multiplier, count in itertools.product((0.03, 1.9, 1e4, 1e13), (1, 10**9)):
         spent = accountant().compose(pa.GaussianEvent(multiplier), count=count)
         mu = true_mu(multiplier, count)
@@ -139,6 +144,7 @@ def test_other_accountants_bound_the_true_delta_of_gaussians(accountant: Any) ->
 
 
 def test_the_sum_of_many_different_gaussians_is_rounded_up() -> None:
+    """The reference sums 2,000 squared inverse multipliers with 100 digits."""
     multipliers = np.random.default_rng(0).uniform(low=100, high=1e4, size=2000)
     spent = pa.ExactAccountant().compose(
         pa.ComposedEvent(tuple(pa.GaussianEvent(m) for m in multipliers.tolist()))
@@ -182,6 +188,7 @@ def test_gaussians_with_pure_releases_are_bounded_from_above(pure: float) -> Non
 
 @pytest.mark.parametrize(("mu", "epsilon"), [(1.0, 1e17), (1e-3, 1e300), (1e-300, 1.0), (1.0, 1e3)])
 def test_a_delta_below_any_float_is_rounded_up_to_the_smallest(mu: float, epsilon: float) -> None:
+    """The true delta is below 5e-324, the smallest positive float, and is never returned as 0."""
     assert pa.gaussian_delta(mu, epsilon=epsilon) == 5e-324
 
 

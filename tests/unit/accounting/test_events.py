@@ -21,7 +21,7 @@ from tests.refusals import ANY, refused
 GAUSSIAN = pa.GaussianEvent(noise_multiplier=2.0)
 
 
-def test_events_of_dp_accounting() -> None:
+def test_events_convert_to_those_of_dp_accounting() -> None:
     dp_accounting = pytest.importorskip("dp_accounting")
     tree = pa.ComposedEvent(
         (
@@ -68,6 +68,8 @@ def epsilon(accountant: type[pa.Accountant], *events: pa.Event, delta: float = D
 
 
 def test_by_accesses_replaces_sessions_only() -> None:
+    """Each session in a tree of events becomes the event of its accesses; a tree without sessions
+    is returned itself."""
     failing = pa.SelfComposedEvent(
         event=pa.ApproximateEvent(event=pa.PureDpEvent(epsilon=0.1), failure_prob=1e-9), count=3
     )
@@ -95,6 +97,8 @@ def test_by_accesses_replaces_sessions_only() -> None:
 def test_loss_accountants_return_the_smaller_price_of_a_session(
     accountant: type[pa.Accountant],
 ) -> None:
+    """Accountants of loss distributions compose the accesses of a session, and take Renyi's price
+    where it is smaller."""
     assert epsilon(accountant, SESSION) == pytest.approx(
         epsilon(pa.RdpAccountant, SESSION), rel=1e-9
     )
@@ -108,6 +112,7 @@ def test_loss_accountants_return_the_smaller_price_of_a_session(
 def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
     accountant: type[pa.Accountant],
 ) -> None:
+    """Three accesses are cheaper than ten hits; 101 accesses are not."""
     cheap = pa.SelfComposedEvent(event=pa.PureDpEvent(TARGET.epsilon), count=3)
     session = pa.SessionEvent(
         epsilon=TARGET.epsilon,
@@ -134,6 +139,8 @@ def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
 
 
 def test_filters_count_hits_by_renyi_and_accesses_by_mu() -> None:
+    """The Renyi filter prices a session by its hits, and the Gaussian filter prices a session by
+    its accesses."""
     assert RenyiFilter(max_epsilon=1.8, target_delta=DELTA).affords(Spent(), SESSION) == 1
     assert RenyiFilter(max_epsilon=1.8, target_delta=DELTA).affords(Spent(), ACCESSES) == 0
     by_mu = GaussianFilter(max_epsilon=4.0, target_delta=DELTA)
@@ -146,6 +153,7 @@ def test_filters_count_hits_by_renyi_and_accesses_by_mu() -> None:
     [(323_960.43135932373, 3.113915523281301e-10), (20_000.0, 5e-9), (400.0, 1e-7), (3.0, 0.02)],
 )
 def test_the_cost_of_a_hit_is_rounded_up_at_every_order(order: float, call_epsilon: float) -> None:
+    """The reference computes the Renyi cost of a hit with 60 digits."""
     event = replace(
         SESSION, epsilon=3 * call_epsilon, call_epsilon=call_epsilon, bounded_range=False
     )
@@ -299,6 +307,7 @@ def test_an_event_survives_a_round_trip_through_json(event: pa.Event) -> None:
 
 
 def test_the_examples_cover_every_kind_of_event() -> None:
+    """The list `EVENTS`, which the test of the round trip reads, has every kind that JSON may name."""
     assert {type(event) for event in EVENTS} == set(EVENT_KINDS.values())
 
 

@@ -36,6 +36,7 @@ def binomial_delta(epsilon: float, count: int, target: float) -> float:
 def test_composed_pure_dp_bounds_the_exact_sum_over_binomials(
     epsilon: float, count: int, share: float
 ) -> None:
+    """Delta of n pure events lies between that of n-fold randomized response and 1% more."""
     target = share * epsilon * count
     truth = binomial_delta(epsilon, count, target)
     charged = pa.ExactAccountant().compose(pa.PureDpEvent(epsilon), count=count).get_delta(target)
@@ -98,6 +99,8 @@ PLAYS: dict[str, tuple[list[pa.Event], list[list[tuple[Fraction, Fraction]]]]] =
     "y", [Fraction(1), Fraction(21, 20), Fraction(5, 4), Fraction(2), Fraction(7, 2)]
 )
 def test_exact_delta_is_a_close_bound_on_the_strongest_adversary(name: str, y: Fraction) -> None:
+    """The adversary chooses each pair of distributions after all earlier outcomes, in rational
+    numbers."""
     events, families = PLAYS[name]
     searched = float(best_play(families, y))
     result = pa.ExactAccountant()
@@ -117,6 +120,7 @@ def test_exact_delta_is_a_close_bound_on_the_strongest_adversary(name: str, y: F
     ],
 )
 def test_events_10_percent_too_small_fail_the_adversary_check(name: str, cheaper: pa.Event) -> None:
+    """Negative control of the test above."""
     events, families = PLAYS[name]
     y = Fraction(21, 20)
     charged = pa.ExactAccountant().compose(cheaper, count=len(events)).get_delta(math.log(y))
@@ -124,6 +128,7 @@ def test_events_10_percent_too_small_fail_the_adversary_check(name: str, cheaper
 
 
 def test_a_gaussian_and_a_bit_agree_with_a_quadrature() -> None:
+    """The reference integrates the best play on the bit over the losses of the Gaussian."""
     mu = 0.5
     epsilon = 2.5
     losses = np.linspace(mu * mu / 2 - 9 * mu, mu * mu / 2 + 9 * mu, 2001)
@@ -142,6 +147,9 @@ def test_a_gaussian_and_a_bit_agree_with_a_quadrature() -> None:
 
 
 def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> None:
+    """Two Gaussians around a pure event cost as much as one Gaussian with the sum of both squared
+    inverse multipliers."""
+
     def spent(delta: float, *events: pa.Event) -> float:
         return pa.ExactAccountant().compose(pa.ComposedEvent(events)).get_epsilon(delta)
 
@@ -190,6 +198,7 @@ def test_opposed_maxima_agree_with_dp_accounting() -> None:
 
 
 def test_the_bound_for_any_order_composes_single_pairs() -> None:
+    """All six orders of three events have one price, which is close to dp-accounting's."""
     parts = [
         pa.OpposedMaximaEvent(noise_multiplier=10.0, num_candidates=5),
         pa.OneBitEvent(logits=LOGITS, reach=1),
@@ -232,6 +241,7 @@ def single_pairs(box: Box) -> Iterator[Box]:
 
 
 def test_a_bit_has_only_its_undominated_pairs() -> None:
+    """A pair is dominated if another pair has a larger loss for both outcomes."""
     chances = [0.05, 0.2, 0.45, 0.8]
     box = dominating_pairs(pa.OneBitEvent(tuple(math.log(p / (1 - p)) for p in chances), reach=2))
     assert isinstance(box, Box)
@@ -247,6 +257,7 @@ def test_a_bit_has_only_its_undominated_pairs() -> None:
 
 
 def test_losses_of_bits_bound_those_in_high_precision() -> None:
+    """Random neighboring logits, as near as 1e-9: both losses bound those with 60 digits."""
     rng = np.random.default_rng(0)
     for low, step in zip(
         rng.uniform(low=-40, high=40, size=200).tolist(),
@@ -284,6 +295,7 @@ def profile_of(block: Block) -> Profile:
 
 
 def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
+    """900 steps with losses of 0.05 in blocks; a loss 10% too small falls below the sum."""
     result = profile_of(
         composed_in_blocks(
             ((PAIR, 900),), spacing=rounded_spacing(spacing=0.0125), reach=12.0, negligible=1e-20
@@ -304,6 +316,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
 def test_blocks_bound_the_composition_step_by_step_closely(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Blocks of limited capacity give an epsilon at most 3% above that of one block for all steps."""
     single = {
         "span": ((Span(length=0.1), 1),),
         "bit": ((bit(), 1),),
@@ -323,6 +336,7 @@ def test_blocks_bound_the_composition_step_by_step_closely(
 
 
 def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bit, a range and a bit are composed in blocks; bits 20% too small fall below the search."""
     monkeypatch.setattr(exact_blocks, "CAPACITY", 8)
     a_bit = dominating_pairs(pa.OneBitEvent(logits=LOGITS, reach=1))
     a_range = dominating_pairs(pa.BoundedRangeEvent(math.log(1.5)))
@@ -350,6 +364,7 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
 
 
 def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
+    """The mirror image of a profile exchanges both neighbors."""
     spacing = 0.07
     losses = np.arange(60) * spacing
     values = np.array([pa.gaussian_delta(mu=0.8, epsilon=x) for x in losses.tolist()])

@@ -50,19 +50,22 @@ def most(event: pa.Event, make: Callable[[], pa.Accountant]) -> int:
     (BITS, 1562, 1561, pa.RdpAccountant, RenyiFilter),
     (pa.GaussianEvent(noise_multiplier=30.0), 631, 631, pa.ExactAccountant, GaussianFilter),
 ])  # fmt: skip
-def test_a_filter_admits_fewer_releases_than_the_accountant(
+def test_a_filter_admits_at_most_as_many_releases_as_the_accountant(
     event: pa.Event,
     count: int,
     filtered: int,
     make: Callable[[], pa.Accountant],
     kind: Callable[..., PrivacyFilter],
 ) -> None:
+    """`count` equal events fit under the cap if all are fixed beforehand; `filtered` fit if each
+    may depend on earlier outcomes."""
     assert most(event, make) == count
     assert kind(CAP, DELTA).affords(Spent(), event) == filtered
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_affords_is_the_number_of_events_admitted_one_by_one(kind: type[PrivacyFilter]) -> None:
+    """Charges equal events until the filter admits no further one."""
     privacy_filter = kind(1.0, DELTA)
     event = pa.GaussianEvent(noise_multiplier=15.0)
     spent = Spent()
@@ -82,6 +85,7 @@ def test_affords_is_the_number_of_events_admitted_one_by_one(kind: type[PrivacyF
 
 
 def test_sums_are_rounded_up_or_exact() -> None:
+    """Amounts are floats rounded up; failure probabilities and pure epsilons are exact fractions."""
     price = Spent(amount=0.1, failure_prob=Fraction(1e-9), pure=Fraction(0.3))
     spent = Spent()
     for _ in range(1000):
@@ -149,6 +153,7 @@ def test_the_mu_of_a_pure_release_is_that_of_a_costlier_gaussian(epsilon: float)
 
 
 def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
+    """At delta 1e-14 nothing is set aside for rounding, so nine parts of a tenth fit and not ten."""
     privacy_filter = RenyiFilter(max_epsilon=1.0, target_delta=1e-14)
     assert privacy_filter.affords(Spent(), pa.PureDpEvent(epsilon=0.1)) == 9
     assert (
@@ -222,6 +227,7 @@ def charges_before_refusal(
 def test_the_cap_that_a_refusal_names_admits_the_refused_event(
     make: Any, events: list[pa.Event], cap: float
 ) -> None:
+    """A ledger with the named cap admits the event; a cap 0.01% smaller does not."""
     while (refusal := charges_before_refusal(cap, events, accountant=make)) is not None:
         number, named_cap = refusal
         assert named_cap > cap
@@ -234,6 +240,7 @@ def test_the_cap_that_a_refusal_names_admits_the_refused_event(
 
 
 def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
+    """Without a setting, the first event fixes that part; the conversion uses the rest of delta."""
     event = pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=100.0), failure_prob=1e-8)
     privacy_filter = RenyiFilter(max_epsilon=CAP, target_delta=DELTA, max_failure_prob=1e-7)
     assert privacy_filter.affords(Spent(), event) in (9, 10)
@@ -258,6 +265,7 @@ def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
 
 
 def test_a_filter_without_a_price_of_hits_counts_accesses() -> None:
+    """The Gaussian filter prices a session like the event of its accesses."""
     accesses = pa.ApproximateEvent(
         event=pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.01), count=30), failure_prob=4e-8
     )
@@ -352,6 +360,7 @@ def test_the_accountant_decides_for_the_first_release_only(
 def test_the_accountant_determines_the_default_filter(
     make: Callable[[], pa.Accountant], first: pa.Event, name: str
 ) -> None:
+    """`name` is the filter of a ledger whose first charge is `first`."""
     assert default_filter(make())(CAP, DELTA).fixed_by(first).name == name
 
 
@@ -412,6 +421,8 @@ def test_other_events_may_follow_gaussians_at_small_cost() -> None:
 
 
 def test_two_units_never_split_the_events_between_them() -> None:
+    """Every event must fit both by mu and by Renyi divergence; none is admitted by one unit because
+    the other is used up."""
     privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
     gaussians = privacy_filter.price(
         pa.SelfComposedEvent(event=pa.GaussianEvent(noise_multiplier=30.0), count=590)
@@ -440,6 +451,8 @@ def test_a_session_with_an_overrun_has_an_infinite_mu() -> None:
 
 
 def test_a_stored_filter_admits_the_failures_of_its_version() -> None:
+    """Filters of earlier files allow half of delta for failures, or the failure probability of the
+    first event if it is larger."""
     stored = filter_from_json(
         {"name": "renyi", "max_failure_prob": None, "order": 8.0},
         max_epsilon=CAP,
@@ -466,6 +479,7 @@ def test_a_stored_filter_admits_the_failures_of_its_version() -> None:
 
 
 def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
+    """After a Gaussian charge of an earlier version, the filter admits no event at all."""
     former = filter_from_json(
         {"name": "zcdp", "max_failure_prob": None}, max_epsilon=CAP, target_delta=DELTA
     ).fixed_by(pa.PureDpEvent(epsilon=1.0))
@@ -479,6 +493,7 @@ def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
 
 
 def test_a_cap_in_rho_names_another_ledger_as_the_way_out() -> None:
+    """The former zCDP filter can admit no Gaussian event under any cap."""
     cap = Cap(FormerZCdpFilter(max_epsilon=CAP, target_delta=DELTA), entries=[])
     cap.require_room(pa.PureDpEvent(epsilon=1.0), first_epsilon=math.inf)
     with refused("max_epsilon", CAP, "another ledger for new releases"):

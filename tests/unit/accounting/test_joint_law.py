@@ -27,6 +27,7 @@ TEST = pa.ApproximateEvent(
 
 @pytest.mark.parametrize("kind", [pa.JointLawAccountant, pa.AutoAccountant])
 def test_get_delta_works_just_above_the_failure_probability(kind: type[pa.Accountant]) -> None:
+    """At large epsilons nearly all of delta is the failure probability of the tests."""
     release = StableTopK(selection_scale=40.0, test_std=60.0)
     spent = kind().compose(release.event_for(num_queries=100, num_labels=40, num_teachers=300))
     expected = pa.RdpAccountant().compose(
@@ -42,6 +43,7 @@ def test_get_delta_works_just_above_the_failure_probability(kind: type[pa.Accoun
 
 
 def test_other_accountants_add_selection_and_test() -> None:
+    """The Renyi accountant prices a selection with a test as the two events in turn."""
     parts = (pa.BoundedRangeEvent(epsilon=0.1), TEST)
     single = (
         pa.RdpAccountant()
@@ -67,6 +69,7 @@ def test_other_accountants_add_selection_and_test() -> None:
 def test_extreme_parameters_give_a_price(
     range_epsilon: float, logits: tuple[float, ...], order: float
 ) -> None:
+    """The price is between 0 and that of the Renyi accountant."""
     test = pa.ApproximateEvent(event=pa.OneBitEvent(logits=logits, reach=1), failure_prob=1e-9)
     event = pa.SelectThenTestEvent(
         events=(pa.BoundedRangeEvent(range_epsilon), test), num_candidates=3
@@ -81,6 +84,7 @@ def test_extreme_parameters_give_a_price(
 @pytest.mark.parametrize("num_teachers", [1, 2, 3])
 @pytest.mark.parametrize("scale", [1e-4, 0.01, 1.0])
 def test_few_teachers_and_little_noise_give_a_price(num_teachers: int, scale: float) -> None:
+    """The price is between 0 and that of the Renyi accountant."""
     event = StableTopK(selection_scale=scale, test_std=scale).event_for(
         num_queries=100, num_labels=4, num_teachers=num_teachers
     )
@@ -92,6 +96,7 @@ def test_few_teachers_and_little_noise_give_a_price(num_teachers: int, scale: fl
 
 
 def test_get_delta_searches_far_from_the_renyi_order() -> None:
+    """The best order of the joint price is far from the best order of the sum of both prices."""
     spent = pa.JointLawAccountant().compose(
         StableTopK(selection_scale=17.13, test_std=15.46).event_for(
             num_queries=600, num_labels=10, num_teachers=50
@@ -164,6 +169,7 @@ def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e8])
 def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
+    """The reference computes the value of each program in fractions."""
     programs = _programs(np.random.default_rng(0), size, number=40)
     multipliers, attained = best_multipliers(programs)
     left = programs.remainders(multipliers)
@@ -178,6 +184,7 @@ def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
 
 
 def test_a_bound_beyond_double_precision_is_infinite() -> None:
+    """A program with an infinite or missing value has an infinite bound; the others keep theirs."""
     own_values = np.array([[1.0, np.inf], [1.0, np.nan], [1.0, 2.0]])
     sizes = np.array([[np.inf, 1.0], [np.nan, 1.0], [2.0, 1.0]])
     programs = LinearPrograms(
@@ -226,6 +233,8 @@ def bound(values: Array, rows: Array, prices: Array) -> float:
 @pytest.mark.parametrize("num_rows", [1, 2, 6])
 @pytest.mark.parametrize("num_types", [1, 2, 30, 300])
 def test_the_optimum_agrees_with_the_solver_of_scipy(num_rows: int, num_types: int) -> None:
+    """Random programs with up to 6 rows, some of them zero; also the bound by the dual prices is
+    the optimum."""
     rng = np.random.default_rng(num_rows)
     values = rng.uniform(low=-1, high=1, size=(40, num_types))
     # some are all zeros

@@ -63,12 +63,12 @@ BIT = SelfComposedEvent(
     ),
     count=3,
 )
-A = PureDpEvent(epsilon=0.05)
-B = BoundedRangeEvent(epsilon=0.1)
-C = SelfComposedEvent(event=OneBitEvent(logits=(-1.0, -0.9, -0.8), reach=1), count=3)
-ORDER = [A, A, B, C, C, C, A, B, B, A, C, A]
+PURE = PureDpEvent(epsilon=0.05)
+RANGE = BoundedRangeEvent(epsilon=0.1)
+BITS = SelfComposedEvent(event=OneBitEvent(logits=(-1.0, -0.9, -0.8), reach=1), count=3)
+SEQUENCE = [PURE, PURE, RANGE, BITS, BITS, BITS, PURE, RANGE, RANGE, PURE, BITS, PURE]
 MAKERS = [RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant]
-BOTH = pytest.mark.parametrize("kept", [True, False], ids=["on disk", "in memory"])
+BOTH = pytest.mark.parametrize("on_disk", [True, False], ids=["on disk", "in memory"])
 
 
 def charge(
@@ -77,7 +77,7 @@ def charge(
     return ledger.charge(event, adjacency=ledger.adjacency, key=key, description=description)
 
 
-def once(
+def committed_bytes(
     ledger: Ledger,
     key: str,
     draw: Callable[[], bytes],
@@ -91,7 +91,7 @@ def once(
     return ledger.commit(key, event, content, ChargeNote(run=run), adjacency=ledger.adjacency)
 
 
-def part(
+def commit_part(
     ledger: Ledger,
     key: str,
     content: bytes,
@@ -110,7 +110,9 @@ def keys(ledger: Ledger | SharedLedger) -> list[str]:
     return [entry.key for entry in ledger.entries]
 
 
-def afresh(maker: Callable[[], Accountant], events: list[Event], delta: float = DELTA) -> float:
+def composed_epsilon(
+    maker: Callable[[], Accountant], events: list[Event], delta: float = DELTA
+) -> float:
     """Returns the total epsilon of events, composed from nothing by one accountant."""
     accountant = maker()
     for event, row in groupby(events):
@@ -118,7 +120,7 @@ def afresh(maker: Callable[[], Accountant], events: list[Event], delta: float = 
     return accountant.get_epsilon(delta)
 
 
-ONE = afresh(AutoAccountant, events=[GAUSSIAN])
+ONE_EPSILON = composed_epsilon(AutoAccountant, events=[GAUSSIAN])
 
 
 @pytest.fixture
@@ -137,13 +139,18 @@ def shared(path: Path) -> SharedLedger:
 
 
 def test_a_key_has_one_event_and_one_release(ledger: Ledger, path: Path) -> None:
+    """A second charge of a key returns the first; another event under the key is refused."""
     first = charge(ledger, description="the first, “quoted”\n")
     assert Ledger(path, target_delta=DELTA).entries == [first] == ledger.entries
     assert first.description == "the first, “quoted”\n"
     for opened in (ledger, Ledger(path, target_delta=DELTA)):
         assert charge(opened) == first
-        assert once(opened, key="b", draw=lambda: b"drawn", event=BIT) == b"drawn"
-        assert once(opened, key="b", draw=pytest.fail, event=BIT) == opened.read("b") == b"drawn"
+        assert committed_bytes(opened, key="b", draw=lambda: b"drawn", event=BIT) == b"drawn"
+        assert (
+            committed_bytes(opened, key="b", draw=pytest.fail, event=BIT)
+            == opened.read("b")
+            == b"drawn"
+        )
         for event in (BIT, GaussianEvent(noise_multiplier=2.0)):
             with refused("key", "a"):
                 charge(opened, event)
@@ -157,11 +164,12 @@ def test_a_key_has_one_event_and_one_release(ledger: Ledger, path: Path) -> None
 
 
 def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
+    """Only the first part of a release is charged; a part at another price is refused."""
     for content in (b"1", b"not seen"):
-        assert part(ledger, key="a:first", content=content) == b"1"
+        assert commit_part(ledger, key="a:first", content=content) == b"1"
     for content in (b"2", b"not seen"):
-        assert part(ledger, key="a:second", content=content) == b"2"
-    part(ledger, key="ab:first", content=b"of another release")
+        assert commit_part(ledger, key="a:second", content=content) == b"2"
+    commit_part(ledger, key="ab:first", content=b"of another release")
     assert (ledger.read("a:second"), ledger.read("third")) == (b"2", None)
     assert keys(ledger) == ["a:first", "ab:first"]
     assert ledger.keys == ["a:first", "a:second", "ab:first"]
@@ -173,7 +181,7 @@ def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
             ledger.require_charged(event, release, remedy="restore it")
     for key in ("a:second", "a:third"):
         with refused("key", key):
-            part(ledger, key, content=b"2", event=BIT)
+            commit_part(ledger, key, content=b"2", event=BIT)
     assert list(ledger.parts("a")) == ["first", "second"], "nothing drawn at another price is there"
 
 
@@ -181,10 +189,10 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
     """The difference of two sums with the same noise has no noise."""
     first = b"1"
     second = b"2"
-    part(ledger, key="a:first", content=first, noise="seed 3")
-    assert part(ledger, key="b:first", content=first, noise="seed 3") == first
-    part(ledger, key="b:second", content=second, noise="seed 3")
-    assert (keys(ledger), ledger.epsilon) == (["a:first"], ONE)
+    commit_part(ledger, key="a:first", content=first, noise="seed 3")
+    assert commit_part(ledger, key="b:first", content=first, noise="seed 3") == first
+    commit_part(ledger, key="b:second", content=second, noise="seed 3")
+    assert (keys(ledger), ledger.epsilon) == (["a:first"], ONE_EPSILON)
     ledger.require_charged(GAUSSIAN, "b", remedy="restore it")
     assert not ledger.has_noise("seed 3", but="c", unlike=GAUSSIAN)
     assert ledger.has_noise("seed 3", but="c", unlike=BIT)
@@ -196,55 +204,62 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
         ("a:second", b"other", GAUSSIAN),  # of the same release, after the other run went on
     ):
         with refused("noise", "seed 3"):
-            part(ledger, key, content, event, noise="seed 3")
-    assert part(ledger, key="a:second", content=second, noise="seed 3") == second
+            commit_part(ledger, key, content, event, noise="seed 3")
+    assert commit_part(ledger, key="a:second", content=second, noise="seed 3") == second
     assert len(ledger.entries) == 1
 
 
 def test_a_run_with_the_same_seed_must_commit_every_part(ledger: Ledger) -> None:
     """A release in rounds that was stopped and a release without rounds may have the same first part."""
     for key in ("a:first", "a:round-0", "b:first"):
-        part(ledger, key, content=b"1", noise="seed 3")
+        commit_part(ledger, key, content=b"1", noise="seed 3")
     with refused("noise", "seed 3"):
-        part(ledger, key="b:release", content=b"2", noise="seed 3")
+        commit_part(ledger, key="b:release", content=b"2", noise="seed 3")
     for key in ("b:round-0", "b:release"):
-        part(ledger, key, content=b"1", noise="seed 3")
+        commit_part(ledger, key, content=b"1", noise="seed 3")
     with refused("noise", "seed 3"):
-        part(ledger, key="a:round-1", content=b"2", noise="seed 3")
+        commit_part(ledger, key="a:round-1", content=b"2", noise="seed 3")
     assert len(ledger.entries) == 1
 
 
 def test_a_seed_used_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
-    part(shared.account("one"), key="a:first", content=b"1", noise="seed 3")
+    """Two accounts of one file commit parts with the same noise."""
+    commit_part(shared.account("one"), key="a:first", content=b"1", noise="seed 3")
     with refused("noise", "seed 3"):
-        part(shared.account("other"), key="b:first", content=b"1", noise="seed 3")
+        commit_part(shared.account("other"), key="b:first", content=b"1", noise="seed 3")
     assert shared.account("other").has_noise("seed 3", unlike=GAUSSIAN)
 
 
 def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, path: Path) -> None:
     """Every total is infinite, and a ledger with a cap admits no further charge."""
-    part(ledger, key="a:first", content=b"1", noise="seed 3", may_share_noise=True)
-    part(ledger, key="twin:first", content=b"1", noise="seed 3", may_share_noise=True)
-    assert (ledger.epsilon, ledger.noise_is_shared) == (ONE, False)
+    commit_part(ledger, key="a:first", content=b"1", noise="seed 3", may_share_noise=True)
+    commit_part(ledger, key="twin:first", content=b"1", noise="seed 3", may_share_noise=True)
+    assert (ledger.epsilon, ledger.noise_is_shared) == (ONE_EPSILON, False)
     assert (
-        part(ledger, key="b:first", content=b"1", event=BIT, noise="seed 3", may_share_noise=True)
+        commit_part(
+            ledger, key="b:first", content=b"1", event=BIT, noise="seed 3", may_share_noise=True
+        )
         == b"1"
     )  # at another price
     for account in (ledger, Ledger(path, target_delta=DELTA)):
         assert account.noise_is_shared and account.statement().noise_is_shared
         assert account.epsilon == account.spent_epsilon == account.statement().epsilon == math.inf
-    assert [entry.epsilon for entry in ledger.entries] == [ONE, math.inf]
-    part(ledger, key="c:first", content=b"1")
+    assert [entry.epsilon for entry in ledger.entries] == [ONE_EPSILON, math.inf]
+    commit_part(ledger, key="c:first", content=b"1")
     assert (ledger.epsilon, ledger.affords(GAUSSIAN)) == (math.inf, math.inf)
-    part(ledger, key="twin:second", content=b"2", noise="seed 3", may_share_noise=True)
-    part(ledger, key="a:second", content=b"2", noise="seed 3", may_share_noise=True)
+    commit_part(ledger, key="twin:second", content=b"2", noise="seed 3", may_share_noise=True)
+    commit_part(ledger, key="a:second", content=b"2", noise="seed 3", may_share_noise=True)
     assert len(ledger.entries) == 3
-    part(ledger, key="late:first", content=b"1", noise="seed 3", may_share_noise=True)
-    part(ledger, key="late:second", content=b"something else", noise="seed 3", may_share_noise=True)
+    commit_part(ledger, key="late:first", content=b"1", noise="seed 3", may_share_noise=True)
+    commit_part(
+        ledger, key="late:second", content=b"something else", noise="seed 3", may_share_noise=True
+    )
     assert keys(ledger) == ["a:first", "b:first", "c:first", "late:second"]
     assert [entry.key for entry in ledger.charges_of("late")] == ["a:first", "late:second"]
-    part(ledger, key="twin of late:first", content=b"1", noise="seed 3", may_share_noise=True)
-    part(
+    commit_part(
+        ledger, key="twin of late:first", content=b"1", noise="seed 3", may_share_noise=True
+    )
+    commit_part(
         ledger,
         key="twin of late:second",
         content=b"something else",
@@ -257,39 +272,41 @@ def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, 
     for attempt in (
         lambda: capped.require_room(GAUSSIAN),
         lambda: charge(capped, key="e"),
-        lambda: part(capped, key="e:first", content=b"1"),
+        lambda: commit_part(capped, key="e:first", content=b"1"),
     ):
         with refused("max_epsilon", 1000.0, "no epsilon", kind=BudgetExceeded):
             attempt()
     with refused("noise", "seed 3"):
-        part(capped, key="e:first", content=b"3", noise="seed 3", may_share_noise=True)
+        commit_part(capped, key="e:first", content=b"3", noise="seed 3", may_share_noise=True)
     assert len(ledger.entries) == 4
 
 
 def test_a_ledger_with_a_cap_refuses_shared_noise(path: Path) -> None:
+    """`may_share_noise` does not help: the cap is a guarantee."""
     ledger = Ledger(path, target_delta=DELTA, max_epsilon=1000.0)
-    part(ledger, key="a:first", content=b"1", noise="seed 3", may_share_noise=True)
+    commit_part(ledger, key="a:first", content=b"1", noise="seed 3", may_share_noise=True)
     with refused("noise", "seed 3"):
-        part(ledger, key="b:first", content=b"2", noise="seed 3", may_share_noise=True)
-    assert (ledger.epsilon, ledger.guaranteed_epsilon) == (ONE, 1000.0)
+        commit_part(ledger, key="b:first", content=b"2", noise="seed 3", may_share_noise=True)
+    assert (ledger.epsilon, ledger.guaranteed_epsilon) == (ONE_EPSILON, 1000.0)
 
 
 def test_two_accounts_that_share_their_noise_have_infinite_totals(path: Path) -> None:
     """The difference of two sums with the same noise has no noise, also over different records."""
     shared = SharedLedger(path, target_delta=DELTA)
     for data in ("one", "other"):
-        part(
+        commit_part(
             shared.account(data), key="a:first", content=b"1", noise="seed 3", may_share_noise=True
         )
-    part(shared.account("third"), key="c:first", content=b"1", noise="seed 4")
+    commit_part(shared.account("third"), key="c:first", content=b"1", noise="seed 4")
     totals = [shared.account(data).epsilon for data in ("one", "other", "third")]
-    assert totals == [math.inf, math.inf, ONE]
+    assert totals == [math.inf, math.inf, ONE_EPSILON]
     assert shared.account("one").guaranteed_epsilon is None
 
 
 def test_a_commit_opens_the_file_only_a_few_times(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Counts connections to the database: two for a first part, one for a later part."""
     opened = 0
     connect = sqlite3.connect
 
@@ -299,37 +316,40 @@ def test_a_commit_opens_the_file_only_a_few_times(
         return connect(*arguments, **options)
 
     monkeypatch.setattr(sqlite3, "connect", counted)
-    part(ledger, key="a:first", content=b"1")
+    commit_part(ledger, key="a:first", content=b"1")
     assert opened == 2, "to compute the total out of the lock, and to commit"
-    part(ledger, key="a:second", content=b"2")
+    commit_part(ledger, key="a:second", content=b"2")
     assert opened == 3
     statement = ledger.statement()
-    assert (statement.num_charges, statement.epsilon, opened) == (1, ONE, 4)
+    assert (statement.num_charges, statement.epsilon, opened) == (1, ONE_EPSILON, 4)
 
 
 def test_a_commit_numbers_the_draws_of_a_run(ledger: Ledger, path: Path) -> None:
+    """Draw 2 of the run is committed by another ledger while draw 3 is being drawn."""
+
     def between() -> bytes:
-        once(Ledger(path, target_delta=DELTA), key="run-c", draw=bytes, run="run")
+        committed_bytes(Ledger(path, target_delta=DELTA), key="run-c", draw=bytes, run="run")
         return b""
 
     for key, draw in (("run-a", bytes), ("other", bytes), ("run-b", between)):
-        once(ledger, key, draw, run=key[:3])
+        committed_bytes(ledger, key, draw, run=key[:3])
     assert [(entry.key, entry.draw) for entry in ledger.entries] == [
         ("run-a", 1), ("other", 1), ("run-c", 2), ("run-b", 3),
     ]  # fmt: skip
 
 
 def test_a_failed_or_refused_draw_charges_nothing(path: Path) -> None:
-    ledger = Ledger(path, target_delta=DELTA, max_epsilon=1.2 * ONE)
+    """The draw raises, or its event exceeds the cap, or its failure probability is too large."""
+    ledger = Ledger(path, target_delta=DELTA, max_epsilon=1.2 * ONE_EPSILON)
 
     def fail() -> bytes:
         raise RuntimeError("no votes")
 
     with pytest.raises(RuntimeError, match="no votes"):
-        once(ledger, key="a", draw=fail)
+        committed_bytes(ledger, key="a", draw=fail)
     charge(ledger)
     with refused("max_epsilon", ANY, "total with this", kind=BudgetExceeded):
-        once(ledger, key="b", draw=lambda: b"not shown")
+        committed_bytes(ledger, key="b", draw=lambda: b"not shown")
     with refused("max_epsilon", ANY, "inf", kind=BudgetExceeded):
         charge(ledger, event=GaussianEvent(noise_multiplier=0.0), key="c")
     with refused(
@@ -347,10 +367,13 @@ def test_a_failed_or_refused_draw_charges_nothing(path: Path) -> None:
         )
     assert charge(ledger).key == "a"
     assert keys(Ledger(path, target_delta=DELTA)) == ["a"]
-    assert charge(Ledger(target_delta=DELTA, max_epsilon=ONE)).epsilon == ONE  # exactly at the cap
+    assert (
+        charge(Ledger(target_delta=DELTA, max_epsilon=ONE_EPSILON)).epsilon == ONE_EPSILON
+    )  # exactly at the cap
 
 
 def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path) -> None:
+    """The adjacency is an argument of the charge, or a field inside of the event."""
     with refused("adjacency", "add_remove", "replace_one, as this"):
         ledger.charge(GAUSSIAN, adjacency=Adjacency.ADD_REMOVE)
     replaced, comes = (
@@ -374,6 +397,7 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
     "bad", [{"target_delta": 0.0}, {"target_delta": 1.0}, {"max_epsilon": 0}, {"data": 7}]
 )
 def test_impossible_settings_are_refused(path: Path, bad: dict[str, Any]) -> None:
+    """One bad setting of a ledger, or a data set without a name."""
     with refused(next(iter(bad)), ANY):
         Ledger(path, **({"target_delta": DELTA} | bad))
     for data in ("", None, 7):
@@ -383,6 +407,7 @@ def test_impossible_settings_are_refused(path: Path, bad: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize("accountant", ["rdp", RdpAccountant()])
 def test_an_accountant_must_be_a_class(accountant: Any, path: Path) -> None:
+    """A name or an instance is refused, and no file is written."""
     for call in (
         lambda: Ledger(path, target_delta=DELTA, accountant=accountant),
         lambda: calibrate(
@@ -415,6 +440,7 @@ def test_an_accountant_must_be_a_class(accountant: Any, path: Path) -> None:
 def test_settings_that_differ_from_the_file_are_refused_by_name(
     shared: SharedLedger, path: Path, asked: dict[str, Any], refusal: Refusal
 ) -> None:
+    """Opens a file with one setting that differs from those of its first line."""
     for kind in (Ledger, SharedLedger):
         with refusal as caught:
             kind(path, **({"target_delta": DELTA} | asked))
@@ -422,6 +448,7 @@ def test_settings_that_differ_from_the_file_are_refused_by_name(
 
 
 def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> None:
+    """A ledger opened without settings has those with which its file was made."""
     maker = partial(RdpAccountant, orders=[4.0, 8.0])
     filter_maker = partial(RenyiFilter, order=8.0)
     SharedLedger(
@@ -433,12 +460,12 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
         filter=filter_maker,
     )
     again = SharedLedger.stored(path).account("one")
-    charge(again, event=A)
+    charge(again, event=PURE)
     assert (again.adjacency, again.target_delta, again.max_epsilon) == ("add_remove", 1e-5, 3.0)
     assert again.filter is not None
     parameters = {"max_failure_prob": pytest.approx(1e-7), "plans_failures": True, "order": 8.0}
     assert again.filter.to_json() == {"name": "renyi"} | parameters
-    assert again.epsilon == afresh(maker, events=[A], delta=1e-5)
+    assert again.epsilon == composed_epsilon(maker, events=[PURE], delta=1e-5)
     assert Ledger.stored(path, data="one").entries == again.entries
     with refused("ledger", ANY, "ledger"):
         Ledger.stored(tmp_path / "nowhere")
@@ -447,6 +474,9 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
 def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
     path: Path,
 ) -> None:
+    """A file that names an accountant of the user's, or a later version, cannot be opened by its
+    path alone."""
+
     class Own(RdpAccountant):
         name = "own"
 
@@ -477,16 +507,18 @@ def former_zcdp_ledger(path: Path, max_epsilon: float | None) -> None:
 
 
 def test_a_ledger_that_names_the_former_zcdp_accountant_has_the_renyi_total(path: Path) -> None:
+    """Such files were written by version 0.1."""
     former_zcdp_ledger(path, max_epsilon=None)
     charge(Ledger.stored(path))
     for ledger in (Ledger.stored(path), Ledger(path, target_delta=DELTA)):
-        assert ledger.epsilon == afresh(RdpAccountant, events=[GAUSSIAN])
+        assert ledger.epsilon == composed_epsilon(RdpAccountant, events=[GAUSSIAN])
         assert ledger.accountant_name == "rdp"
     with refused("accountant", "pure_dp", "zcdp"):
         Ledger(path, target_delta=DELTA, accountant=PureDpAccountant)
 
 
 def test_the_cap_of_a_ledger_with_the_former_zcdp_filter_stays(path: Path) -> None:
+    """The first release is admitted by the accountant; nothing fits after a Gaussian release."""
     former_zcdp_ledger(path, max_epsilon=4.0)
     ledger = Ledger.stored(path)
     charge(ledger)  # under the cap by the accountant, as the first release
@@ -497,6 +529,7 @@ def test_the_cap_of_a_ledger_with_the_former_zcdp_filter_stays(path: Path) -> No
 
 
 def test_the_cap_of_the_file_holds_in_addition_to_a_smaller_cap(path: Path) -> None:
+    """Two objects of one file: one has the file's cap of 4, and one has a cap of 3."""
     large = GaussianEvent(noise_multiplier=2.0)
     Ledger(path, target_delta=DELTA, max_epsilon=4.0)
     plain = Ledger(path, target_delta=DELTA)
@@ -511,15 +544,16 @@ def test_the_cap_of_the_file_holds_in_addition_to_a_smaller_cap(path: Path) -> N
     assert Ledger.stored(path).max_epsilon == 4.0
     bare = path.with_name("bare.db")  # a file without a cap takes one for an object
     ledger = Ledger(bare, target_delta=DELTA)
-    tight = Ledger(bare, target_delta=DELTA, max_epsilon=1.2 * ONE)
+    tight = Ledger(bare, target_delta=DELTA, max_epsilon=1.2 * ONE_EPSILON)
     charge(tight)
     assert (tight.affords(GAUSSIAN), ledger.affords(GAUSSIAN)) == (0, math.inf)
-    assert (ledger.filter, ledger.left, ledger.spent_epsilon) == (None, None, ONE)
+    assert (ledger.filter, ledger.left, ledger.spent_epsilon) == (None, None, ONE_EPSILON)
 
 
 def test_every_charge_reduces_what_the_cap_leaves(
     shared: SharedLedger,
 ) -> None:
+    """Each Gaussian takes its Renyi divergence at order 7.171 from the budget of the filter."""
     account = shared.account("one")
     small = GaussianEvent(noise_multiplier=30.0)
     assert (account.affords(small), account.left, account.spent_epsilon) == (559, None, 0.0)
@@ -537,6 +571,7 @@ def test_every_charge_reduces_what_the_cap_leaves(
 def test_a_cap_counts_mu_after_a_gaussian_first_charge(
     path: Path,
 ) -> None:
+    """Accounts of one file have filters of their own, which their first charges determine."""
     shared = SharedLedger(path, target_delta=DELTA, accountant=ExactAccountant, max_epsilon=4.0)
     first = shared.account("gaussians")
     other = shared.account("others")
@@ -554,11 +589,15 @@ def test_a_cap_counts_mu_after_a_gaussian_first_charge(
 def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
     shared: SharedLedger, path: Path
 ) -> None:
+    """Charges of one data set leave the budget of the other as it is."""
     first_account = shared.account("one")
     other = shared.account("other")
     large = GaussianEvent(noise_multiplier=2.0)
     first = charge(first_account, event=large)
-    assert (first_account.epsilon, other.epsilon) == (afresh(AutoAccountant, events=[large]), 0.0)
+    assert (first_account.epsilon, other.epsilon) == (
+        composed_epsilon(AutoAccountant, events=[large]),
+        0.0,
+    )
     assert other.affords(large) == first_account.affords(large) + 1 == 2
     charge(first_account, event=large, key="b")
     with refused("max_epsilon", 4.0, "total with this", kind=BudgetExceeded):
@@ -578,6 +617,7 @@ def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
 def test_a_file_of_several_data_sets_needs_a_named_data_set(
     shared: SharedLedger, path: Path
 ) -> None:
+    """A ledger opened without a data set works as long as the file has one data set only."""
     charge(shared.account("one"))
     plain = Ledger(path, target_delta=DELTA)
     charge(plain, key="b")
@@ -593,10 +633,12 @@ def test_a_file_of_several_data_sets_needs_a_named_data_set(
 
 
 def test_a_charge_without_a_data_set_counts_for_every_data_set(ledger: Ledger, path: Path) -> None:
-    once(ledger, key="a", draw=lambda: b"first")
+    """The first charge names no data set; ledgers opened later for two data sets both have the
+    charge."""
+    committed_bytes(ledger, key="a", draw=lambda: b"first")
     first_account = Ledger(path, target_delta=DELTA, data="one")
-    assert first_account.epsilon == ledger.epsilon == ONE
-    assert once(first_account, key="a", draw=pytest.fail) == b"first"
+    assert first_account.epsilon == ledger.epsilon == ONE_EPSILON
+    assert committed_bytes(first_account, key="a", draw=pytest.fail) == b"first"
     charge(first_account, key="b")
     assert keys(Ledger(path, target_delta=DELTA, data="other")) == ["a"]
 
@@ -605,13 +647,16 @@ def test_a_charge_without_a_data_set_counts_for_every_data_set(ledger: Ledger, p
 @pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.name)
 @BOTH
 def test_every_total_equals_a_fresh_composition_of_all_charges(
-    maker: Callable[[], Accountant], kept: bool, path: Path
+    maker: Callable[[], Accountant], on_disk: bool, path: Path
 ) -> None:
-    ledger = Ledger(path if kept else None, target_delta=DELTA, accountant=maker)
+    """After each of 12 charges, the total equals that of a new accountant that composes all events."""
+    ledger = Ledger(path if on_disk else None, target_delta=DELTA, accountant=maker)
     assert ledger.epsilon == 0
-    for number, event in enumerate(ORDER):
-        one_kind = len(set(ORDER[: number + 1])) == 1
-        expected = afresh(maker if one_kind else in_any_order(maker), events=ORDER[: number + 1])
+    for number, event in enumerate(SEQUENCE):
+        one_kind = len(set(SEQUENCE[: number + 1])) == 1
+        expected = composed_epsilon(
+            maker if one_kind else in_any_order(maker), events=SEQUENCE[: number + 1]
+        )
         assert charge(ledger, event, key=str(number)).epsilon == ledger.epsilon == expected
 
 
@@ -627,8 +672,9 @@ class Counting(RdpAccountant):
 
 @BOTH
 def test_the_work_of_a_charge_does_not_grow_with_earlier_charges(
-    kept: bool, path: Path, monkeypatch: pytest.MonkeyPatch
+    on_disk: bool, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Counts calls of `compose` and of the filter's price over 60 charges."""
     priced: list[Event] = []
     price = RenyiFilter.price
     monkeypatch.setattr(
@@ -636,13 +682,13 @@ def test_the_work_of_a_charge_does_not_grow_with_earlier_charges(
     )
     monkeypatch.setattr(Counting, "composed", 0)
     ledger = Ledger(
-        path if kept else None, target_delta=DELTA, accountant=Counting, max_epsilon=100.0
+        path if on_disk else None, target_delta=DELTA, accountant=Counting, max_epsilon=100.0
     )
     for number in range(60):
         before = Counting.composed, len(priced)
         charge(
             ledger,
-            event=(A, B, C, GaussianEvent(noise_multiplier=100.0 + number))[number % 4],
+            event=(PURE, RANGE, BITS, GaussianEvent(noise_multiplier=100.0 + number))[number % 4],
             key=str(number),
         )
         assert Counting.composed - before[0] <= 3
@@ -650,26 +696,29 @@ def test_the_work_of_a_charge_does_not_grow_with_earlier_charges(
 
 
 def test_refused_charges_do_not_change_the_total() -> None:
+    """Refused are events above the cap, and events that the accountant cannot price."""
     # the sum of the epsilons of pure DP
     ledger = Ledger(target_delta=DELTA, max_epsilon=0.1 * (1 + 1e-9))
-    charge(ledger, event=A, key="0")
+    charge(ledger, event=PURE, key="0")
     for event in (GaussianEvent(noise_multiplier=1.0), ZCdpEvent(rho=1.0)):
         with pytest.raises(BudgetExceeded):
             charge(ledger, event, key="9")
     assert (
-        charge(ledger, event=A, key="1").epsilon
+        charge(ledger, event=PURE, key="1").epsilon
         == ledger.epsilon
-        == afresh(AutoAccountant, events=[A, A])
+        == composed_epsilon(AutoAccountant, events=[PURE, PURE])
     )
     exact = Ledger(target_delta=DELTA, accountant=ExactAccountant)
-    for number, event in enumerate((A, B, B)):
+    for number, event in enumerate((PURE, RANGE, RANGE)):
         charge(exact, event, key=str(number))
         with refused("event", "ZCdpEvent", "event that"):
             charge(exact, event=ZCdpEvent(rho=0.1), key="9")
-    assert exact.epsilon == afresh(RdpAccountant, events=[A, B, B])  # in whatever order
-    assert (exact.price(ZCdpEvent(rho=0.1)), exact.price(B)) == (
+    assert exact.epsilon == composed_epsilon(
+        RdpAccountant, events=[PURE, RANGE, RANGE]
+    )  # in whatever order
+    assert (exact.price(ZCdpEvent(rho=0.1)), exact.price(RANGE)) == (
         math.inf,
-        afresh(ExactAccountant, events=[B]),
+        composed_epsilon(ExactAccountant, events=[RANGE]),
     )
 
 
@@ -680,9 +729,9 @@ def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
     """A total without one charge would admit another release."""
     grown = Ledger(path, target_delta=DELTA, max_epsilon=9.0)
     early = path.with_name("early.db")
-    charge(grown, event=A)
+    charge(grown, event=PURE)
     before = path.read_bytes()
-    for number, event in enumerate(ORDER[1:5]):
+    for number, event in enumerate(SEQUENCE[1:5]):
         charge(grown, event, key=str(number))
     expected = grown.epsilon, grown.spent_epsilon, grown.entries
 
@@ -745,7 +794,7 @@ def test_a_ledger_in_memory_refuses_to_be_copied(
 
 
 @BOTH
-def test_threads_cannot_spend_one_budget_twice(kept: bool, path: Path) -> None:
+def test_threads_cannot_spend_one_budget_twice(on_disk: bool, path: Path) -> None:
     """Two threads that both see room for one charge must not both be admitted."""
 
     class Slow(RdpAccountant):
@@ -754,7 +803,10 @@ def test_threads_cannot_spend_one_budget_twice(kept: bool, path: Path) -> None:
             return super().get_epsilon(target_delta)
 
     ledger = Ledger(
-        path if kept else None, target_delta=DELTA, accountant=Slow, max_epsilon=1.2 * ONE
+        path if on_disk else None,
+        target_delta=DELTA,
+        accountant=Slow,
+        max_epsilon=1.2 * ONE_EPSILON,
     )
     refused: list[str] = []
 
@@ -795,7 +847,7 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
         for number in range(25):
             try:
                 account = shared.account(f"data {number % 2}")
-                once(
+                committed_bytes(
                     account,
                     key=f"{name} {number}",
                     draw=lambda: os.urandom(8),
@@ -824,6 +876,7 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
 def test_a_kill_leaves_the_charge_and_its_release_or_neither(
     ledger: Ledger, path: Path, where: str
 ) -> None:
+    """A child process is killed at one place of a commit; its parent then reads the file."""
     charge(ledger)
 
     def die(*_: object) -> Any:
@@ -842,19 +895,22 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
         mine = Ledger(path, target_delta=DELTA, max_epsilon=4.0)
         if where == "after the commit":
             mine._store._add = die  # type: ignore[method-assign]
-        once(mine, key="b", draw=die if where == "draw" else lambda: b"drawn")
+        committed_bytes(mine, key="b", draw=die if where == "draw" else lambda: b"drawn")
 
     assert os.waitpid(forked(act), 0)[1] == signal.SIGKILL
     again = Ledger(path, target_delta=DELTA)
     is_committed = where == "after the commit"
     assert keys(again) == (["a", "b"] if is_committed else ["a"])
     assert again.read("b") == (b"drawn" if is_committed else None)
-    assert once(again, key="b", draw=lambda: b"afresh") == (b"drawn" if is_committed else b"afresh")
+    assert committed_bytes(again, key="b", draw=lambda: b"composed_epsilon") == (
+        b"drawn" if is_committed else b"composed_epsilon"
+    )
 
 
 def test_a_full_disk_raises_an_error_and_charges_nothing(
     ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """SQLite's limit on pages stands for the full disk."""
     charge(ledger)
     before = path.read_bytes()
     connect = sqlite3.connect
@@ -869,13 +925,14 @@ def test_a_full_disk_raises_an_error_and_charges_nothing(
         with pytest.raises(
             OSError, match=r"^\[Errno 28\] No space left on device: '\S+ledger\.db'$"
         ):
-            once(ledger, key="b", draw=lambda: bytes(100_000))
+            committed_bytes(ledger, key="b", draw=lambda: bytes(100_000))
     assert path.read_bytes() == before
-    assert (keys(ledger), ledger.epsilon) == (["a"], ONE)
-    assert once(ledger, key="b", draw=lambda: b"drawn") == b"drawn"
+    assert (keys(ledger), ledger.epsilon) == (["a"], ONE_EPSILON)
+    assert committed_bytes(ledger, key="b", draw=lambda: b"drawn") == b"drawn"
 
 
 def test_a_chained_line_without_a_charge_is_refused(path: Path) -> None:
+    """The line's hash is right, and its text is no event."""
     for number, event in enumerate(
         ["[]", "{", '{"kind": "Free"}', '{"kind": "PureDpEvent", "epsilon": -1}']
     ):
@@ -915,6 +972,7 @@ VISIT = PrivacyUnit("one row")
 def test_an_account_refuses_a_second_unit_of_privacy(
     first: PrivacyUnit, second: PrivacyUnit, tmp_path: Path
 ) -> None:
+    """The first charge fixes the unit; a unit named later, or opened earlier, must agree."""
     shared = SharedLedger(tmp_path / "ledger.db", target_delta=DELTA)
     early = shared.account("a" * 64, unit=second)  # opened before the first charge
     account = shared.account("a" * 64, unit=first)

@@ -40,6 +40,7 @@ def composed(counts: dict[float, int]) -> pa.PureDpAccountant:
 
 @pytest.mark.parametrize("counts", MIXTURES, ids=repr)
 def test_releases_with_several_epsilons_are_bounded_closely(counts: dict[float, int]) -> None:
+    """The reference enumerates all answers of the randomized responses."""
     for target in (0.0, 0.2, 0.7, 1.5):
         exact = enumerated(counts, target)
         delta = composed(counts).get_delta(target)
@@ -49,11 +50,13 @@ def test_releases_with_several_epsilons_are_bounded_closely(counts: dict[float, 
 
 
 def test_epsilons_10_percent_too_small_fail() -> None:
+    """Negative control of the test above."""
     shrunk = {0.9 * epsilon: count for epsilon, count in MIXTURES[0].items()}
     assert composed(shrunk).get_delta(target_epsilon=0.7) < enumerated(MIXTURES[0], target=0.7)
 
 
 def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
+    """So many different epsilons are not enumerated."""
     many_releases = pa.PureDpAccountant().compose(pa.PureDpEvent(epsilon=1e-4), count=1_000_001)
     assert many_releases.get_epsilon(target_delta=1e-6) == pa.RdpAccountant().compose(
         pa.PureDpEvent(epsilon=1e-4), count=1_000_001
@@ -105,6 +108,7 @@ def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
 @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 600), (0.5, 20), (3.0, 7)])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.3])
 def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, delta: float) -> None:
+    """Equal pure events: the epsilon at a delta, and the delta at this epsilon."""
     composed_epsilon = pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta)
     accountant = composed({epsilon: count})
     assert accountant.get_delta(composed_epsilon) <= delta * (1 + 1e-6) + 1e-14
@@ -140,6 +144,7 @@ def adaptive_delta(epsilons: list[float], x: float, choices: np.ndarray) -> floa
 def test_adaptive_pairs_do_not_exceed_the_pure_dp_bound(
     shrink: float,
 ) -> None:
+    """An adversary chooses smaller losses after earlier outcomes."""
     epsilons = [0.8, 0.3, 0.5]
     accountant = pa.PureDpAccountant()
     for epsilon in epsilons:

@@ -69,6 +69,7 @@ def test_twice_as_many_orders_change_epsilon_by_at_most_a_thousandth(name: str) 
 
 
 def test_a_table_is_priced_at_an_order_between_those_of_the_grid() -> None:
+    """The best order is that at which the table of a stability test was made."""
     accountant = pa.RdpAccountant().compose(EVENTS["gumbel + table"])
     assert accountant.best_order(target_delta=1e-6) == pytest.approx(7.7, rel=0.003)
     assert min(abs(pa.DEFAULT_ORDERS - 7.7)) > 0.1

@@ -59,6 +59,7 @@ def test_the_divergence_of_a_bit_is_the_larger_of_both_directions(
 def test_a_bit_of_many_statistics_costs_its_worst_pair(
     worst: int,
 ) -> None:
+    """All pairs of neighboring logits but one are equally far apart."""
     logits = np.arange(3001) / 1e4
     orders = np.linspace(1.1, 99, 400)
     logits[worst + 1 :] += 3.0
@@ -74,6 +75,7 @@ def test_a_bit_of_many_statistics_costs_its_worst_pair(
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.3, 2.0, 30.0, 800.0])
 def test_the_curve_of_pure_dp_is_that_of_randomized_response(epsilon: float) -> None:
+    """Randomized response is the worst release of pure DP."""
     expected = [float(exact_bernoulli(epsilon, logit_q=-epsilon, order=a)) for a in ORDERS]
     np.testing.assert_allclose(pure_dp_rdp(epsilon, orders=ORDERS), expected, rtol=1e-9, atol=1e-12)
     assert (pure_dp_rdp(epsilon, orders=ORDERS) <= min(epsilon, math.inf) * (1 + 1e-12)).all()
@@ -82,6 +84,8 @@ def test_the_curve_of_pure_dp_is_that_of_randomized_response(epsilon: float) -> 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 0.0513, 0.5, 2.0, 10.0])
 def test_bounded_range_is_the_supremum_over_the_place_of_the_range(epsilon: float) -> None:
+    """The losses of a release of bounded range lie in an interval of this length, which may be
+    anywhere around 0."""
     t = np.linspace(0, epsilon, 20_003)[1:-1]
     for order, computed in zip(ORDERS, bounded_range_rdp(epsilon, orders=ORDERS), strict=True):
         s = -np.expm1(t - epsilon) / (np.exp(t) - np.exp(t - epsilon))
@@ -156,6 +160,7 @@ def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
 
 
 def test_smooth_sensitivity_is_rounded_up_near_order_one() -> None:
+    """The reference is the closed form in mpmath."""
     a = mpmath.mpf(1.005)
     b = mpmath.mpf(1.5e-6)
     z = mpmath.mpf(4440.0)

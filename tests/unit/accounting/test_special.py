@@ -67,6 +67,7 @@ def test_special_functions_return_limits_without_a_warning() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 2, 19, 20, 21, 600, 24_000])
 def test_log_choices_has_the_documented_error(n: int) -> None:
+    """The reference is the logarithm of mpmath's binomial coefficient."""
     actual = special.log_choices(n)
     assert actual.shape == (n + 1,)
     with mpmath.workdps(40):

@@ -48,6 +48,7 @@ def commit(
 
 
 def test_a_key_is_committed_once_and_all_stores_read_it(store: Store, path: Path) -> None:
+    """A second commit of a key returns the bytes of the first, also through another store."""
     assert commit(store, data="people", key="a", content=b"first") == b"first"
     (line,) = store.lines
     assert (line.number, line.event) == (1, "price")
@@ -73,6 +74,8 @@ def test_a_part_needs_the_charge_of_its_release(store: Store) -> None:
 
 
 def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Path) -> None:
+    """Another store commits while this store describes its own charge."""
+
     def describe() -> LineText:
         if len(store.lines) >= 1:
             raise InvalidValue("max_epsilon", "1", rule="less")
@@ -87,6 +90,7 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
 
 
 def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: Path) -> None:
+    """The database holds the digest; a lost or changed file is refused."""
     large = bytes(LARGEST_INSIDE)
     commit(store, data="people", key="a", content=large)
     (line,) = store.lines
@@ -131,6 +135,7 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
 def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
     store: Store, path: Path, change: str
 ) -> None:
+    """SQL statements change, remove or add a row of the ledger."""
     for number in range(1, 5):
         commit(store, data="people", key=f"k{number}", content=b"release")
     changed(path, change)
@@ -143,6 +148,7 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
 
 
 def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, path: Path) -> None:
+    """A store that has read a file refuses an earlier copy or the file of another ledger."""
     commit(store, data="people", key="a", content=b"a")
     older = path.with_name("older")
     other = path.with_name("other.db")
@@ -157,6 +163,7 @@ def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, pat
 
 
 def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path) -> None:
+    """Random bytes of the file are changed; the lines stay the same or the file is refused."""
     for number in range(6):
         commit(
             store, data="people", key=f"k{number}", content=b"release " * 40, event="price " * 30
@@ -187,6 +194,8 @@ def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path)
 
 
 def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: Path) -> None:
+    """Folders, pipes, empty files and foreign databases are refused."""
+
     def require_refusal(kind: type[InvalidValue], rule: str, file: Path = path) -> None:
         with refused("ledger", file, rule, kind=kind):
             Store(file, settings=SETTINGS if file == path else None)
@@ -209,6 +218,7 @@ def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: P
 
 
 def test_a_commit_leaves_one_file_that_its_owner_alone_reads(path: Path, tmp_path: Path) -> None:
+    """No journal remains beside the database, although the umask allows everything."""
     before = os.umask(0)
     try:
         store = Store(path, settings=SETTINGS)
@@ -302,6 +312,7 @@ def start(path: Path, keys: list[str], shown: Path) -> subprocess.Popen[bytes]:
 @pytest.mark.slow
 @pytest.mark.process
 def test_killed_processes_charge_one_release_for_each_key(path: Path, tmp_path: Path) -> None:
+    """Processes that commit the same keys are killed at random times."""
     rng = random.Random(2)
     shown = tmp_path / "shown"
     kills = 0

@@ -46,7 +46,9 @@ def session(target_hits: int = 3, **options: Any) -> TargetCharging:
     )
 
 
-def test_the_probabilities_of_q_targets_are_attained() -> None:
+def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
+    """The values are those at epsilons near 0; also, the smallest number of accesses keeps the
+    overrun below its probability."""
     assert boundary_distribution([1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
     assert exact_hit_prob([1.0, 0.0], [1.0, 0.0], in_target=[False, True], epsilon=0.1) == 1.0
     assert not_prior(epsilon=1e-9).hit_prob == pytest.approx(1 / 2)
@@ -82,6 +84,7 @@ def test_a_session_refuses_calls_after_its_last_hit() -> None:
 
 
 def test_a_call_worse_than_the_session_is_refused() -> None:
+    """Worse is a larger epsilon or a smaller hit probability than the session was priced for."""
     opened = TargetCharging.of_targets(
         [not_prior(epsilon=0.1), boundary(epsilon=0.05)], target_hits=3, target_delta=1e-6
     )
@@ -94,6 +97,7 @@ def test_a_call_worse_than_the_session_is_refused() -> None:
 
 
 def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
+    """The failure probabilities of all calls add up to at most that of the session."""
     opened = session(3, failure_prob=2e-7)
     opened.charge(False, failure_prob=1.5e-7)
     with refused("failure_prob", ANY, "at most 2e-07"):
@@ -187,6 +191,7 @@ def played(calls: list[Call], num_accesses: int, target_hits: int, epsilon: floa
 @pytest.mark.parametrize("target_hits", [1, 2])
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_calls_never_exceed_the_best_play_delta(target: QTarget, target_hits: int) -> None:
+    """An adversary chooses among random calls after each outcome."""
     rng = np.random.default_rng(0)
     epsilon = 0.8
     best = best_play_delta(target, target_hits=target_hits, num_accesses=4, target_epsilon=epsilon)
@@ -225,6 +230,7 @@ def test_randomized_response_attains_the_best_play_delta(epsilon: float, target_
 def test_the_price_by_play_is_below_the_price_by_accesses(
     target: QTarget, target_hits: int
 ) -> None:
+    """By play, the price is that of the best adversary; by accesses, all accesses are composed."""
     played_out = best_session_price(target, target_hits=target_hits, target_delta=1e-5)
     counted = best_session_price(target, target_hits=target_hits, target_delta=1e-5, by_play=False)
     assert played_out.epsilon < counted.epsilon
@@ -286,6 +292,7 @@ def _in_many_digits(
 
 
 def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
+    """`price.event` is one approximate pure event; the event of the session composes its accesses."""
     price = session(3, num_counters=4).price
     assert price.event == pa.ApproximateEvent(
         event=pa.PureDpEvent(price.epsilon), failure_prob=price.delta
@@ -350,6 +357,7 @@ HITS_OF_NONE: tuple[Any, ...] = ([4], [-1], [1, 1], 1)
     ],
 )
 def test_the_state_of_another_session_is_refused(name: str, state: dict[str, Any]) -> None:
+    """The saved state has other parameters, or impossible numbers of hits or calls."""
     opened = session()
     with refused(name, ANY):
         opened.resume(state)
@@ -466,6 +474,7 @@ def at_once(act: Callable[[], Any], calls: int) -> list[Any]:
 @pytest.mark.parametrize("name", HOLDERS)
 @pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_session_is_not_copied(name: str, way: Callable[[Any], Any]) -> None:
+    """A copy could spend the same hits a second time."""
     with refused("session", name):
         way(HOLDERS[name]())
 
@@ -516,6 +525,7 @@ def test_threads_cannot_charge_more_hits_than_there_are(eager_switches: None) ->
 def test_threads_release_each_charged_outcome_once(
     eager_switches: None,
 ) -> None:
+    """Threads revise the same stored outcomes; each outcome is published by one thread."""
     stored = ConditionalRelease(charging())
     generator = rng()
 

@@ -59,6 +59,7 @@ def best_delta(steps: tuple[str, ...], step_epsilon: float, epsilon: float) -> f
 
 
 def test_a_total_bounds_the_strongest_adversary_in_every_order() -> None:
+    """The adversary also chooses which of the remaining events comes next."""
     epsilon = 1.824
     orders = set(itertools.permutations(("pure", "pure", "range", "range")))
     deltas = {order: best_delta(order, step_epsilon=1.2, epsilon=epsilon) for order in orders}
@@ -120,6 +121,7 @@ SESSION = SessionEvent(
 def test_have_one_order_finds_events_whose_order_is_irrelevant(
     events: list[Event], interleaved: list[Event], expected: bool
 ) -> None:
+    """Several releases may interleave their events; `expected` tells if all orders have one price."""
     assert have_one_order(Counter(events), interleaved=frozenset(interleaved)) is expected
 
 
@@ -148,6 +150,7 @@ def test_interleaved_parts_are_bounded_in_every_order() -> None:
 
 
 def test_an_accountant_for_every_order_is_used_itself() -> None:
+    """`in_any_order` returns the same accountant if its price does not depend on the order."""
     makers = (RdpAccountant, PureDpAccountant, JointLawAccountant)
     assert all(in_any_order(maker) is maker for maker in makers)
     assert in_any_order(ExactAccountant) is RdpAccountant
