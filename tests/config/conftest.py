@@ -1,6 +1,6 @@
 """Configurations composed as a command composes them, but without one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 from pate.config import CONFIG_FOLDER, register_configs
+from tests.e2e.commands import Arguments
 
 Composed = Callable[..., DictConfig]
 
@@ -17,16 +18,31 @@ Composed = Callable[..., DictConfig]
 def composed() -> Iterator[Composed]:
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        yield lambda *words, app="train", **given: compose(app, list(words), **given)
+
+        def compose_command(
+            arguments: Arguments = (), app: str = "train", *, return_hydra_config: bool = False
+        ) -> DictConfig:
+            """Composes the configuration of `pate-APP` with these settings from the command line."""
+            return compose(app, list(arguments), return_hydra_config=return_hydra_config)
+
+        yield compose_command
 
 
 @contextmanager
-def with_files(folder: Path, texts: dict[str, str], *allowed: str) -> Iterator[None]:
-    """Initializes Hydra as a command does that is given a folder with the named YAML files."""
+def with_files(
+    folder: Path, texts: dict[str, str], allowed_targets: Sequence[str] = ()
+) -> Iterator[None]:
+    """Writes YAML files into a folder and initializes Hydra as for a command with this folder.
+
+    Args:
+        folder: the folder of the configuration files.
+        texts: the content of each file by its path in the folder, without `.yaml`.
+        allowed_targets: the packages that `_target_` may name, as in `allowed_targets=`.
+    """
     for name, text in texts.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / f"{name}.yaml").write_text(text)
-    register_configs(allowed=allowed, folders=[folder])
+    register_configs(allowed=allowed_targets, folders=[folder])
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         yield
     register_configs()

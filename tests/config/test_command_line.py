@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hydra import compose
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from pate.cli import train as command
 from pate.cli.run import plain_settings, settings_from
@@ -20,7 +20,7 @@ from pate.config.default_choices import default_student, default_way, student_li
 from pate.settings import TrainSettings
 from pate.validation import InvalidValue
 from tests.config.conftest import Composed, with_files
-from tests.e2e.commands import succeeded
+from tests.e2e.commands import Arguments, succeeded
 from tests.refusals import Refusal, refused
 
 WAY = {
@@ -46,8 +46,13 @@ def composed(tmp_path: Path) -> Iterator[Composed]:
         f"experiment/{name}": f"# @package _global_\n{text}\n" for name, text in EXPERIMENTS.items()
     }
     files |= {"budget/tight": "target_epsilon: 0.5\n"}
-    with with_files(tmp_path, files, __name__):
-        yield lambda *words, app="train": compose(app, list(words))
+    with with_files(tmp_path, files, allowed_targets=[__name__]):
+
+        def compose_command(arguments: Arguments = (), app: str = "train") -> DictConfig:
+            """Composes the configuration of `pate-APP` with these settings from the command line."""
+            return compose(app, list(arguments))
+
+        yield compose_command
 
 
 LEFT_OPEN: dict[str | None, tuple[str, ...]] = {
@@ -126,24 +131,28 @@ def test_teachers_of_pictures_choose_a_student_of_pictures(line: str, student: s
 
 def test_a_run_of_seconds_trains_no_model_of_all_private_records(composed: Composed) -> None:
     """That model would take 110 of 127 seconds. Users may ask for it."""
-    assert composed("experiment=quick").all_records is False
-    assert composed("experiment=quick", "all_records=true").all_records is True
+    assert composed(arguments=["experiment=quick"]).all_records is False
+    assert composed(arguments=["experiment=quick", "all_records=true"]).all_records is True
     assert composed().all_records is None
 
 
 def test_way_keeps_the_choices_of_the_user(composed: Composed) -> None:
-    def choices(*words: str, app: str = "train") -> dict[str, Any]:
-        config = compose(app, list(words), return_hydra_config=True)
+    def choices(arguments: Arguments, app: str = "train") -> dict[str, Any]:
+        """Returns the chosen file of each configuration group that the way may choose."""
+        config = compose(app, list(arguments), return_hydra_config=True)
         return {group: config.hydra.runtime.choices.get(group) for group in WAY}
 
-    assert choices("data=celeba", "data.root=x", "way=pictures") == WAY
-    assert choices("data=table", "way=table") == WAY | {"features": "none"}
-    assert choices("data=table", "way=table", "student=mlp", "teacher=mlp")["teacher"] == "mlp"
+    assert choices(arguments=["data=celeba", "data.root=x", "way=pictures"]) == WAY
+    assert choices(arguments=["data=table", "way=table"]) == WAY | {"features": "none"}
     assert (
-        choices("data=celeba", "data.root=x", "way=features", app="compare")["features"]
+        choices(arguments=["data=table", "way=table", "student=mlp", "teacher=mlp"])["teacher"]
+        == "mlp"
+    )
+    assert (
+        choices(arguments=["data=celeba", "data.root=x", "way=features"], app="compare")["features"]
         == "patches"
     )
-    assert choices("data=table")["teacher"] == "linear"
+    assert choices(arguments=["data=table"])["teacher"] == "linear"
     assert way_line({"way": "none", **WAY}) is way_line({}) is None
     assert str(way_line({"way": "features", **WAY})).startswith(
         "no teacher is named: features=patches; "
@@ -162,7 +171,9 @@ def test_default_choice_is_printed_and_stored(tmp_path: Path, drawn_faces: Path)
     ]
     small += ["features.num_filters=16", "features.num_patches=2000"]
     terms = ["num_queries=40", "target_epsilon=1000", "allow_useless=true", "all_records=false"]
-    ended = succeeded("train", "data=celeba", *small, *terms, f"output_dir={tmp_path / 'run'}")
+    ended = succeeded(
+        "train", arguments=["data=celeba", *small, *terms, f"output_dir={tmp_path / 'run'}"]
+    )
     (line,) = [line for line in ended.stderr.splitlines() if "no teacher is named" in line]
     assert all(f"{group}={name}" in line for group, name in WAY.items()) and "teacher=cnn" in line
     settings = json.loads((tmp_path / "run" / "run.json").read_text())
@@ -187,7 +198,7 @@ def test_noise_is_solved_unless_given(composed: Composed) -> None:
         (f"{GIVEN} max_epsilon=2", None),
         ("experiment=synth_faces_800", None),
     ):
-        config = composed(*words.split())
+        config = composed(arguments=words.split())
         assert settings_from(config, kind=TrainSettings).solved_epsilon == target
         assert plain_settings(config, without=("noise",))["target_epsilon"] == target
         assert plain_settings(config, without=("noise",))["num_queries"] == config.num_queries
@@ -200,8 +211,8 @@ def test_default_epsilon_of_stable_top_k_boundary_applies_to_runs_alone(
     composed: Composed, app: str, target: float | None
 ) -> None:
     boundary = "aggregator=stable_top_k_boundary"
-    assert composed(boundary, app=app).target_epsilon == target
-    assert composed(boundary, "target_epsilon=5", app=app).target_epsilon == 5.0
+    assert composed(arguments=[boundary], app=app).target_epsilon == target
+    assert composed(arguments=[boundary, "target_epsilon=5"], app=app).target_epsilon == 5.0
 
 
 @pytest.mark.parametrize(
@@ -220,7 +231,7 @@ def test_settings_of_noise_that_contradict_each_other_are_refused(
     composed: Composed, words: str, refusal: Refusal
 ) -> None:
     with refusal:
-        settings_from(composed(*words.split()), kind=TrainSettings)
+        settings_from(composed(arguments=words.split()), kind=TrainSettings)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +261,7 @@ def test_noise_on_the_command_line_needs_a_noise_setting(
 ) -> None:
     for app in ("train", "release"):
         chosen = [word for word in words.split() if app == "train" or "experiment" not in word]
-        config = composed(*chosen, app=app)
+        config = composed(arguments=chosen, app=app)
         job_settings = given_settings(words.split())
         if line is None:
             require_noise_said(config, job_settings)
@@ -258,19 +269,26 @@ def test_noise_on_the_command_line_needs_a_noise_setting(
         with pytest.raises(InvalidValue, match=f"^{line if app == 'train' else ''}"):
             require_noise_said(config, job_settings)
     # a price alone is asked for any noise
-    require_noise_said(composed(GAUSSIAN, app="account"), {"aggregator.noise_std": "50"})
+    require_noise_said(
+        composed(arguments=[GAUSSIAN], app="account"), {"aggregator.noise_std": "50"}
+    )
 
 
 def test_plan_has_the_values_of_the_settings(
     composed: Composed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The functions that train and report are replaced; the first keeps its plan."""
     plans: list[Any] = []
-    monkeypatch.setattr(command, "train", lambda plan, *_: plans.append(plan))
-    monkeypatch.setattr(command, "print_report", lambda *_, **__: None)
-    monkeypatch.setattr(command, "sweep_row", lambda *_: {})
+
+    def keep_plan(plan: Any, output_dir: Path, monitor: Any) -> None:
+        plans.append(plan)
+
+    monkeypatch.setattr(command, "train", keep_plan)
+    monkeypatch.setattr(command, "print_report", lambda report, path, scores: None)
+    monkeypatch.setattr(command, "sweep_row", lambda report, folder: {})
     words = [*GIVEN.split(), "max_epsilon=2"]
     HydraConfig.instance().set_config(compose("train", words, return_hydra_config=True))
-    command.train_from_config(composed(*words))
+    command.train_from_config(composed(arguments=words))
     (plan,) = plans
     assert (plan.target_epsilon, plan.max_epsilon) == (None, 2.0)
     assert (plan.settings["target_epsilon"], plan.settings["max_epsilon"]) == (None, 2.0)
@@ -283,19 +301,21 @@ def test_plan_has_the_values_of_the_settings(
 def test_printed_configuration_is_the_one_that_runs() -> None:
     printed = succeeded(
         "train",
-        "data=table",
-        "aggregator.noise_multiplier=3",
-        "aggregator=centered_votes",
-        "noise=given",
-        "--cfg",
-        "job",
+        arguments=[
+            "data=table",
+            "aggregator.noise_multiplier=3",
+            "aggregator=centered_votes",
+            "noise=given",
+            "--cfg",
+            "job",
+        ],
     )
     config = OmegaConf.create(printed.stdout)
     assert (config.noise, config.teacher._target_[-13:]) == (
         "given",
         "LinearTeacher",
     )
-    printed = succeeded("train", "data=table", "--cfg", "job")
+    printed = succeeded("train", arguments=["data=table", "--cfg", "job"])
     assert OmegaConf.create(printed.stdout).teacher._target_.endswith("KernelTeacher")
 
 

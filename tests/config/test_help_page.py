@@ -145,7 +145,7 @@ def test_comments_of_fields_are_read_from_all_places() -> None:
 def test_settings_of_the_chosen_parts_are_explained(
     composed: Callable[..., Any], command: str, words: tuple[str, ...], settings: dict[str, str]
 ) -> None:
-    page = settings_of_parts(composed(*words, app=command))
+    page = settings_of_parts(composed(arguments=words, app=command))
     for name, text in settings.items():
         (line,) = [line for line in page.splitlines() if line.split()[:1] == [name]]
         assert text in line.partition(name)[2]

@@ -159,14 +159,14 @@ def test_uncomposable_setting_is_answered_with_advice(
     composed: Composed, override: str, line: str
 ) -> None:
     with pytest.raises(HydraException) as raised:
-        composed(*override.split())
+        composed(arguments=override.split())
     assert re.fullmatch(line, explain(raised.value))
 
 
 @pytest.mark.skipif(find_spec("submitit") is not None, reason="it is installed")
 def test_refusal_of_a_missing_launcher_names_its_package(composed: Composed) -> None:
     with pytest.raises(HydraException) as raised:
-        composed("hydra/launcher=submitit_local", return_hydra_config=True)
+        composed(arguments=["hydra/launcher=submitit_local"], return_hydra_config=True)
     hint = f"submitit's come with {how_to_install('slurm')}"
     assert explain(raised.value) == f"hydra/launcher=submitit_local: expected one of basic; {hint}"
 
@@ -191,7 +191,7 @@ def test_refusal_of_an_unnamed_member_lists_the_group(words: list[str], line: st
 def test_a_key_that_nothing_reads_is_refused(composed: Composed) -> None:
     require_sound(composed(), command_schema("train"), "train")
     with refused("num_query", rule="a key of"):
-        require_sound(composed("+num_query=5"), command_schema("train"), "train")
+        require_sound(composed(arguments=["+num_query=5"]), command_schema("train"), "train")
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "papers-words.md"
 def test_a_word_of_a_paper_names_the_setting_of_the_chosen_aggregator(
     composed: Callable[..., Any], aggregator: str, word: str, setting: str
 ) -> None:
-    names = tuple(map(str, composed(f"aggregator={aggregator}").aggregator))
+    names = tuple(map(str, composed(arguments=[f"aggregator={aggregator}"]).aggregator))
     assert hint(word, known=names) == f"; the papers' {word} is {setting} (docs/papers-words.md)"
 
 
@@ -44,7 +44,7 @@ def test_refusal_of_a_papers_word_ends_with_the_hint(plus: str) -> None:
         ("aggregator.sigma1", "aggregator.selection_scale"),
         ("T", "teacher.num_teachers"),
     ):
-        done = call("train", "aggregator=stable_top_k", f"{plus}{word}=5")
+        done = call("train", arguments=["aggregator=stable_top_k", f"{plus}{word}=5"])
         assert done.returncode == 2
         assert re.search(
             rf"; the papers' \w+ is {setting}(, or [.\w]+)* \(docs/papers-words\.md\)$",
@@ -73,5 +73,5 @@ def test_table_in_the_docs_names_every_hinted_setting(
                 continue  # a part of the table's price, no word of that paper
             assert f"`{setting}=" in page or setting == "num_teachers", (word, setting)
             if owner is not None:
-                node = composed(f"aggregator={owner}").aggregator
+                node = composed(arguments=[f"aggregator={owner}"]).aggregator
                 assert setting.removeprefix("aggregator.") in node, (word, setting, owner)

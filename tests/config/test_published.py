@@ -226,7 +226,10 @@ FOLDERS = {
 @pytest.mark.parametrize("name", members("data"))
 def test_data_set_is_published_by_class_without_folder(composed: Any, name: str) -> None:
     config = composed(
-        f"data={name}", *(f"data.{key}=private_clinic_files" for key in FOLDERS.get(name, []))
+        arguments=[
+            f"data={name}",
+            *(f"data.{key}=private_clinic_files" for key in FOLDERS.get(name, [])),
+        ]
     )
     text = public_settings(
         OmegaConf.to_container(config, resolve=True), aggregator=GaussianVotes(noise_std=1.0)
@@ -241,7 +244,12 @@ def test_data_set_is_published_by_class_without_folder(composed: Any, name: str)
 def test_published_aggregator_has_the_price_of_the_release(composed: Any, name: str) -> None:
     """The calibrated aggregator is built again from the file, and has the same price."""
     config = composed(
-        f"aggregator={name}", "teacher.num_teachers=300", "num_queries=50", "accountant=rdp"
+        arguments=[
+            f"aggregator={name}",
+            "teacher.num_teachers=300",
+            "num_queries=50",
+            "accountant=rdp",
+        ]
     )
     aggregator = build_aggregator(config.aggregator, adjacency="add_remove")
     aggregator = aggregator.calibrated(

@@ -27,21 +27,21 @@ def published(config: Any) -> dict[str, Any]:
 
 
 def test_a_constant_is_set_by_its_name(composed: Callable[..., Any]) -> None:
-    config = composed("aggregator=centered_votes", "aggregator.recipe.trust=0.25")
+    config = composed(arguments=["aggregator=centered_votes", "aggregator.recipe.trust=0.25"])
     assert aggregator_of(config).recipe == Recipe(trust=0.25)
     assert published(config)["recipe"] == {"trust": 0.25}
 
 
 def test_a_split_is_set_as_a_list(composed: Callable[..., Any]) -> None:
     config = composed(
-        "aggregator=centered_votes", "aggregator.recipe.prevalence_split=[0.2,0.3,0.5]"
+        arguments=["aggregator=centered_votes", "aggregator.recipe.prevalence_split=[0.2,0.3,0.5]"]
     )
     assert aggregator_of(config).recipe == Recipe(prevalence_split=(0.2, 0.3, 0.5))
     assert published(config)["recipe"] == {"prevalence_split": [0.2, 0.3, 0.5]}
 
 
 def test_the_default_is_null_and_not_published(composed: Callable[..., Any]) -> None:
-    config = composed("aggregator=centered_votes")
+    config = composed(arguments=["aggregator=centered_votes"])
     assert set(config.aggregator.recipe.values()) == {None}
     assert aggregator_of(config).recipe == DEFAULT_RECIPE
     assert "recipe" not in published(config)
@@ -57,10 +57,10 @@ def test_published_settings_build_the_same_aggregator() -> None:
 @pytest.mark.parametrize("word", ["aggregator.recipe.trusted=1", "aggregator.recipe.trust=much"])
 def test_an_unknown_constant_or_type_is_refused(composed: Callable[..., Any], word: str) -> None:
     with pytest.raises(Exception, match=r"recipe|trust"):
-        composed("aggregator=centered_votes", word)
+        composed(arguments=["aggregator=centered_votes", word])
 
 
 def test_a_constant_out_of_range_is_refused_by_its_key(composed: Callable[..., Any]) -> None:
-    config = composed("aggregator=centered_votes", "aggregator.recipe.trust=2")
+    config = composed(arguments=["aggregator=centered_votes", "aggregator.recipe.trust=2"])
     with refused("recipe.trust", 2.0):
         aggregator_of(config)

@@ -149,7 +149,7 @@ def test_each_member_is_explained_by_a_first_sentence(
 
 @pytest.mark.parametrize("name", members("experiment"))
 def test_experiment_composes(name: str, composed: Composed) -> None:
-    teacher = composed(f"experiment={name}").teacher
+    teacher = composed(arguments=[f"experiment={name}"]).teacher
     every_group = teacher["_target_"].endswith("KernelTeacher") and teacher.num_teachers is None
     assert every_group or teacher.num_teachers > 0
 
@@ -184,10 +184,12 @@ def test_a_users_class_is_built_where_it_is_allowed() -> None:
 
 
 def test_regularizer_is_a_number_or_a_function_of_pate(composed: Composed) -> None:
-    numbers = composed("aggregator.regularizer=[0,-1.5,-3]").aggregator
+    numbers = composed(arguments=["aggregator.regularizer=[0,-1.5,-3]"]).aggregator
     assert build_aggregator(numbers, adjacency="replace_one").regularizer == (0.0, -1.5, -3.0)
     target = "{_target_:pate.mechanisms.FixedKRegularizer,k:4,penalty:2}"
-    function = composed(f"aggregator.regularizer={target}", "aggregator.max_k=8").aggregator
+    function = composed(
+        arguments=[f"aggregator.regularizer={target}", "aggregator.max_k=8"]
+    ).aggregator
     built = build_aggregator(function, adjacency="replace_one")
     assert (built.regularizer, built.max_k) == (FixedKRegularizer(k=4, penalty=2), 8)
     for word, said in (
@@ -195,12 +197,14 @@ def test_regularizer_is_a_number_or_a_function_of_pate(composed: Composed) -> No
         ("selection_scale=-1", "expected a num"),
     ):
         with pytest.raises(InvalidValue, match=f"{word.partition('=')[0]}=.*{said}"):
-            build_aggregator(composed(f"aggregator.{word}").aggregator, adjacency="replace_one")
+            build_aggregator(
+                composed(arguments=[f"aggregator.{word}"]).aggregator, adjacency="replace_one"
+            )
 
 
 def test_fixed_variant_has_the_keys_of_stable_top_k(composed: Composed) -> None:
     keys = {
-        name: set(composed(f"aggregator={name}").aggregator)
+        name: set(composed(arguments=[f"aggregator={name}"]).aggregator)
         for name in ("stable_top_k", "stable_top_k_fixed")
     }
     assert keys["stable_top_k"] - keys["stable_top_k_fixed"] == {"regularizer"}
@@ -214,7 +218,7 @@ def test_fixed_variant_has_the_keys_of_stable_top_k(composed: Composed) -> None:
 
 @pytest.mark.parametrize("name", members("method"))
 def test_every_method_of_a_comparison_is_typed_and_built(name: str, composed: Composed) -> None:
-    node = composed(f"method={name}", app="compare").method
+    node = composed(arguments=[f"method={name}"], app="compare").method
     assert OmegaConf.get_type(node).__name__.endswith("Config")
     method = build(node, slot="method", name=name, adjacency="replace_one")
     assert isinstance(method, Method)

@@ -460,19 +460,19 @@ def parts_of_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         del sys.modules[name]
 
 
-def composed_by_a_command(*words: str) -> DictConfig:
+def composed_by_a_command(arguments: list[str]) -> DictConfig:
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        return compose("train", list(words))
+        return compose("train", arguments)
 
 
 def test_a_part_of_an_installed_package_is_found_by_its_name(parts_of_theirs: None) -> None:
     """Its fields are settings, `allowed_targets` is not needed, and the package is imported only when it is chosen."""
     assert "their_votes" in members("aggregator") and "their_votes" in choices("aggregator")
-    ours = composed_by_a_command("aggregator=gaussian_votes")
+    ours = composed_by_a_command(arguments=["aggregator=gaussian_votes"])
     assert ours.aggregator._target_ == "pate.aggregators.GaussianVotes"
     assert not any(name.startswith("their_parts") for name in sys.modules)
-    config = composed_by_a_command("aggregator=their_votes", "aggregator.noise_std=7")
+    config = composed_by_a_command(arguments=["aggregator=their_votes", "aggregator.noise_std=7"])
     aggregator: Any = build_aggregator(config.aggregator, adjacency="replace_one")
     assert (type(aggregator).__name__, type(aggregator).__module__, aggregator.noise_std) == (
         "TheirVotes",
@@ -482,7 +482,7 @@ def test_a_part_of_an_installed_package_is_found_by_its_name(parts_of_theirs: No
 
 
 def test_class_of_an_entry_point_is_checked_like_a_target(parts_of_theirs: None) -> None:
-    opened = composed_by_a_command("aggregator=opened").aggregator
+    opened = composed_by_a_command(arguments=["aggregator=opened"]).aggregator
     beside = node_of("their_parts.majority.Beside")
     for node, group, refusal in (
         (

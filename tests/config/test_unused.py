@@ -128,7 +128,7 @@ def others_of(aggregator: Aggregator) -> Iterator[tuple[str, Aggregator]]:
 def test_aggregator_fields_reported_as_unused_change_nothing(
     composed: Callable[..., Any], name: str
 ) -> None:
-    aggregator = part_maker(composed(f"aggregator={name}"))("aggregator")
+    aggregator = part_maker(composed(arguments=[f"aggregator={name}"]))("aggregator")
     if aggregator.expects_prior or aggregator.reads is TeacherVotes:
         pytest.skip("made-up votes have no student and no confidences")
     of_given = aggregator_reasons(aggregator, is_solved=False)
@@ -270,7 +270,7 @@ def test_unused_fields_of_frozen_backbones_and_methods_are_reported() -> None:
 def test_given_setting_without_effect_is_reported(
     composed: Callable[..., Any], words: str, told: list[str]
 ) -> None:
-    config = composed(*words.split())
+    config = composed(arguments=words.split())
     settings = dict(word.split("=") for word in words.split())
     lines = list(
         unused_lines(
@@ -285,7 +285,10 @@ def test_given_setting_without_effect_is_reported(
 
 
 def test_unused_setting_is_reported_before_data_are_read() -> None:
-    done = call("train", "data=table", "teacher=kernel", "aggregator=centered_votes", "engine=ray")
+    done = call(
+        "train",
+        arguments=["data=table", "teacher=kernel", "aggregator=centered_votes", "engine=ray"],
+    )
     assert done.returncode == 2
     first, refused = done.stderr.splitlines()
     assert first == "engine=ray: changes nothing: no engine trains the teachers of KernelTeacher"

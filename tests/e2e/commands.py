@@ -14,6 +14,8 @@ from weakref import WeakValueDictionary
 
 import pytest
 
+Arguments = list[str] | tuple[str, ...]
+"""Settings as they are typed after the name of a command: `data=table`."""
 SURROUNDINGS = {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
 FEW = ("data=digits_grid", "data.num_private=120", "data.num_public=30", "data.num_test=20")
 SMALL = (
@@ -32,16 +34,18 @@ def module_of(name: str) -> str:
     return name if "." in name else f"pate.cli.{name}"
 
 
-def command(module: str, *arguments: str) -> list[str]:
+def command(module: str, arguments: Arguments) -> list[str]:
     """Returns the command line of `pate-MODULE` in this interpreter."""
     return [sys.executable, "-m", module_of(module), *arguments]
 
 
-def run(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(
+    module: str, arguments: Arguments = (), cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs a command in a new process, and returns the result for any exit code."""
     environment = os.environ | SURROUNDINGS
     return subprocess.run(
-        command(module, *arguments),
+        command(module, arguments),
         capture_output=True,
         text=True,
         cwd=cwd,
@@ -57,7 +61,9 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def call(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def call(
+    module: str, arguments: Arguments = (), cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Calls the `main` of a command in this process, which is seconds faster than a new interpreter."""
     written = io.StringIO()
     errors = io.StringIO()
@@ -88,20 +94,20 @@ def call(module: str, *arguments: str, cwd: Path | None = None) -> subprocess.Co
 
 
 def succeeded(
-    module: str, *arguments: str, cwd: Path | None = None
+    module: str, arguments: Arguments = (), cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Calls a command, and fails unless its exit code is 0."""
-    ended = call(module, *arguments, cwd=cwd)
+    ended = call(module, arguments, cwd)
     assert ended.returncode == 0, ended.stderr
     return ended
 
 
-def refused(module: str, *arguments: str, cwd: Path | None = None) -> str:
+def refused(module: str, arguments: Arguments = (), cwd: Path | None = None) -> str:
     """Calls a command that refuses its settings, and returns what it writes to standard error.
 
     Fails unless the exit code is 2, or where there is a traceback.
     """
-    ended = call(module, *arguments, cwd=cwd)
+    ended = call(module, arguments, cwd)
     assert ended.returncode == 2, ended.stderr
     assert "Traceback" not in ended.stderr
     return ended.stderr.rstrip("\n")

@@ -149,11 +149,13 @@ def run_aggregator(aggregator: str, data: list[str], folder: Path) -> Snapshot:
     ]
     succeeded(
         "train",
-        *data,
-        f"aggregator={aggregator}",
-        *settings,
-        f"output_dir={output}",
-        f"ledger={output}.db",
+        arguments=[
+            *data,
+            f"aggregator={aggregator}",
+            *settings,
+            f"output_dir={output}",
+            f"ledger={output}.db",
+        ],
     )
     return {
         "release": snapshot_of_release(output / "release", folder),
@@ -173,7 +175,7 @@ def run_rounds(data: list[str], folder: Path) -> Snapshot:
         "logger=none",
     ]
     places = [f"output_dir={output}", f"ledger={output}.db"]
-    succeeded("train", "experiment=centered_votes", *data, *settings, "seed=3", *places)
+    succeeded("train", arguments=["experiment=centered_votes", *data, *settings, "seed=3", *places])
     return {
         "release": snapshot_of_release(output / "release", folder),
         "ledger": snapshot_of_ledger(output.with_suffix(".db")),
@@ -223,7 +225,7 @@ def run_comparison(data: list[str], folder: Path) -> Snapshot:
         "all_records=false",
         "num_workers=1",
     ]
-    succeeded("compare", *data, *settings, f"output_dir={output}")
+    succeeded("compare", arguments=[*data, *settings, f"output_dir={output}"])
     return {"rows": [row_of_numbers(row) for row in rows_of(output / "comparison.csv")]}
 
 

@@ -21,7 +21,7 @@ from benchmarks.campaign import warm
 from benchmarks.descendants import descendants
 from pate.config.schema import members
 from pate.report import page
-from tests.e2e.commands import SMALL, call, command, refused, rows_of, succeeded
+from tests.e2e.commands import SMALL, Arguments, call, command, refused, rows_of, succeeded
 from tests.e2e.small_run import contents
 
 SIZE = ["num_queries=600", "num_labels=40", "num_teachers=800", "target_delta=1e-6", "format=json"]
@@ -29,8 +29,9 @@ WORDS = [*SMALL, "aggregator=gaussian_votes", "seed=1"]
 QUICK = [*WORDS, "target_epsilon=200"]
 
 
-def quote(*arguments: str) -> Any:
-    return json.loads(succeeded("account", *SIZE, *arguments).stdout.splitlines()[-1])
+def quote(arguments: Arguments) -> Any:
+    """Returns the JSON of `pate-account` for the small session with these settings."""
+    return json.loads(succeeded("account", arguments=[*SIZE, *arguments]).stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize(
@@ -45,8 +46,8 @@ def test_price_of_the_papers_experiment_with_gumbel_noise(
         "aggregator.failure_prob=1e-9",
     ]
     words = ["aggregator=stable_top_k_gumbel", *noise, f"adjacency={adjacency}"]
-    answer = quote(*words)
-    renyi = quote(*words, "accountant=rdp")
+    answer = quote(arguments=words)
+    renyi = quote(arguments=[*words, "accountant=rdp"])
     assert answer["epsilon"] == pytest.approx(epsilon, abs=0.02)
     assert renyi["epsilon"] == pytest.approx(by_renyi, abs=0.03)
     assert (answer["adjacency"], answer["accountant"], answer["won_by"]) == (
@@ -61,7 +62,7 @@ def test_accountants_side_by_side() -> None:
     """All that there are, each that adds parts above the exact one; the page spells out orders and failures."""
     size = ["num_queries=30", "num_labels=8", "num_teachers=100"]
     arguments = ["aggregator=stable_top_k_gumbel", *size, "accountants=all", "allow_useless=true"]
-    answer = quote(*arguments)
+    answer = quote(arguments=arguments)
     prices = {price["accountant"]: price for price in answer["accountants"]}
     assert set(prices) == set(members("accountant"))
     assert answer["accountants"][0]["accountant"] == answer["accountant"] == "auto"
@@ -73,7 +74,7 @@ def test_accountants_side_by_side() -> None:
         if price["epsilon"] is not None and price["accountant"] not in ("auto", "joint_law"):
             assert price["epsilon"] >= prices["exact"]["epsilon"]
         assert price["epsilon"] != 0
-    page = call("account", *arguments, "accountant=rdp").stdout
+    page = call("account", arguments=[*arguments, "accountant=rdp"]).stdout
     assert all(said in page for said in ("the best of 461 orders is", "30 x 1e-9 = 3e-8", *prices))
 
 
@@ -91,9 +92,11 @@ def test_a_table_is_written_and_used_and_its_place_stays_unpublished(
         "accountant=rdp",
         "format=json",
     ]
-    answer = quote(*size, "target_epsilon=100", f"write_table={path}")
+    answer = quote(arguments=[*size, "target_epsilon=100", f"write_table={path}"])
     noise = f"aggregator.selection_scale={answer['aggregator']['selection_scale']}"
-    assert quote(*size, noise, f"aggregator.table={path}")["epsilon"] == answer["epsilon"]
+    assert (
+        quote(arguments=[*size, noise, f"aggregator.table={path}"])["epsilon"] == answer["epsilon"]
+    )
     words = [
         *SMALL,
         "teacher.num_teachers=60",
@@ -101,7 +104,7 @@ def test_a_table_is_written_and_used_and_its_place_stays_unpublished(
         "seed=424242",
         f"aggregator.table={path}",
     ]
-    succeeded("train", *words, f"output_dir={release.parent}")
+    succeeded("train", arguments=[*words, f"output_dir={release.parent}"])
     assert json.loads((release.parent / "report.json").read_text())["privacy"]["epsilon"] <= 100
     texts = contents(release).values()
     assert not any(word in text for text in texts for word in (b"424242", b"private-place"))
@@ -115,7 +118,7 @@ def test_a_table_is_written_and_used_and_its_place_stays_unpublished(
         assert set(arrays.files) == {"labels", "answered", "record_ids", "label_names"}
     values = json.loads(path.read_text())
     path.write_text(json.dumps(values | {"rdp": values["rdp"] * 0.9}))
-    line = refused("account", *size, f"aggregator.table={path}")
+    line = refused("account", arguments=[*size, f"aggregator.table={path}"])
     assert "what the table costs at order" in line and "\n" not in line
 
 
@@ -142,21 +145,21 @@ def test_a_table_is_written_and_used_and_its_place_stays_unpublished(
     ],
 )
 def test_a_mistake_gives_one_line_and_exit_code_2(words: list[str], line: str) -> None:
-    said = refused("account", "aggregator=stable_top_k_gumbel", *SIZE, *words)
+    said = refused("account", arguments=["aggregator=stable_top_k_gumbel", *SIZE, *words])
     assert line in said and "\n" not in said
 
 
 def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for folder, status in ((tmp_path / "file" / "run", 2), (Path("/proc/run"), 1)):
-        done = call("train", *QUICK, f"output_dir={folder}")
+        done = call("train", arguments=[*QUICK, f"output_dir={folder}"])
         assert (done.returncode, done.stderr.count("\n")) == (status, 1)
         assert str(folder) in done.stderr and "Traceback" not in done.stderr
 
 
 def test_help_shows_examples_and_choices() -> None:
     for module in ("train", "attack"):
-        help_page = succeeded(module, "--help").stdout
+        help_page = succeeded(module, arguments=["--help"]).stdout
         assert "Examples" in help_page and "schema" not in help_page
         assert re.search(
             r"^  aggregator$(\n {4}.*)*\n    gaussian_votes +Plain PATE: for each",
@@ -167,13 +170,16 @@ def test_help_shows_examples_and_choices() -> None:
 
 
 def test_closed_output_streams_are_no_error() -> None:
-    words = " ".join(map(shlex.quote, command("audit", "--help")))
+    words = " ".join(map(shlex.quote, command("audit", arguments=["--help"])))
     done = subprocess.run(
         ["bash", "-c", f"{words} <&- >&- 2>&-"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     process = subprocess.Popen(
-        command("audit", "--help"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command("audit", arguments=["--help"]),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
@@ -185,7 +191,7 @@ def test_closed_output_streams_are_no_error() -> None:
 def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
     # one seed draws one release in the ledger of all jobs
     words = [word for word in WORDS if not word.startswith("seed=")]
-    done = call("train", "-m", *words, "target_epsilon=50,-1,100", cwd=tmp_path)
+    done = call("train", arguments=["-m", *words, "target_epsilon=50,-1,100"], cwd=tmp_path)
     assert done.returncode == 2
     message = "target_epsilon=-1.0: expected a number > 0"
     assert done.stderr.splitlines()[-1].startswith(message)
@@ -229,11 +235,13 @@ def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Pat
 def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) -> None:
     words = command(
         "train",
-        *QUICK,
-        "engine=processes",
-        "teacher=mlp",
-        "teacher.epochs=4000",
-        f"output_dir={tmp_path / 'run'}",
+        arguments=[
+            *QUICK,
+            "engine=processes",
+            "teacher=mlp",
+            "teacher.epochs=4000",
+            f"output_dir={tmp_path / 'run'}",
+        ],
     )
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not (workers := descendants(process.pid)) and process.poll() is None:
@@ -310,7 +318,13 @@ def test_audit_reads_csv_and_npy_and_says_whose_noise_it_priced(tmp_path: Path) 
     np.save(tmp_path / "votes.npy", counts)
     lines = [
         call(
-            "audit", f"votes={tmp_path / name}", "num_teachers=50", "noise_std=10", "accountant=rdp"
+            "audit",
+            arguments=[
+                f"votes={tmp_path / name}",
+                "num_teachers=50",
+                "noise_std=10",
+                "accountant=rdp",
+            ],
         ).stdout
         for name in ("votes.csv", "votes.npy")
     ]
@@ -318,7 +332,7 @@ def test_audit_reads_csv_and_npy_and_says_whose_noise_it_priced(tmp_path: Path) 
     assert "noise_std 10 (given)" in lines[0]
     assert "clipped_votes" not in lines[0]
     assumed = call(
-        "audit", f"votes={tmp_path / 'votes.csv'}", "num_teachers=50", "accountant=rdp"
+        "audit", arguments=[f"votes={tmp_path / 'votes.csv'}", "num_teachers=50", "accountant=rdp"]
     ).stdout
     assert "noise_std 50 (assumed)" in assumed
     assert "is no bound for yours" in assumed
@@ -326,10 +340,12 @@ def test_audit_reads_csv_and_npy_and_says_whose_noise_it_priced(tmp_path: Path) 
     line = "expected a number in each cell, as many in each row, row 21 below the heading holds something else"
     said = refused(
         "audit",
-        f"votes={tmp_path / 'votes.csv'}",
-        "num_teachers=50",
-        "noise_std=10",
-        "accountant=rdp",
+        arguments=[
+            f"votes={tmp_path / 'votes.csv'}",
+            "num_teachers=50",
+            "noise_std=10",
+            "accountant=rdp",
+        ],
     )
     assert said == f"votes={tmp_path / 'votes.csv'}: {line}"
 
@@ -343,7 +359,7 @@ def test_a_server_gets_only_the_content_of_the_release(
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     words = (*QUICK, "logger=mlflow", f"output_dir={tmp_path / 'a_canary'}")
     for _ in range(2):  # a finished run that is shown again is not logged again
-        succeeded("train", *words)
+        succeeded("train", arguments=words)
     assert not (tmp_path / "a_canary" / "tensorboard").exists()
     client = tracking.MlflowClient(tracking_uri=(tmp_path / "server").as_uri())
     (run,) = client.search_runs([client.get_experiment_by_name("pate").experiment_id])
@@ -363,7 +379,7 @@ def test_a_server_gets_only_the_content_of_the_release(
         tmp_path / "server" / run.info.experiment_id / run.info.run_id / "artifacts" / "release"
     )
     assert contents(logged) == contents(release)
-    succeeded("train", *QUICK, "logger=none", f"output_dir={tmp_path / 'none'}")
+    succeeded("train", arguments=[*QUICK, "logger=none", f"output_dir={tmp_path / 'none'}"])
     assert not (tmp_path / "none" / "tensorboard").exists()
     assert (tmp_path / "none/release/release.npz").read_bytes() == (
         release / "release.npz"
@@ -373,6 +389,6 @@ def test_a_server_gets_only_the_content_of_the_release(
             b"a_canary" not in content
             and str(report["student"]["accuracy"]).encode() not in content
         ), name
-    line = refused("train", "logger=wandb", f"output_dir={tmp_path / 'run'}")
+    line = refused("train", arguments=["logger=wandb", f"output_dir={tmp_path / 'run'}"])
     assert line == "logger=wandb: expected one of tensorboard, mlflow, none"
     assert not (tmp_path / "run").exists()

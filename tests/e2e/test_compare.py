@@ -39,7 +39,7 @@ def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) 
     child.wait()
     times = {path: path.stat().st_mtime_ns for path in folder.glob("*/*.json")}
     assert times
-    done = succeeded("compare", *ASKED, f"output_dir={folder}")
+    done = succeeded("compare", arguments=[*ASKED, f"output_dir={folder}"])
     assert "No epsilon covers this comparison" in done.stdout
     runs = [item for item in read_runs(folder / "comparison.csv") if not item.is_baseline]
     assert {(item.aggregator, item.num_teachers) for item in runs} == {
@@ -69,10 +69,12 @@ def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
     ]
     succeeded(
         "compare",
-        *names,
-        "all_records=false",
-        "allow_useless=true",
-        f"output_dir={tmp_path / 'comparison'}",
+        arguments=[
+            *names,
+            "all_records=false",
+            "allow_useless=true",
+            f"output_dir={tmp_path / 'comparison'}",
+        ],
     )
     rows = {item.aggregator: item for item in read_runs(tmp_path / "comparison" / "comparison.csv")}
     private = rows["dp_gd"]
@@ -107,7 +109,7 @@ def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
 def test_mistakes_of_a_comparison_are_refused_in_one_line(
     words: list[str], line: str, tmp_path: Path
 ) -> None:
-    said = refused("compare", *ALONE, *words, f"output_dir={tmp_path / 'none'}")
+    said = refused("compare", arguments=[*ALONE, *words, f"output_dir={tmp_path / 'none'}"])
     assert line in said and "\n" not in said
     assert not (tmp_path / "none").exists()
 
@@ -117,5 +119,5 @@ def test_without_opacus_a_line_names_the_extra_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "opacus", None)
     for word in ("method=dp_sgd", "methods=[dp_sgd]"):
-        line = refused("compare", *ALONE, word, f"output_dir={tmp_path / 'none'}")
+        line = refused("compare", arguments=[*ALONE, word, f"output_dir={tmp_path / 'none'}"])
         assert line == f"method=dp_sgd: expected the package opacus: {how_to_install('opacus')}"

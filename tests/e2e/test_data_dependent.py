@@ -9,16 +9,16 @@ import pytest
 from pate.aggregators import GaussianVotes
 from pate.auditing.aggregator_cost import epsilon_on
 from pate.votes import VoteShape, VoteStore
-from tests.e2e.commands import SMALL, succeeded
+from tests.e2e.commands import SMALL, Arguments, succeeded
 
 NOISE_STD = 2.0
 GAUSSIAN = ("aggregator=gaussian_votes", f"aggregator.noise_std={NOISE_STD}", "noise=given")
 
 
-def run_folder(parent: Path, *settings: str) -> Path:
+def run_folder(parent: Path, arguments: Arguments) -> Path:
     """Returns the folder of a small seeded run with these settings, in a folder of outputs of its own."""
     folder = parent / "run"
-    succeeded("train", *SMALL, "seed=1", *settings, f"output_dir={folder}")
+    succeeded("train", arguments=[*SMALL, "seed=1", *arguments, f"output_dir={folder}"])
     return folder
 
 
@@ -30,8 +30,8 @@ def published_files(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_report_has_the_cost_on_its_votes_and_the_release_does_not(tmp_path: Path) -> None:
-    shown = run_folder(tmp_path / "shown", *GAUSSIAN, "data_dependent=true")
-    usual = run_folder(tmp_path / "usual", *GAUSSIAN)
+    shown = run_folder(tmp_path / "shown", arguments=[*GAUSSIAN, "data_dependent=true"])
+    usual = run_folder(tmp_path / "usual", arguments=GAUSSIAN)
     assert json.loads((usual / "report.json").read_text())["data_dependent"] is None
     cost = json.loads((shown / "report.json").read_text())["data_dependent"]
     votes = VoteStore.open(shown / "votes.npz", num_teachers=8).histogram()
@@ -44,7 +44,9 @@ def test_the_report_has_the_cost_on_its_votes_and_the_release_does_not(tmp_path:
 
 
 def test_an_aggregator_without_a_known_cost_is_named_in_the_report(tmp_path: Path) -> None:
-    folder = run_folder(tmp_path, "aggregator=peeling", "target_epsilon=50", "data_dependent=true")
+    folder = run_folder(
+        tmp_path, arguments=["aggregator=peeling", "target_epsilon=50", "data_dependent=true"]
+    )
     report = json.loads((folder / "report.json").read_text())
     assert report["data_dependent"] is None
     assert "FixedTopK" in report["left_out"]["data_dependent"]

@@ -107,7 +107,7 @@ def test_pate_predict_reads_pictures(finished: Ended, tmp_path: Path) -> None:
             f"output={tmp_path / 'p.csv'}",
             f"release={folder / 'release'}",
         ]
-        succeeded("predict", *words)
+        succeeded("predict", arguments=words)
         read.append([list(row.values())[1:] for row in rows_of(tmp_path / "p.csv")])
     assert read[0] == read[1] and len(read[0]) == 12
 
@@ -157,7 +157,9 @@ def test_the_command_gives_features_to_any_teacher(
         "student=linear",
     ]
     terms += ["aggregator=gaussian_votes", *(["teacher.epochs=3"] if teacher == "mlp" else [])]
-    succeeded("train", *faces, *PATCHES, *TERMS, *terms, f"output_dir={tmp_path / 'run'}")
+    succeeded(
+        "train", arguments=[*faces, *PATCHES, *TERMS, *terms, f"output_dir={tmp_path / 'run'}"]
+    )
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["data"]["features"]["dimension"] == 49
     assert report["student"]["mean_average_precision"] > 0
@@ -173,7 +175,10 @@ def test_a_comparison_gives_features_to_methods(faces: list[str], tmp_path: Path
         "seeds=1",
         "num_workers=1",
     ]
-    succeeded("compare", *faces, *PATCHES, *TERMS, *words, f"output_dir={tmp_path / 'comparison'}")
+    succeeded(
+        "compare",
+        arguments=[*faces, *PATCHES, *TERMS, *words, f"output_dir={tmp_path / 'comparison'}"],
+    )
     rows = rows_of(tmp_path / "comparison" / "comparison.csv")
     assert {row["aggregator"] for row in rows if row["epsilon"]} == {"centered_votes", "dp_gd"}
     words = [
@@ -182,7 +187,7 @@ def test_a_comparison_gives_features_to_methods(faces: list[str], tmp_path: Path
         "fewer_queries=false",
         f"output_dir={tmp_path / 'none' / 'comparison'}",
     ]
-    line = refused("compare", *faces, "features=patches", *words)
+    line = refused("compare", arguments=[*faces, "features=patches", *words])
     assert "num_queries=51: expected at most 50, the public pool" in line
     assert not (tmp_path / "none").exists()
 
@@ -225,7 +230,7 @@ def test_a_mistake_is_one_line_before_anything_is_fitted(
     ]
     if "data=wordnet" in words:
         usual = [word for word in usual if not word.startswith("data.")]
-    said_of = refused("train", *usual, *words, f"output_dir={tmp_path / 'run'}")
+    said_of = refused("train", arguments=[*usual, *words, f"output_dir={tmp_path / 'run'}"])
     (line,) = [line for line in said_of.splitlines() if "expected" in line]
     assert said in line
     assert not list(tmp_path.iterdir())

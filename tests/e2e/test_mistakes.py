@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from tests.e2e.commands import call, refused, run, succeeded
+from tests.e2e.commands import Arguments, call, refused, run, succeeded
 
 
 def test_members_of_a_folder_of_ones_own_are_known(tmp_path: Path) -> None:
@@ -18,22 +18,24 @@ def test_members_of_a_folder_of_ones_own_are_known(tmp_path: Path) -> None:
         "# @package _global_\n# My own: with a folder. More.\n"
     )
     mistyped, helped = (
-        call("train", "--config-dir", str(tmp_path), said) for said in ("experiment=mien", "--help")
+        call("train", arguments=["--config-dir", str(tmp_path), said])
+        for said in ("experiment=mien", "--help")
     )
     assert mistyped.returncode == 2
     assert mistyped.stderr.endswith(" (did you mean mine?)\n")
     assert re.search(r"^    mine +My own: with a folder$", helped.stdout, re.MULTILINE)
 
 
-def in_a_line(name: str, *words: str) -> str:
-    line = refused(name, *words)
+def in_a_line(name: str, arguments: Arguments) -> str:
+    """Returns the refusal that a command prints, which is one line."""
+    line = refused(name, arguments)
     assert "\n" not in line
     return line
 
 
 def test_unknown_and_misplaced_settings_are_refused_in_one_line() -> None:
     for word in ("aggregator=null", "++num_query=5"):
-        assert in_a_line("account", word).startswith(word.strip("+").partition("=")[0])
+        assert in_a_line("account", arguments=[word]).startswith(word.strip("+").partition("=")[0])
 
 
 def test_a_called_command_closes_no_handler_of_the_process_that_calls_it() -> None:
@@ -45,7 +47,7 @@ def test_a_called_command_closes_no_handler_of_the_process_that_calls_it() -> No
             closed.append("closed")
 
     handler = Kept()
-    assert call("account", "num_teachers=0").returncode == 2
+    assert call("account", arguments=["num_teachers=0"]).returncode == 2
     assert closed == []
     assert handler in [reference() for reference in logging._handlerList]
 
@@ -94,10 +96,12 @@ def test_a_file_without_settings_is_refused_in_one_line(name: str, tmp_path: Pat
         (tmp_path / place).write_bytes(NO_SETTINGS[name])
         in_a_line(
             "train",
-            f"--config-dir={tmp_path}",
-            word,
-            f"+output_dir={tmp_path / 'run'}",
-            "ledger=/dev/null/x",
+            arguments=[
+                f"--config-dir={tmp_path}",
+                word,
+                f"+output_dir={tmp_path / 'run'}",
+                "ledger=/dev/null/x",
+            ],
         )
     assert not (tmp_path / "run").exists()
 
@@ -107,10 +111,14 @@ def test_every_command_refuses_a_broken_configuration_in_one_line(tmp_path: Path
     for name in COMMANDS:
         for content in (b"a: \xff\n", b"a: 1\nb: [\nc: 2\n"):
             mine.write_bytes(content)
-            line = in_a_line(name, "--config-dir", str(tmp_path), "--config-name", "mine")
+            line = in_a_line(
+                name, arguments=["--config-dir", str(tmp_path), "--config-name", "mine"]
+            )
         assert line.startswith(f"file={mine}: expected settings in YAML (line 4: ")
     mine.write_bytes(b"")
-    begun = run("train", "--config-dir", str(tmp_path), "--config-name", "mine", cwd=tmp_path)
+    begun = run(
+        "train", arguments=["--config-dir", str(tmp_path), "--config-name", "mine"], cwd=tmp_path
+    )
     assert begun.returncode == 2
     assert (
         begun.stderr.startswith("data: expected a value")
@@ -127,7 +135,8 @@ def test_arguments_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
         f"--config-dir={strange}",
     ):
         assert re.search(
-            r"/\\udcff\"?: expected NAME=VALUE, text in UTF-8$", in_a_line("train", word)
+            r"/\\udcff\"?: expected NAME=VALUE, text in UTF-8$",
+            in_a_line("train", arguments=[word]),
         )
     assert not any(tmp_path.iterdir())
 
@@ -137,7 +146,8 @@ def test_refusals_in_a_sweep_are_printed_together_by_job(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     outcome = call(
-        "account", "-m", "num_queries=10", "num_labels=3,-1,???,2", "aggregator=gaussian_votes"
+        "account",
+        arguments=["-m", "num_queries=10", "num_labels=3,-1,???,2", "aggregator=gaussian_votes"],
     )
     lines = outcome.stderr.splitlines()
     assert outcome.returncode == 2
@@ -172,7 +182,7 @@ def test_the_command_line_overrides_files(tmp_path: Path) -> None:
         "allowed_targets=[mine.]",
     ]
     words += ["--config-dir", str(folder_of(tmp_path, files)), "--cfg", "all"]
-    config = OmegaConf.create(succeeded("train", *words).stdout)
+    config = OmegaConf.create(succeeded("train", arguments=words).stdout)
     assert (config.num_queries, config.engine.address, config.hydra.job.env_set.X) == (
         33,
         "a:1",
@@ -183,7 +193,7 @@ def test_the_command_line_overrides_files(tmp_path: Path) -> None:
 
 def test_a_pickled_configuration_is_not_read(tmp_path: Path) -> None:
     for word in ("--experimental-rerun=FILE", "--exp", "--e"):
-        line = in_a_line("train", word, str(tmp_path / "config.pickle"))
+        line = in_a_line("train", arguments=[word, str(tmp_path / "config.pickle")])
         assert line.startswith(f"{word}: expected another option: a pickled configuration is code")
 
 
@@ -194,6 +204,6 @@ def test_an_error_line_is_short_and_names_its_setting() -> None:
         ("accountant._target_=" + "x" * 6000, ("accountant", "_target_=")),
         ("+accountant.x=" + "y" * 6000, ("accountant", "_target_=")),
     ):
-        line = in_a_line("account", word)
+        line = in_a_line("account", arguments=[word])
         assert line.startswith(start) and len(line) < 1100
         assert "ALLOWLIST" not in line.partition(":")[0]

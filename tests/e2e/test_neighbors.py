@@ -44,13 +44,15 @@ def _release(folder: Path, times: int) -> Path:
     _write(folder / "all.csv", times)
     ended = call(
         "train",
-        "data=table",
-        f"data.path={folder / 'all.csv'}",
-        "data.split=part",
-        "data.labels=[flu,cough]",
-        *WORDS,
-        *MORE,
-        f"output_dir={folder / 'run'}",
+        arguments=[
+            "data=table",
+            f"data.path={folder / 'all.csv'}",
+            "data.split=part",
+            "data.labels=[flu,cough]",
+            *WORDS,
+            *MORE,
+            f"output_dir={folder / 'run'}",
+        ],
     )
     assert ended.returncode == 0, ended.stderr
     return folder / "run" / "release"

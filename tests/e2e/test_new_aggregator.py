@@ -13,7 +13,7 @@ from pate.accounting import Adjacency, PureDpAccountant, PureDpEvent, SelfCompos
 from pate.aggregators.aggregator import declared
 from tests.cases.discovery import CaseFile, case_files
 from tests.contract.promises import keep, promises
-from tests.e2e.commands import call
+from tests.e2e.commands import Arguments, call
 from tests.privacy.case import Shape
 from tests.privacy.test_shipped import verdict_of
 
@@ -74,7 +74,8 @@ def found(folder: Path) -> CaseFile:
     return file
 
 
-def account(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def account(folder: Path, arguments: Arguments = ()) -> subprocess.CompletedProcess[str]:
+    """Prices a session of the own aggregator by `pate-account` with these settings."""
     options = [
         "--config-dir",
         str(folder / "conf"),
@@ -84,17 +85,19 @@ def account(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     sys.modules.pop("own_votes", None)  # the test sees whether the command loads the module
     return call(
         "account",
-        *options,
-        "num_queries=50",
-        "num_labels=4",
-        "format=json",
-        "allow_useless=true",
-        *words,
+        arguments=[
+            *options,
+            "num_queries=50",
+            "num_labels=4",
+            "format=json",
+            "allow_useless=true",
+            *arguments,
+        ],
     )
 
 
 def test_the_aggregator_is_priced_and_calibrated(folder: Path) -> None:
-    done = account(folder, "aggregator.noise_scale=400", "accountant=pure_dp")
+    done = account(folder, arguments=["aggregator.noise_scale=400", "accountant=pure_dp"])
     answer = json.loads(done.stdout.splitlines()[-1])
     assert (answer["aggregator"]["name"], answer["aggregator"]["noise_scale"]) == (
         "LaplaceQuorum",
@@ -106,10 +109,12 @@ def test_the_aggregator_is_priced_and_calibrated(folder: Path) -> None:
     )
     # the test of a class that is not allowed relies on this line
     assert "own_votes was loaded" in done.stdout
-    solved = json.loads(account(folder, "target_epsilon=2").stdout.splitlines()[-1])
+    solved = json.loads(account(folder, arguments=["target_epsilon=2"]).stdout.splitlines()[-1])
     assert list(solved["solved_for"]) == ["noise_scale"]
     assert 1.99 < solved["epsilon"] <= 2
-    again = account(folder, f"aggregator.noise_scale={solved['aggregator']['noise_scale']}")
+    again = account(
+        folder, arguments=[f"aggregator.noise_scale={solved['aggregator']['noise_scale']}"]
+    )
     assert json.loads(again.stdout.splitlines()[-1])["epsilon"] == solved["epsilon"]
 
 
@@ -128,7 +133,7 @@ def test_wrong_keys_are_refused_in_one_line(
             "_target_=own_votes.LaplaceQuorum: expected a name that begins with pate. or",
         ),
     ):
-        done = account(folder, *words)
+        done = account(folder, arguments=words)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert done.stderr.startswith(line)
     assert done.stdout == "", "the module of a configuration that nobody trusts is never imported"

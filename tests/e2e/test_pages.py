@@ -51,7 +51,7 @@ def documented() -> list[tuple[str, ...]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", documented(), ids=" ".join)
 def test_a_documented_run_is_not_refused(settings: tuple[str, ...]) -> None:
-    succeeded("account", *settings)
+    succeeded("account", arguments=settings)
 
 
 PAGE = (ROOT / "docs" / "how-to" / "your-own-data.md").read_text(encoding="utf-8")
@@ -75,6 +75,6 @@ def test_a_section_works_as_it_stands(
     (command,) = _COMMAND.findall(SECTIONS[part])
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    succeeded("train", *shlex.split(command), "output_dir=run", "all_records=false")
+    succeeded("train", arguments=[*shlex.split(command), "output_dir=run", "all_records=false"])
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["student"]["accuracy"] > 0.5

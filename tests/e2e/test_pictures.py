@@ -69,14 +69,14 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
         "data.image_size=16",
         f"output_dir={tmp_path / 'run'}",
     ]
-    succeeded("train", "data=image_folder", *settings, *student, *teacher, *SMALL)
+    succeeded("train", arguments=["data=image_folder", *settings, *student, *teacher, *SMALL])
     expected = dict(draw(tmp_path / "new", count=40, rng=rng))
     words = [
         f"data={tmp_path / 'new'}",
         f"output={tmp_path / 'p.csv'}",
         f"release={tmp_path / 'run/release'}",
     ]
-    succeeded("predict", *words)
+    succeeded("predict", arguments=words)
     rows = rows_of(tmp_path / "p.csv")
     right = [
         row[color] == str(int(expected[row["file"]][place]))
@@ -89,7 +89,7 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
     assert bundle.predict([tmp_path / "new" / row["file"] for row in rows]).astype(
         int
     ).tolist() == [[int(row[color]) for color in COLORS] for row in rows]
-    line = refused("predict", f"data={tmp_path / 'labels.csv'}", *words[1:])
+    line = refused("predict", arguments=[f"data={tmp_path / 'labels.csv'}", *words[1:]])
     assert line.endswith("or one picture: this model knows pictures, no table")
     with np.load(tmp_path / "run/release/release.npz") as release:
         assert all(name.endswith(".png") for name in release["record_ids"].tolist())
@@ -105,7 +105,7 @@ def test_arrays_in_files(tmp_path: Path) -> None:
         )
     files = [f"data.{split}={tmp_path / split}.npz" for split in ("private", "public", "test")]
     words = ["teacher.num_teachers=15", f"output_dir={tmp_path / 'run'}", "data.labels=[up,down]"]
-    succeeded("train", "data=arrays", *files, *words, *SMALL)
+    succeeded("train", arguments=["data=arrays", *files, *words, *SMALL])
     with np.load(tmp_path / "new.npz") as new:
         np.save(tmp_path / "new.npy", new["inputs"])
         expected = new["labels"]
@@ -114,7 +114,7 @@ def test_arrays_in_files(tmp_path: Path) -> None:
         f"output={tmp_path / 'p.csv'}",
         f"release={tmp_path / 'run/release'}",
     ]
-    succeeded("predict", *words)
+    succeeded("predict", arguments=words)
     predicted = np.array(
         [[int(row["up"]), int(row["down"])] for row in rows_of(tmp_path / "p.csv")]
     )
@@ -158,7 +158,7 @@ def test_the_command_on_a_copy_as_it_is_found_in_the_wild(tmp_path: Path) -> Non
     arguments += ["teacher.num_teachers=8", f"num_queries={NUM_QUERIES}", "target_epsilon=200"]
     arguments += ["all_records=false", "accountant=rdp", "allow_useless=true"]
     arguments += ["features.num_filters=16", "features.patch_size=4", "features.num_patches=500"]
-    done = succeeded("train", *arguments, f"output_dir={folder}")
+    done = succeeded("train", arguments=[*arguments, f"output_dir={folder}"])
     (warning,) = [line for line in done.stderr.splitlines() if "missing" in line]
     assert "are missing; going on with what is there (data.missing=error refuses)" in warning
     assert "decoding photographs" in done.stderr

@@ -91,7 +91,7 @@ def settings(tables: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def finished(tables: Path) -> Path:
-    succeeded("train", *settings(tables), f"output_dir={tables / 'run'}")
+    succeeded("train", arguments=[*settings(tables), f"output_dir={tables / 'run'}"])
     return tables / "run"
 
 
@@ -101,10 +101,12 @@ def test_the_bundle_predicts_for_others_by_label_name(
     shutil.copytree(finished / "release", tmp_path / "bundle")
     succeeded(
         "predict",
-        f"release={tmp_path / 'bundle'}",
-        f"data={tables / 'new.csv'}",
-        f"output={tmp_path / 'p.csv'}",
-        "id=visit",
+        arguments=[
+            f"release={tmp_path / 'bundle'}",
+            f"data={tables / 'new.csv'}",
+            f"output={tmp_path / 'p.csv'}",
+            "id=visit",
+        ],
     )
     rows = rows_of(tmp_path / "p.csv")
     new = pytest.importorskip("pandas").read_csv(tables / "new.csv")
@@ -204,7 +206,7 @@ def test_mistakes_of_the_commands_are_one_line(
         ([release, data, published], "output={}: expected a file outside the folder of the model"),
     )
     for words, line in mistakes:
-        message = refused("predict", *words)
+        message = refused("predict", arguments=words)
         assert message.startswith(line.format(words[-1].partition("=")[2]))
         assert "\n" not in message
     assert not (tmp_path / "p.csv").exists()
@@ -218,7 +220,7 @@ def test_a_schema_is_written_once_without_private_words(tables: Path, tmp_path: 
         "group=patient",
         "id=visit",
     ]
-    succeeded("schema", *words, f"output={output}")
+    succeeded("schema", arguments=[*words, f"output={output}"])
     kinds = {
         name: column["kind"]
         for name, column in yaml.safe_load(output.read_text())["columns"].items()
@@ -226,7 +228,7 @@ def test_a_schema_is_written_once_without_private_words(tables: Path, tmp_path: 
     numbers = dict.fromkeys(("age", "pressure", "hba1c"), "number")
     assert kinds == numbers | {"date": "date", "sex": "category", "town": "category"}
     assert CANARY not in output.read_text()
-    assert refused("schema", *words, f"output={output}").startswith(
+    assert refused("schema", arguments=[*words, f"output={output}"]).startswith(
         f"output={output}: expected the name of a new file"
     )
 
@@ -256,7 +258,7 @@ def test_the_page_is_followed_literally(
         elif program == "cp":
             subprocess.run([program, *words], cwd=tmp_path, check=True)
         else:
-            succeeded(program.removeprefix("pate-"), *words, cwd=tmp_path)
+            succeeded(program.removeprefix("pate-"), arguments=words, cwd=tmp_path)
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}  # that the page's Python binds
     exec(re.findall(r"```py\n(.*?)```", page, re.DOTALL)[0], names)
@@ -292,7 +294,7 @@ def test_a_teacher_of_scikit_learn_is_given_the_columns(tables: Path, tmp_path: 
         "teacher.num_teachers=30",
         "target_epsilon=20",
     ]
-    succeeded("train", *settings(tables), *chosen, f"output_dir={tmp_path / 'run'}")
+    succeeded("train", arguments=[*settings(tables), *chosen, f"output_dir={tmp_path / 'run'}"])
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["student"]["accuracy"] > report["baselines"]["prior"]["accuracy"] + 0.02
 
@@ -307,10 +309,11 @@ def test_an_estimator_that_takes_no_words_is_refused_before_training(
         f"output_dir={tmp_path / 'run'}",
     ]
     line = "teacher.estimator=LogisticRegression: expected one that takes the columns of the table, such as a pipeline"
-    assert refused("train", *words).splitlines()[-1].startswith(line)
+    assert refused("train", arguments=words).splitlines()[-1].startswith(line)
     assert not (tmp_path / "run" / "teachers").exists()
     other = refused(
-        "train", "teacher=sklearn", "teacher.frames=true", f"output_dir={tmp_path / 'other'}"
+        "train",
+        arguments=["teacher=sklearn", "teacher.frames=true", f"output_dir={tmp_path / 'other'}"],
     )
     assert other.endswith(
         "teacher.frames=true: expected data=table, whose columns have names and kinds"
@@ -330,7 +333,7 @@ def test_public_records_without_labels_measure_nothing(
         f"output_dir={tmp_path / 'run'}",
     ]
     line = "data: the public records have no labels, so how right teachers and release are is not measured"
-    assert line in succeeded("train", *words).stderr
+    assert line in succeeded("train", arguments=words).stderr
     name = "release/release.npz"
     with np.load(tmp_path / "run" / name) as release, np.load(finished / name) as usual:
         assert np.array_equal(release["labels"], usual["labels"])
@@ -338,4 +341,4 @@ def test_public_records_without_labels_measure_nothing(
     assert report["release"]["label_accuracy"] is report["teachers"]["mean_accuracy"] is None
     assert report["baselines"]["true_label_student"] is None
     assert report["student"]["accuracy"] > report["baselines"]["prior"]["accuracy"] + 0.02
-    refused("compare", *words[:-1], "aggregators=[gaussian_votes]", "all_records=false")
+    refused("compare", arguments=[*words[:-1], "aggregators=[gaussian_votes]", "all_records=false"])

@@ -17,7 +17,7 @@ from pate import PATEClassifier
 from pate.aggregators import GaussianVotes
 from pate.classifier import SeededNoise
 from pate.config import CONFIG_FOLDER, build, register_configs
-from tests.e2e.commands import succeeded
+from tests.e2e.commands import Arguments, succeeded
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OWN_RUN = EXAMPLES / "own_run"
@@ -65,13 +65,13 @@ def test_yeast_is_written_as_a_table_that_the_printed_command_reads(
     assert sum(int(split.labels[:, 0].sum()) for split in splits) == 450
 
 
-def own_run(folder: Path, *overrides: str) -> tuple[np.lib.npyio.NpzFile, str]:
-    """The run of the example: its release and its output."""
+def own_run(folder: Path, arguments: Arguments = ()) -> tuple[np.lib.npyio.NpzFile, str]:
+    """Runs the example into a folder; returns its release and its printed output."""
     options = ["--config-dir", str(OWN_RUN / "conf"), "experiment=own_run", f"output_dir={folder}"]
     small = ["allowed_targets=[blobs.]", "all_records=false"]
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(OWN_RUN))
-        printed = succeeded("train", *options, *small, *overrides).stdout
+        printed = succeeded("train", arguments=[*options, *small, *arguments]).stdout
     return np.load(folder / "release" / "release.npz"), printed
 
 
@@ -90,7 +90,7 @@ def test_the_classifier_releases_what_the_command_releases(
     """Data, estimator, aggregator and seed are the same: so are partition, votes and noise."""
     estimator = ["teacher=sklearn", "teacher.num_teachers=25"]
     estimator += ["teacher.estimator._target_=sklearn.linear_model.RidgeClassifier"]
-    released, _ = own_run(tmp_path / "run", *estimator, "seed=7")
+    released, _ = own_run(tmp_path / "run", arguments=[*estimator, "seed=7"])
     monkeypatch.syspath_prepend(str(OWN_RUN))
     data = importlib.import_module("blobs").Blobs().load()
     model = PATEClassifier(RidgeClassifier(), n_teachers=25, n_queries=200, random_state=7)

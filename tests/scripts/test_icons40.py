@@ -366,8 +366,9 @@ def test_a_full_disk_leaves_no_table(
     assert (tmp_path / "out" / "labels.csv").is_file()
 
 
-def command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["build_icons.py", *map(str, arguments)])
+def command(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> int:
+    """Runs scripts/build_icons.py with arguments and returns its exit code."""
+    monkeypatch.setattr(sys, "argv", ["build_icons.py", *arguments])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(ROOT / "scripts" / "build_icons.py"), run_name="__main__")
     assert isinstance(ended.value.code, int)
@@ -377,13 +378,13 @@ def command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
 def test_the_command_says_what_is_wrong_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command(monkeypatch, tmp_path / "none.tgz") == 2
+    assert command(monkeypatch, arguments=[str(tmp_path / "none.tgz")]) == 2
     assert re.fullmatch(
         r"package=.*none\.tgz: expected @iconify/json .*\n", capsys.readouterr().err
     )
-    assert command(monkeypatch, tmp_path, "--pixels", "0") == 2
+    assert command(monkeypatch, arguments=[str(tmp_path), "--pixels", "0"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-    assert command(monkeypatch, tmp_path, "--jobs", "0") == 2
+    assert command(monkeypatch, arguments=[str(tmp_path), "--jobs", "0"]) == 2
     assert "jobs=0: expected" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "resvg_py", None)
     with refused("renderer", rule="pip install resvg-py"):

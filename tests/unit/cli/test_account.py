@@ -17,6 +17,7 @@ from pate.mechanisms import CertifiedTable
 from pate.setting_names import COMMAND
 from pate.validation import InvalidValue
 from pate.votes import VoteShape
+from tests.e2e.commands import Arguments
 from tests.refusals import ANY, refused
 
 BOUNDARY = BoundaryTopK(selection_scale=20.0, test_std=5.0, target_hits=5, failure_prob=1e-10)
@@ -33,16 +34,21 @@ def run(
 ) -> Callable[..., str]:
     monkeypatch.setenv("COLUMNS", "120")
 
-    def priced(*overrides: str) -> str:
-        account(composed(*overrides, app="account"))
+    def run_account(arguments: Arguments) -> str:
+        """Runs `pate-account` with these settings and returns its printed page."""
+        account(composed(arguments, app="account"))
         return capsys.readouterr().out
 
-    return priced
+    return run_account
 
 
 @pytest.fixture
 def quoted(run: Callable[..., str]) -> Callable[..., dict[str, Any]]:
-    return lambda *overrides: dict(json.loads(run(*overrides, "format=json")))
+    def run_with_json(arguments: Arguments) -> dict[str, Any]:
+        """Runs `pate-account` with these settings and returns its printed JSON."""
+        return dict(json.loads(run([*arguments, "format=json"])))
+
+    return run_with_json
 
 
 @pytest.fixture
@@ -57,46 +63,46 @@ def votes(tmp_path: Path) -> str:
 def test_plain_composition_is_shown_only_for_a_session(
     run: Callable[..., str], quoted: Any
 ) -> None:
-    quote = quoted(*SESSION)
+    quote = quoted(arguments=SESSION)
     plain = AutoAccountant().compose(
         BOUNDARY.plain_event(VoteShape(num_queries=2_000, num_labels=6, num_teachers=400))
     )
     assert quote["plain_epsilon"] == plain.get_epsilon(target_delta=1e-6) > quote["epsilon"]
-    page = run(*SESSION)
+    page = run(arguments=SESSION)
     assert "the session costs less" in page
     assert "votes=FILE" in page
-    short = quoted(*SESSION, "num_queries=10")
+    short = quoted(arguments=[*SESSION, "num_queries=10"])
     assert short["plain_epsilon"] < short["epsilon"]
-    assert "plain composition costs less" in run(*SESSION, "num_queries=10")
+    assert "plain composition costs less" in run(arguments=[*SESSION, "num_queries=10"])
     # which buys more of them
-    quote = quoted("aggregator=gaussian_votes", "num_queries=5", "max_epsilon=4")
+    quote = quoted(arguments=["aggregator=gaussian_votes", "num_queries=5", "max_epsilon=4"])
     assert quote["plain_epsilon"] is None
     assert quote["solved_for"] == {"num_queries": quote["num_queries"]} and quote["num_queries"] > 5
 
 
 def test_plain_composition_is_unpriced_if_failures_use_up_delta(quoted: Any) -> None:
-    assert quoted(*SESSION, "num_queries=5000")["plain_epsilon"] != "inf"
+    assert quoted(arguments=[*SESSION, "num_queries=5000"])["plain_epsilon"] != "inf"
     names = ("failure_prob", "num_queries")
     with refused("failure_prob", 1e-10, "2e-06 in all", remedies=names) as caught:
-        quoted(*SESSION, "num_queries=20000")
+        quoted(arguments=[*SESSION, "num_queries=20000"])
     assert str(caught.value).endswith("what works: failure_prob=3e-11, or num_queries=6000")
     for remedy in map(COMMAND.remedy, caught.value.remedies):
-        assert quoted(*SESSION, "num_queries=20000", remedy)["epsilon"]
+        assert quoted(arguments=[*SESSION, "num_queries=20000", remedy])["epsilon"]
 
 
 def test_votes_and_prior_give_the_expected_hits(
     run: Callable[..., str], quoted: Any, votes: str, tmp_path: Path
 ) -> None:
-    hits = quoted(*SESSION, f"votes={votes}")["hits"]
+    hits = quoted(arguments=[*SESSION, f"votes={votes}"])["hits"]
     expected = BOUNDARY.hit_probabilities(np.load(votes), num_teachers=400).sum()
     assert hits["expected_hits"] == pytest.approx(expected, rel=1e-12)
-    page = run(*SESSION, f"votes={votes}")
+    page = run(arguments=[*SESSION, f"votes={votes}"])
     assert f"{expected:.1f} expected" in page
     assert f"{hits['expected_asked']} queries until 5 hits" in page
     words = [*NOT_PRIOR, "accountant=rdp"]
     np.savez(tmp_path / "prior.npz", prior=np.load(votes) > 200)
-    right = quoted(*words, f"votes={votes}", f"prior={tmp_path / 'prior.npz'}")["hits"]
-    none = quoted(*words, f"votes={votes}")["hits"]
+    right = quoted(arguments=[*words, f"votes={votes}", f"prior={tmp_path / 'prior.npz'}"])["hits"]
+    none = quoted(arguments=[*words, f"votes={votes}"])["hits"]
     assert right["expected_hits"] < none["expected_hits"]
 
 
@@ -110,7 +116,7 @@ def test_stability_table_is_written_and_reported(
         "accountant=rdp",
         f"write_table={path}",
     ]
-    quote = quoted(*words)
+    quote = quoted(arguments=words)
     table = CertifiedTable.load(path)
     assert table.order == quote["best_order"]
     assert quote["table"] == {
@@ -119,7 +125,7 @@ def test_stability_table_is_written_and_reported(
         "rdp": table.rdp,
         "sha256": table.digest,
     }
-    assert f"certified to cost at most {table.rdp} a test" in run(*words)
+    assert f"certified to cost at most {table.rdp} a test" in run(arguments=words)
 
 
 @pytest.mark.slow
@@ -150,7 +156,7 @@ def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Pa
         ),
     ):
         with refusal:
-            quoted(*words)
+            quoted(arguments=words)
 
 
 def ledger_of(path: Path, **settings: Any) -> SharedLedger:
@@ -171,7 +177,7 @@ def test_remaining_budget_of_a_ledger_is_what_it_admits(
     quoted: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
-    quote = quoted(*GAUSSIAN, f"ledger={shared.path}")
+    quote = quoted(arguments=[*GAUSSIAN, f"ledger={shared.path}"])
     first, second = quote["accounts"]
     accounts = [
         (left["data"], left["num_releases"], left["max_epsilon"]) for left in (first, second)
@@ -202,18 +208,18 @@ def test_a_ledger_gives_a_row_for_each_data_set(
     run: Callable[..., str], quoted: Any, tmp_path: Path
 ) -> None:
     with refused("ledger", tmp_path / "none.db", "found no file"):
-        run(*GAUSSIAN, f"ledger={tmp_path / 'none.db'}")
+        run(arguments=[*GAUSSIAN, f"ledger={tmp_path / 'none.db'}"])
     assert not list(tmp_path.iterdir())
     shared = ledger_of(tmp_path / "ledger.db")
     for word, known in (("target_delta=1e-07", "1e-06"), ("adjacency=add_remove", "replace_one")):
         with pytest.raises(InvalidValue, match=rf"^{word}: expected {known}, as ledger="):
-            run(*GAUSSIAN, f"ledger={shared.path}", word)
-    page = run(*GAUSSIAN, f"ledger={shared.path}")
+            run(arguments=[*GAUSSIAN, f"ledger={shared.path}", word])
+    page = run(arguments=[*GAUSSIAN, f"ledger={shared.path}"])
     assert page.count("none") >= 2, "there is no cap"
     assert "aaaaaaaaaaaa " in page and "bbbbbbbbbbbb " in page
     ledger = Ledger(tmp_path / "one.db", target_delta=1e-6, max_epsilon=4.0)  # which names no data
     ledger.charge(GaussianEvent(noise_multiplier=2.0), adjacency="replace_one", key="a fit")
-    (left,) = quoted(*GAUSSIAN, f"ledger={ledger.path}")["accounts"]
+    (left,) = quoted(arguments=[*GAUSSIAN, f"ledger={ledger.path}"])["accounts"]
     assert (left["data"], left["num_releases"]) == ("", 1)
 
 
@@ -221,13 +227,13 @@ def test_a_ledger_gives_a_row_for_each_data_set(
 def asked(composed: Any, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
     """Prices a configuration as on the command line, where the given arguments are known."""
 
-    def ask(*words: str) -> str:
-        config = composed(*words, app="account", return_hydra_config=True)
+    def run_account(arguments: Arguments) -> str:
+        config = composed(arguments, app="account", return_hydra_config=True)
         HydraConfig.instance().set_config(config)
         account(config)
         return capsys.readouterr().out
 
-    yield ask
+    yield run_account
     HydraConfig.instance().cfg = None
 
 
@@ -239,7 +245,7 @@ def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
     asked: Callable[..., str], tmp_path: Path
 ) -> None:
     shared = ledger_of(tmp_path / "ledger.db", max_epsilon=4.0)
-    (line,) = asked(f"ledger={shared.path}", "format=json").splitlines()
+    (line,) = asked(arguments=[f"ledger={shared.path}", "format=json"]).splitlines()
     (first, second) = json.loads(line)["accounts"]
     assert list(first) == ["data", "spent_epsilon", "delta", "cap", *UNIT, "charges"]
     account = shared.account("b" * 64)
@@ -253,38 +259,47 @@ def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
     assert [charge["epsilon"] for charge in second["charges"]] == [gaussian, gaussian]
     assert second["charges"][0]["time"] == account.entries[0].time
     lines = [
-        json.loads(line) for line in asked(f"ledger={shared.path}", "format=jsonl").splitlines()
+        json.loads(line)
+        for line in asked(arguments=[f"ledger={shared.path}", "format=jsonl"]).splitlines()
     ]
     assert [line["data"][0] for line in lines] == ["a", "b", "b"]
     assert list(lines[0]) == ["data", "delta", *CHARGE]
-    page = asked(f"ledger={shared.path}")
+    page = asked(arguments=[f"ledger={shared.path}"])
     assert (
         "records aaaaaaaaaaaa: 1 charge, epsilon " in page
         and "records bbbbbbbbbbbb: 2 charges, epsilon " in page
     )
     assert (page.count("cap 4"), page.count("GaussianVotes")) == (2, 3)
     assert f"{entry.time[:19].replace('T', ' ')} UTC, {entry.user}: epsilon " in page
-    assert asked(f"ledger={shared.path}", "format=text") == page
+    assert asked(arguments=[f"ledger={shared.path}", "format=text"]) == page
     empty = Ledger(tmp_path / "empty.db", target_delta=1e-6).path
-    assert asked(f"ledger={empty}").startswith("all records: 0 charges, epsilon 0")
-    quote = json.loads(asked(*GAUSSIAN, f"ledger={shared.path}", "format=json"))
+    assert asked(arguments=[f"ledger={empty}"]).startswith("all records: 0 charges, epsilon 0")
+    quote = json.loads(asked(arguments=[*GAUSSIAN, f"ledger={shared.path}", "format=json"]))
     assert quote["epsilon"] > 0 and "more_releases" in quote["accounts"][0]
     with refused("format", "jsonl"):
-        asked(*GAUSSIAN, "format=jsonl")
+        asked(arguments=[*GAUSSIAN, "format=jsonl"])
 
 
 @pytest.mark.slow
 def test_suggested_settings_can_be_pasted_and_priced(run: Callable[..., str]) -> None:
     """The suggestions are for too many queries for delta, and for teachers whose votes drown in noise."""
     words = ["aggregator=peeling", "target_epsilon=4"]
-    assert "num_private=… says it" in run(*words, "suggest=true")
-    page = run(*words, "num_queries=2000000", "num_teachers=2", "suggest=true", "num_private=62115")
+    assert "num_private=… says it" in run(arguments=[*words, "suggest=true"])
+    page = run(
+        arguments=[
+            *words,
+            "num_queries=2000000",
+            "num_teachers=2",
+            "suggest=true",
+            "num_private=62115",
+        ]
+    )
     (settings,) = [
         line.split()[1:] for line in page.splitlines() if line.strip().startswith("settings ")
     ]
     assert [setting.partition("=")[0] for setting in settings] == ["num_teachers", "num_queries"]
     assert "private groups each" in page and "num_private=" not in page
-    assert "teachers are heard" not in run(*words, *settings, "num_private=62115"), (
+    assert "teachers are heard" not in run(arguments=[*words, *settings, "num_private=62115"]), (
         "neither refused nor doubted"
     )
 
@@ -299,8 +314,8 @@ def test_stability_test_that_no_gap_passes_has_a_row(
         "accountant=rdp",
     ]
     with refused("num_teachers", 100):
-        run(*useless)
-    page = run(*useless, "allow_useless=true")
+        run(arguments=useless)
+    page = run(arguments=[*useless, "allow_useless=true"])
     assert "no gap of 100 votes passes with probability 1/2" in page
     assert "cheapest accountant" in page
 
@@ -312,17 +327,18 @@ VOTES = np.random.default_rng(0).random((50, 20, 6)) < 0.3
 def audited(
     composed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., str]:
-    def ask(votes: Any, *overrides: str) -> str:
+    def run_audit(votes: Any, arguments: Arguments = ()) -> str:
         np.save(tmp_path / "votes.npy", votes)
-        audit(composed(f"votes={tmp_path / 'votes.npy'}", *overrides, app="audit"))
+        settings = [f"votes={tmp_path / 'votes.npy'}", *arguments]
+        audit(composed(settings, app="audit"))
         return capsys.readouterr().out
 
-    return ask
+    return run_audit
 
 
 def test_prices_and_claims_of_a_vote_file(audited: Callable[..., str]) -> None:
     arguments = ["aggregator=clipped_votes", "vote_clip=2", "noise_std=10", "accountant=rdp"]
-    answer = json.loads(audited(VOTES, *arguments, "format=json").splitlines()[-1])
+    answer = json.loads(audited(VOTES, arguments=[*arguments, "format=json"]).splitlines()[-1])
     assert {"epsilon", "delta", "adjacency", "accountant", "paper_epsilon"} <= answer.keys()
     findings = {each["aggregator"]: each for each in answer["findings"]}
     assert next(iter(findings)) == answer["aggregator"] == "clipped_votes"
@@ -332,11 +348,13 @@ def test_prices_and_claims_of_a_vote_file(audited: Callable[..., str]) -> None:
         "powerset_gnmax",
     }  # of what was given
     assert answer["epsilon"] == findings["clipped_votes"]["epsilon"]["replace_one"]
-    removed = json.loads(audited(VOTES, *arguments, "format=json", "adjacency=add_remove"))
+    removed = json.loads(
+        audited(VOTES, arguments=[*arguments, "format=json", "adjacency=add_remove"])
+    )
     assert (
         removed["epsilon"] == findings["clipped_votes"]["epsilon"]["add_remove"] < answer["epsilon"]
     )
-    page = audited(VOTES, *arguments)
+    page = audited(VOTES, arguments=arguments)
     assert "teacher_votes: 50 teachers, 20 queries, 6 labels" in page
     assert "(given)" in page and "(assumed)" not in page
     assert "priced once these are given: screening_std=, threshold_share=" in page
@@ -348,13 +366,13 @@ def test_audit_without_noise_is_infinite_and_histogram_needs_num_teachers(
     audited: Callable[..., str],
 ) -> None:
     votes = np.array([[7, 2, 1], [4, 3, 3]])
-    answer = json.loads(audited(votes, "noise_std=0", "format=json"))
+    answer = json.loads(audited(votes, arguments=["noise_std=0", "format=json"]))
     assert (answer["layout"], answer["epsilon"], answer["paper_epsilon"]) == ("classes", "inf", 0.0)
-    assert "infinite" in audited(votes, "noise_std=0")
+    assert "infinite" in audited(votes, arguments=["noise_std=0"])
     with refused("num_teachers", None):
         audited(VOTES.sum(axis=0))
     assert "histogram: 50 teachers" in audited(
-        VOTES.sum(axis=0), "num_teachers=50", "accountant=rdp"
+        VOTES.sum(axis=0), arguments=["num_teachers=50", "accountant=rdp"]
     )
 
 
@@ -368,6 +386,6 @@ def test_mistakes_are_refused_in_one_line(audited: Callable[..., str], composed:
         ("aggregator=gnmax", "expected one that releases several labels"),
     ):
         with pytest.raises(InvalidValue, match=f"^{override}: {rule}"):
-            audited(VOTES, override)
+            audited(VOTES, arguments=[override])
     with refused("votes", "???"):
         audit(composed(app="audit"))

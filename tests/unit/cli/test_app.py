@@ -115,7 +115,14 @@ def test_options_may_stand_between_settings(tmp_path: Path) -> None:
         "defaults: [gaussian_votes]\nnoise_std: 77.0\n"
     )
     ended = succeeded(
-        "account", "num_queries=10", "--config-dir", str(tmp_path), "aggregator=mine", "format=json"
+        "account",
+        arguments=[
+            "num_queries=10",
+            "--config-dir",
+            str(tmp_path),
+            "aggregator=mine",
+            "format=json",
+        ],
     )
     assert '"noise_std": 77.0' in ended.stdout
     assert not HydraConfig.initialized(), "a command leaves nothing to the next one in the process"

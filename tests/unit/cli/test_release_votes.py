@@ -24,7 +24,9 @@ def test_refusal_of_a_holders_file_names_the_package(
     forget_commands()
     np.savez(tmp_path / "votes.npz", **{member: np.array("{}")})
     try:
-        line = refused("release", f"votes={tmp_path / 'votes.npz'}", f"output_dir={tmp_path}/run")
+        line = refused(
+            "release", arguments=[f"votes={tmp_path / 'votes.npz'}", f"output_dir={tmp_path}/run"]
+        )
     finally:
         forget_commands()
     assert "the package pate-federated" in line and "pip install" in line

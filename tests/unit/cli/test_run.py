@@ -75,17 +75,17 @@ def test_heading_names_parts_and_overrides() -> None:
 
 
 def test_default_folder_is_stable_and_within_outputs() -> None:
-    def folder_of(aggregator: str, *said: str) -> str:
+    def folder_of(aggregator: str, overrides: Sequence[str] = ()) -> str:
         heading = run_heading(
             SETTINGS,
-            overrides=said,
+            overrides=overrides,
             choices=CHOICES | {"aggregator": aggregator},
             beside_release=BESIDE_RELEASE,
         )
         return default_folder(str(heading.compared["data"]), heading.aggregator, settings=SETTINGS)
 
     name = "stable_top_k_table"
-    assert folder_of(name) == folder_of(name, "seed=1")
+    assert folder_of(name) == folder_of(name, overrides=["seed=1"])
     assert folder_of(name).startswith(f"outputs/wordnet-{name}-")
     assert folder_of("../mine").startswith("outputs/wordnet-___mine-")
 
@@ -159,15 +159,16 @@ def test_reader_without_stages_is_loaded() -> None:
     assert load().digest() == DIGITS.load().digest()
 
 
-def config(folder: Path, num: int = 0, *words: str) -> Any:
-    of_job = {"job": {"num": num}, "overrides": {"task": list(words)}}
+def config(folder: Path, num: int = 0, arguments: Sequence[str] = ()) -> Any:
+    """Returns the part of Hydra's configuration that the table of a sweep reads."""
+    of_job = {"job": {"num": num}, "overrides": {"task": list(arguments)}}
     return OmegaConf.create(
         {"hydra": {"mode": RunMode.MULTIRUN, "sweep": {"dir": str(folder)}, **of_job}}
     )
 
 
 def swept(
-    folder: Path, *jobs: tuple[str, dict[str, Any] | None], folders: Sequence[Path] = ()
+    folder: Path, jobs: Sequence[tuple[str, dict[str, Any] | None]], folders: Sequence[Path] = ()
 ) -> list[dict[str, str]]:
     """Runs a sweep of simulated jobs, which worked in the given folders."""
     table = SweepTable()
@@ -178,7 +179,7 @@ def swept(
         job = JobReturn()
         job.status = JobStatus.FAILED if result is None else JobStatus.COMPLETED
         job.return_value = result
-        table.on_job_end(config(folder, num, *words.split()), job_return=job)
+        table.on_job_end(config(folder, num, arguments=words.split()), job_return=job)
     table.on_multirun_end(config(folder))
     return rows_of(folder / "sweep.csv")
 
@@ -196,10 +197,12 @@ def test_sweep_table_sorts_runs_and_explains_refusals(tmp_path: Path, capsys: An
     refused_row = {"note": "no [b]gap[/b]"}
     rows = swept(
         tmp_path,
-        ("aggregator=a seed=0", result(0.1)),
-        ("aggregator=b seed=0", result(0.27)),
-        ("aggregator=c seed=0", refused_row),
-        ("aggregator=d seed=0", None),
+        jobs=[
+            ("aggregator=a seed=0", result(0.1)),
+            ("aggregator=b seed=0", result(0.27)),
+            ("aggregator=c seed=0", refused_row),
+            ("aggregator=d seed=0", None),
+        ],
     )
     assert [row["aggregator"] for row in rows] == ["a", "b", "c", "d"]
     assert [row["note"] for row in rows] == ["", "", "no [b]gap[/b]", "failed"]
@@ -213,9 +216,9 @@ def test_sweep_table_sorts_runs_and_explains_refusals(tmp_path: Path, capsys: An
 
 
 def test_new_sweep_forgets_the_jobs_of_an_earlier_one(tmp_path: Path, capsys: Any) -> None:
-    swept(tmp_path, ("seed=0", result(0.1)), ("seed=1", result(0.2, float("inf"))))
+    swept(tmp_path, jobs=[("seed=0", result(0.1)), ("seed=1", result(0.2, float("inf")))])
     assert "inf" in capsys.readouterr().out
-    assert len(swept(tmp_path, ("seed=2", result(0.3)))) == 1
+    assert len(swept(tmp_path, jobs=[("seed=2", result(0.3))])) == 1
 
 
 def test_refusal_of_a_job_is_printed_below_its_heading(tmp_path: Path, capsys: Any) -> None:
@@ -224,8 +227,8 @@ def test_refusal_of_a_job_is_printed_below_its_heading(tmp_path: Path, capsys: A
         job = JobReturn()
         job.status = JobStatus.COMPLETED
         job.return_value = note
-        table.on_job_start(config(tmp_path, num, f"seed={num}"))
-        table.on_job_end(config(tmp_path, num, f"seed={num}"), job_return=job)
+        table.on_job_start(config(tmp_path, num, arguments=[f"seed={num}"]))
+        table.on_job_end(config(tmp_path, num, arguments=[f"seed={num}"]), job_return=job)
     printed = "[1] seed=0 [2] seed=1 teachers=9: expected at most 3 [3] seed=2"
     assert capsys.readouterr().out.split() == printed.split()
 
@@ -236,10 +239,10 @@ def test_sweep_table_shows_names_baselines_and_cost(tmp_path: Path, capsys: Any)
     words = "experiment=first", "experiment=centered_votes"
     swept(
         tmp_path,
-        *(
+        jobs=[
             (each, result(0.2) | row | {"run": name})
             for each, name in zip(words, "ab", strict=True)
-        ),
+        ],
     )
     text = capsys.readouterr().out
     rows = [line.split() for line in text.splitlines()]
@@ -258,10 +261,7 @@ def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, cap
     failed: tuple[str, None] = ("seed=0", None)
     swept(
         tmp_path / "sweep",
-        ("seed=1", result(0.2)),
-        failed,
-        failed,
-        failed,
+        jobs=[("seed=1", result(0.2)), failed, failed, failed],
         folders=[*folders, folders[0]],
     )
     text = " ".join(capsys.readouterr().out.split())
@@ -294,7 +294,7 @@ def test_releases_with_one_seed_have_no_total_epsilon(
             )
         ]
         folders += [paid(tmp_path / f"{number}c", event=GaussianEvent(noise_multiplier=4.0))]
-        swept(tmp_path / "sweep", ("seed=0", result(0.2)), folders=folders)
+        swept(tmp_path / "sweep", jobs=[("seed=0", result(0.2))], folders=folders)
         text = " ".join(capsys.readouterr().out.split())
         assert ("no epsilon covers these releases together: two of them drew" in text) is are_shared
         assert ("together at most epsilon" in text) is not are_shared
@@ -322,9 +322,11 @@ def test_shares_of_different_reference_scores_are_not_mixed(tmp_path: Path, caps
 
     rows = swept(
         tmp_path,
-        ("seed=0", reached(0.439, "all_records_model")),
-        ("seed=1", reached(1.109, "true_label_student")),
-        ("seed=2", reached(0.451, "all_records_model")),
+        jobs=[
+            ("seed=0", reached(0.439, "all_records_model")),
+            ("seed=1", reached(1.109, "true_label_student")),
+            ("seed=2", reached(0.451, "all_records_model")),
+        ],
     )
     text = capsys.readouterr().out
     assert "43.9%" in text and "45.1%" in text
@@ -336,39 +338,41 @@ def test_shares_of_different_reference_scores_are_not_mixed(tmp_path: Path, caps
         "true_label_student",
         "all_records_model",
     ]
-    swept(tmp_path, *((f"seed={seed}", reached(1.109, "true_label_student")) for seed in (0, 1)))
+    by_student = reached(1.109, "true_label_student")
+    swept(tmp_path, jobs=[("seed=0", by_student), ("seed=1", by_student)])
     text = capsys.readouterr().out
     assert text.count("110.9%") == 2 and "reached: 100%" not in text
 
 
-def listed(*values: Any) -> Any:
-    return OmegaConf.create(list(values))
+def listed(entries: Sequence[Any]) -> Any:
+    """Returns a list as Hydra passes a list from the command line."""
+    return OmegaConf.create(list(entries))
 
 
 def test_comparison_settings_are_parsed() -> None:
     names = ("gaussian_votes", "gaussian_votes@2000", "centered_votes_400")
-    assert _names(listed(*names)) == names
+    assert _names(listed(names)) == names
     assert _names("peeling@7") == ("peeling@7",)
-    assert _numbers(name="epsilons", values=listed(1, 0.5)) == (1.0, 0.5)
+    assert _numbers(name="epsilons", values=listed([1, 0.5])) == (1.0, 0.5)
     assert _numbers(name="epsilons", values=3) == (3.0,)
     assert _seeds(values=3) == (0, 1, 2)
-    assert _seeds(listed(7, 5)) == (7, 5)
+    assert _seeds(listed([7, 5])) == (7, 5)
 
 
 def test_invalid_comparison_settings_are_refused() -> None:
     for asked, refusal in (
         (
-            listed("gausian_votes"),
+            listed(["gausian_votes"]),
             refused("aggregators", "gausian_votes", "did you mean gaussian_votes"),
         ),
-        (listed("peeling@many"), refused("aggregators", "peeling@many")),
-        (listed("peeling@"), refused("aggregators", "peeling@")),
+        (listed(["peeling@many"]), refused("aggregators", "peeling@many")),
+        (listed(["peeling@"]), refused("aggregators", "peeling@")),
         (
-            listed("method:peeling"),
+            listed(["method:peeling"]),
             refused("aggregators", "method:peeling"),
         ),
-        (listed("experiment:peeling"), refused("aggregators", "peeling")),
-        (listed(), refused("aggregators", "[]", "--help lists them")),
+        (listed(["experiment:peeling"]), refused("aggregators", "peeling")),
+        (listed([]), refused("aggregators", "[]", "--help lists them")),
         (7, refused("aggregators", 7)),
     ):
         with refusal:
@@ -379,8 +383,8 @@ def test_invalid_comparison_settings_are_refused() -> None:
     with refused("teacher.num_teachers", 800):
         _require_used(words, names=("peeling@7", "centered_votes"))
     with refused("epsilons", "['little']"):
-        _numbers(name="epsilons", values=listed("little"))
-    for wrong in (listed(1.5), "five", True, None):
+        _numbers(name="epsilons", values=listed(["little"]))
+    for wrong in (listed([1.5]), "five", True, None):
         with refused("seeds", ANY, "a whole number >= 1"):
             _seeds(wrong)
 
@@ -400,7 +404,7 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
 def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
     composed: Callable[..., Any],
 ) -> None:
-    config = composed("adjacency=add_remove", app="compare")
+    config = composed(arguments=["adjacency=add_remove"], app="compare")
     words = ["teacher.num_teachers=50", "teacher.penalty=2"]
     centered, small = (
         _pate_method(name, config, part_words=words)

@@ -13,7 +13,7 @@ from pate.config.schema import PATHS, command_schema, members, settings_page
 from pate.package_commands import package_commands
 from pate_federated import DistributedVotes
 from pate_federated.commands import VOTE
-from tests.e2e.commands import refused
+from tests.e2e.commands import Arguments, refused
 
 COMMANDS = ("release", "student", "vote")
 MODULES = ("release", "pate_federated.cli.student", "pate_federated.cli.vote")
@@ -24,7 +24,12 @@ Composed = Callable[..., DictConfig]
 def composed() -> Iterator[Composed]:
     register_configs()
     with initialize_config_dir(str(VOTE.folder), version_base="1.3"):
-        yield lambda command, *words: compose(command, list(words))
+
+        def compose_command(command: str, arguments: Arguments = ()) -> DictConfig:
+            """Composes the configuration of a command with these settings from the command line."""
+            return compose(command, list(arguments))
+
+        yield compose_command
 
 
 def test_the_entry_points_name_the_commands() -> None:
@@ -54,7 +59,7 @@ def test_each_setting_that_names_a_file_is_a_path(command: str) -> None:
 
 
 def test_settings_of_the_chosen_data_are_explained(composed: Composed) -> None:
-    page = settings_of_parts(composed("vote", "data=table"))
+    page = settings_of_parts(composed("vote", arguments=["data=table"]))
     first_words = [line.split()[0] for line in page.splitlines() if line.strip()]
     assert "data.label_separator" in first_words
 
@@ -76,5 +81,5 @@ def test_the_aggregator_is_a_member_of_its_group() -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_invalid_settings_file_gives_a_one_line_error(module: str, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_bytes(b"a: 1\nb: [\nc: 2\n")
-    line = refused(module, "--config-dir", str(tmp_path), "--config-name", "mine")
+    line = refused(module, arguments=["--config-dir", str(tmp_path), "--config-name", "mine"])
     assert line.startswith(f"file={tmp_path / 'mine.yaml'}: expected settings in YAML")

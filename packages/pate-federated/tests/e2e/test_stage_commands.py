@@ -8,7 +8,7 @@ import pytest
 
 import pate
 from pate.accounting import SharedLedger
-from tests.e2e.commands import call, refused, succeeded
+from tests.e2e.commands import Arguments, call, refused, succeeded
 from tests.e2e.small_run import contents, small_dataset
 
 VOTE = "pate_federated.cli.vote"
@@ -45,21 +45,34 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(folder / "public.npz", **public)
     np.savez(folder / "others.npz", **(public | {"inputs": data.public.inputs + np.float32(1)}))
     for place in ("north", "south"):
-        result = succeeded(*vote(folder, place))
+        result = succeeded(VOTE, arguments=vote_arguments(folder, place))
         assert "no epsilon covers it. It has mode 0600" in result.stdout
     return folder
 
 
-def vote(
-    folder: Path, place: str, *changes: str, queries: str = "public", output: str = "votes"
-) -> tuple[str, ...]:
+def vote_arguments(
+    folder: Path,
+    place: str,
+    changes: Arguments = (),
+    queries: str = "public",
+    output: str = "votes",
+) -> Arguments:
+    """Returns the arguments of `pate-vote` for the holder at a place; the last setting of a name counts.
+
+    Args:
+        folder: the folder of `files`.
+        place: the name of the holder and of the private file.
+        changes: settings that replace the usual ones.
+        queries: the name of the file of queries, in the folder.
+        output: the name of the folder of vote files, in the folder.
+    """
     words = (
         f"data.private={folder / place}.npz",
         f"queries={folder / queries}.npz",
         "num_queries=40",
     )
     output = f"output={folder / output / place}.npz"
-    return (VOTE, f"holder={place}", "data=arrays", *words, *TEACHER, output, *changes)
+    return (f"holder={place}", "data=arrays", *words, *TEACHER, output, *changes)
 
 
 def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
@@ -69,7 +82,7 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
     words = (f"votes={files}/votes/*.npz", *RELEASE, f"ledger={ledger}", f"output_dir={folder}")
     assert (
         "40 of 40 queries answered, 5 labels, by 2 holders, 24 teachers"
-        in succeeded("release", *words).stdout
+        in succeeded("release", arguments=words).stdout
     )
     for given, line in (
         (("release=???",), "release=???"),
@@ -81,9 +94,9 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
             "expected the file of pate-schema beside a table",
         ),
     ):
-        assert line in refused(STUDENT, *given)
+        assert line in refused(STUDENT, arguments=given)
     assert (folder / "release" / "terms.json").exists()
-    succeeded(STUDENT, f"release={folder}", public)
+    succeeded(STUDENT, arguments=[f"release={folder}", public])
     assert pate.load(folder / "release").labels == small_dataset().label_names
     names = {path.name for path in (folder / "release").iterdir()}
     texts = {
@@ -98,7 +111,7 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
     settings = (folder / "release" / "config.yaml").read_text()
     assert "num_teachers: 24" in settings
     assert str(files) not in settings
-    assert "nothing was drawn or spent again" in call("release", *words).stderr
+    assert "nothing was drawn or spent again" in call("release", arguments=words).stderr
     assert len(SharedLedger.stored(ledger).entries) == 1
 
 
@@ -108,22 +121,25 @@ def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: 
     shutil.copytree(files / "votes", votes_folder)
     both = f"{votes_folder}/*.npz"
 
-    def said(votes: object, *changes: str) -> str:
-        text = refused("release", f"votes={votes}", *RELEASE, f"output_dir={folder}", *changes)
+    def said(votes: object, changes: Arguments = ()) -> str:
+        """Runs `pate-release` on files of votes; returns its refusal after no folder was written."""
+        text = refused(
+            "release", arguments=[f"votes={votes}", *RELEASE, f"output_dir={folder}", *changes]
+        )
         assert not folder.exists()
         return text
 
     assert "no file has this name" in said(f"{tmp_path}/none/*.npz")
     assert "votes=???: expected a vote file of each holder" in said("???")
     assert "25 teachers in all vote files: expected 24, which these files hold" in said(
-        both, "num_teachers=25"
+        both, changes=["num_teachers=25"]
     )
     shutil.copy(votes_folder / "north.npz", votes_folder / "west.npz")
     assert "holder=north: expected each holder once" in said(both)
     (votes_folder / "west.npz").write_bytes((votes_folder / "north.npz").read_bytes()[:-400])
     assert "west.npz: expected a whole vote file, as pate-vote writes it" in said(both)
     (votes_folder / "west.npz").unlink()
-    succeeded(*vote(files, "south", queries="others", output="odd"))
+    succeeded(VOTE, arguments=vote_arguments(files, "south", queries="others", output="odd"))
     assert "queries=others: expected the queries that" in said(
         f"[{votes_folder}/north.npz,{files}/odd/south.npz]"
     )
@@ -132,49 +148,56 @@ def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: 
         f"[{votes_folder}/north.npz,{votes_folder}/foreign.npy]"
     )
     (tmp_path / "other.jsonl").write_text("no ledger\n")
-    assert "other.jsonl" in said(both, f"ledger={tmp_path / 'other.jsonl'}")
+    assert "other.jsonl" in said(both, changes=[f"ledger={tmp_path / 'other.jsonl'}"])
 
 
 def test_invalid_holders_give_one_line_errors_and_finished_votes_stay(
     files: Path, tmp_path: Path
 ) -> None:
-    words_of_vote = (VOTE, f"output={tmp_path}/v.npz", "holders=4")
+    of_four = (f"output={tmp_path}/v.npz", "holders=4")
     file = tmp_path / "v.npz"
     changes = (f"output={file}", f"output_dir={tmp_path}/work")
-    for words, line in (
-        ((VOTE, f"output={file}"), "holder=???: expected the name of this place"),
-        ((VOTE, "holder=a"), "output=???"),
-        ((*words_of_vote, "holder=a", "seed=1"), "holder=a: expected a number in 1..4"),
-        ((*words_of_vote, "holder=5", "seed=1"), "holder=5: expected a number in 1..4"),
-        ((*words_of_vote, "holder=1"), "seed=None: expected a number beside holders="),
+    for arguments, line in (
+        ((f"output={file}",), "holder=???: expected the name of this place"),
+        (("holder=a",), "output=???"),
+        ((*of_four, "holder=a", "seed=1"), "holder=a: expected a number in 1..4"),
+        ((*of_four, "holder=5", "seed=1"), "holder=5: expected a number in 1..4"),
+        ((*of_four, "holder=1"), "seed=None: expected a number beside holders="),
         (
-            (*words_of_vote, "holder=1", "seed=1", "teacher=kernel"),
+            (*of_four, "holder=1", "seed=1", "teacher=kernel"),
             "teacher=KernelTeacher: expected teachers that vote yes",
         ),
         (
-            vote(files, "north", "num_queries=9999", *changes),
+            vote_arguments(files, "north", changes=("num_queries=9999", *changes)),
             "num_queries=9999: expected at most 140",
         ),
         (
-            vote(files, "north", "teacher.num_teachers=999", *changes),
+            vote_arguments(files, "north", changes=("teacher.num_teachers=999", *changes)),
             "num_teachers=999: expected at most 480",
         ),
         (
-            vote(files, "north", "cast=words", *changes),
+            vote_arguments(files, "north", changes=("cast=words", *changes)),
             "cast=words: expected one of bits, confidences",
         ),
     ):
-        assert line in refused(*words)
+        assert line in refused(VOTE, arguments)
     file.write_bytes(b"somebody's")
-    assert "output=" in refused(*vote(files, "north", *changes))
+    assert "output=" in refused(VOTE, arguments=vote_arguments(files, "north", changes))
     assert file.read_bytes() == b"somebody's"
     shutil.copytree(files, tmp_path / "own")
-    refused(*vote(tmp_path / "own", "north"))  # the folder is of another private file's path
+    refused(
+        VOTE, arguments=vote_arguments(tmp_path / "own", "north")
+    )  # the folder is of another private file's path
     path = files / "votes" / "north.npz"
     content = path.read_bytes()
-    assert "nothing was trained or asked again" in call(*vote(files, "north")).stderr
+    assert (
+        "nothing was trained or asked again"
+        in call(VOTE, arguments=vote_arguments(files, "north")).stderr
+    )
     path.write_bytes(content[:-1] + b"x")
-    assert "expected the file as this command left it" in refused(*vote(files, "north"))
+    assert "expected the file as this command left it" in refused(
+        VOTE, arguments=vote_arguments(files, "north")
+    )
     path.write_bytes(content)
 
 
@@ -192,23 +215,26 @@ def test_votes_of_another_project_become_a_published_model_in_two_commands(
         f"output_dir={folder}",
     )
     succeeded(
-        "release", *words, "layout=histogram", "aggregator=gaussian_votes", "target_epsilon=20"
+        "release",
+        arguments=[*words, "layout=histogram", "aggregator=gaussian_votes", "target_epsilon=20"],
     )
     with np.load(folder / "release" / "release.npz") as arrays:
         assert arrays["labels"].shape == (40, 5)
         assert arrays["label_names"][0] == "label_0"
     np.savez(tmp_path / "numbers.npz", inputs=data.public.inputs)
-    succeeded(STUDENT, f"release={folder}", f"queries={tmp_path}/numbers.npz")
+    succeeded(STUDENT, arguments=[f"release={folder}", f"queries={tmp_path}/numbers.npz"])
     assert pate.load(folder / "release").form.name == "theirs"
     card = (folder / "release" / "privacy_card.md").read_text()
     assert "| data set | theirs |" in card
     assert "holders" not in card, "whose teachers they are is not known"
     bits = refused(
         "release",
-        *words[:-1],
-        "layout=histogram",
-        "aggregator=powerset_gnmax",
-        f"output_dir={tmp_path}/x",
+        arguments=[
+            *words[:-1],
+            "layout=histogram",
+            "aggregator=powerset_gnmax",
+            f"output_dir={tmp_path}/x",
+        ],
     )
     assert "counts do not say what one teacher votes for" in bits
 
@@ -224,7 +250,10 @@ def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
         np.savetxt(tmp_path / f"{place}.csv", rows, form, ",", header=heading, comments="")
     schema = f"schema={tmp_path / 'schema.yaml'}"
     queries = f"queries={tmp_path / 'public.csv'}"
-    succeeded("schema", f"data={tmp_path / 'public.csv'}", f"output={tmp_path / 'schema.yaml'}")
+    succeeded(
+        "schema",
+        arguments=[f"data={tmp_path / 'public.csv'}", f"output={tmp_path / 'schema.yaml'}"],
+    )
     for place in ("a", "b"):
         roles = (
             f"data.private={tmp_path / place}.csv",
@@ -240,11 +269,14 @@ def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
             "teacher.num_teachers=5",
             "teacher.device=cpu",
         )
-        succeeded(VOTE, f"holder={place}", *words, f"output={tmp_path / 'votes' / place}.npz")
+        succeeded(
+            VOTE, arguments=[f"holder={place}", *words, f"output={tmp_path / 'votes' / place}.npz"]
+        )
     succeeded(
-        "release", f"votes={tmp_path}/votes/*.npz", *RELEASE, f"output_dir={tmp_path / 'many'}"
+        "release",
+        arguments=[f"votes={tmp_path}/votes/*.npz", *RELEASE, f"output_dir={tmp_path / 'many'}"],
     )
-    succeeded(STUDENT, f"release={tmp_path / 'many'}", queries, f"table_{schema}")
+    succeeded(STUDENT, arguments=[f"release={tmp_path / 'many'}", queries, f"table_{schema}"])
     model = pate.load(tmp_path / "many" / "release")
     assert model.predict({"age": [1.5], "dose": [0.0], "days": [0.0]}).shape == (1, 1)
 
@@ -266,7 +298,7 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
     )
     kinds = []
     for _ in range(20):
-        released = succeeded("release", *settings, *terms)
+        released = succeeded("release", arguments=[*settings, *terms])
         if "queries answered" in released.stdout:
             break
         (name,) = {path.stem for path in (mail / "questions").iterdir()} - set(kinds)
@@ -283,7 +315,7 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
                 *TEACHER,
                 f"output_dir={tmp_path / place}",
             )
-            succeeded(VOTE, f"holder={place}", *votes_folder, *question_words)
+            succeeded(VOTE, arguments=[f"holder={place}", *votes_folder, *question_words])
     assert [name.partition("-")[0] for name in kinds] == [
         "opening",
         "lengths",
@@ -292,51 +324,64 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
     ]
     assert "by 2 holders, 24 teachers" in released.stdout
     succeeded(
-        STUDENT, f"release={release_folder}", f"queries={files / 'public.npz'}", "student=low_rank"
+        STUDENT,
+        arguments=[
+            f"release={release_folder}",
+            f"queries={files / 'public.npz'}",
+            "student=low_rank",
+        ],
     )
     assert pate.load(release_folder / "release").labels == small_dataset().label_names
     question_words = (
-        VOTE,
         "holder=north",
         "data=arrays",
         f"output={tmp_path}/north.npz",
         "question=q.npz",
     )
-    for words, line in (
-        (question_words, "output_dir=None: expected the folder of this place's teachers"),
+    for command, arguments, line in (
+        (VOTE, question_words, "output_dir=None: expected the folder of this place's teachers"),
         (
+            VOTE,
             (*question_words, f"output_dir={tmp_path}/north", settings[2]),
             "public.npz: expected nothing beside question=",
         ),
-        (("release", "roll={north: 12}", terms[0]), "mailbox=None: expected a folder"),
+        ("release", ("roll={north: 12}", terms[0]), "mailbox=None: expected a folder"),
         (
-            ("release", "roll=[north]", terms[0], settings[1]),
+            "release",
+            ("roll=[north]", terms[0], settings[1]),
             "roll=['north']: expected each holder",
         ),
-        (("release", "roll={north: 12.5}", terms[0], settings[1]), "holders[north]=12.5"),
+        ("release", ("roll={north: 12.5}", terms[0], settings[1]), "holders[north]=12.5"),
         (
-            ("release", "roll={north: 12}", terms[0], "sum=sum.npz"),
+            "release",
+            ("roll={north: 12}", terms[0], "sum=sum.npz"),
             "sum.npz: expected nothing beside roll=",
         ),
     ):
-        assert line in refused(*words)
+        assert line in refused(command, arguments)
 
 
 def test_release_of_sums_equals_the_release_of_votes(files: Path, tmp_path: Path) -> None:
     for place in ("north", "south"):
         added = succeeded(
-            "release", f"votes={files}/votes/{place}.npz", f"sum={tmp_path}/{place}.npz"
+            "release", arguments=[f"votes={files}/votes/{place}.npz", f"sum={tmp_path}/{place}.npz"]
         )
         assert "the votes of 1 holders, 12 teachers, added up" in added.stdout.replace("\n", " ")
     for name, votes in (("whole", f"{files}/votes/*.npz"), ("tree", f"{tmp_path}/*.npz")):
-        succeeded("release", f"votes={votes}", *RELEASE, "seed=4", f"output_dir={tmp_path / name}")
+        succeeded(
+            "release",
+            arguments=[f"votes={votes}", *RELEASE, "seed=4", f"output_dir={tmp_path / name}"],
+        )
     assert contents(tmp_path / "whole" / "release") == contents(tmp_path / "tree" / "release")
     assert "aggregator: expected one that reads counts" in refused(
-        "release", f"votes={tmp_path}/*.npz", "aggregator=centered_votes", "aggregator.rounds=1"
+        "release",
+        arguments=[f"votes={tmp_path}/*.npz", "aggregator=centered_votes", "aggregator.rounds=1"],
     )
     both = f"votes=[{files}/votes/north.npz,{tmp_path}/north.npz]"
-    assert "holder=north: expected each holder once" in refused("release", both, *RELEASE)
+    assert "holder=north: expected each holder once" in refused(
+        "release", arguments=[both, *RELEASE]
+    )
     clash = f"sum={files}/votes/north.npz"
     assert "expected another name than those of the votes" in refused(
-        "release", f"votes={files}/votes/*.npz", clash
+        "release", arguments=[f"votes={files}/votes/*.npz", clash]
     )

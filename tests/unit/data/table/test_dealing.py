@@ -102,13 +102,15 @@ def call_schema(
     """Divides a file by the command pate-schema, with one more argument `word`."""
     return call(
         "schema",
-        f"data={whole}",
-        f"output='{output}'",
-        "labels=[ill]",
-        "thousands=.",
-        "group=who",
-        "split=.2,.1",
-        word,
+        arguments=[
+            f"data={whole}",
+            f"output='{output}'",
+            "labels=[ill]",
+            "thousands=.",
+            "group=who",
+            "split=.2,.1",
+            word,
+        ],
     )
 
 
@@ -221,7 +223,9 @@ def test_printed_command_line_fits_an_undivided_file(
     frame = pd.read_csv(whole, sep=";").assign(part=["public", "private"] * 100)
     frame.to_csv(whole, index=False)
     monkeypatch.chdir(whole.parent)
-    ended = call("schema", "data=all.csv", "output=s.yaml", "thousands=.", "drop=[who]", *words)
+    ended = call(
+        "schema", arguments=["data=all.csv", "output=s.yaml", "thousands=.", "drop=[who]", *words]
+    )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-1] == line
 
