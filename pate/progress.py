@@ -56,12 +56,14 @@ class Stage:
         return (now - self.started) * max(self.total - self.done, 0) / steps
 
     def line(self, now: float) -> str:
-        """Returns the stage as one line: its name, its steps, the time passed, and an estimate of the time left.
+        """Returns the open stage as one line: its name, its steps, the time passed, an estimate of the time left.
+
+        The line has no colon: `NAME: 9.3 s` is the line of a stage that has ended.
 
         >>> stage = Stage("training teachers", 100, started=0.0)
         >>> stage.advance(25, now=90.0)
         >>> stage.line(90.0)
-        'training teachers: 25 of 100, 1 min 30 s passed, about 4 min 30 s left'
+        'training teachers, 25 of 100, 1 min 30 s passed, about 4 min 30 s left'
         """
         parts = [f"{spelled_seconds(now - self.started)} passed"]
         if self.total is not None:
@@ -73,7 +75,7 @@ class Stage:
             parts.append(f"about {spelled_seconds(seconds_left)} left")
         if self.note:
             parts.append(self.note)
-        return f"{self.name}: {', '.join(parts)}"
+        return ", ".join([self.name, *parts])
 
 
 def spelled_seconds(seconds: float) -> str:

@@ -4,6 +4,7 @@ One model learns from the majority of the teachers' votes without noise, one fro
 one from all private records.
 """
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,10 +12,17 @@ from pathlib import Path
 
 from pate.aggregators import TrainingSet
 from pate.data import Dataset, Split
+from pate.data.split import enter_array
 from pate.models import StudentModel
-from pate.run.ceiling import train_on_all_records
-from pate.run.students import StudentTraining
+from pate.run.ceiling import ceilings, train_on_all_records
+from pate.run.reference_models import ReferenceModels, reference_key
+from pate.run.students import StudentTraining, TrainedStudent, digest_of_training
 
+# The names in report.json of the models that runs share.
+_TRUE_LABEL_STUDENT = "true_label_student"
+_ALL_RECORDS_MODEL = "all_records_model"
+# The seed of models that several runs share. It needs no secrecy, as these models are never published.
+_REFERENCE_SEED = 0
 # The most numbers of all private inputs together for which a model of all private records is trained without a word
 # of the user: a linear model of features takes minutes then, and so does a network of images.
 _MAX_NUMBERS_UNASKED = {"features": 2 * 10**8, "images": 2 * 10**7}
@@ -41,8 +49,14 @@ def train_baselines(
     majority: TrainingSet,
     all_records: bool | None,
     all_records_folder: Path,
+    references: ReferenceModels,
+    seed: int | None,
 ) -> BaselineModels:
     """Trains the models that the student is compared with; a model that was trained before is read from its file.
+
+    The student of the true labels and the model of all private records depend on no release, so several runs share
+    them. They are trained with one seed in all runs, except for the student of the true labels in a run with a seed,
+    which has the seed of that run's student.
 
     Args:
         students: the training of the student, which also trains these models with the same recipe.
@@ -51,20 +65,27 @@ def train_baselines(
         majority: the queries, labeled by the majority of the votes without noise.
         all_records: true trains a model of all private records, and false does not; None trains the model if it is
             quick.
-        all_records_folder: the folder in which the model of all private records is kept.
+        all_records_folder: the folder in which the run keeps its copy of the model of all private records.
+        references: the models that runs in the same folder of outputs share.
+        seed: the seed of the run; None if it has none.
     """
     models = {"majority_vote_student": students.train("majority_vote_student", majority).model}
     left_out: dict[str, str] = {}
     if dataset.public_labeled:
         true_labels = TrainingSet(queries.inputs, queries.labels)
-        models["true_label_student"] = students.train("true_label_student", true_labels).model
+        student_seed = _REFERENCE_SEED if seed is None else students.seed
+        models[_TRUE_LABEL_STUDENT] = _true_label_student(
+            students, true_labels, references, seed=student_seed
+        )
     else:
-        left_out["true_label_student"] = "the public samples have no labels"
+        left_out[_TRUE_LABEL_STUDENT] = "the public samples have no labels"
     reason = reason_without_all_records(all_records, dataset)
     if reason is None:
-        models["all_records_model"] = _all_records_model(students, dataset, all_records_folder)
+        models[_ALL_RECORDS_MODEL] = _all_records_model(
+            students, dataset, all_records_folder, references
+        )
     else:
-        left_out["all_records_model"] = reason
+        left_out[_ALL_RECORDS_MODEL] = reason
     return BaselineModels(models, left_out)
 
 
@@ -88,11 +109,62 @@ def has_all_records_model(folder: Path) -> bool:
     return (folder / "student.json").exists()
 
 
-def _all_records_model(students: StudentTraining, dataset: Dataset, folder: Path) -> StudentModel:
-    """Returns the model of all private records: reads it from `folder`, or trains it and writes it there."""
+def _true_label_student(
+    students: StudentTraining, true_labels: TrainingSet, references: ReferenceModels, *, seed: int
+) -> StudentModel:
+    """Returns the student of the true labels, which is trained unless a run beside this one has trained it.
+
+    Args:
+        students: the training of the run's students.
+        true_labels: the queries with their true labels.
+        references: the models that runs in the same folder of outputs share.
+        seed: the seed of the training.
+    """
+    pool = hashlib.sha256()
+    enter_array(pool, array=students.pool)
+    records = (digest_of_training(true_labels, seed), pool.hexdigest())
+    key = reference_key(_TRUE_LABEL_STUDENT, [students.student], seed=seed, records=records)
+    if key is None:
+        return students.train(_TRUE_LABEL_STUDENT, true_labels).model
+    trained = references.model(
+        _TRUE_LABEL_STUDENT,
+        key,
+        train=lambda: students.fit(_TRUE_LABEL_STUDENT, true_labels, seed=seed),
+    )
+    students.show_curve(_TRUE_LABEL_STUDENT, trained)
+    return trained.model
+
+
+def _all_records_model(
+    students: StudentTraining, dataset: Dataset, folder: Path, references: ReferenceModels
+) -> StudentModel:
+    """Returns the model of all private records, and keeps a copy in the run's own folder.
+
+    Args:
+        students: the training of the run's students.
+        dataset: the data set with the private records.
+        folder: the folder of the run's own copy, which is read if it exists.
+        references: the models that runs in the same folder of outputs share.
+    """
     if has_all_records_model(folder):
         return StudentModel.load(folder)
-    with students.monitor.stage("training the all-records model"):
-        model = train_on_all_records(students.student, dataset, seed=students.seed)
+
+    def train() -> TrainedStudent:
+        with students.monitor.stage("training the all-records model") as advance:
+            model = train_on_all_records(
+                students.student,
+                dataset,
+                seed=_REFERENCE_SEED,
+                on_epoch=lambda epoch, _: advance(epoch),
+            )
+        return TrainedStudent(model, curve=())
+
+    key = reference_key(
+        _ALL_RECORDS_MODEL,
+        ceilings(students.student),
+        seed=_REFERENCE_SEED,
+        records=(dataset.private.digest(),),
+    )
+    model = references.model(_ALL_RECORDS_MODEL, key, train=train).model
     model.save(folder)
     return model

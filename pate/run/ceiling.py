@@ -9,6 +9,7 @@ import numpy as np
 from pate.aggregators import TrainingSet
 from pate.data import Dataset, Split
 from pate.models import LogisticStudent, MLPStudent, Student, StudentModel
+from pate.models.student import OnEpoch
 from pate.report.metrics import average_precisions
 
 _NETWORK = MLPStudent(hidden=128, folds=2, epochs=80, learning_rate=0.02)
@@ -29,7 +30,9 @@ def ceilings(student: Student) -> tuple[Student, ...]:
     return (recipe, _NETWORK) if isinstance(recipe, LogisticStudent) else (recipe,)
 
 
-def train_on_all_records(student: Student, dataset: Dataset, *, seed: int) -> StudentModel:
+def train_on_all_records(
+    student: Student, dataset: Dataset, *, seed: int, on_epoch: OnEpoch | None = None
+) -> StudentModel:
     """Trains the best of the recipes that `ceilings` returns on all private records and their true labels.
 
     The best recipe has the greatest mean average precision on a fifth of the private groups, which the recipes do not
@@ -40,6 +43,7 @@ def train_on_all_records(student: Student, dataset: Dataset, *, seed: int) -> St
         student: the recipe of the run's student, from which the competing recipes derive.
         dataset: the data set with the private records.
         seed: the seed of the training and of the choice of records.
+        on_epoch: is called with the losses of each epoch of the training; None reports nothing.
     """
     recipes = ceilings(student)
     private = dataset.private
@@ -47,7 +51,8 @@ def train_on_all_records(student: Student, dataset: Dataset, *, seed: int) -> St
     recipe = recipes[0]
     if len(recipes) > 1 and inputs.size <= _MAX_NUMBERS:
         recipe = _best_recipe(recipes, private, seed=seed)
-    return recipe.learn(TrainingSet(inputs, private.labels), pool=inputs[:0], seed=seed)
+    training_set = TrainingSet(inputs, private.labels)
+    return recipe.learn(training_set, pool=inputs[:0], seed=seed, on_epoch=on_epoch)
 
 
 def _best_recipe(recipes: tuple[Student, ...], private: Split, *, seed: int) -> Student:

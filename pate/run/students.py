@@ -3,7 +3,7 @@
 import hashlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
@@ -15,7 +15,7 @@ from pate.aggregators import TrainingSet
 from pate.files.disk import file_digest, make_folder, read_json, write_text
 from pate.files.strict_json import to_json
 from pate.models import Student, StudentModel
-from pate.progress import Advance, Monitor
+from pate.progress import Monitor
 from pate.report.tensorboard import RunWriter
 from pate.validation import InvalidValue
 
@@ -67,43 +67,60 @@ class StudentTraining:
             name: the name of the student in report.json.
             training_set: the inputs and labels that the student learns from.
         """
-        trained = self.models.read(name, training_set, seed=self.seed)
+        key = digest_of_training(training_set, self.seed)
+        trained = self.models.read(name, key)
         if trained is not None:
-            for epoch, values in enumerate(trained.curve):
-                self.events.epoch(epoch, values, model=name)
+            self.show_curve(name, trained)
             return trained
-        with self.monitor.stage(f"training the {name.replace('_', ' ')}") as advance:
-            epochs = _Epochs(name, self.events, advance)
-            model = self.student.learn(
-                training_set, pool=self.pool, seed=self.seed, on_epoch=epochs
-            )
-        trained = TrainedStudent(model, epochs.curve)
-        self.models.write(name, training_set, trained, seed=self.seed)
+        trained = self.fit(name, training_set, seed=self.seed, on_values=self.events.epoch)
+        self.models.write(name, trained, key=key)
         return trained
 
+    def fit(
+        self,
+        name: str,
+        training_set: TrainingSet,
+        *,
+        seed: int,
+        on_values: Callable[..., None] | None = None,
+    ) -> TrainedStudent:
+        """Trains a student and returns it with the values of all epochs; no file is read or written.
 
-class _Epochs:
-    """A callback that is called after each epoch of a student's training, and keeps the values of all epochs."""
+        Args:
+            name: the name of the student in report.json.
+            training_set: the inputs and labels that the student learns from.
+            seed: the seed of the training.
+            on_values: is called after each epoch with its number, its values and `model=name`; None calls nothing.
+        """
+        curve: list[Mapping[str, float]] = []
+        with self.monitor.stage(f"training the {name.replace('_', ' ')}") as advance:
 
-    def __init__(self, name: str, events: RunWriter, advance: Advance) -> None:
-        self.name = name
-        self.events = events
-        self.advance = advance
-        self.curve: list[Mapping[str, float]] = []
+            def on_epoch(epoch: int, values: dict[str, float]) -> None:
+                advance(epoch)
+                curve.append(values)
+                if on_values is not None:
+                    on_values(epoch, values, model=name)
 
-    def __call__(self, epoch: int, values: dict[str, float]) -> None:
-        self.advance(epoch)
-        self.curve.append(values)
-        self.events.epoch(epoch, values, model=self.name)
+            model = self.student.learn(training_set, pool=self.pool, seed=seed, on_epoch=on_epoch)
+        return TrainedStudent(model, curve)
+
+    def show_curve(self, name: str, trained: TrainedStudent) -> None:
+        """Writes the values of all epochs of a student that was trained before.
+
+        Args:
+            name: the name of the student in report.json.
+            trained: the student.
+        """
+        for epoch, values in enumerate(trained.curve):
+            self.events.epoch(epoch, values, model=name)
 
 
 @dataclass(frozen=True)
 class KeptModels:
-    """The folder of the students that a run has trained. Only the student of the release is covered by an epsilon.
+    """A folder of trained students. Only the student of a release is covered by an epsilon.
 
-    A kept model is used if its files are unchanged, and if it was trained on the same training set with the same seed.
-    Otherwise the model is trained again, as after a second draw of the release. The settings and data of a run's folder
-    never change.
+    A kept model is used if its files are unchanged, and if its key is the same. The key is a digest of everything that
+    the model depends on. Otherwise the model is trained again, as after a second draw of the release.
     """
 
     folder: Path
@@ -118,8 +135,8 @@ class KeptModels:
         """Removes the folder when the run is finished, as the report contains all results of the models."""
         rmtree(self.folder, ignore_errors=True)
 
-    def read(self, name: str, training_set: TrainingSet, *, seed: int) -> TrainedStudent | None:
-        """Returns the kept student `name`; None if no such student was trained on this training set with this seed."""
+    def read(self, name: str, key: str) -> TrainedStudent | None:
+        """Returns the kept student `name`; None if there is none with this key, or if a file of it is damaged."""
         folder = self.folder / name
         if not os.path.lexists(folder / _CARD):
             return None
@@ -127,8 +144,7 @@ class KeptModels:
             card = read_json(folder / _CARD, rule=_RULE, remedy=_AGAIN)
             if not isinstance(card, dict):
                 return None
-            is_same = card.get("of") == _digest_of(training_set, seed)
-            if not is_same or card.get("sha256") != _file_digests(folder):
+            if card.get("of") != key or card.get("sha256") != _file_digests(folder):
                 return None
             curve = [
                 {str(key): float(value) for key, value in values.items()}
@@ -138,16 +154,13 @@ class KeptModels:
         except (InvalidValue, OSError, LookupError, TypeError, ValueError, AttributeError):
             return None
 
-    def write(
-        self, name: str, training_set: TrainingSet, trained: TrainedStudent, *, seed: int
-    ) -> None:
+    def write(self, name: str, trained: TrainedStudent, *, key: str) -> None:
         """Writes a trained student to its file, unless its training diverged, as JSON has no infinite numbers.
 
         Args:
-            name: the name of the student in report.json.
-            training_set: the training set that the student learned from.
+            name: the name of the student.
             trained: the student and its values of each epoch.
-            seed: the seed of the training.
+            key: the digest of everything that the student depends on.
         """
         curve = trained.curve
         if not all(math.isfinite(value) for values in curve for value in values.values()):
@@ -156,8 +169,7 @@ class KeptModels:
         if os.path.lexists(folder / _CARD):
             (folder / _CARD).unlink()
         trained.model.save(folder)
-        digest = _digest_of(training_set, seed)
-        card = {"of": digest, "sha256": _file_digests(folder), "curve": curve}
+        card = {"of": key, "sha256": _file_digests(folder), "curve": curve}
         write_text(folder / _CARD, text=to_json(card) + "\n")
 
 
@@ -166,7 +178,7 @@ def _file_digests(folder: Path) -> dict[str, str]:
     return {file: file_digest(folder / file, rule=_RULE, remedy=_AGAIN) for file in _FILES}
 
 
-def _digest_of(training: TrainingSet, seed: int) -> str:
+def digest_of_training(training: TrainingSet, seed: int) -> str:
     """Returns the digest of a training set and a seed.
 
     Within one run, a trained model depends on nothing else.

@@ -28,6 +28,7 @@ from pate.run.partition_manifest import deal
 from pate.run.plan import Plan, price
 from pate.run.plan_warnings import constant_student_warnings, plan_warnings
 from pate.run.random_streams import RandomStreams
+from pate.run.reference_models import ReferenceModels
 from pate.run.report_files import write_report
 from pate.run.session_progress import watched
 from pate.run.sources import Sources, require_same_data
@@ -178,7 +179,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             #    `cli/train.py:train_from_config` prints its scores and, with logger=mlflow, logs them; a sweep keeps
             #    them in its `jobs/` and `sweep.csv`, for the owner.
             #    On disk remain the owner's `folder`, of which only `release/` may be published, the ledger, and the
-            #    features of the records in `pate_cache`, where `features=` or texts make some.
+            #    models and features of the records in `pate_cache`, which runs in the same folder share.
             majority = priced.aggregator.noiseless_from(votes, record)
             baselines = train_baselines(
                 students,
@@ -187,6 +188,8 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
                 majority=majority.training_set(queries.inputs),
                 all_records=plan.all_records,
                 all_records_folder=folder.all_records_model,
+                references=ReferenceModels(Path(os.path.realpath(folder.path)).parent, monitor),
+                seed=plan.seed,
             )
             charge.require_paid()
             with monitor.stage("measuring what the student tells of its members"):

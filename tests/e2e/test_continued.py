@@ -40,7 +40,7 @@ def test_a_new_run_reports_no_earlier_step(tmp_path: Path) -> None:
         (
             "writing the report",
             f"the votes of all {NUM_TEACHERS} teachers are there; the release is drawn and paid for; "
-            "trained: majority vote student, student, true label student",
+            "trained: majority vote student, student",
         ),
     ],
 )
@@ -51,10 +51,11 @@ def test_finished_steps_are_reported_and_not_repeated(
     monitor, lines = continue_run(tmp_path / "run")
     assert lines == [found]
     assert "training teachers" not in monitor.stages
+    trained_before = found.partition("trained: ")[2].split(", ")
+    if stage == "writing the report":
+        trained_before.append("true label student")  # which lies beside the run, for other runs too
     for model in ("student", "majority vote student", "true label student"):
-        assert (f"training the {model}" in monitor.stages) == (
-            model not in found.partition("trained: ")[2].split(", ")
-        )
+        assert (f"training the {model}" in monitor.stages) == (model not in trained_before)
     assert not (tmp_path / "run" / "models").exists(), "a finished run needs them no more"
 
 

@@ -34,14 +34,14 @@ def test_the_time_left_counts_the_steps_of_this_process_alone() -> None:
     stage.advance(40, now=5.0)
     assert stage.seconds_left(now=5.0) is None
     stage.advance(60, now=65.0)
-    assert stage.line(65.0) == "training teachers: 60 of 100, 1 min passed, about 2 min left"
+    assert stage.line(65.0) == "training teachers, 60 of 100, 1 min passed, about 2 min left"
 
 
 def test_a_stage_of_unknown_length_says_its_step_and_the_time() -> None:
     stage = Stage(name="training the student", total=None, started=0.0)
-    assert stage.line(30.0) == "training the student: 30 s passed"
+    assert stage.line(30.0) == "training the student, 30 s passed"
     stage.advance(7, "loss 0.2", now=40.0)
-    assert stage.line(41.0) == "training the student: step 7, 41 s passed, loss 0.2"
+    assert stage.line(41.0) == "training the student, step 7, 41 s passed, loss 0.2"
 
 
 def _shown(monitor_of: Console) -> list[str]:
@@ -59,14 +59,14 @@ def test_without_a_terminal_a_line_comes_at_least_every_30_s() -> None:
         assert not _shown(console)
         clock.seconds = due
         advance(1)
-        assert _shown(console) == ["releases and students: 1 of 4, 20 s passed, about 1 min left"]
+        assert _shown(console) == ["releases and students, 1 of 4, 20 s passed, about 1 min left"]
         with monitor.stage("training the student"):
             clock.seconds += 10
             monitor.show_if_due()
             assert len(_shown(console)) == 1
             clock.seconds += 15
             monitor.show_if_due()
-            assert _shown(console)[1:] == ["training the student: 25 s passed"]
+            assert _shown(console)[1:] == ["training the student, 25 s passed"]
     assert _shown(console)[2:] == ["training the student: 25.0 s", "releases and students: 45.0 s"]
 
 

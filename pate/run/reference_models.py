@@ -1,0 +1,136 @@
+"""The models that all runs in one folder of outputs are compared with, each of which is trained once.
+
+A *reference model* is the model of all private records, or the student of the true labels. It depends on records, a
+recipe and a seed, and not on votes, noise or epsilon. So runs in one folder, such as those of a sweep, share it. The
+first run trains it and keeps it in `pate_cache/reference_models` beside the folders of the runs; other runs read it.
+
+No epsilon covers these models. Their files have mode 0600, lie outside of every `release/`, and are never published.
+
+The name of a model's folder is a digest of everything that the model depends on. A model is written before its card,
+and the card has the digests of the model's files. So a model that is half-written or damaged is trained again. Each
+model has a lock: a second run that needs it waits until the first run has trained it, or was killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import fields
+from pathlib import Path
+from shutil import rmtree
+
+from pate.extras import VERSION
+from pate.files.digests import full_text
+from pate.files.disk import file_digest, locked, make_folder
+from pate.models import Student
+from pate.progress import Monitor
+from pate.run.students import KeptModels, TrainedStudent
+
+_PACKAGE = __name__.partition(".")[0]
+_NAME_DIGITS = 32
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class ReferenceModels:
+    """The reference models that all runs in one folder of outputs share. No epsilon covers them.
+
+    Args:
+        outputs: the folder in which the folders of the runs lie.
+        monitor: receives a line if a model is read, and the progress if another run trains the model at this moment.
+    """
+
+    def __init__(self, outputs: Path, monitor: Monitor) -> None:
+        self.folder = outputs / "pate_cache" / "reference_models"
+        self.monitor = monitor
+
+    def model(
+        self, name: str, key: str | None, train: Callable[[], TrainedStudent]
+    ) -> TrainedStudent:
+        """Returns a reference model: reads it if a run has trained it, and otherwise trains and keeps it.
+
+        The model is trained and not kept if `key` is None, or if the folder cannot be written.
+
+        Args:
+            name: the name of the model in report.json.
+            key: the digest of everything that the model depends on, as `reference_key` returns it.
+            train: trains the model.
+        """
+        if key is None:
+            return train()
+        entry = f"{name}-{key[:_NAME_DIGITS]}"
+        words = name.replace("_", " ").replace("all records", "all-records")
+        kept = KeptModels(self.folder)
+        trained = kept.read(entry, key)
+        if trained is None:
+            with ExitStack() as stack:
+                try:
+                    make_folder(self.folder)
+                    self._lock(stack, entry, words)
+                except OSError as error:
+                    if error.errno in _READ_ONLY:
+                        return train()
+                    raise
+                trained = kept.read(entry, key)  # another run may have trained it meanwhile
+                if trained is None:
+                    _remove(self.folder / entry)
+                    trained = train()
+                    kept.write(entry, trained, key=key)
+                    return trained
+        place = self.folder / entry
+        self.monitor.say(f"the {words} was trained before, on the same records: {place} (private)")
+        return trained
+
+    def _lock(self, stack: ExitStack, entry: str, words: str) -> None:
+        """Takes the lock of a model until `stack` is closed, and shows a stage while another run holds it.
+
+        Args:
+            stack: releases the lock.
+            entry: the name of the model's folder.
+            words: the name of the model in words.
+        """
+        path = self.folder / f"{entry}.lock"
+        try:
+            stack.enter_context(locked(path, wait=False))
+        except BlockingIOError:
+            with self.monitor.stage(f"waiting for the {words} of another run"):
+                stack.enter_context(locked(path))
+
+
+def reference_key(
+    name: str, recipes: Iterable[Student], *, seed: int, records: Iterable[str]
+) -> str | None:
+    """Returns the digest of everything that a reference model depends on; None if the model must not be shared.
+
+    A recipe of a class that is not of this package is not shared, as its code may change between two runs.
+
+    Args:
+        name: the name of the model in report.json.
+        recipes: the recipe of the model, or the recipes that compete for it.
+        seed: the seed of its training.
+        records: digests of the records that the model learns from.
+    """
+    texts = [VERSION, name, str(seed), *records]
+    for recipe in recipes:
+        if type(recipe).__module__.partition(".")[0] != _PACKAGE:
+            return None
+        texts.append(full_text(recipe))
+        texts += _digests_of_files(recipe)
+    return hashlib.sha256(repr(texts).encode()).hexdigest()
+
+
+def _digests_of_files(recipe: Student) -> list[str]:
+    """Returns the digests of the files that a recipe names, such as pretrained weights."""
+    values = [getattr(recipe, item.name) for item in fields(recipe)]  # type: ignore[arg-type]
+    paths = [value for value in values if isinstance(value, str) and os.path.isfile(value)]
+    return [file_digest(path, remedy="name another file") for path in paths]
+
+
+def _remove(entry: Path) -> None:
+    """Removes what is left of a model that cannot be read, whatever has its name."""
+    if entry.is_dir() and not entry.is_symlink():
+        rmtree(entry)
+    else:
+        entry.unlink(missing_ok=True)

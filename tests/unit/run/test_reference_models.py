@@ -1,0 +1,221 @@
+"""Models that runs in one folder of outputs share: trained once, read while they are whole, never published."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pate.files.disk import locked
+from pate.models import LinearStudent, LogisticStudent, MLPStudent, StudentModel
+from pate.run.reference_models import ReferenceModels, reference_key
+from pate.run.students import TrainedStudent
+from pate.run.train import train
+from tests.e2e.damage import WAYS, Way
+from tests.e2e.small_run import SilentMonitor, small_dataset, small_plan
+
+KEY = "0123456789abcdef" * 4
+ENTRY = f"all_records_model-{KEY[:32]}"
+TRAINING = "training the all-records model"
+
+
+def small_model(seed: int = 0) -> StudentModel:
+    """Returns a model of a few private records."""
+    private = small_dataset().private.take(np.arange(60))
+    return LinearStudent().fit(private.inputs, private.labels, seed=seed)
+
+
+@dataclass
+class CountedTraining:
+    """A training that counts how often it is called."""
+
+    num_calls: int = 0
+
+    def __call__(self) -> TrainedStudent:
+        self.num_calls += 1
+        return TrainedStudent(small_model(), curve=[{"loss": 0.5}])
+
+
+def trained_model(
+    folder: Path, training: Callable[[], TrainedStudent], *, monitor: SilentMonitor | None = None
+) -> TrainedStudent:
+    """Returns the reference model that all tests of this file ask for."""
+    references = ReferenceModels(folder, monitor or SilentMonitor())
+    return references.model("all_records_model", KEY, train=training)
+
+
+def test_a_model_is_trained_once_and_a_line_tells_where_it_lies(tmp_path: Path) -> None:
+    training = CountedTraining()
+    monitor = SilentMonitor()
+    first = trained_model(tmp_path, training, monitor=monitor)
+    assert monitor.lines == []
+    second = trained_model(tmp_path, training, monitor=monitor)
+    assert training.num_calls == 1
+    assert second.curve == first.curve == [{"loss": 0.5}]
+    inputs = small_dataset().test.inputs
+    np.testing.assert_array_equal(
+        first.model.predict_proba(inputs), second.model.predict_proba(inputs)
+    )
+    (line,) = monitor.lines
+    assert line.startswith("the all-records model was trained before, on the same records: ")
+
+
+def test_only_the_owner_can_read_a_model(tmp_path: Path) -> None:
+    trained_model(tmp_path, CountedTraining())
+    paths = list((tmp_path / "pate_cache").rglob("*"))
+    assert {path.stat().st_mode & 0o777 for path in paths if path.is_file()} == {0o600}
+    assert {path.stat().st_mode & 0o777 for path in paths if path.is_dir()} == {0o700}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("name", ["trained.json", "student.json", "student.safetensors"])
+def test_a_damaged_model_is_trained_again(name: str, way: Way, tmp_path: Path) -> None:
+    training = CountedTraining()
+    trained_model(tmp_path, training)
+    way(tmp_path / "pate_cache" / "reference_models" / ENTRY / name)
+    trained_model(tmp_path, training)
+    trained_model(tmp_path, training)
+    assert training.num_calls == 2
+
+
+def test_a_file_in_the_place_of_a_model_is_replaced(tmp_path: Path) -> None:
+    training = CountedTraining()
+    folder = tmp_path / "pate_cache" / "reference_models"
+    folder.mkdir(parents=True)
+    (folder / ENTRY).write_text("no folder")
+    trained_model(tmp_path, training)
+    trained_model(tmp_path, training)
+    assert training.num_calls == 1
+
+
+def test_a_run_that_is_killed_while_it_trains_leaves_no_model(tmp_path: Path) -> None:
+    def killed() -> TrainedStudent:
+        raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        trained_model(tmp_path, killed)
+    training = CountedTraining()
+    trained_model(tmp_path, training)
+    assert training.num_calls == 1
+
+
+def test_a_second_run_waits_for_the_first_and_reads_its_model(tmp_path: Path) -> None:
+    started = threading.Event()
+    may_end = threading.Event()
+
+    def slow_training() -> TrainedStudent:
+        started.set()
+        assert may_end.wait(timeout=60)
+        return TrainedStudent(small_model(), curve=())
+
+    first = threading.Thread(target=trained_model, args=(tmp_path, slow_training))
+    first.start()
+    assert started.wait(timeout=60)
+    training = CountedTraining()
+    monitor = SilentMonitor()
+    second = threading.Thread(
+        target=trained_model, args=(tmp_path, training), kwargs={"monitor": monitor}
+    )
+    second.start()
+    while not monitor.stages:
+        second.join(timeout=0.01)
+    may_end.set()
+    for thread in (first, second):
+        thread.join(timeout=60)
+    assert monitor.stages == ["waiting for the all-records model of another run"]
+    assert training.num_calls == 0
+
+
+def test_a_whole_model_is_read_without_its_lock(tmp_path: Path) -> None:
+    trained_model(tmp_path, CountedTraining())
+    lock = tmp_path / "pate_cache" / "reference_models" / f"{ENTRY}.lock"
+    with locked(lock, wait=False):
+        trained_model(tmp_path, CountedTraining())  # and would wait for ever with it
+
+
+def test_a_folder_that_cannot_be_written_keeps_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(folder: Path) -> Path:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr("pate.run.reference_models.make_folder", refused)
+    training = CountedTraining()
+    trained_model(tmp_path, training)
+    trained_model(tmp_path, training)
+    assert training.num_calls == 2
+
+
+def test_a_full_disk_is_no_reason_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(folder: Path) -> Path:
+        raise OSError(28, "No space left on device", str(folder))
+
+    monkeypatch.setattr("pate.run.reference_models.make_folder", refused)
+    with pytest.raises(OSError, match="No space left"):
+        trained_model(tmp_path, CountedTraining())
+
+
+class OwnStudent(LinearStudent):
+    """A student of the user's own, whose code may change between two runs."""
+
+
+def key_of(
+    *students: LinearStudent | MLPStudent | LogisticStudent, seed: int = 0, records: str = "a"
+) -> str | None:
+    """Returns the key of a model of `students` on some records."""
+    return reference_key("all_records_model", students, seed=seed, records=[records])
+
+
+def test_a_key_depends_on_recipes_seed_and_records() -> None:
+    keys = [
+        key_of(LinearStudent()),
+        key_of(LogisticStudent()),
+        key_of(LogisticStudent(), MLPStudent()),
+        key_of(LogisticStudent(), MLPStudent(hidden=65)),
+        key_of(LinearStudent(), seed=1),
+        key_of(LinearStudent(), records="b"),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert key_of(LinearStudent()) == keys[0]
+
+
+def test_models_of_own_classes_are_not_shared(tmp_path: Path) -> None:
+    assert key_of(OwnStudent()) is None
+    training = CountedTraining()
+    references = ReferenceModels(tmp_path, SilentMonitor())
+    for _ in range(2):
+        references.model("all_records_model", None, train=training)
+    assert training.num_calls == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_runs_in_one_folder_train_what_depends_on_the_data_once(tmp_path: Path) -> None:
+    plan = replace(small_plan(), all_records=True, seed=None)
+    monitors = [SilentMonitor() for _ in range(3)]
+    first = train(plan, tmp_path / "first", monitors[0])
+    other_student = replace(plan, student=LogisticStudent(), settings={"name": "other"})
+    second = train(other_student, tmp_path / "second", monitors[1])
+    third = train(plan, tmp_path / "third", monitors[2])
+    assert [monitor.stages.count(TRAINING) for monitor in monitors] == [1, 0, 0]
+    true_label_stage = "training the true label student"
+    assert [monitor.stages.count(true_label_stage) for monitor in monitors] == [1, 1, 0]
+    assert first.baselines.all_records_model == second.baselines.all_records_model
+    assert first.baselines.true_label_student == third.baselines.true_label_student
+    assert first.baselines.true_label_student != second.baselines.true_label_student
+    published = [path.name for path in (tmp_path / "third" / "release").rglob("*")]
+    assert not [name for name in published if "all_records" in name or "true_label" in name]
+
+
+@pytest.mark.slow
+def test_other_private_records_have_another_ceiling(tmp_path: Path) -> None:
+    plan = replace(small_plan(), all_records=True)
+    train(plan, tmp_path / "first")
+    dataset = small_dataset()
+    fewer = replace(dataset, private=dataset.private.take(np.arange(900)))
+    monitor = SilentMonitor()
+    train(replace(plan, load_dataset=lambda: fewer), tmp_path / "second", monitor)
+    assert TRAINING in monitor.stages
