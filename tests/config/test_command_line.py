@@ -129,6 +129,7 @@ def test_teachers_of_pictures_choose_a_student_of_pictures(line: str, student: s
         )
 
 
+@pytest.mark.slow
 def test_a_run_of_seconds_trains_no_model_of_all_private_records(composed: Composed) -> None:
     """That model would take 110 of 127 seconds. Users may ask for it."""
     assert composed(arguments=["experiment=quick"]).all_records is False
@@ -136,6 +137,7 @@ def test_a_run_of_seconds_trains_no_model_of_all_private_records(composed: Compo
     assert composed().all_records is None
 
 
+@pytest.mark.slow
 def test_way_keeps_the_choices_of_the_user(composed: Composed) -> None:
     def choices(arguments: Arguments, app: str = "train") -> dict[str, Any]:
         """Returns the chosen file of each configuration group that the way may choose."""
@@ -185,6 +187,7 @@ GAUSSIAN = "aggregator=gaussian_votes"
 GIVEN = f"{GAUSSIAN} aggregator.noise_std=40 noise=given"
 
 
+@pytest.mark.slow
 def test_noise_is_solved_unless_given(composed: Composed) -> None:
     for words, target in (
         ("", 8.0),
@@ -204,6 +207,7 @@ def test_noise_is_solved_unless_given(composed: Composed) -> None:
         assert plain_settings(config, without=("noise",))["num_queries"] == config.num_queries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("app", "target"), [("train", 36.0), ("account", None), ("attack", 2.0), ("release", 8.0)]
 )
@@ -215,6 +219,7 @@ def test_default_epsilon_of_stable_top_k_boundary_applies_to_runs_alone(
     assert composed(arguments=[boundary, "target_epsilon=5"], app=app).target_epsilon == 5.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "refusal"),
     [
@@ -234,6 +239,7 @@ def test_settings_of_noise_that_contradict_each_other_are_refused(
         settings_from(composed(arguments=words.split()), kind=TrainSettings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -274,6 +280,7 @@ def test_noise_on_the_command_line_needs_a_noise_setting(
     )
 
 
+@pytest.mark.slow
 def test_plan_has_the_values_of_the_settings(
     composed: Composed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,7 @@ def test_comments_of_fields_are_read_from_all_places() -> None:
     assert comments_of(None) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "words", "settings"),
     [
@@ -172,6 +173,7 @@ def test_examples_are_written_in_one_line(command: str) -> None:
     assert [word for word in first_words if "=" in word] == []
 
 
+@pytest.mark.slow
 def test_every_setting_of_every_part_that_ships_is_explained() -> None:
     lacking = []
     for group in ("data", "features", "teacher", "engine", "aggregator", "student", "method"):

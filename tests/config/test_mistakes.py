@@ -66,6 +66,7 @@ def test_classes_that_are_not_there_are_named() -> None:
         build(node, slot="data")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -100,6 +101,7 @@ def test_missing_configuration_is_named_by_its_option(tmp_path: Path) -> None:
 MEMBER = "expected one member, and no + before the name: {0}=NAME; -m {0}=A,B runs several"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("override", "line"),
     [
@@ -163,6 +165,7 @@ def test_uncomposable_setting_is_answered_with_advice(
     assert re.fullmatch(line, explain(raised.value))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("submitit") is not None, reason="it is installed")
 def test_refusal_of_a_missing_launcher_names_its_package(composed: Composed) -> None:
     with pytest.raises(HydraException) as raised:
@@ -188,6 +191,7 @@ def test_refusal_of_an_unnamed_member_lists_the_group(words: list[str], line: st
     require_choices(["seed=3", "target_epsilon=null"])
 
 
+@pytest.mark.slow
 def test_a_key_that_nothing_reads_is_refused(composed: Composed) -> None:
     require_sound(composed(), command_schema("train"), "train")
     with refused("num_query", rule="a key of"):

@@ -13,6 +13,7 @@ from tests.e2e.commands import call
 PAGE = Path(__file__).parents[2] / "docs" / "papers-words.md"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("aggregator", "word", "setting"),
     [
@@ -38,6 +39,7 @@ def test_a_word_of_a_paper_names_the_setting_of_the_chosen_aggregator(
     assert hint(word, known=names) == f"; the papers' {word} is {setting} (docs/papers-words.md)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plus", ["", "+"])
 def test_refusal_of_a_papers_word_ends_with_the_hint(plus: str) -> None:
     for word, setting in (
@@ -63,6 +65,7 @@ def test_hint_in_another_part_names_no_aggregator_setting() -> None:
     assert line == "; the papers' n is teacher.num_teachers (docs/papers-words.md)"
 
 
+@pytest.mark.slow
 def test_table_in_the_docs_names_every_hinted_setting(
     composed: Callable[..., Any],
 ) -> None:

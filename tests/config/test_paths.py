@@ -47,6 +47,7 @@ def resolved(value: Any) -> str:
     return str(OmegaConf.create({"value": str(value)}).value)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(name=NAMES, setting=st.sampled_from(["data.private", "data.group", "output_dir"]))
 def test_suggested_setting_is_parsed_as_meant(name: str, setting: str) -> None:
@@ -56,6 +57,7 @@ def test_suggested_setting_is_parsed_as_meant(name: str, setting: str) -> None:
     assert [resolved(each) for each in read(quoted(pasted))] == [name, "b"]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(name=NAMES, setting=st.sampled_from(sorted(PATHS)))
 def test_path_is_taken_literally(name: str, setting: str) -> None:
@@ -114,6 +116,7 @@ def test_home_is_expanded_in_every_path(tmp_path: Path, monkeypatch: pytest.Monk
     }
 
 
+@pytest.mark.slow
 def test_commands_compose_with_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -223,6 +223,7 @@ FOLDERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", members("data"))
 def test_data_set_is_published_by_class_without_folder(composed: Any, name: str) -> None:
     config = composed(

@@ -26,12 +26,14 @@ def published(config: Any) -> dict[str, Any]:
     return part
 
 
+@pytest.mark.slow
 def test_a_constant_is_set_by_its_name(composed: Callable[..., Any]) -> None:
     config = composed(arguments=["aggregator=centered_votes", "aggregator.recipe.trust=0.25"])
     assert aggregator_of(config).recipe == Recipe(trust=0.25)
     assert published(config)["recipe"] == {"trust": 0.25}
 
 
+@pytest.mark.slow
 def test_a_split_is_set_as_a_list(composed: Callable[..., Any]) -> None:
     config = composed(
         arguments=["aggregator=centered_votes", "aggregator.recipe.prevalence_split=[0.2,0.3,0.5]"]
@@ -40,6 +42,7 @@ def test_a_split_is_set_as_a_list(composed: Callable[..., Any]) -> None:
     assert published(config)["recipe"] == {"prevalence_split": [0.2, 0.3, 0.5]}
 
 
+@pytest.mark.slow
 def test_the_default_is_null_and_not_published(composed: Callable[..., Any]) -> None:
     config = composed(arguments=["aggregator=centered_votes"])
     assert set(config.aggregator.recipe.values()) == {None}
@@ -54,12 +57,14 @@ def test_published_settings_build_the_same_aggregator() -> None:
     assert build_aggregator(OmegaConf.create(part), adjacency="replace_one") == aggregator
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["aggregator.recipe.trusted=1", "aggregator.recipe.trust=much"])
 def test_an_unknown_constant_or_type_is_refused(composed: Callable[..., Any], word: str) -> None:
     with pytest.raises(Exception, match=r"recipe|trust"):
         composed(arguments=["aggregator=centered_votes", word])
 
 
+@pytest.mark.slow
 def test_a_constant_out_of_range_is_refused_by_its_key(composed: Callable[..., Any]) -> None:
     config = composed(arguments=["aggregator=centered_votes", "aggregator.recipe.trust=2"])
     with refused("recipe.trust", 2.0):

@@ -92,6 +92,7 @@ def hydra_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hydra_config")
 def test_users_yaml_file_is_typed_like_the_member_it_extends() -> None:
     node = compose("train", ["aggregator=mine", "aggregator.padded=true"]).aggregator
@@ -107,6 +108,7 @@ def test_users_yaml_file_is_typed_like_the_member_it_extends() -> None:
     assert file_of(group="aggregator", name="nowhere") is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hydra_config")
 def test_a_member_whose_class_cannot_be_loaded_is_composed_unchecked() -> None:
     with pytest.raises(ModuleNotFoundError, match="certainly_not_installed"):
@@ -147,6 +149,7 @@ def test_each_member_is_explained_by_a_first_sentence(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", members("experiment"))
 def test_experiment_composes(name: str, composed: Composed) -> None:
     teacher = composed(arguments=[f"experiment={name}"]).teacher
@@ -154,6 +157,7 @@ def test_experiment_composes(name: str, composed: Composed) -> None:
     assert every_group or teacher.num_teachers > 0
 
 
+@pytest.mark.slow
 def test_default_configuration_has_expected_values(composed: Composed) -> None:
     config = composed()
     assert (config.teacher.num_teachers, config.num_queries, config.target_epsilon) == (
@@ -183,6 +187,7 @@ def test_a_users_class_is_built_where_it_is_allowed() -> None:
         build(fraction, slot="data", allowed_targets=["fractions."])
 
 
+@pytest.mark.slow
 def test_regularizer_is_a_number_or_a_function_of_pate(composed: Composed) -> None:
     numbers = composed(arguments=["aggregator.regularizer=[0,-1.5,-3]"]).aggregator
     assert build_aggregator(numbers, adjacency="replace_one").regularizer == (0.0, -1.5, -3.0)
@@ -202,6 +207,7 @@ def test_regularizer_is_a_number_or_a_function_of_pate(composed: Composed) -> No
             )
 
 
+@pytest.mark.slow
 def test_fixed_variant_has_the_keys_of_stable_top_k(composed: Composed) -> None:
     keys = {
         name: set(composed(arguments=[f"aggregator={name}"]).aggregator)
@@ -216,6 +222,7 @@ def test_fixed_variant_has_the_keys_of_stable_top_k(composed: Composed) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", members("method"))
 def test_every_method_of_a_comparison_is_typed_and_built(name: str, composed: Composed) -> None:
     node = composed(arguments=[f"method={name}"], app="compare").method
@@ -225,6 +232,7 @@ def test_every_method_of_a_comparison_is_typed_and_built(name: str, composed: Co
     assert method.name == name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["train", "account", "attack"])
 def test_refusal_of_num_teachers_uses_the_commands_setting(
     composed: Composed, command: str

@@ -466,6 +466,7 @@ def composed_by_a_command(arguments: list[str]) -> DictConfig:
         return compose("train", arguments)
 
 
+@pytest.mark.slow
 def test_a_part_of_an_installed_package_is_found_by_its_name(parts_of_theirs: None) -> None:
     """Its fields are settings, `allowed_targets` is not needed, and the package is imported only when it is chosen."""
     assert "their_votes" in members("aggregator") and "their_votes" in choices("aggregator")
@@ -481,6 +482,7 @@ def test_a_part_of_an_installed_package_is_found_by_its_name(parts_of_theirs: No
     )
 
 
+@pytest.mark.slow
 def test_class_of_an_entry_point_is_checked_like_a_target(parts_of_theirs: None) -> None:
     opened = composed_by_a_command(arguments=["aggregator=opened"]).aggregator
     beside = node_of("their_parts.majority.Beside")

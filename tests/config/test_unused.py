@@ -228,6 +228,7 @@ def test_unused_fields_of_frozen_backbones_and_methods_are_reported() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -284,6 +285,7 @@ def test_given_setting_without_effect_is_reported(
     assert [line.partition(": changes nothing: ")[0] for line in lines] == told
 
 
+@pytest.mark.slow
 def test_unused_setting_is_reported_before_data_are_read() -> None:
     done = call(
         "train",

@@ -288,6 +288,7 @@ def test_noise_is_fresh_for_each_query(case: Case) -> None:
         assert agreeing < 0.95, period
 
 
+@pytest.mark.slow
 @every_case
 def test_the_generator_decides_the_release_and_each_call_is_charged(case: Case) -> None:
     ledger = Ledger(target_delta=1e-3)

@@ -100,6 +100,7 @@ def check_label_probabilities(aggregator: Aggregator, bits: Callable[[Any, Count
             assert (np.abs(after - before) < 0.4).all(), f"fault: {before} turns into {after}"
 
 
+@pytest.mark.slow
 def test_1_thresholds_are_public() -> None:
     for aggregator in (VOTES, PLAIN):
         check_label_probabilities(aggregator, bits=label_probabilities)
@@ -394,6 +395,7 @@ def check_budget(queries: int) -> None:
     assert queries < 10_000, f"fault: {queries} queries at a price that is not a number"
 
 
+@pytest.mark.slow
 def test_13_no_loop_runs_on_a_price_that_is_not_a_number() -> None:
     check_budget(
         largest_num_queries(

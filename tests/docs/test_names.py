@@ -90,6 +90,7 @@ def test_the_python_is_what_the_name_builds(group: str, name: str, python: str) 
         assert fields(part) == fields(expected)
 
 
+@pytest.mark.slow
 def test_another_value_is_noticed() -> None:
     assert fields(written(group="aggregator", python="GNMax(noise_std=41.0)")) != fields(
         built(group="aggregator", name="gnmax")

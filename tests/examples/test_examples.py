@@ -44,6 +44,7 @@ def test_every_example_is_run_and_listed() -> None:
     assert all(f"`{name}.py`" in listed for name in names)
 
 
+@pytest.mark.slow
 def test_yeast_is_written_as_a_table_that_the_printed_command_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

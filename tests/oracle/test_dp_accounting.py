@@ -68,6 +68,7 @@ def test_composed_gaussians_agree_with_dp_accounting() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("event", "count"),
     [(pa.GaussianEvent(noise_multiplier=30.0), 600), (pa.PureDpEvent(epsilon=0.05), 600)],

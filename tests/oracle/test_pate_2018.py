@@ -46,6 +46,7 @@ def test_the_cost_of_all_counts_follows_proposition_8() -> None:
     assert float(delta) == pytest.approx(DELTA, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_data_independent_price_of_winners_is_below_that_of_all_counts() -> None:
     """The test above has 3.24 (Renyi) and 2.60 (exact) for all counts."""
     event = PAPER.event_for(num_queries=SCREENED, num_labels=10, num_teachers=TEACHERS)

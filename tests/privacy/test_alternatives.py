@@ -44,6 +44,7 @@ PLANE = [
 """What a unit gives before and after, as shares of the longest: two lengths and one angle."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("q", "longest"), [(0.05, 1.4), (0.066, 0.5), (0.5, 0.3), (0.5, 1.4), (0.97, 1.0)]
 )
@@ -98,6 +99,7 @@ PAIRS = [(0.6, 4.40), (1.0, 2.34), (1.5, 1.49), (2.0, 1.09), (4.0, 0.52)]
 """Noise multipliers, and what 60 samples of 4,096 of 62,115 groups cost under the pair, at delta 1e-6."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("multiplier", "pair"), PAIRS)
 def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(multiplier: float, pair: float) -> None:
     """Each accountant is checked.
@@ -122,6 +124,7 @@ def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(multiplier: float, p
 SAMPLERS = (pa.AutoAccountant, pa.ExactAccountant, pa.PldAccountant, pa.RdpAccountant)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "q", "steps"),
     [(0.6, 0.066, 60), (3.3, 0.066, 100), (6.0, 0.5, 60), (2.0, 0.01, 2000)],
@@ -140,6 +143,7 @@ def test_add_remove_price_equals_that_of_dp_accounting(noise: float, q: float, s
     assert pa.AutoAccountant().compose(other).get_epsilon(target_delta=1e-6) < found["auto"]
 
 
+@pytest.mark.slow
 def test_a_unit_that_comes_is_priced_beside_others_and_in_any_order() -> None:
     """Both ways round for itself, so never above one profile for both ways."""
     one = pa.SampledGaussianEvent(
@@ -184,6 +188,7 @@ def test_a_unit_that_comes_is_priced_beside_others_and_in_any_order() -> None:
     assert in_blocks == pytest.approx(one_by_one, rel=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 @pytest.mark.parametrize(
     ("noise", "q"),
@@ -204,6 +209,7 @@ def test_one_step_has_the_delta_of_its_profile(
         assert exact <= spent.get_delta(epsilon) <= exact * 1.002
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", SAMPLERS)
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_without_sampling_it_is_a_gaussian_and_a_rarer_sample_is_never_dearer(

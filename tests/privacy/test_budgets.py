@@ -69,6 +69,7 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     assert spent <= weight / 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) -> None:
     """A release of all rounds is one Gaussian; a class that is charged with another one's weight is refuted."""
@@ -119,6 +120,7 @@ def test_all_histograms_that_so_many_teachers_tell_apart_cost_what_their_class_i
     assert worst(reached) <= delta * (1 + 1e-9) < worst(reached - 1)
 
 
+@pytest.mark.slow
 def test_a_group_is_with_as_many_teachers_as_its_budget_pays_for() -> None:
     shape = VoteShape(num_queries=50, num_labels=4, num_teachers=40)
     budget = PersonBudgets.from_classes({"cautious": 1.0, "usual": 4.0}, delta=1e-6)

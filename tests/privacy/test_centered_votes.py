@@ -31,6 +31,7 @@ def adversaries(shape: tuple[int, int], rng: np.random.Generator) -> Array:
     return np.concatenate([*scaled, rng.normal(size=(50, size))]).reshape(-1, *shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, 1.0, 0.5, 0.07, 0.003])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 2), (3, 2)])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

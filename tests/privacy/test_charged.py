@@ -116,6 +116,7 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
     np.testing.assert_allclose(found, wrapped[row], rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjacency) -> None:
     """Negative control: one gap is far above all others and falls while they rise, and its test is at its worst."""

@@ -80,6 +80,7 @@ def moved(found: Array) -> float:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", [0, 1, 40])
 @pytest.mark.parametrize("penalty", [0.1, 1.0, 10.0, 1e4])
 @pytest.mark.parametrize("clip", [0.05, 0.6, 40.0])
@@ -123,6 +124,7 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
                 votes(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", [0.1, 10.0])
 def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(penalty: float) -> None:
     """Its first records count: 16 times as many as are expected. That many records of one group were refused."""

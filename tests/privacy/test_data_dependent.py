@@ -58,6 +58,7 @@ def selection_costs(
     return renyi_of_each(first, second), forward, renyi_of_each(second, first), backward
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("scale", [0.5, 2.0])
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))

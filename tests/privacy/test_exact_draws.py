@@ -107,6 +107,7 @@ def _generator(words: list[int]) -> Any:
     return Chosen(np.random.PCG64(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "deficits", [[0.0, 3.0, 80.0, 80.0, 5.0], [2.0, 0.0, 0.0], [0.0, 700.0, 1.0]]
 )
@@ -307,6 +308,7 @@ def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone(
     np.testing.assert_allclose(probabilities, weights.probabilities(votes), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_floats_of_noise_lie_within_their_error_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """The floats of every kind of noise lie as close to the exact values as they say."""
     for kind in KINDS:

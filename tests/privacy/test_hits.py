@@ -96,6 +96,7 @@ def test_no_adaptive_session_of_single_labels_exceeds_the_price(
     assert (exact <= price * (1 + 1e-9) + 1e-12).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) -> None:
     """Runners-up have few votes, and the session has as many calls as the refutation needs."""

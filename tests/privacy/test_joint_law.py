@@ -54,6 +54,7 @@ def aggregators(adjacency: pa.Adjacency) -> list[StableTopK]:
     ]
 
 
+@pytest.mark.slow
 @adjacencies
 @pytest.mark.parametrize(("num_labels", "num_teachers"), SHAPES)
 def test_no_pair_of_histograms_costs_more_than_the_joint_price(
@@ -70,6 +71,7 @@ def test_no_pair_of_histograms_costs_more_than_the_joint_price(
     assert cheaper > 0  # the joint price is more than the sum in disguise
 
 
+@pytest.mark.slow
 @adjacencies
 def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
     """Negative control: with a third of the votes, or with twice the candidates, the price is smaller than the
@@ -127,6 +129,7 @@ def test_a_selection_whose_test_passes_always_costs_what_a_selection_costs() -> 
     assert alone * 0.98 <= joint_rdp(event, order=3.0) <= alone * 1.06
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-4, 1e-6])
 def test_the_accountant_is_never_above_the_renyi_accountant(delta: float) -> None:
     aggregator = StableTopK(

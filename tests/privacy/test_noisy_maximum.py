@@ -31,6 +31,7 @@ def priced_deltas(event: Event) -> np.ndarray:
     return np.array([accountant.get_delta(float(epsilon)) for epsilon in EPSILONS])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("noise_scale", [0.7, 1.5, 4.0])
 def test_no_two_small_neighbors_are_farther_apart_than_is_priced(

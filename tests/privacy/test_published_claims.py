@@ -255,6 +255,7 @@ def test_the_range_of_one_gap_is_not_enough(adjacency: pa.Adjacency, noise: str)
     ).refuted
 
 
+@pytest.mark.slow
 def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None:
     """Zhu & Wang 2022 claim epsilon 3.6 for 600 queries. 600 independent releases on one pair cost at least 6.34."""
     paper = StableTopK(

@@ -204,6 +204,7 @@ def test_distributions_of_the_package_equal_independent_ones(case: Case) -> None
         )
 
 
+@pytest.mark.slow
 def test_two_picks_with_the_noise_of_one_are_refuted() -> None:
     """Negative control: the noise scale must grow with the root of the number of picks."""
     (case,) = (

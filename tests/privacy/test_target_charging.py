@@ -290,6 +290,7 @@ def best_play(epsilon: float, target_hits: int, target_epsilon: float, *, num_ca
     return float(values[target_hits][reach])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "target_hits"), [(0.1, 1), (0.1, 3), (0.5, 2), (1.0, 5)])
 def test_no_adaptive_session_costs_more_than_the_price(epsilon: float, target_hits: int) -> None:
     """Negative controls: tau hits priced as tau accesses, and hits with twice the true probability."""

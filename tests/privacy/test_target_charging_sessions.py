@@ -135,6 +135,7 @@ def test_sessions_of_threshold_calls_keep_their_price_and_not_that_of_their_hits
         assert max(session_delta(*pair, 1, claimed, num_calls=60) for pair in worst) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -> None:
     wrapper = BoundaryWrapper(selection(noise="gumbel", adjacency=adjacency, scale=4.0))

@@ -139,6 +139,7 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
     np.testing.assert_array_equal(total(shuffled, slice(None), teacher_of[shuffled]), together)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [64, 65])
 def test_votes_of_a_teacher_do_not_depend_on_other_teachers(count: int) -> None:
     """The votes agree to the last bit, at a size at which a product of another shape would round differently."""

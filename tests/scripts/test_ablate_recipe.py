@@ -100,6 +100,7 @@ def test_fewer_groups_keep_all_their_records(dataset: Dataset) -> None:
     assert len(part.private) == 600
 
 
+@pytest.mark.slow
 def test_one_round_scores_worse_than_twenty(dataset: Dataset) -> None:
     ablation = Ablation(dataset=dataset, epsilon=4.0, delta=1e-5, num_queries=200)
     usual = ablation.score(DEFAULT_RECIPE, seed=0)

@@ -258,6 +258,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+@pytest.mark.slow
 def test_data_image_folder_reads_a_build(package: IconPackage, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     settings = build_in(tmp_path / "out", package)
@@ -320,6 +321,7 @@ def test_the_manifest_counts_what_was_left_out_and_why(
     assert manifest["package"] == "@iconify/json 2.2.535"
 
 
+@pytest.mark.slow
 def test_a_build_that_was_killed_goes_on(
     package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

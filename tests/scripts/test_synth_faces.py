@@ -66,6 +66,7 @@ def test_the_rules_hold(drawn: np.ndarray) -> None:
     assert has["No_Beard"][~has["Male"]].all()
 
 
+@pytest.mark.slow
 def test_a_face_depends_on_its_seed_number_and_size_alone() -> None:
     face = draw_faces(seed=0, block=0, image_size=8)[3]
     assert np.array_equal(face, draw_faces(seed=0, block=0, image_size=8)[3])
@@ -167,6 +168,7 @@ def test_the_files_are_laid_out_as_the_genuine_ones(tmp_path: Path) -> None:
         assert (image.format, image.size) == ("JPEG", (20, 20))
 
 
+@pytest.mark.slow
 def test_people_have_up_to_20_faces_in_one_split(
     tmp_path: Path,
 ) -> None:

@@ -53,6 +53,7 @@ def drawn_sets(aggregator: Any, draws: int = DRAWS) -> Counter[Any]:
     return Counter({None if code < 0 else sets[code]: count for code, count in coded.items()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(
@@ -92,6 +93,7 @@ def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_sca
         assert p_value(drawn, wrong.distribution(VOTES, num_teachers=NUM_TEACHERS)) < REJECTED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_another_scale(
     k: int,

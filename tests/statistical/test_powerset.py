@@ -19,6 +19,7 @@ REJECTED = 1e-12
 VOTES = np.array([[1, 1, 0], [1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 0]], dtype=bool)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_size", [None, 2])
 def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: int | None) -> None:
     """No teacher votes for five of eight sets, or, for sets of at most two labels, for four of seven."""

@@ -42,6 +42,7 @@ def test_whole_numbers_have_their_mass_and_not_that_of_wider_noise(
     assert width < 0.1 or p_value(drawn, distribution=law(width * wrong)) < 1e-6
 
 
+@pytest.mark.slow
 def test_wide_noise_is_normal() -> None:
     drawn = (
         RoundedGaussian(std=2.0**36).sample(shape=(200_000,), rng=np.random.default_rng(1))

@@ -76,6 +76,7 @@ def test_an_item_made_of_items_ends_though_all_threads_wait_for_some() -> None:
         assert sum(thread.name.startswith("blocks") for thread in threading.enumerate()) == 2
 
 
+@pytest.mark.slow
 def test_one_thread_for_each_product_and_the_number_from_before_afterwards() -> None:
     def numbers() -> set[int]:
         return {

@@ -76,6 +76,7 @@ def moment(order: float, q: float, shift: float, adjacency: Adjacency) -> mpmath
         return mpmath.log1p(mpmath.quad(excess, ends)) / (a - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize(
     ("q", "shift", "orders"),

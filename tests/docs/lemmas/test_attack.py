@@ -116,6 +116,7 @@ def test_lower_bounds_exceed_the_price_as_rarely_as_chance_allows() -> None:
     assert int((correct >= fewest).sum()) > 100
 
 
+@pytest.mark.slow
 def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
     def spent(scale: float) -> ExactAccountant:
         return ExactAccountant().compose(GaussianEvent(2 * scale))

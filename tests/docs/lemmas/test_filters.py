@@ -176,6 +176,7 @@ def best_second_gaussian(first: float, total: float, cap: float) -> float:
     return float(weights @ best)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cap", "delta"), [(4.0, 1e-6), (1.0, 1e-3)])
 def test_a_sum_of_mu_squared_bounds_adaptive_gaussians(cap: float, delta: float) -> None:
     budget = GaussianFilter(cap, delta).budget

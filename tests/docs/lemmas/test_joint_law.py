@@ -71,6 +71,7 @@ def some_types(reach: int, num_teachers: int, num_candidates: int) -> CandidateT
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reach", [1, 2])
 @pytest.mark.parametrize("number", range(len(DIVERGENCES)))
 def test_no_law_that_satisfies_the_rows_is_above_the_bound(number: int, reach: int) -> None:

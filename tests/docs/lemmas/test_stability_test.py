@@ -22,6 +22,7 @@ def both_ways(p: Probability, q: Probability, order: float) -> np.ndarray:
     return np.maximum(divergence(p, q, order), divergence(q, q=p, order=order))
 
 
+@pytest.mark.slow
 def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
     order = 4.0
     budget = 0.03

@@ -35,6 +35,7 @@ def test_the_auto_accountant_returns_the_smallest_quick_bound(event, count, winn
     )
 
 
+@pytest.mark.slow
 def test_a_noisy_maximum_is_composed_optimally_without_dp_accounting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -48,6 +49,7 @@ def test_a_noisy_maximum_is_composed_optimally_without_dp_accounting(
     ).get_epsilon(target_delta=1e-6)
 
 
+@pytest.mark.slow
 def test_noisy_maxima_and_bits_in_any_order_cost_less_than_renyi() -> None:
     """An accountant for any order gives one price to both orders, between the price in order and
     Renyi's."""

@@ -42,6 +42,7 @@ def expectation(up: float, down: float, x: float) -> float:
     return first * smooth(x - up) + second * smooth(x - down)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spacing", [0.02, 0.2 / 7, 0.011])
 @pytest.mark.parametrize("length", [0.2, 0.015, 1.1])
 def test_a_span_step_is_a_close_upper_bound_over_its_pairs(spacing: float, length: float) -> None:
@@ -72,6 +73,7 @@ def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
     assert best <= values_after[at] <= 1.5 * best
 
 
+@pytest.mark.slow
 def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
     """Checks the first step, which splits boxes, and later steps, which reuse the boxes."""
     root = dominating_pairs(OneBitEvent(tuple(np.linspace(-3, 3, 40).tolist()), reach=2))
@@ -108,6 +110,7 @@ def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> 
         )
 
 
+@pytest.mark.slow
 def test_rounding_is_covered_over_a_thousand_steps() -> None:
     """The reference is the same sum in 60 digits; the excess for each step is below the stated factor."""
     count = 1000

@@ -111,6 +111,7 @@ def test_exact_delta_is_a_close_bound_on_the_strongest_adversary(name: str, y: F
     assert charged <= searched * 1.01 + 5e-6  # the search tries few of the pairs of a range
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cheaper"),
     [
@@ -127,6 +128,7 @@ def test_events_10_percent_too_small_fail_the_adversary_check(name: str, cheaper
     assert charged < float(best_play(families, y)) * 0.97
 
 
+@pytest.mark.slow
 def test_a_gaussian_and_a_bit_agree_with_a_quadrature() -> None:
     """The reference integrates the best play on the bit over the losses of the Gaussian."""
     mu = 0.5
@@ -163,6 +165,7 @@ def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> Non
     assert spent(1e-4, pure, failing) == pytest.approx(spent(6e-5, pure, merged), rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "candidates"), [(2.0, 2), (4.0, 5), (1.0, 40)])
 def test_the_profile_of_a_noisy_maximum_uses_both_bounds(noise: float, candidates: int) -> None:
     """The reference takes the smaller of both curves of docs/proofs/pld.md at the worst size of a set."""
@@ -188,6 +191,7 @@ def test_the_profile_of_a_noisy_maximum_uses_both_bounds(noise: float, candidate
         assert cheaper.get_delta(epsilon) < envelope
 
 
+@pytest.mark.slow
 def test_opposed_maxima_agree_with_dp_accounting() -> None:
     """The reference is dp-accounting's composition of the same profile, for both adjacencies of a gap."""
     for noise in (12.5, 50.0):
@@ -197,6 +201,7 @@ def test_opposed_maxima_agree_with_dp_accounting() -> None:
         assert actual == pytest.approx(expected, rel=2e-3)
 
 
+@pytest.mark.slow
 def test_the_bound_for_any_order_composes_single_pairs() -> None:
     """All six orders of three events have one price, which is close to dp-accounting's."""
     parts = [
@@ -335,6 +340,7 @@ def test_blocks_bound_the_composition_step_by_step_closely(
         )
 
 
+@pytest.mark.slow
 def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bit, a range and a bit are composed in blocks; bits 20% too small fall below the search."""
     monkeypatch.setattr(exact_blocks, "CAPACITY", 8)

@@ -63,6 +63,7 @@ def test_a_filter_admits_at_most_as_many_releases_as_the_accountant(
     assert kind(CAP, DELTA).affords(Spent(), event) == filtered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_affords_is_the_number_of_events_admitted_one_by_one(kind: type[PrivacyFilter]) -> None:
     """Charges equal events until the filter admits no further one."""
@@ -198,6 +199,7 @@ def charges_before_refusal(
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "cap"),
     [
@@ -399,6 +401,7 @@ def test_an_invalid_filter_is_refused(name: str, make: Callable[[], Any]) -> Non
         make()
 
 
+@pytest.mark.slow
 def test_other_events_may_follow_gaussians_at_small_cost() -> None:
     """631 Gaussians fit by mu at the whole delta, and 559 by the Renyi divergence at one order."""
     ledger = pa.Ledger(target_delta=DELTA, accountant=pa.AutoAccountant, max_epsilon=CAP)
@@ -420,6 +423,7 @@ def test_other_events_may_follow_gaussians_at_small_cost() -> None:
         before.affords(Spent(), pa.ZCdpEvent(rho=0.01))
 
 
+@pytest.mark.slow
 def test_two_units_never_split_the_events_between_them() -> None:
     """Every event must fit both by mu and by Renyi divergence; none is admitted by one unit because
     the other is used up."""

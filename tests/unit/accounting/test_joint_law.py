@@ -25,6 +25,7 @@ TEST = pa.ApproximateEvent(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pa.JointLawAccountant, pa.AutoAccountant])
 def test_get_delta_works_just_above_the_failure_probability(kind: type[pa.Accountant]) -> None:
     """At large epsilons nearly all of delta is the failure probability of the tests."""
@@ -95,6 +96,7 @@ def test_few_teachers_and_little_noise_give_a_price(num_teachers: int, scale: fl
     assert 0 <= joint <= parts
 
 
+@pytest.mark.slow
 def test_get_delta_searches_far_from_the_renyi_order() -> None:
     """The best order of the joint price is far from the best order of the sum of both prices."""
     spent = pa.JointLawAccountant().compose(
@@ -167,6 +169,7 @@ def _exactly_left(programs: LinearPrograms, multipliers: Array) -> Array:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e8])
 def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
     """The reference computes the value of each program in fractions."""

@@ -568,6 +568,7 @@ def test_every_charge_reduces_what_the_cap_leaves(
     assert account.epsilon == account.spent_epsilon < 4.0  # by the accountant, as reports say it
 
 
+@pytest.mark.slow
 def test_a_cap_counts_mu_after_a_gaussian_first_charge(
     path: Path,
 ) -> None:
@@ -670,6 +671,7 @@ class Counting(RdpAccountant):
         return super().compose(event, count=count)
 
 
+@pytest.mark.slow
 @BOTH
 def test_the_work_of_a_charge_does_not_grow_with_earlier_charges(
     on_disk: bool, path: Path, monkeypatch: pytest.MonkeyPatch

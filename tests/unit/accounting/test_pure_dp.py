@@ -38,6 +38,7 @@ def composed(counts: dict[float, int]) -> pa.PureDpAccountant:
     return accountant
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counts", MIXTURES, ids=repr)
 def test_releases_with_several_epsilons_are_bounded_closely(counts: dict[float, int]) -> None:
     """The reference enumerates all answers of the randomized responses."""
@@ -119,6 +120,7 @@ def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, de
         assert accountant.get_delta(target_epsilon=composed_epsilon * (1 - 1e-6)) > delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "count", "exact"),
     [(1e-3, 10**6, 4.88654374375764913), (0.05, 600, 6.14206480167059754)],

@@ -162,6 +162,7 @@ def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, pat
             store.read()
 
 
+@pytest.mark.slow
 def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path) -> None:
     """Random bytes of the file are changed; the lines stay the same or the file is refused."""
     for number in range(6):

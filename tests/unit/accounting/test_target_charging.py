@@ -225,6 +225,7 @@ def test_randomized_response_attains_the_best_play_delta(epsilon: float, target_
     assert 0.99 * best < attained <= best * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target_hits", [1, 4, 10])
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_price_by_play_is_below_the_price_by_accesses(
@@ -291,6 +292,7 @@ def _in_many_digits(
         return value(num_accesses, target_hits, 0)
 
 
+@pytest.mark.slow
 def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
     """`price.event` is one approximate pure event; the event of the session composes its accesses."""
     price = session(3, num_counters=4).price
@@ -397,6 +399,7 @@ def test_a_price_by_renyi_exceeds_the_optimal_composition() -> None:
     assert prices[0].epsilon < prices[1].epsilon < prices[2].epsilon < 1.3 * prices[1].epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1e-6, 0.05, 0.3, 1.0])
 def test_the_tight_boundary_costs_less_than_the_published_one(epsilon: float) -> None:
     assert boundary(epsilon).covers(tight_boundary(epsilon))

@@ -76,6 +76,7 @@ def test_a_total_bounds_the_strongest_adversary_in_every_order() -> None:
     assert by_charges < epsilon, "a control: the order of the charges bounds itself alone"
 
 
+@pytest.mark.slow
 def test_optimal_composition_depends_on_the_order_of_events() -> None:
     """60 pure releases of 0.1, then 60 ranges of 0.2 have epsilon 5.3720; in the reverse order 5.3645."""
     ledgers = [Ledger(target_delta=1e-6) for _ in range(2)]
@@ -130,6 +131,7 @@ def part_of(ledger: Ledger, release: str, name: str, event: Event) -> None:
     ledger.commit(f"{release}:{name}", event, b"", adjacency=ledger.adjacency, release=release)
 
 
+@pytest.mark.slow
 def test_interleaved_parts_are_bounded_in_every_order() -> None:
     """The second part of each of two equal releases may be shown before or after the other release."""
     both = ComposedEvent((PURE, RANGES))

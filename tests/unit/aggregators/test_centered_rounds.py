@@ -117,11 +117,13 @@ def test_rounds_cost_as_much_as_one_matrix(recorded: RecordedRelease) -> None:
     assert once.event == recorded.release.event == price
 
 
+@pytest.mark.slow
 def test_rounds_give_a_better_student_than_one_matrix() -> None:
     votes = kernel_votes()
     assert mean_precision(fitted(), votes) > mean_precision(fitted(rounds=1), votes)
 
 
+@pytest.mark.slow
 def test_rounds_give_a_better_student_for_several_records_per_teacher() -> None:
     """Mean of three draws: with all five directions in both, rounds gain a thousandth."""
     votes = kernel_votes(teacher_of=np.arange(NUM_RECORDS) % 500, num_teachers=500)
@@ -156,6 +158,7 @@ def test_inexact_sum_is_refused_before_the_charge(
     assert ledger.entries == []
 
 
+@pytest.mark.slow
 def test_each_release_is_charged_once() -> None:
     aggregator = fitted()
     event = aggregator.event_for(num_teachers=NUM_RECORDS, num_queries=100, num_labels=4)
@@ -166,6 +169,7 @@ def test_each_release_is_charged_once() -> None:
     assert ledger.entries[0].epsilon == pytest.approx(1.0, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_charge_of_all_rounds_comes_before_the_first_draw() -> None:
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant, max_epsilon=0.6)
     votes = kernel_votes()
@@ -260,6 +264,7 @@ def test_under_add_remove_a_teacher_may_be_missing() -> None:
         assert isinstance(release_votes(public_center(adjacency), votes), RoundsRelease)
 
 
+@pytest.mark.slow
 def test_under_add_remove_noise_is_half() -> None:
     spread = {}
     for adjacency in Adjacency:

@@ -52,6 +52,7 @@ def named(name: str) -> Aggregator:
     return build_aggregator(config, adjacency="replace_one", allowed_targets=[])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_expectation_falls_with_the_noise(name: str) -> None:
     aggregator = named(name)
@@ -112,6 +113,7 @@ def test_expectation_of_powerset_needs_only_counts(agreement: float) -> None:
         assert gathered["count"][is_right].item() == right_set["count"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clip_factor", [1.0, 0.25])
 def test_expectation_of_centered_votes_matches_the_best_reader(
     clip_factor: float,

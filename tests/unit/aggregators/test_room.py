@@ -44,6 +44,7 @@ def test_release_of_epsilon_three_fits_exactly_into_a_budget_of_three(
         ledger.charge(event, adjacency=adjacency)
 
 
+@pytest.mark.slow
 def test_ledger_takes_a_release_at_the_tighter_price() -> None:
     """Any bound of a price that was fixed beforehand will do."""
     fitted = GaussianVotes(noise_std=1.0).calibrated(
@@ -58,6 +59,7 @@ def test_ledger_takes_a_release_at_the_tighter_price() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_epsilon", [None, 12.0])
 def test_failures_are_planned_for_several_releases(max_epsilon: float | None) -> None:
     shape = SHAPE | {"num_queries": 600}
@@ -94,6 +96,7 @@ def test_failure_prob_error_names_the_largest_allowed_value() -> None:
         plain.charge(fitted.event_for(**shape), adjacency=fitted.adjacency)
 
 
+@pytest.mark.slow
 def test_noise_grows_until_the_ledger_has_room() -> None:
     votes = GaussianVotes(noise_std=1.0)
     ledger = Ledger(target_delta=DELTA, max_epsilon=4.0)

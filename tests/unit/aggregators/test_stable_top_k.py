@@ -201,6 +201,7 @@ def test_epsilon_3_6_by_the_sum_of_both_prices(base: StableTopK, adjacency: str,
     assert needed is not None and needed <= gap
 
 
+@pytest.mark.slow
 def test_a_ready_table_is_kept_and_the_selection_meets_the_target(tmp_path: Any) -> None:
     goal = GOAL | SHAPE | {"accountant": pa.RdpAccountant}
     fitted = TABLE.calibrated(**goal)

@@ -198,6 +198,7 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
     assert next(leaves(event_of_many))[1] < 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.ExactAccountant, pa.AutoAccountant])
 def test_checks_are_priced_by_hits_if_cheaper_with_the_releases(
     accountant: type[pa.Accountant],

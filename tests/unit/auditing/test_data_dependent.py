@@ -104,6 +104,7 @@ def test_the_price_is_returned_where_no_bound_on_q_applies() -> None:
     np.testing.assert_array_equal(paper, [[0.5, 12.5]] * 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("std", [2.0, 30.0])
 def test_bound_equals_the_formula_of_the_proof(std: float) -> None:
     """The reference computes with 60 digits, with the condition on dm/dq at every order."""

@@ -52,6 +52,7 @@ def test_what_no_search_is_known_for_has_no_bound() -> None:
     assert lower_bound_of(FixedTopK(k=4, epsilon=0.2), SHAPE, 1e-5) is None
 
 
+@pytest.mark.slow
 def test_a_price_10_percent_too_small_is_refuted_and_a_looser_one_noticed() -> None:
     aggregator = FixedTopK(k=1, epsilon=0.2, mechanism="joint")
     found = lower_bound_of(aggregator, SHAPE, 1e-5)

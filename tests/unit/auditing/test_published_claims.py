@@ -51,6 +51,7 @@ def found(
     return {each.aggregator: each for each in audited(votes, given, **parameters).findings}
 
 
+@pytest.mark.slow
 def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
     prices = found(VOTES, noise_std=40.0, vote_clip=3)
     for adjacency in Adjacency:
@@ -60,6 +61,7 @@ def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
         assert prices["clipped_votes"].epsilon[adjacency] == expected
 
 
+@pytest.mark.slow
 def test_the_papers_claim_and_its_true_price() -> None:
     """The paper claims 3.66 under add/remove.
 
@@ -73,6 +75,7 @@ def test_the_papers_claim_and_its_true_price() -> None:
     assert finding.epsilon["replace_one"] == pytest.approx(17.78, abs=0.1)
 
 
+@pytest.mark.slow
 def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_private() -> None:
     gnmax, confident = found(
         SINGLE, noise_std=20.0, screening_std=100.0, threshold_share=0.95
@@ -91,6 +94,7 @@ def test_no_noise_is_infinite_whatever_is_claimed() -> None:
     assert checked["gaussian_votes"].epsilon["replace_one"] < math.inf
 
 
+@pytest.mark.slow
 def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
     given = StableTopK(selection_scale=39.0, test_std=60.0)
     first = next(iter(found(VOTES, given=given, accountant=AutoAccountant).values()))

@@ -67,6 +67,7 @@ def fitted(data: Data, estimator: Any = None, **parameters: Any) -> PATEClassifi
     return model.fit(inputs, targets, X_public=public)
 
 
+@pytest.mark.slow
 def test_many_labels_give_a_student_and_its_price(labels: Data) -> None:
     model = fitted(labels, epsilon=4.0)
     assert 3.99 < model.epsilon_ <= 4.0
@@ -85,6 +86,7 @@ def test_many_labels_give_a_student_and_its_price(labels: Data) -> None:
     assert (model.predict(labels[0]) == labels[1]).mean() > 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease"
 )
@@ -108,6 +110,7 @@ def test_sparse_rows_and_sets_of_words_make_the_same_release(labels: Data) -> No
             fitted((form, targets, inputs[:300]))
 
 
+@pytest.mark.slow
 def test_digits_are_learned_at_a_moderate_price() -> None:
     inputs, digits = load_digits(return_X_y=True)
     data = inputs[:1200], digits[:1200], inputs[1200:1350]
@@ -166,6 +169,7 @@ def test_probabilities_need_a_student_that_predicts_them(labels: Data) -> None:
     assert model.predict_proba(labels[2]).shape == (300, 3)
 
 
+@pytest.mark.slow
 def test_groups_stay_with_one_teacher(labels: Data) -> None:
     inputs, bits, public = labels
     groups = np.repeat(np.arange(30), 40)
@@ -309,6 +313,7 @@ def test_a_search_warns_and_its_ledger_adds_up_the_prices(labels: Data, tmp_path
     assert search.best_estimator_.spent_epsilon_ == ledger.epsilon > search.best_estimator_.epsilon_
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.UngroupedFit")
 def test_a_seeded_search_has_no_finite_total_price(labels: Data, tmp_path: Path) -> None:
     """Bits of equal votes are equal in two fits that share their noise, and one record can part them: no epsilon."""
@@ -351,6 +356,7 @@ def caught_by(call: Callable[[], Any], kind: type[Warning]) -> list[str]:
     return [str(warning.message) for warning in caught if warning.category is kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_pipeline", [False, True], ids=["alone", "in a pipeline"])
 def test_a_search_without_metadata_routing_warns_of_missing_groups(
     in_pipeline: bool, labels: Data
@@ -378,6 +384,7 @@ def test_a_search_without_metadata_routing_warns_of_missing_groups(
     assert repr(best).endswith("(replace_one, unit: one row)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_pipeline", [False, True], ids=["alone", "in a pipeline"])
 def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, labels: Data) -> None:
     inputs, bits, public = labels
@@ -423,6 +430,7 @@ def test_a_ledger_distinguishes_groups_of_different_columns(labels: Data, tmp_pa
     assert len(Ledger.stored(tmp_path / "ledger").entries) == 1
 
 
+@pytest.mark.slow
 def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:
     inputs, bits, public = labels
     model = PATEClassifier(TREE, n_teachers=20, allow_useless=True)
@@ -456,6 +464,7 @@ def test_cross_validation_and_a_clone_without_groups_warn(labels: Data) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 def test_a_fitted_model_states_its_unit_of_privacy(labels: Data) -> None:
     inputs, bits, public = labels
@@ -487,6 +496,7 @@ def test_a_ledger_of_fits_adds_up_prices_of_one_unit(labels: Data, tmp_path: Pat
     assert (tmp_path / "ledger.db").read_bytes() == spent
 
 
+@pytest.mark.slow
 def test_any_number_of_processes_gives_the_same_votes(labels: Data) -> None:
     """On threads, which start at once; what a job is given can be sent to a process as well."""
     with pytest.warns(SeededNoise), warnings.catch_warnings(), parallel_config("threading"):

@@ -82,6 +82,7 @@ def test_a_column_transformer_finds_its_columns_and_a_boosted_tree_categories() 
     assert model.score(frame[held_out], survived[held_out]) > 0.75
 
 
+@pytest.mark.slow
 def test_names_are_checked_when_predicting() -> None:
     frame, survived = passengers()
     model = fitted(LogisticRegression(), frame[["pclass", "fare"]], survived)

@@ -36,6 +36,7 @@ def predicted(dtype: str) -> np.ndarray:
     return np.asarray(model.predict(with_gaps(INPUTS, dtype)))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*rows of X_public are rows of X", "ignore:random_state")
 def test_nullable_columns_with_gaps_are_floats_with_gaps() -> None:
     """The same model, to the bit, as of float64 with NaN."""

@@ -60,6 +60,7 @@ def votes(tmp_path: Path) -> str:
     return str(tmp_path / "votes.npy")
 
 
+@pytest.mark.slow
 def test_plain_composition_is_shown_only_for_a_session(
     run: Callable[..., str], quoted: Any
 ) -> None:
@@ -80,6 +81,7 @@ def test_plain_composition_is_shown_only_for_a_session(
     assert quote["solved_for"] == {"num_queries": quote["num_queries"]} and quote["num_queries"] > 5
 
 
+@pytest.mark.slow
 def test_plain_composition_is_unpriced_if_failures_use_up_delta(quoted: Any) -> None:
     assert quoted(arguments=[*SESSION, "num_queries=5000"])["plain_epsilon"] != "inf"
     names = ("failure_prob", "num_queries")
@@ -90,6 +92,7 @@ def test_plain_composition_is_unpriced_if_failures_use_up_delta(quoted: Any) -> 
         assert quoted(arguments=[*SESSION, "num_queries=20000", remedy])["epsilon"]
 
 
+@pytest.mark.slow
 def test_votes_and_prior_give_the_expected_hits(
     run: Callable[..., str], quoted: Any, votes: str, tmp_path: Path
 ) -> None:
@@ -106,6 +109,7 @@ def test_votes_and_prior_give_the_expected_hits(
     assert right["expected_hits"] < none["expected_hits"]
 
 
+@pytest.mark.slow
 def test_stability_table_is_written_and_reported(
     run: Callable[..., str], quoted: Any, tmp_path: Path
 ) -> None:
@@ -173,6 +177,7 @@ GAUSSIAN = ["aggregator=gaussian_votes", "aggregator.noise_std=400", "allow_usel
 GAUSSIAN += ["num_queries=100", "num_labels=10"]
 
 
+@pytest.mark.slow
 def test_remaining_budget_of_a_ledger_is_what_it_admits(
     quoted: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -204,6 +209,7 @@ def test_remaining_budget_of_a_ledger_is_what_it_admits(
         assert (account.affords(event) >= 1) is fits
 
 
+@pytest.mark.slow
 def test_a_ledger_gives_a_row_for_each_data_set(
     run: Callable[..., str], quoted: Any, tmp_path: Path
 ) -> None:
@@ -241,6 +247,7 @@ UNIT = ["unit", "unit_columns", "charges_without_unit", "accountant", "accountan
 CHARGE = ["time", "user", "command", "mechanism", "draw", "epsilon"]
 
 
+@pytest.mark.slow
 def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
     asked: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -304,6 +311,7 @@ def test_suggested_settings_can_be_pasted_and_priced(run: Callable[..., str]) ->
     )
 
 
+@pytest.mark.slow
 def test_stability_test_that_no_gap_passes_has_a_row(
     run: Callable[..., str],
 ) -> None:
@@ -336,6 +344,7 @@ def audited(
     return run_audit
 
 
+@pytest.mark.slow
 def test_prices_and_claims_of_a_vote_file(audited: Callable[..., str]) -> None:
     arguments = ["aggregator=clipped_votes", "vote_clip=2", "noise_std=10", "accountant=rdp"]
     answer = json.loads(audited(VOTES, arguments=[*arguments, "format=json"]).splitlines()[-1])
@@ -376,6 +385,7 @@ def test_audit_without_noise_is_infinite_and_histogram_needs_num_teachers(
     )
 
 
+@pytest.mark.slow
 def test_mistakes_are_refused_in_one_line(audited: Callable[..., str], composed: Any) -> None:
     for override, rule in (
         ("format=xml", "expected one of text, json"),

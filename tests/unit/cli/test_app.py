@@ -109,6 +109,7 @@ def test_cyclic_causes_of_an_error_are_walked_once() -> None:
         app._ended(first, spelling=COMMAND)
 
 
+@pytest.mark.slow
 def test_options_may_stand_between_settings(tmp_path: Path) -> None:
     (tmp_path / "aggregator").mkdir()
     (tmp_path / "aggregator" / "mine.yaml").write_text(
@@ -128,6 +129,7 @@ def test_options_may_stand_between_settings(tmp_path: Path) -> None:
     assert not HydraConfig.initialized(), "a command leaves nothing to the next one in the process"
 
 
+@pytest.mark.slow
 def test_task_sees_the_arguments_as_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger records the command of each charge in a form that can be pasted."""
     typed = ["pate-account", "num_teachers=100", "adjacency=add_remove"]

@@ -16,6 +16,7 @@ def forget_commands() -> None:
     command_schema.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("member", ["manifest", "sum_heads"])
 def test_refusal_of_a_holders_file_names_the_package(
     member: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

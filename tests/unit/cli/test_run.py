@@ -274,6 +274,7 @@ def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, cap
     assert text.count("together") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seeds", "are_shared"), [((3, 3), True), ((3, 4), False), ((None, None), False)]
 )

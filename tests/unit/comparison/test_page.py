@@ -16,6 +16,7 @@ from tests.unit.report.test_page import Page, self_contained
 PARAMETERS = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]}
 
 
+@pytest.mark.slow
 def test_page_is_self_contained_and_escapes_names(frontier: Frontier) -> None:
     html = render_page(frontier, parameters=PARAMETERS)
     self_contained(html)
@@ -24,6 +25,7 @@ def test_page_is_self_contained_and_escapes_names(frontier: Frontier) -> None:
     assert not re.findall(r"#0[1-7]0[1-7]0[1-7]", html), "stand-in colors become variables"
 
 
+@pytest.mark.slow
 def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -> None:
     rows = Page(render_page(frontier, parameters=PARAMETERS)).texts("tr")
     assert any(

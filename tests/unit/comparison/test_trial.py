@@ -36,6 +36,7 @@ def found(aggregator: Aggregator, path: Path) -> Contender:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregator", [GaussianVotes(noise_std=1.0), TABLE])
 def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_path: Path) -> None:
     contender = found(aggregator, path=tmp_path / "t.json")

@@ -93,6 +93,7 @@ def wordnet() -> Dataset:
     return WordNet40().load()
 
 
+@pytest.mark.slow
 def test_wordnet_has_known_sizes_and_unit_vectors(wordnet: Dataset) -> None:
     assert (wordnet.name, wordnet.real, wordnet.kind) == ("wordnet", True, "features")
     assert [len(wordnet.private), len(wordnet.public), len(wordnet.test)] == [
@@ -141,6 +142,7 @@ def test_wordnet_labels_have_the_prevalences_of_the_source(wordnet: Dataset) -> 
     assert {"person", "organism", "causal_agent"} <= hypernym_counts[7_846]
 
 
+@pytest.mark.slow
 def test_ridge_regression_beats_the_majority_on_wordnet(wordnet: Dataset) -> None:
     """The accuracy is about .93 at a threshold of one half; guessing each label's majority gives .89."""
     inputs = wordnet.private.inputs.astype(np.float64)

@@ -58,6 +58,7 @@ def cells() -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_columns_are_encoded_as_in_a_table(tmp_path: Path) -> None:
     columns = cells()
     path = saved(tmp_path / "saved", **columns)
@@ -105,6 +106,7 @@ def test_lists_of_numbers_and_lists_of_classes_are_read(tmp_path: Path) -> None:
     assert np.allclose(dataset.public.inputs, vectors[12:20][order])
 
 
+@pytest.mark.slow
 def test_picture_columns_are_read(tmp_path: Path) -> None:
     levels = np.random.default_rng(0).integers(0, 256, (24, 8, 8, 3)).astype(np.uint8)
     image = pytest.importorskip("PIL.Image")
@@ -215,6 +217,7 @@ def test_unknown_class_in_a_list_is_refused(wrong: Any, place: int, tmp_path: Pa
         tagged(tmp_path, feature, tags).load()
 
 
+@pytest.mark.slow
 def test_ambiguous_dates_need_the_order_setting(tmp_path: Path) -> None:
     """The dates are days of March such as 05.03.2024, none after the 12th."""
     days = [f"0{1 + row % 9}.03.2024" for row in range(24)]

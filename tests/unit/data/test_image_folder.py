@@ -180,6 +180,7 @@ def _linked(folder: Path) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "row", ["public,p9,1,1", "test,p9,1,1", "private,p9,1,1", "private,p1,1,1"]
 )
@@ -190,6 +191,7 @@ def test_same_picture_under_two_names_is_refused(folder: Path, row: str) -> None
             ImageFolder(**settings(folder)).load()
 
 
+@pytest.mark.slow
 def test_renamed_pictures_have_the_same_private_digest(folder: Path) -> None:
     usual = ImageFolder(**settings(folder)).load().owners["id"]
     for name in _linked(folder):

@@ -58,6 +58,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_features_replace_pictures_and_keep_the_private_digest(tmp_path: Path) -> None:
     raw = dataset()
     (data, _) = load(tmp_path)
@@ -77,6 +78,7 @@ def test_features_replace_pictures_and_keep_the_private_digest(tmp_path: Path) -
     assert data.digest() != dataset().digest()
 
 
+@pytest.mark.slow
 def test_cached_results_are_reused_and_readable_by_owner_only(tmp_path: Path) -> None:
     first, stages = load(tmp_path)
     before = bytes_of(tmp_path)
@@ -87,6 +89,7 @@ def test_cached_results_are_reused_and_readable_by_owner_only(tmp_path: Path) ->
     assert modes == {0o600}
 
 
+@pytest.mark.slow
 def test_killed_extraction_continues_to_the_same_bytes(
     tmp_path: Path,
 ) -> None:
@@ -102,6 +105,7 @@ def test_killed_extraction_continues_to_the_same_bytes(
     assert bytes_of(tmp_path / "killed") == bytes_of(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_changed_private_pictures_keep_the_extractor(tmp_path: Path) -> None:
     """Changed pictures get a new file of features. A process that reads the earlier file sees no change."""
     first, _ = load(tmp_path / "kept")
@@ -118,6 +122,7 @@ def test_changed_private_pictures_keep_the_extractor(tmp_path: Path) -> None:
 FITTED = ["learning filters from public pictures", "projecting public pictures"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "again", "cut"),
     [
@@ -142,6 +147,7 @@ def test_altered_or_truncated_cache_is_recomputed(
     assert bytes_of(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_features_do_not_depend_on_the_number_of_cores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +181,7 @@ def test_measurements_of_the_fit_are_reused(
     assert bytes_of(tmp_path) == files
 
 
+@pytest.mark.slow
 def test_data_without_suitable_pictures_are_refused(tmp_path: Path) -> None:
     data, _ = load(tmp_path)
     with refused("features", "patches"):

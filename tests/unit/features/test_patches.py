@@ -27,6 +27,7 @@ def fitted(**seeds: int) -> PatchExtractor:
     return SMALL.fit(PublicPictures(dataset(**seeds)), unwatched)
 
 
+@pytest.mark.slow
 def test_fit_is_deterministic_and_depends_on_settings() -> None:
     first = fitted()
     assert first.content == fitted().content

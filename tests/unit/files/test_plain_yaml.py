@@ -42,6 +42,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_yaml_with_a_huge_value_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
     """As a schema, as the settings of a release, and as a vote file's; before anything is built of it."""

@@ -45,6 +45,7 @@ def test_class_sizes_count_every_set_once(size: int) -> None:
             np.testing.assert_allclose(classes.log_sizes, np.log(sizes), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", range(4))
 def test_members_are_uniform_and_all_sets_occur(kind: int) -> None:
     rng = np.random.default_rng(0)
@@ -114,6 +115,7 @@ def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(
         assert distribution[chosen] == pytest.approx(expected[(place,)], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.0, 0.25, 0.5, 0.8, 1.0])
 @pytest.mark.parametrize(("k", "d"), [(1, 3), (2, 3), (1, 4), (2, 4), (3, 4)])
 def test_losses_times_their_weight_move_by_the_price_at_most(k: int, d: int, gamma: float) -> None:

@@ -163,6 +163,7 @@ def test_losses_move_by_the_range_that_is_charged_and_by_half_of_it_for_one_inde
     assert widest == {1: range_of_one, 2: 2 * range_of_one}
 
 
+@pytest.mark.slow
 def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
     counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
     with refused("failure_prob", 0.0, "2.7e-22"):

@@ -147,6 +147,7 @@ def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
     assert session.ask([True, True, True], threshold=-5, rng=rng()) == 0
 
 
+@pytest.mark.slow
 def test_draws_follow_the_distribution_of_two_queries() -> None:
     """Two items have bit 1 in both queries and one hit each.
 

@@ -32,6 +32,7 @@ def questions():
     return bright_corners(size=60, seed=99)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["group", "batch"])
 def test_single_and_stacked_teachers_agree_and_learn(norm, image_parts, questions):
     unstacked, stacked = (
@@ -139,6 +140,7 @@ def others():
     return with_a_label_never_held(size=100, seed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool_size", [0, 40])
 def test_a_student_learns_with_and_without_a_pool(pool_size, answered, others):
     curve = []

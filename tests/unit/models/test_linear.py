@@ -136,6 +136,7 @@ def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypa
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("nonlinear", "kind"), [(False, "logistic"), (True, "mlp")])
 def test_the_ceiling_is_the_best_on_held_out_private_groups(nonlinear: bool, kind: str) -> None:
     rng = np.random.default_rng(0)

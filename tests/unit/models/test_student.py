@@ -104,6 +104,7 @@ def test_impossible_rows_are_refused(student, inputs, labels, seed, refusal):
         student.fit(inputs.astype(np.float32), labels, seed=seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [micro_f1, accuracy])
 def test_the_threshold_has_the_best_score(metric):
     rng = np.random.default_rng(0)

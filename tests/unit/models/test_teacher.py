@@ -111,6 +111,7 @@ def test_an_impossible_shard_is_refused(inputs, labels, refusal):
         Shard(inputs.astype(np.float32), labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("teacher", TEACHERS[:2], ids=lambda teacher: type(teacher).__name__)
 def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, make_parts):
     isolated_teacher = IsolatedTeacher(teacher)

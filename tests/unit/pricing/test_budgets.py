@@ -53,6 +53,7 @@ def test_unordered_classes_are_refused() -> None:
     assert refusal.value.name == "budgets"
 
 
+@pytest.mark.slow
 def test_plan_lowers_only_a_failure_prob_of_none() -> None:
     large_shape = VoteShape(num_queries=10_000, num_labels=4, num_teachers=800)
     unnamed = StableTopK(selection_scale=20.0, test_std=20.0)
@@ -67,6 +68,7 @@ def test_plan_lowers_only_a_failure_prob_of_none() -> None:
     assert remedies == {"failure_prob": 6e-11, "num_queries": 600}
 
 
+@pytest.mark.slow
 def test_query_budget_keeps_the_noise() -> None:
     start = GaussianVotes(noise_std=100.0)
     planned = plan_release(start, shape=SHAPE, budget=QueryBudget(delta=1e-6, epsilon=4.0))

@@ -127,6 +127,7 @@ VOTES = {"num_labels": 40, "num_teachers": 800}
 GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("aggregator", "budget"),
     [(GaussianVotes(noise_std=100.0), 8.0), (GUMBEL, 3.0), (GaussianVotes(noise_std=9000.0), 3.0)],

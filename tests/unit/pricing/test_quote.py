@@ -83,6 +83,7 @@ def test_other_accountants_without_a_price_give_a_reason() -> None:
     assert "side by side, at delta = 1e-6 less 6e-7 for failures: each is a bound" in text
 
 
+@pytest.mark.slow
 def test_page_shows_solved_values_and_passing_gaps() -> None:
     quote = quoted(budget=Budget(delta=1e-6, epsilon=8.0))
     text = page(quote)
@@ -97,6 +98,7 @@ def test_page_shows_solved_values_and_passing_gaps() -> None:
     assert "600 x 1e-9 = 6e-7; 4e-7 of delta is left" in text
 
 
+@pytest.mark.slow
 def test_any_stability_test_can_be_certified() -> None:
     """A Gaussian test at the order that the release is best at, a table at its own."""
     release = planned()
@@ -115,6 +117,7 @@ def test_any_stability_test_can_be_certified() -> None:
 CLEAR = np.tile([400, 0, 0], (300, 1))
 
 
+@pytest.mark.slow
 def test_session_of_clear_votes_has_a_break_even() -> None:
     arguments = BoundaryMax(selection_scale=20.0, target_hits=1), CLEAR
     plan = plan_hits(*arguments, num_teachers=400, target_delta=1e-6)
@@ -128,6 +131,7 @@ def test_session_of_clear_votes_has_a_break_even() -> None:
     assert near.break_even_queries is None
 
 
+@pytest.mark.slow
 def test_hits_depend_on_the_prior() -> None:
     aggregator = NotPriorTopK(
         prior_scale=10.0,

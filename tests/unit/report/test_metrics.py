@@ -104,6 +104,7 @@ def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
         )
 
 
+@pytest.mark.slow
 def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:
     predicted, scores, true = sample(n=4000, seed=6)
     low, high = metric_intervals(predicted=predicted, scores=scores, true=true, resamples=2000)[
@@ -113,6 +114,7 @@ def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.08)
 
 
+@pytest.mark.slow
 def test_intervals_of_many_samples_are_those_of_a_part_scaled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -128,6 +130,7 @@ def test_intervals_of_many_samples_are_those_of_a_part_scaled(
         assert np.mean(parts[name]) == pytest.approx(np.mean((low, high)), abs=0.4 * (high - low))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("digits", [8, 1])  # without ties, and with hardly anything else
 def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: int) -> None:
     rng = np.random.default_rng(3)

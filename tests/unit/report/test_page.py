@@ -73,6 +73,7 @@ def page(report: Report, figures: RunFigures) -> Page:
     return self_contained(render_html(report, figures))
 
 
+@pytest.mark.slow
 def test_figures_without_an_epsilon_are_marked_on_the_page(page: Page) -> None:
     pictures = dict(
         zip(
@@ -147,6 +148,7 @@ def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
     assert not any("seed" in text or "Synthetic" in text for text in page.texts("p"))
 
 
+@pytest.mark.slow
 def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
     attack = '"><script>alert(1)</script>$title'
     privacy = replace(report.privacy, unit=attack, mechanism=attack, parameters={attack: attack})

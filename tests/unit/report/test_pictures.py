@@ -65,6 +65,7 @@ def test_precision_and_recall_end_at_the_chosen_point() -> None:
     )
 
 
+@pytest.mark.slow
 def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
     for names, label_text in (
         (

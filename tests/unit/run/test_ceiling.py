@@ -16,6 +16,7 @@ def digits() -> Dataset:
     return DigitsGrid().load()
 
 
+@pytest.mark.slow
 def test_the_setting_or_the_size_decides_about_a_model_of_all_records(digits: Dataset) -> None:
     assert reason_without_all_records(all_records=True, dataset=digits) is None
     assert reason_without_all_records(all_records=False, dataset=digits) == "all_records=false"

@@ -207,6 +207,7 @@ def gaussians(std: float) -> tuple:
     return (lambda x: norm.logpdf(x, 0.0, std)), (lambda x: norm.logpdf(x, 1.0, std))
 
 
+@pytest.mark.slow
 def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints() -> None:
     verdict = verify_densities(
         *gaussians(std=3.0),
@@ -260,6 +261,7 @@ def verdict_of(scale: float, seed: int, **options: Any) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_the_right_scale_is_not_refuted_and_half_of_it_is() -> None:
     for seed in range(5):
         verdict = verdict_of(scale=1.0, seed=seed)
@@ -279,6 +281,7 @@ def test_the_right_scale_is_not_refuted_and_half_of_it_is() -> None:
 TOP = 1 / (1 + np.exp(-1.0))  # (1, 0) against (0, 1), scale 1
 
 
+@pytest.mark.slow
 def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small_is() -> None:
     """The exact delta at epsilon 0 as the claim, at confidence 1/2: the bounds are conservative."""
 

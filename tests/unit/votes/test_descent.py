@@ -55,6 +55,7 @@ def descent() -> Descent:
     )
 
 
+@pytest.mark.slow
 def test_without_noise_more_steps_come_nearer_to_the_weights_of_the_records(
     descent: Descent,
 ) -> None:
@@ -75,6 +76,7 @@ def test_mean_probabilities_equal_the_prevalence(descent: Descent, noise: float)
     )
 
 
+@pytest.mark.slow
 def test_learning_times_fall_with_the_noise(descent: Descent) -> None:
     times = [descent.pace(np.full(2, noise**2)).times for noise in (1e-4, 1e-2, 1.0)]
     assert (times[0] > times[1]).all() and (times[1] > times[2]).all()

@@ -176,6 +176,7 @@ def test_constant_shift_of_confidences_changes_no_vote(
     np.testing.assert_allclose(vote, shifted, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_confident_teachers_have_votes_of_lower_variance() -> None:
     """Over random labels, votes with the true probabilities vary less than votes with constants."""
     true_on_own = expit(3 * OWN_FEATURES @ TRUTH)

@@ -36,6 +36,7 @@ def test_without_all_directions_there_is_no_height() -> None:
     np.testing.assert_array_equal(directions.feature_variances, directions.variances)
 
 
+@pytest.mark.slow
 def test_kernel_components_explain_nonlinear_labels() -> None:
     """The sign of a product; beside the same linear features, of the same length, and the same bits anywhere."""
     rows = np.random.default_rng(1).normal(size=(1500, 4))

@@ -52,6 +52,7 @@ def draw_matrix(num_rows: int, seed: int) -> tuple[Array, Array, Array]:
     return rows, rows + rng.standard_normal(rows.shape), variances
 
 
+@pytest.mark.slow
 def test_many_rows_give_the_posterior_mean_of_their_prior() -> None:
     _, noisy_rows, variances = draw_matrix(num_rows=20_000, seed=0)
     exact = np.stack(

@@ -35,6 +35,7 @@ def test_blocks_are_cut_to_the_memory_allowed(tmp_path, monkeypatch):
     assert [len(block) for block in opened.blocks()] == [4, 4, 1]
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
     monkeypatch.setattr(vote_store, "BLOCK_BYTES", 2**20)
     blocks = (np.ones((1, 500, 40), bool) for _ in range(2000))  # 40 MB of votes

@@ -36,6 +36,7 @@ def test_the_entry_points_name_the_commands() -> None:
     assert sorted(package_commands()) == sorted(COMMANDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_composes_with_members_of_the_core(command: str, composed: Composed) -> None:
     config = composed(command)
@@ -58,12 +59,14 @@ def test_each_setting_that_names_a_file_is_a_path(command: str) -> None:
     assert files - {"num_queries"} <= PATHS
 
 
+@pytest.mark.slow
 def test_settings_of_the_chosen_data_are_explained(composed: Composed) -> None:
     page = settings_of_parts(composed("vote", arguments=["data=table"]))
     first_words = [line.split()[0] for line in page.splitlines() if line.strip()]
     assert "data.label_separator" in first_words
 
 
+@pytest.mark.slow
 def test_error_names_num_teachers_as_pate_vote_spells_it(composed: Composed) -> None:
     setting = VOTE.spelling.setting("num_teachers")
     assert OmegaConf.select(composed("vote"), setting) is not None

@@ -103,6 +103,7 @@ def answers(
     return {who: answered(*who) for who in variants}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("absent", ["", "3"])
 def test_replacing_one_group_moves_a_sum_by_at_most_two_clips(answers: Any, absent: str) -> None:
     folder, *others = ROLL.holders

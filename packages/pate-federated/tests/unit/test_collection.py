@@ -184,6 +184,7 @@ def test_unknown_holder_is_refused_and_replaces_no_other(tmp_path: Path) -> None
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_path: Path) -> None:
     """For any bytes and any head, a holder adds at most one vote for each of its teachers."""

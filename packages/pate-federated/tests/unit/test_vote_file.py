@@ -112,6 +112,7 @@ def test_votes_need_a_holder_and_no_holder_twice(tmp_path: Path) -> None:
         GatheredVotes([])
 
 
+@pytest.mark.slow
 def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
     path = write(tmp_path, cast="confidences")
     content = path.read_bytes()
@@ -203,6 +204,7 @@ def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
         ForeignVotes([tmp_path / "bits.npz", tmp_path / "copy.npz"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("teachers", [1, 100, 30_000])
 def test_sum_of_partial_sums_equals_the_total(teachers: int, tmp_path: Path) -> None:
     paths = [

@@ -40,6 +40,7 @@ def test_full_batch_descent_costs_exactly_a_gaussian() -> None:
     assert gaussian_epsilon(mu=1 / noise, target_delta=1e-5) <= contender.epsilon <= 3.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [GRADIENT, LINEAR], ids=lambda method: method.name)
 def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path) -> None:
     path = tmp_path / "kept" / "a.json"

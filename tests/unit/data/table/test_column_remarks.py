@@ -71,6 +71,7 @@ def test_column_without_known_cells_yields_a_remark(
     assert columns_remarked_on(tmp_path, frames={**usual, "test": test}) == columns
 
 
+@pytest.mark.slow
 def test_column_with_one_known_cell_yields_no_remark(tmp_path: Path, usual: dict[str, Any]) -> None:
     assert columns_remarked_on(tmp_path, frames=usual) == []
     one_known = usual["test"].assign(ward=["b"] + ["B"] * 119)

@@ -167,6 +167,7 @@ def frames_with_gaps() -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
 def test_nullable_columns_give_the_same_features_as_nan_columns(
     tmp_path: Path, ending: str

@@ -118,6 +118,7 @@ def num_groups(dataset: Dataset) -> tuple[int, int, int]:
     return dataset.private.num_groups, dataset.public.num_groups, dataset.test.num_groups
 
 
+@pytest.mark.slow
 def test_split_files_of_the_command_load_as_a_data_set(whole: Path) -> None:
     output = whole.with_name("schema.yaml")
     ended = call_schema(whole, output)
@@ -133,6 +134,7 @@ def test_split_files_of_the_command_load_as_a_data_set(whole: Path) -> None:
     assert num_groups(table.load()) == (35, 10, 5)
 
 
+@pytest.mark.slow
 def test_command_refuses_to_overwrite_a_split_file(whole: Path) -> None:
     path = whole.with_name("private.csv")
     path.write_text("mine")
@@ -143,6 +145,7 @@ def test_command_refuses_to_overwrite_a_split_file(whole: Path) -> None:
     assert not whole.with_name("schema.yaml").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("word", "line"),
     [
@@ -181,6 +184,7 @@ def test_too_few_persons_for_three_splits_are_refused(tmp_path: Path) -> None:
         make_dealing(path).part_of_row()
 
 
+@pytest.mark.slow
 def test_printed_command_line_trains_on_the_split_files(whole: Path) -> None:
     """The printed line, pasted into a shell, uses the labels and the group of the schema."""
     folder = whole.parent / "d x"
@@ -209,6 +213,7 @@ def test_printed_command_line_trains_on_the_split_files(whole: Path) -> None:
     assert num_groups(dataset) == (35, 10, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "line"),
     [

@@ -96,6 +96,7 @@ def test_word_for_yes_is_refused_with_a_label_separator(tmp_path: Path) -> None:
         replace(table, true="ja", label_separator=";")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["?", "-", ".", "missing", "inf", "<60", "70*"])
 def test_single_word_among_numbers_yields_a_remark(tmp_path: Path, word: str) -> None:
     frames = people_frames(num_rows=400)
@@ -139,6 +140,7 @@ def german(tmp_path: Path) -> Table:
     return replace(table, decimal="comma", thousands=".", missing=("?",))
 
 
+@pytest.mark.slow
 def test_schema_stores_the_notation_of_cells(tmp_path: Path, german: Table) -> None:
     german.public_schema().write(tmp_path / "schema.yaml")
     bare = replace(
@@ -162,6 +164,7 @@ def test_notation_setting_overrides_the_schema(tmp_path: Path, german: Table) ->
     assert spelling == CellSpelling(decimal="point", thousands=None, missing=("?",))
 
 
+@pytest.mark.slow
 def test_settings_do_not_change_the_private_digest(tmp_path: Path) -> None:
     """A ledger recognizes records by the digest. Otherwise a changed setting would give them a new budget."""
     table = with_weights(tmp_path, cells=["1,5", "?"])

@@ -180,6 +180,7 @@ def test_public_rows_are_shuffled_with_their_ids(write: Write) -> None:
     assert sorted(dataset.published_ids.tolist()) == ["p1", "p2", "p3"]
 
 
+@pytest.mark.slow
 def test_schema_and_private_groups_are_independent(
     write: Write,
 ) -> None:
@@ -191,6 +192,7 @@ def test_schema_and_private_groups_are_independent(
     assert usual.private.group_ids.tolist() == renamed.private.group_ids.tolist()
 
 
+@pytest.mark.slow
 def test_private_digest_depends_on_private_cells_alone(write: Write) -> None:
     """A ledger recognizes records by their cells, not by the features that the public file makes of them."""
     digest = write().load().private_digest()
@@ -221,6 +223,7 @@ def test_the_private_digest_does_not_depend_on_the_order_of_rows(tmp_path: Path)
     assert len(digests) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "feather", "arrow", "csv.gz"])
 def test_all_file_formats_give_the_same_data_set(write: Write, tmp_path: Path, ending: str) -> None:
     from pyarrow import csv, feather, ipc, parquet
@@ -539,6 +542,7 @@ def without_labels(table: Table, path: Path) -> Table:
     return replace(table, public=write_lines(path, head, lines=PUBLIC_WITHOUT_LABELS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_columns", [True, False])
 def test_public_file_may_lack_labels(write: Write, tmp_path: Path, has_columns: bool) -> None:
     labeled = write().load()
@@ -682,6 +686,7 @@ def test_memory_mapped_table_equals_the_one_in_memory(
     assert mapped.digest() == in_memory.digest()
 
 
+@pytest.mark.slow
 def test_budget_must_be_the_same_within_a_group(write: Write) -> None:
     lines = [f"{line},{word}" for line, word in zip(PRIVATE, ("1", "1.0", "4"), strict=True)]
     table = replace(write(), budget="agreed")
@@ -699,6 +704,7 @@ def test_budget_must_be_the_same_within_a_group(write: Write) -> None:
         replace(table, group=("patient", "note"))
 
 
+@pytest.mark.slow
 def test_budgets_are_part_of_the_digest_of_the_data(write: Write) -> None:
     table = write()
     digest = table.load().digest()
@@ -708,6 +714,7 @@ def test_budgets_are_part_of_the_digest_of_the_data(write: Write) -> None:
     assert reread(replace(table, budget="agreed")).digest() != digest
 
 
+@pytest.mark.slow
 def test_rows_of_several_owners_are_grouped_or_weighted(write: Write) -> None:
     """Two chains of two rows become groups. A doctor who has all rows would leave one group, so rows are weighted."""
     rows = [

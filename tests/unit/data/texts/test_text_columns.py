@@ -63,6 +63,7 @@ def test_published_files_of_texts_hold_no_private_word(table: Table, tmp_path: P
     assert not any(SECRET.encode() in content for content in contents)
 
 
+@pytest.mark.slow
 def test_vectors_do_not_depend_on_private_texts(table: Table, tmp_path: Path) -> None:
     dataset = table.load()
     write_notes(tmp_path / "private.csv", some_texts(count=90, seed=9))
@@ -84,6 +85,7 @@ def test_unknown_words_of_private_texts_are_counted(table: Table) -> None:
     assert "of their words are in no public text" in line
 
 
+@pytest.mark.slow
 def test_schema_with_text_vectors_survives_a_round_trip(table: Table, tmp_path: Path) -> None:
     inputs = table.load().private.inputs
     table.public_schema().write(tmp_path / "schema.yaml")
@@ -105,6 +107,7 @@ def test_column_of_texts_needs_the_text_setting(table: Table) -> None:
         replace(table, text=()).load()
 
 
+@pytest.mark.slow
 def test_cached_vectors_are_reused_and_damaged_ones_recomputed(
     table: Table, tmp_path: Path
 ) -> None:
@@ -118,6 +121,7 @@ def test_cached_vectors_are_reused_and_damaged_ones_recomputed(
     np.testing.assert_array_equal(table.with_text(fit).load().private.inputs, inputs)
 
 
+@pytest.mark.slow
 def test_cell_larger_than_a_block_is_read(table: Table, tmp_path: Path) -> None:
     texts = [*some_texts(count=4000, seed=5), "ba " * 2_000_000, *some_texts(count=60, seed=6)]
     persons = [str(place) for place in range(len(texts))]
@@ -152,6 +156,7 @@ def test_json_lines_may_have_texts_and_lists_of_labels(tmp_path: Path) -> None:
         replace(table).load()  # a reader remembers names of columns
 
 
+@pytest.mark.slow
 def test_hugging_face_data_may_have_texts(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     label = datasets.ClassLabel(names=["flu", "cough"])
@@ -170,6 +175,7 @@ def test_hugging_face_data_may_have_texts(tmp_path: Path) -> None:
     np.testing.assert_array_equal(data.private.inputs, expected)
 
 
+@pytest.mark.slow
 def test_rows_with_one_id_must_share_a_group(table: Table, tmp_path: Path) -> None:
     texts = some_texts(count=40, seed=8)
     names = [f"a{place}" for place in range(39)]

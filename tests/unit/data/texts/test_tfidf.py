@@ -24,6 +24,7 @@ def fitted() -> TfidfVectors:
     return TfidfVectors.fit(some_texts(count=400, seed=0), dimension=24)
 
 
+@pytest.mark.slow
 def test_a_vector_does_not_depend_on_other_texts(fitted: TfidfVectors) -> None:
     texts = [*some_texts(count=1500, seed=1), "ba " * 40_000, "", SECRET]
     together = fitted.vectors(texts)

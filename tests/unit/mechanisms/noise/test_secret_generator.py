@@ -227,6 +227,7 @@ def test_workers_are_not_sent_a_generator() -> None:
         )
 
 
+@pytest.mark.slow
 def test_threads_take_turns() -> None:
     """All threads together draw the stream, each word once. No child key is given to two threads."""
     rng = cipher_generator(KEY)

@@ -97,6 +97,7 @@ def test_a_resnet_is_trained_and_predicts_on_a_gpu(parts, queries):
     np.testing.assert_allclose(*votes, atol=0.1 if REAL else 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "auto"])
 def test_a_student_from_a_gpu_predicts_on_any_device(precision, parts, queries):
     student = CNNStudent(width=8, epochs=2, folds=2, precision=precision)

@@ -53,6 +53,7 @@ def test_backbone_weights_are_read_without_the_head_of_the_file(backbone):
     ).shape == (2, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", [32, 64])
 def test_a_minibatch_may_be_one_image(side):
     """At 32 pixels the last layers see one pixel of it, which has no variance."""
@@ -81,6 +82,7 @@ def test_frozen_features_equal_torchvision_and_are_kept(backbone, monkeypatch):
     assert frozen.features(images, remember=True) is features
 
 
+@pytest.mark.slow
 def test_files_without_resnet_weights_are_refused_before_training(tmp_path, backbone):
     (tmp_path / "cut.pth").write_bytes(b"PK")
     for kind in (ResNet50Teacher, ResNet50Student):
