@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -75,12 +77,16 @@ def test_a_face_depends_on_its_seed_number_and_size_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "name"),
-    [({"count": -1}, "count"), ({"image_size": -1}, "size"), ({"seed": -1}, "seed")],
+    ("copy", "name"),
+    [
+        (partial(FaceCopy, count=-1), "count"),
+        (partial(FaceCopy, image_size=-1), "size"),
+        (partial(FaceCopy, seed=-1), "seed"),
+    ],
 )
-def test_impossible_parameters_are_refused(wrong: dict[str, int], name: str) -> None:
+def test_impossible_parameters_are_refused(copy: Callable[[], FaceCopy], name: str) -> None:
     with refused(name, -1, "a whole number >="):
-        FaceCopy(**wrong)
+        copy()
 
 
 def changed(name: str, without: tuple[str, ...]) -> float:

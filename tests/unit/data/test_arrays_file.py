@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,50 +14,88 @@ from tests.refusals import ANY, Refusal, refused
 ROWS = {"private": 6, "public": 4, "test": 3}
 
 
-def files(folder: Path, **changes: Any) -> dict[str, str]:
-    """Writes three .npz files, with changed arrays in the private file; None leaves an array out."""
+Changes = dict[str, Any]
+"""Arrays that replace or join the usual ones of a file, by name; None leaves an array out."""
+
+
+def reader(folder: Path, private_changes: Changes | None = None) -> Arrays:
+    """Writes three .npz files, the private one with changes, and returns their reader."""
     rng = np.random.default_rng(0)
-    for split, count in ROWS.items():
+    for split, num_rows in ROWS.items():
         arrays = {
-            "inputs": rng.standard_normal((count, 2)),
-            "labels": rng.integers(0, 2, (count, 3)),
+            "inputs": rng.standard_normal((num_rows, 2)),
+            "labels": rng.integers(0, 2, (num_rows, 3)),
         }
         if split == "private":
-            arrays = {
-                name: array for name, array in (arrays | changes).items() if array is not None
-            }
+            changed = arrays | (private_changes or {})
+            arrays = {name: array for name, array in changed.items() if array is not None}
         np.savez(folder / f"{split}.npz", **arrays)
-    return {split: str(folder / f"{split}.npz") for split in ROWS}
+    return Arrays(
+        private=str(folder / "private.npz"),
+        public=str(folder / "public.npz"),
+        test=str(folder / "test.npz"),
+    )
 
 
-def as_folder(archive: str, **changes: Any) -> str:
+def path_of(files: Arrays, split: str) -> str:
+    """Returns the path of a split's file."""
+    return str(getattr(files, split))
+
+
+def as_folder(archive: str, changes: Changes | None = None) -> str:
     """Writes the arrays of an .npz file as .npy files into a folder, with changes."""
     folder = Path(archive).with_suffix("")
     folder.mkdir()
     with np.load(archive) as arrays:
-        for name, content in {**arrays, **changes}.items():
+        for name, content in (dict(arrays) | (changes or {})).items():
             np.save(folder / f"{name}.npy", content)
     return str(folder)
 
 
 def test_arrays_are_read_unchanged(tmp_path: Path) -> None:
-    names = files(tmp_path)
-    dataset = Arrays(**names).load()
-    assert (dataset.kind, dataset.label_names) == ("features", ("label_0", "label_1", "label_2"))
-    for split, count in ROWS.items():
-        with np.load(names[split]) as arrays:
+    files = reader(tmp_path)
+    dataset = files.load()
+    for split, num_rows in ROWS.items():
+        with np.load(path_of(files, split)) as arrays:
             read_split = getattr(dataset, split)
             assert np.allclose(read_split.inputs, arrays["inputs"], atol=1e-6)
             assert np.array_equal(read_split.labels, arrays["labels"] == 1)
-            assert len(set(read_split.group_ids.tolist())) == count
+            assert len(set(read_split.group_ids.tolist())) == num_rows
+
+
+def test_arrays_without_names_and_groups_are_features_in_numbered_rows(tmp_path: Path) -> None:
+    """Labels are named label_0 and so on, ids are row numbers, and one row is the unit of privacy."""
+    dataset = reader(tmp_path).load()
+    assert (dataset.kind, dataset.label_names) == ("features", ("label_0", "label_1", "label_2"))
     assert dataset.published_ids.tolist() == [0, 1, 2, 3]
     assert dataset.privacy_unit == PrivacyUnit("one row")
-    folders = {split: as_folder(names[split]) for split in ROWS}
-    assert np.array_equal(Arrays(**folders).load().private.inputs, dataset.private.inputs)
-    Path(folders["public"], "labels.npy").unlink()
-    np.savez(names["public"], inputs=dataset.public.inputs)
+
+
+def folders_of(files: Arrays) -> Arrays:
+    """Writes each .npz file as a folder of .npy files, and returns the folders' reader."""
+    return Arrays(
+        private=as_folder(path_of(files, "private")),
+        public=as_folder(path_of(files, "public")),
+        test=as_folder(path_of(files, "test")),
+    )
+
+
+def test_folders_of_npy_files_give_the_same_inputs_as_archives(tmp_path: Path) -> None:
+    files = reader(tmp_path)
+    inputs = files.load().private.inputs
+    assert np.array_equal(folders_of(files).load().private.inputs, inputs)
+
+
+def test_public_records_may_lack_labels(tmp_path: Path) -> None:
+    """The array `labels` is missing in a folder and in an archive."""
+    files = reader(tmp_path)
+    folders = folders_of(files)
+    dataset = files.load()
     assert dataset.public_labeled
-    assert not any(Arrays(**each).load().public_labeled for each in (folders, names))
+    Path(path_of(folders, "public"), "labels.npy").unlink()
+    np.savez(path_of(files, "public"), inputs=dataset.public.inputs)
+    assert not folders.load().public_labeled
+    assert not replace(files).load().public_labeled
 
 
 @pytest.mark.parametrize(
@@ -81,24 +120,27 @@ def test_folder_of_npy_files_is_checked_like_an_archive(
     name: str, array: Any, refusal: Refusal, tmp_path: Path
 ) -> None:
     """Without the check, the groups .5 and .7 would both become person 0."""
-    names = files(tmp_path)
+    files = reader(tmp_path)
+    folder = as_folder(path_of(files, "private"), changes={name: array})
     with refusal:
-        Arrays(**{**names, "private": as_folder(names["private"], **{name: array})}).load()
+        replace(files, private=folder).load()
 
 
 def test_label_names_groups_and_ids_are_read(tmp_path: Path) -> None:
-    names = files(
-        tmp_path, groups=np.array([0, 0, 1, 1, 2, 2]), label_names=np.array(["a", "b", "c"])
-    )
+    changes = {
+        "groups": np.array([0, 0, 1, 1, 2, 2]),
+        "label_names": np.array(["a", "b", "c"]),
+    }
+    files = reader(tmp_path, private_changes=changes)
     for place, split in enumerate(("public", "test"), start=1):
-        with np.load(names[split]) as arrays:
+        with np.load(path_of(files, split)) as arrays:
             np.savez(
-                names[split],
+                path_of(files, split),
                 **arrays,
                 groups=np.full(ROWS[split], 10 * place),
                 ids=100 * place + np.arange(ROWS[split]),
             )
-    dataset = Arrays(**names).load()
+    dataset = files.load()
     assert dataset.label_names == ("a", "b", "c")
     assert dataset.private.group_ids.tolist() == [0, 0, 1, 1, 2, 2]
     assert dataset.published_ids.tolist() == [100, 101, 102, 103]
@@ -106,18 +148,20 @@ def test_label_names_groups_and_ids_are_read(tmp_path: Path) -> None:
     unit = PrivacyUnit(
         words="one number of the array groups, with all its rows", columns=("groups",)
     )
-    assert dataset.privacy_unit == Arrays(**names).private_records().group_unit == unit
-    assert Arrays(**names, labels=["x", "y", "z"]).load().label_names == ("x", "y", "z")
+    assert dataset.privacy_unit == replace(files).private_records().group_unit == unit
+    assert replace(files, labels=("x", "y", "z")).load().label_names == ("x", "y", "z")
 
 
 def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
     levels = np.arange(6 * 3 * 4 * 4, dtype=np.uint8).reshape(6, 3, 4, 4)
-    names = files(tmp_path, inputs=levels)
+    files = reader(tmp_path, private_changes={"inputs": levels})
     for split in ("public", "test"):
         np.savez(
-            names[split], inputs=levels[: ROWS[split]], labels=np.ones((ROWS[split], 3), np.int64)
+            path_of(files, split),
+            inputs=levels[: ROWS[split]],
+            labels=np.ones((ROWS[split], 3), np.int64),
         )
-    dataset = Arrays(**names).load()
+    dataset = files.load()
     assert dataset.kind == "images"
     assert isinstance(dataset.private.inputs, Pixels)
     assert np.allclose(np.asarray(dataset.private.inputs), levels / 255)
@@ -163,10 +207,10 @@ def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_arrays_are_refused_in_one_line(
-    tmp_path: Path, changes: dict[str, Any], refusal: Refusal
+    tmp_path: Path, changes: Changes, refusal: Refusal
 ) -> None:
     with refusal:
-        Arrays(**files(tmp_path, **changes)).load()
+        reader(tmp_path, private_changes=changes).load()
 
 
 def test_refusal_names_missing_files(tmp_path: Path) -> None:

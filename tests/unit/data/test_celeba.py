@@ -236,8 +236,9 @@ def test_photographs_are_decoded_once_for_each_size_and_crop(
     text_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copies = [
-        CelebA(root=text_copy, **change)
-        for change in ({"image_size": 4}, {"image_size": 5}, {"crop": 8})
+        CelebA(root=text_copy, image_size=4),
+        CelebA(root=text_copy, image_size=5),
+        CelebA(root=text_copy, crop=8),
     ]
     digests = {copy.load().digest() for copy in copies}
     assert len(digests) == len(list((text_copy / "pate_cache").iterdir())) == 3

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from tests.refusals import Refusal, refused
 def split(
     ids: Any, groups: Any = None, *, shape: tuple[int, ...] = (3,), num_labels: int = 2
 ) -> Split:
+    """Returns a split of zeros whose records have these ids, and inputs of this shape each."""
     record_ids = np.asarray(ids, dtype=np.int64)
     return Split(
         inputs=np.zeros((len(record_ids), *shape), dtype=np.float32),
@@ -50,68 +53,71 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "refusal"),
+    ("change", "refusal"),
     [
         (
-            {"test": split([2], groups=[9])},
+            partial(replace, test=split([2], groups=[9])),
             refused("record_ids", rule="record in"),
         ),
         (
-            {"test": split([5], groups=[4])},
+            partial(replace, test=split([5], groups=[4])),
             refused("group_ids", rule="group in one split, found 1 in public"),
         ),
         (
-            {"public": split([3, 3])},
+            partial(replace, public=split([3, 3])),
             refused("public.record_ids", rule="record once"),
         ),
-        ({"kind": "sounds"}, refused("kind", "sounds")),
-        ({"label_names": ("red", "red")}, refused("label_names", "red, twice")),
-        ({"label_names": ("red",)}, refused("private.labels.shape[1]", 2)),
-        ({"test": split([])}, refused("len(test)", 0)),
-        ({"kind": "images"}, refused("private.inputs.ndim", 2)),
-        ({"test": split([5], shape=(4,))}, refused("test.inputs.shape[1:]", (4,))),
+        (partial(replace, kind="sounds"), refused("kind", "sounds")),
+        (partial(replace, label_names=("red", "red")), refused("label_names", "red, twice")),
+        (partial(replace, label_names=("red",)), refused("private.labels.shape[1]", 2)),
+        (partial(replace, test=split([])), refused("len(test)", 0)),
+        (partial(replace, kind="images"), refused("private.inputs.ndim", 2)),
+        (partial(replace, test=split([5], shape=(4,))), refused("test.inputs.shape[1:]", (4,))),
         (
-            {"public": split([3], num_labels=3)},
+            partial(replace, public=split([3], num_labels=3)),
             refused("public.labels.shape[1]", 3),
         ),
     ],
 )
-def test_shapes_that_disagree_are_refused(changes: dict[str, Any], refusal: Refusal) -> None:
+def test_shapes_that_disagree_are_refused(
+    change: Callable[[Dataset], Dataset], refusal: Refusal
+) -> None:
     with refusal:
-        replace(TOY, **changes)
+        change(TOY)
 
 
 @pytest.mark.parametrize(
-    ("changes", "refusal"),
+    ("change", "refusal"),
     [
-        ({"inputs": np.zeros((3, 2))}, refused("inputs.dtype", "float64")),
-        ({"inputs": [[0.0]]}, refused("inputs", "list")),
-        ({"inputs": np.zeros(3, dtype=np.float32)}, refused("inputs.ndim", 1)),
-        ({"labels": np.zeros((3, 2))}, refused("labels.dtype", "float64")),
+        (partial(replace, inputs=np.zeros((3, 2))), refused("inputs.dtype", "float64")),
+        (partial(replace, inputs=[[0.0]]), refused("inputs", "list")),
+        (partial(replace, inputs=np.zeros(3, dtype=np.float32)), refused("inputs.ndim", 1)),
+        (partial(replace, labels=np.zeros((3, 2))), refused("labels.dtype", "float64")),
         (
-            {"labels": np.zeros((2, 2), np.bool_)},
+            partial(replace, labels=np.zeros((2, 2), np.bool_)),
             refused("len(labels)", 2),
         ),
         (
-            {"record_ids": np.arange(3, dtype=np.int32)},
+            partial(replace, record_ids=np.arange(3, dtype=np.int32)),
             refused("record_ids.dtype", "int32"),
         ),
-        ({"group_ids": np.arange(4)}, refused("len(group_ids)", 4)),
+        (partial(replace, group_ids=np.arange(4)), refused("len(group_ids)", 4)),
     ],
 )
 def test_arrays_of_wrong_type_or_length_are_refused(
-    changes: dict[str, Any], refusal: Refusal
+    change: Callable[[Split], Split], refusal: Refusal
 ) -> None:
     with refusal:
-        replace(split([0, 1, 2]), **changes)
+        change(split([0, 1, 2]))
 
 
 def random_split(ids: Any, seed: int = 0) -> Split:
+    """Returns a split with random inputs and labels, in groups of the records 2g and 2g + 1."""
     rng = np.random.default_rng(seed)
-    number = len(ids)
+    num_records = len(ids)
     return Split(
-        rng.standard_normal((number, 3)).astype(np.float32),
-        rng.random((number, 2)) < 0.5,
+        rng.standard_normal((num_records, 3)).astype(np.float32),
+        rng.random((num_records, 2)) < 0.5,
         np.asarray(ids, dtype=np.int64),
         np.asarray(ids, dtype=np.int64) // 2,
     )
@@ -146,13 +152,21 @@ ROWS = np.array([4, 0, 2])
 
 
 def pixel_split(levels: np.ndarray, rows: np.ndarray) -> Split:
+    """Returns a split of the pictures in some rows of an array of levels."""
     return Split(Pixels(levels, rows), np.ones((len(rows), 1), np.bool_), rows, rows)
 
 
 def pixel_dataset(levels: np.ndarray) -> Dataset:
-    parts = {"private": np.array([0, 1, 2]), "public": np.array([3]), "test": np.array([4])}
-    splits = {role: pixel_split(levels, rows) for role, rows in parts.items()}
-    return Dataset(name="toy", real=False, kind="images", label_names=("round",), **splits)
+    """Returns a data set of five pictures: three private, one public and one of the test set."""
+    return Dataset(
+        name="toy",
+        real=False,
+        kind="images",
+        label_names=("round",),
+        private=pixel_split(levels, rows=np.array([0, 1, 2])),
+        public=pixel_split(levels, rows=np.array([3])),
+        test=pixel_split(levels, rows=np.array([4])),
+    )
 
 
 def test_pixels_behave_like_a_float_array() -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 from pate.data import Dataset, DigitsGrid, Partition, WordNet40
-from tests.refusals import refused
+from tests.refusals import Refusal, refused
 
 SMALL = DigitsGrid(num_private=600, num_public=50, num_test=40, pool_size=12, seed=3)
 
@@ -72,20 +74,33 @@ def test_the_same_parameters_give_the_same_arrays(digits: Dataset) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "rule"),
+    ("digits_of", "refusal"),
     [
-        ({"num_private": 0}, "a whole number >= 1"),
-        ({"num_test": 2.5}, "a whole number >= 1"),
-        ({"pool_size": 3}, "a whole number >= 4"),
-        ({"pool_size": 1198}, "at most 1197, the number of private base digits"),
-        ({"num_private": 98, "pool_size": 12}, "at least 99, one composite for each pool"),
-        ({"seed": -1}, "a whole number >= 0"),
+        (
+            partial(DigitsGrid, num_private=0),
+            refused("num_private", 0, "a whole number >= 1"),
+        ),
+        (
+            partial(DigitsGrid, num_test=2.5),  # type: ignore[arg-type]
+            refused("num_test", 2.5, "a whole number >= 1"),
+        ),
+        (partial(DigitsGrid, pool_size=3), refused("pool_size", 3, "a whole number >= 4")),
+        (
+            partial(DigitsGrid, pool_size=1198),
+            refused("pool_size", 1198, "at most 1197, the number of private base digits"),
+        ),
+        (
+            partial(DigitsGrid, num_private=98, pool_size=12),
+            refused("num_private", 98, "at least 99, one composite for each pool"),
+        ),
+        (partial(DigitsGrid, seed=-1), refused("seed", -1, "a whole number >= 0")),
     ],
 )
-def test_impossible_parameters_are_refused(parameters: dict[str, int], rule: str) -> None:
-    name, value = next(iter(parameters.items()))
-    with refused(name, value, rule):
-        DigitsGrid(**parameters)
+def test_impossible_parameters_are_refused(
+    digits_of: Callable[[], DigitsGrid], refusal: Refusal
+) -> None:
+    with refusal:
+        digits_of()
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 SIZES = {"train": 12, "unlabeled": 8, "test": 4}
 
 
-def saved(folder: Path, features: Any = None, **columns: Any) -> str:
+def saved(folder: Path, columns: dict[str, Any], features: Any = None) -> str:
     """Saves a data set whose splits are consecutive rows of the columns, and returns its folder."""
     ends = np.cumsum([0, *SIZES.values()])
     parts = {
@@ -32,8 +35,18 @@ def saved(folder: Path, features: Any = None, **columns: Any) -> str:
     return str(folder)
 
 
-def reader(path: str, **settings: Any) -> HuggingFace:
-    return HuggingFace(path=path, private="train", public="unlabeled", **settings)
+def reader(
+    path: str, inputs: Sequence[str], labels: Sequence[str], group: str | None = None
+) -> HuggingFace:
+    """Returns a reader of these columns in a data set that `saved` has saved."""
+    return HuggingFace(
+        path=path,
+        private="train",
+        public="unlabeled",
+        inputs=tuple(inputs),
+        labels=tuple(labels),
+        group=group,
+    )
 
 
 AGES = [float(number) for number in range(24)]
@@ -42,12 +55,12 @@ AGES = [float(number) for number in range(24)]
 def tagged(folder: Path, feature: Any, tags: list[Any]) -> HuggingFace:
     """Returns a reader of ages and of lists of labels."""
     features = datasets.Features({"age": datasets.Value("float64"), "tags": feature})
-    return reader(
-        saved(folder / "saved", features, age=AGES, tags=tags), inputs=["age"], labels=["tags"]
-    )
+    path = saved(folder / "saved", columns={"age": AGES, "tags": tags}, features=features)
+    return reader(path, inputs=["age"], labels=["tags"])
 
 
 def cells() -> dict[str, Any]:
+    """Returns 24 cells of each column: two inputs, two labels and a person with two rows."""
     rng = np.random.default_rng(0)
     return {
         "age": [float(age) for age in rng.integers(20, 60, 24)],
@@ -61,7 +74,7 @@ def cells() -> dict[str, Any]:
 @pytest.mark.slow
 def test_columns_are_encoded_as_in_a_table(tmp_path: Path) -> None:
     columns = cells()
-    path = saved(tmp_path / "saved", **columns)
+    path = saved(tmp_path / "saved", columns)
     before = sorted(each.relative_to(tmp_path) for each in tmp_path.rglob("*"))
     dataset = reader(path, inputs=["age", "sex"], labels=["flu", "cough"], group="person").load()
     assert dataset.label_names == ("flu", "cough")
@@ -82,7 +95,7 @@ def test_columns_are_encoded_as_in_a_table(tmp_path: Path) -> None:
     assert sorted(each.relative_to(tmp_path) for each in tmp_path.rglob("*")) == before
     columns["flu"] = [None if 12 <= place < 20 else bit for place, bit in enumerate(columns["flu"])]
     unlabeled = reader(
-        saved(tmp_path / "other", **columns), inputs=["age", "sex"], labels=["flu"]
+        saved(tmp_path / "other", columns), inputs=["age", "sex"], labels=["flu"]
     ).load()
     assert (dataset.public_labeled, unlabeled.public_labeled) == (True, False)
     assert unlabeled.privacy_unit == PrivacyUnit("one row")
@@ -95,7 +108,9 @@ def test_lists_of_numbers_and_lists_of_classes_are_read(tmp_path: Path) -> None:
     features = datasets.Features(
         {"vector": datasets.List(datasets.Value("float32")), "tags": datasets.List(names)}
     )
-    path = saved(tmp_path / "saved", features, vector=vectors.tolist(), tags=tags)
+    path = saved(
+        tmp_path / "saved", columns={"vector": vectors.tolist(), "tags": tags}, features=features
+    )
     dataset = reader(path, inputs=["vector"], labels=["tags"]).load()
     assert dataset.label_names == ("cat", "dog", "tree")
     assert np.allclose(dataset.private.inputs, vectors[:12])
@@ -111,13 +126,10 @@ def test_picture_columns_are_read(tmp_path: Path) -> None:
     levels = np.random.default_rng(0).integers(0, 256, (24, 8, 8, 3)).astype(np.uint8)
     image = pytest.importorskip("PIL.Image")
     features = datasets.Features({"picture": datasets.Image(), "flu": datasets.Value("int8")})
-    path = saved(
-        tmp_path / "saved",
-        features,
-        picture=[image.fromarray(each) for each in levels],
-        flu=cells()["flu"],
-    )
-    dataset = reader(path, inputs=["picture"], labels=["flu"], image_size=8).load()
+    columns = {"picture": [image.fromarray(each) for each in levels], "flu": cells()["flu"]}
+    path = saved(tmp_path / "saved", columns, features)
+    pictures_reader = reader(path, inputs=["picture"], labels=["flu"])
+    dataset = replace(pictures_reader, image_size=8).load()
     assert dataset.kind == "images"
     assert dataset.preprocessing == ImageForm(3, 8, 8)
     pictures = np.asarray(dataset.private.inputs[np.arange(12)])
@@ -125,48 +137,46 @@ def test_picture_columns_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "refusal"),
+    ("change", "refusal"),
     [
         (
-            {"inputs": ["agee"]},
+            partial(replace, inputs=["agee"]),
             refused("data.inputs", "agee", "did you mean age"),
         ),
-        ({"labels": ["fluu"]}, refused("data.labels", "fluu")),
-        ({"inputs": []}, refused("data.inputs", "[]")),
+        (partial(replace, labels=["fluu"]), refused("data.labels", "fluu")),
+        (partial(replace, inputs=[]), refused("data.inputs", "[]")),
         (
-            {"group": "sex"},
+            partial(replace, group="sex"),
             refused("data.group", "sex"),
         ),
         (
-            {"test": "tset"},
+            partial(replace, test="tset"),
             refused("data.test", "tset", "did you mean test"),
         ),
-        ({"test": "train"}, refused("data.public", "unlabeled")),
+        (partial(replace, test="train"), refused("data.public", "unlabeled")),
         (
-            {"labels": ["age"]},
+            partial(replace, labels=["age"]),
             refused("data.private.age", rule="0 or 1 in"),
         ),
         (
-            {"path": "nowhere"},
+            partial(replace, path="nowhere"),
             refused("data.path", "nowhere"),
         ),
     ],
 )
 def test_invalid_data_set_is_refused_in_one_line(
-    settings: dict[str, Any], refusal: Refusal, tmp_path: Path, monkeypatch: Any
+    change: Callable[[HuggingFace], HuggingFace],
+    refusal: Refusal,
+    tmp_path: Path,
+    monkeypatch: Any,
 ) -> None:
+    """A folder that is missing would be loaded from the hub, which holds no such data set here."""
     monkeypatch.setattr(
         datasets, "load_dataset", lambda *_: (_ for _ in ()).throw(FileNotFoundError("no"))
     )
-    reader_settings = {
-        "path": saved(tmp_path / "saved", **cells()),
-        "inputs": ["age", "sex"],
-        "labels": ["flu"],
-    }
+    path = saved(tmp_path / "saved", columns=cells())
     with refusal:
-        HuggingFace(
-            **{"private": "train", "public": "unlabeled"} | reader_settings | settings
-        ).load()
+        change(reader(path, inputs=["age", "sex"], labels=["flu"])).load()
 
 
 PLACES = {5: 6, 15: 4, 22: 3}  # private, public, test: the row of the split
@@ -222,9 +232,11 @@ def test_ambiguous_dates_need_the_order_setting(tmp_path: Path) -> None:
     """The dates are days of March such as 05.03.2024, none after the 12th."""
     days = [f"0{1 + row % 9}.03.2024" for row in range(24)]
     days[14] = "31.12.9999"
-    settings = {"inputs": ["seen"], "labels": ["flu"]}
-    plain = saved(tmp_path / "plain", seen=days, flu=[0, 1] * 12)
-    dataset = reader(plain, **settings).load()  # the last day of a year says the order
+    bits = [0, 1] * 12
+    plain = saved(tmp_path / "plain", columns={"seen": days, "flu": bits})
+    dataset = reader(
+        plain, inputs=["seen"], labels=["flu"]
+    ).load()  # the last day of a year says the order
     assert isinstance(dataset.preprocessing, TableSchema)
     assert dataset.preprocessing.feature_names == ("seen", "seen=missing")
     refusals = (
@@ -232,10 +244,14 @@ def test_ambiguous_dates_need_the_order_setting(tmp_path: Path) -> None:
     )
     assert refusals in dataset.notes
     days[14] = days[15]
-    unclear = saved(tmp_path / "unclear", seen=days, flu=[0, 1] * 12)
+    unclear = reader(
+        saved(tmp_path / "unclear", columns={"seen": days, "flu": bits}),
+        inputs=["seen"],
+        labels=["flu"],
+    )
     with refused("data.public.seen", rule="dates whose order"):
-        reader(unclear, **settings).load()
-    column = reader(unclear, **settings, date_order="mdy").load().preprocessing.columns[0]  # type: ignore[union-attr]
+        replace(unclear).load()
+    column = replace(unclear, date_order="mdy").load().preprocessing.columns[0]  # type: ignore[union-attr]
     assert (column.kind, column.order) == ("date", "mdy")  # type: ignore[union-attr]
-    words = reader(unclear, **settings, category=["seen"]).load().preprocessing.columns[0]  # type: ignore[union-attr]
+    words = replace(unclear, category=("seen",)).load().preprocessing.columns[0]  # type: ignore[union-attr]
     assert words.kind == "category"

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +28,7 @@ ROWS = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """Writes five pictures of one gray level each, and the table of their labels."""
     (tmp_path / "b").mkdir()
     for place, row in enumerate(ROWS):
         levels = np.full((10 + place, 20, 3), 40 * place, np.uint8)
@@ -34,13 +37,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def settings(folder: Path, **changes: Any) -> dict[str, Any]:
-    labels = {"labels": ["smiles", "hat"], "group": "person", "image_size": 8}
-    return {"root": str(folder), "table": str(folder / "labels.csv"), **labels, **changes}
+def reader(folder: Path) -> ImageFolder:
+    """Returns the reader of the pictures in `folder`, with two labels and persons as groups."""
+    return ImageFolder(
+        root=str(folder),
+        table=str(folder / "labels.csv"),
+        labels=("smiles", "hat"),
+        group="person",
+        image_size=8,
+    )
 
 
 def test_pictures_are_read_with_their_labels(folder: Path) -> None:
-    dataset = ImageFolder(**settings(folder)).load()
+    dataset = reader(folder).load()
     assert (dataset.kind, dataset.label_names) == ("images", ("smiles", "hat"))
     assert dataset.private.inputs.shape == (2, 3, 8, 8)
     assert np.allclose(dataset.private.inputs[:][0], 0)
@@ -58,15 +67,13 @@ def test_pictures_are_read_with_their_labels(folder: Path) -> None:
         words="one value of the column person, with all its pictures", columns=("person",)
     )
     assert dataset.privacy_unit == unit
-    assert ImageFolder(**settings(folder, group=None)).load().privacy_unit == PrivacyUnit(
-        "one picture"
-    )
+    assert replace(reader(folder), group=None).load().privacy_unit == PrivacyUnit("one picture")
     for name, levels in zip(dataset.published_ids, dataset.public.inputs[:], strict=True):
         assert np.allclose(levels, {"d.png": 80, "e.png": 120}[name] / 255)
 
 
 def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
-    dataset = ImageFolder(**settings(folder, channels=1)).load()
+    dataset = replace(reader(folder), channels=1).load()
     form = dataset.preprocessing
     assert form is not None
     files = [folder / name for name in dataset.published_ids]
@@ -85,76 +92,76 @@ def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "changes", "refusal"),
+    ("row", "change", "refusal"),
     [
         (
             "x.png,private,p9,1,0",
-            {},
+            partial(replace),
             refused("data.table.file", rule="below data.root="),
         ),
         (
             "labels.csv,private,p9,1,0",
-            {},
+            partial(replace),
             refused("data.table.file", rule="pictures that can be read"),
         ),
-        ("a.png,private,p9,1,0", {}, refused("data.table.file", "a name twice")),
+        ("a.png,private,p9,1,0", partial(replace), refused("data.table.file", "a name twice")),
         (
             "../a.png,private,p9,1,0",
-            {},
+            partial(replace),
             refused("data.table.file", rule="row 6 is the first"),
         ),
         (
             "g.png,train,p9,1,0",
-            {},
+            partial(replace),
             refused("data.split", "split"),
         ),
         (
             "g.png,private,p9,7,0",
-            {},
+            partial(replace),
             refused("data.table.smiles", rule="0 or 1 in"),
         ),
         (
             "g.png,private,,1,0",
-            {},
+            partial(replace),
             refused("data.table.person", rule="value in each"),
         ),
         (
             "g.png,test,p1,1,0",
-            {},
+            partial(replace),
             refused("data.group", "person", "person in one split, 1"),
         ),
-        (None, {"root": "nowhere"}, refused("data.root", "nowhere")),
+        (None, partial(replace, root="nowhere"), refused("data.root", "nowhere")),
         (
             None,
-            {"table": None},
+            partial(replace, table=None),
             refused("data.table", None),
         ),
-        (None, {"labels": []}, refused("data.labels", "[]", "columns: 'data.labels=")),
+        (None, partial(replace, labels=[]), refused("data.labels", "[]", "columns: 'data.labels=")),
         (
             None,
-            {"labels": ["smile"]},
+            partial(replace, labels=["smile"]),
             refused("data.table", rule="did you mean smiles"),
         ),
-        (None, {"fit": "cut"}, refused("data.fit", "cut")),
+        (None, partial(replace, fit="cut"), refused("data.fit", "cut")),
         (
             None,
-            {"file": "path"},
+            partial(replace, file="path"),
             refused("data.file", "path"),
         ),
         (
             None,
-            {"split": "part"},
+            partial(replace, split="part"),
             refused("data.split", "part"),
         ),
     ],
 )
 def test_invalid_folder_is_refused_in_one_line(
-    folder: Path, row: str | None, changes: dict[str, Any], refusal: Refusal
+    folder: Path, row: str | None, change: Callable[[ImageFolder], ImageFolder], refusal: Refusal
 ) -> None:
     Image.new("L", (4, 4)).save(folder / "g.png")
     (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, *([row] if row else [])]))
     with refusal:
-        ImageFolder(**settings(folder, **changes)).load()
+        change(reader(folder)).load()
 
 
 def test_unreadable_picture_is_refused_in_one_line(folder: Path) -> None:
@@ -164,8 +171,8 @@ def test_unreadable_picture_is_refused_in_one_line(folder: Path) -> None:
         ImageForm().inputs([3])
 
 
-def _linked(folder: Path) -> list[str]:
-    """Other names of a.png: spellings of its path, and links to it."""
+def write_links(folder: Path) -> list[str]:
+    """Links other names to a.png, and returns these names and other spellings of its path."""
     (folder / "soft.png").symlink_to("a.png")
     os.link(folder / "a.png", folder / "b" / "hard.png")
     (folder / "again").symlink_to("b")
@@ -185,17 +192,17 @@ def _linked(folder: Path) -> list[str]:
     "row", ["public,p9,1,1", "test,p9,1,1", "private,p9,1,1", "private,p1,1,1"]
 )
 def test_same_picture_under_two_names_is_refused(folder: Path, row: str) -> None:
-    for name in _linked(folder):
+    for name in write_links(folder):
         (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, f"{name},{row}"]))
         with refused("data.table.file", "a picture twice"):
-            ImageFolder(**settings(folder)).load()
+            reader(folder).load()
 
 
 @pytest.mark.slow
 def test_renamed_pictures_have_the_same_private_digest(folder: Path) -> None:
-    usual = ImageFolder(**settings(folder)).load().owners["id"]
-    for name in _linked(folder):
+    usual = reader(folder).load().owners["id"]
+    for name in write_links(folder):
         (folder / "labels.csv").write_text(
             "\n".join([HEAD, ROWS[0].replace("a.png", name), *ROWS[2:]])
         )
-        assert len(usual & ImageFolder(**settings(folder)).load().owners["id"]) >= 1, name
+        assert len(usual & reader(folder).load().owners["id"]) >= 1, name

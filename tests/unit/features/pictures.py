@@ -17,6 +17,7 @@ NAMES = ("upright", "left or top", "clear")
 
 
 def drawn(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draws pictures `[count, 3, SIDE, SIDE]` of bytes, and their labels `[count, 3]`."""
     rng = np.random.default_rng(seed)
     labels = rng.random((count, len(NAMES))) < 0.5
     levels = rng.integers(118, 138, (count, 3, SIDE, SIDE))
@@ -38,7 +39,16 @@ def dataset(*, private_seed: int = 0, public_seed: int = 1) -> Dataset:
         parts[name] = Split(inputs, labels, ids, ids)
         first += count
     form = ImageForm(3, SIDE, SIDE)
-    return Dataset("bars", False, "images", NAMES, **parts, preprocessing=form)
+    return Dataset(
+        name="bars",
+        real=False,
+        kind="images",
+        label_names=NAMES,
+        private=parts["private"],
+        public=parts["public"],
+        test=parts["test"],
+        preprocessing=form,
+    )
 
 
 class Unreadable(Pixels):
@@ -53,15 +63,12 @@ class Unreadable(Pixels):
 
 def with_unreadable(data: Dataset) -> Dataset:
     """Returns the data set with private and test pictures that raise an error when they are read."""
-    hidden = {
-        name: replace(
-            getattr(data, name),
-            inputs=Unreadable(np.zeros((SIZES[name], 3, SIDE, SIDE), np.uint8), rows),
-        )
-        for name in ("private", "test")
-        for rows in (np.arange(SIZES[name]),)
-    }
-    return replace(data, **hidden)
+
+    def hide(split: Split) -> Split:
+        levels = np.zeros((len(split), 3, SIDE, SIDE), np.uint8)
+        return replace(split, inputs=Unreadable(levels, np.arange(len(split))))
+
+    return replace(data, private=hide(data.private), test=hide(data.test))
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pate.features import Extractor
+from pate.features import Extractor, Patches
 from pate.features.patches import (
     CONTRAST,
     PatchExtractor,
@@ -23,8 +25,10 @@ from tests.refusals import ANY, Refusal, refused
 from tests.unit.features.pictures import NAMES, SIDE, SMALL, dataset, drawn, with_unreadable
 
 
-def fitted(**seeds: int) -> PatchExtractor:
-    return SMALL.fit(PublicPictures(dataset(**seeds)), unwatched)
+def fitted(private_seed: int = 0, public_seed: int = 1) -> PatchExtractor:
+    """Fits the small recipe to the public pictures that are drawn from these seeds."""
+    pictures = dataset(private_seed=private_seed, public_seed=public_seed)
+    return SMALL.fit(PublicPictures(pictures), unwatched)
 
 
 @pytest.mark.slow
@@ -163,19 +167,19 @@ def test_extractor_survives_a_round_trip_and_damage_is_refused(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("wrong", "refusal"),
+    ("change", "refusal"),
     [
-        ({"dimension": 0}, refused("features.dimension", 0)),
-        ({"patch_size": -1}, refused("features.patch_size", -1)),
-        ({"stride": 0}, refused("features.stride", 0)),
-        ({"threshold": -0.5}, refused("features.threshold", -0.5)),
-        ({"overlap": 2}, refused("features.overlap", "int")),
-        ({"compression": -1.0}, refused("features.compression", -1.0)),
-        ({"seed": -1}, refused("features.seed", -1)),
+        (partial(replace, dimension=0), refused("features.dimension", 0)),
+        (partial(replace, patch_size=-1), refused("features.patch_size", -1)),
+        (partial(replace, stride=0), refused("features.stride", 0)),
+        (partial(replace, threshold=-0.5), refused("features.threshold", -0.5)),
+        (partial(replace, overlap=2), refused("features.overlap", "int")),
+        (partial(replace, compression=-1.0), refused("features.compression", -1.0)),
+        (partial(replace, seed=-1), refused("features.seed", -1)),
     ],
 )
 def test_settings_out_of_range_are_refused_in_one_line(
-    wrong: dict[str, float], refusal: Refusal
+    change: Callable[[Patches], Patches], refusal: Refusal
 ) -> None:
     with refusal:
-        replace(SMALL, **wrong)  # type: ignore[arg-type]
+        change(SMALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,15 @@ Lines = list[str] | bytes
 """Rows below the head, or the whole content of a file."""
 
 Write = Callable[..., Table]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of each of the three files; the usual ones where a test sets no others."""
+
+    private: Lines = field(default_factory=lambda: PRIVATE)
+    public: Lines = field(default_factory=lambda: PUBLIC)
+    test: Lines = field(default_factory=lambda: TEST)
 
 
 def write_lines(path: Path, head: str, lines: Lines) -> str:
@@ -277,173 +286,182 @@ def test_one_file_with_a_split_column_is_read(write: Write, tmp_path: Path) -> N
 REMARKS = [f"p{i},2025-01-01,1,F,remark {i},0,1" for i in range(300)]
 
 
-def private(row: str) -> dict[str, Any]:
-    return {"private": [*PRIVATE, row]}
+def with_private(row: str) -> Rows:
+    """Returns the usual rows and one more private row."""
+    return Rows(private=[*PRIVATE, row])
 
 
 @pytest.mark.parametrize(
-    ("rows", "changes", "refusal"),
+    ("rows", "change", "refusal"),
     [
         (
-            private("q3,2025-01-01,Secret,F,a,0,1"),
-            {},
+            with_private("q3,2025-01-01,Secret,F,a,0,1"),
+            partial(replace),
             refused("data.private.age", rule="1 of 4 rows"),
         ),
         (
-            private("q3,Secret,1,F,a,0,1"),
-            {},
+            with_private("q3,Secret,1,F,a,0,1"),
+            partial(replace),
             refused("data.private.seen", rule="dates such"),
         ),
         (
-            private("q3,2025-01-01,1,F,a,2,1"),
-            {},
+            with_private("q3,2025-01-01,1,F,a,2,1"),
+            partial(replace),
             refused("data.private.flu", rule="0 or 1 in a label's column, 1 of 4"),
         ),
         (
-            {"test": ["t1,2025-01-01,1,F,a,,1"]},
-            {},
+            Rows(test=["t1,2025-01-01,1,F,a,,1"]),
+            partial(replace),
             refused("data.test.flu", rule="0 or 1 in a label's column, 1 of 1"),
         ),
-        (private(",2025-01-01,1,F,a,0,1"), {}, refused("data.private.patient", rule="1 of 4 rows")),
         (
-            private("p3,2025-01-01,1,F,a,0,1"),
-            {},
+            with_private(",2025-01-01,1,F,a,0,1"),
+            partial(replace),
+            refused("data.private.patient", rule="1 of 4 rows"),
+        ),
+        (
+            with_private("p3,2025-01-01,1,F,a,0,1"),
+            partial(replace),
             refused("data.group", "patient", "split, 1 are in private and public"),
         ),
         (
-            private("Secret,2025-01-01,1,F"),
-            {},
+            with_private("Secret,2025-01-01,1,F"),
+            partial(replace),
             refused("data.private", ANY, "1 of 4"),
         ),
         (
-            {"private": b""},
-            {},
+            Rows(private=b""),
+            partial(replace),
             refused("data.private", ANY, "empty"),
         ),
         (
-            {"private": HEAD.encode() + b"\n"},
-            {},
+            Rows(private=HEAD.encode() + b"\n"),
+            partial(replace),
             refused("data.private", rule="row, the table"),
         ),
         (
-            {"private": b"a,b,a\n1,2,3\n"},
-            {},
+            Rows(private=b"a,b,a\n1,2,3\n"),
+            partial(replace),
             refused("data.private.columns", "a"),
         ),
         (
-            {"private": b",age\n0,3\n"},
-            {},
+            Rows(private=b",age\n0,3\n"),
+            partial(replace),
             refused("data.private.columns", "''"),
         ),
         (
-            {},
-            {"private": "book.xlsx"},
+            Rows(),
+            partial(replace, private="book.xlsx"),
             refused("data.private", ANY, "a spreadsheet is"),
         ),
         (
-            {"private": (HEAD + ",more\n").encode()},
-            {},
+            Rows(private=(HEAD + ",more\n").encode()),
+            partial(replace),
             refused("data.private.more", rule="'data.drop="),
         ),
         (
-            {"private": HEAD.replace("age", "years").encode() + b"\n"},
-            {},
+            Rows(private=HEAD.replace("age", "years").encode() + b"\n"),
+            partial(replace),
             refused("data.private.years", rule="lacks it"),
         ),
         (
-            {},
-            {"labels": ["flue"]},
+            Rows(),
+            partial(replace, labels=["flue"]),
             refused("data.labels", "flue", "did you mean flu"),
         ),
-        ({}, {"labels": []}, refused("data.labels", "[]", "columns that")),
+        (Rows(), partial(replace, labels=[]), refused("data.labels", "[]", "columns that")),
         (
-            {},
-            {"labels": "flu"},
+            Rows(),
+            partial(replace, labels="flu"),
             refused("data.labels", "flu"),
         ),
         (
-            {},
-            {"labels": ["flu", "patient"]},
+            Rows(),
+            partial(replace, labels=["flu", "patient"]),
             refused("data.group", "patient", "another column"),
         ),
         (
-            {},
-            {"drop": ["agee"]},
+            Rows(),
+            partial(replace, drop=["agee"]),
             refused("data.drop", "agee", "did you mean age"),
         ),
-        ({}, {"group": "person"}, refused("data.group", "person", "column of data.private")),
         (
-            {},
-            {"private": "nowhere.csv"},
+            Rows(),
+            partial(replace, group="person"),
+            refused("data.group", "person", "column of data.private"),
+        ),
+        (
+            Rows(),
+            partial(replace, private="nowhere.csv"),
             refused("data.private", ANY, "there"),
         ),
         (
-            {},
-            {"private": None},
+            Rows(),
+            partial(replace, private=None),
             refused("data.private", None),
         ),
         (
-            {},
-            {"private": __file__},
+            Rows(),
+            partial(replace, private=__file__),
             refused("data.private", ANY, "there and"),
         ),
         (
-            {},
-            {"encoding": "klingon"},
+            Rows(),
+            partial(replace, encoding="klingon"),
             refused("data.encoding", "klingon"),
         ),
         (
-            {},
-            {"id": "sex"},
+            Rows(),
+            partial(replace, id="sex"),
             refused("data.public.sex", rule="value in each"),
         ),
         (
-            {},
-            {"id": "age", "group": None, "drop": ["patient"]},
+            Rows(),
+            partial(replace, id="age", group=None, drop=["patient"]),
             refused("data.private.age", rule="1 of 3 rows"),
         ),
         (
-            {},
-            {"id": "patient", "group": None},
+            Rows(),
+            partial(replace, id="patient", group=None),
             refused("data.id", "patient"),
         ),
         (
-            {},
-            {"schema": "nowhere.yaml"},
+            Rows(),
+            partial(replace, schema="nowhere.yaml"),
             refused("data.schema=nowhere.yaml", rule="pate-schema wrote"),
         ),
         (
-            {},
-            {"path": "x.csv"},
+            Rows(),
+            partial(replace, path="x.csv"),
             refused("data.path", "x.csv"),
         ),
         (
-            {"public": REMARKS},
-            {},
+            Rows(public=REMARKS),
+            partial(replace),
             refused("data.public.note", rule="'data.drop=["),
         ),
         (
-            {"public": ["p1,2025-01-01,,F,a,0,1"]},
-            {},
+            Rows(public=["p1,2025-01-01,,F,a,0,1"]),
+            partial(replace),
             refused("data.public.age", rule="value in some"),
         ),
         (
-            {"public": [",2025-01-01,3,F,a,0,1"]},
-            {"group": None},
+            Rows(public=[",2025-01-01,3,F,a,0,1"]),
+            partial(replace, group=None),
             refused("data.public.patient", rule="value in some"),
         ),
         (
-            {"private": [row[:-3] + "," for row in PRIVATE[:2]]},
-            {},
+            Rows(private=[row[:-3] + "," for row in PRIVATE[:2]]),
+            partial(replace),
             refused("data.private.flu", rule="column, 2"),
         ),
     ],
 )
 def test_refusal_is_one_line_without_a_cell(
-    write: Write, rows: Any, changes: dict[str, Any], refusal: Refusal
+    write: Write, rows: Rows, change: Callable[[Table], Table], refusal: Refusal
 ) -> None:
     with refusal as caught:
-        replace(write(**rows), **changes).load()
+        change(write(private=rows.private, public=rows.public, test=rows.test)).load()
     assert "Secret" not in str(caught.value)
 
 
@@ -827,8 +845,10 @@ def numbered_columns(tmp_path: Path) -> Table:
         public=[f"1{row},{row},-9,0" for row in range(4)],
         test=["90,1,3,1"],
     )
-    numbers: Any = {"labels": [1], "group": 2019, "drop": [7]}
-    return replace(table, **numbers)
+    labels: Any = [1]
+    group: Any = 2019
+    drop: Any = [7]
+    return replace(table, labels=labels, group=group, drop=drop)
 
 
 def test_columns_may_be_named_by_whole_numbers(numbered_columns: Table) -> None:
