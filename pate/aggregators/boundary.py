@@ -117,7 +117,7 @@ class BoundaryAggregator(TargetChargedAggregator):
             return boundary_weights(calls.exact_weights(row))
 
         wrapped = charging.boundary_distribution(calls.probabilities)
-        outcomes = draw_index(wrapped, uniforms=numbers[:, 0], exact=exact_weights)
+        outcomes = draw_index(wrapped, uniforms=numbers[:, 0], exact_weights_of_row=exact_weights)
         answers = calls.answers(outcomes)
         return Round(answers.labels, answers.answered, hits=outcomes == boundary)
 

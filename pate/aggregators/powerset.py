@@ -143,8 +143,12 @@ class PowersetGNMax(base.Aggregator):
         def number_of(row: int, place: int) -> int:
             return num_unseen[row]
 
-        largest = draw_largest(kind="gaussian", log_sizes=logs, size=number_of, rng=rng)
-        noise = draw_noise(kind="gaussian", shape=table.shape, rng=rng).with_last(largest, num_seen)
+        largest = draw_largest(
+            noise_kind="gaussian", log_num_noises=logs, exact_num_noises=number_of, rng=rng
+        )
+        noise = draw_noise(noise_kind="gaussian", shape=table.shape, rng=rng).with_replaced_columns(
+            largest, columns=num_seen
+        )
         competes[np.arange(len(num_seen)), num_seen] = np.array(num_unseen) > 0
         return largest_noisy(Values.scaled(table, self.noise_std), noise, 1, competes)[:, 0]
 
@@ -200,7 +204,7 @@ def _draw_unseen_set(seen_sets: Bits, sets_of_size: list[int], rng: Rng) -> Bits
     seen = {row.tobytes() for row in seen_sets}
     weights = [(number, number) for number in sets_of_size]
     while True:  # the size by its share, then labels in a random order
-        size = index_of(LazyUniforms.draw((1,), rng).at(0), weights=lambda digits: weights)
+        size = index_of(LazyUniforms.draw((1,), rng).entry((0,)), weights=lambda digits: weights)
         candidate = np.zeros(seen_sets.shape[1], dtype=np.bool_)
         candidate[rng.permutation(len(candidate))[:size]] = True
         if candidate.tobytes() not in seen:

@@ -389,7 +389,7 @@ class TargetChargedAggregator(base.Aggregator):
         def numbers() -> LazyUniforms:
             """Draws the random numbers of all queries, once the session is paid for."""
             size = (shape.num_queries, self._numbers_per_query)
-            return LazyUniforms.draw(size, rng, ahead=_WORDS_AHEAD)
+            return LazyUniforms.draw(size, rng, num_reserved_words=_WORDS_AHEAD)
 
         def ask(rows: slice, hits_left: int) -> Arrays:
             block = counts[rows].astype(np.int64, copy=False)

@@ -74,7 +74,7 @@ def reach_threshold(
         threshold,
         noise_std,
         rng,
-        within=threshold_window(noise_std, threshold, num_teachers),
+        clip_range=threshold_window(noise_std, threshold, num_teachers),
     )
 
 

@@ -83,13 +83,15 @@ class CertifiedTable(Parameters):
         require(cost <= self.rdp, "rdp", self.rdp, least)
 
     @classmethod
-    def of(cls, test: StabilityTest, *, order: float) -> Self:
+    def of(cls, stability_test: StabilityTest, *, order: float) -> Self:
         """Returns the table of a stability test, with the smallest valid `rdp` at a Renyi order > 1."""
         require(1 < order < math.inf, "order", order, "a finite number > 1")
-        probs = test.pass_probabilities(np.arange(test.num_teachers + 1)).tolist()
+        probs = stability_test.pass_probabilities(
+            np.arange(stability_test.num_teachers + 1)
+        ).tolist()
         numerators = tuple(int(prob * GRID) for prob in probs)
-        rdp = certified_rdp(numerators, order=order, reach=test.adjacency.gap_sensitivity)
-        return test.part(cls, numerators=numerators, order=order, rdp=rdp)
+        rdp = certified_rdp(numerators, order=order, reach=stability_test.adjacency.gap_sensitivity)
+        return stability_test.part(cls, numerators=numerators, order=order, rdp=rdp)
 
     @property
     def num_teachers(self) -> int:

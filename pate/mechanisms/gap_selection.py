@@ -267,7 +267,7 @@ class GapSelection(Parameters):
             + largest_noisy(Values.scaled(sums, self.noise_scale), noise, k=1)[:, 0]
         )
 
-    def select(self, ranking: Ranking, numbers: LazyUniforms) -> NDArray[np.int64]:
+    def select(self, ranking: Ranking, uniforms: LazyUniforms) -> NDArray[np.int64]:
         """Returns k for each query of a ranking, `[Q]`, as a function of one uniform number per query.
 
         Raises `InvalidValue` unless the noise is "gumbel".
@@ -277,10 +277,12 @@ class GapSelection(Parameters):
         deficits = sums.max(axis=1, keepdims=True) - sums
         with np.errstate(over="ignore"):
             floats = np.exp(deficits / -self.noise_scale)
-        weights = partial(softmax_weights, scale=self.noise_scale)
+        weights = partial(softmax_weights, noise_scale=self.noise_scale)
         return np.asarray(
             self.candidates[0]
-            + draw_index(floats, uniforms=numbers, exact=lambda row: weights(deficits[row]))
+            + draw_index(
+                floats, uniforms=uniforms, exact_weights_of_row=lambda row: weights(deficits[row])
+            )
         )
 
     def probabilities(self, votes: NDArray[np.integer]) -> Array:

@@ -112,7 +112,7 @@ class StabilityTest(Parameters):
             adjacency: how neighboring data sets differ.
         """
         return _test_of(
-            rule="gaussian",
+            pass_rule="gaussian",
             test_std=require_positive("test_std", test_std),
             failure_prob=failure_prob,
             num_teachers=num_teachers,
@@ -138,7 +138,7 @@ class StabilityTest(Parameters):
             adjacency: how neighboring data sets differ.
         """
         return _test_of(
-            rule="laplace",
+            pass_rule="laplace",
             test_std=require_positive("test_std", test_std),
             failure_prob=failure_prob,
             num_teachers=num_teachers,
@@ -197,7 +197,7 @@ class StabilityTest(Parameters):
 
 
 def _test_of(
-    rule: str | StabilityTable,
+    pass_rule: str | StabilityTable,
     test_std: float,
     failure_prob: float,
     num_teachers: int,
@@ -206,7 +206,7 @@ def _test_of(
     """Checks the arguments and returns the stability test of one kind of noise or of a table.
 
     Args:
-        rule: "gaussian" or "laplace", or the table of pass probabilities.
+        pass_rule: "gaussian" or "laplace", or the table of pass probabilities.
         test_std: the standard deviation of the noise, in votes; of no effect for a table.
         failure_prob: the pass probability at gaps up to the sensitivity.
         num_teachers: the number of teachers.
@@ -216,13 +216,13 @@ def _test_of(
     require_probability("failure_prob", failure_prob)
     require_count("num_teachers", num_teachers)
     return _cached_test(
-        rule, test_std, failure_prob, num_teachers, adjacency=Adjacency.parse(adjacency)
+        pass_rule, test_std, failure_prob, num_teachers, adjacency=Adjacency.parse(adjacency)
     )
 
 
 @lru_cache(maxsize=64)
 def _cached_test(
-    rule: str | StabilityTable,
+    pass_rule: str | StabilityTable,
     test_std: float,
     failure_prob: float,
     num_teachers: int,
@@ -236,17 +236,17 @@ def _cached_test(
 
     def passing(excess: Array) -> Array:
         """Returns the probability of passing for gaps that exceed sens by `excess` votes."""
-        if isinstance(rule, StabilityTable):
-            levels = np.minimum(np.ceil(excess / sens).astype(np.int64), len(rule.logits) - 1)
-            return np.asarray(expit(np.array(rule.logits)[levels]))
-        if rule == "gaussian":
+        if isinstance(pass_rule, StabilityTable):
+            levels = np.minimum(np.ceil(excess / sens).astype(np.int64), len(pass_rule.logits) - 1)
+            return np.asarray(expit(np.array(pass_rule.logits)[levels]))
+        if pass_rule == "gaussian":
             return np.asarray(np.exp(log_ndtr(excess / test_std + ndtri(failure_prob))))
         x = excess * math.sqrt(2) / test_std + math.log(2 * failure_prob)
         tail = 0.5 * np.exp(-np.abs(x))
         return np.where(x < 0, tail, 1 - tail)
 
-    if isinstance(rule, StabilityTable):
-        certain = float(sens * (len(rule.logits) - 1))
+    if isinstance(pass_rule, StabilityTable):
+        certain = float(sens * (len(pass_rule.logits) - 1))
     else:
         certain = test_std * float(
             np.searchsorted(passing(np.arange(_MOST_STDS + 1.0) * test_std), LARGEST_PROB)

@@ -19,7 +19,7 @@ from pate.mechanisms.noise.comparisons import _below, are_normally_above
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.exponential_coins import _first_weights, toss_rare_exponential
 from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
-from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, LazyUniforms
+from pate.mechanisms.noise.lazy_uniforms import Array, LazyBitsUniform, LazyUniforms
 from pate.mechanisms.noise.weighted_index import (
     Weights,
     boundary_weights,
@@ -74,7 +74,10 @@ def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
     ]
     assert found[0] >= 6
     assert found[1] == 0
-    now = [law(softmax_weights(np.array([0.0, deficit]), scale=1.0))[1] for deficit in (34.7, 38.7)]
+    now = [
+        law(softmax_weights(np.array([0.0, deficit]), noise_scale=1.0))[1]
+        for deficit in (34.7, 38.7)
+    ]
     assert now[1][0] > 0
     assert math.log(now[0][1] / now[1][0]) <= 4.0 + 1e-12
 
@@ -116,7 +119,7 @@ def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
 
     A number just above gives the next index with a weight.
     """
-    weights = softmax_weights(np.array(deficits), scale=1.5)
+    weights = softmax_weights(np.array(deficits), noise_scale=1.5)
     intervals = weights(900)
     total = sum(low for low, _ in intervals)
     running = 0
@@ -216,9 +219,11 @@ def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.Mo
 def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control of the two tests above: enclosures for another noise scale give other outcomes."""
     right = softmax_weights
-    monkeypatch.setattr(
-        gap_selection, "softmax_weights", lambda deficits, scale: right(deficits, 2 * scale)
-    )
+
+    def weights_of_wrong_scale(deficits: Array, noise_scale: float) -> Weights:
+        return right(deficits, noise_scale=2 * noise_scale)
+
+    monkeypatch.setattr(gap_selection, "softmax_weights", weights_of_wrong_scale)
     with pytest.raises(AssertionError):
         test_floats_decide_as_fractions_do("GapSelection-gumbel-3.0-padded=True", monkeypatch)
 
@@ -268,8 +273,8 @@ def test_rare_coins_show_true_with_their_exact_probability() -> None:
     """One uniform number decides a row of coins: which coin is the first to show True, or that none does."""
     rare = np.array([[50, 60]])
     for word, shown in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
-        assert toss_rare_exponential(rare, scale=1.0, rng=chosen([word])).tolist() == [shown]
-    first, second, none = law(_first_weights(rare[0], scale=1.0))
+        assert toss_rare_exponential(rare, noise_scale=1.0, rng=chosen([word])).tolist() == [shown]
+    first, second, none = law(_first_weights(rare[0], noise_scale=1.0))
     assert float(first[0]) == pytest.approx(math.exp(-50), rel=1e-9)
     assert float(second[0]) == pytest.approx(math.exp(-60), rel=1e-6)
     assert none[1] >= 1 - first[1] - second[1] > 0
@@ -277,7 +282,7 @@ def test_rare_coins_show_true_with_their_exact_probability() -> None:
 
 def test_a_session_that_is_continued_reads_the_same_bits() -> None:
     """Words that were drawn in advance are used before words of the generator, whose state may have changed."""
-    weights = softmax_weights(np.array([0.0, 36.0]), scale=1.0)
+    weights = softmax_weights(np.array([0.0, 36.0]), noise_scale=1.0)
     ready = LazyUniforms(
         np.array([ONES], dtype=np.uint64),
         np.random.default_rng(0),
@@ -288,8 +293,8 @@ def test_a_session_that_is_continued_reads_the_same_bits() -> None:
         np.random.default_rng(9),
         np.array([[0]], dtype=np.uint64),
     )
-    assert index_of(ready.at(0), weights) == index_of(again.at(0), weights) == 1
-    assert ready.at(0).bounds() == again.at(0).bounds()
+    assert index_of(ready.entry((0,)), weights) == index_of(again.entry((0,)), weights) == 1
+    assert ready.entry((0,)).bounds() == again.entry((0,)).bounds()
 
 
 def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone() -> None:
@@ -331,22 +336,24 @@ def test_counts_are_compared_by_a_table_as_one_by_one(most: int, std: float) -> 
     counts = np.random.default_rng(3).integers(low=0, high=most + 1, size=(700, 7))
     one = np.random.default_rng(4)
     other = np.random.default_rng(4)
-    bits = are_normally_above(counts, threshold=0.37 * most, std=std, rng=one, within=(0, most))
+    bits = are_normally_above(
+        counts, threshold=0.37 * most, noise_std=std, rng=one, clip_range=(0, most)
+    )
     with np.errstate(over="ignore"):
         assert np.array_equal(
-            bits, are_normally_above(counts, threshold=0.37 * most, std=std, rng=other)
+            bits, are_normally_above(counts, threshold=0.37 * most, noise_std=std, rng=other)
         )
     assert one.integers(2**63) == other.integers(2**63)
     for count in (most // 3, most // 2):
-        word = int(_below(np.array([count]), threshold=0.37 * most, std=std)[0]) << 11
+        word = int(_below(np.array([count]), threshold=0.37 * most, noise_std=std)[0]) << 11
         for near in [word + step for step in (-(2**20), -1, 0, 1, 2**20) if 2**60 < word < 2**63]:
             drawn = [
                 are_normally_above(
                     np.array([[count]]),
                     threshold=0.37 * most,
-                    std=std,
+                    noise_std=std,
                     rng=chosen([near]),
-                    within=limit,
+                    clip_range=limit,
                 )
                 for limit in ((0, most), None)
             ]

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest, chisquare
 
 from pate.mechanisms import PeelingTopK, PermuteAndFlipTopK
-from pate.mechanisms.noise.exponential_coins import lucky_place, thinned
+from pate.mechanisms.noise.exponential_coins import draw_lucky_place, draw_thinned_places
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import exponential_argmax, largest_distribution
 from tests.statistical.chi_square import p_value
@@ -41,12 +41,14 @@ def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int],
     """
     distribution = {}
     for first, p in enumerate(
-        largest_distribution(VALUES / scale, sizes=SIZES * 1.0, noise=UNIT_NOISES[noise]).tolist()
+        largest_distribution(
+            VALUES / scale, class_sizes=SIZES * 1.0, noise_kind=UNIT_NOISES[noise]
+        ).tolist()
     ):
         left = SIZES - (np.arange(len(SIZES)) == first)
         some = left > 0
         then = largest_distribution(
-            VALUES[some] / scale, sizes=left[some] * 1.0, noise=UNIT_NOISES[noise]
+            VALUES[some] / scale, class_sizes=left[some] * 1.0, noise_kind=UNIT_NOISES[noise]
         )
         distribution |= {
             (int(VALUES[first]), int(VALUES[c])): p * float(q)
@@ -104,7 +106,7 @@ def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
     alive = np.ones(len(numbers), dtype=np.bool_)
     alive[[0, 3]] = False  # picked before
     living = np.flatnonzero(alive)
-    drawn = [lucky_place(numbers, 1, alive, scale, rng) for _ in range(2_500)]
+    drawn = [draw_lucky_place(numbers, 1, alive, scale, rng) for _ in range(2_500)]
     assert alive[drawn].all()
     found = Counter((int(numbers[place]),) for place in drawn)
 
@@ -130,7 +132,7 @@ def test_thinning_leaves_each_place_with_its_share(level: int) -> None:
     rng = np.random.default_rng(level)
     count = 3_001
     times = 40
-    found = [thinned(count, level, rng) for _ in range(times)]
+    found = [draw_thinned_places(count, level, rng) for _ in range(times)]
     for places in found:
         assert (np.diff(places) > 0).all()
         assert len(places) == 0 or 0 <= places[0] <= places[-1] < count
@@ -142,4 +144,6 @@ def test_thinning_leaves_each_place_with_its_share(level: int) -> None:
 
 
 def test_no_place_is_thinned_at_level_0() -> None:
-    assert thinned(count=700, level=0, rng=np.random.default_rng(0)).tolist() == list(range(700))
+    assert draw_thinned_places(
+        num_places=700, num_halvings=0, rng=np.random.default_rng(0)
+    ).tolist() == list(range(700))

@@ -52,9 +52,9 @@ def test_the_largest_of_many_normals_by_its_quantile(number: int) -> None:
     """
     logs = np.full((1, 5000), math.log(number))
     drawn = draw_largest(
-        kind="gaussian",
-        log_sizes=logs,
-        size=lambda row, place: number,
+        noise_kind="gaussian",
+        log_num_noises=logs,
+        exact_num_noises=lambda row, place: number,
         rng=np.random.default_rng(1),
     ).values[0]
     small = number < 2**50

@@ -112,7 +112,7 @@ class BoundaryWrapper:
             return boundary_weights(lambda digits: [(int(p * unit), int(p * unit)) for p in stated])
 
         uniforms = LazyUniforms.draw((len(distributions),), rng)
-        indices = draw_index(distributions, uniforms, exact=weights)
+        indices = draw_index(distributions, uniforms, exact_weights_of_row=weights)
         if distribution.ndim == 1:
             indices = np.asarray(indices[0])
         is_boundary = np.asarray(indices == distributions.shape[1] - 1)

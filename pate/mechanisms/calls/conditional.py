@@ -98,7 +98,7 @@ class ConditionalRelease(HeldBudget):
                 key,
                 partial(draw, rng),
                 accept,
-                target=target,
+                question_target=target,
                 next_target=target_charging.revise(epsilon),
                 failure_prob=failure_prob,
             )
@@ -124,7 +124,7 @@ class ConditionalRelease(HeldBudget):
                 key,
                 lambda: outcome,  # it was drawn by `release`
                 accept,
-                target=target,
+                question_target=target,
                 next_target=target,
                 failure_prob=0.0,
             )
@@ -132,31 +132,31 @@ class ConditionalRelease(HeldBudget):
     def _ask(
         self,
         key: int,
-        look: Callable[[], Any],
+        read_outcome: Callable[[], Any],
         accept: Accept,
         *,
-        target: QTarget,
+        question_target: QTarget,
         next_target: QTarget,
         failure_prob: float,
     ) -> Conditional:
         """Answers one question about an outcome and charges the session for it.
 
-        An error of `look` or `accept` is charged as a hit, like an outcome that is published.
+        An error of `read_outcome` or `accept` is charged as a hit, like an outcome that is published.
 
         Args:
             key: the key of the outcome.
-            look: returns the outcome.
+            read_outcome: returns the outcome.
             accept: the set; a function that returns True for its members.
-            target: the target of this question, which the session is charged for.
+            question_target: the target of this question, which the session is charged for.
             next_target: the target of the next question about the same outcome.
             failure_prob: the delta of the mechanism that drew the outcome; 0 if an earlier question was charged for it.
         """
         published = True
         try:
-            outcome = look()
+            outcome = read_outcome()
             published = bool(accept(outcome))
         finally:
-            self.session.charge(published, target=target, failure_prob=failure_prob)
+            self.session.charge(published, target=question_target, failure_prob=failure_prob)
         if published:
             return Conditional(key, published=True, outcome=outcome)
         self._waiting[key] = (outcome, next_target)

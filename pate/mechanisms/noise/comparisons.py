@@ -22,11 +22,10 @@ from pate.mechanisms.noise.drawn_noise import (
     number_of,
     weighted_sum,
 )
-from pate.mechanisms.noise.enclosures import is_below
+from pate.mechanisms.noise.enclosures import Limits, is_below
 from pate.mechanisms.noise.kinds import KINDS
 from pate.mechanisms.noise.lazy_uniforms import Array, Bits, Integers, LazyUniforms
 
-Window = tuple[int, int]
 # of both terms; far above the rounding error of quotient, quantile and sum
 SMALL_ERROR = 2.0**-44
 _LARGEST_NOISE = 130.0
@@ -46,177 +45,219 @@ class Values:
     exact: Callable[[int, int], Fraction]  # returns the exact value at a row and a column
 
     @classmethod
-    def scaled(cls, numbers: NDArray[Any], scale: float | Array) -> Self:
-        """Returns the values (number - largest number of the row) / scale, `[Q, n]`.
+    def scaled(cls, values: NDArray[Any], noise_scale: float | Array) -> Self:
+        """Returns (value - largest value of the row) / noise_scale for each value, `[Q, n]`.
 
         Args:
-            numbers: `[Q, n]`, whole numbers up to 2**53, or floats whose differences are exact.
-            scale: the scale of the noise, one for all rows or one for each, `[Q, 1]`.
+            values: `[Q, n]`, whole numbers up to 2**53, or floats whose differences are exact.
+            noise_scale: the scale of the noise, one for all rows or one for each, `[Q, 1]`.
         """
-        below = np.asarray(numbers - numbers.max(axis=1, keepdims=True))
-        divisors = np.broadcast_to(scale, (len(below), 1))
+        below = np.asarray(values - values.max(axis=1, keepdims=True))
+        divisors = np.broadcast_to(noise_scale, (len(below), 1))
 
-        def exact(row: int, place: int) -> Fraction:
-            return Fraction(below[row, place].item()) / Fraction(divisors[row, 0].item())
+        def exact(row: int, column: int) -> Fraction:
+            return Fraction(below[row, column].item()) / Fraction(divisors[row, 0].item())
 
         with np.errstate(over="ignore"):
             return cls(floats=np.maximum(below / divisors, _LOWEST), exact=exact)
 
 
 def _compared(first_entry: tuple[int, Number], second_entry: tuple[int, Number]) -> int:
-    """Compares the numbers of two entries (column, number) for a falling sort: -1 if the first number is larger."""
+    """Returns -1 if the number of the first entry (column, number) is larger, and else 1: for a falling sort."""
     (_, first) = first_entry
     (_, second) = second_entry
-    return 1 if is_below(first.bounds, second.bounds, *first.more, *second.more) else -1
+    refinements = [*first.refinements, *second.refinements]
+    return 1 if is_below(first.bounds, second.bounds, refinements=refinements) else -1
 
 
-def largest_noisy(values: Values, noise: DrawnNoise, k: int, part: Bits | None = None) -> Integers:
+def largest_noisy(
+    values: Values, noise: DrawnNoise, k: int, candidate_mask: Bits | None = None
+) -> Integers:
     """Returns the columns of the k largest sums value + noise of each row, the largest first: `[Q, k]`.
 
     Args:
         values: `[Q, n]`.
         noise: `[Q, n]`.
         k: the number of columns to return.
-        part: bits `[Q, n]` of the columns that take part; all other columns rank last. None for all columns.
+        candidate_mask: bits `[Q, n]`, True for a column that takes part; all other columns rank last. None for all
+            columns.
     """
     noisy = values.floats + noise.values
-    if part is not None:
-        noisy[~part] = -np.inf
-    order: Integers
+    if candidate_mask is not None:
+        noisy[~candidate_mask] = -np.inf
+    ranked_columns: Integers
     if k == 1:
-        order = noisy.argmax(axis=1)[:, None]
-        best = np.take_along_axis(noisy, order, axis=1)
-        is_sure = (noisy >= best - 3 * _error_of(best, of_noise=noise.error)).sum(axis=1) == 1
+        ranked_columns = noisy.argmax(axis=1)[:, None]
+        best = np.take_along_axis(noisy, ranked_columns, axis=1)
+        is_sure = (noisy >= best - 3 * _error_of(best, noise_error=noise.error)).sum(axis=1) == 1
     else:
-        order = np.indices(noisy.shape)[1]
+        ranked_columns = np.indices(noisy.shape)[1]
         if k + 1 < noisy.shape[1]:
-            order = np.argpartition(noisy, -(k + 1), axis=1)[:, -(k + 1) :]
-        order = np.take_along_axis(
-            order, np.argsort(-np.take_along_axis(noisy, order, axis=1), axis=1), axis=1
+            ranked_columns = np.argpartition(noisy, -(k + 1), axis=1)[:, -(k + 1) :]
+        ranked_columns = np.take_along_axis(
+            ranked_columns,
+            np.argsort(-np.take_along_axis(noisy, ranked_columns, axis=1), axis=1),
+            axis=1,
         )
-        ranked = np.take_along_axis(noisy, order, axis=1)
+        ranked = np.take_along_axis(noisy, ranked_columns, axis=1)
         with np.errstate(invalid="ignore"):  # infinity beside infinity: neither competes
-            errors = _error_of(ranked, of_noise=noise.error)
+            errors = _error_of(ranked, noise_error=noise.error)
             far = (ranked[:, :-1] - errors[:, :-1] > ranked[:, 1:] + errors[:, 1:]) | np.isneginf(
                 ranked[:, 1:]
             )
-        order = order[:, :k]
+        ranked_columns = ranked_columns[:, :k]
         is_sure = far.all(axis=1)
     for row in np.flatnonzero(~is_sure).tolist():
         # those that compete, and of them what can be among the k
-        places = np.flatnonzero(np.isfinite(noisy[row]))
-        errors = _error_of(noisy[row, places], of_noise=noise.error)
-        lower = noisy[row, places] - errors
-        upper = noisy[row, places] + errors
-        if k < len(places):
-            places = places[upper >= np.partition(lower, len(lower) - k)[len(lower) - k]]
+        columns = np.flatnonzero(np.isfinite(noisy[row]))
+        errors = _error_of(noisy[row, columns], noise_error=noise.error)
+        lower = noisy[row, columns] - errors
+        upper = noisy[row, columns] + errors
+        if k < len(columns):
+            columns = columns[upper >= np.partition(lower, len(lower) - k)[len(lower) - k]]
         sums = [
-            (at, weighted_sum(values.exact(row, at), terms=((1, noise.exact(row, at)),)))
-            for at in places.tolist()
+            (
+                column,
+                weighted_sum(
+                    constant=values.exact(row, column),
+                    weighted_numbers=((1, noise.exact(row, column)),),
+                ),
+            )
+            for column in columns.tolist()
         ]
-        order[row] = [
-            *(at for at, _ in sorted(sums, key=cmp_to_key(_compared))),
+        ranked_columns[row] = [
+            *(column for column, _ in sorted(sums, key=cmp_to_key(_compared))),
             *np.flatnonzero(np.isneginf(noisy[row])),
         ][:k]
-    return order
+    return ranked_columns
 
 
-def _error_of(noisy: Array, of_noise: float) -> Array:
-    """Returns a bound on the rounding error of each noisy value, `[...]`.
+def _error_of(noisy_values: Array, noise_error: float) -> Array:
+    """Returns a bound on the rounding error of each noisy value, in the shape of `noisy_values`.
 
     Args:
-        noisy: sums of a value and noise. Both noisy + error and noisy - error are increasing in noisy.
-        of_noise: a bound on the error of the noise.
+        noisy_values: sums of a value and noise. The bound grows so slowly that noisy value + bound and noisy value -
+            bound both rise with the noisy value.
+        noise_error: a bound on the error of the noise.
     """
     # A value is at most |noisy| + |noise| in size, and noise in floats below 64 or, where it is larger, has that in its
     # own error.
-    return np.asarray(SMALL_ERROR * (_LARGEST_NOISE + np.abs(noisy)) + of_noise)
+    return np.asarray(SMALL_ERROR * (_LARGEST_NOISE + np.abs(noisy_values)) + noise_error)
 
 
 def are_normally_above(
-    numbers: NDArray[Any],
+    values: NDArray[Any],
     threshold: float,
-    std: float,
+    noise_std: float,
     rng: np.random.Generator,
     *,
-    within: Window | None = None,
+    clip_range: tuple[int, int] | None = None,
 ) -> Bits:
-    """Draws whether number + N(0, std**2) >= threshold for each number and returns bits `[Q, n]`; draws are exact.
+    """Draws for each value whether value + N(0, noise_std**2) >= threshold, exactly, and returns bits `[Q, n]`.
 
     Args:
-        numbers: `[Q, n]`, floats or whole numbers.
-        threshold: the threshold for all numbers.
-        std: the standard deviation of the noise.
+        values: `[Q, n]`, floats or whole numbers.
+        threshold: the threshold for all values.
+        noise_std: the standard deviation of the noise.
         rng: draws one uniform number for each sum.
-        within: None, or a window (low, high) of whole numbers >= 0 to which the numbers, then whole, are clipped before
-            noise is added. A window makes draws faster, because probabilities then come from a table.
+        clip_range: None, or the smallest and the largest whole number, >= 0, to which the values, then whole, are
+            clipped before noise is added. A range makes draws faster, because probabilities then come from a table.
     """
-    if within is None:
+    if clip_range is None:
         return are_above(
-            numbers,
+            values,
             threshold,
-            terms=[(draw_noise(kind="gaussian", shape=numbers.shape, rng=rng), std)],
+            weighted_noises=[
+                (draw_noise(noise_kind="gaussian", shape=values.shape, rng=rng), noise_std)
+            ],
         )
     # the sum is above where a uniform number is at least the probability to stay below, which comes from a table
-    numbers_drawn = LazyUniforms.draw(numbers.shape, rng)
-    above = np.empty(numbers.shape, dtype=np.bool_)
+    smallest, largest = clip_range
+    uniforms = LazyUniforms.draw(shape=values.shape, rng=rng)
+    above = np.empty(values.shape, dtype=np.bool_)
     limits = (
-        _limits(threshold, std, *within) if within[1] < max(numbers.size, _SMALL_TABLE) else None
+        _limits(
+            threshold=threshold, noise_std=noise_std, smallest_count=smallest, largest_count=largest
+        )
+        if largest < max(values.size, _SMALL_TABLE)
+        else None
     )
-    at_once = max(1, _AT_ONCE // numbers.shape[1])
-    for start in range(0, len(numbers), at_once):
+    at_once = max(1, _AT_ONCE // values.shape[1])
+    for start in range(0, len(values), at_once):
         rows = slice(start, start + at_once)
-        excess = numbers_drawn[rows].grid()
+        excess = uniforms[rows].grid()
         if limits is None:
-            excess -= _below(np.clip(numbers[rows], *within), threshold, std)
+            excess -= _below(
+                np.clip(values[rows], smallest, largest), threshold=threshold, noise_std=noise_std
+            )
         else:
-            excess -= limits.take(numbers[rows], mode="clip")
+            excess -= limits.take(values[rows], mode="clip")
         np.greater_equal(excess, 0, out=above[rows])
         if np.abs(excess, out=excess).min() > _LIMIT_ERROR:
             continue
-        for offset, place in np.argwhere(excess <= _LIMIT_ERROR).tolist():
+        for offset, column in np.argwhere(excess <= _LIMIT_ERROR).tolist():
             row = start + offset
-            noise = number_of(numbers_drawn.at(row, place), KINDS["gaussian"].within)
-            count = min(max(numbers[row, place].item(), within[0]), within[1])
-            above[row, place] = _is_above(count, threshold, terms=[(Fraction(std), noise)])
+            noise = number_of(
+                uniforms.entry((row, column)), quantile_bounds=KINDS["gaussian"].quantile_bounds
+            )
+            clipped_value = min(max(values[row, column].item(), smallest), largest)
+            above[row, column] = _is_above(
+                clipped_value, threshold=threshold, weighted_noises=[(Fraction(noise_std), noise)]
+            )
     return above
 
 
 @lru_cache(maxsize=8)
-def _limits(threshold: float, std: float, least: int, most: int) -> Integers:
-    """Returns `_below` for each count 0..most, where counts below `least` are raised to it."""
-    return _below(np.maximum(np.arange(most + 1), least), threshold, std)
+def _limits(
+    threshold: float, noise_std: float, smallest_count: int, largest_count: int
+) -> Integers:
+    """Returns `_below` of each count in 0..`largest_count`; smaller counts are raised to `smallest_count`."""
+    counts = np.maximum(np.arange(largest_count + 1), smallest_count)
+    return _below(counts, threshold=threshold, noise_std=noise_std)
 
 
-def _below(counts: Integers, threshold: float, std: float) -> Integers:
-    """Returns 2**53 P[count + N(0, std**2) < threshold] for each count, with an error of less than 2**6."""
+def _below(counts: Integers, threshold: float, noise_std: float) -> Integers:
+    """Returns 2**53 P[count + N(0, noise_std**2) < threshold] for each count, with an error of less than 2**6."""
     with np.errstate(over="ignore"):
-        return np.asarray(ndtr((threshold - counts) / std) * _GRID).astype(np.int64)
+        return np.asarray(ndtr((threshold - counts) / noise_std) * _GRID).astype(np.int64)
 
 
 def are_above(
-    numbers: NDArray[Any], threshold: float, terms: Sequence[tuple[DrawnNoise, float]]
+    values: NDArray[Any], threshold: float, weighted_noises: Sequence[tuple[DrawnNoise, float]]
 ) -> Bits:
-    """Returns bits `[Q, n]`: whether each number plus a weighted sum of noises is at least a threshold, exactly.
+    """Returns bits `[Q, n]`: True where a value plus a weighted sum of noises is at least the threshold, exactly.
 
     Args:
-        numbers: `[Q, n]`, floats or whole numbers.
-        threshold: the threshold for all numbers.
-        terms: pairs of noise, `[Q, n]` or `[Q, 1]`, and the factor by which this noise is multiplied.
+        values: `[Q, n]`, floats or whole numbers.
+        threshold: the threshold for all values.
+        weighted_noises: pairs of noise, `[Q, n]` or `[Q, 1]`, and the factor by which this noise is multiplied.
     """
-    excess = numbers - threshold
-    error = SMALL_ERROR * (np.abs(numbers) + abs(threshold))
-    for noise, scale in terms:
-        excess = excess + scale * noise.values
-        error = error + abs(scale) * (noise.error + SMALL_ERROR * _LARGEST_NOISE)
+    excess = values - threshold
+    error = SMALL_ERROR * (np.abs(values) + abs(threshold))
+    for noise, factor in weighted_noises:
+        excess = excess + factor * noise.values
+        error = error + abs(factor) * (noise.error + SMALL_ERROR * _LARGEST_NOISE)
     above = excess >= 0
-    for row, place in np.argwhere(np.abs(excess) <= error).tolist():
-        exact = [(Fraction(scale), noise.exact(row, place)) for noise, scale in terms]
-        above[row, place] = _is_above(numbers[row, place].item(), threshold, terms=exact)
+    for row, column in np.argwhere(np.abs(excess) <= error).tolist():
+        exact_noises = [
+            (Fraction(factor), noise.exact(row, column)) for noise, factor in weighted_noises
+        ]
+        above[row, column] = _is_above(
+            values[row, column].item(), threshold=threshold, weighted_noises=exact_noises
+        )
     return np.asarray(above)
 
 
-def _is_above(number: float, threshold: float, terms: Sequence[tuple[Fraction, Number]]) -> bool:
-    """Returns whether number plus the sum of factor * noise over all terms is at least the threshold."""
-    excess = weighted_sum(Fraction(number) - Fraction(threshold), terms)
-    return not is_below(excess.bounds, lambda: (0, 0), *excess.more)
+def _is_above(
+    value: float, threshold: float, weighted_noises: Sequence[tuple[Fraction, Number]]
+) -> bool:
+    """Returns True if the value plus the sum of factor * noise, over all pairs, is at least the threshold."""
+    excess = weighted_sum(
+        constant=Fraction(value) - Fraction(threshold), weighted_numbers=weighted_noises
+    )
+    return not is_below(excess.bounds, _zero_bounds, refinements=excess.refinements)
+
+
+def _zero_bounds() -> Limits:
+    """Returns the interval of the number 0."""
+    return 0, 0

@@ -30,49 +30,64 @@ class Number:
     """A random real number that is known as an interval, which becomes narrower as further random bits are drawn."""
 
     bounds: Callable[[], Limits]  # returns the interval, whose ends may be infinite
-    more: Sequence[
+    refinements: Sequence[
         Callable[[], None]
     ]  # functions that draw further bits of the uniform numbers behind this number
 
 
-def number_of(uniform: LazyBitsUniform, within: Callable[[Fraction, int], Bounds]) -> Number:
+def number_of(
+    uniform: LazyBitsUniform, quantile_bounds: Callable[[Fraction, int], Bounds]
+) -> Number:
     """Returns the value of an increasing function at a uniform number.
 
     Args:
         uniform: the uniform number.
-        within: returns fractions below and above the function at a fraction, for a number of decimal digits.
+        quantile_bounds: returns fractions below and above the function at a fraction, for a number of decimal digits.
     """
 
     def bounds() -> Limits:
         low, high = uniform.bounds()
-        least = within(low, uniform.digits)[0] if low > 0 else -math.inf
-        return least, within(high, uniform.digits)[1] if high < 1 else math.inf
+        least = quantile_bounds(low, uniform.digits)[0] if low > 0 else -math.inf
+        return least, quantile_bounds(high, uniform.digits)[1] if high < 1 else math.inf
 
-    return Number(bounds, more=(uniform.extend,))
-
-
-def _combined(numbers: Sequence[Number], join: Callable[[list[Limits]], Limits]) -> Number:
-    """Returns a function of several numbers, where `join` returns its interval for their intervals."""
-    more = [extend for number in numbers for extend in number.more]
-    return Number(lambda: join([number.bounds() for number in numbers]), more)
+    return Number(bounds=bounds, refinements=(uniform.extend,))
 
 
-def weighted_sum(constant: Fraction, terms: Sequence[tuple[Fraction | int, Number]]) -> Number:
-    """Returns a constant plus the sum of factor * number over all terms.
+def _combined(
+    numbers: Sequence[Number], combine_bounds: Callable[[list[Limits]], Limits]
+) -> Number:
+    """Returns the value of a function of several numbers.
+
+    Args:
+        numbers: the numbers.
+        combine_bounds: returns an interval that contains the value, for the intervals of all numbers.
+    """
+
+    def bounds() -> Limits:
+        return combine_bounds([number.bounds() for number in numbers])
+
+    refinements = [refine for number in numbers for refine in number.refinements]
+    return Number(bounds=bounds, refinements=refinements)
+
+
+def weighted_sum(
+    constant: Fraction, weighted_numbers: Sequence[tuple[Fraction | int, Number]]
+) -> Number:
+    """Returns a constant plus the sum of factor * number over all pairs (factor, number).
 
     Args:
         constant: the constant.
-        terms: pairs (factor, number); no factor is 0.
+        weighted_numbers: pairs (factor, number); no factor is 0.
     """
 
-    def join(bounds: list[Limits]) -> Limits:
+    def sum_bounds(bounds: list[Limits]) -> Limits:
         ends = [
             sorted(factor * end for end in pair)
-            for (factor, _), pair in zip(terms, bounds, strict=True)
+            for (factor, _), pair in zip(weighted_numbers, bounds, strict=True)
         ]
         return sum((low for low, _ in ends), constant), sum((high for _, high in ends), constant)
 
-    return _combined([number for _, number in terms], join)
+    return _combined([number for _, number in weighted_numbers], combine_bounds=sum_bounds)
 
 
 @dataclass(frozen=True)
@@ -89,21 +104,22 @@ class DrawnNoise:
         exact = self.exact
         sums = self.values.sum(axis=1, keepdims=True)
         error = count * (self.error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max())))
-        return type(self)(
-            sums,
-            error,
-            lambda row, _: weighted_sum(
-                Fraction(0), terms=[(1, exact(row, place)) for place in range(count)]
-            ),
-        )
 
-    def times(self, factor: Self) -> Self:
-        """Returns each value times the factor of its row, `[Q, n]`, for factors `[Q, 1]`."""
-        largest, other = (float(np.abs(noise.values).max()) for noise in (self, factor))
+        def exact_sum(row: int, _: int) -> Number:
+            summands = [(1, exact(row, column)) for column in range(count)]
+            return weighted_sum(constant=Fraction(0), weighted_numbers=summands)
+
+        return type(self)(values=sums, error=error, exact=exact_sum)
+
+    def times(self, row_factors: Self) -> Self:
+        """Returns each value times the factor of its row, `[Q, n]`, for `row_factors` `[Q, 1]`."""
+        largest, largest_factor = (
+            float(np.abs(noise.values).max()) for noise in (self, row_factors)
+        )
         error = (
-            self.error * (other + factor.error)
-            + factor.error * largest
-            + _ERROR_OF_LOG * (largest * other)
+            self.error * (largest_factor + row_factors.error)
+            + row_factors.error * largest
+            + _ERROR_OF_LOG * (largest * largest_factor)
         )
 
         def product(bounds: list[Limits]) -> Limits:
@@ -112,87 +128,97 @@ class DrawnNoise:
             products = [a * b for a in bounds[0] for b in bounds[1]]
             return min(products), max(products)
 
-        def exact(row: int, place: int) -> Number:
-            return _combined([self.exact(row, place), factor.exact(row, 0)], join=product)
+        def exact(row: int, column: int) -> Number:
+            return _combined(
+                [self.exact(row, column), row_factors.exact(row, 0)], combine_bounds=product
+            )
 
-        return type(self)(self.values * factor.values, error, exact)
+        return type(self)(values=self.values * row_factors.values, error=error, exact=exact)
 
-    def with_last(self, other: Self, last: Integers) -> Self:
+    def with_replaced_columns(self, new_noise: Self, columns: Integers) -> Self:
         """Returns the noise in which one value of each row is replaced.
 
         Args:
-            other: the new values, `[Q, 1]`.
-            last: the column whose value is replaced in each row, `[Q]`.
+            new_noise: the new values, `[Q, 1]`.
+            columns: the column whose value is replaced in each row, `[Q]`.
         """
         values = self.values.copy()
-        np.put_along_axis(values, last[:, None], other.values, axis=1)
+        np.put_along_axis(values, columns[:, None], new_noise.values, axis=1)
 
-        def exact(row: int, place: int) -> Number:
-            return other.exact(row, 0) if place == last[row] else self.exact(row, place)
+        def exact(row: int, column: int) -> Number:
+            return new_noise.exact(row, 0) if column == columns[row] else self.exact(row, column)
 
-        return type(self)(values, max(self.error, other.error), exact)
+        return type(self)(values=values, error=max(self.error, new_noise.error), exact=exact)
 
 
-def draw_noise(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> DrawnNoise:
+def draw_noise(noise_kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> DrawnNoise:
     """Draws independent noise of scale 1.
 
     Args:
-        kind: the kind of noise, a name of `KINDS`.
+        noise_kind: the kind of noise, a name of `KINDS`.
         shape: `[Q, n]` or `[Q, 1]`.
         rng: draws one uniform number for each value.
     """
-    of_kind = KINDS[kind]
-    uniforms = LazyUniforms.draw(shape, rng)
+    of_kind = KINDS[noise_kind]
+    uniforms = LazyUniforms.draw(shape=shape, rng=rng)
 
-    def exact(row: int, place: int) -> Number:
-        return number_of(uniforms.at(row, place if shape[1] > 1 else 0), of_kind.within)
+    def exact(row: int, column: int) -> Number:
+        index = (row, column if shape[1] > 1 else 0)
+        return number_of(uniforms.entry(index), quantile_bounds=of_kind.quantile_bounds)
 
     u = uniforms.approximate()
     return DrawnNoise(values=of_kind.quantile(u), error=_quantile_error(u), exact=exact)
 
 
 def draw_largest(
-    kind: str,
-    log_sizes: Array,
-    size: Callable[..., int],
+    noise_kind: str,
+    log_num_noises: Array,
+    exact_num_noises: Callable[[int, int], int],
     rng: np.random.Generator,
-    error: float = 0.0,
+    log_error: float = 0.0,
 ) -> DrawnNoise:
     """Draws an array of which each entry is the largest of N independent noises of scale 1. N may exceed all floats.
 
     Args:
-        kind: the kind of noise, a name of `KINDS`.
-        log_sizes: log N for each entry, `[Q, n]`.
-        size: returns the exact N at a row and a column.
+        noise_kind: the kind of noise, a name of `KINDS`.
+        log_num_noises: log N for each entry, `[Q, n]`.
+        exact_num_noises: returns the exact N at a row and a column.
         rng: draws one uniform number for each entry.
-        error: a bound on the error of `log_sizes`.
+        log_error: a bound on the error of `log_num_noises`.
     """
-    uniforms = LazyUniforms.draw(log_sizes.shape, rng)
+    uniforms = LazyUniforms.draw(shape=log_num_noises.shape, rng=rng)
     u = uniforms.approximate()
-    log_q = np.log(-np.log(u)) - log_sizes
+    log_q = np.log(-np.log(u)) - log_num_noises
     with np.errstate(divide="ignore", over="ignore"):
         log_above = np.where(log_q < _SMALL, log_q, np.log(-np.expm1(-np.exp(log_q))))
-        values = KINDS[kind].quantile_of_log(log_q, log_above)
-    of_logs = error + _ERROR_OF_LOG * (1 + float(np.abs(log_sizes).max()))
+        values = KINDS[noise_kind].quantile_of_log(log_q, log_above)
+    of_logs = log_error + _ERROR_OF_LOG * (1 + float(np.abs(log_num_noises).max()))
     of_values = (_quantile_error(u) + of_logs) * (1 + float(np.abs(values).max()))
 
-    def within(number: int, u: Fraction, digits: int) -> Bounds:
-        # all `number` values lie below the quantile of u**(1 / number) with probability u
-        if number > 1:
+    quantile_bounds = KINDS[noise_kind].quantile_bounds
+
+    def largest_quantile_bounds(num_noises: int, u: Fraction, digits: int) -> Bounds:
+        # all noises lie below the quantile of u**(1 / num_noises) with probability u
+        if num_noises > 1:
             spare = (
-                digits + 4 + sum(len(str(int(inverse))) for inverse in (number, 1 / u, 1 / (1 - u)))
+                digits
+                + 4
+                + sum(len(str(int(inverse))) for inverse in (num_noises, 1 / u, 1 / (1 - u)))
             )
             low, high = (
-                exp_bounds(log / number, digits=spare) for log in log_bounds(u, digits=spare)
+                exp_bounds(log / num_noises, digits=spare) for log in log_bounds(u, digits=spare)
             )
-            return KINDS[kind].within(low[0], digits)[0], KINDS[kind].within(high[1], digits)[1]
-        return KINDS[kind].within(u, digits)
+            return quantile_bounds(low[0], digits)[0], quantile_bounds(high[1], digits)[1]
+        return quantile_bounds(u, digits)
 
-    return DrawnNoise(
-        values,
-        error=of_values,
-        exact=lambda *place: number_of(uniforms.at(*place), within=partial(within, size(*place))),
-    )
+    def exact(row: int, column: int) -> Number:
+        num_noises = exact_num_noises(row, column)
+        return number_of(
+            uniforms.entry((row, column)),
+            quantile_bounds=partial(largest_quantile_bounds, num_noises),
+        )
+
+    return DrawnNoise(values=values, error=of_values, exact=exact)
 
 
 def _quantile_error(u: Array) -> float:

@@ -5,7 +5,7 @@ of the drawn number. So the real number is enclosed between two fractions, which
 drawn number lies outside of them. docs/proofs/floats.md, "Lazy uniform numbers".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -87,21 +87,23 @@ def _pi(digits: int) -> Decimal:
 
 
 def is_below(
-    first: Callable[[], Limits], second: Callable[[], Limits], *more: Callable[[], None]
+    first_bounds: Callable[[], Limits],
+    second_bounds: Callable[[], Limits],
+    refinements: Sequence[Callable[[], None]],
 ) -> bool:
     """Returns whether a first number is below a second number, each of which is known as an interval.
 
     Args:
-        first: returns the interval of the first number.
-        second: returns the interval of the second number.
-        more: functions that narrow the intervals. All of them are called until the intervals are disjoint.
+        first_bounds: returns the interval of the first number.
+        second_bounds: returns the interval of the second number.
+        refinements: functions that narrow the intervals. All of them are called until the intervals are disjoint.
     """
     while True:
-        (low, high) = first()
-        (least, most) = second()
+        (low, high) = first_bounds()
+        (least, most) = second_bounds()
         if high <= least:
             return True
         if low >= most:
             return False
-        for extend in more:
-            extend()
+        for refine in refinements:
+            refine()

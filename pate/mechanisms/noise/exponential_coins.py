@@ -27,78 +27,84 @@ _MOST = 2.0**61
 
 
 def toss_exponential(
-    numbers: Integers, scale: float, rng: np.random.Generator, *, level: int = 0
+    deficits: Integers, noise_scale: float, rng: np.random.Generator, *, log2_factor: int = 0
 ) -> Bits:
     """Tosses one coin for each number, which shows True with probability 2**level exp(-number / scale) <= 1.
 
     Args:
-        numbers: whole numbers >= 0, of any shape. A coin for the number 0 shows True.
-        scale: the scale, > 0.
+        deficits: whole numbers >= 0, of any shape. A coin for the number 0 shows True.
+        noise_scale: the scale, > 0.
         rng: draws one uniform number for each coin.
-        level: the exponent of the factor 2**level.
+        log2_factor: the exponent of the factor 2**level.
 
     Returns:
         One bit for each number: True if its coin shows True.
     """
 
     def exact(exponent: Fraction, digits: int) -> Bounds:
-        low, high = exp_bounds(exponent, digits=digits + level)
-        return low * 2**level, high * 2**level
+        low, high = exp_bounds(exponent, digits=digits + log2_factor)
+        return low * 2**log2_factor, high * 2**log2_factor
 
     with np.errstate(over="ignore"):  # off by at most 2**-47
-        chances = np.minimum(np.ldexp(np.exp(np.maximum(-numbers / scale, _LEAST)), level), 1.0)
-    uniforms = LazyUniforms.draw(numbers.shape, rng)
+        chances = np.minimum(
+            np.ldexp(np.exp(np.maximum(-deficits / noise_scale, _LEAST)), log2_factor), 1.0
+        )
+    uniforms = LazyUniforms.draw(deficits.shape, rng)
     u = uniforms.approximate()
     coins = u < chances
-    for place in np.argwhere(np.abs(u - chances) <= FEW_OPERATIONS).tolist():
-        exponent = -Fraction(int(numbers[tuple(place)])) / Fraction(scale)
-        coins[tuple(place)] = uniforms.at(*place).below(partial(exact, exponent))
-    return np.asarray(coins | (numbers == 0))
+    for index in np.argwhere(np.abs(u - chances) <= FEW_OPERATIONS).tolist():
+        exponent = -Fraction(int(deficits[tuple(index)])) / Fraction(noise_scale)
+        coins[tuple(index)] = uniforms.entry(tuple(index)).below(partial(exact, exponent))
+    return np.asarray(coins | (deficits == 0))
 
 
 def toss_rare_exponential(
-    numbers: Integers, scale: float, rng: np.random.Generator, *, base: int = 0
+    deficits: Integers, noise_scale: float, rng: np.random.Generator, *, base_deficit: int = 0
 ) -> Bits:
     """Tosses coins that seldom show True: each with probability exp(-(number - base) / scale) < exp(-40).
 
     One uniform number for each row decides, for nearly all rows, that no coin of the row shows True.
 
     Args:
-        numbers: whole numbers that exceed `base` by more than 40 scales, `[Q, n]`.
-        scale: the scale, > 0.
+        deficits: whole numbers that exceed `base_deficit` by more than 40 scales, `[Q, n]`.
+        noise_scale: the scale, > 0.
         rng: draws the coins.
-        base: the number that is subtracted from all numbers.
+        base_deficit: the number that is subtracted from all numbers.
 
     Returns:
         One bit for each number, `[Q, n]`.
     """
     # the first coin of a row to show True is one index by weight; later coins are tossed
-    coins = np.zeros(numbers.shape, dtype=np.bool_)
-    if numbers.shape[1] == 0:
+    coins = np.zeros(deficits.shape, dtype=np.bool_)
+    if deficits.shape[1] == 0:
         return coins
     uniforms = LazyUniforms.draw(
-        (len(numbers),), rng
+        (len(deficits),), rng
     )  # u below 1 - P[none] says that one shows True
-    most = 2 * numbers.shape[1] * math.exp(-FAR) + FEW_OPERATIONS
+    most = 2 * deficits.shape[1] * math.exp(-FAR) + FEW_OPERATIONS
     for row in np.flatnonzero(uniforms.approximate() <= most).tolist():
-        first = index_of(uniforms.at(row), _first_weights(numbers[row] - base, scale))
-        if first < numbers.shape[1]:
+        first = index_of(
+            uniforms.entry((row,)), _first_weights(deficits[row] - base_deficit, noise_scale)
+        )
+        if first < deficits.shape[1]:
             coins[row, first] = True
-            coins[row, first + 1 :] = toss_exponential(numbers[row, first + 1 :] - base, scale, rng)
+            coins[row, first + 1 :] = toss_exponential(
+                deficits[row, first + 1 :] - base_deficit, noise_scale, rng
+            )
     return coins
 
 
-def _first_weights(numbers: Integers, scale: float) -> Weights:
+def _first_weights(deficits: Integers, noise_scale: float) -> Weights:
     """Returns the exact probability, for each coin of a row, that it is the first coin to show True.
 
     The last entry is the probability that no coin of the row shows True.
 
     Args:
-        numbers: `[n]`; a coin shows True with probability exp(-number / scale).
-        scale: the scale, > 0.
+        deficits: `[n]`; a coin shows True with probability exp(-number / scale).
+        noise_scale: the scale, > 0.
     """
     single = exponential_weights(
-        [Fraction(number) / Fraction(scale) for number in numbers.tolist()]
+        [Fraction(deficit) / Fraction(noise_scale) for deficit in deficits.tolist()]
     )
 
     def weights(digits: int) -> list[Interval]:
@@ -116,70 +122,80 @@ def _first_weights(numbers: Integers, scale: float) -> Weights:
     return weights
 
 
-def lucky_place(
-    numbers: Integers, first: int, alive: Bits, scale: float, rng: np.random.Generator
+def draw_lucky_place(
+    deficits: Integers,
+    first_place: int,
+    candidate_mask: Bits,
+    noise_scale: float,
+    rng: np.random.Generator,
 ) -> int:
     """Draws one place uniformly among the places whose coin shows True, of a long row of rising numbers.
 
     The coin of a place shows True with probability exp((numbers[first] - number) / scale).
 
     Args:
-        numbers: whole numbers in rising order, `[d]`.
-        first: the first place that takes part; its coin shows True.
-        alive: bits `[d]` of the places that take part. Places before `first` do not.
-        scale: the scale, > 0.
+        deficits: whole numbers in rising order, `[d]`.
+        first_place: the first place that takes part; its coin shows True.
+        candidate_mask: bits `[d]` of the places that take part. Places before `first_place` do not.
+        noise_scale: the scale, > 0.
         rng: draws the coins.
     """
-    base = int(numbers[first])
-    steps = [level * scale * _LOG_2_UP for level in range(_LEVELS + 1)]
-    least = [base + math.ceil(min(step, _MOST)) for step in (*steps, FAR * scale)]
+    base_deficit = int(deficits[first_place])
+    steps = [level * noise_scale * _LOG_2_UP for level in range(_LEVELS + 1)]
+    least = [base_deficit + math.ceil(min(step, _MOST)) for step in (*steps, FAR * noise_scale)]
     # where the levels begin, and where the last one ends: a coin of level j has probability at most 2**-j
-    ends = np.maximum(np.searchsorted(numbers, least), first)
+    ends = np.maximum(np.searchsorted(deficits, least), first_place)
     expected = float((np.diff(ends) * 0.5 ** np.arange(_LEVELS + 1)).sum())
     # coins in a random order, each once, until one shows True
-    if expected * expected > len(numbers):
-        size = math.ceil(4 * len(numbers) / expected) + 8
+    if expected * expected > len(deficits):
+        size = math.ceil(4 * len(deficits) / expected) + 8
         tossed = np.zeros(0, dtype=np.int64)
         while True:
-            drawn = rng.integers(first, len(numbers), size=size)
+            drawn = rng.integers(first_place, len(deficits), size=size)
             drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
-            drawn = drawn[alive[drawn] & ~np.isin(drawn, tossed)]
-            coins = toss_exponential(numbers[drawn] - base, scale, rng)
+            drawn = drawn[candidate_mask[drawn] & ~np.isin(drawn, tossed)]
+            coins = toss_exponential(deficits[drawn] - base_deficit, noise_scale, rng)
             if coins.any():
                 return int(drawn[coins.argmax()])
             tossed = np.concatenate([tossed, drawn])
-    far = toss_rare_exponential(numbers[None, ends[-1] :], scale, rng, base=base)[0]
+    far = toss_rare_exponential(
+        deficits[None, ends[-1] :], noise_scale, rng, base_deficit=base_deficit
+    )[0]
     places_of_heads = []
     for level, (start, stop) in enumerate(pairwise(ends.tolist())):
-        places = start + thinned(stop - start, level, rng)
+        places = start + draw_thinned_places(stop - start, level, rng)
         places_of_heads.append(
-            places[toss_exponential(numbers[places] - base, scale, rng, level=level)]
+            places[
+                toss_exponential(
+                    deficits[places] - base_deficit, noise_scale, rng, log2_factor=level
+                )
+            ]
         )
     places = np.concatenate([*places_of_heads, ends[-1] + np.flatnonzero(far)])
-    places = places[alive[places]]
+    places = places[candidate_mask[places]]
     return int(places[rng.integers(0, len(places))])
 
 
-def thinned(count: int, level: int, rng: np.random.Generator) -> Integers:
+def draw_thinned_places(num_places: int, num_halvings: int, rng: np.random.Generator) -> Integers:
     """Draws a random subset of the places 0..count - 1, which contains each place with probability 2**-level, exactly.
 
     Returns the places of the subset in rising order.
     """
-    if level == 0:
-        return np.arange(count)
-    if count <= _FEW:
-        return np.flatnonzero(rng.integers(0, 2**level, size=count) == 0)
-    size = -(-count // 8)
-    first = min(level, _ANDS)
+    if num_halvings == 0:
+        return np.arange(num_places)
+    if num_places <= _FEW:
+        return np.flatnonzero(rng.integers(0, 2**num_halvings, size=num_places) == 0)
+    size = -(-num_places // 8)
+    first = min(num_halvings, _ANDS)
     bits = np.frombuffer(rng.bytes(size), dtype=np.uint8).copy()
     for _ in range(first - 1):
         bits &= np.frombuffer(rng.bytes(size), dtype=np.uint8)
     some = np.flatnonzero(bits)
     rows, columns = np.nonzero(np.unpackbits(bits[some, None], axis=1))
     places = some[rows] * 8 + columns
-    places = places[places < count]
+    places = places[places < num_places]
     return np.asarray(
-        places[rng.integers(0, 2 ** (level - first), size=len(places)) == 0]
-        if level > first
+        places[rng.integers(0, 2 ** (num_halvings - first), size=len(places)) == 0]
+        if num_halvings > first
         else places
     )

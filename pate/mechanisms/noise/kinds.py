@@ -31,7 +31,7 @@ class NoiseKind:
             error that comes from an error of u.
         quantile_of_log: returns the same quantile from two arguments that are accurate at both ends: log q, where
             u = exp(-q), and log(1 - u).
-        within: returns fractions below and above the quantile of a fraction u, at most 3 * 10**-digits apart.
+        quantile_bounds: returns fractions below and above the quantile of a fraction u, at most 3 * 10**-digits apart.
         low: the number below which the noise has a negligible probability in double precision.
         high: the number above which the noise has a negligible probability in double precision.
         kinks: the numbers at which the density is not smooth.
@@ -43,34 +43,34 @@ class NoiseKind:
     cdf: Curve
     quantile: Curve
     quantile_of_log: Callable[[Array, Array], Array]
-    within: Callable[[Fraction, int], Bounds]
+    quantile_bounds: Callable[[Fraction, int], Bounds]
     low: float
     high: float = 42.0
     kinks: tuple[float, ...] = (0.0,)
     panel: float = 0.5
 
 
-def _positive(curve: Curve) -> Curve:
+def _zero_if_negative(curve: Curve) -> Curve:
     """Returns the function that is equal to `curve` for numbers >= 0, and 0 for negative numbers."""
     return lambda x: np.where(x >= 0, curve(np.maximum(x, 0.0)), 0.0)
 
 
-def _negative(bounds: Bounds) -> Bounds:
+def _negated(bounds: Bounds) -> Bounds:
     """Returns bounds of -x from bounds of x."""
     return -bounds[1], -bounds[0]
 
 
 def _gumbel_within(u: Fraction, digits: int) -> Bounds:
     """Returns fractions below and above the Gumbel quantile -log(-log u)."""
-    more = digits + len(str(int(1 / (1 - u)))) + 1  # -log u is at least 1 - u
-    low, high = log_bounds(u, digits=more)
-    return -log_bounds(-low, digits)[1], -log_bounds(-high, digits)[0]
+    num_digits = digits + len(str(int(1 / (1 - u)))) + 1  # -log u is at least 1 - u
+    low, high = log_bounds(u, digits=num_digits)
+    return -log_bounds(-low, digits=digits)[1], -log_bounds(-high, digits=digits)[0]
 
 
 def _normal_within(u: Fraction, digits: int) -> Bounds:
     """Returns fractions below and above the normal quantile of u, by Newton's method."""
     if u > _HALF:
-        return _negative(_normal_within(1 - u, digits))
+        return _negated(_normal_within(1 - u, digits))
     log_u = math.log(u.numerator) - math.log(u.denominator)
     x = Fraction(float(ndtri_exp(log_u)))
     slack = Fraction(1, 10**digits)
@@ -78,7 +78,7 @@ def _normal_within(u: Fraction, digits: int) -> Bounds:
     while True:
         log_density = -(float(x) ** 2) / 2 - math.log(2 * math.pi) / 2
         accuracy = digits + 4 + math.ceil(-log_density / math.log(10))
-        below, at, above = (normal_bounds(x + step, accuracy) for step in (-slack, 0, slack))
+        below, at, above = (normal_bounds(x + step, digits=accuracy) for step in (-slack, 0, slack))
         if below[1] <= u <= above[0]:
             return x - slack, x + slack
         density = exp_bounds(-x * x / 2, digits=accuracy)[1] / Fraction(math.sqrt(2 * math.pi))
@@ -88,11 +88,11 @@ def _normal_within(u: Fraction, digits: int) -> Bounds:
 # kinds whose hazard rate is at most 1, so that the survival function falls no faster than exp(-x)
 UNIT_NOISES = {
     "exponential": NoiseKind(
-        density=_positive(lambda x: np.exp(-x)),
-        cdf=_positive(lambda x: -np.expm1(-x)),
+        density=_zero_if_negative(curve=lambda x: np.exp(-x)),
+        cdf=_zero_if_negative(curve=lambda x: -np.expm1(-x)),
         quantile=lambda u: -np.log1p(-u),
         quantile_of_log=lambda log_q, log_above: -log_above,
-        within=lambda u, digits: _negative(log_bounds(1 - u, digits)),
+        quantile_bounds=lambda u, digits: _negated(log_bounds(1 - u, digits=digits)),
         low=0.0,
     ),
     "gumbel": NoiseKind(
@@ -100,15 +100,15 @@ UNIT_NOISES = {
         cdf=lambda x: np.exp(-np.exp(np.minimum(-x, 600.0))),
         quantile=lambda u: -np.log(-np.log(u)),
         quantile_of_log=lambda log_q, log_above: -log_q,
-        within=_gumbel_within,
+        quantile_bounds=_gumbel_within,
         low=-7.0,
     ),
     "half_logistic": NoiseKind(
-        density=_positive(lambda x: 2 * expit(x) * expit(-x)),
-        cdf=_positive(lambda x: np.tanh(x / 2)),
+        density=_zero_if_negative(curve=lambda x: 2 * expit(x) * expit(-x)),
+        cdf=_zero_if_negative(curve=lambda x: np.tanh(x / 2)),
         quantile=lambda u: np.log((1 + u) / (1 - u)),
         quantile_of_log=lambda log_q, log_above: np.log1p(np.exp(-np.exp(log_q))) - log_above,
-        within=lambda u, digits: log_bounds((1 + u) / (1 - u), digits),
+        quantile_bounds=lambda u, digits: log_bounds((1 + u) / (1 - u), digits=digits),
         low=0.0,
     ),
     "laplace": NoiseKind(
@@ -120,8 +120,10 @@ UNIT_NOISES = {
         quantile_of_log=lambda log_q, log_above: np.where(
             log_q > math.log(math.log(2)), math.log(2) - np.exp(log_q), -math.log(2) - log_above
         ),
-        within=lambda u, digits: (
-            log_bounds(2 * u, digits) if u <= _HALF else _negative(log_bounds(2 - 2 * u, digits))
+        quantile_bounds=lambda u, digits: (
+            log_bounds(2 * u, digits=digits)
+            if u <= _HALF
+            else _negated(log_bounds(2 - 2 * u, digits=digits))
         ),
         low=-42.0,
     ),
@@ -130,7 +132,7 @@ UNIT_NOISES = {
         cdf=lambda x: np.asarray(expit(x)),
         quantile=lambda u: np.log(u / (1 - u)),
         quantile_of_log=lambda log_q, log_above: -np.exp(log_q) - log_above,
-        within=lambda u, digits: log_bounds(u / (1 - u), digits),
+        quantile_bounds=lambda u, digits: log_bounds(u / (1 - u), digits=digits),
         low=-42.0,
     ),
 }
@@ -142,7 +144,7 @@ KINDS = UNIT_NOISES | {
         quantile_of_log=lambda log_q, log_above: np.where(
             -np.exp(log_q) < log_above, ndtri_exp(-np.exp(log_q)), -ndtri_exp(log_above)
         ),
-        within=_normal_within,
+        quantile_bounds=_normal_within,
         low=-9.5,
         high=9.5,
         kinks=(),
@@ -152,7 +154,7 @@ KINDS = UNIT_NOISES | {
         cdf=lambda x: np.clip((x + 1) / 2, 0.0, 1.0),
         quantile=lambda u: 2 * u - 1,
         quantile_of_log=lambda log_q, log_above: 2 * np.exp(-np.exp(log_q)) - 1,
-        within=lambda u, digits: (2 * u - 1, 2 * u - 1),
+        quantile_bounds=lambda u, digits: (2 * u - 1, 2 * u - 1),
         low=-1.0,
         high=1.0,
         kinks=(-1.0, 1.0),

@@ -34,18 +34,20 @@ class LazyBitsUniform:
     The number lies in [numerator / 2**bits, (numerator + 1) / 2**bits].
     """
 
-    def __init__(self, word: int, rng: np.random.Generator, ready: Sequence[int] = ()) -> None:
+    def __init__(
+        self, first_word: int, rng: np.random.Generator, reserved_words: Sequence[int] = ()
+    ) -> None:
         """Stores the first 64 bits and the source of further bits.
 
         Args:
-            word: the first 64 bits as a whole number.
+            first_word: the first 64 bits as a whole number.
             rng: draws further words.
-            ready: further words of 64 bits that were drawn in advance; they are used before `rng`.
+            reserved_words: further words of 64 bits that were drawn in advance; they are used before `rng`.
         """
-        self.numerator = word
+        self.numerator = first_word
         self.bits = _WORD
         self._rng = rng
-        self._ready = list(ready)[::-1]
+        self._ready = list(reserved_words)[::-1]
 
     @property
     def digits(self) -> int:
@@ -59,56 +61,76 @@ class LazyBitsUniform:
 
     def extend(self) -> None:
         """Draws 64 more bits."""
-        word = self._ready.pop() if self._ready else int(words(self._rng, shape=(1,))[0])
+        word = self._ready.pop() if self._ready else int(draw_words(self._rng, shape=(1,))[0])
         self.numerator = (self.numerator << _WORD) | word
         self.bits += _WORD
 
-    def below(self, enclosure: Callable[[int], Bounds]) -> bool:
-        """Returns whether this number is below a real number, of which `enclosure(digits)` returns bounds."""
-        return is_below(self.bounds, lambda: enclosure(self.digits), self.extend)
+    def below(self, number_bounds: Callable[[int], Bounds]) -> bool:
+        """Returns True if this number is below a real number, and else False, exactly.
+
+        Args:
+            number_bounds: returns bounds on the real number, for a number of decimal digits.
+        """
+
+        def bounds_so_far() -> Bounds:
+            return number_bounds(self.digits)
+
+        return is_below(self.bounds, second_bounds=bounds_so_far, refinements=[self.extend])
 
 
 class LazyUniforms:
     """An array of uniform random numbers on [0, 1), of each of which only the first bits are drawn.
 
     Attributes:
-        first: the first 64 bits of each number as a whole number, `[*shape]`.
+        first_words: the first 64 bits of each number as a whole number, `[*shape]`.
     """
 
-    def __init__(self, first: Words, rng: np.random.Generator, ready: Words | None = None) -> None:
+    def __init__(
+        self, first_words: Words, rng: np.random.Generator, reserved_words: Words | None = None
+    ) -> None:
         """Stores the first 64 bits of each number and the source of further bits.
 
         Args:
-            first: the first 64 bits of each number as a whole number, `[*shape]`.
+            first_words: the first 64 bits of each number as a whole number, `[*shape]`.
             rng: draws further words.
-            ready: w further words of each number that were drawn in advance, `[*shape, w]`; they are used before
-                `rng`. None for no such words.
+            reserved_words: w further words of each number that were drawn in advance, `[*shape, w]`; they are used
+                before `rng`. None for no such words.
         """
-        self.first = first
+        self.first_words = first_words
         self._rng = rng
-        self._ready = np.empty((*first.shape, 0), dtype=np.uint64) if ready is None else ready
+        self._ready = (
+            np.empty((*first_words.shape, 0), dtype=np.uint64)
+            if reserved_words is None
+            else reserved_words
+        )
         self._opened: dict[tuple[int, ...], LazyBitsUniform] = {}
 
     @classmethod
-    def draw(cls, shape: tuple[int, ...], rng: np.random.Generator, *, ahead: int = 0) -> Self:
+    def draw(
+        cls, shape: tuple[int, ...], rng: np.random.Generator, *, num_reserved_words: int = 0
+    ) -> Self:
         """Draws an array of uniform numbers.
 
         Args:
             shape: the shape of the array.
             rng: draws the words.
-            ahead: how many words of 64 bits, beyond the first word, are drawn for each number in advance. Every part
-                of the array, such as `numbers[rows]`, then extends a number by the same bits.
+            num_reserved_words: the number of words of 64 bits, beyond the first word, that are drawn for each number in
+                advance. Every part of the array, such as `uniforms[rows]`, then extends a number by the same bits.
         """
-        all_words = words(rng, shape=(1 + ahead, *shape))
-        return cls(first=all_words[0], rng=rng, ready=np.moveaxis(all_words[1:], 0, -1))
+        all_words = draw_words(rng, shape=(1 + num_reserved_words, *shape))
+        return cls(
+            first_words=all_words[0], rng=rng, reserved_words=np.moveaxis(all_words[1:], 0, -1)
+        )
 
     def __getitem__(self, index: Any) -> Self:
-        return type(self)(self.first[index], self._rng, self._ready[index])
+        return type(self)(
+            first_words=self.first_words[index], rng=self._rng, reserved_words=self._ready[index]
+        )
 
     def approximate(self) -> Array:
         """Returns each number as a float in [2**-53, 1 - 2**-53], with an error of at most 2**-52."""
         # signed numbers become floats much faster
-        centered = (self.first ^ np.uint64(1 << 63)).view(np.int64) >> 11
+        centered = (self.first_words ^ np.uint64(1 << 63)).view(np.int64) >> 11
         floats = centered * 2.0**-53
         floats += 0.5 + 2.0**-54
         return np.asarray(
@@ -117,7 +139,7 @@ class LazyUniforms:
 
     def grid(self) -> Integers:
         """Returns each number times 2**53, rounded down."""
-        return (self.first >> np.uint64(11)).view(np.int64)
+        return (self.first_words >> np.uint64(11)).view(np.int64)
 
     def on_grid(self) -> Array:
         """Returns the multiple of 2**-53 at or below each number.
@@ -126,16 +148,18 @@ class LazyUniforms:
         """
         return np.asarray(self.grid() * 2.0**-53)
 
-    def at(self, *index: int) -> LazyBitsUniform:
+    def entry(self, index: tuple[int, ...]) -> LazyBitsUniform:
         """Returns the number at an index. Two calls with the same index return the same object."""
         if index not in self._opened:
             self._opened[index] = LazyBitsUniform(
-                int(self.first[index]), self._rng, ready=self._ready[index].tolist()
+                int(self.first_words[index]),
+                rng=self._rng,
+                reserved_words=self._ready[index].tolist(),
             )
         return self._opened[index]
 
 
-def words(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:
+def draw_words(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:
     """Draws an array of uniform whole numbers in 0..2**64 - 1."""
     # raw words of these generators are uniform, and drawn in half the time
     if type(rng) is np.random.Generator and isinstance(rng.bit_generator, _WORDS_OF_64_BITS):

@@ -30,14 +30,21 @@ def exponential_argmax(values: Array) -> Array:
     """
     weights = np.exp(values - values.max(axis=-1, keepdims=True))
     # panels on which 16 nodes integrate a polynomial of degree n exactly
-    nodes, half = panels(np.array([0.0, 1.0]), width=8 / weights.shape[-1])
-    return np.asarray(weights * _total(_of_others(1 - weights[..., None, None] * nodes), half))
+    nodes, half_widths = panels(corners=np.array([0.0, 1.0]), largest_width=8 / weights.shape[-1])
+    return np.asarray(
+        weights
+        * _integral(
+            _products_of_others(1 - weights[..., None, None] * nodes), half_widths=half_widths
+        )
+    )
 
 
-def _argmax(noise: NoiseKind, values: Array) -> Array:
+def _argmax(noise_kind: NoiseKind, values: Array) -> Array:
     """Returns the probability of each index to have the largest sum value + noise, `[..., n]`, by quadrature."""
     return np.apply_along_axis(
-        lambda row: largest_distribution(row, sizes=np.ones(len(row)), noise=noise), -1, values
+        lambda row: largest_distribution(row, class_sizes=np.ones(len(row)), noise_kind=noise_kind),
+        -1,
+        values,
     )
 
 
@@ -46,31 +53,35 @@ gaussian_argmax = partial(_argmax, KINDS["gaussian"])
 laplace_argmax = partial(_argmax, KINDS["laplace"])
 
 
-def ordered_distribution(values: Array, k: int, noise: NoiseKind) -> dict[tuple[int, ...], float]:
+def ordered_distribution(
+    values: Array, k: int, noise_kind: NoiseKind
+) -> dict[tuple[int, ...], float]:
     """Returns the probability of each sequence of indices to be those of the k largest sums value + noise, in order.
 
     Args:
         values: `[d]`, divided by the scale of the noise.
         k: the number of indices.
-        noise: the kind of noise.
+        noise_kind: the kind of noise.
 
     Raises:
         InvalidValue: the values are too far apart for quadrature.
     """
     spread = float(np.ptp(values))
-    widest = _MOST_PANELS * noise.panel
+    widest = _MOST_PANELS * noise_kind.panel
     require(
         spread <= widest,
         "spread",
         spread,
         f"values at most {widest:g} noise scales apart, to be integrated",
     )
-    density, cdf, half = _on_grid(values, noise, low=values.min() + noise.low)
+    density, cdf, half_widths = _on_grid(
+        values, noise_kind=noise_kind, start_value=values.min() + noise_kind.low
+    )
     # the probability that the prefix comes first, in this order, and lies above a point, for each prefix
     above: dict[tuple[int, ...], Array] = {(): np.ones_like(density[0])}
     for _ in range(k - 1):
         above = {
-            (*prefix, i): _integral_above(density[i] * tail, half)
+            (*prefix, i): _integral_above(density[i] * tail, half_widths=half_widths)
             for prefix, tail in above.items()
             for i in range(len(values))
             if i not in prefix
@@ -80,29 +91,34 @@ def ordered_distribution(values: Array, k: int, noise: NoiseKind) -> dict[tuple[
         for i in set(range(len(values))) - set(prefix):
             remaining = [j for j in range(len(values)) if j not in prefix and j != i]
             distribution[*prefix, i] = float(
-                _total(density[i] * tail * cdf[remaining].prod(axis=0), half)
+                _integral(density[i] * tail * cdf[remaining].prod(axis=0), half_widths=half_widths)
             )
     return distribution
 
 
-def largest_distribution(values: Array, sizes: Array, noise: NoiseKind) -> Array:
+def largest_distribution(values: Array, class_sizes: Array, noise_kind: NoiseKind) -> Array:
     """Returns the probability of each class to contain the member with the largest sum value + noise, `[n]`.
 
     Args:
         values: the value of all members of each class, `[n]`.
-        sizes: the number of members of each class, `[n]`.
-        noise: the kind of noise, which each member has independently.
+        class_sizes: the number of members of each class, `[n]`.
+        noise_kind: the kind of noise, which each member has independently.
     """
     # far below the largest value nothing wins, not even beside values that lie there
-    density, cdf, half = _on_grid(
-        values, noise, low=max(values.min(), values.max() + noise.low) + noise.low
+    density, cdf, half_widths = _on_grid(
+        values,
+        noise_kind=noise_kind,
+        start_value=max(values.min(), values.max() + noise_kind.low) + noise_kind.low,
     )
-    powers = cdf ** sizes[:, None, None]
-    sizes = sizes[:, None, None]
-    return _total(sizes * density * cdf ** (sizes - 1) * _of_others(powers), half)
+    powers = cdf ** class_sizes[:, None, None]
+    class_sizes = class_sizes[:, None, None]
+    return _integral(
+        class_sizes * density * cdf ** (class_sizes - 1) * _products_of_others(powers),
+        half_widths=half_widths,
+    )
 
 
-def _of_others(factors: Array) -> Array:
+def _products_of_others(factors: Array) -> Array:
     """Returns for each of n factors the product of the n - 1 other factors; shapes are `[..., n, P, 16]`."""
     ones = np.ones_like(factors[..., :1, :, :])
     before = np.cumprod(np.concatenate([ones, factors[..., :-1, :, :]], axis=-3), axis=-3)
@@ -110,51 +126,53 @@ def _of_others(factors: Array) -> Array:
     return np.asarray(before * after[..., ::-1, :, :])
 
 
-def _on_grid(values: Array, noise: NoiseKind, low: float) -> tuple[Array, Array, Array]:
+def _on_grid(
+    values: Array, noise_kind: NoiseKind, start_value: float
+) -> tuple[Array, Array, Array]:
     """Returns density and distribution function of each sum value + noise, at the nodes of a quadrature.
 
     Args:
         values: `[n]`.
-        noise: the kind of noise.
-        low: the start of the first of P panels. The last panel ends where the noise of the largest value ends.
+        noise_kind: the kind of noise.
+        start_value: the start of the first of P panels. The last panel ends where the noise of the largest value ends.
 
     Returns:
         The density `[n, P, 16]`, the distribution function `[n, P, 16]`, and half the width of each panel `[P, 1]`.
     """
-    kinks = (values[:, None] + np.array(noise.kinks)).ravel()
-    corners = np.unique([low, *kinks[kinks > low], values.max() + noise.high])
-    points, half = panels(corners, width=noise.panel)
+    kinks = (values[:, None] + np.array(noise_kind.kinks)).ravel()
+    corners = np.unique([start_value, *kinks[kinks > start_value], values.max() + noise_kind.high])
+    points, half_widths = panels(corners, largest_width=noise_kind.panel)
     shifted = points - values[:, None, None]
-    return noise.density(shifted), noise.cdf(shifted), half
+    return noise_kind.density(shifted), noise_kind.cdf(shifted), half_widths
 
 
-def panels(corners: Array, width: float) -> tuple[Array, Array]:
+def panels(corners: Array, largest_width: float) -> tuple[Array, Array]:
     """Returns the nodes of a quadrature over P panels, intervals on which the integrand is smooth.
 
     Args:
         corners: rising numbers. Each is an end of a panel; the first and last are the ends of the integral.
-        width: the largest width of a panel.
+        largest_width: the largest width of a panel.
 
     Returns:
         The nodes `[P, 16]`, and half the width of each panel `[P, 1]`.
     """
-    counts = [max(1, int(np.ceil((b - a) / width))) for a, b in pairwise(corners)]
+    counts = [max(1, int(np.ceil((b - a) / largest_width))) for a, b in pairwise(corners)]
     edges = [np.linspace(a, b, n + 1) for (a, b), n in zip(pairwise(corners), counts, strict=True)]
     low = np.concatenate([edge[:-1] for edge in edges])[:, None]
-    half = (np.concatenate([edge[1:] for edge in edges])[:, None] - low) / 2
-    return low + half * (1 + gauss_legendre(_NODES)[0]), half
+    half_widths = (np.concatenate([edge[1:] for edge in edges])[:, None] - low) / 2
+    return low + half_widths * (1 + gauss_legendre(_NODES)[0]), half_widths
 
 
-def _total(integrand: Array, half: Array) -> Array:
+def _integral(integrand: Array, half_widths: Array) -> Array:
     """Returns the integral over all panels, `[...]`, from the integrand at all nodes, `[..., P, 16]`."""
-    return np.asarray(((integrand @ gauss_legendre(_NODES)[1]) * half[:, 0]).sum(axis=-1))
+    return np.asarray(((integrand @ gauss_legendre(_NODES)[1]) * half_widths[:, 0]).sum(axis=-1))
 
 
-def _integral_above(integrand: Array, half: Array) -> Array:
+def _integral_above(integrand: Array, half_widths: Array) -> Array:
     """Returns the integral from each node to the end of the last panel, `[P, 16]`, from the integrand `[P, 16]`."""
-    of_panels = np.asarray(integrand @ gauss_legendre(_NODES)[1]) * half[:, 0]
+    of_panels = np.asarray(integrand @ gauss_legendre(_NODES)[1]) * half_widths[:, 0]
     later = np.append(np.cumsum(of_panels[::-1])[::-1][1:], 0.0)
-    return np.asarray(half * (integrand @ _weights_to_the_end()) + later[:, None])
+    return np.asarray(half_widths * (integrand @ _weights_to_the_end()) + later[:, None])
 
 
 @lru_cache

@@ -24,16 +24,19 @@ _EACH_SUMMAND = 2.0**-49
 
 
 def draw_index(
-    weights: Array, uniforms: LazyUniforms, exact: Callable[[int], Weights], error: float = 0.0
+    weights: Array,
+    uniforms: LazyUniforms,
+    exact_weights_of_row: Callable[[int], Weights],
+    relative_error: float = 0.0,
 ) -> Integers:
     """Draws one of n indices for each of Q rows, `[Q]`, with a probability in proportion to its exact weight.
 
     Args:
         weights: the weights as floats, `[Q, n]`. The largest weight of a row is at least about 1. The errors of the
-            weights of a row add up to at most 2**-47 + n 2**-50 + `error`, relative to the total weight of the row.
+            weights of a row add up to at most 2**-47 + n 2**-50 + `relative_error`, relative to the row's total weight.
         uniforms: one uniform number for each row, `[Q]`.
-        exact: returns the exact weights of the row with a given number.
-        error: a bound on the relative error of the weights, beyond the rounding errors of a few operations.
+        exact_weights_of_row: returns the exact weights of a row, for the number of the row.
+        relative_error: a bound on the relative error of the weights, beyond the rounding errors of a few operations.
     """
     # The first index whose running sum of weights exceeds u times the total. A float decides where it is further from
     # every running sum than both can be off; else more bits of u are drawn and the weights computed more closely,
@@ -42,12 +45,12 @@ def draw_index(
     cumulated = weights.cumsum(axis=1)
     total = cumulated[:, -1]
     target = uniforms.approximate() * total
-    margin = total * (FEW_OPERATIONS + n * _EACH_SUMMAND + 2 * error)
+    margin = total * (FEW_OPERATIONS + n * _EACH_SUMMAND + 2 * relative_error)
     # argmax is 0 where no sum exceeds the target, and then the row is not sure
     indices: Integers = (cumulated > (target - margin)[:, None]).argmax(axis=1)
     sure = cumulated[np.arange(rows), indices] > target + margin
     for row in np.flatnonzero(~sure).tolist():
-        indices[row] = index_of(uniforms.at(row), weights=exact(row))
+        indices[row] = index_of(uniforms.entry((row,)), weights=exact_weights_of_row(row))
     return indices
 
 
@@ -98,23 +101,25 @@ def exponential_weights(
     return weights
 
 
-def with_rest(window: Weights, share: Fraction, everything: Callable[[], Weights]) -> Weights:
+def weights_with_rest(
+    window_weights: Weights, rest_share: Fraction, all_weights: Callable[[], Weights]
+) -> Weights:
     """Returns the weights of the first few indices and, as last entry, the total weight of all further indices.
 
     The last entry is only known to be small. If a draw needs more digits than that, the weights of all indices are
     returned instead.
 
     Args:
-        window: the weights of the first few indices.
-        share: a bound on the total weight of all further indices, divided by the total weight of all indices.
-        everything: returns the weights of all indices, in the same order.
+        window_weights: the weights of the first few indices.
+        rest_share: a bound on the total weight of all further indices, divided by the total weight of all indices.
+        all_weights: returns the weights of all indices, in the same order.
     """
 
     def weights(digits: int) -> Sequence[Interval]:
-        if share * 10**digits > 1:
-            return everything()(digits)
-        intervals = window(digits)
-        return [*intervals, (0, math.ceil(share * 2 * sum(high for _, high in intervals)))]
+        if rest_share * 10**digits > 1:
+            return all_weights()(digits)
+        intervals = window_weights(digits)
+        return [*intervals, (0, math.ceil(rest_share * 2 * sum(high for _, high in intervals)))]
 
     return weights
 
@@ -128,32 +133,35 @@ def boundary_weights(weights: Weights) -> Weights:
 
     # The total without the largest weight is the least of the sums of all but one, so it rises with every weight, as
     # half of the total does: lows give a low, highs a high.
-    def boundary(parts: list[int]) -> int:
-        return min(sum(parts) - max(parts), sum(parts) // 2)
+    def boundary_weight(outcome_weights: list[int]) -> int:
+        return min(sum(outcome_weights) - max(outcome_weights), sum(outcome_weights) // 2)
 
     def wrapped(digits: int) -> list[Interval]:
         intervals = [(2 * low, 2 * high) for low, high in weights(digits)]
         return [
             *intervals,
-            (boundary([low for low, _ in intervals]), boundary([high for _, high in intervals])),
+            (
+                boundary_weight([low for low, _ in intervals]),
+                boundary_weight([high for _, high in intervals]),
+            ),
         ]
 
     return wrapped
 
 
-def softmax_weights(deficits: Array, scale: float) -> Weights:
+def softmax_weights(deficits: Array, noise_scale: float) -> Weights:
     """Returns the exact weights exp(-deficit / scale), one for each of n deficits.
 
     Args:
         deficits: floats >= 0 without rounding error, `[n]`.
-        scale: the scale of the noise, > 0.
+        noise_scale: the scale of the noise, > 0.
     """
     return exponential_weights(
-        [Fraction(deficit) / Fraction(scale) for deficit in deficits.tolist()]
+        [Fraction(deficit) / Fraction(noise_scale) for deficit in deficits.tolist()]
     )
 
 
-def permute_and_flip_weights(deficits: Array, scale: float) -> Weights:
+def permute_and_flip_weights(deficits: Array, noise_scale: float) -> Weights:
     """Returns the exact probability of each of n indices to be picked by permute-and-flip.
 
     With w = exp(-deficit / scale), index i has the probability w_i times the integral over z in [0, 1] of
@@ -161,7 +169,7 @@ def permute_and_flip_weights(deficits: Array, scale: float) -> Weights:
 
     Args:
         deficits: the largest value less each value, floats >= 0 without rounding error, `[n]`.
-        scale: the scale of the noise, > 0.
+        noise_scale: the scale of the noise, > 0.
     """
 
     def integral(w: list[int], unit: int) -> Fraction:  # of prod (1 - w z / unit) dz over [0, 1]
@@ -176,8 +184,8 @@ def permute_and_flip_weights(deficits: Array, scale: float) -> Weights:
     def weights(digits: int) -> list[Interval]:
         unit = 10**digits
         slack = len(deficits) + 2
-        w = [low for low, _ in softmax_weights(deficits, scale)(digits)]
-        chances = [each * integral([*w[:i], *w[i + 1 :]], unit) for i, each in enumerate(w)]
+        w = [low for low, _ in softmax_weights(deficits, noise_scale)(digits)]
+        chances = [each * integral(w=[*w[:i], *w[i + 1 :]], unit=unit) for i, each in enumerate(w)]
         return [
             (max(math.floor(chance) - slack, 0), math.ceil(chance) + slack) for chance in chances
         ]

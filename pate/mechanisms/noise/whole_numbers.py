@@ -18,7 +18,7 @@ from pate.mechanisms.noise.lazy_uniforms import (
     LazyBitsUniform,
     LazyUniforms,
     Words,
-    words,
+    draw_words,
 )
 from pate.mechanisms.noise.weighted_index import Interval, exponential_weights, index_of
 from pate.mechanisms.parameters import COUNT, POSITIVE, Parameters
@@ -82,7 +82,7 @@ class DiscreteLaplace:
         steps = self.rate.denominator
         per_unit = self.rate.numerator
 
-        def candidates(count: int) -> tuple[Integers, Bits]:
+        def draw_candidates(count: int) -> tuple[Integers, Bits]:
             # |z| from a geometric variable in steps of 1 / denominator, then a sign; 0 counts with one sign alone
             fine = rng.integers(0, steps, size=count)
             accepted = exponential_coins(fine, denominator=steps, rng=rng)
@@ -101,7 +101,7 @@ class DiscreteLaplace:
                 negative & (magnitude == 0)
             )
 
-        return _by_rejection(shape, candidates)
+        return _draw_by_rejection(shape, draw_candidates=draw_candidates)
 
     def mass(self, values: ArrayLike) -> Array:
         """Returns P(z = value) for each value."""
@@ -121,20 +121,20 @@ class DiscreteLaplace:
         return np.asarray(np.where(at > 0, above, 1 - below))
 
 
-def _by_rejection(
-    shape: tuple[int, ...], candidates: Callable[[int], tuple[Integers, Bits]]
+def _draw_by_rejection(
+    shape: tuple[int, ...], draw_candidates: Callable[[int], tuple[Integers, Bits]]
 ) -> Integers:
     """Draws an array of noise by rejection sampling.
 
     Args:
         shape: the shape of the array.
-        candidates: draws n candidates, for a number n, and returns their values `[n]` and bits `[n]`: True for a
+        draw_candidates: draws n candidates, for a number n, and returns their values `[n]` and bits `[n]`: True for a
             candidate that is accepted.
     """
     noise = np.empty(math.prod(shape), dtype=np.int64)
     missing = np.arange(len(noise))
     while missing.size:
-        values, accepted = candidates(missing.size)
+        values, accepted = draw_candidates(missing.size)
         noise[missing[accepted]] = values[accepted]
         missing = missing[~accepted]
     return noise.reshape(shape)
@@ -184,18 +184,18 @@ class RoundedGaussian(Parameters):
         """Draws an array of independent Gaussian noise, rounded to whole numbers, exactly."""
         require_generator(rng)
 
-        def candidates(count: int) -> tuple[Integers, Bits]:
-            bits = words(rng, shape=(4, count))
-            magnitude, accepted = self._candidates(bits, rng)
-            return np.where((bits[3] & np.uint64(1)) == 1, -magnitude, magnitude), accepted
+        def draw_candidates(count: int) -> tuple[Integers, Bits]:
+            uniform_words = draw_words(rng, shape=(4, count))
+            magnitude, accepted = self._candidates(uniform_words, rng)
+            return np.where((uniform_words[3] & np.uint64(1)) == 1, -magnitude, magnitude), accepted
 
-        return _by_rejection(shape, candidates)
+        return _draw_by_rejection(shape, draw_candidates=draw_candidates)
 
-    def _candidates(self, bits: Words, rng: np.random.Generator) -> tuple[Integers, Bits]:
+    def _candidates(self, uniform_words: Words, rng: np.random.Generator) -> tuple[Integers, Bits]:
         """Returns n candidates of the rounded noise without its sign.
 
         Args:
-            bits: uniform words of 64 bits, `[4, n]`, of which the first three rows are used.
+            uniform_words: uniform words of 64 bits, `[4, n]`, of which the first three rows are used.
             rng: draws further bits for the few candidates that three words do not decide.
 
         Returns:
@@ -205,9 +205,9 @@ class RoundedGaussian(Parameters):
         # exp(m - 1/2 - x**2 / 2), which makes x the absolute value of a standard normal number. Every comparison is
         # decided from an enclosure of both sides; where 64 bits do not decide it, more bits are drawn and `decimal`
         # computes more digits.
-        whole_part, sure = _geometric_words(bits[0])
-        fraction = bits[1] * _WORD_UNIT
-        coin = bits[2] * _WORD_UNIT
+        whole_part, sure = _geometric_words(uniform_words[0])
+        fraction = uniform_words[1] * _WORD_UNIT
+        coin = uniform_words[2] * _WORD_UNIT
         chance = np.exp(-0.5 * (whole_part - 1.0) ** 2 - fraction * whole_part - 0.5 * fraction**2)
         accepted = coin < chance
         sure &= np.abs(coin - chance) > _ROUNDED_MARGIN
@@ -219,18 +219,18 @@ class RoundedGaussian(Parameters):
         values = magnitude.astype(np.int64)
         for index in np.flatnonzero(~sure).tolist():
             values[index], accepted[index] = self._exactly(
-                [int(word) for word in bits[:3, index]], rng
+                [int(word) for word in uniform_words[:3, index]], rng
             )
         return values, accepted
 
-    def _exactly(self, first: list[int], rng: np.random.Generator) -> tuple[int, bool]:
+    def _exactly(self, first_words: list[int], rng: np.random.Generator) -> tuple[int, bool]:
         """Returns the rounded value of one candidate and whether it is accepted, decided without rounding errors.
 
         Args:
-            first: the first three words of the candidate, as in `_candidates`.
+            first_words: the first three words of the candidate, as in `_candidates`.
             rng: draws further bits.
         """
-        for_whole, fraction, coin = (LazyBitsUniform(word, rng) for word in first)
+        for_whole, fraction, coin = (LazyBitsUniform(word, rng) for word in first_words)
         whole_part = 0
         while for_whole.below(partial(exp_bounds, Fraction(-whole_part - 1))):
             whole_part += 1
@@ -242,7 +242,7 @@ class RoundedGaussian(Parameters):
             )
             return exp_bounds(-high, fraction.digits)[0], exp_bounds(-low, fraction.digits)[1]
 
-        if not is_below(coin.bounds, chance, fraction.extend, coin.extend):
+        if not is_below(coin.bounds, chance, refinements=[fraction.extend, coin.extend]):
             return 0, False
         while True:
             near, far = (
@@ -254,17 +254,17 @@ class RoundedGaussian(Parameters):
             fraction.extend()
 
 
-def _geometric_words(bits: Words) -> tuple[NDArray[np.float64], Bits]:
+def _geometric_words(uniform_words: Words) -> tuple[NDArray[np.float64], Bits]:
     """Returns geometric numbers m with P(m >= j) = exp(-j), one for each uniform word of 64 bits.
 
     Also returns bits: True for a number that the 64 bits of its word decide.
     """
     descending = _EXP_TABLE[::-1]
     at = np.searchsorted(
-        descending, bits, side="right"
+        descending, uniform_words, side="right"
     )  # the number of entries that are at most the word
-    decided = (at == 0) | (descending[np.maximum(at - 1, 0)] != bits)
-    return (len(descending) - at).astype(np.float64), decided & (bits > 0)
+    decided = (at == 0) | (descending[np.maximum(at - 1, 0)] != uniform_words)
+    return (len(descending) - at).astype(np.float64), decided & (uniform_words > 0)
 
 
 _EXP_TABLE = np.array(
@@ -306,17 +306,17 @@ class DiscreteGaussian(Parameters):
         noise = np.empty(math.prod(shape), dtype=np.int64)
         for start in range(0, len(noise), _AT_ONCE):
             block = noise[start : start + _AT_ONCE]
-            block[:] = self._drawn(LazyUniforms.draw(block.shape, rng))
+            block[:] = self._drawn(LazyUniforms.draw(shape=block.shape, rng=rng))
         return noise.reshape(shape)
 
     def mass(self, values: ArrayLike) -> Array:
         """Returns P(z = value) for each value."""
-        total = 2 * math.fsum(_weights(self.variance, stds=40.0)) - 1
+        total = 2 * math.fsum(_weights(self.variance, num_stds=40.0)) - 1
         return np.asarray(
             np.exp(-np.square(np.asarray(values, dtype=np.float64)) / (2 * self.variance)) / total
         )
 
-    def _drawn(self, numbers: LazyUniforms) -> Integers:
+    def _drawn(self, uniforms: LazyUniforms) -> Integers:
         """Returns the noise for each uniform number u.
 
         The noise is the first of 0, 1, -1, 2, -2, … at which the cumulated weight exceeds u times the total weight.
@@ -335,26 +335,26 @@ class DiscreteGaussian(Parameters):
             return [ones[0], *(interval for interval in ones[1:] for _ in range(2)), (0, 1)]
 
         edges = _edges(self.variance)
-        u = numbers.approximate()
+        u = uniforms.approximate()
         places = np.searchsorted(edges, u, side="right") - 1
         above = edges[np.minimum(places + 1, len(edges) - 1)]
         for index in np.flatnonzero(
             (u - edges[places] <= _TABLE_MARGIN) | (above - u <= _TABLE_MARGIN)
         ).tolist():
-            places[index] = index_of(numbers.at(index), weights)
+            places[index] = index_of(uniforms.entry((index,)), weights=weights)
         return np.where(places % 2 == 1, 1, -1) * ((places + 1) // 2)
 
 
-def _weights(variance: int, stds: float) -> Array:
-    """Returns the weight exp(-z**2 / (2 variance)) of z = 0, 1, 2, … up to `stds` standard deviations, as floats."""
+def _weights(variance: int, num_stds: float) -> Array:
+    """Returns the weight exp(-z**2 / (2 variance)) of z = 0, 1, 2, … up to `num_stds` deviations, as floats."""
     return np.asarray(
-        np.exp(-(np.arange(math.ceil(stds * math.sqrt(variance)) + 2.0) ** 2) / (2 * variance))
+        np.exp(-(np.arange(math.ceil(num_stds * math.sqrt(variance)) + 2.0) ** 2) / (2 * variance))
     )
 
 
 @lru_cache(maxsize=8)
 def _edges(variance: int) -> Array:
     """Returns -1, and then the cumulated weight of 0, 1, -1, 2, -2, …, divided by the total weight."""
-    weights = np.rint(_weights(variance, stds=_TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
+    weights = np.rint(_weights(variance, num_stds=_TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
     sums = np.cumsum(np.concatenate([weights[:1], np.repeat(weights[1:], 2)]))
     return np.concatenate([[-1.0], sums / sums[-1]])

@@ -19,7 +19,7 @@ from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_largest
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import largest_distribution
-from pate.mechanisms.noise.weighted_index import Weights, exponential_weights, with_rest
+from pate.mechanisms.noise.weighted_index import Weights, exponential_weights, weights_with_rest
 from pate.mechanisms.parameters import one_of
 from pate.mechanisms.top_k.canonical_classes import LOG_NO_SETS, CanonicalClasses
 from pate.mechanisms.top_k.mechanism import BoundedRangeTopK, Counts, Distribution
@@ -98,43 +98,51 @@ class CanonicalTopK(BoundedRangeTopK):
         """Returns the probability of each set of k indices, in rising order, for one histogram `[d]`."""
         num_counts = len(counts)
         classes = CanonicalClasses.all(num_counts, self.k)
-        sizes = np.array([float(classes.size(place)) for place in range(len(classes.first))])
-        order, falling = falling_order(counts[None])
-        values = -self.weight_for(num_counts) * classes.losses(falling, self.gamma)[0]
-        probabilities = largest_distribution(values, sizes, noise=UNIT_NOISES[self.noise]) / sizes
+        sizes = np.array(
+            [float(classes.size(class_index)) for class_index in range(len(classes.first))]
+        )
+        order, falling_counts = falling_order(counts[None])
+        values = -self.weight_for(num_counts) * classes.losses(falling_counts, self.gamma)[0]
+        probabilities = (
+            largest_distribution(values, sizes, noise_kind=UNIT_NOISES[self.noise]) / sizes
+        )
         of_class = dict(zip(classes.names, probabilities.tolist(), strict=True))
         distribution = {}
         for ranks in combinations(range(num_counts), self.k):  # 0-based, rising
             indices = tuple(sorted(order[0, list(ranks)].tolist()))
-            missing = [place for place, rank in enumerate(ranks) if rank != place]
+            missing = [class_index for class_index, rank in enumerate(ranks) if rank != class_index]
             first = missing[0] if missing else self.k - 1
             distribution[indices] = of_class[first + 1, ranks[-1] + 1]
         return distribution
 
-    def _draw_block(self, rng: np.random.Generator, counts: Counts, few: bool) -> Counts:
+    def _draw_block(
+        self, rng: np.random.Generator, counts: Counts, has_few_classes: bool
+    ) -> Counts:
         """Draws a set of k indices for each of a block of histograms.
 
         Args:
             rng: draws the noise.
-            counts: `[q, d]`, or `[1, d]` unless `few`.
-            few: True if a histogram has few classes of sets, see `draw_in_blocks`.
+            counts: `[q, d]`, or `[1, d]` unless `has_few_classes`.
+            has_few_classes: True if a histogram has few classes of sets, see `draw_in_blocks`.
 
         Returns:
             The indices `[q, k]`, in rising order.
         """
-        order, falling = falling_order(counts)
-        classes = self._classes(falling, few)
-        weight = Fraction(self.weight_for(falling.shape[1]))
+        ranked_indices, falling_counts = falling_order(counts)
+        classes = self._classes(falling_counts, has_few_classes)
+        weight = Fraction(self.weight_for(falling_counts.shape[1]))
         gamma = Fraction(self.gamma)
-        values = -float(weight) * classes.losses(falling, self.gamma)
+        values = -float(weight) * classes.losses(falling_counts, self.gamma)
 
         def exact_weights(classes: CanonicalClasses, row: int) -> Weights:
-            exponents = (weight * classes.losses(falling[row], gamma)).tolist()
-            sizes = [classes.size(place) for place in range(len(exponents))]
+            exponents = (weight * classes.losses(falling_counts[row], gamma)).tolist()
+            sizes = [classes.size(class_index) for class_index in range(len(exponents))]
             return exponential_weights(exponents, sizes)
 
         def all_classes() -> CanonicalClasses:
-            return CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma).after(classes)
+            return CanonicalClasses.runs(
+                falling_counts[0], self.k, gamma=self.gamma
+            ).with_window_first(classes)
 
         def weights_of_all() -> Weights:
             return exact_weights(all_classes(), row=0)
@@ -143,70 +151,81 @@ class CanonicalTopK(BoundedRangeTopK):
             in_window = exact_weights(classes, row)
             return (
                 in_window
-                if few
-                else with_rest(in_window, share=_NO_SETS, everything=weights_of_all)
+                if has_few_classes
+                else weights_with_rest(in_window, rest_share=_NO_SETS, all_weights=weights_of_all)
             )
 
         if self.noise == "gumbel":
             # By the Gumbel-max trick a class wins with a probability in proportion to its weight. A histogram with many
             # sets has the classes of a window, and all of them only where the uniform number falls outside of it.
             chosen = draw_class(
-                logs=values + classes.log_sizes, weights=weights, error=classes.error, rng=rng
+                log_weights=values + classes.log_sizes,
+                exact_weights_of_row=weights,
+                log_error=classes.error,
+                rng=rng,
             )
             if int(chosen.max()) >= values.shape[1]:
-                return self._members(order, all_classes(), chosen, rng)
+                return self._draw_members(ranked_indices, all_classes(), chosen, rng)
         else:
             # a class wins with the largest of as many noises as it has sets, plus its value
             has_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)
             noise = draw_largest(
                 self.noise,
-                log_sizes=np.where(has_sets, classes.log_sizes, 0.0),
-                size=lambda row, place: classes.size(place),
+                log_num_noises=np.where(has_sets, classes.log_sizes, 0.0),
+                exact_num_noises=lambda row, place: classes.size(place),
                 rng=rng,
-                error=classes.error,
+                log_error=classes.error,
             )
-            losses = cache(lambda row: classes.losses(falling[row], gamma))
+            losses = cache(lambda row: classes.losses(falling_counts[row], gamma))
             exact_values = Values(values, exact=lambda row, place: -weight * losses(row)[place])
-            chosen = largest_noisy(exact_values, noise, k=1, part=has_sets)[:, 0]
-        return self._members(order, classes, chosen, rng)
+            chosen = largest_noisy(exact_values, noise, k=1, candidate_mask=has_sets)[:, 0]
+        return self._draw_members(ranked_indices, classes, chosen, rng)
 
-    def _members(
-        self, order: Counts, classes: CanonicalClasses, chosen: Counts, rng: np.random.Generator
+    def _draw_members(
+        self,
+        ranked_indices: Counts,
+        classes: CanonicalClasses,
+        class_indices: Counts,
+        rng: np.random.Generator,
     ) -> Counts:
         """Draws a uniform set of one class for each of q histograms.
 
         Args:
-            order: the indices of each histogram in falling order of their counts, `[q, d]`.
+            ranked_indices: the indices of each histogram in falling order of their counts, `[q, d]`.
             classes: the classes of sets.
-            chosen: the place of each histogram's class in `classes`, `[q]`.
+            class_indices: the place of each histogram's class in `classes`, `[q]`.
             rng: draws the set.
 
         Returns:
             The indices `[q, k]`, in rising order.
         """
-        ranks = classes.members(chosen, rng)
-        return np.sort(np.take_along_axis(order, ranks, axis=1), axis=1)
+        ranks = classes.draw_members(class_indices, rng)
+        return np.sort(np.take_along_axis(ranked_indices, ranks, axis=1), axis=1)
 
-    def _classes(self, falling: Counts, few: bool) -> CanonicalClasses:
+    def _classes(self, falling_counts: Counts, has_few_classes: bool) -> CanonicalClasses:
         """Returns the classes of sets among which a draw chooses.
 
         Args:
-            falling: counts in falling order, `[q, d]`; one histogram `[1, d]` unless `few`.
-            few: True if a histogram has few classes of sets.
+            falling_counts: counts in falling order, `[q, d]`; one histogram `[1, d]` unless `has_few_classes`.
+            has_few_classes: True if a histogram has few classes of sets.
 
         With Gumbel noise and many classes, classes of negligible weight are left out.
         """
-        num_ranks = falling.shape[1]
+        num_ranks = falling_counts.shape[1]
         weight = self.weight_for(num_ranks)
-        leaves_out = self.noise == "gumbel" and not few
-        if self.gamma < 1 and few:
+        leaves_out = self.noise == "gumbel" and not has_few_classes
+        if self.gamma < 1 and has_few_classes:
             return CanonicalClasses.all(num_ranks, self.k)
         if self.gamma < 1 and leaves_out:
-            return CanonicalClasses.likely(falling[0], self.k, weight=weight, gamma=self.gamma)
-        classes = CanonicalClasses.runs(falling[0], self.k, gamma=self.gamma)
+            return CanonicalClasses.likely(
+                falling_counts[0], self.k, loss_weight=weight, gamma=self.gamma
+            )
+        classes = CanonicalClasses.runs(falling_counts[0], self.k, gamma=self.gamma)
         if not leaves_out:
             return classes
         # d ranks have at most d**k sets
-        least = falling[0, self.k - 1] - (LOG_NO_SETS + self.k * math.log(num_ranks)) / weight
-        num_kept = int((falling[0] >= least).sum()) - self.k + 1
+        least = (
+            falling_counts[0, self.k - 1] - (LOG_NO_SETS + self.k * math.log(num_ranks)) / weight
+        )
+        num_kept = int((falling_counts[0] >= least).sum()) - self.k + 1
         return classes.at(slice(num_kept))

@@ -44,9 +44,9 @@ class GammaTopK(PureTopK):
     def draw(self, counts: Counts, rng: np.random.Generator) -> Counts:
         """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`, in falling order: `[Q, k]`."""
         radius = draw_noise(
-            kind="exponential", shape=(len(counts), counts.shape[1] + 1), rng=rng
+            noise_kind="exponential", shape=(len(counts), counts.shape[1] + 1), rng=rng
         ).summed()
-        noise = draw_noise(kind="uniform", shape=counts.shape, rng=rng).times(radius)
+        noise = draw_noise(noise_kind="uniform", shape=counts.shape, rng=rng).times(radius)
         return largest_noisy(Values.scaled(counts, self.noise_scale), noise, self.k)
 
     def distribution_of(self, counts: Counts) -> Distribution:

@@ -24,7 +24,7 @@ from pate.mechanisms.noise.drawn_noise import draw_largest
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.lazy_uniforms import Array
 from pate.mechanisms.noise.maxima import largest_distribution
-from pate.mechanisms.noise.weighted_index import Weights, exponential_weights, with_rest
+from pate.mechanisms.noise.weighted_index import Weights, exponential_weights, weights_with_rest
 from pate.mechanisms.parameters import POSITIVE
 from pate.mechanisms.top_k.joint_classes import JointClasses
 from pate.mechanisms.top_k.mechanism import BoundedRangeTopK, Counts, Distribution, TopKMechanism
@@ -55,14 +55,14 @@ class JointMechanism(TopKMechanism):
         return self.adjacency.gap_sensitivity if self.k == 1 else self.adjacency.gap_range
 
     @abstractmethod
-    def choose(
-        self, falling: Counts, few: bool, rng: np.random.Generator
+    def draw_class_indices(
+        self, falling_counts: Counts, has_few_classes: bool, rng: np.random.Generator
     ) -> tuple[JointClasses, Counts]:
         """Draws a class of sequences for each histogram.
 
         Args:
-            falling: counts in falling order, `[Q, d]`; one histogram `[1, d]` unless `few`.
-            few: True if a histogram has few classes of sequences.
+            falling_counts: counts in falling order, `[Q, d]`; one histogram `[1, d]` unless `has_few_classes`.
+            has_few_classes: True if a histogram has few classes of sequences.
             rng: draws the noise.
 
         Returns:
@@ -96,10 +96,14 @@ class JointMechanism(TopKMechanism):
         best = -np.sort(-counts)[: self.k]
         return outcomes, (best - counts[np.array(outcomes)]).max(axis=1).astype(np.float64)
 
-    def _draw_block(self, rng: np.random.Generator, counts: Counts, few: bool) -> Counts:
-        order, falling = falling_order(counts)
-        classes, chosen = self.choose(falling, few, rng)
-        return np.take_along_axis(order, classes.members(chosen, rng), axis=1)
+    def _draw_block(
+        self, rng: np.random.Generator, counts: Counts, has_few_classes: bool
+    ) -> Counts:
+        ranked_indices, falling_counts = falling_order(counts)
+        classes, chosen = self.draw_class_indices(
+            falling_counts, has_few_classes=has_few_classes, rng=rng
+        )
+        return np.take_along_axis(ranked_indices, classes.draw_members(chosen, rng), axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,20 +129,29 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         """The price of one release."""
         return BoundedRangeEvent(self.range_of())
 
-    def choose(
-        self, falling: Counts, few: bool, rng: np.random.Generator
+    def draw_class_indices(
+        self, falling_counts: Counts, has_few_classes: bool, rng: np.random.Generator
     ) -> tuple[JointClasses, Counts]:
         """Draws a class with a probability in proportion to its weight; arguments and result as in the base class."""
-        all_classes = partial(JointClasses.from_counts, falling, self.k, each=few)
-        classes = all_classes() if few else JointClasses.likely(falling, self.k, weight=self.weight)
-        is_complete = few or classes.window == (-1, int(falling[0, 0] - falling[0, -1]))
+        all_classes = partial(
+            JointClasses.from_counts, falling_counts, self.k, splits_ties=has_few_classes
+        )
+        classes = (
+            all_classes()
+            if has_few_classes
+            else JointClasses.likely(falling_counts, self.k, loss_weight=self.weight)
+        )
+        is_complete = has_few_classes or classes.window == (
+            -1,
+            int(falling_counts[0, 0] - falling_counts[0, -1]),
+        )
 
         def exact_weights(losses: Counts, sizes: list[int]) -> Weights:
             exponents = [Fraction(self.weight) * loss for loss in losses.tolist()]
             return exponential_weights(exponents, sizes)
 
         def weights_of_all() -> Weights:
-            reordered, places = all_classes().after(classes)
+            reordered, places = all_classes().with_window_first(classes)
             sizes = [*all_classes().sizes(0)]
             return exact_weights(reordered.losses[0], [sizes[place] for place in places.tolist()])
 
@@ -146,14 +159,16 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             in_window = exact_weights(classes.losses[row], [*classes.sizes(row)])
             if is_complete:
                 return in_window
-            return with_rest(in_window, share=_NEGLIGIBLE, everything=weights_of_all)
+            return weights_with_rest(in_window, rest_share=_NEGLIGIBLE, all_weights=weights_of_all)
 
         log_weights = classes.log_sizes - self.weight * classes.losses
-        chosen = draw_class(logs=log_weights, weights=weights, error=classes.error, rng=rng)
+        chosen = draw_class(
+            log_weights=log_weights, exact_weights_of_row=weights, log_error=classes.error, rng=rng
+        )
         if (
             int(chosen.max()) >= classes.losses.shape[1]
         ):  # the uniform number fell outside of the window
-            classes = all_classes().after(classes)[0]
+            classes = all_classes().with_window_first(classes)[0]
         return classes, chosen
 
     def distribution_of(self, counts: Counts) -> Distribution:
@@ -203,15 +218,18 @@ class PermuteAndFlipJointTopK(JointMechanism):
         pure = PureDpEvent(self.epsilon)
         return ApproximateEvent(pure, self.failure_prob) if self.failure_prob else pure
 
-    def choose(
-        self, falling: Counts, few: bool, rng: np.random.Generator
+    def draw_class_indices(
+        self, falling_counts: Counts, has_few_classes: bool, rng: np.random.Generator
     ) -> tuple[JointClasses, Counts]:
         """Draws the class of the sequence with the largest noisy value; arguments and result as in the base class.
 
         Raises `InvalidValue` if there are too many classes for `failure_prob`.
         """
-        if few or self.k * (1 + np.count_nonzero(np.diff(falling[0]))) <= _MOST_CLASSES:
-            classes = JointClasses.from_counts(falling, self.k, each=few)
+        if (
+            has_few_classes
+            or self.k * (1 + np.count_nonzero(np.diff(falling_counts[0]))) <= _MOST_CLASSES
+        ):
+            classes = JointClasses.from_counts(falling_counts, self.k, splits_ties=has_few_classes)
         else:  # only classes that win with a probability above exp(-60)
             least = _LOG_LEFT_OUT + np.logaddexp(0.0, self.epsilon)
             needed = (
@@ -225,14 +243,18 @@ class PermuteAndFlipJointTopK(JointMechanism):
                 self.failure_prob,
                 needed,
             )
-            classes = JointClasses.likely(falling, self.k, weight=self.weight)
+            classes = JointClasses.likely(falling_counts, self.k, loss_weight=self.weight)
 
         @lru_cache(8)
         def size(row: int, place: int) -> int:  # all of a million at once do not fit into memory
             return next(islice(classes.sizes(row), place, None))
 
         noise = draw_largest(
-            kind="exponential", log_sizes=classes.log_sizes, size=size, rng=rng, error=classes.error
+            noise_kind="exponential",
+            log_num_noises=classes.log_sizes,
+            exact_num_noises=size,
+            rng=rng,
+            log_error=classes.error,
         )
         weight = Fraction(self.weight)
         exact = Values(
@@ -246,6 +268,8 @@ class PermuteAndFlipJointTopK(JointMechanism):
         outcomes, losses = self.losses_of(counts)
         values, member_of, sizes = np.unique(losses, return_inverse=True, return_counts=True)
         of_class = largest_distribution(
-            -self.weight * values, sizes=sizes.astype(np.float64), noise=UNIT_NOISES["exponential"]
+            -self.weight * values,
+            class_sizes=sizes.astype(np.float64),
+            noise_kind=UNIT_NOISES["exponential"],
         )
         return dict(zip(outcomes, (of_class / sizes)[member_of].tolist(), strict=True))

@@ -45,37 +45,41 @@ class JointClasses:
     @classmethod
     def from_counts(
         cls,
-        falling: Counts,
+        falling_counts: Counts,
         k: int,
         *,
-        each: bool = False,
-        low: int = -1,
-        high: int | None = None,
-        log_low: float = 0.0,
+        splits_ties: bool = False,
+        loss_below: int = -1,
+        largest_loss: int | None = None,
+        log_num_below: float = 0.0,
     ) -> Self:
         """Returns the classes of histograms, for losses in (low, high], and the class of the sequence 0, 1, …, k - 1.
 
         Args:
-            falling: counts in falling order, `[1, d]`; `[Q, d]` is allowed with `each`.
+            falling_counts: counts in falling order, `[1, d]`; `[Q, d]` is allowed with `splits_ties`.
             k: the number of positions.
-            each: True for one class for each position and rank. False for one class for each position and distinct
-                count.
-            low: the classes have losses above this.
-            high: the classes have losses up to this; None for the largest loss of all sequences.
-            log_low: the log of the number of sequences with a loss of at most `low`.
+            splits_ties: True for one class for each position and rank. False for one class for each position and
+                distinct count.
+            loss_below: the classes have losses above this.
+            largest_loss: the classes have losses up to this; None for the largest loss of all sequences.
+            log_num_below: the log of the number of sequences with a loss of at most `loss_below`.
         """
-        counts = falling[0]
-        high = int((falling[:, 0] - falling[:, -1]).max()) if high is None else high
+        counts = falling_counts[0]
+        largest_loss = (
+            int((falling_counts[:, 0] - falling_counts[:, -1]).max())
+            if largest_loss is None
+            else largest_loss
+        )
         starts = (
             np.arange(len(counts))
-            if each
+            if splits_ties
             else np.flatnonzero(np.diff(counts, prepend=counts[0] + 1))
         )
         ends = np.append(starts[1:], len(counts))
         positions = np.arange(k)[::-1]
         # runs of equal counts from `begin` to `stop` have losses in (low, high] at a position
-        stop = np.searchsorted(-counts[starts], high - counts[positions], side="right")
-        skipped = np.searchsorted(-counts[starts], low - counts[positions], side="right")
+        stop = np.searchsorted(-counts[starts], largest_loss - counts[positions], side="right")
+        skipped = np.searchsorted(-counts[starts], loss_below - counts[positions], side="right")
         begin = np.maximum(np.searchsorted(ends, positions + 1, side="right"), skipped)
         lengths = np.maximum(stop - begin, 0)
         rows = np.repeat(positions, lengths)
@@ -85,37 +89,39 @@ class JointClasses:
         # The number of sequences up to a loss is a product of k factors, one for each position: the ranks in reach,
         # less the ranks used before. A class (i, first, last) raises the i-th factor from first - i to last - i, so it
         # adds a share (last - first) / (first - i) to the number. The first class begins with exp(log_low) sequences.
-        steps = np.append(log_low, np.log((last - rows) / (first - rows)))
+        steps = np.append(log_num_below, np.log((last - rows) / (first - rows)))
         parts = np.append(0.0, np.log((last - first) / (first - rows)))
         rows = np.append(k, rows)
         first = np.append(0, first)
         last = np.append(1, last)
-        order, losses = stable_sort(falling[:, np.minimum(rows, first)] - falling[:, first])
+        order, losses = stable_sort(
+            falling_counts[:, np.minimum(rows, first)] - falling_counts[:, first]
+        )
         before = np.cumsum(steps[order], axis=1) - steps[order]
         return cls(
-            falling=falling,
+            falling=falling_counts,
             rows=rows,
             first=first,
             last=last,
             order=order,
             losses=losses,
             log_sizes=before + parts[order],
-            window=(low, high),
+            window=(loss_below, largest_loss),
         )
 
     @classmethod
-    def likely(cls, falling: Counts, k: int, *, weight: float) -> Self:
+    def likely(cls, falling_counts: Counts, k: int, *, loss_weight: float) -> Self:
         """Returns the classes of one histogram, by position and distinct count, without classes of negligible weight.
 
         A sequence of loss l weighs exp(-weight l). All sequences that are left out weigh together less than exp(-61)
         times all sequences.
 
         Args:
-            falling: counts in falling order, `[1, d]`.
+            falling_counts: counts in falling order, `[1, d]`.
             k: the number of positions.
-            weight: the factor of losses in the exponent.
+            loss_weight: the factor of losses in the exponent.
         """
-        counts = falling[0]
+        counts = falling_counts[0]
         largest = int(counts[0] - counts[-1])
         low = 0
         high = largest
@@ -128,15 +134,17 @@ class JointClasses:
             reach = np.searchsorted(-counts, levels[:, None] - counts[:k], side="right")
             log_totals = np.log(reach - np.arange(k)).sum(axis=1)
             # all sequences up to a level weigh at least that
-            negligible = (log_totals - weight * levels).max() - _LOG_NEGLIGIBLE
+            negligible = (log_totals - loss_weight * levels).max() - _LOG_NEGLIGIBLE
             # of losses in (level, next level], at most
-            parts = log_totals[1:] - weight * (levels[:-1] + 1.0)
+            parts = log_totals[1:] - loss_weight * (levels[:-1] + 1.0)
             tails = np.append(np.logaddexp.accumulate(parts[::-1])[::-1], -np.inf)
             heads = np.logaddexp.accumulate(np.append(log_totals[0], parts))
             high = int(levels[np.flatnonzero(tails < negligible)[0]])
             last = np.count_nonzero(heads < negligible) - 1  # heads rise
             low, log_low = (-1, 0.0) if last < 0 else (int(levels[last]), float(log_totals[last]))
-        return cls.from_counts(falling, k, low=low, high=high, log_low=log_low)
+        return cls.from_counts(
+            falling_counts, k, loss_below=low, largest_loss=high, log_num_below=log_low
+        )
 
     @property
     def error(self) -> float:
@@ -162,12 +170,14 @@ class JointClasses:
             yield size
             total += size if place else 0
 
-    def after(self, window: Self) -> tuple[Self, Counts]:
-        """Returns the classes of one histogram in another order: first those whose loss lies in the window of `window`.
+    def with_window_first(self, window_classes: Self) -> tuple[Self, Counts]:
+        """Returns the classes of one histogram in another order: first the classes with a loss in the other window.
+
+        That is the window of losses of `window_classes`.
 
         Also returns the place of each class in the old order, `[n]`.
         """
-        low, high = window.window
+        low, high = window_classes.window
         inside = (self.order[0] == 0) | ((self.losses[0] > low) & (self.losses[0] <= high))
         places = np.argsort(~inside, kind="stable")
         reordered = replace(
@@ -178,24 +188,24 @@ class JointClasses:
         )
         return reordered, places
 
-    def members(self, chosen: Counts, rng: np.random.Generator) -> Counts:
+    def draw_members(self, class_indices: Counts, rng: np.random.Generator) -> Counts:
         """Draws a uniform sequence of one class for each of Q histograms.
 
         Args:
-            chosen: the place of each histogram's class in `order`, `[Q]`.
+            class_indices: the place of each histogram's class in `order`, `[Q]`.
             rng: draws the sequence.
 
         Returns:
             The ranks of each sequence, `[Q, k]`.
         """
-        at = np.arange(len(chosen))
-        places = self.order[at, chosen]
+        at = np.arange(len(class_indices))
+        places = self.order[at, class_indices]
         rows = self.rows[places]
         k = int(self.rows[0])
         ranks = rng.integers(self.first[places], self.last[places])
         # the number of best ranks that may stand at each position; fewer before the position that decides
         floors = self.falling[:, :k] - (
-            self.losses[at, chosen][:, None] - (np.arange(k) <= rows[:, None])
+            self.losses[at, class_indices][:, None] - (np.arange(k) <= rows[:, None])
         )
         if len(floors) == 1:
             reach = np.searchsorted(-self.falling[0], -floors, side="right")
@@ -203,7 +213,7 @@ class JointClasses:
             reach = (self.falling[:, None, :] >= floors[:, :, None]).sum(axis=2)
         reach = np.maximum(reach, np.arange(1, k + 1))
         width = max(int(reach.max()), int(ranks.max()) + 1)
-        left = np.tile(np.arange(width), (len(chosen), 1))
+        left = np.tile(np.arange(width), (len(class_indices), 1))
         # ranks already used stand before `position`; those in reach stay in reach
         for position in range(k):
             picked = np.where(rows == position, ranks, rng.integers(position, reach[:, position]))

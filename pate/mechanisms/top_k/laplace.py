@@ -10,7 +10,7 @@ from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.parameters import COUNT, POSITIVE
 from pate.mechanisms.top_k.mechanism import Counts, Distribution, TopKMechanism
-from pate.mechanisms.top_k.ranking import largest_noisy_counts, renamed, utilities_of
+from pate.mechanisms.top_k.ranking import largest_noisy_counts, relabeled, utilities_of
 from pate.validation import (
     require,
 )
@@ -95,5 +95,5 @@ class LaplaceTopK(TopKMechanism):
         return (
             distribution
             if self.failure_prob is None
-            else renamed(distribution, name=lambda picks: sorted(picks))
+            else relabeled(distribution, new_outcome=sorted)
         )

@@ -15,7 +15,7 @@ from pate.mechanisms.noise.lazy_uniforms import Array
 from pate.mechanisms.noise.maxima import gumbel_argmax
 from pate.mechanisms.parameters import POSITIVE, PROBABILITY
 from pate.mechanisms.top_k.mechanism import Counts, Distribution, PureTopK, TopKMechanism
-from pate.mechanisms.top_k.ranking import peel_distribution, renamed
+from pate.mechanisms.top_k.ranking import peel_distribution, relabeled
 from pate.validation import (
     require,
     require_count,
@@ -90,7 +90,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
             exact=lambda row, place: Fraction(numbers[row, place].item()) / scale,
         )
         places = largest_noisy(
-            values, draw_noise(kind="gumbel", shape=numbers.shape, rng=rng), self.k
+            values, draw_noise(noise_kind="gumbel", shape=numbers.shape, rng=rng), self.k
         )
         picked = np.take_along_axis(indices, places, axis=1)
         return np.where(np.cumsum(picked < 0, axis=1) > 0, -1, picked)
@@ -100,8 +100,9 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         indices, numbers = self._domain(counts[None])
         ordered = peel_distribution(numbers[0] / self.noise_scale, self.k, gumbel_argmax)
         picks = {places: indices[0, list(places)] for places in ordered}
-        return renamed(
-            ordered, name=lambda at: np.where(np.cumsum(picks[at] < 0) > 0, -1, picks[at]).tolist()
+        return relabeled(
+            ordered,
+            new_outcome=lambda at: np.where(np.cumsum(picks[at] < 0) > 0, -1, picks[at]).tolist(),
         )
 
     def _domain(self, counts: Counts) -> tuple[Counts, Array]:

@@ -23,7 +23,7 @@ from pate.mechanisms.top_k.mechanism import (
 from pate.mechanisms.top_k.ranking import (
     largest_noisy_counts,
     peel_distribution,
-    renamed,
+    relabeled,
     utilities_of,
 )
 from pate.validation import (
@@ -123,37 +123,48 @@ class SubsetPeeling(Parameters):
         """
         require_generator(rng)
         checked = checked_counts(counts, k=1)
-        rows = np.atleast_2d(checked)
-        parts = np.broadcast_to(np.asarray(part, dtype=np.bool_), rows.shape)
-        sizes = np.broadcast_to(np.asarray(size, dtype=np.int64), rows.shape[:1])
-        fits = (sizes >= 0) & (sizes <= parts.sum(axis=1))
-        require(bool(fits.all()), "size", sizes[~fits][:1], "0..the number of indices that compete")
-        return self.draw(rows, part=parts, size=sizes, rng=rng).reshape(checked.shape)
+        histograms = np.atleast_2d(checked)
+        candidate_masks = np.broadcast_to(np.asarray(part, dtype=np.bool_), histograms.shape)
+        pick_counts = np.broadcast_to(np.asarray(size, dtype=np.int64), histograms.shape[:1])
+        fits = (pick_counts >= 0) & (pick_counts <= candidate_masks.sum(axis=1))
+        require(
+            bool(fits.all()),
+            "size",
+            pick_counts[~fits][:1],
+            "0..the number of indices that compete",
+        )
+        return self.draw(
+            histograms, candidate_masks=candidate_masks, pick_counts=pick_counts, rng=rng
+        ).reshape(checked.shape)
 
-    def draw(self, counts: Counts, part: Bits, size: Counts, rng: np.random.Generator) -> Bits:
+    def draw(
+        self, counts: Counts, candidate_masks: Bits, pick_counts: Counts, rng: np.random.Generator
+    ) -> Bits:
         """Picks indices for valid arguments: counts `[Q, d]`, part `[Q, d]` and size `[Q]` as in a call.
 
         Returns bits `[Q, d]`: True for a picked index.
         """
         # one Gumbel variable for each index decides all picks
-        scale = self.noise_scale * np.sqrt(np.maximum(size, 1))
-        noise = draw_noise(kind="gumbel", shape=counts.shape, rng=rng)
-        most = max(1, int(size.max()))
-        order = largest_noisy(Values.scaled(counts, scale[:, None]), noise, k=most, part=part)
+        scale = self.noise_scale * np.sqrt(np.maximum(pick_counts, 1))
+        noise = draw_noise(noise_kind="gumbel", shape=counts.shape, rng=rng)
+        most = max(1, int(pick_counts.max()))
+        order = largest_noisy(
+            Values.scaled(counts, scale[:, None]), noise, k=most, candidate_mask=candidate_masks
+        )
         picked = np.zeros(counts.shape, dtype=np.bool_)
-        np.put_along_axis(picked, order, np.arange(most) < size[:, None], axis=1)
+        np.put_along_axis(picked, order, np.arange(most) < pick_counts[:, None], axis=1)
         return picked
 
-    def distribution_of(self, counts: Counts, part: Bits, size: int) -> Distribution:
+    def distribution_of(self, counts: Counts, candidate_mask: Bits, num_picks: int) -> Distribution:
         """Returns the exact probability of each set of picked indices, in rising order, for one valid histogram.
 
         Args:
             counts: `[d]`.
-            part: bits `[d]`: True for an index that can be picked.
-            size: the number of picks.
+            candidate_mask: bits `[d]`: True for an index that can be picked.
+            num_picks: the number of picks.
         """
-        places = np.flatnonzero(part)
-        sequences = math.perm(len(places), size)
+        places = np.flatnonzero(candidate_mask)
+        sequences = math.perm(len(places), num_picks)
         require(
             sequences <= MOST_OUTCOMES,
             "counts",
@@ -162,7 +173,7 @@ class SubsetPeeling(Parameters):
         )
         competing = counts[places]
         utilities = (competing - competing.max(initial=0)) / (
-            self.noise_scale * np.sqrt(max(size, 1))
+            self.noise_scale * np.sqrt(max(num_picks, 1))
         )
-        ordered = peel_distribution(utilities, size, gumbel_argmax)
-        return renamed(ordered, name=lambda picks: sorted(places[list(picks)].tolist()))
+        ordered = peel_distribution(utilities, num_picks, gumbel_argmax)
+        return relabeled(ordered, new_outcome=lambda picks: sorted(places[list(picks)].tolist()))

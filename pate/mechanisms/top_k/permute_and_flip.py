@@ -8,7 +8,7 @@ from pate import accounting
 from pate.accounting import Event, PureDpEvent
 from pate.mechanisms.noise.exponential_coins import (
     FAR,
-    lucky_place,
+    draw_lucky_place,
     toss_exponential,
     toss_rare_exponential,
 )
@@ -83,7 +83,7 @@ class PermuteAndFlipTopK(PureTopK):
         for number in range(self.k):
             while not alive[first]:
                 first += 1
-            picks[number] = lucky_place(deficits, first, alive, self.noise_scale, rng)
+            picks[number] = draw_lucky_place(deficits, first, alive, self.noise_scale, rng)
             alive[picks[number]] = False
         return picks
 

@@ -29,11 +29,11 @@ def draw_in_blocks(
         The indices of all histograms, `[Q, k]`.
     """
     has_few_classes = num_classes <= _FEW_CLASSES
-    rows = max(1, _CLASSES_AT_ONCE // num_classes) if has_few_classes else 1
+    block_rows = max(1, _CLASSES_AT_ONCE // num_classes) if has_few_classes else 1
     return np.concatenate(
         [
-            draw_block(counts[start : start + rows], has_few_classes)
-            for start in range(0, len(counts), rows)
+            draw_block(counts[start : start + block_rows], has_few_classes)
+            for start in range(0, len(counts), block_rows)
         ]
     )
 
@@ -66,20 +66,20 @@ def peel_distribution(
     return distribution
 
 
-def renamed(
-    distribution: Distribution, name: Callable[[tuple[int, ...]], Iterable[int]]
+def relabeled(
+    distribution: Distribution, new_outcome: Callable[[tuple[int, ...]], Iterable[int]]
 ) -> Distribution:
     """Returns the distribution of name(outcome); probabilities of outcomes with the same name are added.
 
     Args:
         distribution: the probability of each outcome.
-        name: returns the new outcome for an outcome.
+        new_outcome: returns the new outcome for an outcome.
     """
-    renamed_distribution: Distribution = {}
+    relabeled_distribution: Distribution = {}
     for outcome, probability in distribution.items():
-        new_name = tuple(name(outcome))
-        renamed_distribution[new_name] = renamed_distribution.get(new_name, 0.0) + probability
-    return renamed_distribution
+        new_name = tuple(new_outcome(outcome))
+        relabeled_distribution[new_name] = relabeled_distribution.get(new_name, 0.0) + probability
+    return relabeled_distribution
 
 
 def stable_sort(values: Counts) -> tuple[Counts, Counts]:
@@ -107,15 +107,17 @@ def falling_order(counts: Counts) -> tuple[Counts, Counts]:
 
 
 def largest_noisy_counts(
-    counts: Counts, noise_scale: float, kind: str, k: int, rng: np.random.Generator
+    counts: Counts, noise_scale: float, noise_kind: str, k: int, rng: np.random.Generator
 ) -> Counts:
     """Returns the indices of the k largest noisy counts of each histogram, in falling order: `[Q, k]`.
 
     Args:
         counts: `[Q, d]`.
         noise_scale: the scale of the noise, in votes.
-        kind: the kind of noise, a name of `KINDS`.
+        noise_kind: the kind of noise, a name of `KINDS`.
         k: the number of indices.
         rng: draws the noise.
     """
-    return largest_noisy(Values.scaled(counts, noise_scale), draw_noise(kind, counts.shape, rng), k)
+    return largest_noisy(
+        Values.scaled(counts, noise_scale), draw_noise(noise_kind, counts.shape, rng), k
+    )

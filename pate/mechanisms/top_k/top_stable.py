@@ -72,13 +72,13 @@ class TopStableTopK(DomainTopK):
         Returns `[Q, domain_size]`.
         """
         order, excess = self._excess(counts)
-        noise_of_threshold = draw_noise(kind="laplace", shape=(len(counts), 1), rng=rng)
-        noise_of_gaps = draw_noise(kind="laplace", shape=excess.shape, rng=rng)
+        noise_of_threshold = draw_noise(noise_kind="laplace", shape=(len(counts), 1), rng=rng)
+        noise_of_gaps = draw_noise(noise_kind="laplace", shape=excess.shape, rng=rng)
         scaled_noises = (
             (noise_of_threshold, -self.threshold_scale),
             (noise_of_gaps, self.gap_scale),
         )
-        passed = are_above(excess, self.threshold, terms=scaled_noises)
+        passed = are_above(excess, self.threshold, weighted_noises=scaled_noises)
         length = np.where(passed.any(axis=1), self.k + passed.argmax(axis=1), 0)
         unfilled = counts.shape[1]
         released = np.where(
@@ -94,7 +94,9 @@ class TopStableTopK(DomainTopK):
         reach = _FAR_OUT * self.threshold_scale
         corners = np.unique([-reach, reach, 0.0, *kinks[np.abs(kinks) < reach]])
         # over the threshold's noise
-        grid, half = panels(corners, width=_PANEL * min(self.threshold_scale, self.gap_scale))
+        grid, half = panels(
+            corners, largest_width=_PANEL * min(self.threshold_scale, self.gap_scale)
+        )
         points = grid.ravel()
         weights = (half * gauss_legendre(grid.shape[1])[1]).ravel()
         laplace = UNIT_NOISES["laplace"]

@@ -10,21 +10,27 @@ from pate.mechanisms.top_k.mechanism import Counts
 
 
 def draw_class(
-    logs: Array, weights: Callable[[int], Weights], error: float, rng: np.random.Generator
+    log_weights: Array,
+    exact_weights_of_row: Callable[[int], Weights],
+    log_error: float,
+    rng: np.random.Generator,
 ) -> Counts:
     """Draws one of n classes for each of Q histograms, with a probability in proportion to the weight of the class.
 
     Args:
-        logs: the logarithm of the weight of each class, `[Q, n]`.
-        weights: returns the exact weights of the histogram at a row. They may have one more entry, for all classes that
-            `logs` leaves out.
-        error: a bound on the error of each logarithm.
+        log_weights: the logarithm of the weight of each class, `[Q, n]`.
+        exact_weights_of_row: returns the exact weights of a histogram, for its row. They may have one more entry, for
+            all classes that `log_weights` leaves out.
+        log_error: a bound on the error of each logarithm.
         rng: draws a uniform number for each histogram.
 
     Returns:
-        The index of the drawn class for each histogram, `[Q]`; n for a class that `logs` leaves out.
+        The index of the drawn class for each histogram, `[Q]`; n for a class that `log_weights` leaves out.
     """
-    floats = np.exp(logs - logs.max(axis=1, keepdims=True))
+    float_weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
     return draw_index(
-        floats, uniforms=LazyUniforms.draw((len(floats),), rng), exact=weights, error=error
+        float_weights,
+        uniforms=LazyUniforms.draw(shape=(len(float_weights),), rng=rng),
+        exact_weights_of_row=exact_weights_of_row,
+        relative_error=log_error,
     )

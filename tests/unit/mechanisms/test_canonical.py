@@ -26,7 +26,9 @@ def loss_by_definition(counts: np.ndarray, chosen: tuple[int, ...], gamma: float
 
 
 def kinds_of_classes(falling: np.ndarray, k: int) -> list[CanonicalClasses]:
-    likely = (CanonicalClasses.likely(falling, k, weight=0.01, gamma=gamma) for gamma in (0.0, 0.5))
+    likely = (
+        CanonicalClasses.likely(falling, k, loss_weight=0.01, gamma=gamma) for gamma in (0.0, 0.5)
+    )
     return [
         CanonicalClasses.all(len(falling), k),
         CanonicalClasses.by_worst(len(falling), k),
@@ -54,7 +56,7 @@ def test_members_are_uniform_and_all_sets_occur(kind: int) -> None:
     seen: set[tuple[int, ...]] = set()
     for place in range(len(classes.first)):
         size = classes.size(place)
-        members = Counter(map(tuple, classes.members(np.full(draws, place), rng).tolist()))
+        members = Counter(map(tuple, classes.draw_members(np.full(draws, place), rng).tolist()))
         assert len(members) == size
         assert max(abs(n - draws / size) for n in members.values()) <= 6 * np.sqrt(draws / size)
         assert not seen & members.keys()
@@ -68,7 +70,7 @@ def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) ->
     falling = -np.sort(-np.random.default_rng(2).integers(low=0, high=3_000, size=400))
     k = 8
     every = CanonicalClasses.all(400, 8)
-    likely = CanonicalClasses.likely(falling, k, weight=weight, gamma=gamma)
+    likely = CanonicalClasses.likely(falling, k, loss_weight=weight, gamma=gamma)
     weights = [c.log_sizes - weight * c.losses(falling[None], gamma)[0] for c in (every, likely)]
     assert np.logaddexp.reduce(weights[0]) == pytest.approx(
         np.logaddexp.reduce(weights[1]), rel=1e-12
@@ -86,9 +88,9 @@ def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: floa
     counts = np.array([4, 4, 2, 1, 0])
     mechanism = CanonicalTopK(k=2, epsilon=2.0, noise=noise, gamma=gamma)
     distribution = mechanism.distribution(counts)
-    block = mechanism._draw_block(rng, counts=np.tile(counts, (20_000, 1)), few=True)
+    block = mechanism._draw_block(rng, counts=np.tile(counts, (20_000, 1)), has_few_classes=True)
     single = np.concatenate(
-        [mechanism._draw_block(rng, counts[None], few=False) for _ in range(3_000)]
+        [mechanism._draw_block(rng, counts[None], has_few_classes=False) for _ in range(3_000)]
     )
     for drawn in (block, single):
         assert p_value(Counter(map(tuple, drawn.tolist())), distribution) > 1e-4

@@ -42,8 +42,8 @@ def test_class_counts_agree_with_all_sequences() -> None:
         expected = Counter(losses_by_definition(counts, k).values())
         assert JointTopK(k=k, epsilon=1.0).class_counts(counts) == dict(expected)
         for classes in (
-            JointClasses.from_counts(-np.sort(-counts)[None], k, each=True),
-            JointClasses.likely(-np.sort(-counts)[None], k, weight=0.01),
+            JointClasses.from_counts(-np.sort(-counts)[None], k, splits_ties=True),
+            JointClasses.likely(-np.sort(-counts)[None], k, loss_weight=0.01),
         ):
             sizes = np.zeros(int(classes.losses.max()) + 1)
             np.add.at(sizes, classes.losses[0], np.exp(classes.log_sizes[0]))
@@ -59,9 +59,9 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     draws = 3_000
     losses = losses_by_definition(falling[0], k)
     classes = (
-        JointClasses.likely(falling, k, weight=0.01)
+        JointClasses.likely(falling, k, loss_weight=0.01)
         if likely
-        else JointClasses.from_counts(falling, k, each=True)
+        else JointClasses.from_counts(falling, k, splits_ties=True)
     )
     seen: set[Sequence] = set()
     many = dataclasses.replace(
@@ -70,7 +70,7 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     for place, (loss, log_size) in enumerate(
         zip(classes.losses[0], classes.log_sizes[0], strict=True)
     ):
-        members = Counter(map(tuple, many.members(np.full(draws, place), rng).tolist()))
+        members = Counter(map(tuple, many.draw_members(np.full(draws, place), rng=rng).tolist()))
         size = round(np.exp(log_size))
         assert len(members) == size
         assert max(abs(n - draws / size) for n in members.values()) <= 6 * np.sqrt(draws / size)
@@ -96,7 +96,7 @@ def test_losses_that_weigh_nothing_are_left_out_and_no_others(
 ) -> None:
     """Against exact counts: what is cut off is less than exp(-61) of all, and not far less; the others are counted."""
     falling = -np.sort(-np.random.default_rng(2).integers(low=0, high=2_000, size=300))
-    classes = JointClasses.likely(falling[None], k, weight=weight)
+    classes = JointClasses.likely(falling[None], k, loss_weight=weight)
     lowest = classes.losses[0, 1]
     highest = classes.losses[0, -1]
     counted = JointTopK(k=k, epsilon=1.0).class_counts(falling)
@@ -126,9 +126,12 @@ def test_few_and_many_places_have_the_same_distribution() -> None:
     draws = 20_000
     for mechanism in (JointTopK(k=2, epsilon=2.0), PermuteAndFlipJointTopK(k=2, epsilon=2.0)):
         distribution = mechanism.distribution(counts)
-        every = mechanism._draw_block(rng, counts=np.tile(counts, (draws, 1)), few=True)
+        every = mechanism._draw_block(rng, counts=np.tile(counts, (draws, 1)), has_few_classes=True)
         likely = np.concatenate(
-            [mechanism._draw_block(rng, counts[None], few=False) for _ in range(draws // 8)]
+            [
+                mechanism._draw_block(rng, counts[None], has_few_classes=False)
+                for _ in range(draws // 8)
+            ]
         )
         for block in (every, likely):
             assert p_value(Counter(map(tuple, block.tolist())), distribution) > 1e-4

@@ -62,7 +62,10 @@ def test_largest_of_many_noises_has_the_mean_of_its_distribution(
     size = int(np.exp(log_size)) if log_size < 700 else 10**434
     values = (
         draw_largest(
-            noise, log_sizes=np.full((1, 20_000), log_size), size=lambda row, place: size, rng=rng
+            noise,
+            log_num_noises=np.full((1, 20_000), log_size),
+            exact_num_noises=lambda row, place: size,
+            rng=rng,
         ).values
         - log_size
     )

@@ -10,7 +10,7 @@ import pytest
 
 from pate.mechanisms import DiscreteLaplace
 from pate.mechanisms.noise import whole_numbers
-from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, LazyUniforms, words
+from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, LazyUniforms, draw_words
 from pate.mechanisms.noise.whole_numbers import (
     DiscreteGaussian,
     RoundedGaussian,
@@ -47,7 +47,7 @@ def test_coins_show_true_as_often_as_the_exponential_says() -> None:
 @pytest.mark.parametrize("std", [0.01, 1.0, 3.7, 2.0**20 + 0.3, 2.0**44])
 def test_fast_decisions_are_the_exact_ones(std: float) -> None:
     noise = RoundedGaussian(std=std)
-    bits = words(np.random.default_rng(3), shape=(3, 150))
+    bits = draw_words(np.random.default_rng(3), shape=(3, 150))
     values, kept = noise._candidates(bits, np.random.default_rng(5))
     for index in range(150):
         exact = noise._exactly([int(word) for word in bits[:, index]], np.random.default_rng(5))
@@ -100,7 +100,7 @@ def test_a_large_scale_leaves_more_to_further_bits(monkeypatch: pytest.MonkeyPat
     is undecided.
     """
     asked = asked_for_more_bits(monkeypatch)
-    bits = words(np.random.default_rng(0), shape=(3, 200))
+    bits = draw_words(np.random.default_rng(0), shape=(3, 200))
     bits[1] = 2**19 - 1  # half a step over std, less one
     values, kept = RoundedGaussian(std=2.0**44)._candidates(bits, np.random.default_rng(1))
     near = kept & (values <= 1)
@@ -123,10 +123,12 @@ def test_noise_has_no_largest_value() -> None:
     """All bits of the first words of u are ones, so the noise lies beyond the end of the table."""
     first = np.full(1, 2**64 - 1, dtype=np.uint64)
     near = LazyUniforms(
-        first, rng=np.random.default_rng(0), ready=np.zeros((1, 1), dtype=np.uint64)
+        first, rng=np.random.default_rng(0), reserved_words=np.zeros((1, 1), dtype=np.uint64)
     )
     far = LazyUniforms(
-        first, rng=np.random.default_rng(0), ready=np.full((1, 3), 2**64 - 1, dtype=np.uint64)
+        first,
+        rng=np.random.default_rng(0),
+        reserved_words=np.full((1, 3), 2**64 - 1, dtype=np.uint64),
     )
     noise = DiscreteGaussian(variance=100)
     found = [abs(int(noise._drawn(uniforms)[0])) for uniforms in (near, far)]
