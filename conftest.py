@@ -1,5 +1,6 @@
 """For all tests: none remembers records of another, finds a GPU that it is not shown, or is deaf to signals."""
 
+import gc
 import os
 import signal
 import sys
@@ -21,6 +22,10 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # as under nohup
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(ProcessGuard())
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # thousands of collected tests live to the end: no garbage collection walks them again
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,13 @@ ACCOUNTANTS = (
     pa.AutoAccountant,
 )
 BIT = pa.OneBitEvent(logits=(-6.0, -4.0, -1.0, 0.0, 2.0, 5.0), reach=1)
+SELECT_THEN_TEST = pa.SelectThenTestEvent(
+    events=(pa.BoundedRangeEvent(epsilon=0.4), pa.ApproximateEvent(BIT, failure_prob=1e-7)),
+    num_candidates=6,
+)
+SAMPLED_OF_ADD_REMOVE = pa.SampledGaussianEvent(
+    noise_multiplier=20.0, sampling_prob=0.3, adjacency=pa.Adjacency.ADD_REMOVE
+)
 EVENTS: tuple[pa.Event, ...] = (
     pa.GaussianEvent(noise_multiplier=5.0),
     pa.BoundedRangeEvent(epsilon=0.4),
@@ -58,15 +65,10 @@ EVENTS: tuple[pa.Event, ...] = (
         call_epsilon=0.2,
         bounded_range=False,
     ),
-    pa.SelectThenTestEvent(
-        events=(pa.BoundedRangeEvent(epsilon=0.4), pa.ApproximateEvent(BIT, failure_prob=1e-7)),
-        num_candidates=6,
-    ),
+    SELECT_THEN_TEST,
     pa.SmoothSensitivityEvent(noise_multiplier=20.0, beta=1e-3),
     pa.SampledGaussianEvent(noise_multiplier=20.0, sampling_prob=0.3),
-    pa.SampledGaussianEvent(
-        noise_multiplier=20.0, sampling_prob=0.3, adjacency=pa.Adjacency.ADD_REMOVE
-    ),
+    SAMPLED_OF_ADD_REMOVE,
 )
 REFUSED: dict[type[pa.Accountant], tuple[type[LeafEvent], ...]] = {
     pa.ExactAccountant: (pa.ZCdpEvent, pa.SmoothSensitivityEvent),
@@ -99,10 +101,28 @@ PRICED = [
     for event in EVENTS
     if not refuses(accountant, event)
 ]
+DEAR_EVENTS = (
+    pa.WinnerEvent(noise_multiplier=8.0, num_moving=2),
+    SELECT_THEN_TEST,
+    SAMPLED_OF_ADD_REMOVE,
+)
+"""Events that the accountants of exact curves compose in a tenth of a second or more."""
+DEAR_ACCOUNTANTS = (pa.ExactAccountant, pa.JointLawAccountant, pa.AutoAccountant)
+
+
+def row_of(accountant: Kind, event: pa.Event) -> Any:
+    """Returns the row of an accountant and an event: slow where the price takes long."""
+    dear = accountant in DEAR_ACCOUNTANTS and event in DEAR_EVENTS
+    return pytest.param(
+        accountant,
+        event,
+        id=f"{accountant.name}-{type(event).__name__}",
+        marks=[pytest.mark.slow] if dear else [],
+    )
+
+
 every_price = pytest.mark.parametrize(
-    ("accountant", "event"),
-    PRICED,
-    ids=[f"{kind.name}-{type(event).__name__}" for kind, event in PRICED],
+    ("accountant", "event"), [row_of(accountant, event) for accountant, event in PRICED]
 )
 
 

@@ -3,6 +3,7 @@
 import doctest
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,24 @@ WITH_EXAMPLES = sorted(
     path for path in ROOT.rglob("*.py") if "    >>> " in path.read_text(encoding="utf-8")
 )
 
+SLOW = {
+    "accounting/budget.py",
+    "accounting/filters.py",
+    "accounting/ledger.py",
+    "auditing/lower_bound.py",
+    "classifier/classifier.py",
+    "pricing/affordable_queries.py",
+    "pricing/priced_release.py",
+    "pricing/quote.py",
+}
+"""Modules whose examples calibrate, search for a price, or fit a model."""
+
+
+def row_of(path: Path) -> Any:
+    """Returns the row of a module, which is named by its path below `pate`."""
+    name = path.relative_to(ROOT).as_posix()
+    return pytest.param(path, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
+
 
 def run(test: doctest.DocTest) -> list[str]:
     output: list[str] = []
@@ -20,12 +39,16 @@ def run(test: doctest.DocTest) -> list[str]:
     return output
 
 
-@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("path", [row_of(path) for path in WITH_EXAMPLES])
 def test_examples_print_what_they_say(path: Path) -> None:
     module = import_module(".".join(("pate", *path.relative_to(ROOT).with_suffix("").parts)))
     examples = [test for test in doctest.DocTestFinder().find(module) if test.examples]
     assert examples
     assert [line for test in examples for line in run(test)] == []
+
+
+def test_every_module_with_slow_examples_has_examples() -> None:
+    assert {ROOT / name for name in SLOW} <= set(WITH_EXAMPLES)
 
 
 def test_an_example_that_prints_something_else_is_found() -> None:
