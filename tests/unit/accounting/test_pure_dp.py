@@ -146,7 +146,8 @@ def adaptive_delta(epsilons: list[float], x: float, choices: np.ndarray) -> floa
 def test_adaptive_pairs_do_not_exceed_the_pure_dp_bound(
     shrink: float,
 ) -> None:
-    """An adversary chooses smaller losses after earlier outcomes."""
+    """An adversary chooses each loss after earlier outcomes. The bound fails if the accountant's
+    epsilons are shrunk."""
     epsilons = [0.8, 0.3, 0.5]
     accountant = pa.PureDpAccountant()
     for epsilon in epsilons:

@@ -74,7 +74,7 @@ def test_a_part_needs_the_charge_of_its_release(store: Store) -> None:
 
 
 def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Path) -> None:
-    """Another store commits while this store describes its own charge."""
+    """The check within a commit sees the charge that another store has made before."""
 
     def describe() -> LineText:
         if len(store.lines) >= 1:
@@ -164,7 +164,8 @@ def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, pat
 
 @pytest.mark.slow
 def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path) -> None:
-    """Random bytes of the file are changed; the lines stay the same or the file is refused."""
+    """Random bytes are flipped or the end is cut off; either the lines stay the same or the file is
+    refused."""
     for number in range(6):
         commit(
             store, data="people", key=f"k{number}", content=b"release " * 40, event="price " * 30
@@ -195,7 +196,7 @@ def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path)
 
 
 def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: Path) -> None:
-    """Folders, pipes, empty files and foreign databases are refused."""
+    """Empty files, texts, broken links, pipes, folders and missing files are refused."""
 
     def require_refusal(kind: type[InvalidValue], rule: str, file: Path = path) -> None:
         with refused("ledger", file, rule, kind=kind):
@@ -313,7 +314,7 @@ def start(path: Path, keys: list[str], shown: Path) -> subprocess.Popen[bytes]:
 @pytest.mark.slow
 @pytest.mark.process
 def test_killed_processes_charge_one_release_for_each_key(path: Path, tmp_path: Path) -> None:
-    """Processes that commit the same keys are killed at random times."""
+    """Two processes that commit the same keys are killed at random times."""
     rng = random.Random(2)
     shown = tmp_path / "shown"
     kills = 0

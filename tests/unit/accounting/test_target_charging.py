@@ -528,7 +528,8 @@ def test_threads_cannot_charge_more_hits_than_there_are(eager_switches: None) ->
 def test_threads_release_each_charged_outcome_once(
     eager_switches: None,
 ) -> None:
-    """Threads revise the same stored outcomes; each outcome is published by one thread."""
+    """Threads release as many outcomes as there are hits; of 20 stored outcomes, one thread
+    publishes each."""
     stored = ConditionalRelease(charging())
     generator = rng()
 

@@ -59,7 +59,8 @@ def best_delta(steps: tuple[str, ...], step_epsilon: float, epsilon: float) -> f
 
 
 def test_a_total_bounds_the_strongest_adversary_in_every_order() -> None:
-    """The adversary also chooses which of the remaining events comes next."""
+    """The reference is the worst order of two pure events and two ranges, which is pure events
+    first."""
     epsilon = 1.824
     orders = set(itertools.permutations(("pure", "pure", "range", "range")))
     deltas = {order: best_delta(order, step_epsilon=1.2, epsilon=epsilon) for order in orders}
@@ -152,7 +153,7 @@ def test_interleaved_parts_are_bounded_in_every_order() -> None:
 
 
 def test_an_accountant_for_every_order_is_used_itself() -> None:
-    """`in_any_order` returns the same accountant if its price does not depend on the order."""
+    """The Renyi accountant replaces the exact one, whose price depends on the order."""
     makers = (RdpAccountant, PureDpAccountant, JointLawAccountant)
     assert all(in_any_order(maker) is maker for maker in makers)
     assert in_any_order(ExactAccountant) is RdpAccountant

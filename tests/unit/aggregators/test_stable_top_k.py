@@ -26,28 +26,27 @@ from pate.mechanisms import CertifiedTable, optimal_stability_table
 from pate.votes import VoteShape
 from tests.refusals import ANY, refused
 
-SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 800}
 PLAIN = StableTopK(selection_scale=2.0, test_std=1.0)
 TABLE = StableTopK(selection_scale=1.0, test="table", table_order=2.0, table_budget=1.0)
-GOAL = {"target_epsilon": 3.6, "target_delta": 1e-6}
+
 GAUSSIAN = StableTopK(selection_scale=38.985, test_std=60.0)
 
 
 def test_each_query_costs_one_selection_and_one_test() -> None:
+    """Selections other than plain gaps with Gumbel noise are composed with their test without the
+    joint law."""
     event = PLAIN.event_for(num_queries=7, num_labels=5, num_teachers=30)
     selection = PLAIN.gap_selection(num_labels=5, num_teachers=30).event
     test = PLAIN.stability_test(num_teachers=30).event
     assert event == pa.SelfComposedEvent(
         pa.SelectThenTestEvent(events=(selection, test), num_candidates=4), count=7
     )
-    for other in (
-        {"padded": True},
-        {"regularizer": lambda k: float(k)},
-        {"selection_noise": "laplace"},
+    for variant in (
+        dataclasses.replace(PLAIN, padded=True),
+        dataclasses.replace(PLAIN, regularizer=float),
+        dataclasses.replace(PLAIN, selection_noise="laplace"),
     ):
-        changed = dataclasses.replace(PLAIN, **other).event_for(
-            num_queries=1, num_labels=5, num_teachers=30
-        )
+        changed = variant.event_for(num_queries=1, num_labels=5, num_teachers=30)
         assert isinstance(changed, pa.SelfComposedEvent)
         assert type(changed.event) is pa.ComposedEvent  # the joint law is of gaps alone
     assert isinstance(test, pa.ApproximateEvent)
@@ -55,6 +54,8 @@ def test_each_query_costs_one_selection_and_one_test() -> None:
 
 
 def test_no_label_and_all_labels_need_no_test() -> None:
+    """Empty and full sets are certain although the test has a std of 50, because padding makes
+    their gaps large."""
     padded = StableTopK(selection_scale=0.5, test_std=50.0, padded=True)
     assert padded.distribution(np.array([0, 0, 0]), num_teachers=40)[()] == pytest.approx(
         1, rel=1e-9
@@ -69,6 +70,8 @@ def test_no_label_and_all_labels_need_no_test() -> None:
 
 
 def test_identity_has_the_values_of_the_regularizer() -> None:
+    """Two regularizers that differ by 1e-12, or functions that return other numbers, have other
+    identities."""
     first, second = (
         dataclasses.replace(PLAIN, regularizer=np.array([0.0, 1e-12 * scale, 1.0]))
         for scale in (1, 2)
@@ -110,8 +113,11 @@ def test_default_failure_prob_depends_on_queries_and_delta(base: StableTopK) -> 
         planned = with_failure_prob_for(base, delta=delta, num_queries=num_queries)
         assert planned.failure_prob == failure_prob
     with_named_failure = dataclasses.replace(base, failure_prob=6e-11)
-    shape_of_many = SHAPE | {"num_queries": 10_000}
-    assert base.event_for(**shape_of_many) == with_named_failure.event_for(**shape_of_many)
+    events = [
+        aggregator.event_for(num_queries=10_000, num_labels=40, num_teachers=800)
+        for aggregator in (base, with_named_failure)
+    ]
+    assert events[0] == events[1]
     assert (
         with_failure_prob_for(with_named_failure, delta=1e-6, num_queries=10**9)
         is with_named_failure
@@ -128,6 +134,7 @@ def test_default_failure_prob_depends_on_queries_and_delta(base: StableTopK) -> 
 
 @pytest.mark.parametrize("noise", ["gumbel", "gaussian", "laplace", "exponential"])
 def test_release_probability_matches_the_exact_distribution(noise: str) -> None:
+    """The probability that a label with a gap of 25 votes is selected and passes its test."""
     aggregator = StableTopK(selection_scale=4.0, selection_noise=noise, test_std=2.0)
     votes = np.array([25, 0, 0, 0])  # gaps 25, 0, 0
     exact = aggregator.distribution(votes, num_teachers=40)[0,]
@@ -140,24 +147,30 @@ def test_release_probability_matches_the_exact_distribution(noise: str) -> None:
 @pytest.mark.parametrize("base", [TABLE, GAUSSIAN], ids=lambda base: str(base.test))
 def test_free_selection_share_releases_the_smallest_gap(base: StableTopK) -> None:
     """The search adds the Renyi divergences of selection and test."""
-    votes = {"num_labels": 40, "num_teachers": 300}
-    goal = {
-        "target_epsilon": 8.0,
-        "target_delta": 1e-6,
-        "num_queries": 600,
-        "accountant": pa.RdpAccountant,
-        **votes,
-    }
+
+    def calibrated(aggregator: StableTopK) -> StableTopK:
+        return aggregator.calibrated(
+            target_epsilon=8.0,
+            target_delta=1e-6,
+            num_queries=600,
+            num_labels=40,
+            num_teachers=300,
+            accountant=pa.RdpAccountant,
+        )
+
+    def gap_to_release(aggregator: StableTopK) -> int | None:
+        return aggregator.steps(num_labels=40, num_teachers=300).gap_to_release(probability=0.5)
+
     base = dataclasses.replace(base, selection_share=None)
-    best = base.calibrated(**goal)
+    best = calibrated(base)
     assert (
         7.98
         < pa.RdpAccountant()
-        .compose(best.event_for(num_queries=600, **votes))
+        .compose(best.event_for(num_queries=600, num_labels=40, num_teachers=300))
         .get_epsilon(target_delta=1e-6)
         <= 8
     )
-    smallest = best.steps(**votes).gap_to_release(probability=0.5)
+    smallest = gap_to_release(best)
     assert smallest is not None
     rivals = [dataclasses.replace(base, selection_share=share) for share in (0.3, 0.5, 0.8)]
     if base.test != "table":
@@ -166,11 +179,7 @@ def test_free_selection_share_releases_the_smallest_gap(base: StableTopK) -> Non
             for ratio in (0.4, 0.9, 1.5)
         ]
     for rival in rivals:
-        assert (
-            smallest
-            <= (rival.calibrated(**goal).steps(**votes).gap_to_release(probability=0.5) or math.inf)
-            + 1
-        )
+        assert smallest <= (gap_to_release(calibrated(rival)) or math.inf) + 1
 
 
 @pytest.mark.slow
@@ -183,6 +192,8 @@ def test_free_selection_share_releases_the_smallest_gap(base: StableTopK) -> Non
     ids=["table", "gumbel"],
 )
 def test_epsilon_3_6_by_the_sum_of_both_prices(base: StableTopK, adjacency: str, gap: int) -> None:
+    """Calibrated with the Renyi accountant, the optimal composition costs 3.3 to 3.6, and `gap`
+    votes pass half of the time."""
     calibrated = dataclasses.replace(base, adjacency=adjacency).calibrated(
         target_epsilon=3.6,
         target_delta=1e-6,
@@ -203,8 +214,19 @@ def test_epsilon_3_6_by_the_sum_of_both_prices(base: StableTopK, adjacency: str,
 
 @pytest.mark.slow
 def test_a_ready_table_is_kept_and_the_selection_meets_the_target(tmp_path: Any) -> None:
-    goal = GOAL | SHAPE | {"accountant": pa.RdpAccountant}
-    fitted = TABLE.calibrated(**goal)
+    """A table from a file stays as it is, and calibration fits only the scale of the selection."""
+
+    def calibrated(aggregator: StableTopK) -> StableTopK:
+        return aggregator.calibrated(
+            target_epsilon=3.6,
+            target_delta=1e-6,
+            num_queries=600,
+            num_labels=40,
+            num_teachers=800,
+            accountant=pa.RdpAccountant,
+        )
+
+    fitted = calibrated(TABLE)
     order = float(fitted.table_order or 0)
     CertifiedTable.of(fitted.stability_test(num_teachers=800), order=order).save(
         tmp_path / "table.json"
@@ -213,13 +235,14 @@ def test_a_ready_table_is_kept_and_the_selection_meets_the_target(tmp_path: Any)
         selection_scale=1.0, test="table", table=str(tmp_path / "table.json"), failure_prob=0.5
     )
     assert ready.failure_prob == fitted.failure_prob
-    again = ready.calibrated(**goal)
+    again = calibrated(ready)
     assert again.table == ready.table
     assert again.selection_scale == pytest.approx(fitted.selection_scale, rel=5e-3)
     assert again.stability_test(num_teachers=800) == fitted.stability_test(num_teachers=800)
 
 
 def test_given_table_is_refused_for_other_votes(tmp_path: Any) -> None:
+    """The table is certified for 30 teachers and one adjacency."""
     test = GAUSSIAN.stability_test(num_teachers=30)
     ready = StableTopK(selection_scale=1.0, test="table", table=CertifiedTable.of(test, order=3.0))
     assert "sha256=" in repr(ready)
@@ -260,12 +283,9 @@ FIXED_TABLE = StableFixedTopK(
 )
 
 
-def epsilon_of(aggregator: StableFixedTopK, **shape: int) -> float:
-    return (
-        pa.RdpAccountant()
-        .compose(aggregator.event_for(**(SHAPE | shape)))
-        .get_epsilon(target_delta=1e-6)
-    )
+def epsilon_of(aggregator: StableFixedTopK) -> float:
+    event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
+    return pa.RdpAccountant().compose(event).get_epsilon(target_delta=1e-6)
 
 
 def released(
@@ -278,6 +298,7 @@ def released(
 
 
 def test_each_query_costs_selection_test_and_peel() -> None:
+    """The peel is the selection of further labels until k labels are released."""
     event = FIXED.event_for(num_queries=7, num_labels=5, num_teachers=30)
     first = FIXED.stable_top_k
     selection = first.gap_selection(num_labels=5, num_teachers=30).event
@@ -331,6 +352,7 @@ def test_answer_with_all_labels_costs_nothing(adjacency: pa.Adjacency) -> None:
 def test_peel_decides_after_empty_and_full_stable_sets(
     adjacency: pa.Adjacency, votes: list[int]
 ) -> None:
+    """The stable set has no label or all three, so each pair of labels is equally likely."""
     padded = StableFixedTopK(
         k=2, selection_scale=0.1, test_std=50.0, peel_scale=3.0, padded=True, adjacency=adjacency
     )
@@ -342,6 +364,7 @@ def test_peel_decides_after_empty_and_full_stable_sets(
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_table_calibration_gives_the_peel_its_share(adjacency: pa.Adjacency, share: float) -> None:
+    """`peel_share` of the Renyi divergence of a query is the peel's."""
     calibrated = dataclasses.replace(FIXED_TABLE, adjacency=adjacency, peel_share=share).calibrated(
         target_epsilon=8.0, target_delta=1e-6, num_queries=600, num_labels=40, num_teachers=800
     )
@@ -370,6 +393,8 @@ def test_given_table_is_kept_with_its_failure_probability() -> None:
 
 
 def test_paper_epsilon_adds_the_peel_to_the_papers_formula() -> None:
+    """Infinite if failures use up delta; None for a selection or a test that the paper does not
+    have."""
     paper = dataclasses.replace(
         FIXED, selection_noise="gaussian", selection_scale=50.0, test_std=60.0, peel_scale=20.0
     )
@@ -407,6 +432,7 @@ def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacenc
 
 
 def test_each_mechanism_costs_its_own_event() -> None:
+    """Bounded range, pure DP, or nothing if all labels are released."""
     ranged = BoundedRangeEvent(epsilon=1.0)
     pure = PureDpEvent(epsilon=1.0)
     for k, mechanism, event in (

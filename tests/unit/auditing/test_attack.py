@@ -35,28 +35,41 @@ def dataset(groups: int = 2000, width: int = 40, labels: int = 20) -> Dataset:
 
 
 def attacked(
-    aggregator: Any = ROWS, *, epsilon: float = 2.0, groups: int = 2000, **others: Any
+    aggregator: Any = ROWS,
+    *,
+    epsilon: float = 2.0,
+    groups: int = 2000,
+    num_queries: int = 100,
+    num_teachers: int = 4000,
+    num_canaries: int = 400,
+    num_runs: int = 2,
+    sabotage: Any = None,
 ) -> AttackResult:
-    # the others are quicker by Renyi, and as loud
-    exact = aggregator is ROWS or others.get("num_runs") == 20
+    """Returns the result of an attack on a release of normal numbers that fits into a budget."""
+    # Renyi is quicker for the other releases, and prices them nearly as well
+    exact = aggregator is ROWS or num_runs == 20
     accountant = ExactAccountant if exact else RdpAccountant
-    budget = Budget(delta=1e-6, epsilon=epsilon, accountant=accountant)
-    settings = {
-        "num_queries": 100,
-        "num_teachers": 4000,
-        "seed": 0,
-        "num_canaries": 400,
-        "num_runs": 2,
-    } | others
-    return Attack(aggregator=aggregator, budget=budget, **settings).run(dataset(groups))
+    attack = Attack(
+        aggregator=aggregator,
+        budget=Budget(delta=1e-6, epsilon=epsilon, accountant=accountant),
+        num_queries=num_queries,
+        num_teachers=num_teachers,
+        seed=0,
+        num_canaries=num_canaries,
+        num_runs=num_runs,
+        sabotage=sabotage,
+    )
+    return attack.run(dataset(groups))
 
 
 @pytest.mark.slow
 def test_attack_on_records_stays_below_a_valid_price() -> None:
-    found = attacked(num_runs=5)
-    assert 0.2 < found.lower_bound <= found.epsilon <= 2.0 and not found.refuted
-    assert (found.unit, found.num_canaries, found.sabotage) == ("record", 2000, None)
-    assert json.loads(json.dumps(found.to_json()))["lower_bound"] == found.lower_bound
+    """The lower bound from guesses about 2,000 canaries, which are records of the private data, is
+    at most the price."""
+    result = attacked(num_runs=5)
+    assert 0.2 < result.lower_bound <= result.epsilon <= 2.0 and not result.refuted
+    assert (result.unit, result.num_canaries, result.sabotage) == ("record", 2000, None)
+    assert json.loads(json.dumps(result.to_json()))["lower_bound"] == result.lower_bound
 
 
 @pytest.mark.slow
@@ -65,41 +78,44 @@ def test_attack_on_records_stays_below_a_valid_price() -> None:
     [("noise", 150, 2), ("clip", 150, 8), ("features", 40, 3), ("seed", 150, 1)],
 )
 def test_a_broken_release_of_records_is_refuted(sabotage: str, canaries: int, runs: int) -> None:
-    found = attacked(sabotage=sabotage, num_canaries=canaries, num_runs=runs)
-    assert found.refuted and found.lower_bound > found.epsilon > 1.99
+    """The release has too little noise, no clip, private features, or the noise of a known seed."""
+    result = attacked(sabotage=sabotage, num_canaries=canaries, num_runs=runs)
+    assert result.refuted and result.lower_bound > result.epsilon > 1.99
 
 
 @pytest.mark.slow
 def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
+    """The release is sound, but only half of its epsilon is charged; 200 canaries in 20 runs show
+    that."""
     votes = GaussianVotes(noise_std=50.0)
     whole, half = (
         attacked(
             votes,
-            sabotage=each,
+            sabotage=sabotage,
             epsilon=8.0,
             num_teachers=1600,
             num_queries=50,
             num_canaries=200,
             num_runs=20,
         )
-        for each in (None, "charge")
+        for sabotage in (None, "charge")
     )
     assert half.lower_bound == whole.lower_bound <= whole.epsilon
     assert half.refuted and half.epsilon == whole.epsilon / 2
 
 
 @pytest.mark.slow
-def test_attack_on_teachers_stays_below_a_valid_price_and_refutes_broken_ones() -> None:
-    kinds = (None, "noise", "clip")
+def test_attack_on_teachers_refutes_only_broken_releases() -> None:
+    """The canaries are teachers. Broken releases have too little noise or count unclipped votes."""
     honest, noisy, counted = (
         attacked(
             GaussianVotes(noise_std=50.0),
-            sabotage=each,
+            sabotage=sabotage,
             num_teachers=1600,
             num_queries=50,
             num_canaries=200,
         )
-        for each in kinds
+        for sabotage in (None, "noise", "clip")
     )
     assert honest.lower_bound <= honest.epsilon < min(noisy.lower_bound, counted.lower_bound)
     assert honest.unit == "teacher" and honest.num_correct > honest.num_guesses / 2
@@ -107,18 +123,20 @@ def test_attack_on_teachers_stays_below_a_valid_price_and_refutes_broken_ones() 
 
 @pytest.mark.slow
 def test_attack_on_a_session_uses_its_hits() -> None:
-    found = attacked(
+    """The guesses rest on which queries were hits; the bound is positive and at most the price."""
+    result = attacked(
         BoundaryMax(selection_scale=20.0),
         epsilon=8.0,
         num_teachers=800,
         num_canaries=25,
         num_runs=16,
     )
-    assert 0 < found.lower_bound <= found.epsilon and found.num_canaries == 400
+    assert 0 < result.lower_bound <= result.epsilon and result.num_canaries == 400
 
 
 @pytest.mark.slow
 def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
+    """The bound is positive and at most the price."""
     aggregator = StableTopK(
         selection_noise="gumbel",
         selection_scale=39.0,
@@ -126,8 +144,8 @@ def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
         test_std=60.0,
         failure_prob=1e-9,
     )
-    found = attacked(aggregator, epsilon=4.0, num_teachers=1600, num_canaries=200, num_runs=3)
-    assert 0 < found.lower_bound <= found.epsilon
+    result = attacked(aggregator, epsilon=4.0, num_teachers=1600, num_canaries=200, num_runs=3)
+    assert 0 < result.lower_bound <= result.epsilon
 
 
 @pytest.mark.parametrize(
@@ -153,6 +171,7 @@ def test_invalid_attack_is_refused(settings: dict[str, Any], refusal: Refusal) -
 
 @pytest.mark.slow
 def test_the_command_prints_both_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    """`pate-attack` prints the lower bound and the charged epsilon."""
     register_configs()
     words = [
         "data=digits_grid",

@@ -34,6 +34,7 @@ ENDS = (math.nan, math.inf, -math.inf)
 
 
 def test_a_ledger_refuses_a_cost_and_writes_nothing(tmp_path: Path) -> None:
+    """A data-dependent cost is secret, and no event that a ledger can charge."""
     ledger = pa.Ledger(tmp_path / "ledger.db", target_delta=1e-6)
     before = (tmp_path / "ledger.db").read_bytes()
     with refused("event", "DataDependentCost"):
@@ -52,6 +53,8 @@ def test_a_candidate_certain_in_floats_still_costs_at_large_orders() -> None:
 
 
 def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> None:
+    """The cost is infinite at counts from which one change leads to or from a count whose bit is
+    certain."""
     event = pa.OneBitEvent(logits=(-np.inf, -np.inf, -np.inf, 0.0, 1.0), reach=1)
     each = [one_bit_cost(np.array([level]), event=event, orders=[2.0]).rdp[0] for level in range(5)]
     assert each[:2] == [0.0, 0.0]
@@ -71,6 +74,7 @@ def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> N
     ],
 )
 def test_nothing_takes_a_cost_for_an_event(take: Callable[[DataDependentCost], object]) -> None:
+    """Accountants, filters and calibration refuse a data-dependent cost."""
     assert not isinstance(COST, Event)
     with pytest.raises(InvalidValue, match=r"^events?=DataDependentCost: expected an event"):
         take(COST)
@@ -96,6 +100,8 @@ Array = NDArray[np.float64]
 
 
 def test_the_price_is_returned_where_no_bound_on_q_applies() -> None:
+    """q is the probability that the release is not the likeliest label. Here no data-dependent
+    bound is below the price."""
     orders = np.array([1.5, 2e4])
     curves = gnmax_rdp(np.array([0.0, -1e-13, -1e9]), noise_std=1e7, orders=orders)
     np.testing.assert_array_equal(curves[:2], [orders / 1e14] * 2)
@@ -158,6 +164,7 @@ def single_queries(num_teachers: int, num_classes: int) -> tuple[Counts, list[li
 def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
     num_teachers: int, num_classes: int, std: float, beta: float
 ) -> None:
+    """Smooth: neighboring votes change the sensitivity by at most a factor of exp(beta)."""
     votes, near = single_queries(num_teachers, num_classes)
     cost = np.array(
         [

@@ -29,31 +29,48 @@ from tests.refusals import Refusal, refused
 
 COUNTS = np.tile(np.arange(40) * 20, (600, 1))
 VOTES = ImportedVotes(layout="teacher_votes", counts=COUNTS, num_teachers=800, max_votes=9)
+UNKNOWN = ReleaseParameters()
 CLIPPED = ClippedVotes(noise_std=1.0, vote_clip=1, threshold_share=0.4)
 SINGLE = ImportedVotes(
     layout="classes", counts=np.tile([240, 6, 4], (500, 1)), num_teachers=250, max_votes=1
 )
 
 
-def audited(votes: ImportedVotes, given: Aggregator | None = None, **parameters: Any) -> VoteAudit:
-    options = {
-        name: parameters.pop(name) for name in ("accountant", "given_only") if name in parameters
-    }
-    options = {"target_delta": 1e-6, "accountant": RdpAccountant} | options
+def audit_of(
+    votes: ImportedVotes,
+    aggregator: Aggregator | None = None,
+    parameters: ReleaseParameters = UNKNOWN,
+    *,
+    accountant: Any = RdpAccountant,
+    given_only: bool = False,
+) -> VoteAudit:
     return audit_votes(
-        votes, aggregator=given, parameters=ReleaseParameters(**parameters), **options
+        votes,
+        aggregator=aggregator,
+        parameters=parameters,
+        target_delta=1e-6,
+        accountant=accountant,
+        given_only=given_only,
     )
 
 
-def found(
-    votes: ImportedVotes, given: Aggregator | None = None, **parameters: Any
+def findings_of(
+    votes: ImportedVotes,
+    aggregator: Aggregator | None = None,
+    parameters: ReleaseParameters = UNKNOWN,
+    *,
+    accountant: Any = RdpAccountant,
+    given_only: bool = False,
 ) -> dict[str, AuditFinding]:
-    return {each.aggregator: each for each in audited(votes, given, **parameters).findings}
+    """Returns the findings of an audit by the names of their aggregators."""
+    audit = audit_of(votes, aggregator, parameters, accountant=accountant, given_only=given_only)
+    return {finding.aggregator: finding for finding in audit.findings}
 
 
 @pytest.mark.slow
 def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
-    prices = found(VOTES, noise_std=40.0, vote_clip=3)
+    """The price of a finding is that of the event of an aggregator with the known parameters."""
+    prices = findings_of(VOTES, parameters=ReleaseParameters(noise_std=40.0, vote_clip=3))
     for adjacency in Adjacency:
         aggregator = ClippedVotes(noise_std=40.0, vote_clip=3, adjacency=adjacency)
         event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
@@ -67,9 +84,11 @@ def test_the_papers_claim_and_its_true_price() -> None:
 
     Valid bounds by optimal composition are 7.71, and 17.78 under replace-one.
     """
-    finding = found(VOTES, accountant=AutoAccountant, noise_std=50.0, screening_std=60.0)[
-        "stable_top_k"
-    ]
+    finding = findings_of(
+        VOTES,
+        parameters=ReleaseParameters(noise_std=50.0, screening_std=60.0),
+        accountant=AutoAccountant,
+    )["stable_top_k"]
     assert finding.paper_epsilon == pytest.approx(3.66, abs=0.01)
     assert finding.epsilon["add_remove"] == pytest.approx(7.71, abs=0.05)
     assert finding.epsilon["replace_one"] == pytest.approx(17.78, abs=0.1)
@@ -77,8 +96,11 @@ def test_the_papers_claim_and_its_true_price() -> None:
 
 @pytest.mark.slow
 def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_private() -> None:
-    gnmax, confident = found(
-        SINGLE, noise_std=20.0, screening_std=100.0, threshold_share=0.95
+    """The published epsilons of GNMax depend on the votes, so they are smaller than the price and
+    secret."""
+    gnmax, confident = findings_of(
+        SINGLE,
+        parameters=ReleaseParameters(noise_std=20.0, screening_std=100.0, threshold_share=0.95),
     ).values()
     for finding in (gnmax, confident):
         assert (finding.paper_epsilon or math.inf) < finding.epsilon["replace_one"]
@@ -86,21 +108,23 @@ def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_priva
 
 
 def test_no_noise_is_infinite_whatever_is_claimed() -> None:
-    for finding in found(VOTES, noise_std=0.0).values():
+    """Published code gives epsilon 0 for a noise std of 0."""
+    for finding in findings_of(VOTES, parameters=ReleaseParameters(noise_std=0.0)).values():
         assert set(finding.epsilon.values()) == {math.inf}
         assert finding.paper_epsilon == 0
-    checked = found(VOTES, screening_std=0.0)
+    checked = findings_of(VOTES, parameters=ReleaseParameters(screening_std=0.0))
     assert checked["confident_votes"].epsilon["replace_one"] == math.inf
     assert checked["gaussian_votes"].epsilon["replace_one"] < math.inf
 
 
 @pytest.mark.slow
 def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
-    given = StableTopK(selection_scale=39.0, test_std=60.0)
-    first = next(iter(found(VOTES, given=given, accountant=AutoAccountant).values()))
+    """An audited aggregator replaces the finding with assumed parameters of the same name."""
+    known = StableTopK(selection_scale=39.0, test_std=60.0)
+    first = next(iter(findings_of(VOTES, aggregator=known, accountant=AutoAccountant).values()))
     assert (first.aggregator, first.paper_epsilon) == ("stable_top_k", None)
     assert first.epsilon["replace_one"] == pytest.approx(7.59, abs=0.02)
-    assert list(found(VOTES, given=given)).count("stable_top_k") == 1
+    assert list(findings_of(VOTES, aggregator=known)).count("stable_top_k") == 1
 
 
 @pytest.mark.parametrize(
@@ -108,14 +132,20 @@ def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
     [
         (
             refused("aggregator", "gnmax", "releases several"),
-            lambda: found(VOTES, given=GNMax(noise_std=1.0)),
+            lambda: findings_of(VOTES, aggregator=GNMax(noise_std=1.0)),
         ),
         (
             refused("aggregator", "clipped_votes"),
-            lambda: found(SINGLE, given=CLIPPED),
+            lambda: findings_of(SINGLE, aggregator=CLIPPED),
         ),
-        (refused("noise_std", -1.0), lambda: found(VOTES, noise_std=-1.0)),
-        (refused("screening_std", -1.0), lambda: found(VOTES, screening_std=-1.0)),
+        (
+            refused("noise_std", -1.0),
+            lambda: findings_of(VOTES, parameters=ReleaseParameters(noise_std=-1.0)),
+        ),
+        (
+            refused("screening_std", -1.0),
+            lambda: findings_of(VOTES, parameters=ReleaseParameters(screening_std=-1.0)),
+        ),
     ],
 )
 def test_invalid_audit_is_refused(refusal: Refusal, make: Any) -> None:
@@ -124,12 +154,21 @@ def test_invalid_audit_is_refused(refusal: Refusal, make: Any) -> None:
 
 
 def test_an_aggregator_of_one_label_takes_votes_for_several_where_its_price_does() -> None:
-    given = BoundaryMax(selection_scale=20.0, target_hits=5)
-    assert next(iter(found(VOTES, given))) == next(iter(found(SINGLE, given))) == "boundary_max"
+    """The price of boundary max also holds for teachers who vote for several labels."""
+    known = BoundaryMax(selection_scale=20.0, target_hits=5)
+    assert (
+        next(iter(findings_of(VOTES, aggregator=known)))
+        == next(iter(findings_of(SINGLE, aggregator=known)))
+        == "boundary_max"
+    )
 
 
 def test_json_has_the_first_finding_at_the_top_and_no_infinity() -> None:
-    audit = audited(VOTES, given=StableTopK(selection_scale=39.0, test_std=60.0), screening_std=0.0)
+    audit = audit_of(
+        VOTES,
+        aggregator=StableTopK(selection_scale=39.0, test_std=60.0),
+        parameters=ReleaseParameters(screening_std=0.0),
+    )
     values = json.loads(json.dumps(audit.to_json("add_remove"), allow_nan=False))
     first, *others = values["findings"]
     assert (values["aggregator"], values["paper_epsilon"]) == ("stable_top_k", 0.0)
@@ -149,6 +188,8 @@ def test_json_has_the_first_finding_at_the_top_and_no_infinity() -> None:
 
 
 def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
+    """A subclass has the claim of its base class, unless the subclass defines `paper_epsilon`."""
+
     class Mine(GaussianVotes):
         pass
 
@@ -170,33 +211,41 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
 def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
     """Powerset GNMax adds noise to counts of sets, which counts of labels do not determine."""
     counts = ImportedVotes(layout="histogram", counts=COUNTS, num_teachers=800, max_votes=None)
-    assert "powerset_gnmax" in found(VOTES, noise_std=40.0)
-    assert "powerset_gnmax" not in found(counts, noise_std=40.0)
+    assert "powerset_gnmax" in findings_of(VOTES, parameters=ReleaseParameters(noise_std=40.0))
+    assert "powerset_gnmax" not in findings_of(counts, parameters=ReleaseParameters(noise_std=40.0))
     with refused("aggregator", "powerset_gnmax", "layout teacher_votes"):
-        found(counts, given=PowersetGNMax(noise_std=40.0))
+        findings_of(counts, aggregator=PowersetGNMax(noise_std=40.0))
 
 
 def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
-    def names(given: Aggregator | None = None, **parameters: Any) -> dict[str, tuple[str, ...]]:
-        return {
-            name: each.assumed
-            for name, each in found(VOTES, given, given_only=True, **parameters).items()
-        }
+    def assumed_names(
+        parameters: ReleaseParameters = UNKNOWN, aggregator: Aggregator | None = None
+    ) -> dict[str, tuple[str, ...]]:
+        findings = findings_of(VOTES, aggregator, parameters, given_only=True)
+        return {name: finding.assumed for name, finding in findings.items()}
 
-    assert names() == {"gaussian_votes": ("noise_std",)}
-    assert names(noise_std=40.0) == {"gaussian_votes": (), "powerset_gnmax": ()}
-    assert set(names(noise_std=40.0, vote_clip=3)) == {
+    noise_only = ReleaseParameters(noise_std=40.0)
+    noise_and_clip = ReleaseParameters(noise_std=40.0, vote_clip=3)
+    both_noises = ReleaseParameters(noise_std=40.0, screening_std=60.0)
+    stable = StableTopK(selection_scale=39.0, test_std=60.0)
+    assert assumed_names() == {"gaussian_votes": ("noise_std",)}
+    assert assumed_names(noise_only) == {"gaussian_votes": (), "powerset_gnmax": ()}
+    assert set(assumed_names(noise_and_clip)) == {
         "gaussian_votes",
         "clipped_votes",
         "powerset_gnmax",
     }
-    assert list(names(StableTopK(selection_scale=39.0, test_std=60.0))) == ["stable_top_k"]
-    both = names(noise_std=40.0, screening_std=60.0)
+    assert list(assumed_names(aggregator=stable)) == ["stable_top_k"]
+    both = assumed_names(both_noises)
     assert both["stable_top_k"] == ()
     assert "confident_votes" not in both
-    finding = found(VOTES, noise_std=40.0, screening_std=60.0)["stable_top_k"]
+    finding = findings_of(VOTES, parameters=ReleaseParameters(noise_std=40.0, screening_std=60.0))[
+        "stable_top_k"
+    ]
     assert finding.parameters == {"noise_std": 40.0, "screening_std": 60.0}
-    assert found(VOTES, noise_std=40.0)["confident_votes"].assumed == (
+    assert findings_of(VOTES, parameters=ReleaseParameters(noise_std=40.0))[
+        "confident_votes"
+    ].assumed == (
         "screening_std",
         "threshold_share",
     )
@@ -212,14 +261,15 @@ def test_known_parameters_replace_those_of_an_aggregator() -> None:
 
 
 def test_known_noise_takes_the_names_of_a_stable_aggregator() -> None:
-    start = StableTopK(selection_scale=1.0, test_std=2.0)
-    known = ReleaseParameters(noise_std=40.0, screening_std=60.0).applied(start)
+    stable = StableTopK(selection_scale=1.0, test_std=2.0)
+    known = ReleaseParameters(noise_std=40.0, screening_std=60.0).applied(stable)
     assert known.aggregator == StableTopK(selection_scale=40.0, test_std=60.0)
     assert not known.is_noiseless
-    assert ReleaseParameters().applied(start).aggregator == start
+    assert ReleaseParameters().applied(stable).aggregator == stable
 
 
 def test_a_release_is_noiseless_where_a_noise_of_its_own_is_zero() -> None:
+    """A screening std of 0 concerns stable top-k, which has a test, and not clipped votes."""
     no_screening = ReleaseParameters(screening_std=0.0)
     assert no_screening.applied(StableTopK(selection_scale=1.0, test_std=2.0)).is_noiseless
     assert not no_screening.applied(CLIPPED).is_noiseless

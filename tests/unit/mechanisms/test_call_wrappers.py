@@ -38,7 +38,8 @@ def selection(noise: str = "gumbel", scale: float = 4.0, **options: Any) -> GapS
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "laplace", "exponential"])
-def test_the_distribution_by_hand_and_in_batches(noise: str) -> None:
+def test_the_boundary_takes_its_probability_from_every_outcome(noise: str) -> None:
+    """The boundary outcome has the weight of all outcomes but the likeliest, and at most 1/2."""
     wrapper = BoundaryWrapper(selection(noise))
     plain = wrapper.mechanism.probabilities(VOTES)
     rest = min(1 - plain.max(), 0.5)
@@ -50,9 +51,8 @@ def test_the_distribution_by_hand_and_in_batches(noise: str) -> None:
     assert (batch[:, -1] <= 1 / 3 + 1e-12).all()
 
 
-def test_one_histogram_gives_one_outcome_and_a_near_certain_one_keeps_the_digits_of_the_boundary() -> (
-    None
-):
+def test_a_tiny_boundary_probability_keeps_its_digits() -> None:
+    """Also, a single histogram gives a single outcome."""
     wrapper = BoundaryWrapper(GapSelection(noise_scale=10.0, num_labels=3, num_teachers=800))
     distribution = wrapper.probabilities(np.array([800, 10, 0]))
     assert 0 < distribution[-1] == pytest.approx(np.exp(-(790 - 10) / 10.0), rel=1e-9)
@@ -86,6 +86,7 @@ def test_the_price_is_that_of_the_wrapped_call(adjacency: Adjacency, sensitivity
 
 
 def test_two_runs_are_independent_and_compared_in_order() -> None:
+    """A hit is two outcomes that differ; two rankings differ also if only their order differs."""
     twice = RunTwice(selection())(np.tile(VOTES, (DRAWS, 1)), rng=np.random.default_rng(6))
     distribution = selection().probabilities(VOTES)
     pairs = Counter(zip(twice.first.tolist(), twice.second.tolist(), strict=True))
@@ -104,6 +105,7 @@ def test_two_runs_are_independent_and_compared_in_order() -> None:
 
 
 def test_mechanisms_without_pure_privacy_are_refused() -> None:
+    """Target charging needs a pure epsilon of each call."""
     stability = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.5), failure_prob=1e-6)
     for wrapped, refusal in (
         (selection("gaussian"), refused("mechanism.event", "OpposedMaximaEvent")),
@@ -147,6 +149,7 @@ def rng() -> np.random.Generator:
 
 
 def test_an_outcome_is_published_once_and_only_then_charged_as_a_hit() -> None:
+    """A stored outcome is revised with lower thresholds until the outcome is accepted."""
     released = stored()
     first = released.release(always(value=5), lambda y: y > 9, epsilon=EPSILON, rng=rng())
     assert (first.published, first.outcome) == (False, None)
@@ -174,6 +177,7 @@ def test_the_outcome_is_drawn_once_from_the_generator_given() -> None:
 
 
 def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
+    """A halted session refuses before `draw` or `accept` is called."""
     released = stored(target_hits=1)
     asked = []
     waiting = released.release(always(value=1), lambda y: False, epsilon=EPSILON, rng=rng())
@@ -203,6 +207,7 @@ def test_a_session_that_covers_no_second_question_refuses_it() -> None:
 
 
 def test_a_delta_is_charged_with_the_first_question_alone() -> None:
+    """The failure probability belongs to the draw, not to later questions about its outcome."""
     released = stored(target_hits=2, failure_prob=2e-7)
     first = released.release(
         always(value=1), lambda y: False, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng()
@@ -216,6 +221,7 @@ def test_a_delta_is_charged_with_the_first_question_alone() -> None:
 
 
 def test_an_error_in_a_question_is_charged_as_a_hit() -> None:
+    """An exception of `accept` may depend on the private outcome."""
     released = stored()
     waiting = released.release(always(value=0), lambda y: False, epsilon=EPSILON, rng=rng())
     with pytest.raises(ZeroDivisionError):

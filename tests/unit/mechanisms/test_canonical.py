@@ -38,6 +38,7 @@ def kinds_of_classes(falling: np.ndarray, k: int) -> list[CanonicalClasses]:
 
 @pytest.mark.parametrize("size", range(1, 9))
 def test_class_sizes_count_every_set_once(size: int) -> None:
+    """The sizes of all classes of sets with equal loss sum to the number of sets."""
     falling = -np.sort(-np.random.default_rng(size).integers(low=0, high=4, size=size))
     for k in range(1, size + 1):
         for classes in kinds_of_classes(falling, k):
@@ -67,6 +68,7 @@ def test_members_are_uniform_and_all_sets_occur(kind: int) -> None:
 @pytest.mark.parametrize("gamma", [0.0, 0.5])
 @pytest.mark.parametrize("weight", [0.05, 0.5, 5.0])
 def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) -> None:
+    """The classes that are left out have less than e^-120 of the weight."""
     falling = -np.sort(-np.random.default_rng(2).integers(low=0, high=3_000, size=400))
     k = 8
     every = CanonicalClasses.all(400, 8)
@@ -121,6 +123,8 @@ def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(
 @pytest.mark.parametrize("gamma", [0.0, 0.25, 0.5, 0.8, 1.0])
 @pytest.mark.parametrize(("k", "d"), [(1, 3), (2, 3), (1, 4), (2, 4), (3, 4)])
 def test_losses_times_their_weight_move_by_the_price_at_most(k: int, d: int, gamma: float) -> None:
+    """Tries all counts up to 4 and all moves: weight times the range of the moved losses is at most
+    1, and attained."""
     for adjacency, moves in (("replace_one", (-1, 0, 1)), ("add_remove", (0, 1))):
         weight = CanonicalTopK(k=k, epsilon=1.0, gamma=gamma, adjacency=adjacency).weight_for(d)
         sets = list(combinations(range(d), k))

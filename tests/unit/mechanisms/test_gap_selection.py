@@ -21,6 +21,7 @@ def rng() -> np.random.Generator:
 
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_a_batch_is_its_rows(noise: str) -> None:
+    """The distribution of a batch is that of each row alone."""
     selection = GapSelection(noise_scale=2.0, noise=noise, num_labels=4, num_teachers=6)
     votes = np.array([[6, 5, 2, 0], [0, 1, 1, 6], [3, 3, 3, 3]])
     rows = np.stack([selection.probabilities(row) for row in votes])
@@ -96,6 +97,7 @@ def test_large_offsets_do_not_round_gaps(noise: str, offset: float) -> None:
 
 
 def test_offsets_beside_which_gaps_would_be_rounded_are_refused() -> None:
+    """A regularizer so large that a gap of one vote is lost in double precision is refused."""
     with refused("regularizer", 1e17, "numbers up to 2**50"):
         GapSelection(noise_scale=1.0, num_labels=3, num_teachers=9, regularizer=[1e17, 1e17])
     near = GapSelection(noise_scale=1.0, num_labels=3, num_teachers=1000, regularizer=[0.1, -3.0])

@@ -38,6 +38,7 @@ def random_instances(number: int) -> list[tuple[np.ndarray, int]]:
 
 
 def test_class_counts_agree_with_all_sequences() -> None:
+    """The reference enumerates every sequence of k labels."""
     for counts, k in random_instances(number=150):
         expected = Counter(losses_by_definition(counts, k).values())
         assert JointTopK(k=k, epsilon=1.0).class_counts(counts) == dict(expected)
@@ -150,9 +151,8 @@ def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
 
 
 @pytest.mark.parametrize(("adjacency", "range_of_one"), [("replace_one", 2), ("add_remove", 1)])
-def test_losses_move_by_the_range_that_is_charged_and_by_half_of_it_for_one_index(
-    adjacency: str, range_of_one: int
-) -> None:
+def test_losses_of_sequences_move_by_the_charged_range(adjacency: str, range_of_one: int) -> None:
+    """Losses of sequences of one index move by `range_of_one`."""
     moves = (-1, 0, 1) if adjacency == "replace_one" else (0, 1)
     widest = dict.fromkeys((1, 2), 0.0)
     for k in widest:
@@ -168,6 +168,7 @@ def test_losses_move_by_the_range_that_is_charged_and_by_half_of_it_for_one_inde
 
 @pytest.mark.slow
 def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
+    """A failure probability that does not cover the classes left out is refused."""
     counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
     with refused("failure_prob", 0.0, "2.7e-22"):
         PermuteAndFlipJointTopK(k=1000, epsilon=math.log(30_000))(

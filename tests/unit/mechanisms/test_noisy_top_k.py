@@ -27,6 +27,8 @@ from tests.refusals import refused
 
 
 def test_one_shot_gumbel_is_peeling() -> None:
+    """The k largest of counts with Gumbel noise have the distribution of k exponential mechanisms
+    in turn."""
     counts = np.array([4, 0, 3, 3])
     values = (counts - counts.max()) / PeelingTopK(k=3, epsilon=4.0).noise_scale
     by_quadrature = ordered_distribution(values, 3, UNIT_NOISES["gumbel"])
@@ -39,6 +41,7 @@ def test_one_shot_gumbel_is_peeling() -> None:
 
 @pytest.mark.parametrize("noise", list(UNIT_NOISES))
 def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
+    """Quantiles invert the distribution function, and the density is its slope."""
     kind = UNIT_NOISES[noise]
     x = np.linspace(max(kind.low, -3), 8, 45)[1:]
     log_q = np.log(-np.log(kind.cdf(x)))
@@ -99,23 +102,40 @@ def test_impossible_parameters_are_refused() -> None:
         LipschitzTopK(k=1, epsilon=0.1, noise="laplas")
 
 
-def mechanism(**changes: object) -> LimitedDomainTopK:
-    values = {"k": 2, "domain_size": 3, "epsilon": 6.0, "failure_prob": 0.1, **changes}
-    return LimitedDomainTopK(**values)
+def mechanism(
+    k: int = 2, domain_size: int = 3, epsilon: float = 6.0, failure_prob: float = 0.1
+) -> LimitedDomainTopK:
+    return LimitedDomainTopK(
+        k=k, domain_size=domain_size, epsilon=epsilon, failure_prob=failure_prob
+    )
 
 
 def test_nothing_outside_the_domain_is_released_and_nothing_below_the_bottom() -> None:
+    """Of 4 labels, the 3 with the largest counts are the domain; after the bottom, -1 stands for no
+    label."""
     outcome = mechanism()(np.tile([2, 5, 4, 1], (5_000, 1)), rng=np.random.default_rng(0)).indices
     assert set(outcome.ravel().tolist()) == {-1, 0, 1, 2}
     assert (outcome[outcome[:, 0] < 0] == -1).all()
 
 
-def mechanism_of_top_stable(**changes: object) -> TopStableTopK:
-    values = {"k": 1, "domain_size": 3, "epsilon": 3.0, "failure_prob": 0.2, **changes}
-    return TopStableTopK(**values)
+def mechanism_of_top_stable(
+    k: int = 1,
+    domain_size: int = 3,
+    epsilon: float = 3.0,
+    failure_prob: float = 0.2,
+    adjacency: Adjacency = Adjacency.REPLACE_ONE,
+) -> TopStableTopK:
+    return TopStableTopK(
+        k=k,
+        domain_size=domain_size,
+        epsilon=epsilon,
+        failure_prob=failure_prob,
+        adjacency=adjacency,
+    )
 
 
-def test_a_gap_of_w_passes_with_its_share_of_the_failure() -> None:
+def test_the_smallest_protected_gap_passes_with_the_failure_probability() -> None:
+    """The gap is that which one teacher can close."""
     for adjacency in Adjacency:
         made = mechanism_of_top_stable(adjacency=adjacency, k=3, failure_prob=1e-3)
         counts = np.array([9, 9, 9, 9 - adjacency.gap_sensitivity])
@@ -139,7 +159,7 @@ def test_the_price_of_add_remove_does_not_hold_for_replacing_a_record() -> None:
 
 
 @pytest.mark.parametrize("make", [mechanism, mechanism_of_top_stable])
-def test_refusals(make: Any) -> None:
+def test_impossible_arguments_and_counts_are_refused(make: Any) -> None:
     for name, value in (
         ("domain_size", 0),
         ("failure_prob", 0),

@@ -75,6 +75,8 @@ def divergence(logit_p: float, logit_q: float, order: float) -> float:
 def test_each_step_spends_the_budget_and_no_more(
     order: float, budget: float, failure_prob: float
 ) -> None:
+    """The divergence between the pass probabilities of neighboring gaps is the budget, in the worse
+    direction."""
     table = optimal_stability_table(
         order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=300
     )
@@ -125,6 +127,8 @@ def worst_divergence(table: CertifiedTable) -> Any:
 def test_the_certificate_is_the_rounded_tables_cost(
     order: float, budget: float, failure_prob: float, adjacency: str
 ) -> None:
+    """Pass probabilities are rounded to multiples of 2**-53; `rdp` bounds their exact divergence
+    closely."""
     table = table_of(order, budget, failure_prob, adjacency)
     exact = worst_divergence(table)
     assert exact <= table.rdp <= exact * (1 + mpmath.mpf(1e-15))
@@ -149,6 +153,7 @@ def test_certificate_covers_both_directions() -> None:
 
 
 def test_a_file_gives_back_the_same_table_and_test(tmp_path: Path) -> None:
+    """The file holds numerators over 2**53."""
     table = table_of(order=7.5, budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
     table.save(tmp_path / "table.json")
     again = CertifiedTable.load(tmp_path / "table.json")
@@ -165,12 +170,13 @@ def test_a_file_gives_back_the_same_table_and_test(tmp_path: Path) -> None:
 
 
 def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> None:
+    """The claimed divergence is lowered, or one probability in the file is raised."""
     table = table_of(order=7.5, budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
     with refused("rdp", ANY, "at least 0.0015"):
         replace(table, rdp=0.9 * table.rdp)
-    for change in ({"order": 8.0}, {"rdp": float(np.nextafter(table.rdp, 0.0))}):
+    for rdp, order in ((table.rdp, 8.0), (float(np.nextafter(table.rdp, 0.0)), table.order)):
         with refused("rdp", ANY, "what the table costs at order"):
-            replace(table, **change)
+            replace(table, rdp=rdp, order=order)
     table.save(tmp_path / "table.json")
     text = (tmp_path / "table.json").read_text()
     (tmp_path / "table.json").write_text(

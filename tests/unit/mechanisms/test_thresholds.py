@@ -22,6 +22,7 @@ from tests.statistical.chi_square import p_value
 
 
 def test_distributions_sum_to_one_far_and_near() -> None:
+    """The values are up to 2**40 votes away from the thresholds."""
     values = np.array([-(2**40), -50, 0, 3, 7, 60, 2**40])
     above = AboveThreshold(threshold=3, epsilon=0.3).probabilities(values, largest=12)
     between = BetweenThresholds(lower=3, upper=9, epsilon=0.3).probabilities(values)
@@ -46,6 +47,7 @@ def test_distributions_sum_to_one_far_and_near() -> None:
 def test_noise_grows_with_what_one_change_moves(
     statistic: str, adjacency: Adjacency, sensitivity: int
 ) -> None:
+    """One change of a teacher moves a count by 1, and a gap by 2 under replace-one."""
     for test in (
         AboveThreshold(threshold=3, epsilon=0.5, statistic=statistic, adjacency=adjacency),
         BetweenThresholds(lower=3, upper=7, epsilon=0.5, statistic=statistic, adjacency=adjacency),
@@ -67,6 +69,8 @@ def test_noise_grows_with_what_one_change_moves(
 
 
 def test_outcomes_charge_a_session() -> None:
+    """Between thresholds, outcomes in the target are hits of the session, which ends at its second
+    hit."""
     test = BetweenThresholds(lower=300, upper=500, epsilon=1.0)
     session = TargetCharging.of_targets([test.target], target_hits=2, target_delta=1e-6)
     outcome = test(np.array([100, 400, 700, 420, 410]), rng=np.random.default_rng(0))
@@ -113,7 +117,7 @@ def test_sweep_equals_conditional_releases_with_falling_thresholds() -> None:
         top = int(noisy.max())
         epsilon = float(sweep.noise.rate)
         kept = partial(released.release, accept=lambda y: False, epsilon=epsilon, rng=rng())
-        keys = [kept(always(int(value))).key for value in noisy]
+        keys = [kept(always(value=int(value))).key for value in noisy]
         found: list[tuple[int, int]] = []
         for threshold in range(top, int(noisy.min()) - 1, -1):
             for index, key in enumerate(keys):
@@ -123,8 +127,14 @@ def test_sweep_equals_conditional_releases_with_falling_thresholds() -> None:
         assert found == list(zip(at_once.indices.tolist(), at_once.scores.tolist(), strict=True))
 
 
-def vector(**options: Any) -> SparseVector:
-    return SparseVector(**({"epsilon": 50.0, "item_hits": 2, "failure_prob": 1e-9} | options))
+def sparse_vector(
+    epsilon: float = 50.0,
+    item_hits: int = 2,
+    adjacency: Adjacency = Adjacency.REPLACE_ONE,
+) -> SparseVector:
+    return SparseVector(
+        epsilon=epsilon, item_hits=item_hits, failure_prob=1e-9, adjacency=adjacency
+    )
 
 
 def test_item_with_all_its_hits_no_longer_counts() -> None:
@@ -133,13 +143,14 @@ def test_item_with_all_its_hits_no_longer_counts() -> None:
         [[1, 1, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 1, 1], [1, 0, 0, 1], [1, 1, 1, 1]],
         dtype=bool,
     )
-    outcome = vector()(bits, thresholds=2, rng=rng())
+    outcome = sparse_vector()(bits, thresholds=2, rng=rng())
     assert outcome.answered.tolist() == [True, True, True, False, False, False]
     assert outcome.values.tolist() == [3, 2, 2, 0, 0, 0]
 
 
 def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
-    session = vector(item_hits=1).start(num_items=3)
+    """Only an item whose bit is in a published sum loses its hit."""
+    session = sparse_vector(item_hits=1).start(num_items=3)
     assert session.ask([True, True, False], threshold=3, rng=rng()) is None
     assert session.ask([True, True, False], threshold=2, rng=rng()) == 2
     assert session.ask([True, True, True], threshold=2, rng=rng()) is None
@@ -153,14 +164,15 @@ def test_draws_follow_the_distribution_of_two_queries() -> None:
 
     The second sum is 2 or 0, depending on the first release.
     """
-    mechanism = vector(epsilon=1.0, item_hits=1)
+    mechanism = sparse_vector(epsilon=1.0, item_hits=1)
     bits = np.ones((2, 2), dtype=bool)
-    tail = mechanism.noise.tail
+    pass_at_2 = mechanism.noise.tail(values=0)  # a sum of 2 reaches the threshold of 2
+    pass_at_0 = mechanism.noise.tail(values=2)
     distribution = {
-        (False, False): float((1 - tail(0)) ** 2),
-        (False, True): float((1 - tail(0)) * tail(0)),
-        (True, False): float(tail(0) * (1 - tail(2))),
-        (True, True): float(tail(0) * tail(2)),
+        (False, False): float((1 - pass_at_2) ** 2),
+        (False, True): float((1 - pass_at_2) * pass_at_2),
+        (True, False): float(pass_at_2 * (1 - pass_at_0)),
+        (True, True): float(pass_at_2 * pass_at_0),
     }
     generator = np.random.default_rng(9)
     drawn = Counter(
@@ -168,15 +180,18 @@ def test_draws_follow_the_distribution_of_two_queries() -> None:
     )
     assert p_value(drawn, distribution) > 1e-4
     never = {
-        (a, b): float((tail(0) if a else 1 - tail(0)) * (tail(0) if b else 1 - tail(0)))
-        for a, b in distribution
+        (first, second): float(
+            (pass_at_2 if first else 1 - pass_at_2) * (pass_at_2 if second else 1 - pass_at_2)
+        )
+        for first, second in distribution
     }
     assert p_value(drawn, distribution=never) < 1e-4
 
 
 def test_an_exchange_pays_for_both_items() -> None:
+    """Replace-one has twice the hits of add/remove: those of the old item and of the new item."""
     for adjacency, hits in ((Adjacency.ADD_REMOVE, 2), (Adjacency.REPLACE_ONE, 4)):
-        mechanism = vector(epsilon=0.5, adjacency=adjacency)
+        mechanism = sparse_vector(epsilon=0.5, adjacency=adjacency)
         assert mechanism.target_hits == hits
         count = min_accesses(
             target_hits=mechanism.target_hits,

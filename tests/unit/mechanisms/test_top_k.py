@@ -51,8 +51,10 @@ def mechanisms(k: int = 2, epsilon: float = 2.0) -> list[TopKMechanism]:
 def of_a_domain(
     k: int = 2, epsilon: float = 2.0, failure_prob: float = 0.01
 ) -> list[TopKMechanism]:
-    shape = {"k": k, "domain_size": k + 1, "epsilon": epsilon, "failure_prob": failure_prob}
-    return [LimitedDomainTopK(**shape), TopStableTopK(**shape)]
+    return [
+        kind(k=k, domain_size=k + 1, epsilon=epsilon, failure_prob=failure_prob)
+        for kind in (LimitedDomainTopK, TopStableTopK)
+    ]
 
 
 def name(mechanism: TopKMechanism) -> str:
@@ -72,6 +74,7 @@ def test_draws_follow_the_exact_distribution(mechanism: TopKMechanism) -> None:
 
 @pytest.mark.parametrize("mechanism", mechanisms(k=3, epsilon=1e6), ids=name)
 def test_with_little_noise_the_largest_counts_come_back(mechanism: TopKMechanism) -> None:
+    """At epsilon 1e6, each mechanism returns the three largest counts of both rows."""
     counts = np.array([[1000, 0, 3000, 2000, 7], [4, 3000, 10**12, 2000, 9]])
     batch = mechanism(counts, rng=np.random.default_rng(0))
     assert (batch.indices.shape, batch.indices.dtype) == ((2, 3), np.int64)
@@ -104,6 +107,7 @@ def test_impossible_counts_and_seeds_are_refused_in_one_line(mechanism: TopKMech
 
 
 def test_distributions_are_for_one_small_histogram() -> None:
+    """Exact distributions are refused for batches, for wide ranges and for many labels."""
     with refused("counts.shape", (1, 3)):
         PeelingTopK(k=1, epsilon=1.0).distribution(np.array([[1, 2, 3]]))
     with refused("spread", ANY, "values at most 5000"):
@@ -116,12 +120,14 @@ def test_distributions_are_for_one_small_histogram() -> None:
 def test_the_accountant_never_charges_more_than_epsilon(
     kind: type[Any], options: dict[str, Any]
 ) -> None:
+    """The Renyi accountant at delta 1e-12 prints at most the epsilon of the mechanism."""
     event = kind(k=3, epsilon=0.6, **options).event
     printed = RdpAccountant().compose(event).get_epsilon(target_delta=1e-12)
     assert 0 < printed <= 0.6 * (1 + 1e-4)  # Renyi orders end at a finite one
 
 
 def test_with_a_failure_the_order_of_the_noise_is_not_released() -> None:
+    """The approximate Laplace mechanism publishes its labels in increasing order."""
     mechanism = LaplaceTopK(k=3, epsilon=0.2, failure_prob=0.05)
     drawn = mechanism(np.full((50, 6), 7), rng=np.random.default_rng(0)).indices
     assert (np.diff(drawn, axis=1) > 0).all()
@@ -131,6 +137,7 @@ def test_with_a_failure_the_order_of_the_noise_is_not_released() -> None:
 
 
 def test_the_approximate_price_is_refused_outside_its_range() -> None:
+    """One argument of Laplace top-k with a failure probability is impossible."""
     for name, value in (("epsilon", 0.3), ("failure_prob", 0.0), ("failure_prob", 0.06), ("failure_prob", math.nan),
                         ("max_labels", 2), ("max_labels", 0)):  # fmt: skip
         with refused(name, value):
@@ -193,9 +200,10 @@ def test_the_approximate_price_covers_many_counts_of_two_kinds(
 
 
 @pytest.mark.parametrize("largest", [3, 2**40, 2**61])
-def test_stable_sort_is_stable_whether_or_not_value_and_place_share_an_integer(
+def test_stable_sort_is_stable_for_small_and_huge_values(
     largest: int,
 ) -> None:
+    """Small values are sorted in one integer with their index, and huge values are not."""
     values = np.array([[largest, 0, largest, 1, 0], [0, 0, 0, 0, largest]])
     order, rising = stable_sort(values)
     assert order.tolist() == [[1, 4, 3, 0, 2], [0, 1, 2, 3, 4]]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -49,7 +49,21 @@ AGGREGATORS: tuple[Aggregator, ...] = (
     PowersetGNMax(noise_std=1.0),
     TABLE,
 )
-Plan = tuple[Aggregator, Budget]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The arguments of `plan_release`."""
+
+    aggregator: Aggregator
+    shape: VoteShape
+    budget: Budget
+
+    def priced(self) -> Any:
+        """Returns the plan with solved noise and its price."""
+        return plan_release(self.aggregator, self.shape, budget=self.budget)
+
+
 GROUPS = 20_000
 SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=200)
 pytestmark = pytest.mark.slow
@@ -68,26 +82,27 @@ def budget(epsilon: float | None = 2.0, **changes: Any) -> Budget:
 
 
 def guarded(
-    aggregator: Aggregator, shape: VoteShape = SHAPE, of: Any = None, **options: Any
+    aggregator: Aggregator, shape: VoteShape = SHAPE, plan_budget: Any = None, **options: Any
 ) -> tuple[str, ...]:
     """Returns the doubts about a plan in words; raises `InvalidValue` if the plan is refused.
 
     Args:
         aggregator: the aggregator before its noise is solved for.
         shape: the shape of the release.
-        of: the budget; None for epsilon 2.
+        plan_budget: the budget; None for epsilon 2.
         **options: more arguments of `require_useful`, by name.
     """
-    of = of or budget()
+    plan_budget = plan_budget or budget()
     options = {"search": RemedySearch(seconds=math.inf)} | options
-    doubts = require_useful(aggregator, plan_release(aggregator, shape, budget=of), of, **options)
+    doubts = require_useful(
+        aggregator, plan_release(aggregator, shape, budget=plan_budget), plan_budget, **options
+    )
     return tuple(map(str, doubts))
 
 
 def judged(plan: Plan) -> tuple[str, ...]:
     """Returns the doubts about a plan for a known number of groups; raises `InvalidValue` if it is refused."""
-    aggregator, shape, plan_budget = plan
-    return guarded(aggregator, shape, of=plan_budget, num_groups=GROUPS)
+    return guarded(plan.aggregator, plan.shape, plan_budget=plan.budget, num_groups=GROUPS)
 
 
 def suggested(plan: Plan) -> tuple[Remedy, ...]:
@@ -103,15 +118,15 @@ def suggested(plan: Plan) -> tuple[Remedy, ...]:
 
 def followed(plan: Plan, remedy: Remedy) -> Plan:
     """Returns a copy of the plan with the settings that a remedy names."""
-    aggregator, shape, budget = plan
     for change in (remedy, *remedy.also):
         if change.name == "target_epsilon":
-            budget = replace(budget, epsilon=change.value)
+            plan = replace(plan, budget=replace(plan.budget, epsilon=change.value))
         elif change.owner == "aggregator":
-            aggregator = replace(aggregator, **{change.name: change.value})
+            aggregator = replace(plan.aggregator, **{change.name: change.value})
+            plan = replace(plan, aggregator=aggregator)
         else:
-            shape = replace(shape, **{change.name: change.value})
-    return aggregator, shape, budget
+            plan = replace(plan, shape=replace(plan.shape, **{change.name: change.value}))
+    return plan
 
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS, ids=lambda it: type(it).__name__)
@@ -119,10 +134,12 @@ def test_suggested_settings_are_not_refused(aggregator: Aggregator) -> None:
     """The plan is random, and its target epsilon is too small to be useful."""
     rng = np.random.default_rng(AGGREGATORS.index(aggregator))
     queries, labels, teachers = (
-        int(10 ** rng.uniform(*ends)) for ends in ((1.5, 3.0), (1.0, 2.0), (0.5, 2.3))
+        int(10 ** rng.uniform(low=low, high=high))
+        for low, high in ((1.5, 3.0), (1.0, 2.0), (0.5, 2.3))
     )
     shape = VoteShape(num_queries=queries, num_labels=labels, num_teachers=teachers)
-    plan = aggregator, shape, budget(float(f"{10 ** rng.uniform(low=-0.5, high=0.3):.2g}"))
+    target_epsilon = float(f"{10 ** rng.uniform(low=-0.5, high=0.3):.2g}")
+    plan = Plan(aggregator, shape, budget=budget(epsilon=target_epsilon))
     remedies_found = suggested(plan)
     assert remedies_found
     for remedy in remedies_found:
@@ -133,11 +150,13 @@ def test_suggested_settings_are_not_refused(aggregator: Aggregator) -> None:
 def test_less_noise_is_suggested_if_the_queries_stay_affordable(
     max_epsilon: float | None,
 ) -> None:
+    """The noise std of 2,000 is fixed; a remedy with less noise must leave at least 20 queries
+    under `max_epsilon`."""
     shape = VoteShape(num_queries=200, num_labels=20, num_teachers=100)
-    plan = (
+    plan = Plan(
         GaussianVotes(noise_std=2000.0),
         shape,
-        budget_from_settings(target_delta=1e-6, max_epsilon=max_epsilon),
+        budget=budget_from_settings(target_delta=1e-6, max_epsilon=max_epsilon),
     )
     noise_remedies = [remedy for remedy in suggested(plan) if remedy.owner == "aggregator"]
     assert len(noise_remedies) == (0 if max_epsilon == 1.0 else 1), (
@@ -145,11 +164,13 @@ def test_less_noise_is_suggested_if_the_queries_stay_affordable(
     )
     for remedy in noise_remedies:
         judged(followed(plan, remedy))
-        assert plan_release(*followed(plan, remedy)).shape.num_queries >= 20
+        assert followed(plan, remedy).priced().shape.num_queries >= 20
 
 
 def test_teachers_and_queries_are_changed_together_if_neither_suffices() -> None:
-    plan = PEELING, VoteShape(num_queries=2000, num_labels=40, num_teachers=50), budget(0.4)
+    """The remedy for `num_teachers` also names fewer queries; each change alone is refused."""
+    shape = VoteShape(num_queries=2000, num_labels=40, num_teachers=50)
+    plan = Plan(PEELING, shape, budget=budget(epsilon=0.4))
     (both,) = [remedy for remedy in suggested(plan) if remedy.name == "num_teachers"]
     (queries,) = both.also
     assert both.value == 2000
@@ -161,25 +182,29 @@ def test_teachers_and_queries_are_changed_together_if_neither_suffices() -> None
 
 
 def test_plan_of_one_teacher_gets_no_remedies() -> None:
-    plan = (
+    plan = Plan(
         GaussianVotes(noise_std=1.0),
-        replace(SHAPE, num_teachers=1),
-        Budget(delta=1e-6, epsilon=2.0),
+        shape=replace(SHAPE, num_teachers=1),
+        budget=Budget(delta=1e-6, epsilon=2.0),
     )
-    assert remedies(plan[0], priced=plan_release(*plan), budget=plan[2], num_groups=1000) == []
+    assert (
+        remedies(plan.aggregator, priced=plan.priced(), budget=plan.budget, num_groups=1000) == []
+    )
     with refused("num_teachers", 1, "the one teacher is sure"):
         judged(plan)
 
 
 @pytest.mark.parametrize("num_labels", [8, 12])
 def test_fixed_top_k_is_judged_on_queries_with_k_labels(num_labels: int) -> None:
+    """Made-up queries have as many labels as are released, so the only doubt is the epsilon of 50."""
     shape = VoteShape(num_queries=100, num_labels=num_labels, num_teachers=200)
-    (line,) = judged((FixedTopK(k=5, epsilon=50.0), shape, Budget(delta=1e-6)))
+    plan = Plan(FixedTopK(k=5, epsilon=50.0), shape, budget=Budget(delta=1e-6))
+    (line,) = judged(plan)
     assert line.endswith("above 10 it promises one person little")  # and nothing else
 
 
 @pytest.mark.parametrize(
-    ("aggregator", "num_teachers", "epsilon", "of"),
+    ("aggregator", "num_teachers", "epsilon", "remedy_names"),
     [
         (
             GaussianVotes(noise_std=100.0),
@@ -192,11 +217,13 @@ def test_fixed_top_k_is_judged_on_queries_with_k_labels(num_labels: int) -> None
     ids=["gaussian votes", "table"],
 )
 def test_useless_plans_are_refused(
-    aggregator: Aggregator, num_teachers: int, epsilon: float, of: set[str]
+    aggregator: Aggregator, num_teachers: int, epsilon: float, remedy_names: set[str]
 ) -> None:
-    plan = aggregator, replace(SHAPE, num_teachers=num_teachers), budget(epsilon)
+    """The refusal names remedies, each of which makes the plan useful."""
+    shape = replace(SHAPE, num_teachers=num_teachers)
+    plan = Plan(aggregator, shape, budget=budget(epsilon))
     remedies_found = suggested(plan)
-    assert {remedy.name for remedy in remedies_found} == of
+    assert {remedy.name for remedy in remedies_found} == remedy_names
     for remedy in remedies_found:
         judged(followed(plan, remedy))
 
@@ -204,28 +231,37 @@ def test_useless_plans_are_refused(
 def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
     """The first run of stable top-k on 61,629 groups; and neither where groups are few, nor of centered votes."""
     shape = replace(SHAPE, num_teachers=400)
-    of = Budget(delta=1e-6, epsilon=8.0)
-    priced = plan_release(TABLE, shape, budget=of)
-    assert group_votes_tell_more(priced, budget=of, centered=CENTERED, num_groups=61_629)
-    assert not group_votes_tell_more(priced, budget=of, centered=CENTERED, num_groups=1_617)
-    centered = plan_release(CENTERED, shape, budget=of)
-    assert not group_votes_tell_more(centered, budget=of, centered=CENTERED, num_groups=61_629)
+    plan_budget = Budget(delta=1e-6, epsilon=8.0)
+    priced = plan_release(TABLE, shape, budget=plan_budget)
+    assert group_votes_tell_more(priced, budget=plan_budget, centered=CENTERED, num_groups=61_629)
+    assert not group_votes_tell_more(
+        priced, budget=plan_budget, centered=CENTERED, num_groups=1_617
+    )
+    centered = plan_release(CENTERED, shape, budget=plan_budget)
+    assert not group_votes_tell_more(
+        centered, budget=plan_budget, centered=CENTERED, num_groups=61_629
+    )
     hidden = replace(priced, epsilon=0.001)  # noise hides these too
-    assert not group_votes_tell_more(hidden, budget=of, centered=CENTERED, num_groups=61_629)
+    assert not group_votes_tell_more(
+        hidden, budget=plan_budget, centered=CENTERED, num_groups=61_629
+    )
 
 
 def test_each_remedy_is_the_smallest_that_works() -> None:
+    """10% fewer teachers, 15% less epsilon or 10% more queries than suggested are not useful."""
     aggregator = GaussianVotes(noise_std=1.0)
     teachers, epsilon, queries = remedies(
         aggregator, priced=plan_release(aggregator, shape=SHAPE, budget=budget()), budget=budget()
     )
-    for short, of in (
-        (replace(SHAPE, num_teachers=round(teachers.num_teachers * 0.9)), budget()),
-        (SHAPE, budget(epsilon.target_epsilon * 0.85)),
-        (replace(SHAPE, num_queries=round(queries.num_queries * 1.1)), budget()),
+    fewer_teachers = replace(SHAPE, num_teachers=round(teachers.num_teachers * 0.9))
+    more_queries = replace(SHAPE, num_queries=round(queries.num_queries * 1.1))
+    for plan in (
+        Plan(aggregator, shape=fewer_teachers, budget=budget()),
+        Plan(aggregator, shape=SHAPE, budget=budget(epsilon.target_epsilon * 0.85)),
+        Plan(aggregator, shape=more_queries, budget=budget()),
     ):
-        planned = plan_release(aggregator, shape=short, budget=of)
-        assert expected_release(planned.aggregator, shape=short).success < 0.9
+        planned = plan.priced()
+        assert expected_release(planned.aggregator, shape=plan.shape).success < 0.9
 
 
 class CheapAccountant(AccountantBesideRenyi):
@@ -252,9 +288,8 @@ def test_each_change_is_the_smallest_with_two_digits(
     """The remedy works, and the next smaller change does not."""
     aggregator = GaussianVotes(noise_std=1.0)
     shape = VoteShape(num_queries=300, num_labels=10, num_teachers=100)
-    of = budget(2.0, accountant=accountant)
-    priced = plan_release(aggregator, shape, budget=of)
-    changes = remedies(aggregator, priced, budget=of, num_groups=100_000)
+    plan = Plan(aggregator, shape, budget=budget(epsilon=2.0, accountant=accountant))
+    changes = remedies(aggregator, plan.priced(), budget=plan.budget, num_groups=100_000)
     teachers, epsilon, queries = (change.remedy() for change in changes)
     smaller_changes = (
         Remedy(name="num_teachers", value=teachers.value - last_of_two_digits(teachers.value)),
@@ -267,8 +302,9 @@ def test_each_change_is_the_smallest_with_two_digits(
     for change, smaller in zip((teachers, epsilon, queries), smaller_changes, strict=True):
         assert change.name == smaller.name
         assert change.also == ()
-        guarded(*followed((aggregator, shape, of), remedy=change))
-        planned = plan_release(*followed((aggregator, shape, of), remedy=smaller))
+        better = followed(plan, remedy=change)
+        guarded(better.aggregator, better.shape, plan_budget=better.budget)
+        planned = followed(plan, remedy=smaller).priced()
         assert expected_release(planned.aggregator, planned.shape).success < 0.9, smaller
 
 
@@ -280,6 +316,7 @@ def last_of_two_digits(number: float) -> float:
 def test_search_reports_the_refusal_and_obeys_its_time_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Each plan of the search takes 7 seconds of a false clock, so three plans fit into 20 seconds."""
     calls: list[object] = []
     seconds = 0.0
 
@@ -311,74 +348,83 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
     at_once = replace(search, seconds=0.0)
     with refused("num_teachers", 200, "found nothing that works"):
         guarded(GaussianVotes(noise_std=1.0), search=at_once)
-    assert not search_remedies(*_plan_of_votes(), num_groups=None, search=at_once).is_complete
-
-
-def _plan_of_votes() -> tuple[Aggregator, Any, Budget]:
-    aggregator = GaussianVotes(noise_std=1.0)
-    return aggregator, plan_release(aggregator, shape=SHAPE, budget=budget()), budget()
+    plan = Plan(GaussianVotes(noise_std=1.0), shape=SHAPE, budget=budget())
+    assert not search_remedies(
+        plan.aggregator, plan.priced(), plan.budget, num_groups=None, search=at_once
+    ).is_complete
 
 
 def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
-    of = budget(None, budgets={"cautious": 0.01, "usual": 0.02})
+    """Classes of records have epsilons of their own, which one target epsilon does not replace."""
+    plan_budget = budget(epsilon=None, budgets={"cautious": 0.01, "usual": 0.02})
     with refused("num_teachers", 200):
-        guarded(CENTERED, of=of, num_groups=5000)
+        guarded(CENTERED, plan_budget=plan_budget, num_groups=5000)
 
 
 def test_allowed_useless_release_gives_a_doubt_without_a_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """With `allow_useless`, the guard warns and looks for no remedies."""
     monkeypatch.setattr("pate.pricing.guard.search_remedies", None)
     (line,) = guarded(GaussianVotes(noise_std=1.0), allow_useless=True)
     assert line.endswith("where chance has 50%; allowed by allow_useless=True")
 
 
 @pytest.mark.parametrize(
-    "of", [budget(1e-12), budget(1e-30), budget(None)], ids=["1e-12", "1e-30", "noise given"]
+    "plan_budget",
+    [budget(epsilon=1e-12), budget(epsilon=1e-30), budget(epsilon=None)],
+    ids=["1e-12", "1e-30", "noise given"],
 )
 @pytest.mark.parametrize("noise", [1e8, 1e12])
-def test_nearly_free_and_useless_release_is_refused(of: Budget, noise: float) -> None:
+def test_nearly_free_and_useless_release_is_refused(plan_budget: Budget, noise: float) -> None:
     """At this delta it costs 0, and not because nothing is drawn."""
     centered = CenteredVotes(noise_multiplier=noise)
     for aggregator in (GaussianVotes(noise_std=noise), FixedTopK(k=5, epsilon=1e-15), centered):
         with refused("num_teachers", 200, "of the answered bits would be right") as caught:
-            guarded(aggregator, of=of)
+            guarded(aggregator, plan_budget=plan_budget)
         assert caught.value.remedies
-        (line,) = guarded(aggregator, of=of, allow_useless=True)
+        (line,) = guarded(aggregator, plan_budget=plan_budget, allow_useless=True)
         assert line.endswith("allowed by allow_useless=True")
 
 
 def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
     """With 50 teachers a stable top-k answered none of 100 real queries."""
     shape = VoteShape(num_queries=100, num_labels=40, num_teachers=50)
-    of = budget(12.0)
+    plan_budget = budget(epsilon=12.0)
     with refused("num_teachers", 50, "of the queries would be answered"):
-        guarded(TABLE, shape, of)
-    teachers, epsilon, *_ = remedies(TABLE, priced=plan_release(TABLE, shape, budget=of), budget=of)
+        guarded(TABLE, shape, plan_budget)
+    teachers, epsilon, *_ = remedies(
+        TABLE, priced=plan_release(TABLE, shape, budget=plan_budget), budget=plan_budget
+    )
     more_teachers = replace(shape, num_teachers=teachers.num_teachers)
-    assert guarded(TABLE, shape=more_teachers, of=of) is not None
-    assert guarded(TABLE, shape, of=replace(of, epsilon=epsilon.target_epsilon)) is not None
+    assert guarded(TABLE, shape=more_teachers, plan_budget=plan_budget) is not None
+    assert (
+        guarded(TABLE, shape, plan_budget=replace(plan_budget, epsilon=epsilon.target_epsilon))
+        is not None
+    )
 
 
 def test_release_without_noise_or_expectation_gives_no_doubt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert guarded(FixedTopK(k=40, epsilon=1.0), of=budget(None)) == ()
+    """The release costs nothing, or its votes cannot be made up, so nothing is known about its use."""
+    assert guarded(FixedTopK(k=40, epsilon=1.0), plan_budget=budget(epsilon=None)) == ()
 
     def refuses(*_: Any, **__: Any) -> None:
         raise InvalidValue("votes", "made up", rule="others")
 
     monkeypatch.setattr("pate.pricing.expectations.expected_release", refuses)
-    assert guarded(GaussianVotes(noise_std=1e6), of=budget(None)) == ()
+    assert guarded(GaussianVotes(noise_std=1e6), plan_budget=budget(epsilon=None)) == ()
 
 
 class TestDelta:
     def test_delta_above_one_over_the_groups_gives_a_doubt(self) -> None:
+        """At delta above 1 / groups, a mechanism that publishes a group at random would be allowed."""
         loud = replace(SHAPE, num_teachers=2000)
         (line,) = guarded(
             GaussianVotes(noise_std=1.0),
             shape=loud,
-            of=budget(target_delta=1e-4),
+            plan_budget=budget(target_delta=1e-4),
             num_groups=20_000,
         )
         assert line.startswith(
@@ -388,7 +434,7 @@ class TestDelta:
             guarded(
                 GaussianVotes(noise_std=1.0),
                 shape=loud,
-                of=budget(target_delta=1e-4),
+                plan_budget=budget(target_delta=1e-4),
                 num_groups=9_000,
             )
             == ()
@@ -396,28 +442,33 @@ class TestDelta:
 
     def test_delta_of_a_hundredth_is_refused_unless_allowed(self) -> None:
         loud = replace(SHAPE, num_teachers=2000)
-        of = budget(target_delta=0.01)
+        plan_budget = budget(target_delta=0.01)
         with pytest.raises(InvalidValue) as refusal:
-            guarded(GaussianVotes(noise_std=1.0), shape=loud, of=of)
+            guarded(GaussianVotes(noise_std=1.0), shape=loud, plan_budget=plan_budget)
         assert (refusal.value.name, refusal.value.value) == ("target_delta", 0.01)
         assert refusal.value.waiver == Remedy(name="allow_useless", value=True)
-        (line,) = guarded(GaussianVotes(noise_std=1.0), shape=loud, of=of, allow_useless=True)
+        (line,) = guarded(
+            GaussianVotes(noise_std=1.0), shape=loud, plan_budget=plan_budget, allow_useless=True
+        )
         assert "allowed by allow_useless=True" in line
-        guarded(GaussianVotes(noise_std=1.0), shape=loud, of=replace(of, delta=0.0099))
+        guarded(
+            GaussianVotes(noise_std=1.0), shape=loud, plan_budget=replace(plan_budget, delta=0.0099)
+        )
 
 
 class TestSuggestion:
     @pytest.mark.parametrize(
         "aggregator", [GaussianVotes(noise_std=1.0), PEELING], ids=["votes", "peeling"]
     )
-    def test_suggestion_is_useful_and_better_than_its_neighbors(
-        self, aggregator: Aggregator
-    ) -> None:
-        suggestion = suggest(aggregator, shape=SHAPE, budget=budget(4.0), num_private=62_115)
+    def test_suggestion_is_useful_and_of_moderate_size(self, aggregator: Aggregator) -> None:
+        """The suggestion has between 100 and 3,000 teachers, and a success of at least 90%."""
+        suggestion = suggest(
+            aggregator, shape=SHAPE, budget=budget(epsilon=4.0), num_private=62_115
+        )
         shape = replace(
             SHAPE, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries
         )
-        planned = plan_release(aggregator, shape, budget(4.0))
+        planned = plan_release(aggregator, shape, budget(epsilon=4.0))
         assert expected_release(planned.aggregator, shape).success >= 0.9
         assert suggestion.records_per_teacher == pytest.approx(62_115 / suggestion.num_teachers)
         assert 100 < suggestion.num_teachers < 3000, (
@@ -426,37 +477,45 @@ class TestSuggestion:
         assert 0 < suggestion.clear_queries < suggestion.num_queries
 
     def test_more_private_records_improve_the_suggestion(self) -> None:
+        """Ten times the records give more than 1.5 times the clear queries."""
         numbers = [
-            suggest(PEELING, shape=SHAPE, budget=budget(4.0), num_private=count).clear_queries
+            suggest(
+                PEELING, shape=SHAPE, budget=budget(epsilon=4.0), num_private=count
+            ).clear_queries
             for count in (10_000, 100_000)
         ]
         assert numbers[1] > 1.5 * numbers[0]
 
     def test_suggestion_stays_within_the_pool(self) -> None:
-        assert suggest(PEELING, shape=SHAPE, budget=budget(4.0), max_queries=300).num_queries <= 300
+        assert (
+            suggest(PEELING, shape=SHAPE, budget=budget(epsilon=4.0), max_queries=300).num_queries
+            <= 300
+        )
 
     @pytest.mark.parametrize(
         ("of", "options", "refusal"),
         [
-            (budget(None), {}, refused("suggest", "true")),
+            (budget(epsilon=None), {}, refused("suggest", "true")),
             (
-                budget(0.001),
+                budget(epsilon=0.001),
                 {"num_private": 1000},
                 refused("target_epsilon", 0.001, "up to 100 were tried"),
             ),
-            (budget(2.0), {"num_private": 50}, refused("num_private", 50)),
+            (budget(epsilon=2.0), {"num_private": 50}, refused("num_private", 50)),
         ],
     )
     def test_missing_suggestion_gives_a_reason(
         self, of: Budget, options: dict[str, int], refusal: Refusal
     ) -> None:
+        """The noise is fixed, or epsilon is too small, or the private records are too few."""
         with refusal:
             suggest(PEELING, shape=SHAPE, budget=of, **options)
 
 
 def test_cheapest_quick_accountant_is_chosen() -> None:
+    """One Gaussian release is cheapest by the exact accountant, and many bits by Renyi."""
     accountants = {"rdp": RdpAccountant, "exact": ExactAccountant}
-    by_renyi = budget(None)
+    by_renyi = budget(epsilon=None)
     by_all = Budget(delta=1e-6)
     one_gaussian = plan_release(CenteredVotes(noise_multiplier=5.0), shape=SHAPE, budget=by_renyi)
     assert cheapest_accountant(one_gaussian, by_renyi, accountants).accountant == "exact"

@@ -15,15 +15,18 @@ SECOND = np.array([[0.25, 0.75]])
 
 
 def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
+    """An outcome that is impossible on one neighbor is infinite; one that is impossible on both
+    changes nothing."""
     first = np.array([[0.5, 0.5, 0.0]])
     second = np.array([[0.5, 0.0, 0.5]])
     assert np.isposinf(largest_renyi(first, second, [1.5, 64.0])).all()
     assert largest_delta(first, second, 1000.0) == 0.5
     assert math.isinf(largest_log_ratio(first, second))
-    padded = [np.append(side, [[0.0]], axis=1) for side in (FIRST, SECOND)]
-    assert largest_renyi(*padded, [2.0])[0] == pytest.approx(math.log(4 / 3))
-    assert largest_range(*padded) == pytest.approx(math.log(3))
-    assert trimmed(*padded, 0.1)[0][0, 2] == 0
+    padded_first, padded_second = (np.append(side, [[0.0]], axis=1) for side in (FIRST, SECOND))
+    renyi_at_2 = largest_renyi(padded_first, padded_second, [2.0])[0]
+    assert renyi_at_2 == pytest.approx(math.log(4 / 3))
+    assert largest_range(padded_first, padded_second) == pytest.approx(math.log(3))
+    assert trimmed(padded_first, padded_second, failure_prob=0.1)[0][0, 2] == 0
     assert largest_renyi(FIRST, SECOND, [1e6])[0] == pytest.approx(math.log(2), abs=1e-5)
     assert renyi(logs(FIRST), log_second=logs(FIRST), orders=[1.05, 1e6]).max() == pytest.approx(
         0.0, abs=1e-13
@@ -43,15 +46,17 @@ def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> 
 def test_trimmed_pair_has_the_form_of_the_proof(
     failure_prob: float,
 ) -> None:
+    """Trimming removes mass f from each side so that the largest ratio becomes as small as
+    possible."""
     for first, second in pairs_of_distributions(count=30):
         distance = np.maximum(first - second, 0).sum()
         for factor, equal in ((1.01, True), (0.99, False)):
-            assert np.allclose(*trimmed(first, second, factor * distance), rtol=1e-9) is equal
+            trimmed_first, trimmed_second = trimmed(first, second, factor * distance)
+            assert np.allclose(trimmed_first, trimmed_second, rtol=1e-9) is equal
         if distance <= failure_prob:
             continue
-        up, down = (
-            least_factor(*pair, failure_prob) for pair in ((first, second), (second, first))
-        )
+        up = least_factor(first, second, failure_prob)
+        down = least_factor(second, first, failure_prob)
         assert min(up, down) > 1
         kept = trimmed(first, second, failure_prob)
         np.testing.assert_allclose(

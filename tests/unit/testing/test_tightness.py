@@ -24,6 +24,7 @@ PAIR: Pair = (np.array([1]), np.array([0]))
 
 @pytest.mark.parametrize("num_releases", [1, 7, 40])
 def test_randomized_response_needs_what_optimal_composition_says(num_releases: int) -> None:
+    """The lower bound from n randomized responses equals their price by optimal composition."""
     found = lower_bound(answer, pairs=[PAIR], num_releases=num_releases, target_delta=1e-3)
     priced = (
         PureDpAccountant()
@@ -65,6 +66,7 @@ def transcripts(num_calls: int, target_hits: int) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize("target_hits", [1, 2, 4, 9])
 @pytest.mark.parametrize("num_calls", [1, 3, 7])
 def test_session_epsilon_equals_that_of_all_transcripts(num_calls: int, target_hits: int) -> None:
+    """The reference enumerates every sequence of outcomes of the session."""
     delta = 1e-2
     found = session_epsilon(
         FIRST, SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=delta

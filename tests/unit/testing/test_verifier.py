@@ -1,6 +1,7 @@
 """Prices against exact laws, densities and draws: what holds, what is refuted with its pair, what is no law."""
 
 import math
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -90,7 +91,8 @@ def test_exact_divergences_equal_those_computed_by_hand() -> None:
     assert verdict.delta.exact == pytest.approx(0.25)
 
 
-def test_a_distribution_is_asked_once_for_each_histogram_and_symmetry_changes_no_figure() -> None:
+def test_each_histogram_is_asked_once_and_symmetry_changes_no_figure() -> None:
+    """Symmetry lets the verifier compare one pair of each kind, up to a permutation of the labels."""
     asked: list[tuple[int, ...]] = []
 
     def distribution(histogram: np.ndarray) -> dict[int, float]:
@@ -110,12 +112,12 @@ def test_a_distribution_is_asked_once_for_each_histogram_and_symmetry_changes_no
         verify(
             exponential_mechanism,
             event=BoundedRangeEvent(epsilon=1.0),
-            symmetric=s,
+            symmetric=symmetric,
             num_labels=2,
             num_teachers=3,
             adjacency=Adjacency.REPLACE_ONE,
         )
-        for s in (0, 1)
+        for symmetric in (False, True)
     )
     assert [f.exact for f in kinds.worst_pairs] == pytest.approx(
         [f.exact for f in every.worst_pairs], abs=1e-12
@@ -131,12 +133,14 @@ def leaky(histogram: np.ndarray, *, leak: float = 0.1) -> dict[Any, float]:
 
 
 def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
+    """Outcomes of the failure probability 0.1 are removed before divergences; a leak of 0.11 is
+    refuted."""
     event = ApproximateEvent(PureDpEvent(epsilon=0.01), failure_prob=0.1)
     assert verify(
         leaky, event=event, num_labels=2, num_teachers=3, adjacency=Adjacency.REPLACE_ONE
     ).sound
     verdict = verify(
-        lambda histogram: leaky(histogram, leak=0.11),
+        partial(leaky, leak=0.11),
         event=event,
         num_labels=2,
         num_teachers=3,
@@ -158,6 +162,7 @@ def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
 
 @pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
 def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
+    """The verifier compares the exact delta with that of the accountant."""
     event = PureDpEvent(epsilon=1.0)
     verdict = verify(
         exponential_mechanism,
@@ -203,14 +208,17 @@ def test_given_distributions_are_compared_in_one_direction() -> None:
     )
 
 
-def gaussians(std: float) -> tuple:
-    return (lambda x: norm.logpdf(x, 0.0, std)), (lambda x: norm.logpdf(x, 1.0, std))
+def gaussian(mean: float, std: float) -> Any:
+    """Returns the logarithm of a normal density."""
+    return norm(loc=mean, scale=std).logpdf
 
 
 @pytest.mark.slow
 def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints() -> None:
+    """Densities are integrated; a std 10% too small is refuted in both directions."""
     verdict = verify_densities(
-        *gaussians(std=3.0),
+        gaussian(mean=0.0, std=3.0),
+        gaussian(mean=1.0, std=3.0),
         event=Claim.from_event(GaussianEvent(noise_multiplier=3.0), orders=(1.5, 4.0, 16.0)),
         low=-400.0,
         high=400.0,
@@ -225,19 +233,22 @@ def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints
         deltas=(1e-3, 1e-6),
     )
     verdict = verify_densities(
-        *gaussians(std=1.0), num_panels=40_000, event=event, low=-400.0, high=400.0
+        gaussian(mean=0.0, std=1.0),
+        gaussian(mean=1.0, std=1.0),
+        num_panels=40_000,
+        event=event,
+        low=-400.0,
+        high=400.0,
     )
     assert verdict.ratio == pytest.approx(1, rel=1e-5)
-    for too_little in (gaussians(std=2.7), gaussians(std=2.7)[::-1]):
+    for first_mean, second_mean in ((0.0, 1.0), (1.0, 0.0)):
         assert verify_densities(
-            *too_little,
+            gaussian(mean=first_mean, std=2.7),
+            gaussian(mean=second_mean, std=2.7),
             event=Claim.from_event(GaussianEvent(noise_multiplier=3.0), orders=(2.0,)),
             low=-400.0,
             high=400.0,
         ).refuted
-
-
-SHAPE_OF_SAMPLES: dict[str, Any] = {"num_labels": 2, "num_teachers": 2, "adjacency": "replace_one"}
 
 
 def noisy_best(
@@ -247,22 +258,22 @@ def noisy_best(
     return (histogram + rng.gumbel(loc=0.0, scale=scale, size=(count, 2))).argmax(axis=1)
 
 
-def verdict_of(scale: float, seed: int, **options: Any) -> Any:
-    """Returns the verdict on a case of a given shape on all neighbors, for its own adjacency or another one."""
+def verdict_of(scale: float, seed: int) -> Any:
+    """Returns the verdict on 4,000 samples of the noisy label, whose claimed bounded range is 2."""
     return verify_samples(
-        lambda histogram, count, rng: noisy_best(histogram, count, rng, scale=scale),
+        partial(noisy_best, scale=scale),
         event=BoundedRangeEvent(epsilon=2.0),
         rng=np.random.default_rng(seed),
         num_samples=4000,
         num_labels=2,
         num_teachers=2,
         adjacency="replace_one",
-        **options,
     )
 
 
 @pytest.mark.slow
 def test_the_right_scale_is_not_refuted_and_half_of_it_is() -> None:
+    """Verdicts from samples: with half of the noise the range is twice that of the claim."""
     for seed in range(5):
         verdict = verdict_of(scale=1.0, seed=seed)
         assert not verdict.refuted
@@ -285,35 +296,44 @@ TOP = 1 / (1 + np.exp(-1.0))  # (1, 0) against (0, 1), scale 1
 def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small_is() -> None:
     """The exact delta at epsilon 0 as the claim, at confidence 1/2: the bounds are conservative."""
 
-    def of(claim: float, seed: int, **options: Any) -> bool:
-        rng = np.random.default_rng(seed)
-        event = Claim(deltas=((0.0, claim),))
+    def is_refuted(claim: float, seed: int, num_samples: int, confidence: float) -> bool:
         return verify_samples(
             noisy_best,
-            event=event,
-            rng=rng,
-            **options,
+            event=Claim(deltas=((0.0, claim),)),
+            rng=np.random.default_rng(seed),
+            num_samples=num_samples,
+            confidence=confidence,
             num_labels=2,
             num_teachers=2,
             adjacency="replace_one",
         ).refuted
 
-    assert sum(of(2 * TOP - 1, seed, num_samples=400, confidence=0.5) for seed in range(40)) <= 20
-    assert of(0.9 * (2 * TOP - 1), 0, num_samples=40_000)
+    exact_delta = 2 * TOP - 1
+    verdicts = [
+        is_refuted(claim=exact_delta, seed=seed, num_samples=400, confidence=0.5)
+        for seed in range(40)
+    ]
+    assert sum(verdicts) <= 20
+    assert is_refuted(claim=0.9 * exact_delta, seed=0, num_samples=40_000, confidence=0.99)
 
 
 def test_chance_among_many_outcomes_refutes_nothing() -> None:
     """Outcomes that seem likely by chance in the first half of the draws are not likely in the second half,
     which tests them.
     """
-    options: dict[str, Any] = {
-        "event": Claim(deltas=((0.0, 0.05),)),
-        "num_samples": 2000,
-    } | SHAPE_OF_SAMPLES
+
+    def one_of_300(histogram: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+        return rng.integers(300, size=count)
+
     for seed in range(5):
-        rng = np.random.default_rng(seed)
         assert not verify_samples(
-            lambda histogram, count, rng: rng.integers(300, size=count), rng=rng, **options
+            one_of_300,
+            event=Claim(deltas=((0.0, 0.05),)),
+            rng=np.random.default_rng(seed),
+            num_samples=2000,
+            num_labels=2,
+            num_teachers=2,
+            adjacency="replace_one",
         ).refuted
 
 
@@ -333,7 +353,10 @@ def test_invalid_argument_of_verifier_is_refused(name: str, options: dict[str, A
         "sampler": noisy_best,
         "event": GaussianEvent(noise_multiplier=1.0),
         "rng": np.random.default_rng(0),
-    } | SHAPE_OF_SAMPLES
+        "num_labels": 2,
+        "num_teachers": 2,
+        "adjacency": "replace_one",
+    }
     with refused(name, ANY):
         verify_samples(**(defaults | options))
 
@@ -348,7 +371,7 @@ def test_claim_of_an_event_has_its_price() -> None:
     assert claim.deltas[1] == (spent.get_epsilon(target_delta=0.031), pytest.approx(0.031))
 
 
-def pair(exact: float, claimed: float) -> WorstPair:
+def worst_pair(exact: float, claimed: float) -> WorstPair:
     return WorstPair(measure="delta", at=1.0, exact=exact, claimed=claimed, first=(1,), second=(0,))
 
 
@@ -364,13 +387,16 @@ def pair(exact: float, claimed: float) -> WorstPair:
         (math.inf, math.inf, 0.0, False),
     ],
 )
-def test_ratio_and_excess(exact: float, claimed: float, ratio: float, exceeds: bool) -> None:
-    assert pair(exact, claimed).ratio == pytest.approx(ratio)
-    assert pair(exact, claimed).exceeds is exceeds
+def test_ratio_and_excess_of_a_pair_allow_for_rounding(
+    exact: float, claimed: float, ratio: float, exceeds: bool
+) -> None:
+    assert worst_pair(exact=exact, claimed=claimed).ratio == pytest.approx(ratio)
+    assert worst_pair(exact=exact, claimed=claimed).exceeds is exceeds
 
 
-def test_the_worst_refutes_if_any_does() -> None:
-    verdict = Verdict((pair(0.09, 0.1), pair(0.2, 0.1), pair(0.1, 0.1)), num_pairs=4)
+def test_a_verdict_with_one_refuted_pair_is_refuted() -> None:
+    pairs = tuple(worst_pair(exact=exact, claimed=0.1) for exact in (0.09, 0.2, 0.1))
+    verdict = Verdict(pairs, num_pairs=4)
     assert verdict.worst.exact == 0.2
     assert verdict.renyi is None
     assert str(verdict) == (
@@ -407,6 +433,7 @@ def by_definition(
 def test_pairs_are_those_of_the_definition(
     adjacency: Adjacency, num_labels: int, num_teachers: int, one_vote: bool
 ) -> None:
+    """The reference tries every matrix of votes and every change of one teacher."""
     pairs = found(neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote))
     assert len(pairs) == len(set(pairs))
     assert set(pairs) == by_definition(num_labels, num_teachers, adjacency, one_vote=one_vote)
@@ -424,6 +451,7 @@ def ranks_distribution(histogram: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None:
+    """Pairs that differ by a permutation of labels have equal divergences."""
     pairs = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     kinds = pairs.up_to_names
     assert 2 * len(kinds) < len(pairs)

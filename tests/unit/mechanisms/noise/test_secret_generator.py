@@ -56,6 +56,7 @@ def chacha20_block(key: bytes, counter: int) -> bytes:
 
 @pytest.mark.parametrize(("key", "block", "expected"), RFC_8439)
 def test_the_stream_is_that_of_the_standard(key: bytes, block: int, expected: str) -> None:
+    """The standard is ChaCha20 of RFC 8439."""
     assert stream(cipher_generator(key), num_bytes=64 * 3)[64 * block :].hex().startswith(expected)
     assert chacha20_block(key, counter=block).hex().startswith(expected)
 
@@ -85,6 +86,7 @@ def test_a_secret_is_new_every_time_and_is_not_shown() -> None:
 
 
 def test_children_have_keys_beyond_the_stream_each_given_once() -> None:
+    """Spawned generators take their keys from blocks that the stream never reaches."""
     rng = cipher_generator(KEY)
     children = [*rng.spawn(2), *rng.spawn(1), *cipher_generator(KEY).spawn(3)]
     streams = [stream(child, num_bytes=64) for child in children]
@@ -121,6 +123,7 @@ WAYS = {"copy.deepcopy": copy.deepcopy} | {
     [pair for pair in product(WAYS, HELD) if pair != ("copy.deepcopy", "a method of it")],
 )  # which stays a method of the same one
 def test_what_holds_a_stream_is_neither_copied_nor_pickled(way: str, held: str, make: Any) -> None:
+    """Two copies of a stream would draw the same noise."""
     with refused("rng", "secret_generator()", "neither copied nor sent"):
         WAYS[way](HELD[held](make()))
 
@@ -181,7 +184,8 @@ def test_forked_processes_draw_other_numbers_each(make: Any) -> None:
 
 
 @pytest.mark.process
-def test_a_fork_draws_though_a_thread_was_drawing_and_the_parent_goes_on_with_its_stream() -> None:
+def test_a_fork_during_a_draw_of_a_thread_can_draw() -> None:
+    """The child has a stream of its own, and the parent's stream goes on."""
     rng = cipher_generator(KEY)
     before = stream(rng, num_bytes=8)
     held = threading.Event()
@@ -212,6 +216,8 @@ _SHARED = secret_generator()
 @pytest.mark.process
 @pytest.mark.parametrize("start", multiprocessing.get_all_start_methods())
 def test_workers_that_find_the_generator_in_a_module_draw_other_numbers(start: str) -> None:
+    """The parent and the workers of two pools draw five different numbers, whether workers are
+    forked or spawned."""
     found = [_again(0)]
     for _ in range(2):
         with multiprocessing.get_context(start).Pool(1) as pool:
@@ -248,6 +254,7 @@ def test_a_key_of_another_form_is_refused_and_not_shown_or_cut() -> None:
 
 
 def test_another_cipher_by_the_same_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ChaCha with 8 rounds instead of 20 stands in for that of randomgen."""
     from randomgen import chacha
 
     class Weak(chacha.ChaCha):

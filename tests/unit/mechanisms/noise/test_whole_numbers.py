@@ -46,6 +46,7 @@ def test_coins_show_true_as_often_as_the_exponential_says() -> None:
 
 @pytest.mark.parametrize("std", [0.01, 1.0, 3.7, 2.0**20 + 0.3, 2.0**44])
 def test_fast_decisions_are_the_exact_ones(std: float) -> None:
+    """The reference decides every comparison with all digits."""
     noise = RoundedGaussian(std=std)
     bits = draw_words(np.random.default_rng(3), shape=(3, 150))
     values, kept = noise._candidates(bits, np.random.default_rng(5))
@@ -81,6 +82,7 @@ def test_undecided_candidates_are_drawn_exactly(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_word_on_a_boundary_asks_for_more_bits() -> None:
+    """64 random bits that equal a boundary between two numbers do not decide the draw."""
     boundary = whole_numbers._EXP_TABLE[2]
     _, decided = whole_numbers._geometric_words(
         np.array([boundary, boundary + np.uint64(1), 0], dtype=np.uint64)
