@@ -101,7 +101,8 @@ def check_label_probabilities(aggregator: Aggregator, bits: Callable[[Any, Count
 
 
 @pytest.mark.slow
-def test_1_thresholds_are_public() -> None:
+def test_1_thresholds_do_not_depend_on_the_votes() -> None:
+    """The fault puts the threshold into the largest gap between counts, so one vote moves it far."""
     for aggregator in (VOTES, PLAIN):
         check_label_probabilities(aggregator, bits=label_probabilities)
     caught(check_label_probabilities, VOTES, adaptive_threshold_bits)
@@ -121,6 +122,8 @@ def bits_of(counts: Counts, rng: Any, std: float = 3.0) -> NDArray[np.bool_]:
 
 
 def test_2_noise_is_fresh_for_every_query() -> None:
+    """The fault seeds the noise anew for every query."""
+
     def seeded(counts: Counts, seed: int) -> NDArray[np.bool_]:
         return np.stack(
             [
@@ -130,7 +133,8 @@ def test_2_noise_is_fresh_for_every_query() -> None:
         )
 
     check_fresh_noise(bits_of, source=np.random.default_rng(0))
-    caught(check_fresh_noise, seeded, 7)
+    seed = 7
+    caught(check_fresh_noise, seeded, seed)
     with refused("rng", 7):
         bits_of(np.full((400, 4), 20), rng=7)
 
@@ -141,15 +145,17 @@ def test_2_noise_is_fresh_for_every_query() -> None:
 def test_3_a_record_that_changes_can_trade_tau_votes_for_tau_others() -> None:
     """One of three teachers trades the votes for two labels for votes for two others; wide noise."""
     counts = np.array([2, 2, 1, 1])
-    bits = ndtr((counts - 1.5) / 20.0), ndtr((counts[::-1] - 1.5) / 20.0)
+    bits = ndtr((counts - 1.5) / 20.0)
+    traded_bits = ndtr((counts[::-1] - 1.5) / 20.0)
     for norm in ("l1", "l2"):
         check_bits(
             ClippedVotes(noise_std=20.0, vote_clip=2, norm=norm).event_for(
                 num_queries=1, num_labels=4, num_teachers=3
             ),
-            *bits,
+            bits,
+            traded_bits,
         )
-    caught(check_bits, pa.GaussianEvent(noise_multiplier=20.0 / 2**0.5), *bits)
+    caught(check_bits, pa.GaussianEvent(noise_multiplier=20.0 / 2**0.5), bits, traded_bits)
 
 
 def test_3_the_size_of_the_fault_at_a_published_figure() -> None:
@@ -163,11 +169,15 @@ def test_3_the_size_of_the_fault_at_a_published_figure() -> None:
 
 
 def test_5_every_label_is_charged() -> None:
-    bits = np.full(8, ndtr(0.0)), np.full(8, ndtr(-1 / 5.0))
+    """The fault charges eight noisy bits, all of which one teacher can move, as one."""
+    bits = np.full(8, ndtr(0.0))
+    moved_bits = np.full(8, ndtr(-1 / 5.0))
     check_bits(
-        GaussianVotes(noise_std=5.0).event_for(num_queries=1, num_labels=8, num_teachers=4), *bits
+        GaussianVotes(noise_std=5.0).event_for(num_queries=1, num_labels=8, num_teachers=4),
+        bits,
+        moved_bits,
     )
-    caught(check_bits, pa.GaussianEvent(noise_multiplier=5.0 / 2**0.5), *bits)
+    caught(check_bits, pa.GaussianEvent(noise_multiplier=5.0 / 2**0.5), bits, moved_bits)
 
 
 # 4. A conjunction of noisy counts charged as one
@@ -183,11 +193,15 @@ def conjunction_ratio(num_counts: int, price: pa.Event) -> float:
 
 
 def test_4_a_conjunction_of_noisy_counts_costs_more_than_one() -> None:
+    """If 5 or 20 noisy counts must all pass, the divergence is a multiple of the price of one
+    count."""
     assert conjunction_ratio(num_counts=5, price=pa.GaussianEvent(noise_multiplier=50.0)) > 1.8
     assert conjunction_ratio(num_counts=20, price=pa.GaussianEvent(noise_multiplier=50.0)) > 4.3
 
 
 def test_4_screening_draws_one_noise() -> None:
+    """The package adds one noise to the sum for all labels, so screening costs as much as one
+    count."""
     screening = ConfidentVotes(screening_std=50.0, threshold_share=0.5, noise_std=1e9).event_for(
         num_queries=1, num_labels=20, num_teachers=350
     )
@@ -208,6 +222,7 @@ def check_no_noise(epsilon: float) -> None:
 
 
 def test_6_no_noise_costs_infinity() -> None:
+    """The fault writes a divergence of 0 where there is no noise."""
     check_no_noise(
         pa.RdpAccountant()
         .compose(pa.GaussianEvent(noise_multiplier=0.0))
@@ -233,13 +248,13 @@ def renyi_at_8(aggregator: Aggregator) -> float:
 
 
 def test_7_a_std_is_a_std_and_in_votes() -> None:
+    """The fault takes the std for a variance."""
     check_scale(bits_of)
-    caught(
-        check_scale,
-        lambda counts, rng, std: (
-            counts + rng.normal(loc=0, scale=math.sqrt(std), size=counts.shape) > 20
-        ),
-    )
+
+    def with_root_of_the_std(counts: Counts, rng: Any, std: float) -> NDArray[np.bool_]:
+        return counts + rng.normal(loc=0, scale=math.sqrt(std), size=counts.shape) > 20
+
+    caught(check_scale, with_root_of_the_std)
     assert renyi_at_8(VOTES) == pytest.approx(4 * renyi_at_8(VOTES.scaled(factor=2.0)), rel=0.01)
     gap = np.array(2 + round(60 * 5.9978))  # sens + std * Phi^-1(1 - 1e-9): passes half the time
     assert PLAIN.stability_test(num_teachers=800).pass_probabilities(gap) == pytest.approx(
@@ -268,13 +283,16 @@ def test_8_an_expected_cost_is_no_price() -> None:
     check_price_is_blind(
         spent(ConfidentVotes(screening_std=2.0, threshold_share=0.85, noise_std=6.0))
     )
-    caught(
-        check_price_is_blind,
-        lambda counts: float((ndtr((counts.max(axis=1) - 34) / 2.0) * (8 / 36)).sum()),
-    )
+
+    def expected_cost(counts: Counts) -> float:
+        return float((ndtr((counts.max(axis=1) - 34) / 2.0) * (8 / 36)).sum())
+
+    caught(check_price_is_blind, expected_cost)
 
 
 def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
+    """The fault charges GNMax by Theorem 6, whose figure tells about the votes."""
+
     def printed(counts: Counts) -> float:
         orders = np.arange(2.0, 60.0)
         rdp = theorem_6_rdp(gnmax_log_q(counts, noise_std=8.0), noise_std=8.0, orders=orders).sum(
@@ -332,9 +350,11 @@ def test_11_smooth_sensitivity_does_not_depend_on_which_class_wins() -> None:
         return gnmax_smooth_sensitivity(votes, noise_std=8.0, num_teachers=40, order=8.0, beta=0.05)
 
     check_classes_alike(ours)
-    caught(
-        check_classes_alike, lambda votes: ours(votes) if (votes.argmax(axis=1) == 0).all() else 0.0
-    )
+
+    def right_for_class_0(votes: Counts) -> float:
+        return ours(votes) if (votes.argmax(axis=1) == 0).all() else 0.0
+
+    caught(check_classes_alike, right_for_class_0)
 
 
 # 12. Teachers that share a person: records dealt without looking at whose they are
@@ -348,6 +368,7 @@ def check_one_teacher_a_person(teacher_of: NDArray[np.int64], group_ids: NDArray
 
 
 def test_12_a_person_has_one_teacher() -> None:
+    """The fault deals records to teachers without looking at whose they are."""
     people = np.repeat(np.arange(30), 3)
     shared = np.arange(90) % 7
     check_one_teacher_a_person(
@@ -376,17 +397,28 @@ def check_curve(mend: Callable[[Array], object]) -> None:
 
 
 def test_13_a_price_that_is_no_number_is_refused() -> None:
-    check_curve(lambda rdp: DataDependentCost(np.array([2.0, 3.0]), rdp))
-    check_curve(lambda rdp: [pa.ZCdpEvent(float(rho)) for rho in rdp])
-    caught(check_curve, lambda rdp: np.where(np.nan_to_num(rdp) < 0, 0.0, np.nan_to_num(rdp)))
+    """The fault turns NaN and negative divergences into 0."""
+
+    def data_dependent(rdp: Array) -> object:
+        return DataDependentCost(np.array([2.0, 3.0]), rdp)
+
+    def zcdp_events(rdp: Array) -> object:
+        return [pa.ZCdpEvent(float(rho)) for rho in rdp]
+
+    def with_zeros(rdp: Array) -> object:
+        return np.where(np.nan_to_num(rdp) < 0, 0.0, np.nan_to_num(rdp))
+
+    check_curve(data_dependent)
+    check_curve(zcdp_events)
+    caught(check_curve, with_zeros)
     with refused("logits", "0.0, nan"):
         pa.OneBitEvent(logits=(0.0, math.nan), reach=1)
 
 
-def queries_until_spent(epsilon: Callable[[int], float], budget: float, most: int) -> int:
+def queries_until_spent(epsilon_of: Callable[[int], float], budget: float, max_queries: int) -> int:
     """Counts queries until a comparison is False, as it is for NaN, which the faulty code calls affordable."""
     num_asked = 0
-    while num_asked < most and not epsilon(num_asked + 1) > budget:
+    while num_asked < max_queries and not epsilon_of(num_asked + 1) > budget:
         num_asked += 1
     return num_asked
 
@@ -397,6 +429,7 @@ def check_budget(queries: int) -> None:
 
 @pytest.mark.slow
 def test_13_no_loop_runs_on_a_price_that_is_not_a_number() -> None:
+    """The fault compares NaN with the budget, which is never above it."""
     check_budget(
         largest_num_queries(
             GaussianVotes(noise_std=100.0),
@@ -406,11 +439,16 @@ def test_13_no_loop_runs_on_a_price_that_is_not_a_number() -> None:
             num_teachers=800,
         )
     )
-    caught(check_budget, queries_until_spent(lambda count: math.nan, budget=8.0, most=10_000))
+
+    def price_that_is_nan(num_queries: int) -> float:
+        return math.nan
+
+    caught(check_budget, queries_until_spent(price_that_is_nan, budget=8.0, max_queries=10_000))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_13_no_price_is_nan_or_negative(case: Case) -> None:
+    """Each aggregator is priced at noise from a millionth to a million times its own."""
     for factor in (1e-6, 1e-3, 1.0, 1e3, 1e6):
         event = case.aggregator.scaled(factor).event_for(
             num_queries=600, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
@@ -444,6 +482,8 @@ def check_two_adjacencies(price: Callable[[pa.Adjacency], pa.Event], factor: flo
     ids=["clipped_l1", "clipped_l2", "powerset", "gnmax", "stable_top_k"],
 )
 def test_14_replace_one_costs_more_where_votes_are_traded(aggregator: Any, factor: float) -> None:
+    """A replaced teacher moves two counts, or a gap by 2; the fault charges add/remove's price for
+    both."""
     check_two_adjacencies(
         lambda adjacency: replace(aggregator, adjacency=adjacency).event_for(
             num_queries=9, num_labels=40, num_teachers=800
@@ -454,6 +494,7 @@ def test_14_replace_one_costs_more_where_votes_are_traded(aggregator: Any, facto
 
 
 def test_14_plain_votes_cost_the_same_under_both_adjacencies() -> None:
+    """Each label is a bit of its own, and its count moves by 1 under both adjacencies."""
     assert renyi_at_8(VOTES) == renyi_at_8(replace(VOTES, adjacency=pa.Adjacency.ADD_REMOVE))
 
 
@@ -484,5 +525,6 @@ def check_flip(event: pa.Event) -> None:
 
 
 def test_15_permute_and_flip_has_no_bounded_range() -> None:
+    """The fault charges permute-and-flip as an exponential mechanism of bounded range epsilon."""
     check_flip(PermuteAndFlipTopK(k=1, epsilon=0.5).event)
     caught(check_flip, pa.ZCdpEvent(rho=0.5**2 / 8))

@@ -26,12 +26,14 @@ class Shape:
 
 
 def default_distribution(subject: Any, histogram: Counts, shape: Shape) -> Distribution:
+    """Returns the distribution that the mechanism or aggregator itself computes."""
     if isinstance(subject, Aggregator):
         return subject.distribution(histogram, num_teachers=shape.num_teachers)
     return subject.distribution(histogram)
 
 
 def default_event(subject: Any, shape: Shape) -> Event:
+    """Returns the price of one release of one query."""
     if isinstance(subject, Aggregator):
         return subject.event_for(
             num_queries=1, num_labels=shape.num_labels, num_teachers=shape.num_teachers
@@ -87,6 +89,11 @@ class Case:
     refuted_on: tuple[int, int] | None = (3, 4)
     # an outcome over ranks as one over labels, given the label at each rank
     rename: Callable[[Any, list[int]], Any] = rename_indices
+
+    def largest_shape(self, adjacency: Adjacency) -> Shape:
+        """Returns the shape of the largest instance."""
+        num_labels, num_teachers = self.largest
+        return Shape(adjacency, num_labels=num_labels, num_teachers=num_teachers)
 
 
 def by_rank(

@@ -63,6 +63,8 @@ def boundary_top_k(
 
 
 def inside_wrapper(distribution: Array) -> Array:
+    """Returns the distributions of calls inside the boundary wrapper; the boundary is their last
+    outcome."""
     rest = np.minimum(distribution.sum(axis=1) - distribution.max(axis=1), 0.5)[:, None]
     return np.concatenate([distribution, rest], axis=1) / (1 + rest)
 
@@ -73,6 +75,7 @@ def unstable(wrapped: Array, pairs: GapPairs) -> float:
 
 
 def largest_ratio(first: Array, second: Array) -> float:
+    """Returns the largest absolute logarithm of a ratio of probabilities."""
     return float(np.abs(np.log(first / second)).max())
 
 
@@ -101,6 +104,8 @@ def wrapped_within_target(first: Array, second: Array, epsilon: float, *, every:
 def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
     adjacency: Adjacency, setting: tuple[float, float, float], padded: bool
 ) -> None:
+    """All neighbors of six teachers: log ratios stay below epsilon, hits reach q, and sets of one
+    neighbor only are rare."""
     aggregator, pairs, (first, second) = boundary_top_k(setting, adjacency, padded=padded)
     epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
     assert largest_ratio(first, second) <= epsilon * (1 + 1e-6)
@@ -120,17 +125,17 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjacency) -> None:
     """Negative control: one gap is far above all others and falls while they rise, and its test is at its worst."""
-    aggregator, _, laws = boundary_top_k(
+    aggregator, _, (first_law, second_law) = boundary_top_k(
         setting=(20.0, 1.0, 0.05), adjacency=adjacency, num_labels=4
     )
     epsilon = aggregator.call_epsilon_for(num_labels=4, num_teachers=6)
-    assert 0.9 * epsilon < largest_ratio(*laws) <= epsilon * (1 + 1e-6)
-    aggregator, pairs, laws = boundary_top_k(
+    assert 0.9 * epsilon < largest_ratio(first_law, second_law) <= epsilon * (1 + 1e-6)
+    aggregator, pairs, (first_law, second_law) = boundary_top_k(
         setting=(3.0, 0.4, 1e-3), adjacency=adjacency, num_labels=2
     )
     assert (
         0.9 * aggregator.failure_prob
-        < unstable(inside_wrapper(laws[0]), pairs)
+        < unstable(inside_wrapper(first_law), pairs)
         <= aggregator.failure_prob
     )
 
@@ -143,27 +148,36 @@ def test_a_single_label_call_keeps_its_epsilon_and_its_target(
     """The control: one label of many gains a vote, another loses it, and little mass lies elsewhere."""
     aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency)
     first, second = neighbors(num_labels=3, num_teachers=5, adjacency=adjacency)
-    laws = [softmax(counts / scale, axis=1) for counts in (first, second)]
-    assert 0.6 * aggregator.call_epsilon < largest_ratio(*laws) <= aggregator.call_epsilon
-    wrapped = wrapped_within_target(*laws, aggregator.call_epsilon, every=11)
+    first_law, second_law = (softmax(counts / scale, axis=1) for counts in (first, second))
+    assert 0.6 * aggregator.call_epsilon < largest_ratio(first_law, second_law)
+    assert largest_ratio(first_law, second_law) <= aggregator.call_epsilon
+    wrapped = wrapped_within_target(first_law, second_law, aggregator.call_epsilon, every=11)
     np.testing.assert_allclose(aggregator.distribution(first[17]), wrapped[17], rtol=1e-12)
     after = [1, 59, 0] if adjacency is Adjacency.REPLACE_ONE else [1, 60, 0]
-    far = largest_ratio(*(softmax(np.array(counts) / scale) for counts in ([0, 60, 0], after)))
+    sure_law, moved_law = (softmax(np.array(counts) / scale) for counts in ([0, 60, 0], after))
+    far = largest_ratio(sure_law, moved_law)
     assert 0.9 * aggregator.call_epsilon < far <= aggregator.call_epsilon * (1 + 1e-12)
 
 
-def prior_check(
-    adjacency: Adjacency, scale: float, *, margin: float = -1.0, **changes: object
-) -> NotPriorTopK:
-    values = {"first_queries": 0, "target_hits": 1, "session_delta": 0.05, "failure_prob": 1e-4}
-    step = {"selection_scale": 3.0, "table_order": 3.0, "table_budget": 0.3}
+def prior_check(adjacency: Adjacency, scale: float, *, margin: float = -1.0) -> NotPriorTopK:
+    """Returns an aggregator that checks every query against the prior, in sessions of one hit."""
     return NotPriorTopK(
-        prior_scale=scale, prior_margin=margin, adjacency=adjacency, **(values | step | changes)
+        prior_scale=scale,
+        prior_margin=margin,
+        adjacency=adjacency,
+        first_queries=0,
+        target_hits=1,
+        session_delta=0.05,
+        failure_prob=1e-4,
+        selection_scale=3.0,
+        table_order=3.0,
+        table_budget=0.3,
     )
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> None:
+    """The margin is the smallest count inside of a set minus the largest outside."""
     first, second = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     largest = 0
     for chosen in product([False, True], repeat=3):
@@ -177,6 +191,8 @@ def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> 
 def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(
     adjacency: Adjacency, scale: float
 ) -> None:
+    """A check is one bit: does the prior set keep its margin under noise? A hit is a prior that
+    does not."""
     sens = adjacency.gap_sensitivity
     aggregator = prior_check(adjacency, scale)
     kept = aggregator.agreement(num_teachers=40)
@@ -190,13 +206,13 @@ def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(
     worst = math.inf
     for move in range(1, sens + 1):
         for one, two in zip(kept[move:], kept[:-move], strict=True):
-            distributions = [one, 1 - one], [two, 1 - two]
-            assert largest_ratio(
-                np.array(distributions[0]), np.array(distributions[1])
-            ) <= epsilon * (1 + 1e-12)
-            worst = min(
-                worst, exact_hit_prob(*distributions, in_target=[False, True], epsilon=epsilon)
+            first_law = np.array([one, 1 - one])
+            second_law = np.array([two, 1 - two])
+            assert largest_ratio(first_law, second_law) <= epsilon * (1 + 1e-12)
+            hit_prob = exact_hit_prob(
+                first_law.tolist(), second_law.tolist(), in_target=[False, True], epsilon=epsilon
             )
+            worst = min(worst, hit_prob)
     assert target.hit_prob <= worst * (1 + 1e-6)
     assert 1.05 * target.hit_prob > worst
 
@@ -215,6 +231,7 @@ def session_distribution(
 
 
 def excess(first: dict[object, float], second: dict[object, float], epsilon: float) -> float:
+    """Returns the hockey-stick divergence at epsilon of two distributions, given as dictionaries."""
     return sum(
         max(0.0, mass - math.exp(epsilon) * second.get(outcome, 0.0))
         for outcome, mass in first.items()
@@ -249,13 +266,14 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, count
     largest = 0.0
     for one, two in zip(first, second, strict=True):
         prior = np.array([[True, False, False]])
-        distributions = []
+        laws = []
         for counts in (one, two):
             release = aggregator.release_step.distribution(counts, num_teachers=6)
-            its = float(kept[margins(counts[None], sets=prior)[0] + 6])
-            distributions.append(session_distribution(its, release, num_queries))
+            agreement = float(kept[margins(counts[None], sets=prior)[0] + 6])
+            laws.append(session_distribution(agreement, release, num_queries))
+        first_law, second_law = laws
         for epsilon, delta in claimed.items():
-            exact = excess(*distributions, epsilon)
+            exact = excess(first_law, second_law, epsilon)
             largest = max(largest, exact / delta)
             assert exact <= delta
     assert largest > 0
@@ -270,11 +288,11 @@ def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
     low = kept[6 - sens]
     high = kept[6]
     released: dict[tuple[int, ...] | None, float] = {None: 1.0}
-    distributions = [
+    high_law, low_law = (
         session_distribution(float(probability), release=released, num_queries=100)
         for probability in (high, low)
-    ]
-    assert excess(*distributions, epsilon) > 0.02  # where one check has a delta of 0
+    )
+    assert excess(high_law, low_law, epsilon) > 0.02  # where one check has a delta of 0
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

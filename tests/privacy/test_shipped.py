@@ -62,20 +62,36 @@ every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in C
 every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 
 
-def verdict_of(case: Case, shape: Shape, under: Adjacency | None = None, **options: Any) -> Verdict:
-    """Returns the verdict on a case of a given shape on all neighbors, for its own adjacency or another one."""
+def verdict_of(
+    case: Case, shape: Shape, *, neighbors: Adjacency | None = None, claim: Claim | None = None
+) -> Verdict:
+    """Returns the verdict on the price of a case, or on a claim about the case.
+
+    Args:
+        case: the mechanism or aggregator.
+        shape: the adjacency of the price, and the numbers of labels and teachers.
+        neighbors: the adjacency of the compared histograms; None for that of the price.
+        claim: None for the price of the case.
+    """
     subject = case.subject(shape)
-    given = {
-        "adjacency": under or shape.adjacency,
-        "event": case.event(subject, shape),
-        "symmetric": True,
-    } | options
-    distribution = by_rank(
-        lambda histogram: case.distribution(subject, histogram, shape), case.rename
-    )
     return verify(
-        distribution, num_labels=shape.num_labels, num_teachers=shape.num_teachers, **given
+        ranked_distribution(case, shape),
+        num_labels=shape.num_labels,
+        num_teachers=shape.num_teachers,
+        adjacency=neighbors or shape.adjacency,
+        event=case.event(subject, shape) if claim is None else claim,
+        symmetric=True,
     )
+
+
+def ranked_distribution(case: Case, shape: Shape) -> Any:
+    """Returns a function from histograms to distributions, which computes each sorted histogram once."""
+    subject = case.subject(shape)
+
+    def distribution(histogram: NDArray[np.int64]) -> Mapping[Any, float]:
+        return case.distribution(subject, histogram, shape)
+
+    return by_rank(distribution, case.rename)
 
 
 @pytest.mark.slow
@@ -83,7 +99,7 @@ def verdict_of(case: Case, shape: Shape, under: Adjacency | None = None, **optio
 @every_adjacency
 def test_price_holds_on_the_largest_instance(adjacency: Adjacency, case: Case) -> None:
     """Negative control: a smaller price is refuted."""
-    verdict = verdict_of(case, shape=Shape(adjacency, *case.largest)).require()
+    verdict = verdict_of(case, shape=case.largest_shape(adjacency)).require()
     assert verdict.sound
     assert case.tightness <= verdict.ratio <= 1 + 1e-9
 
@@ -94,17 +110,20 @@ def test_price_holds_on_the_largest_instance(adjacency: Adjacency, case: Case) -
 )
 @every_adjacency
 def test_no_log_ratio_is_above_epsilon(adjacency: Adjacency, case: Case) -> None:
+    """Outside of the failure probability, probabilities on neighbors differ by at most the factor
+    exp(4)."""
     shape = Shape(adjacency, num_labels=case.largest[0], num_teachers=min(3, case.largest[1]))
     failure = failure_probability(case.event(case.subject(shape), shape))
-    assert verdict_of(case, shape, event=Claim(deltas=((4.0, failure + 1e-12),))).sound
+    assert verdict_of(case, shape, claim=Claim(deltas=((4.0, failure + 1e-12),))).sound
     if case.tightness == 0.9:
-        assert verdict_of(case, shape, event=Claim(deltas=((0.8 * 4.0, 0.9 * failure),))).refuted
+        assert verdict_of(case, shape, claim=Claim(deltas=((0.8 * 4.0, 0.9 * failure),))).refuted
 
 
 @pytest.mark.slow
 @every_case
 @every_adjacency
 def test_price_holds_on_smaller_instances(adjacency: Adjacency, case: Case) -> None:
+    """Up to 4 labels and 6 teachers, as far as the case has them."""
     for num_labels, num_teachers in SMALLER:
         if num_labels >= case.min_labels and (num_labels, num_teachers) <= case.largest:
             assert (
@@ -116,10 +135,12 @@ def test_price_holds_on_smaller_instances(adjacency: Adjacency, case: Case) -> N
     "case", [case for case in CASES if case.refuted_on], ids=lambda case: case.name
 )
 def test_add_remove_price_is_refuted_under_replace_one(case: Case) -> None:
-    made = Shape(Adjacency.ADD_REMOVE, *(case.refuted_on or ()))
-    replaced = Adjacency.REPLACE_ONE
-    assert verdict_of(case, shape=made).sound
-    assert verdict_of(case, shape=made, under=replaced).refuted
+    """Negative control: the price of add/remove does not hold if a teacher is replaced."""
+    assert case.refuted_on is not None
+    num_labels, num_teachers = case.refuted_on
+    shape = Shape(Adjacency.ADD_REMOVE, num_labels=num_labels, num_teachers=num_teachers)
+    assert verdict_of(case, shape).sound
+    assert verdict_of(case, shape, neighbors=Adjacency.REPLACE_ONE).refuted
 
 
 FAILING = (
@@ -131,7 +152,7 @@ FAILING = (
 
 
 @pytest.mark.parametrize(
-    "case", [each for each in CASES if each.name.startswith(FAILING)], ids=lambda case: case.name
+    "case", [case for case in CASES if case.name.startswith(FAILING)], ids=lambda case: case.name
 )
 @every_adjacency
 def test_a_failure_10_percent_too_small_is_refuted(adjacency: Adjacency, case: Case) -> None:
@@ -139,11 +160,11 @@ def test_a_failure_10_percent_too_small_is_refuted(adjacency: Adjacency, case: C
     reveal little.
     """
     domain = case.name.startswith("LimitedDomain")
-    shape = Shape(adjacency, *((4, 3) if domain else (2, 6)))
+    shape = Shape(adjacency, num_labels=4 if domain else 2, num_teachers=3 if domain else 6)
     failure = failure_probability(case.event(case.subject(shape), shape))
     for factor in (1.0, 0.9):
         claim = Claim(deltas=((2.0 if domain else 50.0, factor * failure),))
-        assert verdict_of(case, shape, event=claim).refuted == (factor < 1)
+        assert verdict_of(case, shape, claim=claim).refuted == (factor < 1)
 
 
 @pytest.mark.parametrize("accountant", [ExactAccountant, PldAccountant])
@@ -154,10 +175,15 @@ def test_prices_of_sharper_accountants_hold_and_are_nearly_attained(
 ) -> None:
     """One release is compared on all pairs, three releases on the worst pair."""
     (case,) = (case for case in CASES if case.name == name)
+    shape = Shape(adjacency, num_labels=3, num_teachers=3)
     once, thrice = (
-        verdict_of(
-            case,
-            shape=Shape(adjacency, num_labels=3, num_teachers=3),
+        verify(
+            ranked_distribution(case, shape),
+            event=case.event(case.subject(shape), shape),
+            num_labels=3,
+            num_teachers=3,
+            adjacency=adjacency,
+            symmetric=True,
             count=count,
             accountant=accountant,
             orders=(),
@@ -173,6 +199,7 @@ def test_prices_of_sharper_accountants_hold_and_are_nearly_attained(
 
 
 def of_package(subject: Any, histogram: NDArray[np.int64], shape: Shape) -> Mapping[Any, float]:
+    """Returns the distribution that a selection or an aggregator of the package computes."""
     if isinstance(subject, GapSelection):
         return dict(
             zip(subject.candidates.tolist(), subject.probabilities(histogram).tolist(), strict=True)
@@ -188,10 +215,10 @@ REWRITTEN = (gap_selection_distribution, stable_top_k_distribution, stable_fixed
 )
 def test_distributions_of_the_package_equal_independent_ones(case: Case) -> None:
     """Selections are compared by size, stable sets by set, and sets of fixed size after all steps."""
-    shape = Shape(Adjacency.REPLACE_ONE, *case.largest)
+    shape = case.largest_shape(Adjacency.REPLACE_ONE)
     subject = case.subject(shape)
     expected = Counter[Any]()
-    for histogram in all_histograms(*case.largest)[::97]:
+    for histogram in all_histograms(shape.num_labels, shape.num_teachers)[::97]:
         expected.clear()
         for outcome, p in case.distribution(subject, histogram, shape).items():
             expected[
@@ -229,17 +256,18 @@ ATTAINED = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "case", [each for each in CASES if each.name.startswith("Stab")], ids=lambda case: case.name
+    "case", [case for case in CASES if case.name.startswith("Stab")], ids=lambda case: case.name
 )
 @every_adjacency
 def test_curve_holds_without_sets_that_the_neighbor_does_not_have(
     adjacency: Adjacency, case: Case
 ) -> None:
     """These sets are the failure event of the proofs; the verifier may choose a better one."""
-    shape = Shape(adjacency, *case.largest)
-    *meant, failed = outside_failure(*pairs_of_laws(case, shape))
+    shape = case.largest_shape(adjacency)
+    first_laws, second_laws, outcomes = pairs_of_laws(case, shape)
+    first_kept, second_kept, failed = outside_failure(first_laws, second_laws, outcomes)
     event = case.event(case.subject(shape), shape)
-    exact = largest_renyi(*meant)
+    exact = largest_renyi(first_kept, second_kept)
     price = price_curve(event)
     assert failed.max() <= failure_probability(event) * (1 + 1e-9)
     assert_covered(exact, price)
@@ -256,10 +284,11 @@ RANGES = (
 
 
 @pytest.mark.parametrize(
-    "case", [each for each in CASES if each.name.startswith(RANGES)], ids=lambda case: case.name
+    "case", [case for case in CASES if case.name.startswith(RANGES)], ids=lambda case: case.name
 )
 @every_adjacency
 def test_a_bounded_range_is_attained_and_not_exceeded(adjacency: Adjacency, case: Case) -> None:
+    """The largest range of log ratios over all neighbors equals the epsilon of the event."""
     event = case.event(
         case.subject(Shape(adjacency, num_labels=4, num_teachers=3)),
         Shape(adjacency, num_labels=4, num_teachers=3),
@@ -273,6 +302,7 @@ def test_a_bounded_range_is_attained_and_not_exceeded(adjacency: Adjacency, case
 def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(
     adjacency: Adjacency,
 ) -> None:
+    """If the domain has every label, limited-domain top-k needs no failure probability."""
     case = Case(
         name="limited domain",
         subject=lambda s: LimitedDomainTopK(
@@ -348,6 +378,7 @@ def test_a_bit_costs_less_than_the_noisy_numbers_it_hides(adjacency: Adjacency) 
 def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
     adjacency: Adjacency,
 ) -> None:
+    """Also, mechanisms with a given rho cost at most rho times the order."""
     table = optimal_stability_table(order=4.0, rdp_budget=0.5, failure_prob=0.05, num_levels=7)
     price = StabilityTest.from_table(table, num_teachers=20, adjacency=adjacency).event
     assert price_curve(price, orders=np.array([4.0]))[0] == pytest.approx(0.5, rel=1e-6)
@@ -369,6 +400,7 @@ def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 @every_adjacency
 def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: str) -> None:
+    """A regularizer is added to the gaps on both neighbors."""
     plain = GapSelection(
         noise=noise, noise_scale=1.0, num_labels=4, num_teachers=6, padded=True, adjacency=adjacency
     ).event
@@ -387,6 +419,8 @@ def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: st
 
 
 def test_counts_that_are_not_cut_exceed_the_price_of_bits() -> None:
+    """Bits at counts over 9 stds from the threshold are constant; without that the price is too
+    small."""
     event = GaussianVotes(noise_std=0.1).event_for(num_queries=1, num_labels=1, num_teachers=6)
     for stds, refuted in ((9.0, False), (1e9, True)):
 

@@ -46,12 +46,14 @@ def assert_priced(
     exact = np.array(
         [hockey_stick(first[None], second[None], EPSILONS)[0] for first, second in pairs]
     )
-    made = [
-        PureDpAccountant().compose(PureDpEvent(epsilon=each), count=times)
-        for each, times in ((call_epsilon, count), too_few)
+    small_epsilon, small_count = too_few
+    accountants = [
+        PureDpAccountant().compose(PureDpEvent(epsilon=call_epsilon), count=count),
+        PureDpAccountant().compose(PureDpEvent(epsilon=small_epsilon), count=small_count),
     ]
     price, small = (
-        1e-6 + np.array([each.get_delta(epsilon) for epsilon in EPSILONS]) for each in made
+        1e-6 + np.array([accountant.get_delta(epsilon) for epsilon in EPSILONS])
+        for accountant in accountants
     )
     assert (exact <= price).all() and (exact > small).any()
 
@@ -99,15 +101,17 @@ def session_delta(
 
 def near_worst(pairs: Iterator[tuple[Pair, Array]], epsilon: float) -> list[tuple[Pair, Array]]:
     """Returns the pairs with the smallest q, for which a session pays the full price."""
-    found = sorted(
-        pairs, key=lambda pair: exact_hit_prob(*pair[0], in_target=pair[1], epsilon=epsilon)
-    )
-    often = [
-        pair
-        for pair in found
-        if min(distribution[pair[1]].sum() for distribution in pair[0]) > 0.02
+
+    def hit_prob(pair_in_target: tuple[Pair, Array]) -> float:
+        (first, second), in_target = pair_in_target
+        return exact_hit_prob(first, second, in_target=in_target, epsilon=epsilon)
+
+    frequently_hit = [
+        (pair, in_target)
+        for pair, in_target in sorted(pairs, key=hit_prob)
+        if min(distribution[in_target].sum() for distribution in pair) > 0.02
     ]
-    return often[:2]
+    return frequently_hit[:2]
 
 
 SESSIONS = (
@@ -123,21 +127,33 @@ SESSIONS = (
 def test_sessions_of_threshold_calls_keep_their_price_and_not_that_of_their_hits(
     call: Any, hits: int
 ) -> None:
+    """A price of as many accesses as there are hits is too small."""
     price = TargetCharging.of_targets([call.target], target_hits=hits, target_delta=1e-3).price
     worst = near_worst(threshold_pairs(call), epsilon=1.0)
     assert (
         0
-        <= max(session_delta(*pair, hits, price.epsilon, num_calls=60) for pair in worst)
+        <= max(
+            session_delta(pair, in_target, hits, price.epsilon, num_calls=60)
+            for pair, in_target in worst
+        )
         <= price.delta
     )
     if (call, hits) == (SESSIONS[0], 1):
         claimed = pure_dp_composition_epsilon(epsilon=1.0, count=1, target_delta=1e-3)
-        assert max(session_delta(*pair, 1, claimed, num_calls=60) for pair in worst) > 1e-3
+        assert (
+            max(
+                session_delta(pair, in_target, hits=1, epsilon=claimed, num_calls=60)
+                for pair, in_target in worst
+            )
+            > 1e-3
+        )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -> None:
+    """The five pairs of neighbors with the largest ratios; sessions end with their second boundary
+    outcome."""
     wrapper = BoundaryWrapper(selection(noise="gumbel", adjacency=adjacency, scale=4.0))
     first, second = distribution_pairs(wrapper, adjacency)
     session = TargetCharging.of_targets([wrapper.target], target_hits=2, target_delta=1e-3)
@@ -213,13 +229,17 @@ def sweep_distribution(counts: tuple[int, ...], k: int, rate: float, *, reach: i
 def test_a_sweep_keeps_its_price_and_not_that_of_k_noisy_counts(
     adjacency: Adjacency, k: int
 ) -> None:
+    """A sweep publishes the k largest noisy counts; the price of k accesses is too small."""
     sweep = SweepTopK(k=k, epsilon=1.0, failure_prob=1e-6, adjacency=adjacency)
-    sides = (
+    first_side, second_side = (
         map(tuple, side.tolist())
         for side in neighbors(num_labels=3, num_teachers=2, adjacency=adjacency)
     )
     law = partial(sweep_distribution, k=k, rate=float(sweep.noise.rate), reach=26)
-    pairs = [(law(one), law(other)) for one, other in set(zip(*sides, strict=True))]
+    pairs = [
+        (law(first_counts), law(second_counts))
+        for first_counts, second_counts in set(zip(first_side, second_side, strict=True))
+    ]
     assert all(first.sum() == pytest.approx(1, abs=1e-8) for first, _ in pairs)
     count = sweep.event.event.count
     assert_priced(pairs, call_epsilon=sweep.target.epsilon, count=count, too_few=(1.0, k))
@@ -278,6 +298,7 @@ def sparse_vector_distributions(
 def sparse_vector_pairs(
     adjacency: Adjacency, num_queries: int
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Yields the bits of one item on both neighbors; without the item, all its bits are 0."""
     every = list(product((0, 1), repeat=num_queries))
     absent = (0,) * num_queries
     if adjacency is Adjacency.REPLACE_ONE:
@@ -291,13 +312,14 @@ def sparse_vector_pairs(
 def test_sparse_vector_keeps_its_price_and_not_that_of_its_hits(
     adjacency: Adjacency, item_hits: int
 ) -> None:
+    """The price of one access is too small."""
     num_queries = 3 if adjacency is Adjacency.REPLACE_ONE else 4
     mechanism = SparseVector(
         epsilon=1.0, item_hits=item_hits, failure_prob=1e-6, adjacency=adjacency
     )
     rate = float(mechanism.noise.rate)
     pairs = (
-        sparse_vector_distributions(*bits, rate, item_hits)
-        for bits in sparse_vector_pairs(adjacency, num_queries)
+        sparse_vector_distributions(first_bits, second_bits, rate=rate, item_hits=item_hits)
+        for first_bits, second_bits in sparse_vector_pairs(adjacency, num_queries)
     )
     assert_priced(pairs, call_epsilon=1.0, count=mechanism.event.event.count, too_few=(1.0, 1))
