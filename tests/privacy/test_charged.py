@@ -159,17 +159,26 @@ def test_a_single_label_call_keeps_its_epsilon_and_its_target(
     assert 0.9 * aggregator.call_epsilon < far <= aggregator.call_epsilon * (1 + 1e-12)
 
 
-def prior_check(adjacency: Adjacency, scale: float, *, margin: float = -1.0) -> NotPriorTopK:
-    """Returns an aggregator that checks every query against the prior, in sessions of one hit."""
+def prior_check(
+    adjacency: Adjacency,
+    scale: float,
+    *,
+    margin: float = -1.0,
+    target_hits: int = 1,
+    session_delta: float = 0.05,
+    failure_prob: float = 1e-4,
+    selection_scale: float = 3.0,
+) -> NotPriorTopK:
+    """Returns an aggregator that checks every query against the prior."""
     return NotPriorTopK(
         prior_scale=scale,
         prior_margin=margin,
         adjacency=adjacency,
         first_queries=0,
-        target_hits=1,
-        session_delta=0.05,
-        failure_prob=1e-4,
-        selection_scale=3.0,
+        target_hits=target_hits,
+        session_delta=session_delta,
+        failure_prob=failure_prob,
+        selection_scale=selection_scale,
         table_order=3.0,
         table_budget=0.3,
     )
