@@ -36,8 +36,12 @@ STUDENTS: dict[str, Student] = {
     "mlp": MLPStudent(epochs=5, hidden=8),
     "cnn": CNNStudent(width=8, **SMALL),
     "cnn with the statistics of batches": CNNStudent(width=8, norm="batch", blocks=1, **SMALL),
-    "resnet50": ResNet50Student(**SMALL),
 }
+
+
+def student_of(name: str) -> Student:
+    """Returns the recipe of a name; that of a ResNet-50 is made late, as it loads torchvision, for over a second."""
+    return ResNet50Student(**SMALL) if name == "resnet50" else STUDENTS[name]
 
 
 def trained(name: str, rows: int = 40) -> tuple[StudentModel, np.ndarray]:
@@ -47,7 +51,7 @@ def trained(name: str, rows: int = 40) -> tuple[StudentModel, np.ndarray]:
         return ReleasedModel.from_weights(
             rng.standard_normal((RELEASED[name], len(LABELS))), public_inputs=public, num_rows=rows
         ), public[:rows]
-    student = STUDENTS[name]
+    student = student_of(name)
     images = "cnn" in name or "resnet" in name
     inputs = rng.random((rows, 3, 16, 16) if images else (rows, 6), dtype=np.float32)
     flat = inputs.reshape(len(inputs), int(np.prod(inputs.shape[1:])))

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from tests.e2e.small_run import SilentMonitor
 from tests.refusals import ANY, refused
 from tests.unit.comparison.conftest import plan, small_bench
 
-pytest.importorskip("opacus")
+pytestmark = pytest.mark.skipif(find_spec("opacus") is None, reason="needs opacus")  # not loaded
 GRADIENT = DpGradientDescent(name="dp_gd")
 LINEAR = DpSgd(name="dp_sgd", batch_size=256, num_steps=12)
 MLP = replace(LINEAR, name="mlp", network="mlp", hidden=8)

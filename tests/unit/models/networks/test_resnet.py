@@ -28,6 +28,7 @@ def backbone(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow  # a second, if no other test has loaded torchvision
 def test_torchvision_for_cuda_is_imported_without_cuda():
     """Also as a CUDA build beside a torch without CUDA, which this environment may have."""
     assert torchvision_models().resnet50 is not None
