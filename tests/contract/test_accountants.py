@@ -139,6 +139,7 @@ def priced(accountant: Kind, *events: pa.Event) -> pa.Accountant:
 
 
 def test_list_is_complete() -> None:
+    """Every accountant that the package exports is tested here."""
     kinds = {value for value in vars(pa).values() if isinstance(value, type)}
     assert set(ACCOUNTANTS) == {
         k for k in kinds if issubclass(k, pa.Accountant) and not inspect.isabstract(k)
@@ -148,6 +149,7 @@ def test_list_is_complete() -> None:
 
 @every_accountant
 def test_nothing_costs_nothing(accountant: Kind) -> None:
+    """No event, an event of no release, and zero repetitions have epsilon 0."""
     for events in (
         (),
         (pa.NoOpEvent(),),
@@ -193,6 +195,7 @@ def test_a_price_is_positive_finite_and_adds_up(accountant: Kind, event: pa.Even
 
 @every_price
 def test_ways_to_compose_the_same_agree(accountant: Kind, event: pa.Event) -> None:
+    """Three times one event: composed one by one, by a count, or as a tree of events."""
     expected = priced(accountant, event, event, event)
     for account in (
         accountant().compose(event, count=3),
@@ -212,6 +215,7 @@ def test_ways_to_compose_the_same_agree(accountant: Kind, event: pa.Event) -> No
 def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
     accountant: Kind, event: pa.Event
 ) -> None:
+    """Delta also falls as epsilon grows."""
     account = priced(accountant, pa.SelfComposedEvent(event, count=2))
     epsilons = [account.get_epsilon(delta) for delta in (1e-5, 1e-3, 0.1)]
     assert epsilons == sorted(epsilons, reverse=True)
@@ -225,6 +229,7 @@ def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
 
 @every_price
 def test_epsilon_and_delta_are_two_readings_of_one_curve(accountant: Kind, event: pa.Event) -> None:
+    """The delta at the epsilon of a delta is this delta, within 2%."""
     account = priced(accountant, pa.SelfComposedEvent(event, count=2))
     for delta in (1e-5, 1e-3):
         epsilon = account.get_epsilon(delta)
@@ -309,6 +314,7 @@ def test_the_smallest_and_the_largest_numbers_have_prices(
 
 @every_accountant
 def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> None:
+    """The accountant is as before after the refusal."""
     account = priced(accountant, pa.PureDpEvent(epsilon=0.3))
     before = account.get_epsilon(target_delta=DELTA)
     for event in (
@@ -332,6 +338,7 @@ def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> N
 
 @every_accountant
 def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
+    """The conversion uses what failures leave of the target delta."""
     plain = priced(accountant, pa.PureDpEvent(epsilon=0.3))
     failing = priced(
         accountant, pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=4e-6)
@@ -357,6 +364,7 @@ def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
 
 @every_accountant
 def test_impossible_figures_are_refused_and_add_nothing(accountant: Kind) -> None:
+    """Negative targets, deltas of 1 and counts that are no whole numbers."""
     account = priced(
         accountant, pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=1e-6)
     )

@@ -115,6 +115,7 @@ def at_scale(case: Case) -> Aggregator:
 
 
 def test_every_aggregator_has_cases() -> None:
+    """Every aggregator that the package exports is among the cases."""
     kinds = {value for value in vars(pate.aggregators).values() if isinstance(value, type)}
     exported = {
         kind for kind in kinds if issubclass(kind, Aggregator) and not inspect.isabstract(kind)
@@ -141,6 +142,7 @@ def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> Non
 
 @every_case
 def test_refused_rows_are_all_false(case: Case) -> None:
+    """A query without an answer has no released label."""
     release = case.released(
         np.concatenate([rows(CLEAR, count=100), rows(UNSURE, count=100), rows(TIED, count=100)])
     )
@@ -236,6 +238,7 @@ def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) 
 def test_a_release_from_a_source_charges_its_announced_price(
     case: Case, prevalence_share: float
 ) -> None:
+    """The only entry of the ledger is the event that the shape of the source determines."""
     aggregator = case.aggregator
     if isinstance(aggregator, CenteredVotes):
         aggregator = dataclasses.replace(aggregator, prevalence_share=prevalence_share)
@@ -321,6 +324,7 @@ class Tensor:
 
 @every_case
 def test_votes_of_another_library_are_read_like_an_array(case: Case) -> None:
+    """An object with `__array__` stands for a tensor."""
     votes_of_case = case.votes_with(UNSURE)
     votes_of_case.setflags(write=False)  # they are left alone
     first, second = (
@@ -332,6 +336,7 @@ def test_votes_of_another_library_are_read_like_an_array(case: Case) -> None:
 
 @every_case
 def test_both_adjacencies_are_priced_and_replace_one_is_never_cheaper(case: Case) -> None:
+    """A replaced teacher changes at least as much as a removed one."""
     replace_one = at_scale(case)
     add_remove = dataclasses.replace(replace_one, adjacency=Adjacency.ADD_REMOVE)
     assert 0 < epsilon_at_scale(add_remove) <= epsilon_at_scale(replace_one)

@@ -112,6 +112,7 @@ def values_of(outcome: Any) -> list[Any]:
 
 
 def test_list_is_complete() -> None:
+    """Every call of target charging that the package exports is tested here."""
     values = [getattr(pate.mechanisms, name) for name in pate.mechanisms.__all__]
     exported = {value for value in values if isinstance(value, type) and hasattr(value, "target")}
     calls = [call.make(Adjacency.REPLACE_ONE) for call in CALLS.values()]
@@ -168,6 +169,7 @@ def test_replacing_costs_no_less_than_adding(call: Call) -> None:
 
 @every_call
 def test_the_generator_decides_the_outcome_and_moves_on(call: Call) -> None:
+    """Equal seeds give equal outcomes, and a second call with the same generator gives another."""
     mechanism = call.make(Adjacency.REPLACE_ONE)
     rng = np.random.default_rng(3)
     first = mechanism(call.data, rng=rng)
@@ -178,6 +180,7 @@ def test_the_generator_decides_the_outcome_and_moves_on(call: Call) -> None:
 
 @every_call
 def test_a_batch_has_one_outcome_a_query_and_leaves_its_data_alone(call: Call) -> None:
+    """The input array is not written to."""
     mechanism = call.make(Adjacency.REPLACE_ONE)
     data = call.data.copy()
     outcome = mechanism(data, rng=np.random.default_rng(4))

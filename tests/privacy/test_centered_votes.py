@@ -20,7 +20,7 @@ ADJACENCIES = tuple(Adjacency)
 
 
 def adversaries(shape: tuple[int, int], rng: np.random.Generator) -> Array:
-    """Corners, scaled corners, tiny and huge votes, and random ones: `[n, Q, L]`."""
+    """Returns corners, scaled corners, tiny and huge votes, and random votes: `[n, Q, L]`."""
     size = math.prod(shape)
     corners = (
         np.array(list(product((-1.0, 0.0, 1.0), repeat=size)))
@@ -46,21 +46,23 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
     )
     for clip, center in ((0.37, 0.5), (0.7, 0.0), (1.0, 0.0), (2.5, rng.random(shape))):
         clipped = ClippedSum(clip, shape, adjacency)
-        said = adversaries(shape, rng)
-        blocks = [[each[None] + center for each in said]]
+        adversarial_votes = adversaries(shape, rng)
+        blocks = [[vote[None] + center for vote in adversarial_votes]]
         blocks += (
-            [[LowRankVotes(span, weights=each[None, :1]) for each in said]] if clip == 0.7 else []
+            [[LowRankVotes(span, weights=vote[None, :1]) for vote in adversarial_votes]]
+            if clip == 0.7
+            else []
         )
         for block in blocks:
             parts = [
-                clipped.total(each, center=center, num_teachers=1, weights=weights).ravel()
-                for each in block
+                clipped.total(votes, center=center, num_teachers=1, weights=weights).ravel()
+                for votes in block
             ]
             assert_reached(parts, adjacency, claimed=(weight or 1.0) * clipped.l2_sensitivity)
 
 
 def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
-    """Sums of 30 teachers, one of them replaced by the opposite of what it said, or removed."""
+    """One of 30 teachers is replaced by the opposite of its votes, or removed."""
     votes = np.random.default_rng(0).random(size=(30, 4, 3))
     for teacher in range(30):
         other = votes.copy()
@@ -72,7 +74,8 @@ def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
         for adjacency, neighbor in changed.items():
             clipped = ClippedSum(clip=0.5, shape=(4, 3), adjacency=adjacency)
             totals = [
-                clipped.total(each, center=0.5, num_teachers=30) for each in (votes, neighbor)
+                clipped.total(teacher_votes, center=0.5, num_teachers=30)
+                for teacher_votes in (votes, neighbor)
             ]
             assert_reached(
                 [(totals[0] - totals[1]).ravel()],
@@ -82,6 +85,7 @@ def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
 
 
 def test_factored_votes_move_no_further() -> None:
+    """Votes that are products of public features and private weights have the same sensitivity."""
     rng = np.random.default_rng(1)
     shape = (6, 4)
     span = PublicPCA.fit(rng.normal(size=(50, 5)), 3).span(rng.normal(size=(6, 5)))
@@ -124,6 +128,7 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> Non
 
 
 def test_prevalence_and_votes_add_up_to_the_price() -> None:
+    """The squared inverse multipliers of both releases sum to that of the aggregator."""
     aggregator = CenteredVotes(noise_multiplier=5.0, prevalence_share=0.1)
     parts = [
         aggregator.prevalence.event,

@@ -48,6 +48,8 @@ def largest_moves(weights: Array) -> tuple[float, float]:
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_one_change_moves_counts_by_exactly_the_claimed_distance(norm: str) -> None:
+    """The largest move is min(2 vote_clip, L) for a replaced teacher and min(vote_clip, L) for a
+    removed one."""
     for num_labels in range(1, 7):
         for vote_clip in range(1, num_labels + 2):
             replaced, removed = largest_moves(
@@ -59,6 +61,7 @@ def test_one_change_moves_counts_by_exactly_the_claimed_distance(norm: str) -> N
 
 
 def test_a_teacher_never_counts_for_what_it_did_not_vote() -> None:
+    """Clipped votes are nonzero only where the teacher voted."""
     for norm, vote_clip in product(NORMS, (1, 2, 3)):
         weights = weighed(num_labels=4, vote_clip=vote_clip, norm=norm)
         vectors = all_vectors(num_labels=4)
@@ -113,6 +116,7 @@ def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: 
 
 
 def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
+    """The summary of all votes is the sum of the summaries of each teacher alone."""
     rng = np.random.default_rng(0)
     votes = rng.random(size=(5, 4, 6)) < 0.7
     for norm in NORMS:

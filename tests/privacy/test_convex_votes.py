@@ -51,7 +51,8 @@ def votes_of(
 def sums_with_any_first_group(
     others: int, *, penalty: float, clip: float
 ) -> tuple[Array, ClippedMoments]:
-    """All sums where the first group is of one, two or five records anywhere, with the same others beside it."""
+    """Returns all sums with a first group of one, two or five records anywhere, beside the same
+    other groups."""
     rng = np.random.default_rng(2)
     sums = ClippedMoments(clip, num_teachers=1 + others)
     beside = rng.normal(size=(others, 3))
@@ -74,7 +75,8 @@ def sums_with_any_first_group(
 
 
 def moved(found: Array) -> float:
-    """Under one student: that changes between rounds, not between neighbors."""
+    """Returns the largest distance between sums under one student, which changes between rounds and
+    not between neighbors."""
     return max(
         furthest(found[:, side].reshape(-1, 10), adjacency=Adjacency.REPLACE_ONE) for side in (0, 1)
     )
@@ -87,6 +89,8 @@ def moved(found: Array) -> float:
 def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(
     others: int, penalty: float, clip: float
 ) -> None:
+    """Exchanges the first of `others` + 1 groups that one teacher learns from; some exchanges reach
+    80% of the claim."""
     found, sums = sums_with_any_first_group(others, penalty=penalty, clip=clip)
     assert moved(found) <= sums.l2_sensitivity
     if (others, penalty, clip) in ((0, 10.0, 0.05), (40, 1e4, 0.05)):
@@ -96,6 +100,8 @@ def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(
 def test_plans_are_refused_for_too_many_groups_by_public_numbers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The limits count groups, records, weights and steps, and never look at votes."""
+
     def votes(penalty: float) -> ConvexVotes:
         return votes_of(
             np.eye(6, 3),
@@ -105,12 +111,12 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
             penalty=penalty,
         )
 
-    width = votes(1.0).width
+    width = votes(penalty=1.0).width
     enough = 4 * 4**2 * (width + 2) * width * 2 / 6  # four groups that count four times each
     monkeypatch.setattr(convex_votes, "_MOST_PULL", 1.0)
-    votes(enough * 1.01)
+    votes(penalty=enough * 1.01)
     with refused("num_teachers", 2):
-        votes(enough * 0.99)
+        votes(penalty=enough * 0.99)
     monkeypatch.undo()
     for name, most, refusal in (
         ("_MOST_LENGTHS", 4 * (2 + 4) - 1, refused("num_teachers", 2, "too many groups")),
@@ -121,7 +127,7 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
         with monkeypatch.context() as patched:
             patched.setattr(convex_votes, name, most)
             with refusal:
-                votes(1.0)
+                votes(penalty=1.0)
 
 
 @pytest.mark.slow
@@ -166,11 +172,11 @@ def test_without_limits_a_group_moves_it_further(monkeypatch: pytest.MonkeyPatch
     """The control: training without Huber's line is refuted."""
     real = convex_votes.convex_fit
 
-    def unlimited(*given: Any, limits: Array, **named: Any) -> Array:
-        return real(*given, limits=np.full_like(limits, 1e9), **named)
+    def unlimited(*arguments: Any, limits: Array, **named_arguments: Any) -> Array:
+        return real(*arguments, limits=np.full_like(limits, 1e9), **named_arguments)
 
     monkeypatch.setattr(convex_votes, "convex_fit", unlimited)
-    found, sums = sums_with_any_first_group(1, penalty=10.0, clip=0.6)
+    found, sums = sums_with_any_first_group(others=1, penalty=10.0, clip=0.6)
     assert moved(found) > 2 * sums.l2_sensitivity
 
 
@@ -225,9 +231,8 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     )
 
 
-def test_penalties_that_training_cannot_take_and_a_clip_whose_square_is_no_number_are_refused() -> (
-    None
-):
+def test_extreme_penalties_and_clips_are_refused() -> None:
+    """The square of a clip of 1e-170 is 0 in double precision."""
     for penalty in (0.0, 1e-4, 1e7, float("nan")):
         with refused("penalty", ANY):
             ConvexTeacher(penalty=penalty)

@@ -65,6 +65,8 @@ def selection_costs(
 def test_gap_selection_covers_every_neighbor(
     adjacency: Adjacency, scale: float, padded: bool
 ) -> None:
+    """The cost at a histogram is at least the divergence from each of its neighbors, in both
+    directions."""
     exact_forward, forward, exact_backward, backward = selection_costs(
         adjacency, scale=scale, padded=padded
     )
@@ -83,21 +85,23 @@ def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
 
 
 def test_gap_selection_is_attained_by_a_distribution_with_the_same_largest_probability() -> None:
+    """Tilting the likeliest outcome of (0.9, 0.1) by the range gives the divergence of the cost."""
     first = np.array([[0.9, 0.1]])
     epsilon = 0.5
     tilted = [first * np.exp([0.0, sign * epsilon]) for sign in (-1, 1)]
     second = [distribution / distribution.sum() for distribution in tilted]
     costs = gap_selection_rdp(logit(first[0, :1]), event=BoundedRangeEvent(epsilon), orders=ORDERS)
     some = (ORDERS >= 4) & (ORDERS <= 16)  # elsewhere a part of the 0.1 does worse
-    for cost, pairs in zip(
-        costs, ([(first, each) for each in second], [(each, first) for each in second]), strict=True
-    ):
-        np.testing.assert_allclose(
-            np.max([renyi_of_each(*pair)[0, some] for pair in pairs], axis=0), cost[0, some]
-        )
+    divergences = (
+        [renyi_of_each(first, neighbor)[0, some] for neighbor in second],
+        [renyi_of_each(neighbor, first)[0, some] for neighbor in second],
+    )
+    for cost, exact in zip(costs, divergences, strict=True):
+        np.testing.assert_allclose(np.max(exact, axis=0), cost[0, some])
 
 
 def test_the_likeliest_candidates_log_odds_move_by_at_most_the_range() -> None:
+    """The log odds are those of the candidate with the largest gap against all others."""
     for adjacency in Adjacency:
         pairs = gap_pairs(num_labels=4, num_teachers=6, adjacency=adjacency, padded=True)
         moves = np.abs(top_log_odds(pairs.first / 2.0) - top_log_odds(pairs.second / 2.0))
@@ -107,6 +111,7 @@ def test_the_likeliest_candidates_log_odds_move_by_at_most_the_range() -> None:
 
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 def test_one_bit_covers_every_gap_within_reach_and_is_attained(adjacency: Adjacency) -> None:
+    """Compares the cost at each gap with the divergences from all gaps within reach."""
     test = StabilityTest.gaussian(
         test_std=2.0, failure_prob=0.01, num_teachers=12, adjacency=adjacency
     )
@@ -143,16 +148,18 @@ def votes_costs(
     cost of the first histogram of the pair.
     """
     first, second = neighbors(num_labels, num_teachers, adjacency)
-    distributions = [
+    first_laws, second_laws = (
         votes_distributions(side, num_teachers=num_teachers, std=std) for side in (first, second)
-    ]
+    )
     event = GaussianVotes(noise_std=std).event_for(
         num_queries=1, num_labels=1, num_teachers=num_teachers
     )
     bit = event.event
     rows, which = np.unique(first, axis=0, return_inverse=True)
     costs = np.array([one_bit_cost(row[None], event=bit, orders=ORDERS).rdp for row in rows])
-    return renyi_of_each(*distributions), renyi_of_each(*distributions[::-1]), costs[which.ravel()]
+    forward = renyi_of_each(first_laws, second_laws)
+    backward = renyi_of_each(second_laws, first_laws)
+    return forward, backward, costs[which.ravel()]
 
 
 @pytest.mark.parametrize("std", [0.8, 3.0])
@@ -161,6 +168,7 @@ def votes_costs(
 def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
     adjacency: Adjacency, num_teachers: int, num_labels: int, std: float
 ) -> None:
+    """The cost sums over labels; the cost of the dearest label alone is refuted."""
     forward, backward, cost = votes_costs(num_teachers, num_labels, std, adjacency)
     assert_covered(forward, price=cost)
     assert_covered(backward, price=cost)
@@ -183,18 +191,20 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
         num_queries=1, num_labels=1, num_teachers=teachers
     )
     one, two = np.meshgrid(np.arange(len(first)), np.arange(len(first)))
-    pairs = [
+    first_laws, second_laws = (
         (distribution[one.ravel(), :, None] * distribution[two.ravel(), None, :]).reshape(
             one.size, -1
         )
         for distribution in distributions
-    ]
+    )
+    forward = renyi_of_each(first_laws, second_laws)
+    backward = renyi_of_each(second_laws, first_laws)
     statistics = np.stack([first[one.ravel(), 0], first[two.ravel(), 0]], axis=1)
     bit = event.event
     cost = np.array([one_bit_cost(row, event=bit, orders=ORDERS).rdp for row in statistics])
-    assert_covered(renyi_of_each(*pairs), price=cost)
-    assert_covered(renyi_of_each(*pairs[::-1]), price=cost)
-    ratio = np.maximum(renyi_of_each(*pairs), renyi_of_each(*pairs[::-1])) / cost
+    assert_covered(forward, price=cost)
+    assert_covered(backward, price=cost)
+    ratio = np.maximum(forward, backward) / cost
     assert ratio.max() > 0.999
 
 
@@ -238,6 +248,7 @@ def gnmax_divergences(
 def test_gnmax_covers_every_neighbor_both_ways_and_theorem_6_one_way(
     num_teachers: int, num_classes: int, std: float
 ) -> None:
+    """Theorem 6 of the paper bounds only the divergence from the given votes to their neighbors."""
     forward, backward, log_q = gnmax_divergences(num_teachers, num_classes, std)
     cost = gnmax_rdp(log_q, noise_std=std, orders=ORDERS)
     for exact in (forward, backward):

@@ -146,6 +146,7 @@ def test_a_count_far_behind_can_win(noise: str) -> None:
 
 
 def test_ties_in_floats_are_broken_by_further_bits() -> None:
+    """Two labels have equal counts and equal first words; the next word decides which comes first."""
     mechanism = PeelingTopK(k=2, epsilon=2.0)
     word = 3 << 61
     # for the later place first
@@ -207,6 +208,7 @@ def test_floats_decide_as_fractions_do(name: str, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.slow
 @pytest.mark.parametrize("case", COUNTING, ids=[case.name for case in COUNTING])
 def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With exact enclosures in place of floats, each aggregator releases the same labels."""
     counts = np.random.default_rng(0).integers(low=0, high=NUM_TEACHERS + 1, size=(40, NUM_LABELS))
 
     def draw() -> Any:
@@ -298,6 +300,8 @@ def test_a_session_that_is_continued_reads_the_same_bits() -> None:
 
 
 def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone() -> None:
+    """The exact law of a selection with Laplace noise is unknown, so its wrapper has a failure
+    probability."""
     for noise, exact in (("gumbel", True), ("exponential", True), ("laplace", False)):
         wrapper = BoundaryWrapper(
             GapSelection(noise_scale=2.0, noise=noise, num_labels=3, num_teachers=9)

@@ -37,6 +37,7 @@ def priced_deltas(event: Event) -> np.ndarray:
 def test_no_two_small_neighbors_are_farther_apart_than_is_priced(
     adjacency: Adjacency, noise_scale: float
 ) -> None:
+    """The exact divergences of the noisy maximum on all neighbors stay below the price."""
     selection = GapSelection(
         noise_scale=noise_scale,
         noise="gaussian",

@@ -163,6 +163,8 @@ CASES = {
 @pytest.mark.parametrize("epsilon", [0.05, 0.2, 1.0])
 @pytest.mark.parametrize("case", CASES)
 def test_q_holds_on_all_pairs_and_a_larger_one_does_not(case: str, epsilon: float) -> None:
+    """The claimed q is at most the smallest exact q over all pairs, and `factor` times the claim is
+    above."""
     make, pairs, factor = CASES[case]
     target = make(epsilon)
     exact = smallest(pairs(epsilon), target.epsilon)
@@ -186,6 +188,7 @@ THRESHOLDS: list[tuple[type, dict[str, int]]] = [
 def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
     kind: type, at: dict[str, int], statistic: str, adjacency: Adjacency, epsilon: float
 ) -> None:
+    """Compares the claimed q with the exact one on all pairs of neighboring statistics."""
     test = kind(epsilon=epsilon, statistic=statistic, adjacency=adjacency, **at)
     exact = smallest(threshold_pairs(test), test.target.epsilon)
     assert test.target.hit_prob <= exact * (1 + 1e-9) < test.target.hit_prob * 1.05
@@ -201,6 +204,7 @@ def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
 def test_wrapped_selections_keep_their_target(
     adjacency: Adjacency, scale: float, noise: str
 ) -> None:
+    """A call inside the boundary wrapper has the epsilon and the q of its target on all neighbors."""
     wrapper = BoundaryWrapper(selection(noise, adjacency, scale))
     first, second = distribution_pairs(wrapper, adjacency)
     assert np.abs(np.log(first / second)).max() <= wrapper.target.epsilon * (1 + 1e-9)

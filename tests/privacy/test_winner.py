@@ -48,6 +48,7 @@ def verified(
 def test_no_pair_of_tables_costs_more(
     kind: type[Accountant], noise_std: float, adjacency: Adjacency
 ) -> None:
+    """GNMax's price holds on all neighbors, and 60% of the price is refuted."""
     claim = Claim.from_event(
         GNMax(noise_std=noise_std, adjacency=adjacency).event_for(
             num_queries=1, num_labels=3, num_teachers=5

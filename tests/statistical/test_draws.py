@@ -129,6 +129,7 @@ def test_passes_follow_the_test_s_probabilities_and_not_those_of_another_std(mak
 
 
 def test_passes_of_a_table_follow_its_levels() -> None:
+    """The table's pass probabilities are compared with the frequencies of 20,000 or more draws."""
     table = optimal_stability_table(order=3.0, rdp_budget=1.0, failure_prob=0.02, num_levels=10)
     test = StabilityTest.from_table(table, num_teachers=12)
     passes = test(np.tile(np.arange(13), (DRAWS, 1)), rng=np.random.default_rng(3)).mean(axis=0)
@@ -137,6 +138,7 @@ def test_passes_of_a_table_follow_its_levels() -> None:
 
 
 def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
+    """Three labels at different distances from the threshold; all 8 outcomes are compared."""
     votes = np.tile([8, 10, 5], (DRAWS, 1))
     release = GaussianVotes(noise_std=3.0).aggregate(
         votes, num_teachers=16, rng=np.random.default_rng(4)
