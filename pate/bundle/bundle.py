@@ -1,7 +1,6 @@
 """A published student with its names and its preprocessing, as it is read from its folder."""
 
 import hashlib
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -14,8 +13,6 @@ from numpy.typing import NDArray
 from pate.bundle.model_form import REMEDY, SCHEMA, ModelForm
 from pate.data import TableSchema
 from pate.data.pictures import require_image_levels
-from pate.data.table.frames import as_table
-from pate.data.table.schema import UnlikePublic
 from pate.data.table.table_file import TableFile
 from pate.extras import require_extra
 from pate.features.extracted_form import ExtractedForm
@@ -26,7 +23,6 @@ from pate.report.card import PRIVACY, PrivacyStatement
 from pate.validation import (
     InvalidValue,
     as_setting,
-    printable,
     require,
     require_array,
 )
@@ -201,7 +197,7 @@ class Bundle:
                 form = replace(form, spelling=file.spelling(form.spelling))
                 data = file.read()
             if not isinstance(data, np.ndarray):
-                return _table_inputs(form, data)
+                return form.warned_inputs(data, stacklevel=4)
             rule = "a DataFrame with the columns of the public file"
             require(data.dtype.kind != "O", "data.dtype", "object", rule)
         elif form is not None and not isinstance(data, np.ndarray):
@@ -219,20 +215,6 @@ class Bundle:
             return numbers
         require_image_levels("data", array)
         return numbers / _LARGEST_LEVEL if array.dtype == np.uint8 else numbers
-
-
-def _table_inputs(schema: TableSchema, data: Any) -> NDArray[np.float32]:
-    """Returns the inputs for the rows of a table, `[num_rows, num_features]`.
-
-    A warning is given for cells with words that the public file does not have.
-    """
-    encoded = schema.read_table(as_table(data))
-    remarks = schema.unknown_cell_remarks(
-        name="data", counts=encoded.unknown_and_missing, num_records=len(encoded.features)
-    )
-    for remark in remarks:
-        warnings.warn(printable(remark), UnlikePublic, stacklevel=4)
-    return encoded.features
 
 
 def _require_release(path: Path) -> None:

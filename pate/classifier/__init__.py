@@ -6,6 +6,7 @@ require_extra(__name__, "train")
 
 from pate.classifier.classifier import PATEClassifier
 from pate.classifier.fit_warnings import (
+    ClassesFromLabels,
     DoubtfulPlan,
     PublicGroups,
     RepeatedRelease,
@@ -13,8 +14,10 @@ from pate.classifier.fit_warnings import (
     SharedRows,
     UngroupedFit,
 )
+from pate.data.table.schema import UnlikePublic
 
 __all__ = [
+    "ClassesFromLabels",
     "DoubtfulPlan",
     "PATEClassifier",
     "PublicGroups",
@@ -22,4 +25,5 @@ __all__ = [
     "SeededNoise",
     "SharedRows",
     "UngroupedFit",
+    "UnlikePublic",
 ]

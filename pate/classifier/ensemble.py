@@ -1,24 +1,30 @@
-"""The teachers of a fit: clones of an estimator that learn from disjoint records and vote on public samples."""
+"""The method of a fit with scikit-learn estimators: clones learn from disjoint records and vote on public samples."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from pate.aggregators import TrainingSet
-from pate.classifier.inputs import rows_of
+from pate.aggregators import Aggregator, TrainingSet
+from pate.classifier.inputs import dense, is_frame, numbers_of, rows_of
+from pate.classifier.method import FitMethod
 from pate.classifier.samples import Pools
 from pate.classifier.tasks import Bits, Model, Rows, Task
 from pate.data.partition import Partition
-from pate.models.sklearn import fit_errors_hidden
+from pate.models.sklearn import fit_errors_hidden, is_scale_sensitive
 from pate.models.student import OnEpoch
+from pate.pricing import PricedRelease, plan_release, require_useful
+from pate.pricing.affordable_queries import require_achievable_delta
+from pate.run.plan_warnings import few_records_doubts, uneven_inputs_doubts
 from pate.threads import one_blas_thread
 from pate.validation import InvalidValue
 from pate.votes.label_shares import mean_labels
-from pate.votes.source import TeacherVotes
+from pate.votes.shape import VoteShape
+from pate.votes.source import TeacherVotes, VoteSource
 from pate.votes.weighted import Array
 
 # public samples that estimators of a DataFrame are tried on
@@ -91,11 +97,105 @@ class EstimatorLearner:
             raise InvalidValue(name, type(self.estimator).__name__, rule=rule) from error
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EnsembleMethod(FitMethod):
+    """The method of a fit whose teachers and student are scikit-learn estimators.
+
+    Attributes:
+        estimator: the unfitted estimator of the teachers.
+        student_estimator: the unfitted estimator of the student.
+        aggregator: the aggregator before its noise is solved for.
+        num_queries: the number of public samples that teachers vote on, from the first.
+        num_jobs: the number of processes that fit teachers, as in joblib.
+        verbose: the level of messages, as in joblib.
+    """
+
+    estimator: Any
+    student_estimator: Any
+    aggregator: Aggregator
+    num_queries: int
+    num_jobs: int | None
+    verbose: int
+
+    @property
+    def teacher(self) -> EstimatorLearner:
+        """The recipe of the teachers."""
+        return EstimatorLearner(task=self.task, estimator=self.estimator)
+
+    @property
+    def student(self) -> EstimatorLearner:
+        """The recipe of the student."""
+        return EstimatorLearner(task=self.task, estimator=self.student_estimator)
+
+    @cached_property
+    def queries(self) -> Any:
+        """The inputs of the queries: a DataFrame if the inputs are one, otherwise a dense array."""
+        return dense(self.pools.public[: self.num_queries])
+
+    @property
+    def pool(self) -> Any:
+        """No samples: estimators learn from labeled samples alone."""
+        return self.queries[:0]
+
+    def price(self) -> PricedRelease:
+        """Solves for the noise of the aggregator, and returns the priced release; nothing has been fitted yet."""
+        shape = VoteShape(
+            num_queries=len(self.queries),
+            num_labels=self.task.num_labels,
+            num_teachers=self.num_teachers,
+        )
+        require_achievable_delta(
+            self.budget.delta, num_queries=shape.num_queries, num_labels=shape.num_labels
+        )
+        self.aggregator.check_run()
+        priced = plan_release(self.aggregator, shape, self.budget)
+        doubts = list(
+            require_useful(
+                self.aggregator,
+                priced,
+                self.budget,
+                num_groups=self.pools.num_groups,
+                allow_useless=self.allow_useless,
+            )
+        )
+        doubts += few_records_doubts(
+            num_records=self.pools.inputs.shape[0],
+            num_teachers=self.num_teachers,
+            remedy="fewer teachers",
+        )
+        parts = {"teacher": self.estimator, "student": self.student_estimator}
+        sensitive = [name for name, estimator in parts.items() if is_scale_sensitive(estimator)]
+        if sensitive:
+            public_numbers = numbers_of(self.queries)
+            doubts += uneven_inputs_doubts(" and ".join(sensitive), public_inputs=public_numbers)
+        return replace(priced, doubts=tuple(doubts))
+
+    def rehearse(self) -> None:
+        """Fits the estimators to public rows of a DataFrame; raises `InvalidValue` if one cannot read its columns."""
+        if is_frame(self.queries):
+            self.teacher.rehearse(name="estimator", queries=self.queries)
+            self.student.rehearse(name="student", queries=self.queries)
+
+    def vote(self, priced: PricedRelease, partition: Partition, seeds: list[int]) -> VoteSource:
+        """Fits a clone of the estimator to each part of the private records, and returns the votes on the queries."""
+        return train_and_vote(
+            self.teacher,
+            self.pools,
+            partition,
+            queries=self.queries,
+            seeds=seeds,
+            keep_confidences=not priced.aggregator.reads_counts,
+            num_jobs=self.num_jobs,
+            verbose=self.verbose,
+        )
+
+
 def train_and_vote(
     learner: EstimatorLearner,
     pools: Pools,
     partition: Partition,
     *,
+    queries: Any,
     seeds: list[int],
     keep_confidences: bool,
     num_jobs: int | None,
@@ -105,8 +205,9 @@ def train_and_vote(
 
     Args:
         learner: the recipe of each teacher.
-        pools: the private records and the queries.
+        pools: the private records.
         partition: the assignment of private records to teachers.
+        queries: the inputs of the queries, one entry for each query.
         seeds: the seed of each teacher.
         keep_confidences: true keeps confidences (four bytes each) in addition to the votes (one bit each).
         num_jobs: the number of processes, as in joblib. A teacher is fitted and votes in one process, and is then
@@ -117,7 +218,7 @@ def train_and_vote(
     parallel = Parallel(n_jobs=num_jobs, return_as="generator", verbose=verbose)
     fit_and_ask = delayed(learner.confidences)
     answers: Iterator[NDArray[np.float32]] = parallel(
-        fit_and_ask(rows_of(pools.inputs, rows), pools.targets[rows], seed, pools.queries)
+        fit_and_ask(rows_of(pools.inputs, rows), pools.targets[rows], seed, queries)
         for rows, seed in zip(shards, seeds, strict=True)
     )
     packed_bits: list[NDArray[np.uint8]] = []
@@ -134,9 +235,9 @@ def train_and_vote(
             teacher_of=partition.teacher_of,
             num_teachers=partition.num_teachers,
         ),
-        num_queries=len(pools.queries),
+        num_queries=len(queries),
         num_labels=learner.task.num_labels,
-        records_per_teacher=len(np.unique(pools.groups)) / partition.num_teachers,
+        records_per_teacher=pools.num_groups / partition.num_teachers,
     )
 
 

@@ -13,6 +13,10 @@ class UngroupedFit(UserWarning):
     """A warning that a clone was fitted without groups, as searches do, so that its epsilon is for one row."""
 
 
+class ClassesFromLabels(UserWarning):
+    """A warning that the set of classes was read from private labels, and counts as public."""
+
+
 class RepeatedRelease(UserWarning):
     """A warning that an earlier fit made a release of the same private records."""
 

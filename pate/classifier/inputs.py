@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pate.classifier.fit_warnings import SharedRows
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue, printable, require
 
 
 def require_readable(name: str, values: Any) -> None:
@@ -37,6 +37,17 @@ def require_readable(name: str, values: Any) -> None:
 def is_frame(inputs: Any) -> bool:
     """Returns true if the inputs are a DataFrame; pandas is not imported."""
     return all(hasattr(inputs, name) for name in ("columns", "iloc", "dtypes", "select_dtypes"))
+
+
+def column_labels(y: Any) -> tuple[str, ...]:
+    """Returns the names of the labels if `y` is a DataFrame, as its columns name them; otherwise nothing.
+
+    Nothing is returned, too, if two columns have one name, or a name has no visible character.
+    """
+    if not is_frame(y):
+        return ()
+    names = tuple(printable(str(name)).strip() for name in y.columns)
+    return names if all(names) and len(set(names)) == len(names) else ()
 
 
 def rows_of(inputs: Any, rows: Any) -> Any:

@@ -14,7 +14,13 @@ from pate.classifier.tasks import Bits, Rows
 from pate.data.table.people import person_name, smallest_of_group
 from pate.data.table.source_file import MISSING_WORDS
 from pate.data.table.spelling import canonical_word
-from pate.validation import require, require_array, require_entries, require_probability
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_array,
+    require_entries,
+    require_probability,
+)
 
 _MISSING_TYPES = ("NAType", "NaTType")  # of pandas
 _GROUP_RULE = "a group for each record, none missing"
@@ -28,11 +34,24 @@ class Pools:
     inputs: Rows  # private, float32 `[n, d]`, or a sparse matrix, or a DataFrame
     targets: Bits  # private, `[n, L]`
     groups: NDArray[np.int64]  # `[n]`: records of one group stay with one teacher
-    queries: Rows  # public, float32 `[Q, d]`, or a sparse matrix, or a DataFrame
+    public: Rows  # the public samples, float32 `[P, d]`, or a sparse matrix, or a DataFrame
+    public_groups: NDArray[np.int64]  # `[P]`, public: how many samples a group has on average
+
+    @property
+    def num_groups(self) -> int:
+        """The number of groups of private records; without groups, the number of private records."""
+        return len(np.unique(self.groups))
 
     @classmethod
     def cut(
-        cls, inputs: Rows, targets: Bits, groups: Any, public: Rows | None, fraction: float | None
+        cls,
+        inputs: Rows,
+        targets: Bits,
+        groups: Any,
+        public: Rows | None,
+        fraction: float | None,
+        *,
+        public_groups: Any = None,
     ) -> Pools:
         """Divides inputs into private records and public samples.
 
@@ -44,26 +63,38 @@ class Pools:
             inputs: all inputs, `[num_rows, num_features]`.
             targets: their label bits, `[num_rows, num_labels]`.
             groups: the group of each row, `[num_rows]`; None for no groups.
-            public: public samples `[num_queries, num_features]`, beside which all `inputs` are private; None if a share
+            public: public samples `[num_public, num_features]`, beside which all `inputs` are private; None if a share
                 of the inputs is public.
             fraction: the share of the groups that is public, taken from the end; None if `public` is passed.
+            public_groups: the group of each public sample, `[num_public]`; None if each is a group of its own, or if
+                `groups` tells it.
 
         Raises:
             InvalidValue: a group is missing, or `groups` has a wrong length. Both `public` and `fraction` are passed,
-                or neither.
+                or neither. A group is both private and public.
         """
         num_rows = inputs.shape[0]
         group_ids = np.arange(num_rows)  # without groups every record is one
         if groups is not None:
-            group_names = require_array("groups", groups, kinds=None)
-            rule = f"({num_rows},), one group for each record"
-            require(group_names.shape == (num_rows,), "groups.shape", group_names.shape, rule)
-            group_ids = _numbered_groups(group_names)
+            group_ids = _numbered_groups(_group_names("groups", groups, num_rows=num_rows))
         rule = "public samples, or public_fraction, which declares the last groups of X public; not both"
         value = None if public is None else "given"
         require((public is None) != (fraction is None), "X_public", value, rule)
         if public is not None:
-            return cls(inputs=inputs, targets=targets, groups=group_ids, queries=public)
+            public_ids = np.arange(public.shape[0])
+            if public_groups is not None:
+                group_ids, public_ids = _numbered_apart(
+                    groups, public_groups, num_public=public.shape[0]
+                )
+            return cls(
+                inputs=inputs,
+                targets=targets,
+                groups=group_ids,
+                public=public,
+                public_groups=public_ids,
+            )
+        rule = "None beside public_fraction, as groups has the groups of public rows"
+        require(public_groups is None, "groups_public", "given", rule)
         share = require_probability("public_fraction", cast(float, fraction))
         if groups is None:
             require(num_rows > 1, "n_samples", num_rows, _AT_LEAST_TWO)
@@ -72,7 +103,8 @@ class Pools:
                 inputs=inputs[:first_public],
                 targets=targets[:first_public],
                 groups=group_ids[:first_public],
-                queries=inputs[first_public:],
+                public=inputs[first_public:],
+                public_groups=group_ids[first_public:],
             )
         is_public = _rows_of_last_groups(group_ids, share)
         rows = getattr(inputs, "iloc", inputs)
@@ -82,14 +114,61 @@ class Pools:
             inputs=rows[private_rows],
             targets=targets[private_rows],
             groups=group_ids[private_rows],
-            queries=rows[public_rows],
+            public=rows[public_rows],
+            public_groups=group_ids[public_rows],
         )
 
 
-def _numbered_groups(group_names: NDArray[Any]) -> NDArray[np.int64]:
-    """Returns the number of each row's group, `[num_rows]`, with groups numbered by their first rows.
+def _group_names(name: str, groups: Any, *, num_rows: int) -> NDArray[Any]:
+    """Returns groups as an array `[num_rows]`; raises `InvalidValue` if the length is another.
+
+    Args:
+        name: the name of the parameter that holds the groups.
+        groups: the group of each row.
+        num_rows: the number of rows.
+    """
+    group_names = require_array(name, groups, kinds=None)
+    rule = f"({num_rows},), one group for each record"
+    require(group_names.shape == (num_rows,), f"{name}.shape", group_names.shape, rule)
+    return group_names
+
+
+def _numbered_apart(
+    groups: Any, public_groups: Any, *, num_public: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the numbers of private and of public groups, `[num_private]` and `[num_public]`.
+
+    Raises:
+        InvalidValue: a group is both private and public, or there are no private groups.
+    """
+    rule = "None without groups, as then each row by itself is protected"
+    require(groups is not None, "groups_public", "given", rule)
+    private_names = np.asarray(groups)
+    public_names = _group_names("groups_public", public_groups, num_rows=num_public)
+    try:
+        names = np.concatenate([private_names, public_names])
+    except TypeError as error:  # numbers and dates have no common type
+        rule = f"{private_names.dtype}, as groups has"
+        raise InvalidValue("groups_public.dtype", public_names.dtype, rule=rule) from error
+    private_ids = _numbered_groups(private_names)
+    public_ids = _numbered_groups(public_names, name="groups_public")
+    common_ids = _numbered_groups(names)
+    num_private = len(private_names)
+    num_shared = len(np.intersect1d(common_ids[:num_private], common_ids[num_private:]))
+    if num_shared:
+        rule = f"no group that is private, {num_shared} are in groups, too"
+        raise InvalidValue("groups_public", rule=rule)
+    return private_ids, public_ids
+
+
+def _numbered_groups(group_names: NDArray[Any], name: str = "groups") -> NDArray[np.int64]:
+    """Returns the number of each row's group, `[num_rows]`, with groups numbered in ascending order.
 
     Names that differ only in capital letters are one group.
+
+    Args:
+        group_names: the name of each row's group, `[num_rows]`.
+        name: the name of the parameter that holds the groups.
 
     Raises:
         InvalidValue: a group is missing (None, NaN, NaT or pandas.NA), or its name has no visible character.
@@ -110,12 +189,12 @@ def _numbered_groups(group_names: NDArray[Any]) -> NDArray[np.int64]:
     elif group_names.dtype.kind in "mM":
         missing = np.isnat(group_names)
     if group_names.dtype.kind != "U":
-        require_entries("groups", ~missing, _GROUP_RULE)
+        require_entries(name, ~missing, _GROUP_RULE)
         return _numbered(group_names)
     words, word_of_row = np.unique(group_names, return_inverse=True)
     spelled = np.array([canonical_word(word) for word in words.tolist()], np.str_)
     missing |= np.isin(spelled, MISSING_WORDS)[word_of_row]
-    require_entries("groups", ~missing, _GROUP_RULE)
+    require_entries(name, ~missing, _GROUP_RULE)
     persons = np.array([person_name(word).casefold() for word in spelled.tolist()], np.str_)
     group_of_word = smallest_of_group(_numbered(persons), numbers=_numbered(spelled))
     return _numbered(group_of_word[word_of_row])

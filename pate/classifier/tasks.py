@@ -20,6 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator, FixedTopK, GaussianVotes
 from pate.models.sklearn import FittedLabels, seeded, stretched
+from pate.models.student_model import Predictor, class_probabilities
 from pate.validation import InvalidValue, require, require_entries
 
 Bits = NDArray[np.bool_]
@@ -81,7 +82,25 @@ class ClassModel:
         return self.predict(inputs).astype(np.float32)
 
 
-Model = LabelModel | ClassModel
+@dataclass(frozen=True, eq=False)
+class OneClassModel:
+    """A student of labels that predicts one class: the label of the greatest probability."""
+
+    model: Predictor
+
+    def predict(self, inputs: Rows) -> Bits:
+        """Returns the predicted class of each sample, bool `[num_samples, num_classes]`."""
+        probabilities = self.predict_proba(inputs)
+        classes = np.arange(probabilities.shape[1])
+        return np.asarray(probabilities.argmax(axis=1)[:, None] == classes)
+
+    def predict_proba(self, inputs: Rows) -> NDArray[np.float64]:
+        """Returns the probability of each class, `[num_samples, num_classes]`, with sum 1 for each sample."""
+        return class_probabilities(self.model.predict_proba(inputs))
+
+
+Model = Predictor
+"""A fitted teacher or student: `LabelModel` and `ClassModel` of estimators, or a model that a run trains as well."""
 
 
 class Task:
@@ -98,6 +117,16 @@ class Task:
         """The number of labels, or of classes."""
         return len(self.classes)
 
+    @property
+    def reads_classes(self) -> bool:
+        """Whether the classes are values that occur in y, if the user passes none; here y has a column for each."""
+        return False
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The names of the labels, which are numbered."""
+        return tuple(f"label_{number}" for number in range(self.num_labels))
+
     def default_aggregator(self, adjacency: Adjacency) -> Aggregator:
         """Returns the aggregator that is used if the user passes none; its noise is solved for later."""
         # every label's noisy majority also serves few teachers that disagree
@@ -111,7 +140,9 @@ class Task:
         """
         return np.ones(len(labels), dtype=np.bool_)
 
-    def fit(self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int) -> Model:
+    def fit(
+        self, estimator: Any, inputs: Rows, bits: Bits, *, seed: int
+    ) -> LabelModel | ClassModel:
         """Fits an estimator for each label, or a single estimator if it accepts several targets.
 
         Args:
@@ -156,6 +187,16 @@ class LabelSets(Task):
         require(not isinstance(classes, str), "classes", classes, "a list of all words")
         return cls(chain.from_iterable(y) if classes is None else map(str, classes))
 
+    @property
+    def reads_classes(self) -> bool:
+        """True: the classes are the words that occur in y, if the user passes none."""
+        return True
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The names of the labels, which are the words."""
+        return tuple(self.classes.tolist())
+
     def encode(self, y: Any) -> NDArray[np.int64]:
         """Returns sets of words as 0 and 1, `[num_samples, num_labels]`; raises `InvalidValue` for an unknown word."""
         words = set(self.classes.tolist())
@@ -173,6 +214,16 @@ class OneClass(Task):
 
     def __init__(self, names: NDArray[Any]) -> None:
         self.classes = names
+
+    @property
+    def reads_classes(self) -> bool:
+        """Whether the classes are values that occur in y, if the user passes none; bits are false or true."""
+        return bool(self.classes.dtype.kind != "b")
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The names of the classes as text."""
+        return tuple(map(str, self.classes.tolist()))
 
     def default_aggregator(self, adjacency: Adjacency) -> FixedTopK:
         """Returns the default aggregator: `FixedTopK` with k = 1, whose noise is solved for later."""
@@ -223,6 +274,8 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, Bits]:
         raise InvalidValue("y", kind, rule=f"classes [n], or 0 and 1 [n, num_labels]{words}")
     vector = column_or_1d(y, warn=True)
     names = np.unique(vector if classes is None else np.asarray(classes))
+    if classes is None and vector.dtype.kind == "b":
+        names = np.array([False, True])
     require(len(names) > 1, "len(classes)", len(names), f"at least two, found {len(names)} class")
     require_entries("y", np.isin(vector, names), "one of the classes that were given")
     return OneClass(names), vector[:, None] == names

@@ -72,6 +72,18 @@ class Predictor(Protocol):
         """Returns the predicted probability of each label, float32 `[num_inputs, num_labels]`."""
 
 
+def class_probabilities(probabilities: NDArray[Any]) -> NDArray[np.float64]:
+    """Returns probabilities of classes that exclude each other, with sum 1 in each row, `[num_rows, num_classes]`.
+
+    Args:
+        probabilities: the probability of each class by itself, `[num_rows, num_classes]`. If all are 0 in a row, all
+            classes are equally probable.
+    """
+    sums = probabilities.sum(axis=1, dtype=np.float64, keepdims=True)
+    uniform = np.full(probabilities.shape, 1 / probabilities.shape[1])
+    return np.asarray(np.divide(probabilities, sums, out=uniform, where=sums > 0))
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Card:
     """The content of `student.json`: the kind and the numbers of a published student."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from pate.data.texts.vectors import TextFit, TextVectors
 from pate.files.disk import write_text
 from pate.files.plain_yaml import read_yaml
 from pate.progress import StageOpener, unwatched
-from pate.validation import InvalidValue, as_setting, require
+from pate.validation import InvalidValue, as_setting, printable, require
 
 _COLUMNS_SHOWN = 5
 _LATEST_DAYS = 3e6  # since 1970: later dates have more than four digits for the year
@@ -255,6 +256,25 @@ class TableSchema(Preprocessing):
             InvalidValue: a column is missing or a cell is wrong.
         """
         return self.read_table(as_table(given), name=name).features
+
+    def warned_inputs(self, given: Any, *, name: str = "data", stacklevel: int) -> Block:
+        """Returns the features of records as `inputs` does, and warns of words that the public file does not have.
+
+        Args:
+            given: a DataFrame, a pyarrow table, or a mapping from names to columns.
+            name: the name of the records in errors and warnings.
+            stacklevel: the stack level of the warnings (`UnlikePublic`), counted from this method.
+
+        Raises:
+            InvalidValue: a column is missing or a cell is wrong.
+        """
+        encoded = self.read_table(as_table(given), name=name)
+        remarks = self.unknown_cell_remarks(
+            name=name, counts=encoded.unknown_and_missing, num_records=len(encoded.features)
+        )
+        for remark in remarks:
+            warnings.warn(printable(remark), UnlikePublic, stacklevel=stacklevel)
+        return encoded.features
 
     def read_table(self, table: Any, *, first_row: int = 0, name: str = "data") -> Encoded:
         """Returns the features of a pyarrow table as `encode` does, but checks columns and cells.

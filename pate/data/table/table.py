@@ -322,7 +322,9 @@ class Table(TextReader):
             people = People.from_words(rows.groups, spelling)
             groups = people.groups()[0]
             remarks += people.remarks(f"data.group={owners[0]}")
-        remarks += remarks_on_lost_columns(split="private", columns=schema.columns, rows=rows)
+        remarks += remarks_on_lost_columns(
+            "data.private", schema.columns, rows.unknown_and_missing, num_records=len(rows.numbers)
+        )
         return PrivateRecords(
             name=self.name,
             label_names=self._label_form.names,

@@ -84,7 +84,12 @@ def make_dataset(
         splits["private"], public=splits["public"], test=splits["test"], cells_of=cells_of
     )
     for split in ("private", "test"):
-        remarks += remarks_on_lost_columns(split, schema.columns, rows[split])
+        remarks += remarks_on_lost_columns(
+            f"data.{split}",
+            schema.columns,
+            rows[split].unknown_and_missing,
+            num_records=len(rows[split].numbers),
+        )
     owners = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
     public_names: NDArray[Any] = public.numbers
     if public.ids is not None:
@@ -136,22 +141,29 @@ def _names_for_ledgers(columns: Sequence[Any], spelling: CellSpelling) -> frozen
     return frozenset(name.encode() for name in names)
 
 
-def remarks_on_lost_columns(split: str, columns: Sequence[Column], rows: Rows) -> Iterator[str]:
-    """Yields a remark for each column whose features carry no information on the rows of a split.
+def remarks_on_lost_columns(
+    name: str,
+    columns: Sequence[Column],
+    unknown_and_missing: NDArray[np.int64],
+    *,
+    num_records: int,
+) -> Iterator[str]:
+    """Yields a remark for each column whose features carry no information on some records.
 
     Args:
-        split: the name of the split.
+        name: the name of the records in the remarks, such as `data.private`.
         columns: the columns of the schema.
-        rows: the rows of the split.
+        unknown_and_missing: the numbers of unknown and of missing cells of each column, `[num_columns, 2]`.
+        num_records: the number of records.
     """
     rule = (
         "every cell is missing, or no word of the public file, or outside its range; in other words or "
         "units?"
     )
-    num_lost = rows.unknown_and_missing.sum(axis=1).tolist()
+    num_lost = unknown_and_missing.sum(axis=1).tolist()
     for column, count in zip(columns, num_lost, strict=True):
-        if count == len(rows.numbers) >= _FEWEST_RECORDS:
-            yield f"data.{split}.{column.name}: {rule}"
+        if count == num_records >= _FEWEST_RECORDS:
+            yield f"{name}.{column.name}: {rule}"
 
 
 def require_apart(role: str, column: str | None, ids: Sequence[Numbers]) -> None:

@@ -39,7 +39,9 @@ from pate.validation import InvalidValue
 from tests.refusals import ANY, Refusal, refused
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray]
-pytestmark = pytest.mark.filterwarnings("ignore::pate.classifier.DoubtfulPlan")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pate.classifier.DoubtfulPlan", "ignore::pate.classifier.ClassesFromLabels"
+)
 
 TREE = DecisionTreeClassifier(max_depth=3)  # one fit for all labels
 

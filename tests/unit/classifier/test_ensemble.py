@@ -44,12 +44,19 @@ def source(
     jobs: int | None = None,
     keep_confidences: bool = True,
 ) -> FittedVotes:
-    pools = Pools(inputs=inputs, targets=targets, groups=groups, queries=QUERIES)
+    pools = Pools(
+        inputs=inputs,
+        targets=targets,
+        groups=groups,
+        public=QUERIES,
+        public_groups=np.arange(len(QUERIES)),
+    )
     streams = RandomStreams(entropy=3)
     return train_and_vote(
         EstimatorLearner(task=task, estimator=GaussianNB() if estimator is None else estimator),
         pools,
         partition=Partition.draw(groups, 10, streams.generator("partition")),
+        queries=QUERIES,
         seeds=streams.seeds("teachers", 10),
         keep_confidences=keep_confidences,
         num_jobs=jobs,

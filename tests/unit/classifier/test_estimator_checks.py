@@ -13,6 +13,7 @@ from pate import PATEClassifier
 CLASSIFIER = PATEClassifier(
     LogisticRegression(), n_teachers=3, epsilon=2000.0, public_fraction=0.5, allow_useless=True
 )
+WITHOUT_ESTIMATORS = PATEClassifier(epsilon=2000.0, public_fraction=0.5, allow_useless=True)
 SKIPPED = {
     "check_array_api_input": "needs the environment variable SCIPY_ARRAY_API; inputs become numpy arrays anyway",
     "check_classifier_data_not_an_array": "needs pandas, which is optional",
@@ -26,8 +27,9 @@ SKIPPED = {
     "ignore::pate.classifier.RepeatedRelease",
     "ignore::pate.classifier.DoubtfulPlan",
     "ignore::pate.classifier.UngroupedFit",
+    "ignore::pate.classifier.ClassesFromLabels",
 )
-@parametrize_with_checks([CLASSIFIER])
+@parametrize_with_checks([CLASSIFIER, WITHOUT_ESTIMATORS])
 def test_the_classifier_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     """Nothing is marked as an expected failure; what scikit-learn itself skips must be explained above."""
     try:

@@ -10,7 +10,7 @@ import pytest
 from pate.classifier.fit_warnings import PublicGroups
 from pate.classifier.samples import Pools
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import Refusal, refused
 
 INPUTS = np.arange(10, dtype=np.float32)[:, None]
 TARGETS = INPUTS > 4
@@ -21,7 +21,7 @@ def test_the_last_rows_are_declared_public(fraction: float, public: int) -> None
     pools = Pools.cut(inputs=INPUTS, targets=TARGETS, groups=None, public=None, fraction=fraction)
     np.testing.assert_array_equal(pools.inputs, INPUTS[: 10 - public])
     np.testing.assert_array_equal(pools.targets, TARGETS[: 10 - public])
-    np.testing.assert_array_equal(pools.queries, INPUTS[10 - public :])
+    np.testing.assert_array_equal(pools.public, INPUTS[10 - public :])
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def _private_person_with(num_rows: int) -> Pools:
 @pytest.mark.parametrize("num_rows", [1, 8, 10, 300])
 def test_the_number_of_public_rows_does_not_depend_on_private_rows(num_rows: int) -> None:
     pools = _private_person_with(num_rows)
-    assert pools.queries[:, 0].tolist() == np.repeat(np.arange(70, 100), 10).tolist()
+    assert pools.public[:, 0].tolist() == np.repeat(np.arange(70, 100), 10).tolist()
     assert len(pools.inputs) == 690 + num_rows
 
 
@@ -140,7 +140,7 @@ def test_all_rows_of_a_public_group_are_public() -> None:
         inputs=INPUTS, targets=TARGETS, groups=list("aabcbdcada"), public=None, fraction=0.5
     )  # a, b, c, d in this order
     assert pools.inputs[:, 0].tolist() == [0, 1, 2, 4, 7, 9]
-    assert pools.queries[:, 0].tolist() == [3, 5, 6, 8]
+    assert pools.public[:, 0].tolist() == [3, 5, 6, 8]
     assert pools.groups.tolist() == [0, 0, 1, 1, 0, 0]
 
 
@@ -158,3 +158,48 @@ def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
 def test_a_single_row_cannot_be_divided() -> None:
     with refused("n_samples", 1, "at least 2"):
         Pools.cut(inputs=INPUTS[:1], targets=TARGETS[:1], groups=None, public=None, fraction=0.5)
+
+
+def test_public_groups_are_numbered_apart_from_private_groups() -> None:
+    targets = np.zeros((4, 1), np.bool_)
+    inputs = np.zeros((4, 1), np.float32)
+    pools = Pools.cut(
+        inputs=inputs,
+        targets=targets,
+        groups=["ann", "ann", "ben", "Ben"],
+        public=inputs[:3],
+        fraction=None,
+        public_groups=["eve", "dan", "dan"],
+    )
+    assert [int(pools.groups[row]) for row in (0, 2)] == [1, 0], "Ben before ann"
+    assert pools.num_groups == 2
+    assert pools.public_groups.tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("groups", "public_groups", "refusal"),
+    [
+        (["ann", "ben"], ["ANN", "eve"], refused("groups_public", rule="no group")),
+        (["ann", "ben"], ["eve", ""], refused("groups_public[1]", rule="a group for")),
+        (["ann", "ben"], ["eve"], refused("groups_public.shape", (1,))),
+        (None, ["eve", "dan"], refused("groups_public", "given")),
+        (
+            np.array([1, 2]),
+            np.array(["2020", "2021"], "M8[Y]"),
+            refused("groups_public.dtype", "datetime64[Y]"),
+        ),
+    ],
+)
+def test_public_groups_that_cannot_be_used_are_refused(
+    groups: Any, public_groups: Any, refusal: Refusal
+) -> None:
+    inputs = np.zeros((2, 1), np.float32)
+    with refusal:
+        Pools.cut(
+            inputs=inputs,
+            targets=np.zeros((2, 1), np.bool_),
+            groups=groups,
+            public=inputs,
+            fraction=None,
+            public_groups=public_groups,
+        )

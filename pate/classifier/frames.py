@@ -1,0 +1,96 @@
+"""DataFrames of any columns as inputs of numbers, by a schema that is fitted to public rows alone.
+
+The schema is that of `data=table`: numbers and dates are clipped to the public range and standardized, words are
+one-hot encoded, and a missing cell has a feature of its own. A column is free text if its 50 most frequent public words
+make up less than half of its public cells. Free text becomes tf-idf vectors of the public texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pate.classifier.tasks import Rows
+from pate.data.table.column import EmptyColumn, Encoded
+from pate.data.table.frames import as_table
+from pate.data.table.schema import TableSchema
+from pate.data.table.text_column import TextColumn
+from pate.data.texts.tfidf import TfidfVectors
+from pate.validation import InvalidValue
+
+_OF_THE_TABLE = "data.public."  # begins the names of public columns in errors of tables
+_NOTATION_HINT = "pandas.to_numeric and pandas.to_datetime convert cells in another notation"
+_WORDS_HINT = ".astype('category') keeps words that look like numbers or dates"
+_KINDS_RULE = f"numbers, dates or words; {_NOTATION_HINT}, and {_WORDS_HINT}"
+
+
+def fit_schema(public: Any) -> TableSchema:
+    """Returns the schema that public rows determine.
+
+    Columns of the dtype `category` are words, even if their cells look like numbers.
+
+    Args:
+        public: a DataFrame of public rows.
+
+    Raises:
+        InvalidValue: a public column has no cell, or cells in another notation of numbers, or dates whose order of day
+            and month is ambiguous.
+    """
+    table = as_table(public)
+    codes = [str(name) for name, dtype in public.dtypes.items() if str(dtype) == "category"]
+    try:
+        schema = TableSchema.fit(table, codes=codes)
+    except InvalidValue as error:
+        name = error.name.removeprefix(_OF_THE_TABLE)
+        raise InvalidValue(f"X_public.{name}", rule=_KINDS_RULE) from error
+    for column in schema.columns:
+        if isinstance(column, EmptyColumn):
+            rule = "a column with cells; leave it out of X and X_public"
+            raise InvalidValue(f"X_public.{column.name}", "no cell", rule=rule)
+    texts = [column.name for column in schema.columns if isinstance(column, TextColumn)]
+    if not texts:
+        return schema
+    return schema.with_text_vectors(table, names=texts, fit=TfidfVectors.fit)
+
+
+def encode_records(frame: Any, schema: TableSchema, *, name: str) -> Encoded:
+    """Returns the features of the rows of a DataFrame, with the counts of cells that public rows do not have.
+
+    Args:
+        frame: a DataFrame with the columns of the schema.
+        schema: the schema.
+        name: the name of the parameter that holds the DataFrame, for errors.
+
+    Raises:
+        InvalidValue: a cell is no number or date although its column is one of numbers or dates. The error has the
+            column and the number of such cells, and shows no cell.
+    """
+    with _hints_of_pandas():
+        return schema.read_table(as_table(frame), name=name)
+
+
+def encode_new(frame: Any, schema: TableSchema, *, stacklevel: int) -> Rows:
+    """Returns the features of new rows, `[num_rows, num_features]`; warns of words that public rows do not have.
+
+    Args:
+        frame: a DataFrame with the columns of the schema.
+        schema: the schema.
+        stacklevel: the stack level of the warnings, counted from the caller.
+
+    Raises:
+        InvalidValue: a cell is no number or date although its column is one of numbers or dates.
+    """
+    with _hints_of_pandas():
+        return schema.warned_inputs(frame, name="X", stacklevel=stacklevel + 1)
+
+
+@contextmanager
+def _hints_of_pandas() -> Iterator[None]:
+    """Replaces the hint of an error of a `with` block, which names settings for files, by a hint for DataFrames."""
+    try:
+        yield
+    except InvalidValue as error:
+        if error.hint:
+            error.hint = _NOTATION_HINT
+        raise

@@ -1,0 +1,185 @@
+"""The method of a fit without estimators: that of `pate-train experiment=centered_votes`, on the code of a run.
+
+Each private group votes with its own records, along directions of the public pool and components of a kernel that
+public inputs determine. The votes are summed with noise in 20 rounds, at the price of one release. Plan, price and
+votes are those of `pate.run.plan` and `pate.models`, so equal records and seeds give the release of `pate-train`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pate.accounting import Adjacency
+from pate.aggregators import CenteredVotes
+from pate.classifier.frames import encode_records
+from pate.classifier.inputs import dense
+from pate.classifier.method import FitMethod
+from pate.classifier.tasks import Model, OneClass, OneClassModel, Rows
+from pate.data import Dataset, Split, TableSchema
+from pate.data.partition import Partition
+from pate.data.table.column import Encoded
+from pate.data.table.table_dataset import remarks_on_lost_columns
+from pate.models import KernelTeacher, LowRankStudent, SequentialEngine
+from pate.models.student_model import Predictor
+from pate.pricing import PricedRelease
+from pate.progress import Monitor
+from pate.run.plan import Plan, price
+from pate.votes.source import VoteSource
+
+# As in conf/experiment/centered_votes.yaml and conf/aggregator/centered_votes.yaml (tests/config/test_classifier.py).
+# The search for the noise begins at the multiplier, and its last bits depend on where it begins.
+_FIRST_NOISE_MULTIPLIER = 5.0
+_PREVALENCE_SHARE = 0.05
+_SPLIT_STEP = 2**48  # between the ids of two splits, as in files of arrays
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupVotesMethod(FitMethod):
+    """The method of a fit with one teacher for each private group, whose votes are released in rounds.
+
+    Attributes:
+        adjacency: the neighboring relation of data sets that the price is for.
+        num_queries: the number of public samples whose labels are released, from the first; None for that of a run. The
+            student learns from all public samples in any case.
+        label_names: the name of each label, public.
+        table_schema: encodes the rows of DataFrames as numbers; None if the inputs are arrays.
+    """
+
+    adjacency: Adjacency
+    num_queries: int | None
+    label_names: tuple[str, ...]
+    table_schema: TableSchema | None
+
+    @property
+    def schema(self) -> TableSchema | None:
+        """The schema that encodes the rows of DataFrames for the student; None if the inputs are arrays."""
+        return self.table_schema
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The private records and the public samples as a data set of a run, with a placeholder for the test set."""
+        pools = self.pools
+        targets = pools.targets
+        private_ids = np.arange(len(targets))
+        public = self._encode(pools.public, name="X_public").features
+        public_ids = np.arange(len(public)) + _SPLIT_STEP
+        no_label = np.zeros((len(public), targets.shape[1]), np.bool_)
+        return Dataset(
+            name="arrays" if self.schema is None else "table",
+            real=True,
+            kind="features",
+            label_names=self.label_names,
+            private=Split(
+                inputs=self._private.features,
+                labels=targets,
+                record_ids=private_ids,
+                group_ids=pools.groups,
+            ),
+            public=Split(
+                inputs=public,
+                labels=no_label,
+                record_ids=public_ids,
+                group_ids=pools.public_groups + _SPLIT_STEP,
+            ),
+            test=_no_test_set(width=public.shape[1], num_labels=targets.shape[1]),
+            preprocessing=self.schema,
+        )
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan of a run with the settings of `experiment=centered_votes`, without a folder and a ledger."""
+        aggregator = CenteredVotes(
+            noise_multiplier=_FIRST_NOISE_MULTIPLIER,
+            prevalence_share=_PREVALENCE_SHARE,
+            adjacency=self.adjacency,
+        )
+        plan = Plan(
+            load_dataset=lambda: self.dataset,
+            teacher=KernelTeacher(),
+            num_teachers=self.num_teachers,
+            engine=SequentialEngine(),
+            student=LowRankStudent(),
+            aggregator=aggregator,
+            target_epsilon=self.budget.epsilon,
+            target_delta=self.budget.delta,
+            accountant=self.budget.accountant,
+            allow_useless=self.allow_useless,
+        )
+        if self.num_queries is not None:
+            plan = replace(plan, num_queries=self.num_queries)
+        return plan.for_dataset(self.dataset, Monitor())
+
+    @property
+    def student(self) -> LowRankStudent:
+        """The recipe of the student, whose weights are the released numbers."""
+        assert isinstance(self.plan.student, LowRankStudent)
+        return self.plan.student
+
+    @property
+    def queries(self) -> Rows:
+        """The inputs of the queries, `[num_queries, num_features]`."""
+        return self.dataset.public.inputs[: self.plan.num_queries]
+
+    @property
+    def pool(self) -> Rows:
+        """The inputs of all other public samples, `[num_others, num_features]`."""
+        return self.dataset.public.inputs[self.plan.num_queries :]
+
+    def price(self) -> PricedRelease:
+        """Checks the plan, solves for the noise, and returns the priced release; see `pate.run.plan.price`."""
+        return price(self.plan, self.dataset, Monitor())
+
+    def vote(self, priced: PricedRelease, partition: Partition, seeds: list[int]) -> VoteSource:
+        """Returns the votes of the groups, which are computed from their records when the release asks for them."""
+        return self.plan.teacher.votes_of(self.dataset, partition, priced.shape.num_queries)
+
+    def fitted_model(self, student: Predictor) -> Model:
+        """Returns the student; if samples have one class each, with predictions of one class."""
+        return OneClassModel(student) if isinstance(self.task, OneClass) else student
+
+    def remarks(self) -> Iterator[str]:
+        """Yields a remark for each column of a DataFrame whose private cells are all missing or unknown."""
+        if self.schema is not None:
+            private = self._private
+            yield from remarks_on_lost_columns(
+                "X",
+                self.schema.columns,
+                private.unknown_and_missing,
+                num_records=len(private.features),
+            )
+
+    @cached_property
+    def _private(self) -> Encoded:
+        """The inputs of the private records."""
+        return self._encode(self.pools.inputs, name="X")
+
+    def _encode(self, inputs: Any, name: str) -> Encoded:
+        """Returns inputs as float32 `[num_rows, num_features]`; a sparse matrix becomes dense as a whole.
+
+        Args:
+            inputs: an array, a sparse matrix or a DataFrame.
+            name: the name of the parameter that holds the inputs, for errors.
+        """
+        if self.schema is not None:
+            return encode_records(inputs, self.schema, name=name)
+        return Encoded(
+            features=np.asarray(dense(inputs), np.float32),
+            wrong=np.zeros(0, np.bool_),
+            unknown_and_missing=np.zeros((0, 2), np.int64),
+        )
+
+
+def _no_test_set(width: int, num_labels: int) -> Split:
+    """Returns a placeholder for a test set, one sample of zeros: a fit has no test set, and no step of it reads one."""
+    number = np.array([2 * _SPLIT_STEP])
+    return Split(
+        inputs=np.zeros((1, width), np.float32),
+        labels=np.zeros((1, num_labels), np.bool_),
+        record_ids=number,
+        group_ids=number,
+    )

@@ -1,0 +1,91 @@
+"""The method of a fit: which teachers vote, through which aggregator, and which student learns.
+
+`PATEClassifier.fit` is the same for all methods. A method prices its release before anything is read, and returns the
+votes of its teachers. `EnsembleMethod` has scikit-learn estimators for teachers. `GroupVotesMethod` has one teacher for
+each private group, as `pate-train experiment=centered_votes` has.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pate.accounting import Budget
+from pate.classifier.samples import Pools
+from pate.classifier.tasks import Model, Task
+from pate.data import TableSchema
+from pate.data.partition import Partition
+from pate.models.student import Learner
+from pate.models.student_model import Predictor
+from pate.pricing import PricedRelease
+from pate.votes.source import VoteSource
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitMethod(ABC):
+    """The method of a fit, for given private records and public samples.
+
+    Attributes:
+        task: the kind of labels.
+        pools: the private records and the public samples of the fit.
+        budget: the epsilon and delta that the release may cost, and the accountant that computes the price.
+        num_teachers: the number of teachers, public.
+        allow_useless: true prices a release whose noise hides even unanimous votes; false refuses it.
+    """
+
+    task: Task
+    pools: Pools
+    budget: Budget
+    num_teachers: int
+    allow_useless: bool
+
+    @property
+    def schema(self) -> TableSchema | None:
+        """The schema that encodes the rows of DataFrames for the student; None if inputs are not encoded."""
+        return None
+
+    @property
+    @abstractmethod
+    def student(self) -> Learner:
+        """The recipe of the student."""
+
+    @property
+    @abstractmethod
+    def queries(self) -> Any:
+        """The inputs of the queries as the student reads them, one entry for each query."""
+
+    @property
+    @abstractmethod
+    def pool(self) -> Any:
+        """The inputs of public samples that are no queries, from which the student learns as well; may be empty."""
+
+    @abstractmethod
+    def price(self) -> PricedRelease:
+        """Checks that the method can work, solves for the noise, and returns the priced release with its doubts.
+
+        Of the private records only their number and the number of their groups is used.
+
+        Raises:
+            InvalidValue: no noise meets the budget, or the release would be useless.
+        """
+
+    def rehearse(self) -> None:  # noqa: B027 - most methods need no rehearsal
+        """Tries the method on public samples; raises `InvalidValue` if a part cannot read their columns."""
+
+    @abstractmethod
+    def vote(self, priced: PricedRelease, partition: Partition, seeds: list[int]) -> VoteSource:
+        """Trains the teachers on the parts of the private records, and returns their votes on the queries.
+
+        Args:
+            priced: the priced release.
+            partition: the assignment of private records to teachers.
+            seeds: the seed of each teacher.
+        """
+
+    def remarks(self) -> Iterator[str]:
+        """Yields remarks for the owner of the records on how the private inputs were read; most methods have none."""
+        yield from ()
+
+    def fitted_model(self, student: Predictor) -> Model:
+        """Returns the trained student as the classifier keeps it, with predictions of the task."""
+        return student

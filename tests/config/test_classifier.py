@@ -1,0 +1,53 @@
+"""The method of `PATEClassifier` without estimators has the settings of `experiment=centered_votes`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pate.accounting import Adjacency, Budget, ExactAccountant
+from pate.classifier.group_votes import GroupVotesMethod
+from pate.classifier.samples import Pools
+from pate.classifier.tasks import Task
+from pate.config.build import part_maker
+from pate.run.plan import Plan
+
+
+def plan_of_a_fit(num_public: int) -> Plan:
+    """Returns the plan of a fit of 30 records with two labels, and a number of public samples."""
+    inputs = np.random.default_rng(0).standard_normal((30, 3)).astype(np.float32)
+    public = np.random.default_rng(1).standard_normal((num_public, 3)).astype(np.float32)
+    task = Task(count=2)
+    method = GroupVotesMethod(
+        task=task,
+        pools=Pools(
+            inputs=inputs,
+            targets=inputs[:, :2] > 0,
+            groups=np.arange(30),
+            public=public,
+            public_groups=np.arange(num_public),
+        ),
+        budget=Budget(epsilon=1.0, delta=1e-6, accountant=ExactAccountant),
+        num_teachers=30,
+        allow_useless=False,
+        adjacency=Adjacency.REPLACE_ONE,
+        num_queries=None,
+        label_names=task.label_names,
+        table_schema=None,
+    )
+    return method.plan
+
+
+def test_the_parts_are_those_of_the_experiment(composed: Callable[..., Any]) -> None:
+    config = composed("experiment=centered_votes")
+    make = part_maker(config)
+    plan = plan_of_a_fit(num_public=700)
+    for part in ("teacher", "aggregator", "student"):
+        assert getattr(plan, part) == make(part)
+    assert plan.accountant().name == make("accountant").name
+    assert plan.num_queries == config.num_queries
+    assert config.teacher.num_teachers is None, "one for each private group"
+
+
+def test_all_samples_of_a_small_public_pool_are_queries() -> None:
+    assert plan_of_a_fit(num_public=40).num_queries == 40

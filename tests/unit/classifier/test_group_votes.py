@@ -1,0 +1,255 @@
+"""PATEClassifier without estimators: the votes of private groups, of arrays and of DataFrames without a pipeline."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+from pate import PATEClassifier
+from pate.accounting import ExactAccountant, Ledger
+from pate.aggregators import CenteredVotes, GaussianVotes
+from pate.classifier import ClassesFromLabels, DoubtfulPlan, UngroupedFit, UnlikePublic
+from pate.classifier.tasks import LabelModel
+from pate.data import TableSchema
+from tests.refusals import ANY, refused
+
+NUM_PRIVATE = 2000
+NUM_PUBLIC = 400
+WORDS = np.array(["cough", "fever", "rash", "pain", "sleep", "sugar", "heart", "lung"])
+pytestmark = pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
+
+
+def arrays(num_rows: int = 3000) -> tuple[np.ndarray, np.ndarray]:
+    """Returns inputs of four columns, and three labels, each the sign of a column."""
+    inputs = np.random.default_rng(0).standard_normal((num_rows, 4))
+    return inputs, (inputs[:, :3] > 0).astype(int)
+
+
+def patients(num_rows: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Returns a table of a number with gaps, a word, a code, a date and a text, and labels that depend on its cells."""
+    rng = np.random.default_rng(3)
+    topics = rng.integers(0, len(WORDS), (num_rows, 4))
+    age = rng.normal(50, 18, num_rows)
+    age[rng.random(num_rows) < 0.1] = np.nan
+    frame = pd.DataFrame(
+        {
+            "age": age,
+            "ward": rng.choice(["a", "b", "c"], num_rows),
+            "code": pd.Categorical(rng.choice([401, 402], num_rows)),
+            "admitted": pd.Timestamp("2024-01-01")
+            + pd.to_timedelta(rng.integers(0, 99, num_rows), "D"),
+            "note": [" ".join(WORDS[row]) for row in topics],
+        }
+    )
+    labels = pd.DataFrame(
+        {
+            "flu": (topics < 2).any(axis=1).astype(int),
+            "old": (np.nan_to_num(age, nan=50) > 60).astype(int),
+            "ward c": (frame["ward"] == "c").astype(int),
+        }
+    )
+    return frame, labels
+
+
+def fitted_to_patients(**parameters: Any) -> tuple[PATEClassifier, pd.DataFrame, pd.DataFrame]:
+    """Returns a classifier that was fitted to a table, and rows and labels that it has not seen."""
+    frame, labels = patients()
+    public = slice(NUM_PRIVATE, NUM_PRIVATE + NUM_PUBLIC)
+    model = PATEClassifier(**({"epsilon": 4.0} | parameters))
+    model.fit(frame[:NUM_PRIVATE], labels[:NUM_PRIVATE], X_public=frame[public])
+    return model, frame[public.stop :], labels[public.stop :]
+
+
+def test_one_epsilon_pays_for_votes_of_all_groups() -> None:
+    inputs, labels = arrays()
+    model = PATEClassifier(epsilon=1.0).fit(
+        inputs[:2000], labels[:2000], X_public=inputs[2000:2200]
+    )
+    assert isinstance(model.aggregator_, CenteredVotes)
+    assert model.release_.num_queries == 200
+    price = ExactAccountant().compose(model.release_.event).get_epsilon(model.delta_)
+    assert 0.99 < model.epsilon_ == price == model.spent_epsilon_ <= 1.0
+    held_out = inputs[2200:]
+    assert (model.predict(held_out) == labels[2200:]).mean() > 0.9
+    assert model.predict_proba(held_out).shape == (800, 3)
+    assert [names.tolist() for names in model.classes_] == [[0, 1]] * 3
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"estimator": LogisticRegression()},
+        {"aggregator": GaussianVotes(noise_std=1.0)},
+        {"student": LogisticRegression()},
+    ],
+    ids=lambda part: next(iter(part)),
+)
+def test_a_part_of_an_ensemble_means_teachers_that_are_estimators(part: dict[str, Any]) -> None:
+    inputs, labels = arrays()
+    model = PATEClassifier(epsilon=30.0, n_queries=20, allow_useless=True, **part)
+    model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
+    assert isinstance(model.student_, LabelModel)
+    assert isinstance(model.aggregator_, GaussianVotes)
+
+
+def test_the_number_of_teachers_may_be_smaller_than_that_of_groups() -> None:
+    inputs, labels = arrays()
+    model = PATEClassifier(n_teachers=400, epsilon=8.0)
+    model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
+    assert (model.predict(inputs[2200:]) == labels[2200:]).mean() > 0.8
+    with refused("n_teachers", 2001, "at most 2000"):
+        PATEClassifier(n_teachers=2001).fit(inputs[:2000], labels[:2000], X_public=inputs[2000:])
+
+
+@pytest.mark.filterwarnings("ignore::pate.classifier.SeededNoise")
+def test_a_sparse_matrix_gives_the_release_of_a_dense_one() -> None:
+    inputs, labels = arrays()
+    model = PATEClassifier(epsilon=2.0, random_state=0)
+    private, public = inputs[:2000], inputs[2000:2200]
+    dense = clone(model).fit(private, labels[:2000], X_public=public, groups=np.arange(2000))
+    scarce = clone(model).fit(
+        sparse.csr_array(private),
+        labels[:2000],
+        X_public=sparse.csr_array(public),
+        groups=np.arange(2000),
+    )
+    np.testing.assert_array_equal(scarce.release_.scores, dense.release_.scores)
+    np.testing.assert_array_equal(scarce.predict(sparse.csr_array(inputs)), dense.predict(inputs))
+
+
+def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path: Any) -> None:
+    inputs, labels = arrays()
+    small = PATEClassifier(epsilon=0.1, ledger=tmp_path / "ledger.db")
+    with refused("num_teachers", 60, waiver="allow_useless") as caught:
+        small.fit(inputs[:60], labels[:60], X_public=inputs[2000:2200])
+    assert str(caught.value).startswith("n_teachers=60: expected")
+    assert "epsilon=" in str(caught.value)
+    assert not (tmp_path / "ledger.db").exists()
+
+
+@pytest.mark.filterwarnings("ignore::pate.classifier.ClassesFromLabels")
+def test_one_class_per_sample_is_the_most_probable_class() -> None:
+    inputs, digits = load_digits(return_X_y=True)
+    model = PATEClassifier(epsilon=8.0).fit(
+        inputs[:1300], digits[:1300], X_public=inputs[1300:1500]
+    )
+    held_out = inputs[1500:]
+    probabilities = model.predict_proba(held_out)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.predict(held_out), probabilities.argmax(axis=1))
+    assert model.score(held_out, digits[1500:]) > 0.75
+
+
+def test_only_classes_that_are_read_from_private_labels_warn() -> None:
+    inputs, labels = arrays()
+    vector = labels[:2000, 0]
+
+    def fit(y: Any, **parameters: Any) -> PATEClassifier:
+        model = PATEClassifier(epsilon=2.0, **parameters)
+        return model.fit(inputs[:2000], y, X_public=inputs[2000:2200])
+
+    with pytest.warns(ClassesFromLabels, match=r"set of classes was read from the private y"):
+        fit(vector)
+    with pytest.warns(ClassesFromLabels, match=r"set of words was read"):
+        fit([{"flu"} if bit else set() for bit in vector])
+    assert fit(vector, classes=[0, 1]).classes_.tolist() == [0, 1]
+    assert fit(vector == 1).classes_.tolist() == [False, True]
+    fit(labels[:2000])
+
+
+@pytest.mark.filterwarnings("ignore::pate.classifier.UnlikePublic")  # dates before the first
+def test_a_table_needs_no_pipeline() -> None:
+    model, frame, labels = fitted_to_patients()
+    assert (model.predict(frame) == labels.to_numpy()).mean(axis=0).min() > 0.85
+    assert model.feature_names_in_.tolist() == frame.columns.tolist()
+    assert model.n_features_in_ == 5
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+
+
+def test_the_schema_of_a_table_is_that_of_its_public_rows() -> None:
+    frame, _ = patients()
+    model, _, _ = fitted_to_patients()
+    public = frame[NUM_PRIVATE : NUM_PRIVATE + NUM_PUBLIC]
+    schema = model._schema
+    assert isinstance(schema, TableSchema)
+    kinds = {name: column["kind"] for name, column in schema.plain()["columns"].items()}
+    assert kinds == {
+        "age": "number",
+        "ward": "category",
+        "code": "category",
+        "admitted": "date",
+        "note": "text",
+    }
+    age = schema.plain()["columns"]["age"]
+    assert (age["min"], age["max"]) == (public["age"].min(), public["age"].max())
+
+
+def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Any) -> None:
+    frame, labels = patients()
+    frame["age"] = frame["age"].astype(object)
+    frame.loc[7, "age"] = "alice"
+    model = PATEClassifier(epsilon=4.0, ledger=tmp_path / "ledger.db")
+    with refused("X.age", rule="numbers") as caught:
+        model.fit(
+            frame[:NUM_PRIVATE],
+            labels[:NUM_PRIVATE],
+            X_public=frame[NUM_PRIVATE:].astype({"age": float}),
+        )
+    assert "alice" not in str(caught.value)
+    path = tmp_path / "ledger.db"
+    assert not path.exists() or not Ledger.stored(path).entries
+
+
+@pytest.mark.parametrize(
+    ("column", "cells"), [("empty", None), ("price", "3,5"), ("day", "04.03.2024")]
+)
+def test_a_public_column_that_cannot_be_read_is_refused(column: str, cells: str | None) -> None:
+    frame, labels = patients()
+    frame[column] = pd.Series([cells] * len(frame), dtype=object)
+    with refused(f"X_public.{column}", "no cell" if cells is None else ANY):
+        PATEClassifier().fit(
+            frame[:NUM_PRIVATE], labels[:NUM_PRIVATE], X_public=frame[NUM_PRIVATE:]
+        )
+
+
+def test_a_model_of_a_table_predicts_tables_alone() -> None:
+    model, frame, _ = fitted_to_patients()
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[frame.columns[::-1]])
+    with refused("X", "ndarray"):
+        model.predict(np.zeros((3, 5)))
+
+
+def test_new_words_in_a_table_warn() -> None:
+    model, frame, _ = fitted_to_patients()
+    with pytest.warns(UnlikePublic, match=r"^X\.ward: 3 cells, 3 with a word") as caught:
+        model.predict(frame[:3].assign(ward="z"))
+    assert caught[0].filename == __file__
+
+
+def test_a_private_column_that_public_rows_do_not_explain_warns() -> None:
+    frame, labels = patients()
+    private = frame[:NUM_PRIVATE].assign(ward="z")
+    with pytest.warns(DoubtfulPlan, match=r"^X\.ward: every cell is missing, or no word"):
+        PATEClassifier(epsilon=4.0).fit(private, labels[:NUM_PRIVATE], X_public=frame[NUM_PRIVATE:])
+
+
+def test_cells_in_another_notation_than_in_the_fit_are_refused() -> None:
+    model, frame, _ = fitted_to_patients()
+    with refused("X.age", rule="numbers", hint="pandas.to_numeric"):
+        model.predict(frame.astype({"age": object}).assign(age="3,5"))
+
+
+def test_a_clone_without_groups_warns() -> None:
+    inputs, labels = arrays()
+    with pytest.warns(UngroupedFit):
+        clone(PATEClassifier(epsilon=2.0)).fit(
+            inputs[:2000], labels[:2000], X_public=inputs[2000:2200]
+        )
