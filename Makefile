@@ -2,12 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+RUN_STAMP := $(VENV)/.installed-to-run# the package with [train]: what a run needs
+STAMP := $(VENV)/.installed# that, and the rest for contributors
 LOWEST := $(VENV)/lowest
 UV = $(LOWEST)/bin/uv pip install -q --python $(LOWEST)/bin/python --resolution lowest-direct
 PIP := -m pip install -q --disable-pip-version-check -c constraints.txt
 TORCH_INDEX ?= # such as https://download.pytorch.org/whl/cpu: on Linux without a GPU that saves 2.8 GB of CUDA
-FROM_INDEX = $(if $(strip $(TORCH_INDEX)),$(1) $(PIP) --index-url $(strip $(TORCH_INDEX)) torch torchvision)
+FROM_INDEX = $(if $(strip $(TORCH_INDEX)),$(1) $(PIP) --index-url $(strip $(TORCH_INDEX)) $(2))
 ICONS_PACKAGE := @iconify/json@2.2.535
 ICONS_FILE := iconify-json-2.2.535.tgz
 export OMP_NUM_THREADS ?= 2
@@ -20,17 +21,23 @@ help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 setup: $(STAMP) ## the environment in .venv, once; TORCH_INDEX=https://download.pytorch.org/whl/cpu for torch without CUDA
-$(STAMP): pyproject.toml packages/pate-federated/pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(call FROM_INDEX,$(BIN)/python)
+$(STAMP): $(RUN_STAMP) packages/pate-federated/pyproject.toml
+	$(call FROM_INDEX,$(BIN)/python,torch torchvision)
 	$(BIN)/python $(PIP) -e '.[dev]' -e packages/pate-federated
 	touch $@
 
-run: $(STAMP) ## two runs on the embedded data: stable top-k and centered votes, in one table
+# Python compiles what is imported; to compile all that is installed takes half a minute more.
+$(RUN_STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(call FROM_INDEX,$(BIN)/python,torch)
+	$(BIN)/python $(PIP) --no-compile -e '.[train]'
+	touch $@
+
+run: $(RUN_STAMP) ## two runs on the embedded data: stable top-k and centered votes, in one table
 	$(BIN)/pate-train -m experiment=first,centered_votes target_epsilon=8
 	@echo "Here the records are public (WordNet 3.0). With your own, two releases cost what the line above says."
 
-compare: $(STAMP) ## the comparison of aggregators on the embedded data: table and frontier
+compare: $(RUN_STAMP) ## the comparison of aggregators on the embedded data: table and frontier
 	$(BIN)/pate-compare allow_useless=true 'methods=[dp_gd]'
 
 test-fast: $(STAMP) ## the tests that are neither slow nor start a process, about a minute; for every change
@@ -99,7 +106,7 @@ wheel: $(STAMP) ## wheels and sdists in dist/, tried in an empty environment: th
 	cd $(VENV)/wheel && bin/python ../../examples/price_a_release.py
 	$(VENV)/wheel/bin/python $(PIP) "$$(ls dist/pate_multilabel-*.whl)[cli]"
 	cd $(VENV)/wheel && bin/pate-account aggregator=gaussian_votes target_epsilon=3
-	$(call FROM_INDEX,$(VENV)/wheel/bin/python)
+	$(call FROM_INDEX,$(VENV)/wheel/bin/python,torch)
 	$(VENV)/wheel/bin/python $(PIP) "$$(ls dist/pate_multilabel-*.whl)[train]"
 	cd $(VENV)/wheel && bin/pate-train experiment=quick output_dir=$$(mktemp -d)/run
 	cd $(VENV)/wheel && bin/python ../../examples/classifier.py
