@@ -4,6 +4,7 @@ There is one total for each data set, adjacency and unit of privacy. Two release
 total: the difference of their results has no noise at all.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import combinations, groupby
@@ -23,6 +24,21 @@ _NUM_NAME_DIGITS = 32
 
 
 @dataclass(frozen=True)
+class LedgerTotal:
+    """The total of all releases of some records in one ledger, as a run prints it when its release is drawn.
+
+    Attributes:
+        path: the file of the ledger.
+        num_releases: the number of releases of these records, of the runs in question and of others.
+        epsilon: the total of these releases at the ledger's delta, at most the ledger's cap.
+    """
+
+    path: Path
+    num_releases: int
+    epsilon: float
+
+
+@dataclass(frozen=True)
 class PaidRelease:
     """A release that was drawn and charged to a ledger, by a run that may or may not be finished.
 
@@ -37,6 +53,7 @@ class PaidRelease:
         noise: the name of the seed of the noise; "" for noise from the operating system, which nobody can repeat.
         shares_noise_in_ledger: true if another release in the same ledger was drawn from the same seed.
         accountant: makes an accountant of the ledger's kind.
+        ledger_total: the total of all releases of the same records in the ledger; None if it is not known.
     """
 
     key: str
@@ -49,6 +66,7 @@ class PaidRelease:
     noise: str
     shares_noise_in_ledger: bool
     accountant: Callable[[], Accountant]
+    ledger_total: LedgerTotal | None = None
 
     def shares_noise_with(self, other: "PaidRelease") -> bool:
         """Returns true if this release and `other` drew their noise from one seed, whatever their records.
@@ -60,13 +78,24 @@ class PaidRelease:
 
 @dataclass(frozen=True)
 class Total:
-    """The total price of several releases of the same records, under one adjacency and for one unit of privacy."""
+    """The total price of several releases of the same records, under one adjacency and for one unit of privacy.
+
+    Attributes:
+        count: the number of releases.
+        adjacency: the adjacency that all prices are for.
+        unit: the unit of privacy.
+        epsilon: the total at `delta`.
+        delta: the delta of the total.
+        in_ledger: the total of the ledger in which these releases and others of the same records are counted; None if
+            it counts no others, or if the releases are in several ledgers.
+    """
 
     count: int
     adjacency: Adjacency
     unit: PrivacyUnit | None
     epsilon: float
     delta: float
+    in_ledger: LedgerTotal | None = None
 
     @property
     def words(self) -> str:
@@ -92,6 +121,10 @@ def releases_of(folder: Path) -> list[PaidRelease]:
         run.private_digest, rule="the digest of the private records", remedy="none"
     ).strip()
     ledger = Ledger.stored(path, data=data)
+    statement = ledger.statement()
+    ledger_total = LedgerTotal(
+        path, num_releases=statement.num_charges, epsilon=statement.spent_epsilon
+    )
     return [
         PaidRelease(
             key=entry.key,
@@ -104,6 +137,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
             noise=entry.noise,
             shares_noise_in_ledger=ledger.has_noise(entry.noise, but=entry.key),
             accountant=ledger.accountant,
+            ledger_total=ledger_total,
         )
         for entry in ledger.charges_of(DrawKeys.read(run).run)
     ]
@@ -119,8 +153,11 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
 
     A total is a guarantee if all prices were fixed beforehand and no two releases share noise. Prices under two
     adjacencies, or for two units, cannot be added. Releases of earlier versions of pate name no unit and are in no
-    total. The delta of a total is the largest delta of its releases. If the failure probabilities exceed that delta,
-    the total epsilon is the sum of the epsilons, and the total delta is the sum of the deltas (basic composition).
+    total. The delta of a total is the largest delta of its releases, or the sum of their deltas if their failure
+    probabilities exceed the largest delta.
+
+    If one ledger counts all releases of the data set, the total is at most the total of that ledger, which every run
+    prints: a bound on all releases bounds some of them.
     """
 
     def terms(release: PaidRelease) -> tuple[str, str, str]:
@@ -142,12 +179,15 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
         try:
             epsilon = total_epsilon(events, target_delta=delta, accountant=accountant)
         except InvalidValue:  # the failure probabilities use up delta
-            prices = [
-                total_epsilon([member.event], member.target_delta, accountant=member.accountant)
-                for member in members
-            ]
-            epsilon = sum(prices)
             delta = sum(member.target_delta for member in members)
+            epsilon = math.inf
+            if delta < 1:
+                epsilon = total_epsilon(events, target_delta=delta, accountant=accountant)
+        ledger_totals = {member.ledger_total for member in members}
+        in_ledger = ledger_totals.pop() if len(ledger_totals) == 1 else None
+        if in_ledger is not None:
+            epsilon = min(epsilon, in_ledger.epsilon)
+        counts_others = in_ledger is not None and in_ledger.num_releases > len(members)
         totals.append(
             Total(
                 count=len(members),
@@ -155,6 +195,7 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
                 unit=members[0].unit,
                 epsilon=epsilon,
                 delta=delta,
+                in_ledger=in_ledger if counts_others else None,
             )
         )
     return totals

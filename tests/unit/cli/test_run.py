@@ -274,6 +274,23 @@ def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, cap
     assert text.count("together") == 2
 
 
+def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any) -> None:
+    """Three Gaussian releases of noise multiplier 4 equal one of 4 / sqrt(3), whose epsilon is 1.9254 at delta 1e-6."""
+    gaussian = GaussianEvent(noise_multiplier=4.0)
+    folder = paid(tmp_path / "a", event=gaussian)
+    run = (folder / "run.id").read_text().strip()
+    unit = PrivacyUnit("one row")
+    ledger = Ledger(folder / "ledger.db", target_delta=1e-6, data="records", unit=unit)
+    for key in (f"{run}:redrawn", f"{'f' * 32}:release"):
+        ledger.commit(key, gaussian, b"", ChargeNote(noise=""), adjacency=ledger.adjacency)
+    swept(tmp_path / "sweep", jobs=[("seed=1", result(0.2))], folders=[folder])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "2 releases of one private data set cost together at most epsilon 1.55" in text
+    assert (
+        f"; {folder / 'ledger.db'} counts 3 of these records, together at most epsilon 1.93" in text
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("seeds", "are_shared"), [((3, 3), True), ((3, 4), False), ((None, None), False)]

@@ -1,9 +1,20 @@
-"""Totals of several runs are for one unit of privacy each."""
+"""Totals of several runs: one for each unit of privacy, and at most what their ledger counts."""
 
+import math
 from dataclasses import replace
+from pathlib import Path
 
-from pate.accounting import Adjacency, GaussianEvent, PrivacyUnit, RdpAccountant
-from pate.run.totals import PaidRelease, totals_of
+import pytest
+
+from pate.accounting import (
+    Adjacency,
+    ApproximateEvent,
+    GaussianEvent,
+    PrivacyUnit,
+    PureDpEvent,
+    RdpAccountant,
+)
+from pate.run.totals import LedgerTotal, PaidRelease, totals_of
 
 PATIENT = PrivacyUnit.of_column("mrn")
 VISIT = PrivacyUnit("one row")
@@ -40,3 +51,39 @@ def test_the_total_under_add_remove_protects_a_teacher_of_each_release() -> None
     assert total.words.startswith(
         "add_remove, for one teacher of each release, with all its records; to replace "
     )
+
+
+@pytest.mark.parametrize(
+    ("num_in_ledger", "counted_with_others"), [(2, None), (3, 1.5)], ids=["alone", "with others"]
+)
+def test_a_total_is_at_most_that_of_the_ledger(
+    num_in_ledger: int, counted_with_others: float | None
+) -> None:
+    ledger_total = LedgerTotal(Path("ledger.db"), num_releases=num_in_ledger, epsilon=1.5)
+    (total,) = totals_of([replace(RELEASE, ledger_total=ledger_total)] * 2)
+    two = GaussianEvent(noise_multiplier=4.0 / math.sqrt(2))
+    assert RdpAccountant().compose(two).get_epsilon(target_delta=1e-6) > 1.5
+    assert (total.epsilon, total.delta) == (1.5, 1e-6)
+    assert (total.in_ledger and total.in_ledger.epsilon) == counted_with_others
+
+
+def test_releases_in_two_ledgers_have_a_total_of_their_own() -> None:
+    ledgers = [LedgerTotal(Path(name), num_releases=1, epsilon=0.1) for name in ("a.db", "b.db")]
+    (total,) = totals_of([replace(RELEASE, ledger_total=ledger) for ledger in ledgers])
+    two = RdpAccountant().compose(RELEASE.event, count=2).get_epsilon(target_delta=1e-6)
+    assert (total.epsilon, total.in_ledger) == (two, None)
+
+
+def test_failures_beyond_delta_are_counted_at_the_sum_of_the_deltas() -> None:
+    """Pure prices of 1 with failure probability 0.8e-6 each cost 2 together, at any delta above 1.6e-6."""
+    event = ApproximateEvent(PureDpEvent(epsilon=1.0), failure_prob=0.8e-6)
+    (total,) = totals_of([replace(RELEASE, event=event)] * 2)
+    assert total.delta == 2e-6
+    assert total.epsilon == pytest.approx(2.0, rel=1e-6)
+
+
+def test_releases_whose_deltas_sum_to_one_have_no_epsilon() -> None:
+    event = ApproximateEvent(PureDpEvent(epsilon=1.0), failure_prob=0.45)
+    (total,) = totals_of([replace(RELEASE, event=event, target_delta=0.5)] * 2)
+    # 0.9 of delta 0.5: beyond the largest delta, and the sum of the deltas is 1
+    assert (total.delta, total.epsilon) == (1.0, math.inf)
