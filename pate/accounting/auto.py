@@ -133,7 +133,7 @@ class AutoAccountant(AccountantBesideRenyi):
         """Returns True where `ExactAccountant` can price all composed events and may give the smallest bound."""
         counts = Counter[Event]()
         for event, count in self._composed:
-            for leaf, times in event_tree.leaves(event_tree.by_accesses(event), count=count):
+            for leaf, times in event_tree.leaves(event_tree.by_accesses(event), num_releases=count):
                 if times > 0 and not isinstance(leaf, events.GaussianEvent):
                     counts[leaf] += times
         is_small = len(counts) <= _MOST_DIFFERENT_EVENTS and counts.total() <= _MOST_STEPS

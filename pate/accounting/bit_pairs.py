@@ -120,7 +120,7 @@ def bit_rdp(event: BitEvent, orders: Array) -> Array:
     candidates = _Candidates(pairs=run_grid.ravel(), orders=order_grid.ravel())
     for depth in range(len(levels) - 1, -1, -1):
         bounds = _divergences(
-            levels[depth], which=candidates.pairs, orders=orders[candidates.orders]
+            levels[depth], pair_indices=candidates.pairs, orders=orders[candidates.orders]
         )
         if depth == 0:
             np.maximum.at(largest, candidates.orders, bounds)
@@ -129,10 +129,10 @@ def bit_rdp(event: BitEvent, orders: Array) -> Array:
         best = _largest_of_each_order(candidates, bounds)
         length = _RUN_LENGTH**depth
         middle = np.minimum(best.pairs * length + length // 2, pairs.shape[1] - 1)
-        attained = _divergences(pairs, which=middle, orders=orders[best.orders])
+        attained = _divergences(pairs, pair_indices=middle, orders=orders[best.orders])
         np.maximum.at(largest, best.orders, attained)
         is_alive = bounds > largest[candidates.orders]
-        candidates = _parts(candidates, is_alive, num_parts=levels[depth - 1].shape[1])
+        candidates = _parts(candidates, is_alive, num_runs=levels[depth - 1].shape[1])
     return largest
 
 
@@ -149,18 +149,18 @@ def _largest_of_each_order(candidates: _Candidates, bounds: Array) -> _Candidate
     return _Candidates(pairs=candidates.pairs[best], orders=candidates.orders[best])
 
 
-def _parts(candidates: _Candidates, is_alive: NDArray[np.bool_], *, num_parts: int) -> _Candidates:
+def _parts(candidates: _Candidates, is_alive: NDArray[np.bool_], *, num_runs: int) -> _Candidates:
     """Returns, as new candidates, the runs of the level below that the remaining candidates represent.
 
     Args:
         candidates: runs of one level.
         is_alive: True for the candidates that remain, `[num_candidates]`.
-        num_parts: the number of runs on the level below.
+        num_runs: the number of runs on the level below.
     """
-    parts = (candidates.pairs[is_alive, None] * _RUN_LENGTH + np.arange(_RUN_LENGTH)).ravel()
+    runs = (candidates.pairs[is_alive, None] * _RUN_LENGTH + np.arange(_RUN_LENGTH)).ravel()
     orders = np.repeat(candidates.orders[is_alive], _RUN_LENGTH)
-    exists = parts < num_parts  # the last run of a level may be shorter
-    return _Candidates(pairs=parts[exists], orders=orders[exists])
+    exists = runs < num_runs  # the last run of a level may be shorter
+    return _Candidates(pairs=runs[exists], orders=orders[exists])
 
 
 def _levels_of_runs(pairs: Array) -> list[Array]:
@@ -183,22 +183,22 @@ def _levels_of_runs(pairs: Array) -> list[Array]:
     return levels
 
 
-def _divergences(pairs: Array, which: NDArray[np.int64], orders: Array) -> Array:
+def _divergences(all_pairs: Array, pair_indices: NDArray[np.int64], orders: Array) -> Array:
     """Returns the Renyi divergence of pairs of logits, the larger of both directions, `[num_candidates]`.
 
     Args:
-        pairs: the logits of all pairs, `[2, num_pairs]`.
-        which: the index of the pair of each candidate, `[num_candidates]`.
+        all_pairs: the logits of all pairs, `[2, num_pairs]`.
+        pair_indices: the index of the pair of each candidate, `[num_candidates]`.
         orders: the order of each candidate, `[num_candidates]`.
 
     The candidates are computed in batches, so that memory does not grow with their number.
     """
-    divergences = np.empty(len(which))
-    log_p, log_q = log_expit(pairs)
-    log_not_p, log_not_q = log_expit(-pairs)
-    for start in range(0, len(which), _PAIRS_AT_ONCE):
+    divergences = np.empty(len(pair_indices))
+    log_p, log_q = log_expit(all_pairs)
+    log_not_p, log_not_q = log_expit(-all_pairs)
+    for start in range(0, len(pair_indices), _PAIRS_AT_ONCE):
         batch = slice(start, start + _PAIRS_AT_ONCE)
-        chosen = which[batch]
+        chosen = pair_indices[batch]
         order = orders[batch]
         p = log_p[chosen]
         q = log_q[chosen]

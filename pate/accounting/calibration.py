@@ -150,7 +150,7 @@ def calibrate(
     return _narrowed(prices, bracket, prices.tolerance)
 
 
-def _bracket(prices: NoisePrices, start: float, target_epsilon: float) -> Bracket:
+def _bracket(prices: NoisePrices, first_noise: float, target_epsilon: float) -> Bracket:
     """Returns a bracket around the smallest sufficient noise.
 
     The noise is multiplied or divided by growing factors, at most 2, until its epsilon crosses the target. Both ends
@@ -158,13 +158,13 @@ def _bracket(prices: NoisePrices, start: float, target_epsilon: float) -> Bracke
 
     Args:
         prices: the epsilons by noise level.
-        start: the noise of the first step.
+        first_noise: the noise of the first step.
         target_epsilon: the target, for the error message.
 
     Raises:
         InvalidValue: the epsilon is above the target after all steps.
     """
-    last = prices.priced(start)
+    last = prices.priced(first_noise)
     grows = not last.is_enough
     # Epsilon falls about as 1 / noise or faster: a change of log(noise) by the excess, and a little more, crosses the
     # target.

@@ -64,32 +64,39 @@ class Pair:
 
 
 class _CurvePoints(NamedTuple):
-    """Points of the test curve of P = N(shift, 1) and Q = N(0, 1), one for each threshold z, `[num_points]` each."""
+    """Points of the test curve of N(mean_shift, 1) and N(0, 1), one for each threshold z, `[num_points]` each."""
 
     masses: Array  # Q(Z > z)
     heights: Array  # P(Z > z) - Q(Z > z)
     slopes: Array  # P / Q - 1 at z
 
 
-def _gaussian_curve(z: Array, shift: float) -> _CurvePoints:
-    """Returns the points of the test curve of P = N(shift, 1) and Q = N(0, 1) for the sets {x > z}."""
-    slopes = np.asarray(np.expm1(z * shift - shift * shift / 2))
-    return _CurvePoints(masses=np.asarray(ndtr(-z)), heights=moved_mass(z, shift), slopes=slopes)
+def _gaussian_curve(thresholds: Array, mean_shift: float) -> _CurvePoints:
+    """Returns the points of the test curve of P = N(mean_shift, 1) and Q = N(0, 1) for the sets {x > z}."""
+    slopes = np.asarray(np.expm1(thresholds * mean_shift - mean_shift * mean_shift / 2))
+    return _CurvePoints(
+        masses=np.asarray(ndtr(-thresholds)),
+        heights=moved_mass(thresholds, mean_shift),
+        slopes=slopes,
+    )
 
 
-def pair_above_points(q: Array, heights: Array, *, shift: float) -> Pair:
+def pair_above_points(q_masses: Array, heights: Array, *, mean_shift: float) -> Pair:
     """Returns the smallest pair whose test curve is nowhere below the points (q, q + height).
 
-    The curve is limited by tangents of the test curve of N(shift, 1) and N(0, 1), which is known to be an upper bound.
+    The curve is limited by tangents of the test curve of N(mean_shift, 1) and N(0, 1), which is known to be an upper
+    bound.
 
     Args:
-        q: the probabilities Q(S) of the points, `[num_points]`.
+        q_masses: the probabilities Q(S) of the points, `[num_points]`.
         heights: P(S) - Q(S) of the points, `[num_points]`.
-        shift: the shift of the normal whose test curve is an upper bound.
+        mean_shift: the shift of the normal whose test curve is an upper bound.
     """
-    x, y = _upper_hull(np.concatenate([[0.0, 1.0], q]), np.concatenate([[0.0, 0.0], heights]))
+    x, y = _upper_hull(
+        np.concatenate([[0.0, 1.0], q_masses]), np.concatenate([[0.0, 0.0], heights])
+    )
     widths = np.diff(x)
-    tangents = _gaussian_curve(_TANGENT_PLACES, shift)
+    tangents = _gaussian_curve(_TANGENT_PLACES, mean_shift)
     # The edges of the polygon and the tangents, as lines offset + slope * q.
     slopes = np.concatenate([np.diff(y) / widths, tangents.slopes])
     line_x = np.concatenate([x[:-1], tangents.masses])
@@ -107,42 +114,42 @@ def pair_above_points(q: Array, heights: Array, *, shift: float) -> Pair:
     return Pair(masses=masses[masses > 0], excess=slopes[masses > 0], missing=missing)
 
 
-def censored_pair(shift: float, threshold: float, *, falls: bool) -> Pair:
+def censored_pair(mean_shift: float, threshold: float, *, falls: bool) -> Pair:
     """Returns a pair with few outcomes that dominates the release of max(Z, threshold).
 
-    Z is from P = N(0, 1) or from Q, a normal whose mean is moved by `shift`.
+    Z is from P = N(0, 1) or from Q, a normal whose mean is moved by `mean_shift`.
 
     Args:
-        shift: the distance of both means, > 0.
+        mean_shift: the distance of both means, > 0.
         threshold: the value below which Z is not revealed.
-        falls: True for Q = N(-shift, 1), False for Q = N(shift, 1).
+        falls: True for Q = N(-mean_shift, 1), False for Q = N(mean_shift, 1).
     """
     if falls:
-        edges = np.append(threshold + shift + _CENSORED_PLACES, FARTHEST + shift)
-        q_below = ndtr(threshold + shift)
-        moved = moved_mass(np.array([threshold + shift]), shift)
+        edges = np.append(threshold + mean_shift + _CENSORED_PLACES, FARTHEST + mean_shift)
+        q_below = ndtr(threshold + mean_shift)
+        moved = moved_mass(np.array([threshold + mean_shift]), mean_shift)
     else:
-        edges = np.append(-FARTHEST, -threshold + shift - _CENSORED_PLACES[::-1])
-        q_below = ndtr(threshold - shift)
-        moved = -moved_mass(np.array([threshold]), shift)
-    above = gaussian_pair(shift, edges)
+        edges = np.append(-FARTHEST, -threshold + mean_shift - _CENSORED_PLACES[::-1])
+        q_below = ndtr(threshold - mean_shift)
+        moved = -moved_mass(np.array([threshold]), mean_shift)
+    above = gaussian_pair(mean_shift, edges)
     masses = np.append(above.masses, q_below)
     return Pair(
         masses=masses, excess=np.append(above.excess, -moved / q_below), missing=above.missing
     )
 
 
-def gaussian_pair(shift: float, edges: Array) -> Pair:
-    """Returns a pair with one outcome for each edge that dominates P = N(shift, 1) and Q = N(0, 1).
+def gaussian_pair(mean_shift: float, edges: Array) -> Pair:
+    """Returns a pair with one outcome for each edge that dominates P = N(mean_shift, 1) and Q = N(0, 1).
 
     The probability of each interval between two edges is moved to both edges, so that both distributions keep their
     probability. If the last edge is at `FARTHEST` or beyond, the probability above it counts as an infinite loss.
 
     Args:
-        shift: the distance of both means, > 0.
+        mean_shift: the distance of both means, > 0.
         edges: the edges, rising, `[num_edges]`.
     """
-    curve = _gaussian_curve(edges, shift)  # masses fall, slopes rise
+    curve = _gaussian_curve(edges, mean_shift)  # masses fall, slopes rise
     slopes = curve.slopes
     q_of_cell = ndtr(edges[1:]) - ndtr(edges[:-1])
     height_of_cell = curve.heights[:-1] - curve.heights[1:]
@@ -158,13 +165,13 @@ def gaussian_pair(shift: float, edges: Array) -> Pair:
     return Pair(masses=masses, excess=slopes, missing=missing)
 
 
-def pair_above_pairs(parts: list[Pair]) -> Pair:
+def pair_above_pairs(pairs: list[Pair]) -> Pair:
     """Returns the smallest pair that dominates all pairs in a list; a single pair is returned as it is."""
-    if len(parts) == 1:
-        return parts[0]
+    if len(pairs) == 1:
+        return pairs[0]
     corners_x = []  # of the test curves: masses under Q, and heights
     corners_y = []
-    for pair in parts:
+    for pair in pairs:
         order = np.argsort(-pair.excess)
         masses = pair.masses[order]
         excess = pair.excess[order]
@@ -177,7 +184,7 @@ def pair_above_pairs(parts: list[Pair]) -> Pair:
         masses=np.diff(x),
         excess=np.maximum(slopes, _LEAST_EXCESS),
         missing=float(y[0]),
-        parts=tuple(parts),
+        parts=tuple(pairs),
     )
 
 
@@ -190,7 +197,7 @@ def _upper_hull(x: Array, y: Array) -> tuple[Array, Array]:
     return x[corners], y[corners]
 
 
-def largest_excess_moment(pairs: tuple[Pair, ...], orders: Array, shift: float) -> Array:
+def largest_excess_moment(pairs: tuple[Pair, ...], orders: Array, mean_shift: float) -> Array:
     """Returns the largest E_Q[(P/Q)^a] - 1 of several pairs at each order a, rounded up, `[num_orders]`.
 
     Because E_Q[P/Q] = 1, E[(P/Q)^a] - 1 = E[(P/Q)^a - 1 - a (P/Q - 1)], whose terms are >= 0, so nothing cancels.
@@ -198,12 +205,13 @@ def largest_excess_moment(pairs: tuple[Pair, ...], orders: Array, shift: float) 
     Args:
         pairs: the pairs.
         orders: the orders a > 1, `[num_orders]`.
-        shift: where a pair has a probability of an infinite loss, it stands for N(shift, 1) and N(0, 1) beyond
-            `FARTHEST`, whose moment is a closed form.
+        mean_shift: where a pair has a probability of an infinite loss, it stands for N(mean_shift, 1) and N(0, 1)
+            beyond `FARTHEST`, whose moment is a closed form.
     """
-    # E[(P/Q)^a] of N(shift, 1) against N(0, 1) beyond FARTHEST: e^(a (a - 1) shift^2 / 2) P(N(a shift, 1) > FARTHEST)
-    log_moment = orders * (orders - 1) * (shift * shift / 2)
-    far_moment = np.exp(log_moment + log_ndtr(orders * shift - FARTHEST))
+    # E[(P/Q)^a] of N(mean_shift, 1) against N(0, 1) beyond FARTHEST is
+    # e^(a (a - 1) mean_shift^2 / 2) P(N(a mean_shift, 1) > FARTHEST).
+    log_moment = orders * (orders - 1) * (mean_shift * mean_shift / 2)
+    far_moment = np.exp(log_moment + log_ndtr(orders * mean_shift - FARTHEST))
     worst = np.zeros_like(orders)
     for pair in pairs:
         exponents = orders[:, None] * pair.losses

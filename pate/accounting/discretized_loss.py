@@ -43,7 +43,11 @@ class _Cells(NamedTuple):
 
 
 def discretized_loss(
-    pair: ShiftedMaximum | SampledPair, spacing: float, size: int, *, missing: float
+    pair: ShiftedMaximum | SampledPair,
+    spacing: float,
+    largest_multiple: int,
+    *,
+    negligible_mass: float,
 ) -> tuple[Array, float]:
     """Returns the distribution of the privacy loss of a pair, discretized on multiples of a spacing.
 
@@ -54,13 +58,14 @@ def discretized_loss(
     Args:
         pair: the pair.
         spacing: the spacing h, > 0.
-        size: the largest multiple of the spacing.
-        missing: the probability of large losses that may count as infinite.
+        largest_multiple: the largest multiple of the spacing.
+        negligible_mass: the probability of large losses that may count as infinite.
 
     Returns:
-        The probabilities of -n..n times the spacing, n <= `size`, `[2 n + 1]`, and that of an infinite loss.
+        The probabilities of -n..n times the spacing, n <= `largest_multiple`, `[2 n + 1]`, and the probability of an
+        infinite loss.
     """
-    places, multiples = _cells(pair, spacing, size, missing)
+    places, multiples = _cells(pair, spacing, largest_multiple, negligible_mass)
     location_error = _LOCATION_ERROR + pair.loss_rounding(places) / spacing  # [C + 1]
     blur = np.maximum(location_error[:-1], location_error[1:])
     # under the distribution that the losses favor, and under its neighbor
@@ -72,22 +77,28 @@ def discretized_loss(
     losses = multiples.astype(np.float64) * spacing
     scale = -math.expm1(-spacing)
 
-    def add_intervals(low: Array, favored: _Masses, other: _Masses) -> None:
+    def add_intervals(
+        smaller_losses: Array, favored_masses: _Masses, other_masses: _Masses
+    ) -> None:
         """Adds the probabilities of intervals to the grid, at both ends of each interval.
 
         Args:
-            low: the smaller loss of each interval, `[num_intervals]`.
-            favored: the probabilities under the distribution that positive losses favor.
-            other: the probabilities under the other distribution.
+            smaller_losses: the smaller loss of each interval, `[num_intervals]`.
+            favored_masses: the probabilities under the distribution that positive losses favor.
+            other_masses: the probabilities under the other distribution.
         """
-        ratio = np.exp(low)
-        to_upper_end = np.clip((favored.values - ratio * other.values) / scale, 0.0, favored.values)
+        ratio = np.exp(smaller_losses)
+        to_upper_end = np.clip(
+            (favored_masses.values - ratio * other_masses.values) / scale,
+            0.0,
+            favored_masses.values,
+        )
         # What rounding and the search for the ends may have moved goes one point farther, where the price is larger.
-        moved_by_rounding = (favored.rounding + ratio * other.rounding) / scale + (
-            favored.values + favored.rounding
+        moved_by_rounding = (favored_masses.rounding + ratio * other_masses.rounding) / scale + (
+            favored_masses.values + favored_masses.rounding
         ) * blur
-        index = middle + np.round(low / spacing).astype(np.int64)
-        np.add.at(masses, index, favored.values - to_upper_end)
+        index = middle + np.round(smaller_losses / spacing).astype(np.int64)
+        np.add.at(masses, index, favored_masses.values - to_upper_end)
         np.add.at(masses, index + 1, to_upper_end)
         np.add.at(masses, index + 2, 2 * moved_by_rounding)
 
@@ -118,18 +129,23 @@ def _interval_masses(tails: Tails) -> _Masses:
     return _Masses(values=np.maximum(difference, 0.0), rounding=rounding)
 
 
-def _cells(pair: ShiftedMaximum | SampledPair, spacing: float, size: int, missing: float) -> _Cells:
+def _cells(
+    pair: ShiftedMaximum | SampledPair,
+    spacing: float,
+    largest_multiple: int,
+    negligible_mass: float,
+) -> _Cells:
     """Returns the places at which the loss is a multiple of the spacing; `discretized_loss` explains the arguments."""
-    largest_multiple = min(size, int(_LARGEST_LOSS / spacing))
+    clipped_multiple = min(largest_multiple, int(_LARGEST_LOSS / spacing))
 
     def are_beyond_ends(x: Array) -> NDArray[np.bool_]:
         """Returns two booleans: True where the grid begins left of x[0], and True where it ends left of x[1]."""
         above = pair.first(x).above
         if isinstance(pair, SampledPair):
-            begins = pair.loss(x) > -largest_multiple * spacing
+            begins = pair.loss(x) > -clipped_multiple * spacing
         else:
             begins = pair.second(x).below > above
-        return np.where([True, False], begins, above < missing)
+        return np.where([True, False], begins, above < negligible_mass)
 
     def exceed_multiples(x: Array) -> NDArray[np.bool_]:
         return np.asarray(pair.loss(x) > multiples * spacing)
@@ -137,7 +153,7 @@ def _cells(pair: ShiftedMaximum | SampledPair, spacing: float, size: int, missin
     ends = _bisected(
         are_beyond_ends, low=np.full(2, -pair.farthest), high=np.full(2, pair.farthest)
     )
-    low, high = np.clip(pair.loss(ends) / spacing, -largest_multiple, largest_multiple).tolist()
+    low, high = np.clip(pair.loss(ends) / spacing, -clipped_multiple, clipped_multiple).tolist()
     first = math.floor(low)
     multiples = np.arange(first, max(math.ceil(high), first + 1) + 1)
     num_places = len(multiples)

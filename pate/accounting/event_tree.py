@@ -29,16 +29,16 @@ LeafCounts = dict[type[LeafEvent], tuple[list[LeafEvent], list[int]]]
 """The leaves of an event by their class: a list of leaves, and a list with the count of each of these leaves."""
 
 
-def nodes(event: Event, *, count: int = 1) -> Iterator[tuple[Event, int]]:
+def nodes(event: Event, *, num_releases: int = 1) -> Iterator[tuple[Event, int]]:
     """Yields an event and every event within it, as pairs of an event and its count.
 
     Raises `InvalidValue` where a node of the tree is not an event.
 
     Args:
         event: the root of the tree.
-        count: the number of times that the root is released, >= 0.
+        num_releases: the number of times that the root is released, >= 0.
     """
-    pending = [(event, count)]
+    pending = [(event, num_releases)]
     while pending:
         node, node_count = pending.pop()
         yield node, node_count
@@ -56,37 +56,37 @@ def nodes(event: Event, *, count: int = 1) -> Iterator[tuple[Event, int]]:
             validation.require_kind("event", value=node, kind=LeafEvent, rule=EVENT_RULE)
 
 
-def leaves(event: Event, *, count: int = 1) -> Iterator[tuple[LeafEvent, int]]:
+def leaves(event: Event, *, num_releases: int = 1) -> Iterator[tuple[LeafEvent, int]]:
     """Yields the leaves of an event, as pairs of a leaf and its count.
 
     Args:
         event: the root of the tree.
-        count: the number of times that the root is released, >= 0.
+        num_releases: the number of times that the root is released, >= 0.
     """
     return (
         (node, node_count)
-        for node, node_count in nodes(event, count=count)
+        for node, node_count in nodes(event, num_releases=num_releases)
         if isinstance(node, LeafEvent)
     )
 
 
-def count_leaves(event: Event, *, count: int = 1) -> LeafCounts:
+def count_leaves(event: Event, *, num_releases: int = 1) -> LeafCounts:
     """Returns the leaves of an event with their counts, grouped by class; leaves with a count of 0 are left out.
 
     Args:
         event: the root of the tree.
-        count: the number of times that the root is released, >= 0.
+        num_releases: the number of times that the root is released, >= 0.
     """
-    if isinstance(event, ComposedEvent) and count > 0:
+    if isinstance(event, ComposedEvent) and num_releases > 0:
         kinds = set(map(type, event.events))
         if len(kinds) == 1:
             kind = kinds.pop()
             # Many leaves of one class need no walk, which takes long for 100,000 of them.
             if issubclass(kind, LeafEvent):
                 all_leaves = cast(list[LeafEvent], list(event.events))
-                return {kind: (all_leaves, [count] * len(all_leaves))}
+                return {kind: (all_leaves, [num_releases] * len(all_leaves))}
     counts: LeafCounts = {}
-    for leaf, leaf_count in leaves(event, count=count):
+    for leaf, leaf_count in leaves(event, num_releases=num_releases):
         if leaf_count > 0:
             leaves_of_kind, counts_of_kind = counts.setdefault(type(leaf), ([], []))
             leaves_of_kind.append(leaf)

@@ -103,17 +103,17 @@ class ExactAccountant(LossAccountant):
         require_count("count", count, minimum=0)
         steps: list[RepeatedStep] = []
         mu_squared = mu_squared_of_winners = 0.0
-        for leaf, times in _leaves_in_order(by_accesses(event), count=count):
+        for leaf, times in _leaves_in_order(by_accesses(event), num_releases=count):
             noise = getattr(leaf, "noise_multiplier", 1.0)
             if times == 0 or _has_no_protection(leaf):
                 continue
             if isinstance(leaf, events.GaussianEvent):
-                mu_squared = _rounded_up(mu_squared + _mu_squared(noise, count=times))
+                mu_squared = _rounded_up(mu_squared + _mu_squared(noise, num_releases=times))
             elif (pairs := dominating_pairs(leaf)) is not None:
                 steps.append(RepeatedStep(pairs=pairs, times=times))
             if isinstance(leaf, events.WinnerEvent):
                 mu_squared_of_winners = _rounded_up(
-                    mu_squared_of_winners + _mu_squared(noise, count=leaf.num_moving * times)
+                    mu_squared_of_winners + _mu_squared(noise, num_releases=leaf.num_moving * times)
                 )
         # Nothing is added before every part has its pairs.
         self._compose_renyi(event, count)
@@ -136,9 +136,12 @@ class ExactAccountant(LossAccountant):
         return work_of_maxima + cost_in_blocks(steps, any_order=self.any_order)
 
     def _epsilon(self, target_delta: float, bound: float) -> float:
+        def epsilon_of_profile(profile: Profile) -> float:
+            return profile.epsilon(target_delta)
+
         epsilon = self._least_figure(
-            of_mu=partial(gaussian_epsilon, target_delta=target_delta),
-            of_profile=lambda profile: profile.epsilon(target_delta),
+            bound_of_mu=partial(gaussian_epsilon, target_delta=target_delta),
+            bound_of_profile=epsilon_of_profile,
             smallest_delta=target_delta * _MARGIN,
         )
         return epsilon * (1 + _FIGURE_ROUNDING)
@@ -148,16 +151,16 @@ class ExactAccountant(LossAccountant):
             return max(profile.delta(target_epsilon), _LEAST_DELTA) * (1 + _FIGURE_ROUNDING)
 
         return self._least_figure(
-            of_mu=partial(gaussian_delta, epsilon=target_epsilon),
-            of_profile=delta_of_profile,
+            bound_of_mu=partial(gaussian_delta, epsilon=target_epsilon),
+            bound_of_profile=delta_of_profile,
             smallest_delta=bound * _RENYI_MARGIN,
         )
 
     def _least_figure(
         self,
         *,
-        of_mu: Callable[[float], float],
-        of_profile: Callable[[Profile], float],
+        bound_of_mu: Callable[[float], float],
+        bound_of_profile: Callable[[Profile], float],
         smallest_delta: float,
     ) -> float:
         """Returns the smallest bound, an epsilon or a delta, that the ways to compose the events give.
@@ -165,16 +168,16 @@ class ExactAccountant(LossAccountant):
         The price of a winner is composed by its own pairs, and also as a Gaussian release of all counts.
 
         Args:
-            of_mu: returns the bound for Gaussian releases alone, given their mu.
-            of_profile: returns the bound for other releases, given the privacy profile of all events.
+            bound_of_mu: returns the bound for Gaussian releases alone, given their mu.
+            bound_of_profile: returns the bound for other releases, given the privacy profile of all events.
             smallest_delta: the smallest delta for which the profile has to be accurate.
         """
         figures = [
             self._figure(
                 self._steps,
                 mu=_rounded_up(math.sqrt(self._mu_squared)),
-                of_mu=of_mu,
-                of_profile=of_profile,
+                bound_of_mu=bound_of_mu,
+                bound_of_profile=bound_of_profile,
                 smallest_delta=smallest_delta,
             )
         ]
@@ -184,8 +187,8 @@ class ExactAccountant(LossAccountant):
                 self._figure(
                     [step for step in self._steps if not isinstance(step.pairs, Winner)],
                     mu=_rounded_up(math.sqrt(mu_squared)),
-                    of_mu=of_mu,
-                    of_profile=of_profile,
+                    bound_of_mu=bound_of_mu,
+                    bound_of_profile=bound_of_profile,
                     smallest_delta=smallest_delta,
                 )
             )
@@ -196,8 +199,8 @@ class ExactAccountant(LossAccountant):
         steps: list[RepeatedStep],
         mu: float,
         *,
-        of_mu: Callable[[float], float],
-        of_profile: Callable[[Profile], float],
+        bound_of_mu: Callable[[float], float],
+        bound_of_profile: Callable[[Profile], float],
         smallest_delta: float,
     ) -> float:
         """Returns the bound for some steps and a Gaussian release together; infinity where no grid can hold them.
@@ -205,12 +208,12 @@ class ExactAccountant(LossAccountant):
         Args:
             steps: the steps besides Gaussian releases.
             mu: the mu of all Gaussian releases together, >= 0.
-            of_mu: returns the bound for Gaussian releases alone, given their mu.
-            of_profile: returns the bound, given the privacy profile of all events.
+            bound_of_mu: returns the bound for Gaussian releases alone, given their mu.
+            bound_of_profile: returns the bound, given the privacy profile of all events.
             smallest_delta: the smallest delta for which the profile has to be accurate.
         """
         if not steps:
-            return of_mu(mu)
+            return bound_of_mu(mu)
         # With two neighbors exchanged, too, where that makes a difference: a unit comes at all steps, or goes.
         exchanged = [
             RepeatedStep(pairs=step.pairs.exchanged, times=step.times)
@@ -220,7 +223,9 @@ class ExactAccountant(LossAccountant):
         ]
         directions = [steps] if exchanged == steps else [steps, exchanged]
         profiles = [self._profile(direction, mu, smallest_delta) for direction in directions]
-        return max(math.inf if profile is None else of_profile(profile) for profile in profiles)
+        return max(
+            math.inf if profile is None else bound_of_profile(profile) for profile in profiles
+        )
 
     def _profile(
         self, steps: list[RepeatedStep], mu: float, smallest_delta: float
@@ -242,7 +247,9 @@ class ExactAccountant(LossAccountant):
                 times_of_fixed[pairs] += times
         # Gaussians and fixed pairs come first, as one step each.
         gaussian = (
-            [RepeatedStep(pairs=ShiftedMaximum(count=1, shift=mu), times=1)] if mu > 0 else []
+            [RepeatedStep(pairs=ShiftedMaximum(num_normals=1, mean_shift=mu), times=1)]
+            if mu > 0
+            else []
         )
         fixed = [RepeatedStep(pairs=pairs, times=times) for pairs, times in times_of_fixed.items()]
         chosen = [step for step in steps if step.pairs not in times_of_fixed]
@@ -252,12 +259,12 @@ class ExactAccountant(LossAccountant):
         sum_of_losses = math.fsum(
             times * largest_loss(pairs, otherwise=math.inf) for pairs, times in ordered
         )
-        reach = min(float(epsilons.min()), sum_of_losses)
-        if not _SMALLEST_REACH < reach < _LARGEST_REACH:
+        largest_epsilon = min(float(epsilons.min()), sum_of_losses)
+        if not _SMALLEST_REACH < largest_epsilon < _LARGEST_REACH:
             return None
         return composed(
             ordered,
-            reach=reach,
+            largest_epsilon=largest_epsilon,
             smallest_delta=10.0**-level,
             in_blocks=self.in_blocks,
             any_order=self.any_order,
@@ -271,9 +278,9 @@ def _has_no_protection(leaf: LeafEvent) -> bool:
     return getattr(leaf, "noise_multiplier", 1.0) == 0 or getattr(leaf, "epsilon", 0.0) == math.inf
 
 
-def _mu_squared(noise_multiplier: float, count: int) -> float:
-    """Returns mu^2 = count / noise_multiplier^2 of `count` Gaussian releases together, rounded up."""
-    mu_squared = max(count / noise_multiplier / noise_multiplier, _LEAST_DELTA)
+def _mu_squared(noise_multiplier: float, num_releases: int) -> float:
+    """Returns mu^2 = num_releases / noise_multiplier^2 of several Gaussian releases together, rounded up."""
+    mu_squared = max(num_releases / noise_multiplier / noise_multiplier, _LEAST_DELTA)
     return _rounded_up(_rounded_up(mu_squared))
 
 
@@ -282,26 +289,26 @@ def _rounded_up(number: float) -> float:
     return math.nextafter(number, math.inf) if number else number
 
 
-def _leaves_in_order(event: Event, count: int) -> Iterator[tuple[LeafEvent, int]]:
+def _leaves_in_order(event: Event, num_releases: int) -> Iterator[tuple[LeafEvent, int]]:
     """Yields the leaves of an event in the order of their releases, as pairs of a leaf and its count.
 
     Args:
         event: the event.
-        count: the number of times that the event is released.
+        num_releases: the number of times that the event is released.
     """
     if isinstance(event, LeafEvent):
-        yield event, count
+        yield event, num_releases
     elif isinstance(event, events.ApproximateEvent):
-        yield from _leaves_in_order(event.event, count=count)
+        yield from _leaves_in_order(event.event, num_releases=num_releases)
     elif isinstance(event, events.SelfComposedEvent) and isinstance(event.event, LeafEvent):
-        yield event.event, count * event.count
+        yield event.event, num_releases * event.count
     elif isinstance(event, events.SelfComposedEvent):
-        for _ in range(count * event.count):
-            yield from _leaves_in_order(event.event, count=1)
+        for _ in range(num_releases * event.count):
+            yield from _leaves_in_order(event.event, num_releases=1)
     elif isinstance(event, events.ComposedEvent):
-        for _ in range(count):
+        for _ in range(num_releases):
             for part in event.events:
                 if isinstance(part, LeafEvent):
                     yield part, 1
                 else:
-                    yield from _leaves_in_order(part, count=1)
+                    yield from _leaves_in_order(part, num_releases=1)

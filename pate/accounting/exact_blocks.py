@@ -17,7 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple, Self
 
@@ -82,7 +82,7 @@ Run = tuple[DominatingPairs, ...]
 def composed(
     steps: Steps,
     *,
-    reach: float,
+    largest_epsilon: float,
     smallest_delta: float,
     in_blocks: bool = True,
     any_order: bool = False,
@@ -91,7 +91,7 @@ def composed(
 
     Args:
         steps: the steps, in the order of their releases.
-        reach: the largest epsilon of the profile, in (0, 500).
+        largest_epsilon: the largest epsilon of the profile, in (0, 500).
         smallest_delta: the smallest delta that is of interest; the profile errs by at most a thousandth of it.
         in_blocks: False composes all steps one by one, whatever their number.
         any_order: True makes each step a separate block, so that the bound holds for every order.
@@ -105,7 +105,7 @@ def composed(
         block = composed_in_blocks(
             steps,
             spacing=_aligned(widest_spacing, steps),
-            reach=reach,
+            largest_finite_loss=largest_epsilon,
             negligible=negligible,
             any_order=any_order,
         )
@@ -114,11 +114,16 @@ def composed(
         return Profile(grid=grid, values=np.minimum(deltas, 1.0))
     has_fixed_pair = any(isinstance(pairs, FixedPair) for pairs, _ in steps)
     largest_num_points = _LARGEST_CONVOLUTION if has_fixed_pair else _LARGEST_NUM_POINTS
-    spacing = max(min(reach / _POINTS_PER_REACH, widest_spacing), reach / largest_num_points)
+    spacing = max(
+        min(largest_epsilon / _POINTS_PER_REACH, widest_spacing),
+        largest_epsilon / largest_num_points,
+    )
     spacing = _aligned(spacing, steps)
     left_share = min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0)
-    first = -math.ceil(left_share * reach / spacing) - 1
-    grid = LossGrid(first=first, size=math.ceil(reach / spacing) + 3 - first, spacing=spacing)
+    first = -math.ceil(left_share * largest_epsilon / spacing) - 1
+    grid = LossGrid(
+        first=first, size=math.ceil(largest_epsilon / spacing) + 3 - first, spacing=spacing
+    )
     step_of: dict[DominatingPairs, CompositionStep] = {}
     values = -np.expm1(np.minimum(grid.points, 0.0))  # after the last step V(x) = max(0, 1 - e^x)
     for pairs, times in reversed(steps):
@@ -160,17 +165,17 @@ class Block:
     spacing: float  # > 0
 
     @classmethod
-    def from_profile(cls, values: Array, spacing: float) -> Self:
-        """Returns a pair whose privacy profile is at least `values` at 0, 1, 2, … times the spacing.
+    def from_profile(cls, deltas: Array, spacing: float) -> Self:
+        """Returns a pair whose privacy profile is at least `deltas` at 0, 1, 2, … times the spacing.
 
         Neighbors can be exchanged, so at -x the profile is at least the mirror image f(-x) = 1 - e^-x + e^-x f(x).
 
         Args:
-            values: the profile f at 0, spacing, 2 * spacing, …, `[num_points]`.
+            deltas: the profile f at 0, spacing, 2 * spacing, …, `[num_points]`.
             spacing: the distance between two losses.
         """
-        losses = np.arange(len(values), dtype=np.float64) * spacing
-        hull = convex_minorant(np.exp(losses), values)
+        losses = np.arange(len(deltas), dtype=np.float64) * spacing
+        hull = convex_minorant(np.exp(losses), deltas)
         mirrored = -np.expm1(-losses) + np.exp(-losses) * hull
         profile = np.concatenate([mirrored[:0:-1], hull])
         before = np.append(mirrored[1:2], hull[:-1])
@@ -195,27 +200,31 @@ class Block:
 
     def profile(self) -> Array:
         """Returns the privacy profile at -n..n times the spacing, `[2 n + 1]`, with a relative error below 1e-11."""
-        mass_share = -np.expm1(-self.spacing)
-        delta_share = np.exp(-self.spacing)
+        mass_share: float = -np.expm1(-self.spacing)
+        delta_share: float = np.exp(-self.spacing)
         # from the last place down: the mass on larger losses
         mass_beyond = [0.0, *np.cumsum(self.masses[:0:-1]).tolist()]
-        deltas = [
-            *accumulate(mass_beyond, lambda delta, mass: mass_share * mass + delta_share * delta)
-        ]
+
+        def next_delta(delta: float, mass: float) -> float:
+            return mass_share * mass + delta_share * delta
+
+        deltas = list(accumulate(mass_beyond, next_delta))
         return np.array(deltas[::-1]) + self.missing
 
-    def convolved(self, other: Self, *, largest_num_points: int) -> Self:
+    def convolved(self, other_block: Self, *, largest_num_points: int) -> Self:
         """Returns the distribution of the sum of the losses of this and another block with the same spacing.
 
         Args:
-            other: the other block.
+            other_block: the other block.
             largest_num_points: n; a sum below -n times the spacing is rounded up to -n times the spacing, and a sum
                 above n times the spacing counts as infinite.
         """
         n = largest_num_points
-        masses = np.convolve(self.masses, other.masses)
-        masses *= 1 + min(len(self.masses), len(other.masses)) * 2.0**-51
-        missing = self.missing * max(other.total, 1.0) + other.missing * max(self.total, 1.0)
+        masses = np.convolve(self.masses, other_block.masses)
+        masses *= 1 + min(len(self.masses), len(other_block.masses)) * 2.0**-51
+        missing = self.missing * max(other_block.total, 1.0) + other_block.missing * max(
+            self.total, 1.0
+        )
         middle = len(masses) // 2
         if middle > n:
             missing += float(masses[middle + n + 1 :].sum()) * (1 + _BLOCK_ROUNDING)
@@ -224,22 +233,24 @@ class Block:
             masses[0] += mass_below
         return replace(self, masses=masses, missing=missing * (1 + _BLOCK_ROUNDING))
 
-    def power(self, count: int, *, largest_num_points: int) -> Self:
-        """Returns the distribution of the sum of `count` >= 1 independent losses of this block, by repeated squaring.
+    def power(self, num_losses: int, *, largest_num_points: int) -> Self:
+        """Returns the distribution of the sum of `num_losses` >= 1 independent losses of this block.
+
+        The sum is computed by repeated squaring.
 
         `convolved` explains `largest_num_points`.
         """
         square = self
         product = None
-        while count:
-            if count & 1:
+        while num_losses:
+            if num_losses & 1:
                 product = (
                     square
                     if product is None
                     else product.convolved(square, largest_num_points=largest_num_points)
                 )
-            count >>= 1
-            if count:
+            num_losses >>= 1
+            if num_losses:
                 square = square.convolved(square, largest_num_points=largest_num_points)
         return product or square
 
@@ -250,14 +261,19 @@ class Block:
 
 
 def composed_in_blocks(
-    steps: Steps, *, spacing: float, reach: float, negligible: float, any_order: bool = False
+    steps: Steps,
+    *,
+    spacing: float,
+    largest_finite_loss: float,
+    negligible: float,
+    any_order: bool = False,
 ) -> Block:
     """Returns the loss distribution of a pair that dominates all steps together.
 
     Args:
         steps: the steps, in the order of their releases.
         spacing: the distance between two losses within a block.
-        reach: the largest loss; larger losses count as infinite.
+        largest_finite_loss: the largest loss; larger losses count as infinite.
         negligible: the error of a profile that is allowed for speed.
         any_order: True makes each step a separate block, so that the bound holds for every order.
     """
@@ -270,14 +286,14 @@ def composed_in_blocks(
     block_spacing = math.sqrt(4 * _BLOCK_WIDENING * variance / num_blocks)
     stride = max(int(block_spacing / spacing), 1)
     if fixed:
-        stride = max(stride, math.ceil(reach / spacing / _LARGEST_CONVOLUTION))
-    num_points = math.ceil(reach / spacing / stride) + 1
+        stride = max(stride, math.ceil(largest_finite_loss / spacing / _LARGEST_CONVOLUTION))
+    num_points = math.ceil(largest_finite_loss / spacing / stride) + 1
     block_grid = LossGrid(first=0, size=num_points, spacing=stride * rounded_spacing(spacing))
     block_of: dict[Run, Block] = {}
     for longest in sorted(runs, key=len, reverse=True):
         if longest in block_of:
             continue
-        grid = _grid_of_run(longest, spacing=spacing, reach=reach)
+        grid = _grid_of_run(longest, spacing=spacing, largest_finite_loss=largest_finite_loss)
         profiles = _last_profiles(longest, grid, negligible)
         # The last steps of a run may be a run of their own, whose profile is computed on the way.
         for run in runs:
@@ -288,18 +304,19 @@ def composed_in_blocks(
         block.power(runs[run], largest_num_points=num_points) for run, block in block_of.items()
     ]
     blocks += [_repeated_block(pair, times, block_grid, negligible) for pair, times in fixed]
-    return reduce(
-        lambda block, other: block.convolved(other, largest_num_points=num_points), blocks
-    )
+    product = blocks[0]
+    for block in blocks[1:]:
+        product = product.convolved(block, largest_num_points=num_points)
+    return product
 
 
-def _grid_of_run(run: Run, *, spacing: float, reach: float) -> LossGrid:
+def _grid_of_run(run: Run, *, spacing: float, largest_finite_loss: float) -> LossGrid:
     """Returns a grid for the losses of a run, whose points reach from 0 to a loss that is almost never exceeded."""
     usual_losses = _BLOCK_DEVIATIONS * math.sqrt(math.fsum(pairs.variance for pairs in run))
     rare_loss = max(
         largest_loss(pairs, otherwise=0.0) - 2 * math.sqrt(pairs.variance) for pairs in run
     )
-    farthest = min(usual_losses + max(_LOG_MISSING / 3 * rare_loss, 0.0), reach)
+    farthest = min(usual_losses + max(_LOG_MISSING / 3 * rare_loss, 0.0), largest_finite_loss)
     size = math.ceil(farthest / spacing) + 3
     return LossGrid(first=0, size=size, spacing=rounded_spacing(spacing), mirrored=True)
 
@@ -319,7 +336,9 @@ def _repeated_block(pair: FixedPair, times: int, grid: LossGrid, negligible: flo
     if isinstance(pair, NoisyMaximum):
         block = _maximum_block(pair, grid.spacing, num_points)
     else:
-        masses, missing = discretized_loss(pair, grid.spacing, grid.size, missing=negligible)
+        masses, missing = discretized_loss(
+            pair, grid.spacing, grid.size, negligible_mass=negligible
+        )
         block = Block(masses=masses, missing=missing, spacing=grid.spacing)
     return block.power(times, largest_num_points=num_points)
 

@@ -65,25 +65,25 @@ class LossGrid:
         """Returns the number of points that `padded` must add on each side so that `largest_loss` can be shifted by."""
         return math.ceil(min(largest_loss / self.spacing, self.size)) + 3
 
-    def padded(self, values: Array, pad: int) -> Array:
-        """Returns V at the points of the grid and upper bounds of V at `pad` further points on each side.
+    def padded(self, deltas: Array, num_padding: int) -> Array:
+        """Returns V at the points of the grid and upper bounds of V at `num_padding` further points on each side.
 
         Args:
-            values: V at the points of the grid, `[size]`.
-            pad: the number of further points on each side.
+            deltas: V at the points of the grid, `[size]`.
+            num_padding: the number of further points on each side.
 
         Returns:
-            The values, `[pad + size + pad]`.
+            The values, `[num_padding + size + num_padding]`.
         """
-        distance = self.spacing * np.arange(pad, 0, -1)
-        right = np.full(pad, values[-1])
+        distance = self.spacing * np.arange(num_padding, 0, -1)
+        right = np.full(num_padding, deltas[-1])
         if self.mirrored:
-            beyond_end = np.full(max(pad + 1 - self.size, 0), values[-1])
-            reflected = np.concatenate([values[1 : pad + 1], beyond_end])[::-1]
+            beyond_end = np.full(max(num_padding + 1 - self.size, 0), deltas[-1])
+            reflected = np.concatenate([deltas[1 : num_padding + 1], beyond_end])[::-1]
             mirror_image = -np.expm1(-distance) + np.exp(-distance) * reflected
-            return np.concatenate([mirror_image, values, right])
-        chord = values[0] + (1 - values[0]) * -np.expm1(-distance)
-        return np.concatenate([chord, values, right])
+            return np.concatenate([mirror_image, deltas, right])
+        chord = deltas[0] + (1 - deltas[0]) * -np.expm1(-distance)
+        return np.concatenate([chord, deltas, right])
 
     def rounded_outward(self, loss: float) -> float:
         """Returns a loss with an absolute value a little above that of `loss`, to cover rounding errors.
@@ -97,39 +97,40 @@ class LossGrid:
         is_nearly_multiple = abs(loss) <= abs(multiple) <= abs(loss) * (1 + _NEARLY)
         return multiple if is_nearly_multiple else loss * _OUTWARD
 
-    def shift(self, loss: float, weight: float = 1.0) -> Shift:
-        """Returns the shift by a loss that has the probability `weight`.
+    def shift(self, loss: float, probability: float = 1.0) -> Shift:
+        """Returns the shift by a loss that has the probability `probability`.
 
         The weights are exact for a function that is linear in e^x between the points of the grid.
         """
         if abs(loss) > (self.size - 1) * self.spacing:
             beyond_all_points = -self.size if loss > 0 else self.size + 1
-            return Shift(whole=beyond_all_points, lower=weight, upper=0.0)
+            return Shift(whole=beyond_all_points, lower=probability, upper=0.0)
         whole = math.floor(-loss / self.spacing)
         # The quotient was rounded, so its floor may be wrong by one.
         whole += (-loss >= (whole + 1) * self.spacing) - (-loss < whole * self.spacing)
         beyond = -loss - whole * self.spacing  # from the lower point to the loss
         before = (whole + 1) * self.spacing + loss  # from the loss to the upper point
         # Chord in e^x: the weights are e^beyond (e^before - 1) / (e^h - 1) and (e^beyond - 1) / (e^h - 1).
-        scale = weight / math.expm1(self.spacing)
+        scale = probability / math.expm1(self.spacing)
         lower = scale * math.exp(beyond) * math.expm1(before)
         return Shift(whole=whole, lower=lower, upper=scale * math.expm1(beyond))
 
-    def shifted(self, padded: Array, pad: int, shift: Shift) -> Array:
+    def shifted(self, padded_deltas: Array, num_padding: int, shift: Shift) -> Array:
         """Returns the probability of a loss times V(x - loss) at all points x of the grid, `[size]`.
 
         Args:
-            padded: the values of V that the method `padded` has returned, `[pad + size + pad]`.
-            pad: the number of points that were added on each side.
+            padded_deltas: the values of V that the method `padded` has returned,
+                `[num_padding + size + num_padding]`.
+            num_padding: the number of points that were added on each side.
             shift: the shift by the loss.
         """
         if shift.whole <= -self.size:  # left of all points V is 1
             return np.full(self.size, shift.lower)
-        start = pad + shift.whole
-        lower_values = padded[start : start + self.size]
+        start = num_padding + shift.whole
+        lower_values = padded_deltas[start : start + self.size]
         if shift.upper == 0:
             return lower_values if shift.lower == 1 else shift.lower * lower_values
-        upper_values = padded[start + 1 : start + 1 + self.size]
+        upper_values = padded_deltas[start + 1 : start + 1 + self.size]
         return np.asarray(shift.lower * lower_values + shift.upper * upper_values)
 
 

@@ -97,7 +97,7 @@ class Box:
     def variance(self) -> float:
         """The largest second moment of the loss of a pair; used to choose grids, and not a rigorous bound."""
         with np.errstate(over="ignore", invalid="ignore"):
-            p_up, p_down = two_point_probabilities(self.ups, down=self.downs)
+            p_up, p_down = two_point_probabilities(up=self.ups, down=self.downs)
             return float(
                 np.fmax.reduce(p_up * self.ups * self.ups + p_down * self.downs * self.downs)
             )
@@ -147,11 +147,13 @@ def composition_step(
     """
     match pairs:
         case Box() | Winner():
-            return _CoveredStep(grid=grid, pairs=pairs, negligible=negligible)
+            return _CoveredStep(grid=grid, tree=pairs, negligible=negligible)
         case Span():
-            return _span_step(grid, pairs.length)
+            return _span_step(grid, length=pairs.length)
         case ShiftedMaximum():
-            masses, missing = discretized_loss(pairs, grid.spacing, grid.size, missing=negligible)
+            masses, missing = discretized_loss(
+                pairs, grid.spacing, grid.size, negligible_mass=negligible
+            )
             return fixed_pair_step(grid, masses, missing)
     raise TypeError(type(pairs).__name__)
 
@@ -177,17 +179,17 @@ class _CoveredStep:
 
     Args:
         grid: the grid of the values V.
-        pairs: the tree.
+        tree: the tree.
         negligible: an absolute error upwards that is allowed for speed.
     """
 
-    def __init__(self, grid: LossGrid, pairs: Box | Winner, negligible: float) -> None:
+    def __init__(self, grid: LossGrid, tree: Box | Winner, negligible: float) -> None:
         self._grid = grid
         self._negligible = negligible
-        self._is_winner = isinstance(pairs, Winner)
-        self._roots = list[Box | Pair](pairs.roots if isinstance(pairs, Winner) else [pairs])
+        self._is_winner = isinstance(tree, Winner)
+        self._roots = list[Box | Pair](tree.roots if isinstance(tree, Winner) else [tree])
         self._slack = _WINNER_SLACK if self._is_winner else _BOX_SLACK
-        self._pad = grid.padding(pairs.largest)
+        self._pad = grid.padding(tree.largest)
         summation = 2 * self._pad * 2.0**-52 if self._is_winner else 0.0
         self._rounding_factor = 1 + _ROUNDING + summation
         self._shifts_of_pair: dict[Box | Pair, Shifts] = {}
@@ -208,13 +210,13 @@ class _CoveredStep:
             self._uses_left = min(2 ** (self._num_splits // 2), _LARGEST_USES_OF_COVER)
         return np.minimum(best * self._rounding_factor, 1.0)
 
-    def _split(self, padded: Array) -> Array:
+    def _split(self, padded_deltas: Array) -> Array:
         """Searches the tree from its roots, stores the new cover, and returns the maximum at each point, `[size]`.
 
         Args:
-            padded: the values V on the padded grid.
+            padded_deltas: the values V on the padded grid.
         """
-        attained = self._largest(self._single_sums, padded)  # a lower bound of the maximum
+        attained = self._largest(self._single_sums, padded_deltas)  # a lower bound of the maximum
         best = attained.copy()
         pending = [*self._roots]
         inner = list[Shifts]()
@@ -227,7 +229,7 @@ class _CoveredStep:
             if self._is_winner and not pair.parts:
                 single.append(shifts)
                 continue
-            moved = [self._grid.shifted(padded, self._pad, shift) for shift in shifts]
+            moved = [self._grid.shifted(padded_deltas, self._pad, shift) for shift in shifts]
             bound = reduce(np.add, moved)  # the sum of P(loss) V(x - loss)
             if pair.parts and (bound > enough).any():
                 pending += pair.parts
@@ -240,7 +242,7 @@ class _CoveredStep:
         self._single_sums = self._weighted_sums(single)
         self._cover = [*self._weighted_sums(inner), *self._single_sums]
         if self._is_winner:
-            return np.maximum(best, self._largest(self._single_sums, padded))
+            return np.maximum(best, self._largest(self._single_sums, padded_deltas))
         return best
 
     def _shifts(self, pair: Box | Pair) -> Shifts:
@@ -248,9 +250,13 @@ class _CoveredStep:
         if pair not in self._shifts_of_pair:
             grid = self._grid
             if isinstance(pair, Box):
-                losses = grid.rounded_outward(pair.up), grid.rounded_outward(pair.down)
-                probabilities = two_point_probabilities(*losses)
-                self._shifts_of_pair[pair] = tuple(map(grid.shift, losses, probabilities))
+                up = grid.rounded_outward(pair.up)
+                down = grid.rounded_outward(pair.down)
+                p_up, p_down = two_point_probabilities(up=up, down=down)
+                self._shifts_of_pair[pair] = (
+                    grid.shift(up, probability=p_up),
+                    grid.shift(down, probability=p_down),
+                )
             else:
                 rounded_losses = map(grid.rounded_outward, pair.losses.tolist())
                 p_masses = (pair.masses * (1 + pair.excess)).tolist()
@@ -258,36 +264,36 @@ class _CoveredStep:
                 self._shifts_of_pair[pair] = (*map(grid.shift, rounded_losses, p_masses), missing)
         return self._shifts_of_pair[pair]
 
-    def _largest(self, sums: list[_WeightedSums], padded: Array) -> Array:
-        """Returns the largest expectation of all pairs in `sums` at each point of the grid, `[size]`.
+    def _largest(self, weighted_sums: list[_WeightedSums], padded_deltas: Array) -> Array:
+        """Returns the largest expectation of all pairs in `weighted_sums` at each point of the grid, `[size]`.
 
         Args:
-            sums: the expectations as matrix products.
-            padded: the values V on the padded grid.
+            weighted_sums: the expectations as matrix products.
+            padded_deltas: the values V on the padded grid.
         """
         size = self._grid.size
         windows = sliding_window_view(
-            padded, size
+            padded_deltas, size
         )  # row i holds the values moved by i - pad points
         best = np.zeros(size)
-        for batch in sums:
+        for batch in weighted_sums:
             for start in range(0, size, _POINTS_AT_ONCE):
                 chunk = slice(start, start + _POINTS_AT_ONCE)
                 expectations = batch.weights @ windows[batch.starts, chunk] + batch.beyond
                 np.maximum(best[chunk], expectations.max(axis=0), out=best[chunk])
         return best
 
-    def _weighted_sums(self, pairs: Sequence[Shifts]) -> list[_WeightedSums]:
+    def _weighted_sums(self, shifts_of_pairs: Sequence[Shifts]) -> list[_WeightedSums]:
         """Returns the expectations over pairs as matrix products, a batch of pairs in each.
 
         Pairs that follow each other share most shifts, so a batch needs few rows.
 
         Args:
-            pairs: the shifts by all losses of each pair.
+            shifts_of_pairs: the shifts by all losses of each pair.
         """
         batches = []
-        for start in range(0, len(pairs), _SUMS_TOGETHER):
-            batch = pairs[start : start + _SUMS_TOGETHER]
+        for start in range(0, len(shifts_of_pairs), _SUMS_TOGETHER):
+            batch = shifts_of_pairs[start : start + _SUMS_TOGETHER]
             inside = {
                 shift.whole
                 for shifts in batch
@@ -327,9 +333,9 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
     from_end = [] if count * grid.spacing == length else [length - t for t in from_start]
     ends = sorted({*from_start, length, *from_end})
     losses = [(grid.rounded_outward(t), grid.rounded_outward(t - length)) for t in ends]
-    pad = grid.padding(max(up - down for up, down in losses))
+    num_padding = grid.padding(max(up - down for up, down in losses))
     moves = [
-        (grid.shift(up), grid.shift(down), *two_point_probabilities(up, down))
+        (grid.shift(up), grid.shift(down), two_point_probabilities(up=up, down=down))
         for up, down in losses
     ]
     widths = [after - before for before, after in pairwise(ends)]
@@ -339,12 +345,12 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
     ]
 
     def step(values: Array) -> Array:
-        padded = grid.padded(values, pad)
+        padded = grid.padded(values, num_padding)
         best = values
         up_before = down_before = expectation_before = values
-        for number, (up_shift, down_shift, p_up, p_down) in enumerate(moves):
-            up_values = grid.shifted(padded, pad, up_shift)
-            down_values = grid.shifted(padded, pad, down_shift)
+        for number, (up_shift, down_shift, (p_up, p_down)) in enumerate(moves):
+            up_values = grid.shifted(padded, num_padding, up_shift)
+            down_values = grid.shifted(padded, num_padding, down_shift)
             expectation = p_up * up_values + p_down * down_values
             if number > 0:
                 up_factor, down_factor = bend_factors[number - 1]
@@ -363,20 +369,20 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
     return step
 
 
-def fixed_pair_step(grid: LossGrid, masses: Array, missing: float) -> CompositionStep:
+def fixed_pair_step(grid: LossGrid, loss_masses: Array, infinite_mass: float) -> CompositionStep:
     """Returns the composition step of a single pair, given the distribution of its loss.
 
     Args:
         grid: the grid of the values V.
-        masses: the probabilities of the losses -n..n times the grid's spacing, `[2 n + 1]`.
-        missing: the probability of an infinite loss.
+        loss_masses: the probabilities of the losses -n..n times the grid's spacing, `[2 n + 1]`.
+        infinite_mass: the probability of an infinite loss.
     """
-    last = len(masses) // 2
-    rounding = _ROUNDING + len(masses) * 2.0**-52
+    last = len(loss_masses) // 2
+    rounding = _ROUNDING + len(loss_masses) * 2.0**-52
 
     def step(values: Array) -> Array:
         reached = grid.padded(values, last + 1)[1 : 1 + 2 * last + grid.size]
-        expectation = np.convolve(reached, masses, mode="valid") + missing
+        expectation = np.convolve(reached, loss_masses, mode="valid") + infinite_mass
         return np.minimum(expectation * (1 + rounding), 1.0)
 
     return step
@@ -392,13 +398,15 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
         case events.NoOpEvent():
             return None
         case events.GaussianEvent() | events.SampledGaussianEvent(sampling_prob=1):
-            return ShiftedMaximum(count=1, shift=1 / event.noise_multiplier)
+            return ShiftedMaximum(num_normals=1, mean_shift=1 / event.noise_multiplier)
         case events.NoisyMaxGaussianEvent():
             return NoisyMaximum(event) if event.num_candidates > 1 else None
         case events.WinnerEvent():
             if SMALLEST_MULTIPLIER < event.noise_multiplier < LARGEST_MULTIPLIER:
                 return winner_pairs(event.noise_multiplier, event.num_moving)
-            return ShiftedMaximum(count=1, shift=event.num_moving**0.5 / event.noise_multiplier)
+            return ShiftedMaximum(
+                num_normals=1, mean_shift=event.num_moving**0.5 / event.noise_multiplier
+            )
         case events.SampledGaussianEvent():
             # The pair of a removed unit where a unit may come or go (docs/proofs/alternatives.md).
             down = -event.shift if event.is_replaced else 0.0

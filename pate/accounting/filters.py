@@ -81,20 +81,20 @@ class Spent:
     # in the second unit of a filter with two units; infinity where an event has no price in that unit
     second: float = 0.0
 
-    def plus(self, price: Spent, count: int = 1) -> Spent:
-        """Returns the sums after a price is added `count` >= 1 times."""
+    def plus(self, price: Spent, num_times: int = 1) -> Spent:
+        """Returns the sums after a price is added `num_times` >= 1 times."""
         return Spent(
-            amount=_sum_rounded_up(self.amount, price=price.amount, count=count),
-            failure_prob=self.failure_prob + price.failure_prob * count,
-            pure=self.pure + price.pure * count,
-            second=_sum_rounded_up(self.second, price=price.second, count=count),
+            amount=_sum_rounded_up(self.amount, price=price.amount, num_times=num_times),
+            failure_prob=self.failure_prob + price.failure_prob * num_times,
+            pure=self.pure + price.pure * num_times,
+            second=_sum_rounded_up(self.second, price=price.second, num_times=num_times),
         )
 
 
-def _sum_rounded_up(amount: float, price: float, *, count: int) -> float:
-    """Returns amount + count * price in floating point, rounded up where the sum is not exact."""
-    product = price * count
-    if price != 0 and count != 1:
+def _sum_rounded_up(amount: float, price: float, *, num_times: int) -> float:
+    """Returns amount + num_times * price in floating point, rounded up where the sum is not exact."""
+    product = price * num_times
+    if price != 0 and num_times != 1:
         product = math.nextafter(product, math.inf)
     total = amount + product
     return total if 0.0 in (amount, product) else math.nextafter(total, math.inf)
@@ -250,7 +250,7 @@ class PrivacyFilter(ABC):
         price = self.price(event)
 
         def is_affordable(count: int) -> bool:
-            return self._holds(spent.plus(price, count=count))
+            return self._holds(spent.plus(price, num_times=count))
 
         count = largest_count(is_affordable, maximum=_LARGEST_COUNT)
         return math.inf if count == _LARGEST_COUNT else count
@@ -267,9 +267,9 @@ class PrivacyFilter(ABC):
         )
 
 
-def _float_of(bits: int) -> float:
-    """Returns the float whose 64 bits, read as an integer, are `bits`."""
-    return float(np.int64(bits).view(np.float64))
+def _float_of(bit_pattern: int) -> float:
+    """Returns the float whose 64 bits, read as an integer, are `bit_pattern`."""
+    return float(np.int64(bit_pattern).view(np.float64))
 
 
 @dataclass(frozen=True)

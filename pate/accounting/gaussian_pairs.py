@@ -3,7 +3,7 @@
 Both distributions P and Q of a pair have closed forms, and the privacy loss log(dP/dQ)(x) rises in x. So the loss is
 above a given value exactly for all x above some place:
 
-    ShiftedMaximum   M + shift against M, the largest of n standard normals; n = 1 is a Gaussian release,
+    ShiftedMaximum   M + mean_shift against M, the largest of n standard normals; n = 1 is a Gaussian release,
     SampledPair      (1 - q) N(0, 1) + q N(up, 1) against (1 - q) N(0, 1) + q N(down, 1), a release of a sample.
 """
 
@@ -28,45 +28,45 @@ class Tails(NamedTuple):
 
 @dataclass(frozen=True)
 class ShiftedMaximum:
-    """The pair of the distributions of M + shift and of M, where M is the largest of `count` standard normals."""
+    """The pair of the distributions of M + mean_shift and M, with M the largest of `num_normals` standard normals."""
 
-    count: int  # the number of normals, >= 1; one is a Gaussian release
-    shift: float  # > 0
+    num_normals: int  # the number of normals, >= 1; one is a Gaussian release
+    mean_shift: float  # > 0
 
     @property
     def variance(self) -> float:
         """The second moment of the positive losses under both distributions; used to choose grids, and no bound."""
-        x = np.linspace(-_NEAR, self.shift + _NEAR, 1001)
+        x = np.linspace(-_NEAR, self.mean_shift + _NEAR, 1001)
         mass = np.diff(self.first(x).below + self.second(x).below)
         return float(np.sum(mass * np.maximum(self.loss(x[1:]), 0.0) ** 2))
 
     def loss(self, x: Array) -> Array:
-        """Returns log density(M + shift) - log density(M) at places x, which rises in x.
+        """Returns log density(M + mean_shift) - log density(M) at places x, which rises in x.
 
         The density of M is n phi(x) Phi(x)^(n - 1).
         """
-        loss_of_normal = x * self.shift - self.shift * self.shift / 2
-        log_ratio = log_ndtr(x - self.shift) - log_ndtr(x)
-        return np.asarray(loss_of_normal + (self.count - 1) * log_ratio)
+        loss_of_normal = x * self.mean_shift - self.mean_shift * self.mean_shift / 2
+        log_ratio = log_ndtr(x - self.mean_shift) - log_ndtr(x)
+        return np.asarray(loss_of_normal + (self.num_normals - 1) * log_ratio)
 
     def loss_rounding(self, x: Array) -> Array:
         """Returns a bound on the rounding errors of the losses at places x."""
-        size_of_normal = np.abs(x) * self.shift + self.shift * self.shift / 2
-        size_of_ratio = (self.count - 1) * (log_ndtr(x - self.shift) + log_ndtr(x))
+        size_of_normal = np.abs(x) * self.mean_shift + self.mean_shift * self.mean_shift / 2
+        size_of_ratio = (self.num_normals - 1) * (log_ndtr(x - self.mean_shift) + log_ndtr(x))
         return np.asarray(_LOSS_ROUNDING * (size_of_normal - size_of_ratio))
 
     @property
     def farthest(self) -> float:
         """The distance from 0 beyond which neither distribution has mass in double precision."""
-        return self.shift + _FARTHEST
+        return self.mean_shift + _FARTHEST
 
     def first(self, x: Array) -> Tails:
-        """Returns the tails of M + shift at places x."""
-        return self.second(x - self.shift)
+        """Returns the tails of M + mean_shift at places x."""
+        return self.second(x - self.mean_shift)
 
     def second(self, x: Array) -> Tails:
         """Returns the tails of M at places x."""
-        log_below = self.count * log_ndtr(x)
+        log_below = self.num_normals * log_ndtr(x)
         return Tails(below=np.asarray(np.exp(log_below)), above=np.asarray(-np.expm1(log_below)))
 
 
@@ -115,24 +115,34 @@ class SampledPair:
         """Returns the tails of the mixture with N(down, 1) at places x."""
         return self._tails(x, self.down)
 
-    def _tails(self, x: Array, shift: float) -> Tails:
-        q = self.sampling_prob
-        return Tails(below=mixture_tail(x, -shift, q), above=mixture_tail(-x, shift, q))
+    def _tails(self, places: Array, mean_shift: float) -> Tails:
+        sampling_prob = self.sampling_prob
+        return Tails(
+            below=mixture_tail(places, -mean_shift, sampling_prob),
+            above=mixture_tail(-places, mean_shift, sampling_prob),
+        )
 
 
-def mixture_tail(x: Array, shift: float, q: float) -> Array:
-    """Returns P(X > -x) at each place x, where X is from N(shift, 1) with probability q, and else from N(0, 1)."""
-    return np.asarray((1 - q) * ndtr(x) + q * ndtr(x + shift))
+def mixture_tail(places: Array, mean_shift: float, sampling_prob: float) -> Array:
+    """Returns P(X > -x) at each place x, where X is from a mixture of two normals.
 
-
-def log_mixture_ratio(x: Array, shift: float, q: float) -> Array:
-    """Returns the log density ratio, at places x, of the mixture (1 - q) N(0, 1) + q N(shift, 1) and N(0, 1).
-
-    The ratio is 1 - q + q e^(C x - C^2 / 2) with C = shift. Its logarithm is accurate near 0, where log1p is used, and
-    for large powers, which are taken out of the logarithm.
+    X is from N(mean_shift, 1) with probability `sampling_prob`, and else from N(0, 1).
     """
-    power = shift * x - shift * shift / 2
+    return np.asarray(
+        (1 - sampling_prob) * ndtr(places) + sampling_prob * ndtr(places + mean_shift)
+    )
+
+
+def log_mixture_ratio(places: Array, mean_shift: float, sampling_prob: float) -> Array:
+    """Returns the log density ratio, at places x, of the mixture (1 - q) N(0, 1) + q N(mean_shift, 1) and N(0, 1).
+
+    The ratio is 1 - q + q e^(C x - C^2 / 2) with q = `sampling_prob` and C = `mean_shift`. Its logarithm is accurate
+    near 0, where log1p is used, and for large powers, which are taken out of the logarithm.
+    """
+    power = mean_shift * places - mean_shift * mean_shift / 2
     far = power > 1
-    log_near = np.log1p(q * np.expm1(np.where(far, 0.0, power)))
-    log_far = power + np.log(q + (1 - q) * np.exp(-np.where(far, power, 0.0)))
+    log_near = np.log1p(sampling_prob * np.expm1(np.where(far, 0.0, power)))
+    log_far = power + np.log(
+        sampling_prob + (1 - sampling_prob) * np.exp(-np.where(far, power, 0.0))
+    )
     return np.where(far, log_far, log_near)

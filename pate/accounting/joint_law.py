@@ -189,7 +189,7 @@ def select_then_tests(event: Event, count: int) -> Counter[SelectThenTestEvent]:
         count: the number of times that the event is released, >= 0.
     """
     counts = Counter[SelectThenTestEvent]()
-    for node, times in nodes(event, count=count):
+    for node, times in nodes(event, num_releases=count):
         if isinstance(node, SelectThenTestEvent):
             counts[node] += times
     return +counts  # without those that never happen

@@ -11,7 +11,7 @@ import hashlib
 import math
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -211,7 +211,7 @@ class Ledger:
         shown. The total is infinite where releases share their noise.
         """
         self._read()
-        return self._total()
+        return self._total(following=[])
 
     @property
     def spent_epsilon(self) -> float:
@@ -327,7 +327,7 @@ class Ledger:
     def statement(self) -> AccountStatement:
         """Reads the file once and returns the total of the account, with the figures that explain the total."""
         entries = self._read()
-        epsilon = self._total()
+        epsilon = self._total(following=[])
         noise_is_shared = self._shares_noise()
         spent_epsilon = epsilon
         if self._stored_cap is not None and not noise_is_shared:
@@ -412,7 +412,7 @@ class Ledger:
             """Returns the total with this charge; the cached value holds while the number of charges is the same."""
             self._require_room(event)
             try:
-                return self._total(event)
+                return self._total(following=[event])
             except InvalidValue as error:
                 if not self._entries or error.name != "failure_prob":
                     raise
@@ -520,18 +520,22 @@ class Ledger:
         """
         return self._store.introduce(self._account, owners, anyway=anyway)
 
-    def has_noise(self, noise: str, *, but: str = "", unlike: Event | None = None) -> bool:
+    def has_noise(
+        self, noise: str, *, except_release: str = "", except_price: Event | None = None
+    ) -> bool:
         """Returns True where the file holds another release, of any data set, whose noise was drawn from a seed.
 
         Args:
             noise: the name of the seed.
-            but: the text with which the keys of the caller's own release begin, which is left out.
-            unlike: the price of the caller's own release. A release of this data set at the same price is left out too,
-                because both may be the same release; None leaves out no release for its price.
+            except_release: the text with which the keys of the caller's own release begin; it is left out.
+            except_price: the price of the caller's own release. A release of this data set at the same price is left
+                out too, because both may be the same release; None leaves out no release for its price.
         """
         return any(
-            unlike is None or line.data != self._account or self._price_of(line.key) != unlike
-            for line in self._charges_with_noise(noise, except_release=but)
+            except_price is None
+            or line.data != self._account
+            or self._price_of(line.key) != except_price
+            for line in self._charges_with_noise(noise, except_release=except_release)
         )
 
     @property
@@ -539,16 +543,16 @@ class Ledger:
         """The lines of this account when the file was last read; a line without a data set belongs to every account."""
         return [line for line in self._store.lines if line.data in ("", self._account)]
 
-    def _charge_of(self, release: str) -> str:
+    def _charge_of(self, release_name: str) -> str:
         """Returns the key of the charge for a release; an empty string for a release without a charge.
 
         Args:
-            release: the identifier of the release, with which the keys of its parts begin.
+            release_name: the identifier of the release, with which the keys of its parts begin.
         """
-        if not release:
+        if not release_name:
             return ""
         for line in self._lines:
-            if line.key.startswith(f"{release}:"):
+            if line.key.startswith(f"{release_name}:"):
                 return line.under or line.key
         return ""
 
@@ -581,7 +585,7 @@ class Ledger:
         ]
 
     def _charge_covering(
-        self, key: str, event: Event, content: bytes, note: ChargeNote, release: str
+        self, key: str, event: Event, content: bytes, note: ChargeNote, release_name: str
     ) -> str:
         """Returns the key of an earlier charge that covers this commit; an empty string where it must be charged.
 
@@ -591,66 +595,70 @@ class Ledger:
         Raises:
             InvalidValue: a different release drew from the seed, and `note.may_share_noise` is False or a cap exists.
         """
-        charge = self._charge_of(release)
-        if charge:  # before the part is entered, or a draw at another price would be read back at this price
-            self._require_price(charge, event, key)
-        if charge and (note.noise == "" or self._agrees_with(charge, key, content, release)):
-            return charge
+        charge_key = self._charge_of(release_name)
+        if charge_key:  # before the part is entered, or a draw at another price would be read back at this price
+            self._require_price(charge_key, event, key)
+        if charge_key and (
+            note.noise == "" or self._agrees_with(charge_key, key, content, release_name)
+        ):
+            return charge_key
         same_noise = self._charges_with_noise(note.noise, except_release=note.run or key)
         twins = [
             line.key
             for line in same_noise
-            if release != ""
+            if release_name != ""
             and line.data == self._account
             and self._price_of(line.key) == event
             and self._part_under(line.key, key) is not None
-            and self._agrees_with(line.key, key, content, release)
+            and self._agrees_with(line.key, key, content, release_name)
         ]
-        if charge or len(twins) < len(same_noise):
+        if charge_key or len(twins) < len(same_noise):
             may_share_noise = note.may_share_noise and not self._caps
             require(may_share_noise, "noise", note.noise, _FRESH_NOISE)
         return next(iter(twins), "")
 
-    def _part_under(self, charge: str, key: str) -> LedgerLine | None:
-        """Returns the line of the part with the same name as the part that `key` names; None if there is no such part.
+    def _part_under(self, charge_key: str, part_key: str) -> LedgerLine | None:
+        """Returns the line of the part with the same name as the part that `part_key` names; None if no part has it.
 
         Args:
-            charge: the key of the charge under which the line is searched for.
-            key: the key of a part, of this or another release.
+            charge_key: the key of the charge under which the line is searched for.
+            part_key: the key of a part, of this or another release.
         """
-        for line in self._lines_under(charge):
-            if _part_name(line.key) == _part_name(key):
+        for line in self._lines_under(charge_key):
+            if _part_name(line.key) == _part_name(part_key):
                 return line
         return None
 
-    def _lines_under(self, charge: str) -> list[LedgerLine]:
+    def _lines_under(self, charge_key: str) -> list[LedgerLine]:
         """Returns the line of a charge and the lines of all parts that are stored under this charge.
 
         Args:
-            charge: the key of the charge.
+            charge_key: the key of the charge.
         """
-        return [line for line in self._lines if charge in (line.key, line.under)]
+        return [line for line in self._lines if charge_key in (line.key, line.under)]
 
-    def _agrees_with(self, charge: str, key: str, content: bytes, release: str) -> bool:
-        """Returns True where a part of a release agrees with the release that was charged under the key `charge`.
+    def _agrees_with(
+        self, charge_key: str, part_key: str, content: bytes, release_name: str
+    ) -> bool:
+        """Returns True where a part of a release agrees with the release that was charged under the key `charge_key`.
 
         Two runs with the same seed make the same release only if all parts agree. A part with the same name must have
         the same content. A part with a new name must come after all parts that the other run has committed, because a
         run that skips a part draws something else from the same noise.
 
         Args:
-            charge: the key of the earlier charge.
-            key: the key of the part.
+            charge_key: the key of the earlier charge.
+            part_key: the key of the part.
             content: the bytes of the part.
-            release: the identifier of the release to which the part belongs.
+            release_name: the identifier of the release to which the part belongs.
         """
-        part = self._part_under(charge, key)
+        part = self._part_under(charge_key, part_key)
         if part is not None:
             return part.sha256 == hashlib.sha256(content).hexdigest()
-        lines = self._lines_under(charge)
+        lines = self._lines_under(charge_key)
         names = {_part_name(line.key) for line in lines}
         names_of_release = {
-            _part_name(line.key) for line in lines if line.key.startswith(f"{release}:")
+            _part_name(line.key) for line in lines if line.key.startswith(f"{release_name}:")
         }
         return names == names_of_release
 
@@ -661,18 +669,18 @@ class Ledger:
         """
         return any(len(self._charges_by_noise[noise]) > 1 for noise in self._noises)
 
-    def _require_price(self, charge: str, event: Event, key: str) -> None:
+    def _require_price(self, charge_key: str, event: Event, key: str) -> None:
         """Raises `InvalidValue` unless a charge has the price `event`.
 
         Args:
-            charge: the key of the charge.
+            charge_key: the key of the charge.
             event: the price that the charge must have.
             key: the key that the error message shows.
         """
         rule = "a new key, this one stands for another price"
-        require(self._price_of(charge) == event, "key", key, rule)
+        require(self._price_of(charge_key) == event, "key", key, rule)
 
-    def _total(self, *following: Event) -> float:
+    def _total(self, following: Sequence[Event]) -> float:
         """Returns the total epsilon of all charges and of further events, without reading the file again.
 
         The total is infinite where two charges share their noise: the difference of two sums with the same noise has no
@@ -683,7 +691,7 @@ class Ledger:
         """
         if self._shares_noise():
             return math.inf
-        return self._running_total.epsilon(following, interleaved=self._interleaved)
+        return self._running_total.epsilon(tuple(following), interleaved=self._interleaved)
 
     def _unit_of(self, entries: list[LedgerEntry]) -> PrivacyUnit | None:
         """Returns the unit that the caller named, or else the unit of the first of these charges that has a unit."""

@@ -94,13 +94,13 @@ class _SimplexState:
     basis: Indices  # `[B, R + 1]` the columns in the basis
     inverse: Array  # `[B, R + 1, R + 1]` of the basis's columns
 
-    def restricted_to(self, chosen: NDArray[np.bool_]) -> _SimplexState:
-        """Returns the state of some of the programs, those with True in `chosen`, `[B]`."""
+    def restricted_to(self, is_chosen: NDArray[np.bool_]) -> _SimplexState:
+        """Returns the state of some of the programs, those with True in `is_chosen`, `[B]`."""
         return _SimplexState(
-            limits=self.limits[chosen],
-            tableau=self.tableau[chosen],
-            basis=self.basis[chosen],
-            inverse=self.inverse[chosen],
+            limits=self.limits[is_chosen],
+            tableau=self.tableau[is_chosen],
+            basis=self.basis[is_chosen],
+            inverse=self.inverse[is_chosen],
         )
 
     def prices(self) -> Array:

@@ -47,7 +47,7 @@ class NoisyMaximum:
     def variance(self) -> float:
         """A rough second moment of the privacy loss; used to choose grids, and not a rigorous bound."""
         return ShiftedMaximum(
-            count=self.event.num_candidates - 1, shift=2 / self.event.noise_multiplier
+            num_normals=self.event.num_candidates - 1, mean_shift=2 / self.event.noise_multiplier
         ).variance
 
     def reach(self, delta: float) -> float:
@@ -71,7 +71,7 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: Array) -> Arra
     """
     n = event.num_candidates
     is_opposed = isinstance(event, OpposedMaximaEvent)
-    shift = 2 / event.noise_multiplier
+    mean_shift = 2 / event.noise_multiplier
     factors = np.exp(epsilons)
     profile = np.zeros_like(epsilons)
     smallest = 1  # the smallest size of a set in the block
@@ -79,11 +79,13 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: Array) -> Arra
     # A maximum of more normals moves no slower, so a block of sizes is covered by its largest size on either side.
     for block in range(num_blocks):
         largest = smallest + (n - 1) // num_blocks - (block >= (n - 1) % num_blocks)
-        up = moved_maximum(largest, shift, epsilons)
-        bound = np.minimum(up, moved_maximum(n - smallest, shift=-shift, epsilons=epsilons))
+        up = moved_maximum(largest, mean_shift, epsilons)
+        bound = np.minimum(
+            up, moved_maximum(n - smallest, mean_shift=-mean_shift, epsilons=epsilons)
+        )
         if is_opposed:
             both = opposite_maxima(
-                largest, falling=n - smallest, shift=shift / 2, epsilons=epsilons
+                largest, falling=n - smallest, mean_shift=mean_shift / 2, epsilons=epsilons
             )
             bound = np.minimum(bound, both)
         np.maximum(profile, convex_minorant(factors, bound), out=profile)
@@ -91,58 +93,58 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: Array) -> Arra
     return profile
 
 
-def moved_maximum(count: int, shift: float, epsilons: Array) -> Array:
-    """Returns the delta of the pair (M + shift, M) at each epsilon, `[num_epsilons]`.
+def moved_maximum(num_normals: int, mean_shift: float, epsilons: Array) -> Array:
+    """Returns the delta of the pair (M + mean_shift, M) at each epsilon, `[num_epsilons]`.
 
     Args:
-        count: the number of independent standard normals of which M is the largest.
-        shift: the distance by which M is moved, positive or negative.
+        num_normals: the number of independent standard normals of which M is the largest.
+        mean_shift: the distance by which M is moved, positive or negative.
         epsilons: the epsilons, positive or negative, `[num_epsilons]`.
     """
     # At t the noise is x = t, or -t where M is lowered: there the loss, which rises in t, meets its target.
-    sign = math.copysign(1.0, shift)
-    size = abs(shift)
+    sign = math.copysign(1.0, mean_shift)
+    size = abs(mean_shift)
 
     def loss(t: Array) -> Array:
         loss_of_normal = t * size - size * size / 2
-        if count == 1:
+        if num_normals == 1:
             return loss_of_normal
-        log_ratio = log_ndtr(sign * t - shift) - log_ndtr(sign * t)
-        return np.asarray(loss_of_normal + (count - 1) * log_ratio)
+        log_ratio = log_ndtr(sign * t - mean_shift) - log_ndtr(sign * t)
+        return np.asarray(loss_of_normal + (num_normals - 1) * log_ratio)
 
-    t = _places_of(loss, targets=epsilons, shift=size)
-    if shift > 0:
-        # P(M + shift > t) - e^epsilon P(M > t)
-        minus_still_above = np.exp(epsilons) * np.expm1(count * log_ndtr(t))
-        return np.asarray(minus_still_above - np.expm1(count * log_ndtr(t - shift)))
-    # P(M + shift <= -t) - e^epsilon P(M <= -t)
-    moved_below = np.exp(count * log_ndtr(-t - shift))
-    return np.asarray(moved_below - np.exp(epsilons + count * log_ndtr(-t)))
+    t = _places_of(loss, targets=epsilons, mean_shift=size)
+    if mean_shift > 0:
+        # P(M + mean_shift > t) - e^epsilon P(M > t)
+        minus_still_above = np.exp(epsilons) * np.expm1(num_normals * log_ndtr(t))
+        return np.asarray(minus_still_above - np.expm1(num_normals * log_ndtr(t - mean_shift)))
+    # P(M + mean_shift <= -t) - e^epsilon P(M <= -t)
+    moved_below = np.exp(num_normals * log_ndtr(-t - mean_shift))
+    return np.asarray(moved_below - np.exp(epsilons + num_normals * log_ndtr(-t)))
 
 
-def opposite_maxima(rising: int, falling: int, shift: float, epsilons: Array) -> Array:
+def opposite_maxima(rising: int, falling: int, mean_shift: float, epsilons: Array) -> Array:
     """Returns an upper bound on the delta of two independent maxima that move apart, at each epsilon, `[num_epsilons]`.
 
-    The pair is that of (M + shift, M' - shift) and (M, M'). The distribution of M' is discretized: the probability of
-    each interval is moved to its ends, so that both distributions keep their probability. The delta of M is
-    interpolated by chords. Both errors are upwards.
+    The pair is that of (M + mean_shift, M' - mean_shift) and (M, M'). The distribution of M' is discretized: the
+    probability of each interval is moved to its ends, so that both distributions keep their probability. The delta of M
+    is interpolated by chords. Both errors are upwards.
 
     Args:
         rising: the number of standard normals of which M is the largest.
         falling: the number of standard normals of which M' is the largest.
-        shift: the distance by which each maximum is moved, > 0.
+        mean_shift: the distance by which each maximum is moved, > 0.
         epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
     """
-    # the loss of M' - shift against M' rises as x falls
-    x = np.linspace(_HIGHEST, _LOWEST - shift, _NUM_CELLS + 1)
-    log_ratio = log_ndtr(x + shift) - log_ndtr(x)
-    losses = -shift * x - shift * shift / 2 + (falling - 1) * log_ratio
+    # the loss of M' - mean_shift against M' rises as x falls
+    x = np.linspace(_HIGHEST, _LOWEST - mean_shift, _NUM_CELLS + 1)
+    log_ratio = log_ndtr(x + mean_shift) - log_ndtr(x)
+    losses = -mean_shift * x - mean_shift * mean_shift / 2 + (falling - 1) * log_ratio
     is_finite = losses <= _LARGEST_LOSS
     x = x[is_finite]
     losses = losses[is_finite]
     if len(x) < 2:
         return np.ones_like(epsilons)
-    moved_below = np.exp(falling * log_ndtr(x + shift))  # P(M' - shift <= x)
+    moved_below = np.exp(falling * log_ndtr(x + mean_shift))  # P(M' - mean_shift <= x)
     still_below = np.exp(falling * log_ndtr(x))  # P(M' <= x)
     p = moved_below[:-1] - moved_below[1:]  # of the cells
     q = still_below[:-1] - still_below[1:]
@@ -155,7 +157,7 @@ def opposite_maxima(rising: int, falling: int, shift: float, epsilons: Array) ->
     )  # above all cells the loss is smaller
     masses[:-1] += np.maximum(p - q_at_larger * ratio[1:], 0.0)
     points = np.linspace(epsilons[0] - losses[-1], epsilons[-1] - losses[0], _NUM_POINTS)
-    hockey_sticks = moved_maximum(rising, shift, epsilons=points)
+    hockey_sticks = moved_maximum(rising, mean_shift, epsilons=points)
     factors = np.exp(points)
     # below all cells the loss is infinite
     total = np.full_like(epsilons, float(moved_below[-1]))
@@ -164,16 +166,16 @@ def opposite_maxima(rising: int, falling: int, shift: float, epsilons: Array) ->
     return total
 
 
-def _places_of(rising: Callable[[Array], Array], targets: Array, shift: float) -> Array:
+def _places_of(rising: Callable[[Array], Array], targets: Array, mean_shift: float) -> Array:
     """Returns, by bisection, the places at which a rising function takes each of the target values.
 
     Args:
         rising: the function, from places to values.
         targets: the values, `[num_targets]`.
-        shift: the shift of the maximum, from which the range of the search follows.
+        mean_shift: the shift of the maximum, from which the range of the search follows.
     """
-    farthest_loss = float(np.abs(targets).max()) + shift * shift
-    farthest = min(farthest_loss / shift + shift + _FARTHEST, _LARGEST_PLACE)
+    farthest_loss = float(np.abs(targets).max()) + mean_shift * mean_shift
+    farthest = min(farthest_loss / mean_shift + mean_shift + _FARTHEST, _LARGEST_PLACE)
     num_halvings = min(math.ceil(math.log2(2 * farthest / _LOCATION_ERROR)), _MOST_HALVINGS)
     low = np.full_like(targets, -farthest)
     high = np.full_like(targets, farthest)

@@ -119,9 +119,11 @@ def _profile_by_renyi(event: LeafEvent, epsilons: Array) -> Array:
     orders = DEFAULT_ORDERS
     rdp = rdp_curve({type(event): ([event], [1])}, orders=DEFAULT_ORDERS)
 
-    def smallest_deltas(at: Array) -> Array:
+    def smallest_deltas(epsilons_of_deltas: Array) -> Array:
         """Returns the delta of Canonne, Kamath & Steinke (2020) at the best order for each epsilon."""
-        log_deltas = (orders - 1) * (rdp - at[:, None] + np.log1p(-1 / orders)) - np.log(orders)
+        log_deltas = (orders - 1) * (
+            rdp - epsilons_of_deltas[:, None] + np.log1p(-1 / orders)
+        ) - np.log(orders)
         return np.asarray(np.exp(np.minimum(log_deltas.min(axis=1), 0.0)))
 
     # Above 0 the exchange would magnify rounding errors by e^epsilon.
@@ -155,29 +157,32 @@ class LossDistribution:
     Where no grid can hold the losses, every epsilon is infinite and every delta is 1.
 
     Args:
-        parts: pairs of the price of a release and the number of such releases.
+        counted_events: pairs of the price of a release and the number of such releases.
     """
 
-    def __init__(self, parts: list[tuple[LeafEvent, int]]) -> None:
+    def __init__(self, counted_events: list[tuple[LeafEvent, int]]) -> None:
         # the epsilons that each release, and all of them together, exceed with a negligible probability
-        reaches = [RdpAccountant().compose(part).get_epsilon(_NEGLIGIBLE_LEAF) for part, _ in parts]
-        reach = RdpAccountant().compose_all(parts).get_epsilon(_NEGLIGIBLE)
+        reaches = [
+            RdpAccountant().compose(event).get_epsilon(_NEGLIGIBLE_LEAF)
+            for event, _ in counted_events
+        ]
+        reach = RdpAccountant().compose_all(counted_events).get_epsilon(_NEGLIGIBLE)
         self._losses: PrivacyLossDistribution | None = None
         self.allowance = 0.0  # added to every delta for the rounding of Fourier transforms
-        if not parts or not _SMALLEST_EPSILON < reach < _LARGEST_EPSILON:
+        if not counted_events or not _SMALLEST_EPSILON < reach < _LARGEST_EPSILON:
             return
         finest = reach / _MOST_POINTS
         coarsest = reach / _FEWEST_POINTS
         spacing = float(np.clip(4 * min(reaches) / _POINTS_PER_RELEASE, finest, coarsest))
         losses = []
-        for (part, count), reach_of_part in zip(parts, reaches, strict=True):
-            loss = _discretized(part, spacing, reach=min(reach_of_part, reach))
+        for (event, count), reach_of_part in zip(counted_events, reaches, strict=True):
+            loss = _discretized(event, spacing, reach=min(reach_of_part, reach))
             losses.append(loss.self_compose(count))
         self._losses = losses[0]
         for loss in losses[1:]:
             self._losses = self._losses.compose(loss)
         size = 4 * reach / spacing
-        num_transforms = len(parts) + sum(count for _, count in parts)
+        num_transforms = len(counted_events) + sum(count for _, count in counted_events)
         rounding_of_one = math.sqrt(size) * math.log2(size) * float(np.finfo(float).eps)
         self.allowance = num_transforms * rounding_of_one
 
@@ -214,16 +219,20 @@ def _discretized(event: LeafEvent, spacing: float, reach: float) -> Any:
         profile = np.minimum(exact_profile + _ROUNDING, 1.0)
         on_hull = lower_hull(np.exp(epsilons), profile)
         masses.append(connect_dots(spacing, points[on_hull], profile[on_hull]).to_dense_pmf())
-    return _load("privacy_loss_distribution").PrivacyLossDistribution(*masses)
+    # the second distribution, of the other direction, is None where both directions have the same
+    pmf_remove, pmf_add = masses if len(masses) == 2 else (masses[0], None)
+    return _load("privacy_loss_distribution").PrivacyLossDistribution(
+        pmf_remove=pmf_remove, pmf_add=pmf_add
+    )
 
 
-def _load(module: str) -> ModuleType:
+def _load(module_name: str) -> ModuleType:
     """Imports and returns the module of `dp_accounting.pld` with this name.
 
     dp-accounting is optional and takes seconds to load. Raises an error that names the extra `pld` where it is missing.
     """
     require_extra("accountant", "pld", "pld")
-    return import_module(f"dp_accounting.pld.{module}")
+    return import_module(f"dp_accounting.pld.{module_name}")
 
 
 class PldAccountant(LossAccountant):
@@ -262,7 +271,9 @@ class PldAccountant(LossAccountant):
 
         Raises `InvalidValue`, and adds nothing, where the accountant cannot price an event within `event`.
         """
-        spent = list(leaves(by_accesses(event), count=require_count("count", count, minimum=0)))
+        spent = list(
+            leaves(by_accesses(event), num_releases=require_count("count", count, minimum=0))
+        )
         self._compose_renyi(event, count)
         for leaf, times in spent:
             if times > 0:
@@ -283,7 +294,7 @@ class PldAccountant(LossAccountant):
         All Gaussians are replaced by one equivalent Gaussian, and all zCDP events by one with the sum of their rho.
         """
         if self._composed is None:
-            parts = list[tuple[LeafEvent, int]]()
+            counted_events = list[tuple[LeafEvent, int]]()
             multipliers = list[float]()
             rhos = list[float]()
             for leaf, count in self._spent.items():
@@ -292,11 +303,11 @@ class PldAccountant(LossAccountant):
                 elif isinstance(leaf, events.ZCdpEvent):
                     rhos.append(count * leaf.rho)
                 elif rdp_curve({type(leaf): ([leaf], [1])}, orders=DEFAULT_ORDERS).any():
-                    parts.append((leaf, count))  # without events that cost nothing
+                    counted_events.append((leaf, count))  # without events that cost nothing
             if multipliers:
-                parts.append((events.GaussianEvent.composed(multipliers), 1))
+                counted_events.append((events.GaussianEvent.composed(multipliers), 1))
             total_rho = math.fsum(rhos)
             if total_rho > 0:
-                parts.append((events.ZCdpEvent(total_rho), 1))
-            self._composed = LossDistribution(parts)
+                counted_events.append((events.ZCdpEvent(total_rho), 1))
+            self._composed = LossDistribution(counted_events)
         return self._composed

@@ -64,7 +64,7 @@ class PureDpAccountant(AccountantBesideRenyi):
         Raises `InvalidValue`, and adds nothing, where an event within `event` is not pure DP.
         """
         event = by_accesses(event)
-        parts = leaves(event, count=require_count("count", count, minimum=0))
+        parts = leaves(event, num_releases=require_count("count", count, minimum=0))
         # All epsilons first: where a part has none, nothing is added.
         epsilons = [(pure_epsilon(leaf), times) for leaf, times in parts if times]
         for epsilon, times in epsilons:
@@ -145,15 +145,15 @@ def _epsilon_of_tails(log_tails: _LogTails, target_delta: float) -> float:
     return float(np.max(epsilons, initial=0.0))
 
 
-def _log_tails(epsilon: float, count: int) -> _LogTails:
+def _log_tails(epsilon: float, num_releases: int) -> _LogTails:
     """Returns log P(k >= j), for j = n, ..., 0, of n-fold randomized response and of its neighbor, `[n + 1]` each.
 
     Args:
         epsilon: the epsilon of each randomized response, >= 0.
-        count: n, the number of releases.
+        num_releases: n, the number of releases.
     """
     require_non_negative("epsilon", epsilon)
-    n = require_count("count", count, minimum=0)
+    n = require_count("count", num_releases, minimum=0)
     k = np.arange(n, -1, -1, dtype=np.float64)
     log_mass = log_choices(n) + k * log_expit(epsilon) + (n - k) * log_expit(-epsilon)
     log_p = np.logaddexp.accumulate(log_mass)
@@ -173,23 +173,27 @@ class _GridLoss(NamedTuple):
     missing: float  # the probability of an infinite loss
 
 
-def _loss_on_grid(epsilon: float, count: int, spacing: float) -> _GridLoss:
-    """Returns the distribution of the summed loss of `count` epsilon-DP releases on a grid.
+def _loss_on_grid(epsilon: float, num_releases: int, spacing: float) -> _GridLoss:
+    """Returns the distribution of the summed loss of `num_releases` epsilon-DP releases on a grid.
 
     The mass of a loss between two points is split between both, so that P and Q keep their total mass. Losses below the
     grid are moved up to its first point. Losses above the grid count as infinite.
 
     Args:
         epsilon: the epsilon of each release.
-        count: the number of releases.
+        num_releases: the number of releases.
         spacing: the distance between two points of the grid.
     """
-    k = np.arange(count + 1, dtype=np.float64)
-    log_masses = log_choices(count) + k * log_expit(epsilon) + (count - k) * log_expit(-epsilon)
+    k = np.arange(num_releases + 1, dtype=np.float64)
+    log_masses = (
+        log_choices(num_releases)
+        + k * log_expit(epsilon)
+        + (num_releases - k) * log_expit(-epsilon)
+    )
     masses = np.exp(log_masses)
-    losses = (2 * k - count) * epsilon
-    mean = count * epsilon * math.tanh(epsilon / 2)
-    reach = _DEVIATIONS * math.sqrt(count) * epsilon
+    losses = (2 * k - num_releases) * epsilon
+    mean = num_releases * epsilon * math.tanh(epsilon / 2)
+    reach = _DEVIATIONS * math.sqrt(num_releases) * epsilon
     first = math.floor((mean - reach) / spacing)
     last = math.ceil((mean + reach) / spacing)
     is_inside = losses <= last * spacing

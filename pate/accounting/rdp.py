@@ -89,7 +89,7 @@ class RdpAccountant(Accountant):
 
         Raises `InvalidValue`, and adds nothing, where an event within `event` has no known Renyi curve.
         """
-        counts = count_leaves(event, count=require_count("count", count, minimum=0))
+        counts = count_leaves(event, num_releases=require_count("count", count, minimum=0))
         self.rdp = self.rdp + rdp_curve(counts, self.orders)
         self.failure_prob += count * failure_probability(event)
         for kind, (parts, times) in counts.items():

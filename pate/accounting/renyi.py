@@ -124,7 +124,7 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: Array) -
         if isinstance(event, events.OpposedMaximaEvent):
             # also dominated by two maxima that move in opposite ways, by half as much each
             up, down = _log_moments_of_maximum(
-                num_others, shift=shift / 2, orders=integrated_orders
+                num_others, mean_shift=shift / 2, orders=integrated_orders
             )
             log_moment = np.minimum(log_moment, up + down)
         by_integral = np.maximum(log_moment / (integrated_orders - 1), 0.0)
@@ -132,56 +132,58 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: Array) -
     return rdp
 
 
-def _log_moments_of_maximum(count: int, shift: float, orders: Array) -> tuple[Array, Array]:
-    """Returns (a - 1) D_a(M + shift || M) and (a - 1) D_a(M || M + shift), both `[num_orders]`.
+def _log_moments_of_maximum(
+    num_others: int, mean_shift: float, orders: Array
+) -> tuple[Array, Array]:
+    """Returns (a - 1) D_a(M + mean_shift || M) and (a - 1) D_a(M || M + mean_shift), both `[num_orders]`.
 
-    M is the largest of `count` independent standard normals. Orders with a narrow integrand are integrated on a smaller
-    grid.
+    M is the largest of `num_others` independent standard normals. Orders with a narrow integrand are integrated on a
+    smaller grid.
 
     Args:
-        count: the number of normals, >= 1.
-        shift: the distance by which M is moved, > 0.
+        num_others: the number of normals, >= 1.
+        mean_shift: the distance by which M is moved, > 0.
         orders: a > 1, `[num_orders]`.
     """
     up = np.empty_like(orders)
     down = np.empty_like(orders)
     is_left = np.ones(len(orders), dtype=np.bool_)
     for size in _GRID_SIZES:
-        fits = is_left & (2 * (_TAIL + orders * shift) <= _LARGEST_STEP * (size - 1))
+        fits = is_left & (2 * (_TAIL + orders * mean_shift) <= _LARGEST_STEP * (size - 1))
         is_computed = fits if size < _GRID_SIZES[-1] else is_left
         if is_computed.any():
             up[is_computed], down[is_computed] = _log_moments_by_trapezoids(
-                count, shift, orders[is_computed], size
+                num_others, mean_shift, orders[is_computed], size
             )
         is_left &= ~is_computed
     return up, down
 
 
 def _log_moments_by_trapezoids(
-    count: int, shift: float, orders: Array, size: int
+    num_others: int, mean_shift: float, orders: Array, num_points: int
 ) -> tuple[Array, Array]:
-    """Returns the result of `_log_moments_of_maximum` by the trapezoidal rule with `size` points for each order.
+    """Returns the result of `_log_moments_of_maximum` by the trapezoidal rule with `num_points` points for each order.
 
     The integrands vanish at both ends of the grid.
     """
     # [num_orders]
-    low = -_TAIL - orders * shift
-    high = _TAIL + orders * shift
-    points = low + np.linspace(0, 1, size)[:, None] * (high - low)  # [size, num_orders]
-    steps = (high - low) / (size - 1)
+    low = -_TAIL - orders * mean_shift
+    high = _TAIL + orders * mean_shift
+    points = low + np.linspace(0, 1, num_points)[:, None] * (high - low)  # [size, num_orders]
+    steps = (high - low) / (num_points - 1)
 
     def log_density(x: Array) -> Array:
         """Returns the logarithm of M's density n phi(x) Phi(x)^(n - 1), with n = count."""
         log_phi = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
-        log_others = (count - 1) * log_ndtr(x) if count > 1 else 0.0
-        return np.asarray(math.log(count) + log_phi + log_others)
+        log_others = (num_others - 1) * log_ndtr(x) if num_others > 1 else 0.0
+        return np.asarray(math.log(num_others) + log_phi + log_others)
 
     def log_moment(log_p: Array, log_q: Array) -> Array:
         log_values = orders * log_p - (orders - 1) * log_q
         peak = log_values.max(axis=0)
         return np.asarray(peak + np.log(np.exp(log_values - peak).sum(axis=0) * steps))
 
-    shifted = log_density(points - shift)
+    shifted = log_density(points - mean_shift)
     unshifted = log_density(points)
     return log_moment(shifted, unshifted), log_moment(unshifted, shifted)
 

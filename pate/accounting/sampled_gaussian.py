@@ -54,10 +54,13 @@ def sampled_gaussian_profiles(event: SampledGaussianEvent, epsilons: Array) -> l
     return [np.asarray(removed), np.asarray(added)]
 
 
-def _place_of_odds(odds: Array, shift: float) -> Array:
-    """Returns the x at which e^(C x - C^2 / 2) equals each entry of `odds`, with C = shift; -inf where odds <= 0."""
+def _place_of_odds(odds: Array, mean_shift: float) -> Array:
+    """Returns the x at which e^(C x - C^2 / 2) equals each entry of `odds`, with C = `mean_shift`.
+
+    The result is -inf where odds <= 0.
+    """
     log_odds = np.log(np.where(odds > 0, odds, 1.0))
-    return np.where(odds > 0, (log_odds + shift * shift / 2) / shift, -np.inf)
+    return np.where(odds > 0, (log_odds + mean_shift * mean_shift / 2) / mean_shift, -np.inf)
 
 
 def _profile_of_replaced(event: SampledGaussianEvent, epsilons: Array) -> Array:

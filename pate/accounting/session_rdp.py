@@ -98,7 +98,7 @@ def call_cost(event: SessionEvent, orders: Array) -> Array:
             epsilon = event.call_epsilon
             cost_of_call = _excess_moment(bounded_range_rdp(epsilon, orders), orders)
             b = 1 / (math.exp(epsilon) + 1)
-            cost_of_ties = _largest_corner(cost_of_call, b, orders, answered=1)
+            cost_of_ties = _largest_corner(excess=cost_of_call, b=b, orders=orders, answered=1)
             cost = np.fmin(cost, np.maximum(cost_of_call, cost_of_ties))
         elif isinstance(event, events.BoundarySessionEvent):
             # A wrapped call of epsilon-DP has a range of 2 epsilon.
@@ -124,7 +124,7 @@ def _bounded_range_hit_cost(epsilon: float, orders: Array) -> Array:
     rare = np.where(is_positive, -2 * np.expm1(exponent + log_kept), np.inf)
     rare = rare * (1 + _COST_ROUNDING) + _RARE_ROUNDING * (exponent + lost)
     excess = _excess_moment(bounded_range_rdp(epsilon, orders), orders)
-    return np.maximum(rare, _tie_cost(excess, 1 / (math.exp(epsilon) + 1), orders))
+    return np.maximum(rare, _tie_cost(excess, b=1 / (math.exp(epsilon) + 1), orders=orders))
 
 
 def _pure_dp_hit_cost(epsilon: float, orders: Array) -> Array:
@@ -138,11 +138,15 @@ def _pure_dp_hit_cost(epsilon: float, orders: Array) -> Array:
         orders: a > 1, `[num_orders]`.
     """
     b = math.exp(-epsilon) / 2
-    inside = _w(0.5, 1 - b, orders)
-    outside = _w(1.5, 1 + b, orders)
-    rise = 2 - (_w(1 + b, 1.5, orders) - _w(1 - b, 0.5, orders)) / _w(b, 0.5, orders)
-    fall = 2 - (outside - inside) / _w(0.5, b, orders)
-    ties = _tie_cost(_excess_moment(pure_dp_rdp(epsilon, orders), orders), b, orders)
+    inside = _weighted_power(p=0.5, q=1 - b, orders=orders)
+    outside = _weighted_power(p=1.5, q=1 + b, orders=orders)
+    rise = 2 - (
+        _weighted_power(p=1 + b, q=1.5, orders=orders)
+        - _weighted_power(p=1 - b, q=0.5, orders=orders)
+    ) / _weighted_power(p=b, q=0.5, orders=orders)
+    fall = 2 - (outside - inside) / _weighted_power(p=0.5, q=b, orders=orders)
+    excess = _excess_moment(pure_dp_rdp(epsilon, orders), orders=orders)
+    ties = _tie_cost(excess, b=b, orders=orders)
     rounding = _POWER_ROUNDING * orders
     cost = np.maximum(ties, np.maximum(rise, fall) + rounding)
     # The two conditions of the proof: D is concave, and F is convex.
@@ -165,7 +169,7 @@ def _tie_cost(excess: Array, b: float, orders: Array) -> Array:
         b: the number b of that proof.
         orders: a > 1, `[num_orders]`.
     """
-    corner = _largest_corner(excess, b, orders, answered=0)
+    corner = _largest_corner(excess=excess, b=b, orders=orders, answered=0)
     return np.asarray(np.maximum(excess / b * (1 + _COST_ROUNDING), corner))
 
 
@@ -181,16 +185,21 @@ def _largest_corner(excess: Array, b: float, orders: Array, *, answered: int) ->
         answered: 0 for the hit cost, 1 for the call cost, as docs/proofs/hits.md derives them.
     """
     corners = [
-        (1 + excess + _w(x, y, orders) - _w(1 + x, 1 + y, orders))
-        / _w(answered + x, answered + y, orders)
+        (
+            1
+            + excess
+            + _weighted_power(p=x, q=y, orders=orders)
+            - _weighted_power(p=1 + x, q=1 + y, orders=orders)
+        )
+        / _weighted_power(p=answered + x, q=answered + y, orders=orders)
         for x, y in ((0.5, b), (b, 0.5))
     ]
     return np.asarray(np.maximum(corners[0], corners[1]) + _POWER_ROUNDING * orders)
 
 
-def _w(x: float, y: float, orders: Array) -> Array:
-    """Returns w(x, y) = x^a y^(1 - a) for each order a, `[num_orders]`."""
-    return np.asarray(np.exp(orders * math.log(x) + (1 - orders) * math.log(y)))
+def _weighted_power(p: float, q: float, orders: Array) -> Array:
+    """Returns w(p, q) = p^a q^(1 - a) for each order a, `[num_orders]`."""
+    return np.asarray(np.exp(orders * math.log(p) + (1 - orders) * math.log(q)))
 
 
 def _excess_moment(rdp: Array, orders: Array) -> Array:

@@ -90,12 +90,12 @@ def few_erfcx(x: ArrayLike) -> Any:
 
 
 @lru_cache
-def gauss_legendre(count: int) -> tuple[Array, Array]:
-    """Returns the nodes in -1..1 and the weights of Gauss-Legendre quadrature with `count` nodes, `[count]` each.
+def gauss_legendre(num_nodes: int) -> tuple[Array, Array]:
+    """Returns the nodes in -1..1 and the weights of Gauss-Legendre quadrature, `[num_nodes]` each.
 
     They are computed at the first call, because numpy loads `numpy.polynomial` slowly.
     """
-    nodes, weights = np.polynomial.legendre.leggauss(count)
+    nodes, weights = np.polynomial.legendre.leggauss(num_nodes)
     return nodes, weights
 
 

@@ -25,7 +25,7 @@ import sqlite3
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -178,7 +178,7 @@ class Store:
         return content
 
     def commit(
-        self, data: str, key: str, content: bytes, describe: Callable[[], LineText]
+        self, data: str, key: str, content: bytes, describe_line: Callable[[], LineText]
     ) -> bytes:
         """Stores the bytes of a release with its charge in one transaction, and returns the bytes stored under the key.
 
@@ -190,8 +190,8 @@ class Store:
             key: the identifier of the release, or of a part, within the account; it names everything on which the
                 content depends.
             content: the bytes of the release, or of the part.
-            describe: returns the text of the new line. The function is called while the file is locked and all lines
-                are read. If it raises an error, because the charge is not allowed, nothing is written.
+            describe_line: returns the text of the new line. The function is called while the file is locked and all
+                lines are read. If it raises an error, because the charge is not allowed, nothing is written.
         """
         digest = hashlib.sha256(content).hexdigest()
         lies_outside = self.path is not None and len(content) >= LARGEST_INSIDE
@@ -203,7 +203,7 @@ class Store:
                 file.write(content)
         with self._transaction("BEGIN IMMEDIATE") as db:
             if (data, key) not in self.line_of:
-                text = describe()
+                text = describe_line()
                 if text.under and (data, text.under) not in self.line_of:
                     raise InvalidValue(
                         "under", text.under, rule=f"the key of a charge in ledger={self.path}"
@@ -214,7 +214,7 @@ class Store:
                     key=key,
                     text=text,
                     sha256=digest,
-                    inside=None if lies_outside else content,
+                    stored_content=None if lies_outside else content,
                 )
                 # The charge: what was drawn may be shown from here on, and this key reads it back. Before this line
                 # it was shown to nobody, and a process that ends here has charged nothing.
@@ -262,17 +262,17 @@ class Store:
             return _has_owners(db, data)
 
     def accounts_that_know(
-        self, owners: Mapping[str, frozenset[bytes]], *, but: str
+        self, owners: Mapping[str, frozenset[bytes]], *, except_account: str
     ) -> dict[str, int]:
         """Returns the number of these owners in each account that has some of them, by account; stores nothing.
 
         Args:
             owners: the names of people or records as bytes, by the kind of owner.
-            but: an account that is left out.
+            except_account: an account that is left out.
         """
         with self._transaction("BEGIN") as db:
             counts = _counts_of_known(db, self._keyed(owners))
-        return {data: count for data, count in counts.items() if data != but}
+        return {data: count for data, count in counts.items() if data != except_account}
 
     def _keyed(self, owners: Mapping[str, frozenset[bytes]]) -> list[tuple[str, bytes]]:
         """Returns owners as the file stores them: pairs of a kind and the keyed digest of a name."""
@@ -294,7 +294,7 @@ class Store:
         key: str,
         text: LineText,
         sha256: str,
-        inside: bytes | None,
+        stored_content: bytes | None,
     ) -> LedgerLine:
         """Writes a new line with its digests to the database and returns the line; does not commit the transaction.
 
@@ -304,11 +304,12 @@ class Store:
             key: the name of the release within its account.
             text: the other texts of the line.
             sha256: the digest of the release.
-            inside: the bytes of the release; None where the release is stored in a separate file.
+            stored_content: the bytes of the release; None where the release is stored in a separate file.
         """
         last_number, last_digest = self._state
         number = last_number + 1
         about = json.dumps(text.about)
+        columns = [number, data, key, text.under, text.event, about, sha256]
         line = LedgerLine(
             number=number,
             data=data,
@@ -317,30 +318,32 @@ class Store:
             event=text.event,
             about=about,
             sha256=sha256,
-            digest=_chained(last_digest, number, data, key, text.under, text.event, about, sha256),
+            digest=_chained_digest(previous=last_digest, columns=columns),
         )
         db.execute(
-            "INSERT INTO line VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*vars(line).values(), inside)
+            "INSERT INTO line VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*vars(line).values(), stored_content),
         )
         db.execute("UPDATE head SET number = ?, digest = ?", (line.number, line.digest))
         return line
 
-    def _file(self, digest: str) -> Path:
+    def _file(self, content_digest: str) -> Path:
         """Returns the path of the separate file in which a large release is stored, given its SHA-256."""
         assert self.path is not None
-        return self.path.with_name(f"{self.path.name}.releases") / digest
+        return self.path.with_name(f"{self.path.name}.releases") / content_digest
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, begin_statement: str) -> Iterator[sqlite3.Connection]:
         """Opens a transaction, reads and checks all new lines, and yields the connection.
 
         The transaction is rolled back at the end of the block, unless the block has committed it.
 
         Args:
-            begin: the SQL statement that begins the transaction; `BEGIN IMMEDIATE` also locks the file for writing.
+            begin_statement: the SQL statement that begins the transaction; `BEGIN IMMEDIATE` also locks the file for
+                writing.
         """
         with self.lock, self._opened() as db:
-            db.execute(begin)
+            db.execute(begin_statement)
             try:
                 self._read(db)
                 yield db
@@ -404,7 +407,7 @@ class Store:
                 answer = " ".join(str(problem[0]).split()) if problem else "no answer"
                 raise damaged_ledger(self.path, f"a sound file ({answer})")
             self.settings = settings
-            self._state = (0, _chained("", json.dumps(settings)))
+            self._state = (0, _chained_digest(previous="", columns=[json.dumps(settings)]))
         known, previous = self._state
         if (number, digest) == (known, previous):
             return
@@ -416,10 +419,9 @@ class Store:
         for row in db.execute(
             f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number", (known,)
         ):
-            line = LedgerLine(*row)
-            if line.number != known + len(fresh) + 1 or line.digest != _chained(
-                previous, *row[:-1]
-            ):
+            line = _ledger_line(row)
+            expected_digest = _chained_digest(previous=previous, columns=row[:-1])
+            if line.number != known + len(fresh) + 1 or line.digest != expected_digest:
                 raise damaged_ledger(
                     self.path,
                     f"line {known + len(fresh) + 1} as it was written; it was changed or cut out",
@@ -432,13 +434,28 @@ class Store:
             )
         self._add(fresh)
 
-    def _add(self, fresh: list[LedgerLine]) -> None:
+    def _add(self, new_lines: list[LedgerLine]) -> None:
         """Adds lines that were just read or committed to the attributes of this object."""
         del self.lines[self._state[0] :]  # an interrupted call may have left lines there
-        self.lines += fresh
-        self.line_of |= {(line.data, line.key): line for line in fresh}
-        if fresh:
-            self._state = fresh[-1].number, fresh[-1].digest
+        self.lines += new_lines
+        self.line_of |= {(line.data, line.key): line for line in new_lines}
+        if new_lines:
+            self._state = new_lines[-1].number, new_lines[-1].digest
+
+
+def _ledger_line(row: tuple[Any, ...]) -> LedgerLine:
+    """Returns a row of the table `line`, with the columns `_COLUMNS`, as a line."""
+    number, data, key, under, event, about, sha256, digest = row
+    return LedgerLine(
+        number=number,
+        data=data,
+        key=key,
+        under=under,
+        event=event,
+        about=about,
+        sha256=sha256,
+        digest=digest,
+    )
 
 
 def _has_owners(db: sqlite3.Connection, data: str) -> bool:
@@ -447,10 +464,12 @@ def _has_owners(db: sqlite3.Connection, data: str) -> bool:
     return row is not None
 
 
-def _counts_of_known(db: sqlite3.Connection, keyed: list[tuple[str, bytes]]) -> Counter[str]:
-    """Returns the number of these owners in each account; `keyed` has pairs of a kind and a keyed digest."""
+def _counts_of_known(
+    db: sqlite3.Connection, owner_digests: list[tuple[str, bytes]]
+) -> Counter[str]:
+    """Returns the number of these owners in each account; `owner_digests` has pairs of a kind and a keyed digest."""
     query = "SELECT data FROM owner WHERE kind = ? AND name = ?"
-    return Counter(account for row in keyed for (account,) in db.execute(query, row))
+    return Counter(account for row in owner_digests for (account,) in db.execute(query, row))
 
 
 def damaged_ledger(path: Path | None, rule: str) -> DamagedLedger:
@@ -463,20 +482,23 @@ def damaged_ledger(path: Path | None, rule: str) -> DamagedLedger:
     return DamagedLedger(name="ledger", value=path, rule=f"{rule}: {REMEDY}")
 
 
-def _chained(previous: str, *values: Any) -> str:
+def _chained_digest(previous: str, columns: Sequence[Any]) -> str:
     """Returns the digest of a line, which chains the line to the line before.
 
     Args:
         previous: the digest of the line before.
-        values: the columns of the line; in a damaged file they may be of any type.
+        columns: the columns of the line; in a damaged file they may be of any type.
     """
-    return hashlib.sha256(json.dumps([previous, *values], default=repr).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([previous, *columns], default=repr).encode()).hexdigest()
 
 
 def _fill(db: sqlite3.Connection, settings: str) -> None:
     """Creates the tables of a new store, and writes its settings, a JSON text, into the table `head`."""
     db.executescript(f"PRAGMA journal_mode=DELETE; BEGIN; {_SCHEMA}")
-    db.execute("INSERT INTO head VALUES (0, ?, ?)", (_chained("", settings), settings))
+    db.execute(
+        "INSERT INTO head VALUES (0, ?, ?)",
+        (_chained_digest(previous="", columns=[settings]), settings),
+    )
     db.execute("COMMIT")
 
 

@@ -164,7 +164,13 @@ class TargetCharging(HeldBudget):
 
     @classmethod
     def of_targets(
-        cls, targets: Iterable[QTarget], target_hits: int, *, target_delta: float, **options: Any
+        cls,
+        targets: Iterable[QTarget],
+        target_hits: int,
+        *,
+        target_delta: float,
+        num_counters: int = 1,
+        failure_prob: float = 0.0,
     ) -> Self:
         """Returns a session for calls with different q-targets, priced by the largest epsilon and the smallest q.
 
@@ -172,7 +178,8 @@ class TargetCharging(HeldBudget):
             targets: the q-targets of all calls.
             target_hits: the number of hits that ends the session.
             target_delta: the delta of the whole session.
-            options: further arguments of the class, such as `num_counters`.
+            num_counters: the number of targets of each call.
+            failure_prob: the largest sum of the deltas of all calls.
         """
         common = common_target(targets)
         return cls(
@@ -180,7 +187,8 @@ class TargetCharging(HeldBudget):
             target_hits=target_hits,
             hit_prob=common.hit_prob,
             target_delta=target_delta,
-            **options,
+            num_counters=num_counters,
+            failure_prob=failure_prob,
         )
 
     @property

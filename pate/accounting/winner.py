@@ -1,18 +1,19 @@
 """The price of releasing only the winner of noisy counts, where one or two counts differ by 1 between neighbors.
 
 The winner is the index of the largest count after Gaussian noise. Divide all counts by the noise std. Then the noise is
-N(0, 1), and a count differs by at most shift = 1 / noise_multiplier. Suppose that the release also reveals the largest
-noisy count M of those that do not differ. Let a and b be the two differing counts less M, before noise. Then the
-release is dominated by the worst pair of distributions over all places (a, b) (docs/proofs/winner.md, steps 1-3).
+N(0, 1), and a count differs by at most mean_shift = 1 / noise_multiplier. Suppose that the release also reveals the
+largest noisy count M of those that do not differ. Let a and b be the two differing counts less M, before noise. Then
+the release is dominated by the worst pair of distributions over all places (a, b) (docs/proofs/winner.md, steps 1-3).
 
-If one count differs, the release is the bit Z > t, with Z from N(0, 1) or from N(shift, 1). If two differ, the plane of
-places (a, b) is covered by four regions. In each region a few discrete pairs dominate (`winner_law`, `discrete_pairs`):
+If one count differs, the release is the bit Z > t, with Z from N(0, 1) or from N(mean_shift, 1). If two differ, the
+plane of places (a, b) is covered by four regions. In each region a few discrete pairs dominate (`winner_law`,
+`discrete_pairs`):
 
     a < -1.8, or b < -1.8   The pair of a normal that is revealed only above a threshold, and another normal. Both are
-                            moved by shift.
+                            moved by mean_shift.
 
-    a + b > 2.8             The pair of a bit of a normal that is moved by sqrt 2 shift. With probability <= 0.024 the
-                            whole normal is revealed.
+    a + b > 2.8             The pair of a bit of a normal that is moved by sqrt 2 mean_shift. With probability <= 0.024
+                            the whole normal is revealed.
 
     between these           The plane is cut into squares. A square is dominated by the pairs at its corners, raised by
                             a bound on the error of interpolation.
@@ -58,7 +59,9 @@ _FARTHEST_BIT = 2.4
 _HALF_OF_THRESHOLDS = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
 _THRESHOLDS = np.append(-_HALF_OF_THRESHOLDS[:0:-1], _HALF_OF_THRESHOLDS)
 _SMALL_SHIFT = 1e-3  # the squares of so small a shift serve all shifts
-_LARGEST_COST = 1.3  # of a corner of a square; no law's second moment over shift^2 exceeds 1.2800
+_LARGEST_COST = (
+    1.3  # of a corner of a square; no law's second moment over mean_shift^2 exceeds 1.2800
+)
 _SKEW = 0.1  # the weight of large losses in the cost of a corner
 # Slope over shift: beyond it the test curve of the two counts themselves cuts the pairs off.
 _STEEPEST = 4.0
@@ -77,29 +80,29 @@ _LARGEST_NUM_ROOTS = 40  # of the trees of pairs
 
 
 @lru_cache(maxsize=64)
-def bits(shift: float) -> tuple[Pair, ...]:
-    """Returns discrete pairs that dominate the release of the bit Z > t, for every threshold t with |shift - t| <= 2.4.
+def bits(mean_shift: float) -> tuple[Pair, ...]:
+    """Returns discrete pairs that dominate the release of the bit Z > t, for thresholds t near `mean_shift`.
 
-    Z is from P = N(shift, 1) or from Q = N(0, 1).
+    The pairs serve every t with |mean_shift - t| <= 2.4. Z is from P = N(mean_shift, 1) or from Q = N(0, 1).
     """
     steps = np.diff(_THRESHOLDS)
     widths = np.maximum(np.append(steps, 0), np.append(0, steps))
-    q = ndtr(_THRESHOLDS - shift)
-    heights = moved_mass(_THRESHOLDS, shift)
+    q = ndtr(_THRESHOLDS - mean_shift)
+    heights = moved_mass(_THRESHOLDS, mean_shift)
     # Between two thresholds the curve's point lies within width^2 / 8 times the bend from the chord.
     slack = widths**2 / 8 * _BEND_OF_MASS + _CORNER_ROUNDING
-    raised = heights + (widths**2 / 8 * _BEND_OF_DENSITY + _CORNER_ROUNDING) * shift
-    return tuple(_pairs_above(q[None], heights=raised[None], slack=slack, shift=shift))
+    raised = heights + (widths**2 / 8 * _BEND_OF_DENSITY + _CORNER_ROUNDING) * mean_shift
+    return tuple(_pairs_above(q[None], heights=raised[None], slack=slack, mean_shift=mean_shift))
 
 
 @lru_cache(maxsize=64)
-def squares(shift: float) -> tuple[Pair, ...]:
+def squares(mean_shift: float) -> tuple[Pair, ...]:
     """Returns a discrete pair for each corner of the squares that cover the middle region (see the head of this file).
 
     At a place (a, b) in a square, the pairs of its four corners together dominate the release.
 
     Args:
-        shift: the distance by which a count differs between neighbors, in standard deviations of the noise:
+        mean_shift: the distance by which a count differs between neighbors, in standard deviations of the noise:
             1 / noise_multiplier.
     """
     lowest, widths = _covering_squares()
@@ -108,11 +111,13 @@ def squares(shift: float) -> tuple[Pair, ...]:
     # A corner serves several squares, so it takes the largest slack of them.
     slack = np.zeros((5, len(places)))
     for slack_of_corners, slack_of_squares in zip(
-        slack, _slack(lowest, width=widths, shift=shift), strict=True
+        slack, _slack(lowest, widths=widths, mean_shift=mean_shift), strict=True
     ):
         np.maximum.at(slack_of_corners, corner_of.ravel(), np.repeat(slack_of_squares, 4))
-    q, heights = curve_points(places[:, 0], places[:, 1], shift)
-    return tuple(_pairs_above(q, heights=heights + slack[1:], slack=slack[0], shift=2**0.5 * shift))
+    q, heights = curve_points(places[:, 0], places[:, 1], mean_shift)
+    return tuple(
+        _pairs_above(q, heights=heights + slack[1:], slack=slack[0], mean_shift=2**0.5 * mean_shift)
+    )
 
 
 @lru_cache(maxsize=1)
@@ -120,7 +125,7 @@ def _covering_squares() -> tuple[Array, Array]:
     """Returns the lower left corners, `[num_squares, 2]`, and the widths, `[num_squares]`, of squares of places (a, b).
 
     The squares cover the middle region. A square is divided into four where the pair at one of its corners costs too
-    much. That cost is about the second moment of the pair's loss divided by shift^2, with large losses weighted a
+    much. That cost is about the second moment of the pair's loss divided by mean_shift^2, with large losses weighted a
     little more.
     """
     starts = _LOWEST_PLACE + _WIDEST * np.arange(
@@ -132,7 +137,9 @@ def _covering_squares() -> tuple[Array, Array]:
     width = _WIDEST
     while len(lowest):
         lowest = lowest[lowest.sum(axis=1) < _HIGHEST_SUM - 1e-9]
-        slack_of_squares = _slack(lowest, width=np.full(len(lowest), width), shift=_SMALL_SHIFT)
+        slack_of_squares = _slack(
+            lowest, widths=np.full(len(lowest), width), mean_shift=_SMALL_SHIFT
+        )
         slack = np.repeat(slack_of_squares, 4, axis=1)
         corners = (lowest[:, None] + width * _CORNERS).reshape(-1, 2)
         q, heights = curve_points(corners[:, 0], corners[:, 1], _SMALL_SHIFT)
@@ -151,52 +158,52 @@ def _covering_squares() -> tuple[Array, Array]:
     return np.concatenate(accepted_corners), np.concatenate(accepted_widths)
 
 
-def _slack(lowest: Array, width: Array, shift: float) -> Array:
+def _slack(lower_left_corners: Array, widths: Array, mean_shift: float) -> Array:
     """Returns bounds on the error of interpolation within each square, `[5, num_squares]`.
 
     The first row bounds the error of Q(S). The other four rows bound by how much P(S) - Q(S) of the four sets S of
     outcomes may exceed the interpolation between the corners (`winner_law`).
 
     Args:
-        lowest: the lower left corners of the squares, `[num_squares, 2]`.
-        width: the widths of the squares, `[num_squares]`.
-        shift: the distance by which the counts differ.
+        lower_left_corners: the lower left corners of the squares, `[num_squares, 2]`.
+        widths: the widths of the squares, `[num_squares]`.
+        mean_shift: the distance by which the counts differ.
     """
-    a_low, b_low = lowest.T
-    a_high, b_high = lowest.T + width
+    a_low, b_low = lower_left_corners.T
+    a_high, b_high = lower_left_corners.T + widths
     # the ranges of all places on the path from before to after the change
-    a = (a_low - shift, a_high)
-    b = (b_low, b_high + shift)
+    a = (a_low - mean_shift, a_high)
+    b = (b_low, b_high + mean_shift)
     difference = (a[0] - b[1]) / 2**0.5, (a[1] - b[0]) / 2**0.5
     total = (a_low + b_low) / 2**0.5, (a_high + b_high) / 2**0.5
     # bilinear interpolation errs by at most width^2 / 8 times the bend
-    share = width**2 / 8
+    share = widths**2 / 8
     sideways = share * np.maximum(
         bend_of_mass(a, b, difference, total), bend_of_mass(b, a, difference, total)
     )
     change_of_first = bend_of_change(a, b, difference, total)
     change_of_second = bend_of_change(b, a, difference, total)
     bends = np.stack([change_of_first, change_of_second, bend_of_rest(a, b), bend_of_rest(b, a)])
-    upwards = share * shift * bends + _CORNER_ROUNDING * shift
+    upwards = share * mean_shift * bends + _CORNER_ROUNDING * mean_shift
     return np.concatenate([sideways[None] + _CORNER_ROUNDING, upwards])
 
 
-def _pairs_above(q: Array, heights: Array, slack: Array, shift: float) -> list[Pair]:
+def _pairs_above(q_masses: Array, heights: Array, slack: Array, mean_shift: float) -> list[Pair]:
     """Returns, for each place, a pair whose test curve is nowhere below the points of that place.
 
     Args:
-        q: Q(S) of each set S of outcomes, `[num_sets, num_places]`.
+        q_masses: Q(S) of each set S of outcomes, `[num_sets, num_places]`.
         heights: P(S) - Q(S), `[num_sets, num_places]`.
-        slack: the distance by which Q(S) may differ from `q` to either side, `[num_places]`.
-        shift: the shift of a normal whose test curve is an upper bound.
+        slack: the distance by which Q(S) may differ from `q_masses` to either side, `[num_places]`.
+        mean_shift: the shift of a normal whose test curve is an upper bound.
     """
-    left = (q - slack).clip(0, 1)
-    right = (q + slack).clip(0, 1)
+    left = (q_masses - slack).clip(0, 1)
+    right = (q_masses + slack).clip(0, 1)
     return [
         pair_above_points(
             np.append(left_of_place, right_of_place),
             heights=np.append(heights_of_place, heights_of_place),
-            shift=shift,
+            mean_shift=mean_shift,
         )
         for left_of_place, right_of_place, heights_of_place in zip(
             left.T, right.T, heights.T, strict=True
@@ -216,15 +223,15 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array
     """
     if noise_multiplier == 0:
         return np.full_like(orders, np.inf)
-    shift = 1 / noise_multiplier
-    rdp_of_counts = orders * (num_moving * shift * shift / 2)
+    mean_shift = 1 / noise_multiplier
+    rdp_of_counts = orders * (num_moving * mean_shift * mean_shift / 2)
     if not SMALLEST_MULTIPLIER < noise_multiplier < LARGEST_MULTIPLIER:
         return rdp_of_counts
-    # log E[(P/Q)^a] of N(shift, 1) against N(0, 1) is a (a - 1) shift^2 / 2
-    log_moment = orders * (orders - 1) * (shift * shift / 2) * _ROUNDED_UP
+    # log E[(P/Q)^a] of N(mean_shift, 1) against N(0, 1) is a (a - 1) mean_shift^2 / 2
+    log_moment = orders * (orders - 1) * (mean_shift * mean_shift / 2) * _ROUNDED_UP
     with np.errstate(over="ignore", invalid="ignore"):
         # E[(P/Q)^a] - 1 of the worst bit of N(bit_shift, 1) against N(0, 1)
-        bit_shift = math.sqrt(num_moving) * shift
+        bit_shift = math.sqrt(num_moving) * mean_shift
         excess_moment = np.maximum(
             np.expm1(_log_censored_moment(orders, bit_shift, threshold=_FARTHEST_BIT)),
             largest_excess_moment(bits(bit_shift), orders, bit_shift),
@@ -233,32 +240,34 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: Array) -> Array
             rare = math.exp(log_ndtr(-_HIGHEST_SUM / math.sqrt(2))) * _ROUNDED_UP
             of_high_sums = (1 - rare) * excess_moment + rare * np.expm1(2 * log_moment)
             of_low_places = np.expm1(
-                _log_censored_moment(orders, shift, threshold=-_LOWEST_PLACE) + log_moment
+                _log_censored_moment(orders, mean_shift, threshold=-_LOWEST_PLACE) + log_moment
             )
-            of_squares = largest_excess_moment(squares(shift), orders, shift=math.sqrt(2) * shift)
+            of_squares = largest_excess_moment(
+                squares(mean_shift), orders, mean_shift=math.sqrt(2) * mean_shift
+            )
             excess_moment = np.maximum(np.maximum(of_high_sums, of_low_places), of_squares)
         rdp = np.log1p(excess_moment) * _ROUNDED_UP / (orders - 1)
     return np.where(np.isfinite(rdp), np.minimum(rdp, rdp_of_counts), rdp_of_counts)
 
 
-def _log_censored_moment(orders: Array, shift: float, threshold: float) -> Array:
+def _log_censored_moment(orders: Array, mean_shift: float, threshold: float) -> Array:
     """Returns log E_Q[(P/Q)^a] of the release of max(Z, threshold), rounded up, `[num_orders]`.
 
-    Z is from P = N(0, 1) or from Q, which is N(-shift, 1) or N(shift, 1), whichever gives the larger moment. The moment
-    is the sum of that of the event Z <= threshold and that of the normal above the threshold.
+    Z is from P = N(0, 1) or from Q, which is N(-mean_shift, 1) or N(mean_shift, 1), whichever gives the larger moment.
+    The moment is the sum of that of the event Z <= threshold and that of the normal above the threshold.
 
     Args:
         orders: a > 1, `[num_orders]`.
-        shift: the distance of both means, > 0.
+        mean_shift: the distance of both means, > 0.
         threshold: the value below which Z is not revealed.
     """
-    log_moment = orders * (orders - 1) * (shift * shift / 2) * _ROUNDED_UP
+    log_moment = orders * (orders - 1) * (mean_shift * mean_shift / 2) * _ROUNDED_UP
     moments = []
     for sign in (1, -1):
-        atom = orders * log_ndtr(threshold) - (orders - 1) * log_ndtr(threshold + sign * shift)
-        above = log_moment + log_ndtr(sign * ((orders - 1) * shift) - threshold)
+        atom = orders * log_ndtr(threshold) - (orders - 1) * log_ndtr(threshold + sign * mean_shift)
+        above = log_moment + log_ndtr(sign * ((orders - 1) * mean_shift) - threshold)
         moments.append(np.logaddexp(atom, above))
-    rounding = _ROUNDING * (1 + orders * -log_ndtr(threshold - shift))
+    rounding = _ROUNDING * (1 + orders * -log_ndtr(threshold - mean_shift))
     return np.asarray(np.maximum(np.maximum(moments[0], moments[1]), 0.0) + rounding)
 
 
@@ -282,7 +291,7 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
         noise_multiplier: the noise std / the largest difference of one count, > 0.
         num_moving: the number of counts that differ between neighbors, 1 or 2.
     """
-    shift = 1 / noise_multiplier
+    mean_shift = 1 / noise_multiplier
     bit_shift = math.sqrt(num_moving) / noise_multiplier
     pairs = [
         *bits(bit_shift),
@@ -293,13 +302,13 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
         # erfc is 2 Phi(-x sqrt 2): the probability that both counts are low although their places are high
         rare = 0.5 * math.erfc(_HIGHEST_SUM / math.sqrt(2) / math.sqrt(2)) * _ROUNDED_UP
         whole_normal = gaussian_pair(bit_shift, edges=_EDGES)
-        moving_normal = gaussian_pair(shift, edges=_EDGES)
+        moving_normal = gaussian_pair(mean_shift, edges=_EDGES)
         low_places = [
-            censored_pair(shift, threshold=-_LOWEST_PLACE, falls=falls).product(moving_normal)
+            censored_pair(mean_shift, threshold=-_LOWEST_PLACE, falls=falls).product(moving_normal)
             for falls in (True, False)
         ]
         high_sums = [pair.mixed_with(whole_normal, share=rare) for pair in pairs]
-        pairs = [*high_sums, *low_places, *squares(shift)]
+        pairs = [*high_sums, *low_places, *squares(mean_shift)]
     variance = max(float(pair.masses @ (pair.excess * pair.excess)) for pair in pairs)
     # Pairs that are alike in the masses of large losses of either sign stand side by side, and get one parent.
     scale = variance**0.5 / 4

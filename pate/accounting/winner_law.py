@@ -1,10 +1,10 @@
 """The distribution ("law") of the winner where two counts differ between neighbors, and bounds on its curvature.
 
 Let M be the largest noisy count of all counts that do not differ. The two differing counts less M, before noise, are a
-and b on the first data set, and a - shift and b + shift on the second, with X ~ N(a, 1) and Y ~ N(b, 1) after noise.
-The outcomes are A, the first of both counts wins (X > max(0, Y)); B, the second wins; and R, another count wins (X < 0
-and Y < 0). With P the distribution of the outcome on the first data set and Q that on the second, the pair is dominated
-by every pair whose test curve (`discrete_pairs`) is nowhere below the points
+and b on the first data set, and a - mean_shift and b + mean_shift on the second, with X ~ N(a, 1) and Y ~ N(b, 1) after
+noise. The outcomes are A, the first of both counts wins (X > max(0, Y)); B, the second wins; and R, another count wins
+(X < 0 and Y < 0). With P the distribution of the outcome on the first data set and Q that on the second, the pair is
+dominated by every pair whose test curve (`discrete_pairs`) is nowhere below the points
 
     (Q(S), P(S) - Q(S))      for the four sets of outcomes S = A, A or R, R, A or B.
 
@@ -37,46 +37,46 @@ def density(z: Array) -> Array:
     return np.asarray(np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi))
 
 
-def moved_mass(z: Array, shift: float) -> Array:
-    """Returns Phi(z) - Phi(z - shift) for each entry of z, `[num_places]`, accurate also for a tiny shift.
+def moved_mass(z: Array, mean_shift: float) -> Array:
+    """Returns Phi(z) - Phi(z - mean_shift) for each entry of z, `[num_places]`, accurate also for a tiny shift.
 
-    The difference is computed as the integral of phi from z - shift to z, so nothing cancels.
+    The difference is computed as the integral of phi from z - mean_shift to z, so nothing cancels.
     """
     nodes, weights = gauss_legendre(_FEW_NODES)
-    steps = shift * (1 + nodes) / 2
-    return np.asarray(shift / 2 * (density(z[:, None] - steps) @ weights))
+    steps = mean_shift * (1 + nodes) / 2
+    return np.asarray(mean_shift / 2 * (density(z[:, None] - steps) @ weights))
 
 
-def curve_points(a: Array, b: Array, shift: float) -> tuple[Array, Array]:
+def curve_points(a: Array, b: Array, mean_shift: float) -> tuple[Array, Array]:
     """Returns Q(S) and P(S) - Q(S) of the four sets S = A, A or R, R, A or B, `[4, num_places]` each.
 
     Args:
         a: the first count less M, on the first data set, `[num_places]`.
         b: the second count less M, on the first data set, `[num_places]`.
-        shift: the distance by which the counts differ.
+        mean_shift: the distance by which the counts differ.
     """
     nodes, weights = gauss_legendre(_FEW_NODES)
-    steps = shift * (1 + nodes) / 2
-    # P - Q is the integral over the path (a - s, b + s), 0 <= s <= shift, of the derivatives
+    steps = mean_shift * (1 + nodes) / 2
+    # P - Q is the integral over the path (a - s, b + s), 0 <= s <= mean_shift, of the derivatives
     #   of P(A): phi(a) Phi(-b) + sqrt 2 phi(d) Phi(t);  of P(R): -phi(a) Phi(-b) + Phi(-a) phi(b).
     # Along the path t stays, so the second term of P(A) has a closed form.
     first_leaves = density(a[:, None] - steps) * ndtr(-b[:, None] - steps)
     second_enters = ndtr(-a[:, None] + steps) * density(b[:, None] + steps)
     exchanged = ndtr((a + b) / math.sqrt(2)) * moved_mass(
-        (a - b) / math.sqrt(2), math.sqrt(2) * shift
+        (a - b) / math.sqrt(2), math.sqrt(2) * mean_shift
     )
-    change_of_a = shift / 2 * (first_leaves @ weights) + exchanged
-    change_of_r = shift / 2 * ((second_enters - first_leaves) @ weights)
+    change_of_a = mean_shift / 2 * (first_leaves @ weights) + exchanged
+    change_of_r = mean_shift / 2 * ((second_enters - first_leaves) @ weights)
     # Q(A) is P(X > max(0, Y)) after the change, by quadrature; wrong by about 1e-15.
-    a_moved = (a - shift)[:, None]
-    b_moved = (b + shift)[:, None]
+    a_moved = (a - mean_shift)[:, None]
+    b_moved = (b + mean_shift)[:, None]
     low = np.maximum(0.0, a_moved - FARTHEST_PLACE)
     high = np.maximum(a_moved + FARTHEST_PLACE, FARTHEST_PLACE)
     many_nodes, many_weights = gauss_legendre(_MANY_NODES)
     half_width = (high - low) / 2
     x = half_width * many_nodes + (high + low) / 2
     q_of_a = half_width[:, 0] * ((density(x - a_moved) * ndtr(x - b_moved)) @ many_weights)
-    q_of_r = ndtr(-a + shift) * ndtr(-b - shift)
+    q_of_r = ndtr(-a + mean_shift) * ndtr(-b - mean_shift)
     masses = np.stack([q_of_a, q_of_a + q_of_r, q_of_r, 1 - q_of_r])
     changes = np.stack([change_of_a, change_of_a + change_of_r, change_of_r, -change_of_r])
     return masses, changes
@@ -93,7 +93,7 @@ def bend_of_mass(a: Range, b: Range, difference: Range, total: Range) -> Array:
     """
     # The derivatives of the module's docstring once more: the second derivatives are phi'(a) Phi(-b) and, for either
     # place, at most |phi'(d) Phi(t)| / 2 + phi(d) phi(t) / 2.
-    crossed_term = density(np.clip(0.0, *difference)) * density(np.clip(0.0, *total))
+    crossed_term = density(_nearest_to_zero(difference)) * density(_nearest_to_zero(total))
     crossed = (_largest_slope(difference) * ndtr(total[1]) + crossed_term) / 2
     return np.asarray(_largest_slope(a) * ndtr(-b[0]) + 2 * crossed)
 
@@ -105,13 +105,13 @@ def bend_of_change(a: Range, b: Range, difference: Range, total: Range) -> Array
     """
     # The derivative is phi(a) Phi(-b) + sqrt 2 phi(d) Phi(t). Its second derivatives are phi''(a) Phi(-b) in a and
     # phi(a) b phi(b) in b; those of the other term are (phi''(d) Phi(t) +- 2 phi'(d) phi(t) + phi(d) phi'(t)) / sqrt 2.
-    density_of_total = density(np.clip(0.0, *total))
+    density_of_total = density(_nearest_to_zero(total))
     bulge = (
         _largest_bulge(difference) * ndtr(total[1])
         + 2 * _largest_slope(difference) * density_of_total
     )
-    crossed = (bulge + density(np.clip(0.0, *difference)) * _largest_fall(total)) / 2**0.5
-    first_term = _largest_bulge(a) * ndtr(-b[0]) + density(np.clip(0.0, *a)) * _largest_fall(
+    crossed = (bulge + density(_nearest_to_zero(difference)) * _largest_fall(total)) / 2**0.5
+    first_term = _largest_bulge(a) * ndtr(-b[0]) + density(_nearest_to_zero(a)) * _largest_fall(
         (-b[1], -b[0])
     )
     return np.asarray(first_term + 2 * crossed)
@@ -127,13 +127,24 @@ def bend_of_rest(a: Range, b: Range) -> Array:
         b: the range of b within each square.
     """
     # The largest phi''(x) = (x^2 - 1) phi(x) is at +- sqrt 3.
-    top = 2 * density(np.sqrt([3.0]))
-    dip = _largest(_second_derivative, places=a, tops=(-(3**0.5), 3**0.5), top=top)
-    falling = dip * ndtr(-b[0]) + density(np.clip(0.0, *a)) * _largest_fall(b)
-    rising = _largest_fall((-a[1], -a[0])) * density(np.clip(0.0, *b)) + ndtr(
+    largest_maximum = 2 * density(np.sqrt([3.0]))
+    dip = _largest(
+        _second_derivative,
+        ranges=a,
+        places_of_maxima=(-(3**0.5), 3**0.5),
+        largest_maximum=largest_maximum,
+    )
+    falling = dip * ndtr(-b[0]) + density(_nearest_to_zero(a)) * _largest_fall(b)
+    rising = _largest_fall((-a[1], -a[0])) * density(_nearest_to_zero(b)) + ndtr(
         -a[0]
     ) * _largest_bulge(b)
     return np.asarray(falling + rising)
+
+
+def _nearest_to_zero(ranges: Range) -> Array:
+    """Returns the number nearest to 0 in each range, where the density is largest."""
+    low, high = ranges
+    return np.asarray(np.clip(0.0, low, high))
 
 
 def _second_derivative(x: Array) -> Array:
@@ -151,33 +162,40 @@ def _fall(x: Array) -> Array:
     return np.asarray(x * density(x))
 
 
-def _largest_slope(places: Range) -> Array:
+def _largest_slope(ranges: Range) -> Array:
     """Returns the largest |phi'(x)| = |x| phi(x) over x in each range; the function rises up to |x| = 1."""
-    return _largest(_absolute_slope, places, tops=(-1.0, 1.0), top=density(np.ones(1)))
+    return _largest(
+        _absolute_slope, ranges, places_of_maxima=(-1.0, 1.0), largest_maximum=density(np.ones(1))
+    )
 
 
-def _largest_fall(places: Range) -> Array:
+def _largest_fall(ranges: Range) -> Array:
     """Returns the largest -phi'(x) = x phi(x) over x in each range, at least 0."""
-    return _largest(_fall, places, tops=(1.0,), top=density(np.ones(1)))
+    return _largest(_fall, ranges, places_of_maxima=(1.0,), largest_maximum=density(np.ones(1)))
 
 
 def _largest(
-    function: Callable[[Array], Array], places: Range, tops: tuple[float, ...], top: Array
+    function: Callable[[Array], Array],
+    ranges: Range,
+    places_of_maxima: tuple[float, ...],
+    largest_maximum: Array,
 ) -> Array:
     """Returns the largest value of a function over each range, at least 0.
 
     Args:
         function: the function, which has its largest value at an end of a range unless a maximum lies within.
-        places: the ranges.
-        tops: the places of all local maxima.
-        top: the value of the function at these maxima.
+        ranges: the ranges.
+        places_of_maxima: the places of all local maxima.
+        largest_maximum: the value of the function at these maxima.
     """
-    low, high = places
-    has_top = np.any([(low <= x) & (x <= high) for x in tops], axis=0)
-    return np.maximum(np.maximum(function(low), function(high)), np.where(has_top, top, 0.0))
+    low, high = ranges
+    has_top = np.any([(low <= x) & (x <= high) for x in places_of_maxima], axis=0)
+    return np.maximum(
+        np.maximum(function(low), function(high)), np.where(has_top, largest_maximum, 0.0)
+    )
 
 
-def _largest_bulge(places: Range) -> Array:
+def _largest_bulge(ranges: Range) -> Array:
     """Returns the largest -phi''(x) = (1 - x^2) phi(x) over x in each range, at least 0: at the x nearest to 0."""
-    x: Array = np.clip(0.0, *places)
+    x: Array = _nearest_to_zero(ranges)
     return np.maximum((1 - x * x) * density(x), 0.0)

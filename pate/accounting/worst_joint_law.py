@@ -323,10 +323,10 @@ class _Solved:
             remainders = programs.remainders(multipliers[batch])
             yield batch, programs.bounds(multipliers[batch], remainders), remainders
 
-    def _batches(self, count: int) -> list[slice]:
-        """Returns slices that divide `count` corners into batches, so that arrays over all types stay small."""
-        size = max(1, _TYPES_AT_ONCE // self._moved.shape[1])
-        return [slice(start, start + size) for start in range(0, count, size)]
+    def _batches(self, num_items: int) -> list[slice]:
+        """Returns slices that divide `num_items` corners into batches, so that arrays over all types stay small."""
+        batch_size = max(1, _TYPES_AT_ONCE // self._moved.shape[1])
+        return [slice(start, start + batch_size) for start in range(0, num_items, batch_size)]
 
     def _programs(self, corners: Indices, types: Indices | slice = slice(None)) -> LinearPrograms:
         """Returns the programs at corners, given by their indices, over some types; by default over all types."""
@@ -350,8 +350,8 @@ class _Solved:
         has_chord = is_limited.all(axis=1) & np.isfinite(at_low) & np.isfinite(at_high)
         slope = np.where(has_chord, (at_high - at_low) / (high - low), 0.0)
         own_values = [
-            self._values_at_growth(growth, by_chord)
-            for growth, by_chord in zip(log_growth.tolist(), has_chord.tolist(), strict=True)
+            self._values_at_growth(growth, has_chord=is_bounded)
+            for growth, is_bounded in zip(log_growth.tolist(), has_chord.tolist(), strict=True)
         ]
         weights = np.zeros((len(corners), 1 + _NUM_ROWS, _NUM_PARTS))
         weights[:, _VALUES, _FAILS] = np.where(has_chord, at_low - slope * low, 0.0)
@@ -378,21 +378,21 @@ class _Solved:
         )
         self._bounds = np.append(self._bounds, np.full(len(corners), np.inf))
 
-    def _compute_values_at_growth(self, growth: float, by_chord: bool) -> Array:
+    def _compute_values_at_growth(self, growth: float, has_chord: bool) -> Array:
         """Returns the contribution of each type to the divergence at one growth, `[K]`.
 
         Args:
             growth: the growth of a corner.
-            by_chord: True for the contribution of passing tests only, because a chord bounds that of refusals; False
+            has_chord: True for the contribution of passing tests only, because a chord bounds that of refusals; False
                 for the contribution of both.
         """
         types = self._types
         share = math.exp(-self._types.largest * growth)
-        if by_chord:
+        if has_chord:
             ratios = np.where(
                 types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0
             )
             return np.where(types.passes > 0, types.passes * self._divergence(ratios), 0.0)
         ratios = types.moved * types.moved_fails * share / types.fails
         refused = types.fails * self._divergence(ratios)
-        return np.asarray(self._values_at_growth(growth, True) + refused)
+        return np.asarray(self._values_at_growth(growth, has_chord=True) + refused)

@@ -395,7 +395,9 @@ class RunCharge:
         A release of the same records at the same price does not count: it may be this very release.
         """
         noise = seed_name(self.seed)
-        return self.account.has_noise(noise, but=self._key_prefix, unlike=self.priced.event)
+        return self.account.has_noise(
+            noise, except_release=self._key_prefix, except_price=self.priced.event
+        )
 
     def _lines(self) -> Iterator[str]:
         """Yields sentences about earlier releases of the records: their total cost, and the room that is left."""
@@ -422,7 +424,7 @@ class RunCharge:
             yield (
                 f"seed={self.seed}: this release shares its noise with an earlier one in ledger={path}: {consequence}"
             )
-        if not paths and self.account.has_noise(noise, but=self._key_prefix):
+        if not paths and self.account.has_noise(noise, except_release=self._key_prefix):
             yield (
                 f"seed={self.seed}: an earlier release in ledger={self._path} drew its noise from this seed: "
                 f"unless this one is the same to the last byte, {consequence}"

@@ -132,15 +132,17 @@ class OtherLedger:
         )
 
     def accounts_that_know(
-        self, owners: Mapping[str, frozenset[bytes]], *, but: str
+        self, owners: Mapping[str, frozenset[bytes]], *, except_account: str
     ) -> dict[str, int]:
         """Returns, for each account of the ledger, how many of these owners it has records of.
 
         Args:
             owners: the ids and groups of private records, by kind.
-            but: the name of the account that is left out.
+            except_account: the name of the account that is left out.
         """
-        return Store(self.path, settings=None).accounts_that_know(owners, but=but)
+        return Store(self.path, settings=None).accounts_that_know(
+            owners, except_account=except_account
+        )
 
 
 def ledger_path(

@@ -56,7 +56,7 @@ class OwnersOfRun:
             return
         if not (ledger.store.is_introduced(account.data) or self.is_allowed):
             for other in others:
-                num_known = other.accounts_that_know(self.owners, but=account.data)
+                num_known = other.accounts_that_know(self.owners, except_account=account.data)
                 self._report(num_known, other.path, account, monitor)
         num_known = account.introduce(self.owners, anyway=self.is_allowed)
         if num_known:

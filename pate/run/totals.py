@@ -135,7 +135,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
             target_delta=ledger.target_delta,
             unit=entry.unit,
             noise=entry.noise,
-            shares_noise_in_ledger=ledger.has_noise(entry.noise, but=entry.key),
+            shares_noise_in_ledger=ledger.has_noise(entry.noise, except_release=entry.key),
             accountant=ledger.accountant,
             ledger_total=ledger_total,
         )

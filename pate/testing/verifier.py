@@ -324,7 +324,7 @@ def verify_densities(
     require(low < high, "low", low, f"a number below high={high}")
     edges = np.linspace(low, high, require_count("num_panels", num_panels) + 1)
     half = np.diff(edges)[:, None] / 2
-    nodes, weights = gauss_legendre(count=16)
+    nodes, weights = gauss_legendre(num_nodes=16)
     points = (edges[:-1, None] + half * (1 + nodes)).ravel()
     log_weights = np.log(half * weights).ravel()
     log_distributions = np.stack(

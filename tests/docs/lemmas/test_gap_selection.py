@@ -108,19 +108,21 @@ def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
             noisy_max_distribution(u, noise_std=1.0)
             for u in (utilities, utilities + np.where(rising, move, -move))
         )
-        bound = opposite_maxima(rising=4, falling=3, shift=move, epsilons=epsilons)
+        bound = opposite_maxima(rising=4, falling=3, mean_shift=move, epsilons=epsilons)
         assert (q[rising].sum() - np.exp(epsilons) * p[rising].sum() <= bound + 1e-12).all()
     tied, split = (
         noisy_max_distribution(u, noise_std=1.0) for u in (np.zeros(7), np.where(rising, 0.4, -0.4))
     )
     attained = split[rising].sum() - np.exp(epsilons) * tied[rising].sum()
-    assert (attained > opposite_maxima(rising=4, falling=3, shift=0.3, epsilons=epsilons)).any()
+    assert (
+        attained > opposite_maxima(rising=4, falling=3, mean_shift=0.3, epsilons=epsilons)
+    ).any()
 
 
 def test_two_moving_normals_equal_one_that_moves_farther() -> None:
     epsilons = np.linspace(-1.0, 2.0, 13)
     mu = 0.5 * np.sqrt(2)
     exact = ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons) * ndtr(-mu / 2 - epsilons / mu)
-    priced = opposite_maxima(rising=1, falling=1, shift=0.5, epsilons=epsilons)
+    priced = opposite_maxima(rising=1, falling=1, mean_shift=0.5, epsilons=epsilons)
     assert (priced >= exact).all()
     assert priced == pytest.approx(exact, abs=1e-4)

@@ -102,7 +102,9 @@ def test_a_gaussian_is_never_below_its_closed_form(shift: float, cells: int) -> 
     """One step of a Gaussian pair bounds its delta from above, within 0.01%."""
     spacing = rounded_spacing(shift / cells)
     grid = LossGrid(first=-8 * cells, size=18 * cells, spacing=spacing)
-    values_after = stepped(ShiftedMaximum(count=1, shift=shift), grid, values=hockey_stick(grid))
+    values_after = stepped(
+        ShiftedMaximum(num_normals=1, mean_shift=shift), grid, values=hockey_stick(grid)
+    )
     for multiple in range(0, 6 * cells, max(1, cells // 3)):
         truth = gaussian_delta(shift, epsilon=multiple * spacing)
         assert (
@@ -149,7 +151,9 @@ def test_losses_beyond_the_grid_count_as_infinite() -> None:
     assert stepped(
         Box(ups=np.array([1e305]), downs=np.array([-1e305])), grid, values=hockey_stick(grid)
     ) == pytest.approx(1.0)
-    assert (stepped(ShiftedMaximum(count=1, shift=1e4), grid, values=hockey_stick(grid)) == 1).all()
+    assert (
+        stepped(ShiftedMaximum(num_normals=1, mean_shift=1e4), grid, values=hockey_stick(grid)) == 1
+    ).all()
 
 
 GRID = LossGrid(first=-50, size=200, spacing=rounded_spacing(spacing=0.037))
@@ -161,6 +165,6 @@ def test_a_shift_as_wide_as_the_grid_leaves_no_part_out(loss: float) -> None:
     7.363."""
     values = np.maximum(-np.expm1(GRID.points), 0)
     pad = GRID.padding(abs(loss))
-    shifted = GRID.shifted(GRID.padded(values, pad), pad, GRID.shift(loss, weight=0.5))
+    shifted = GRID.shifted(GRID.padded(values, pad), pad, GRID.shift(loss, probability=0.5))
     assert (shifted >= 0.5 * np.maximum(-np.expm1(GRID.points - loss), 0) - 1e-15).all()
     assert (shifted <= 0.5).all()

@@ -303,7 +303,10 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
     """900 steps with losses of 0.05 in blocks; a loss 10% too small falls below the sum."""
     result = profile_of(
         composed_in_blocks(
-            ((PAIR, 900),), spacing=rounded_spacing(spacing=0.0125), reach=12.0, negligible=1e-20
+            ((PAIR, 900),),
+            spacing=rounded_spacing(spacing=0.0125),
+            largest_finite_loss=12.0,
+            negligible=1e-20,
         )
     )
     for target in (0.0, 2.0, 4.0, 6.5):
@@ -311,7 +314,9 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
         assert truth * (1 - 1e-11) <= result.delta(target) <= truth * 1.02 + 1e-13
     cheaper = Box(ups=np.array([0.045]), downs=np.array([-0.045]))
     result = profile_of(
-        composed_in_blocks(((cheaper, 900),), spacing=0.01125, reach=12.0, negligible=1e-20)
+        composed_in_blocks(
+            ((cheaper, 900),), spacing=0.01125, largest_finite_loss=12.0, negligible=1e-20
+        )
     )
     assert result.delta(4.0) < binomial_delta(epsilon=0.05, count=900, target=4.0) * 0.8
 
@@ -329,9 +334,13 @@ def test_blocks_bound_the_composition_step_by_step_closely(
     }[family]
     steps = single * 150
     monkeypatch.setattr(exact_blocks, "CAPACITY", 10**9)
-    in_one_block = profile_of(composed_in_blocks(steps, spacing=0.005, reach=6.0, negligible=1e-18))
+    in_one_block = profile_of(
+        composed_in_blocks(steps, spacing=0.005, largest_finite_loss=6.0, negligible=1e-18)
+    )
     monkeypatch.setattr(exact_blocks, "CAPACITY", 4 * 40)
-    several = profile_of(composed_in_blocks(steps, spacing=0.005, reach=6.0, negligible=1e-18))
+    several = profile_of(
+        composed_in_blocks(steps, spacing=0.005, largest_finite_loss=6.0, negligible=1e-18)
+    )
     for delta in (1e-3, 1e-6, 1e-9):
         assert (
             in_one_block.epsilon(delta) * (1 - 2e-4)
@@ -350,7 +359,7 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     steps = ((a_bit, 1), (a_range, 1), (a_bit, 1))
     result = profile_of(
         composed_in_blocks(
-            steps, spacing=rounded_spacing(spacing=0.01), reach=8.0, negligible=1e-15
+            steps, spacing=rounded_spacing(spacing=0.01), largest_finite_loss=8.0, negligible=1e-15
         )
     )
     families = [bits(CHANCES, reach=1), spans(Fraction(3, 2), size=12), bits(CHANCES, reach=1)]
@@ -363,7 +372,7 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     steps = ((cheaper, 1), (a_range, 1), (cheaper, 1))
     low = profile_of(
         composed_in_blocks(
-            steps, spacing=rounded_spacing(spacing=0.01), reach=8.0, negligible=1e-15
+            steps, spacing=rounded_spacing(spacing=0.01), largest_finite_loss=8.0, negligible=1e-15
         )
     )
     assert low.delta(math.log(2)) < float(best_play(families, Fraction(2)))

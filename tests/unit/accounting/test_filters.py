@@ -93,7 +93,7 @@ def test_sums_are_rounded_up_or_exact() -> None:
         spent = spent.plus(price)
     assert spent.amount >= 1000 * 0.1
     assert spent.failure_prob == 1000 * Fraction(1e-9)
-    assert spent.plus(price, count=7).pure == 1007 * Fraction(0.3)
+    assert spent.plus(price, num_times=7).pure == 1007 * Fraction(0.3)
 
 
 @pytest.mark.parametrize("kind", [RenyiFilter, GaussianFirst, GaussianOrRenyi])

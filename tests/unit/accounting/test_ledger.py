@@ -194,9 +194,11 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
     commit_part(ledger, key="b:second", content=second, noise="seed 3")
     assert (keys(ledger), ledger.epsilon) == (["a:first"], ONE_EPSILON)
     ledger.require_charged(GAUSSIAN, "b", remedy="restore it")
-    assert not ledger.has_noise("seed 3", but="c", unlike=GAUSSIAN)
-    assert ledger.has_noise("seed 3", but="c", unlike=BIT)
-    assert ledger.has_noise("seed 3", but="c") and not ledger.has_noise("seed 4", but="c")
+    assert not ledger.has_noise("seed 3", except_release="c", except_price=GAUSSIAN)
+    assert ledger.has_noise("seed 3", except_release="c", except_price=BIT)
+    assert ledger.has_noise("seed 3", except_release="c") and not ledger.has_noise(
+        "seed 4", except_release="c"
+    )
     for key, content, event in (
         ("c:first", b"other", GAUSSIAN),
         ("c:other", first, GAUSSIAN),
@@ -227,7 +229,7 @@ def test_a_seed_used_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
     commit_part(shared.account("one"), key="a:first", content=b"1", noise="seed 3")
     with refused("noise", "seed 3"):
         commit_part(shared.account("other"), key="b:first", content=b"1", noise="seed 3")
-    assert shared.account("other").has_noise("seed 3", unlike=GAUSSIAN)
+    assert shared.account("other").has_noise("seed 3", except_price=GAUSSIAN)
 
 
 def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, path: Path) -> None:
