@@ -1,5 +1,6 @@
 """A comparison of three aggregators whose numbers are made up, a constant 0.2, the ceiling 0.6; and small real ones."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,22 +41,34 @@ def small_bench(folder: Path = Path("nowhere"), data: Dataset | None = None) -> 
     )
 
 
-def plan(*methods: Method, **changes: Any) -> ComparisonPlan:
-    values: dict[str, Any] = {
-        "load_dataset": small_dataset,
-        "methods": methods or (method(name="votes", aggregator=VOTES),),
-        "engine": StackedEngine(),
-        "student": LinearStudent(),
-        "num_queries": NUM_QUERIES,
-        "target_delta": 1e-5,
-        "accountant": RdpAccountant,
-        "epsilons": (5.0, 50.0),
-        "seeds": (0, 1),
-        "num_workers": 1,
-        "allow_useless": True,
-        "settings": {"name": "small"},
-    }
-    return ComparisonPlan(**(values | changes))
+def plan(
+    methods: tuple[Method, ...] = (),
+    *,
+    load_dataset: Callable[[], Dataset] = small_dataset,
+    num_queries: int = NUM_QUERIES,
+    target_delta: float = 1e-5,
+    epsilons: tuple[float, ...] = (5.0, 50.0),
+    seeds: tuple[int, ...] = (0, 1),
+    ensemble_seed: int = 0,
+    allow_useless: bool = True,
+    name: str = "small",
+) -> ComparisonPlan:
+    """Returns a plan of small runs; without methods, of Gaussian votes alone."""
+    return ComparisonPlan(
+        load_dataset=load_dataset,
+        methods=methods or (method(name="votes", aggregator=VOTES),),
+        engine=StackedEngine(),
+        student=LinearStudent(),
+        num_queries=num_queries,
+        target_delta=target_delta,
+        accountant=RdpAccountant,
+        epsilons=epsilons,
+        seeds=seeds,
+        ensemble_seed=ensemble_seed,
+        num_workers=1,
+        allow_useless=allow_useless,
+        settings={"name": name},
+    )
 
 
 SCORES = {

@@ -1,5 +1,6 @@
 """Whole comparisons on a small data set: resumed, reused, the same as single runs; no method breaks the others."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,29 +39,49 @@ CHECKED = NotPriorTopK(
 )  # fmt: skip
 
 
-def run(folder: Path, *methods: PATEMethod, **changes: Any) -> Frontier:
-    return compare(plan(*methods, **changes), folder, SilentMonitor())
+def run(
+    folder: Path,
+    methods: tuple[PATEMethod, ...] = (),
+    *,
+    load_dataset: Callable[[], Any] = small_dataset,
+    num_queries: int = NUM_QUERIES,
+    target_delta: float = 1e-5,
+    epsilons: tuple[float, ...] = (5.0, 50.0),
+    seeds: tuple[int, ...] = (0, 1),
+    ensemble_seed: int = 0,
+    name: str = "small",
+) -> Frontier:
+    """Returns the frontier of a small comparison, whose files are written to `folder`."""
+    comparison_plan = plan(
+        methods,
+        load_dataset=load_dataset,
+        num_queries=num_queries,
+        target_delta=target_delta,
+        epsilons=epsilons,
+        seeds=seeds,
+        ensemble_seed=ensemble_seed,
+        name=name,
+    )
+    return compare(comparison_plan, folder, SilentMonitor())
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("comparison") / "run"
-    others = {
-        "hopeless": HOPELESS,
-        "all": FixedTopK(k=99, epsilon=1.0),
-        "gnmax": GNMax(noise_std=1.0),
-    }
-    others["checked"] = CHECKED
-    run(
-        folder,
+    methods = (
         method(name="votes", aggregator=VOTES),
         method(name="votes", aggregator=VOTES, num_teachers=12),
-        *(method(*each) for each in others.items()),
+        method(name="hopeless", aggregator=HOPELESS),
+        method(name="all", aggregator=FixedTopK(k=99, epsilon=1.0)),
+        method(name="gnmax", aggregator=GNMax(noise_std=1.0)),
+        method(name="checked", aggregator=CHECKED),
     )
+    run(folder, methods)
     return folder
 
 
 def test_one_row_a_run_and_baselines_without_epsilon(finished: Path) -> None:
+    """Two methods by the name of votes become `votes` and `votes@12`, by their teachers."""
     runs = read_runs(finished / "comparison.csv")
     names = [(item.aggregator, item.num_teachers) for item in runs]
     untaught = ("prior", "best_constant", "true_label_student", "all_records_model")
@@ -87,11 +108,13 @@ def test_one_row_a_run_and_baselines_without_epsilon(finished: Path) -> None:
 
 
 def test_the_page_says_what_its_epsilons_are_for(finished: Path) -> None:
+    """The page states the unit of privacy."""
     words = "the unit of privacy is one group of records, those with one number in group_ids, "
     assert words in (finished / "frontier.html").read_text()
 
 
 def test_method_that_is_not_trained_has_a_row_with_the_reason(finished: Path) -> None:
+    """Its failures use up delta, or its k exceeds the number of labels."""
     runs = {item.aggregator: item for item in read_runs(finished / "comparison.csv")}
     assert "uses up target_delta" in runs["hopeless"].note
     assert (runs["hopeless"].micro_f1, runs["hopeless"].seed, runs["hopeless"].priced_epsilon) == (
@@ -106,6 +129,7 @@ def test_method_that_is_not_trained_has_a_row_with_the_reason(finished: Path) ->
 
 
 def test_folder_is_the_owners_alone_and_its_page_is_there(finished: Path) -> None:
+    """The folder has mode 0700, a page and a picture, and no scratch files."""
     assert finished.stat().st_mode & 0o777 == 0o700
     assert "No epsilon covers this comparison" in (finished / "frontier.html").read_text()
     assert (finished / "frontier.png").stat().st_size > 10_000
@@ -121,14 +145,26 @@ def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_comma
     """Private groups as teachers, or 5 of them; the center is released anew for every seed."""
     votes = CenteredVotes(noise_multiplier=1.0)
     student = LowRankStudent(num_directions=6)
-    given = {"num_teachers": num_teachers, "teacher": teacher, "student": student}
-    centered = replace(method(name="centered", aggregator=votes), **given)
-    run(tmp_path / "compare", centered, seeds=(4, 5), ensemble_seed=4, epsilons=(3.0,))
+    centered = replace(
+        method(name="centered", aggregator=votes),
+        num_teachers=num_teachers,
+        teacher=teacher,
+        student=student,
+    )
+    run(tmp_path / "compare", (centered,), seeds=(4, 5), ensemble_seed=4, epsilons=(3.0,))
     first, second = [
         item for item in read_runs(tmp_path / "compare" / "comparison.csv") if item.epsilon == 3
     ]
-    given |= {"aggregator": votes, "target_epsilon": 3.0, "seed": 4}
-    report = train(replace(small_plan(), **given), tmp_path / "train", SilentMonitor())
+    training_plan = replace(
+        small_plan(),
+        num_teachers=num_teachers,
+        teacher=teacher,
+        student=student,
+        aggregator=votes,
+        target_epsilon=3.0,
+        seed=4,
+    )
+    report = train(training_plan, tmp_path / "train", SilentMonitor())
     assert first.num_teachers == report.teachers.num_teachers
     assert first.priced_epsilon == pytest.approx(report.privacy.epsilon, rel=1e-9)
     assert first.micro_f1 == pytest.approx(report.student.micro_f1, abs=1e-9)
@@ -139,6 +175,7 @@ def test_centered_votes_of_teachers_without_bits_are_those_of_the_training_comma
 def test_a_second_call_trains_and_releases_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Training and drawing are disabled for the second call, which reads stored runs."""
     first = run(tmp_path)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
     monkeypatch.setattr(StackedEngine, "train", None)
@@ -151,6 +188,7 @@ def test_a_second_call_trains_and_releases_nothing(
 
 
 def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fifth write is interrupted; a second call finishes with the same table."""
     whole = run(tmp_path / "whole")
     write = Trial.write
     count = 0
@@ -189,25 +227,22 @@ def test_calibration_does_not_depend_on_the_data(
     assert [path.read_text() for path in first] == [path.read_text() for path in second]
 
 
-def test_refusals_before_anything_is_trained(tmp_path: Path) -> None:
-    for methods, given, refusal in (
-        ((), {"num_queries": 900}, refused("num_queries", 900)),
-        (
-            (method(name="votes", aggregator=VOTES, num_teachers=5000),),
-            {},
-            refused("num_teachers", 5000),
-        ),
-        ((), {"target_delta": 1e-20}, refused("target_delta", 1e-20)),
-    ):
-        with refusal:
-            run(tmp_path, *methods, **given)
+def test_impossible_comparisons_are_refused_before_training(tmp_path: Path) -> None:
+    """More queries than public records, more teachers than groups, or too small a delta."""
+    many_teachers = method(name="votes", aggregator=VOTES, num_teachers=5000)
+    with refused("num_queries", 900):
+        run(tmp_path, num_queries=900)
+    with refused("num_teachers", 5000):
+        run(tmp_path, (many_teachers,))
+    with refused("target_delta", 1e-20):
+        run(tmp_path, target_delta=1e-20)
     assert not (tmp_path / "ensembles").exists()
 
 
 def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
     run(tmp_path, epsilons=(50.0,), seeds=(0,))
     with refused("output_dir", ANY, "new folder or this run's own"):
-        run(tmp_path, settings={"name": "other"})
+        run(tmp_path, name="other")
 
     def other() -> Any:
         data = small_dataset()
@@ -220,9 +255,10 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
 
 
 def test_kept_results_have_the_name_of_the_call_that_shows_them(tmp_path: Path) -> None:
+    """Stored runs of `votes` are shown as `votes@24` beside a method with 12 teachers."""
     few = method(name="votes", aggregator=VOTES, num_teachers=12)
     many = method(name="votes", aggregator=VOTES)
-    runs = [run(tmp_path, *both, epsilons=(5.0,)).runs for both in ((many,), (few, many))]
+    runs = [run(tmp_path, methods, epsilons=(5.0,)).runs for methods in ((many,), (few, many))]
     names = [
         {item.aggregator for item in found if item.aggregator.startswith("votes")} for found in runs
     ]

@@ -72,14 +72,14 @@ class NoisyShares(Method):
 
 @pytest.mark.slow
 def test_own_method_is_compared_with_pate(tmp_path: Path) -> None:
-    asked = plan(
-        method(name="votes", aggregator=VOTES),
-        NoisyShares(),
+    """The method releases noisy shares of labels, and refuses an epsilon below 1."""
+    comparison_plan = plan(
+        (method(name="votes", aggregator=VOTES), NoisyShares()),
         epsilons=(0.5, 5.0),
         allow_useless=False,
     )
     monitor = SilentMonitor()
-    frontier = compare(asked, tmp_path, monitor)
+    frontier = compare(comparison_plan, tmp_path, monitor)
     rows = [
         run for run in read_runs(tmp_path / "comparison.csv") if run.aggregator == "noisy_shares"
     ]
@@ -100,5 +100,5 @@ def test_own_method_is_compared_with_pate(tmp_path: Path) -> None:
     assert "noisy_shares" in page
     assert "noise_multiplier" in page
     kept = (tmp_path / "comparison.csv").read_bytes()
-    compare(asked, tmp_path, SilentMonitor())
+    compare(comparison_plan, tmp_path, SilentMonitor())
     assert (tmp_path / "comparison.csv").read_bytes() == kept

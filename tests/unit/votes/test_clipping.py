@@ -59,6 +59,7 @@ def test_low_rank_votes_sum_like_their_products() -> None:
 
 
 def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
+    """Under add/remove, fewer votes than the declared number of teachers are summed."""
     votes = np.zeros((3, 2, 2))
     with refused("num_teachers", 4, "3"):
         ClippedSum(clip=1.0, shape=(2, 2)).total(votes, center=0.0, num_teachers=4)

@@ -70,6 +70,7 @@ def test_without_noise_more_steps_come_nearer_to_the_weights_of_the_records(
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3, 1e-2, 1.0])
 def test_mean_probabilities_equal_the_prevalence(descent: Descent, noise: float) -> None:
+    """The constant feature is fitted after the steps, at any noise."""
     weights = descended(descent, noise)
     np.testing.assert_allclose(
         descent.probabilities(weights).mean(axis=0), descent.prevalence, atol=1e-5
@@ -78,6 +79,7 @@ def test_mean_probabilities_equal_the_prevalence(descent: Descent, noise: float)
 
 @pytest.mark.slow
 def test_learning_times_fall_with_the_noise(descent: Descent) -> None:
+    """Also, the weights stay small if there is noise and no signal."""
     times = [descent.pace(np.full(2, noise**2)).times for noise in (1e-4, 1e-2, 1.0)]
     assert (times[0] > times[1]).all() and (times[1] > times[2]).all()
     start_weights = descent.start()
@@ -88,6 +90,8 @@ def test_learning_times_fall_with_the_noise(descent: Descent) -> None:
 
 
 def test_steps_correct_a_noisy_prevalence(descent: Descent) -> None:
+    """The gradients of the constant feature show the error of the prevalence, unless their noise is
+    large."""
     truth = descent.prevalence
     rng = np.random.default_rng(1)
     noisy = replace(descent, prevalence=truth + np.array([0.15, -0.1]))
@@ -111,6 +115,7 @@ def test_steps_correct_a_noisy_prevalence(descent: Descent) -> None:
 
 
 def test_each_label_learns_by_its_own_noise(descent: Descent) -> None:
+    """The learning times of two labels with different noise are those of each noise alone."""
     both = descent.pace(np.array([1e-6, 1e-3])).times
     times_of_rates = [descent.pace(np.full(2, rate)).times for rate in (1e-6, 1e-3)]
     np.testing.assert_array_equal(both, [times_of_rates[0][0], times_of_rates[1][1]])
@@ -127,6 +132,7 @@ def best_times() -> LearningTimes:
 
 
 def test_learning_times_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search is done in blocks of 600 entries and in one block."""
     together = best_times()
     monkeypatch.setattr("pate.votes.descent._BLOCK_ENTRIES", 600)
     in_blocks = best_times()
@@ -135,6 +141,7 @@ def test_learning_times_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_direction_absent_from_public_rows_is_harmless(descent: Descent) -> None:
+    """A feature that is 0 in all public rows leaves the weights finite."""
     public = descent.public.copy()
     public[:, 1] = 0
     weights = descended(

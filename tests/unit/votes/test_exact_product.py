@@ -19,6 +19,7 @@ def test_product_is_accurate_to_26_bits_of_each_rows_length() -> None:
 
 @pytest.mark.parametrize("num_rows", [1, 7, 513])
 def test_product_of_a_row_does_not_depend_on_other_rows(num_rows: int) -> None:
+    """The product is the same to the last bit in any batch."""
     product = exact_product(ROWS[:1], matrix=MATRIX)[0]
     for place in range(0, num_rows, 3):
         rows = RNG.normal(size=(num_rows, 30))

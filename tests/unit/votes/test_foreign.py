@@ -41,6 +41,7 @@ def saved(folder: Path, array: Any, name: str = "votes.npy") -> Path:
 def test_layouts_are_recognized_and_give_the_same_counts(
     tmp_path: Path, array: Any, layout: str, num_teachers: int | None, max_votes: int | None
 ) -> None:
+    """Votes of teachers, histograms, and pairs of counts of no and yes, in several types."""
     for layout_setting in ("auto", layout):
         votes = ImportedVotes.read(
             saved(tmp_path, array), layout=layout_setting, num_teachers=num_teachers
@@ -129,6 +130,7 @@ def test_file_with_several_unnamed_arrays_is_refused(tmp_path: Path) -> None:
 
 
 def test_file_that_expands_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch) -> None:
+    """A small compressed file may hold a huge array."""
     monkeypatch.setattr(imported, "_MOST_BYTES", 10_000)
     np.savez_compressed(tmp_path / "bomb.npz", votes=np.zeros((10, 2_000, 4), np.uint8))
     with refused("votes", ANY, "80,128 bytes"):
@@ -138,6 +140,7 @@ def test_file_that_expands_beyond_the_limit_is_refused(tmp_path: Path, monkeypat
 
 
 def test_huge_shape_in_a_header_takes_no_memory(tmp_path: Path) -> None:
+    """The header declares 10**12 numbers, and the file holds three bytes."""
     path = tmp_path / "votes.npy"
     with path.open("wb") as file:
         header = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}

@@ -66,6 +66,7 @@ def length(
 
 @pytest.mark.parametrize("num_records", [1, 4, 40])
 def test_mean_is_multiplied_by_the_root_of_its_records(num_records: int) -> None:
+    """A teacher's vote is the mean over its records times the root of records / expected records."""
     mean = length(num_records, expected_records=float(num_records))
     counted = length(num_records, expected_records=1.0)
     assert counted == pytest.approx(mean * np.sqrt(num_records), rel=1e-2)
@@ -75,6 +76,7 @@ def test_mean_is_multiplied_by_the_root_of_its_records(num_records: int) -> None
 
 
 def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
+    """The mean of n independent records is shorter by the root of n, for which the factor makes up."""
     mean_lengths = [
         np.mean([length(num_records, expected_records=4.0, seed=seed) for seed in range(40)])
         for num_records in (1, 4, 40)
@@ -83,6 +85,7 @@ def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
 
 
 def test_a_vote_of_copies_is_longer_by_the_root_of_their_number() -> None:
+    """The mean of n equal records is as long as one record."""
     lengths = [
         length(num_records, expected_records=4.0, are_copies=True) for num_records in (1, 4, 40)
     ]
@@ -153,6 +156,7 @@ def test_trained_teachers_mix_student_and_own_confidences(
     own_confidences: Array,
     pool_confidences: Array,
 ) -> None:
+    """`trust` is the weight of the teacher's own confidences against those of the student."""
     excess = (own_confidences - labels).mean(axis=0)
     student_on_own = expit(OWN_FEATURES @ STUDENT)
     student_on_pool = expit(PUBLIC_FEATURES @ STUDENT)

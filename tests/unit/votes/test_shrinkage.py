@@ -24,6 +24,7 @@ def noisy(signal: Array) -> Array:
 
 
 def test_pure_noise_is_shrunk_to_zero() -> None:
+    """All singular values of noise alone lie below the threshold."""
     noise = np.random.default_rng(2).normal(size=(60, 20)) * 0.9
     assert not shrink_singular_values(noise, noise_std=1.0).any()
 
@@ -35,6 +36,7 @@ def test_a_signal_loses_most_of_its_noise(signal: Array, noisy: Array) -> None:
 
 
 def test_rows_and_columns_are_treated_alike(noisy: Array) -> None:
+    """Shrinking the transpose gives the transpose."""
     shrunk = shrink_singular_values(noisy, noise_std=1.0)
     np.testing.assert_allclose(shrink_singular_values(noisy.T, noise_std=1.0), shrunk.T)
 
@@ -54,6 +56,7 @@ def draw_matrix(num_rows: int, seed: int) -> tuple[Array, Array, Array]:
 
 @pytest.mark.slow
 def test_many_rows_give_the_posterior_mean_of_their_prior() -> None:
+    """The covariance of the rows is learned from 20,000 noisy rows."""
     _, noisy_rows, variances = draw_matrix(num_rows=20_000, seed=0)
     exact = np.stack(
         [

@@ -19,7 +19,8 @@ def write(path, votes, block=4, **overrides):
 
 @pytest.mark.parametrize("num_labels", [1, 7, 8, 9, 40])
 @pytest.mark.parametrize("block", [1, 3, 100])
-def test_round_trip(tmp_path, num_labels, block):
+def test_written_votes_are_read_back(tmp_path, num_labels, block):
+    """Votes are written in blocks of teachers and packed into bits, 8 labels to a byte."""
     votes = make_votes(num_labels=num_labels)
     written = write(tmp_path / "votes.npz", votes, block)
     opened = VoteStore.open(written.path, num_teachers=10)
@@ -30,6 +31,7 @@ def test_round_trip(tmp_path, num_labels, block):
 
 
 def test_blocks_are_cut_to_the_memory_allowed(tmp_path, monkeypatch):
+    """The limit holds 4 of 9 teachers, so the blocks have 4, 4 and 1 teachers."""
     opened = write(tmp_path / "votes.npz", make_votes(num_teachers=9))
     monkeypatch.setattr(vote_store, "BLOCK_BYTES", 4 * 6 * 13)
     assert [len(block) for block in opened.blocks()] == [4, 4, 1]
@@ -37,6 +39,7 @@ def test_blocks_are_cut_to_the_memory_allowed(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
+    """40 MB of votes are written and counted with less than 8 MB."""
     monkeypatch.setattr(vote_store, "BLOCK_BYTES", 2**20)
     blocks = (np.ones((1, 500, 40), bool) for _ in range(2000))  # 40 MB of votes
     tracemalloc.start()
@@ -51,14 +54,16 @@ def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("kept", [0, 10, 200, -1])
-def test_refuses_a_torn_file(tmp_path, kept):
+def test_a_torn_file_is_refused(tmp_path, kept):
+    """The file keeps its first 0, 10 or 200 bytes, or loses its last byte."""
     path = write(tmp_path / "votes.npz", make_votes()).path
     path.write_bytes(path.read_bytes()[:kept])
     with refused("file", ANY, "vote file"):
         VoteStore.open(path)
 
 
-def test_refuses_set_padding_bits_after_the_last_label(tmp_path):
+def test_set_padding_bits_after_the_last_label_are_refused(tmp_path):
+    """13 labels fill two bytes but for 3 bits, which must be 0."""
     np.savez(
         tmp_path / "votes.npz", packed=np.full((2, 3, 2), 255, np.uint8), num_labels=np.array(13)
     )

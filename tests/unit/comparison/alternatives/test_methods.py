@@ -95,15 +95,13 @@ def test_comparison_notes_methods_that_are_useless_or_diverge(
     tmp_path: Path,
 ) -> None:
     wild = replace(MLP, name="wild", learning_rate=1e7)
-    asked = plan(
-        GRADIENT,
-        wild,
-        AllRecords(name="all_records"),
+    comparison_plan = plan(
+        (GRADIENT, wild, AllRecords(name="all_records")),
         epsilons=(0.001, 30.0),
         seeds=(0,),
         allow_useless=False,
     )
-    compare(asked, tmp_path / "all", SilentMonitor())
+    compare(comparison_plan, tmp_path / "all", SilentMonitor())
     runs = {
         (run.aggregator, run.epsilon): run for run in read_runs(tmp_path / "all" / "comparison.csv")
     }
