@@ -1,13 +1,12 @@
 """Words of the papers in place of settings, on the command line and in the table of the documentation."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pate.config.papers_words import hint, settings_by_word
+from tests.aggregator_settings import settings_of_aggregator
 from tests.e2e.commands import call
 
 PAGE = Path(__file__).parents[2] / "docs" / "papers-words.md"
@@ -33,9 +32,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "papers-words.md"
     ],
 )
 def test_a_word_of_a_paper_names_the_setting_of_the_chosen_aggregator(
-    composed: Callable[..., Any], aggregator: str, word: str, setting: str
+    aggregator: str, word: str, setting: str
 ) -> None:
-    names = tuple(map(str, composed(arguments=[f"aggregator={aggregator}"]).aggregator))
+    names = tuple(map(str, settings_of_aggregator(aggregator)))
     assert hint(word, known=names) == f"; the papers' {word} is {setting} (docs/papers-words.md)"
 
 
@@ -66,18 +65,13 @@ def test_hint_in_another_part_names_no_aggregator_setting() -> None:
 
 
 @pytest.mark.slow
-def test_table_in_the_docs_names_every_hinted_setting(
-    composed: Callable[..., Any],
-) -> None:
+def test_table_in_the_docs_names_every_hinted_setting() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    words = settings_by_word()
-    owners = {owner for settings in words.values() for owner in settings.values() if owner}
-    nodes = {owner: composed(arguments=[f"aggregator={owner}"]).aggregator for owner in owners}
-    for word, settings in words.items():
+    for word, settings in settings_by_word().items():
         for setting, owner in settings.items():
             if setting == "aggregator.table_order":
                 continue  # a part of the table's price, no word of that paper
             assert f"`{setting}=" in page or setting == "num_teachers", (word, setting)
             if owner is not None:
                 name = setting.removeprefix("aggregator.")
-                assert name in nodes[owner], (word, setting, owner)
+                assert name in settings_of_aggregator(owner), (word, setting, owner)

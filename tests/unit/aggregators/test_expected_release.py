@@ -1,14 +1,12 @@
 """What every aggregator says of itself before it has seen a vote."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
 from scipy.stats import norm
 
 from pate.accounting import NonPrivateEvent
@@ -28,28 +26,23 @@ from pate.aggregators import (
     expected_release,
 )
 from pate.aggregators.powerset import _right_sets
-from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
+from pate.config import build_aggregator
 from pate.config.schema import members
 from pate.votes import VoteShape
 from pate.votes.arrays import CountTable
 from pate.votes.made_up import MadeUpVotes
 from pate.votes.source import TeacherVotes, VoteSource
+from tests.aggregator_settings import settings_of_aggregator
 
 SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=400)
 NAMES = members("aggregator")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def configured() -> Iterator[None]:
-    register_configs()
-    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        yield
-
-
 @cache
 def named(name: str) -> Aggregator:
-    config = compose("account", [f"aggregator={name}"]).aggregator
-    return build_aggregator(config, adjacency="replace_one", allowed_targets=[])
+    return build_aggregator(
+        settings_of_aggregator(name), adjacency="replace_one", allowed_targets=[]
+    )
 
 
 @pytest.mark.slow
