@@ -453,6 +453,7 @@ def _with_small_failure(aggregator: Aggregator) -> Aggregator:
 
 
 # Beyond T = 3,000 no price of these cases depends on T but for where whole numbers lie about a threshold.
+@pytest.mark.slow
 @every_case
 def test_a_price_and_its_work_do_not_grow_with_the_teachers(case: Case) -> None:
     aggregator = at_scale(case)

@@ -18,6 +18,7 @@ SLOW = {
     "accounting/budget.py",
     "accounting/filters.py",
     "accounting/ledger.py",
+    "aggregators/aggregator.py",
     "auditing/lower_bound.py",
     "classifier/classifier.py",
     "pricing/affordable_queries.py",

@@ -100,6 +100,7 @@ def test_gap_selection_is_attained_by_a_distribution_with_the_same_largest_proba
         np.testing.assert_allclose(np.max(exact, axis=0), cost[0, some])
 
 
+@pytest.mark.slow
 def test_the_likeliest_candidates_log_odds_move_by_at_most_the_range() -> None:
     """The log odds are those of the candidate with the largest gap against all others."""
     for adjacency in Adjacency:

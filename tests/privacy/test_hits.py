@@ -24,7 +24,13 @@ Laws = tuple[Array, Array]
 
 ADJACENCIES = tuple(Adjacency)
 ORDERS = 1 + np.geomspace(0.05, 60, 25)
-SIZES = ((1, 1), (5, 1), (40, 1), (40, 3), (300, 3))  # calls and hits
+SIZES = (  # calls and hits
+    (1, 1),
+    (5, 1),
+    (40, 1),
+    (40, 3),
+    pytest.param((300, 3), marks=pytest.mark.slow),
+)
 
 
 def largest_moments(

@@ -42,6 +42,7 @@ def verified(
     )
 
 
+@pytest.mark.slow
 @every_adjacency
 @pytest.mark.parametrize("noise_std", [0.7, 2.0, 6.0])
 @pytest.mark.parametrize("kind", [RdpAccountant, ExactAccountant, PldAccountant])

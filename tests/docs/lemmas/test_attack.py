@@ -62,6 +62,7 @@ def test_the_recursion_is_the_optimum_of_a_linear_program(
     assert verdicts == {True, False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
 @pytest.mark.parametrize("guessed", [10, 60, 200])
 def test_randomized_response_is_refuted_no_more_often_than_allowed(

@@ -233,6 +233,7 @@ def bound(values: Array, rows: Array, prices: Array) -> float:
     return float((values - prices[:-1] @ rows).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_rows", [1, 2, 6])
 @pytest.mark.parametrize("num_types", [1, 2, 30, 300])
 def test_the_optimum_agrees_with_the_solver_of_scipy(num_rows: int, num_types: int) -> None:

@@ -153,6 +153,7 @@ def test_invalid_audit_is_refused(refusal: Refusal, make: Any) -> None:
         make()
 
 
+@pytest.mark.slow
 def test_an_aggregator_of_one_label_takes_votes_for_several_where_its_price_does() -> None:
     """The price of boundary max also holds for teachers who vote for several labels."""
     known = BoundaryMax(selection_scale=20.0, target_hits=5)
@@ -208,6 +209,7 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
     )
 
 
+@pytest.mark.slow
 def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
     """Powerset GNMax adds noise to counts of sets, which counts of labels do not determine."""
     counts = ImportedVotes(layout="histogram", counts=COUNTS, num_teachers=800, max_votes=None)

@@ -418,6 +418,7 @@ def test_with_metadata_routing_a_search_protects_groups(in_pipeline: bool, label
     assert repr(best).endswith(f"(replace_one, unit: {ONE_PERSON})")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 def test_a_ledger_distinguishes_groups_of_different_columns(labels: Data, tmp_path: Path) -> None:
     inputs, bits, public = labels

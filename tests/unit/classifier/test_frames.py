@@ -92,6 +92,7 @@ def test_names_are_checked_when_predicting() -> None:
     assert model.predict(frame[["pclass", "fare"]]).shape == (2000,)
 
 
+@pytest.mark.slow
 def test_an_estimator_without_support_for_words_is_refused_before_the_charge(
     tmp_path: Any,
 ) -> None:

@@ -64,6 +64,7 @@ def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_pat
     assert (again.epsilon, again.parameters) == (contender.epsilon, contender.parameters)
 
 
+@pytest.mark.slow
 def test_edited_calibration_file_makes_no_release_cheaper(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     found(GaussianVotes(noise_std=1.0), path)

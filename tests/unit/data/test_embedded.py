@@ -129,6 +129,7 @@ def test_wordnet_has_known_sizes_and_unit_vectors(wordnet: Dataset) -> None:
     assert np.abs(labels[:600].mean(axis=0) - labels.mean(axis=0)).max() < 0.1
 
 
+@pytest.mark.slow
 def test_wordnet_labels_have_the_prevalences_of_the_source(wordnet: Dataset) -> None:
     """The prevalences were counted independently of this code: about .56, .24, .13, .125, cardinality 4.45."""
     prevalence = dict(zip(wordnet.label_names, wordnet.private.labels.mean(axis=0), strict=True))

@@ -60,6 +60,7 @@ def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(tmp_path: Path,
     assert "\n" not in message and "pickle" not in message
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
     whole = written(tmp_path).read_bytes()
     right = read_arrays(tmp_path / "summary.npz", forms=FORMS)

@@ -131,6 +131,7 @@ def test_an_infinite_epsilon_is_no_guarantee_on_the_page(
     assert not any("paper" in text for text in page.texts("tr"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
     report: Report, figures: RunFigures, page: Page

@@ -317,6 +317,7 @@ def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small
     assert is_refuted(claim=0.9 * exact_delta, seed=0, num_samples=40_000, confidence=0.99)
 
 
+@pytest.mark.slow
 def test_chance_among_many_outcomes_refutes_nothing() -> None:
     """Outcomes that seem likely by chance in the first half of the draws are not likely in the second half,
     which tests them.
