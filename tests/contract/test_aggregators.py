@@ -125,7 +125,7 @@ def test_every_aggregator_has_cases() -> None:
 
 @every_case
 def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> None:
-    expected = case.event(50)
+    expected = case.event(num_queries=50)
     answered = []
     for seed, votes in enumerate((CLEAR, UNSURE, TIED)):
         release = case.released(rows(votes, count=50), seed)
@@ -135,7 +135,8 @@ def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> Non
     # there were refusals, and they did not matter
     assert len(set(answered)) > 1 or not case.refuses
     fifty, price_of_query = (
-        price_curve(event, orders=np.array([8.0]))[0] for event in (expected, case.event(1))
+        price_curve(event, orders=np.array([8.0]))[0]
+        for event in (expected, case.event(num_queries=1))
     )
     assert fifty == pytest.approx(price_of_query if case.flat else 50 * price_of_query, rel=1e-12)
 
@@ -229,7 +230,7 @@ def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) 
     path = tmp_path / "ledger.db"
     with pytest.raises(Drawn):
         case.released(UNSURE, tripwire(), ledger=Ledger(path, target_delta=1e-3))
-    expected = case.event(1)
+    expected = case.event(num_queries=1)
     assert [entry.event for entry in Ledger(path, target_delta=1e-3).entries] == [expected]
 
 
@@ -396,7 +397,7 @@ def test_calibration_changes_the_fields_declared_as_noise(kind: type[Aggregator]
 
 @every_case
 def test_aggregators_are_frozen_values_whose_events_survive_json(case: Case) -> None:
-    event = case.event(9)
+    event = case.event(num_queries=9)
     assert event_from_json(event_to_json(event)) == event
     for name in _fields(case.aggregator):
         with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field"):
@@ -429,8 +430,8 @@ def test_twice_the_queries_need_no_more_memory(case: Case) -> None:
         release, peak = traced(lambda: aggregate(votes, num_teachers=NUM_TEACHERS, rng=rng))
         return peak - release.labels.nbytes - release.answered.nbytes
 
-    small = working_memory(75_000)
-    large = working_memory(150_000)
+    small = working_memory(num_queries=75_000)
+    large = working_memory(num_queries=150_000)
     assert large < 50 * 2**20
     assert large - small < 75_000 * 52  # bytes for each query of 40 counts
 

@@ -204,14 +204,14 @@ def test_price_adds_the_release_that_follows_each_hit(
     session = next(leaf for leaf, _ in leaves(event) if isinstance(leaf, SessionEvent))
     price = RdpAccountant().compose(event).curve(orders) * (orders - 1)
     release = aggregator.release_step.event_for(num_queries=1, num_labels=5, num_teachers=40)
-    each = RdpAccountant().compose(release).curve(orders) * (orders - 1)
+    release_cost = RdpAccountant().compose(release).curve(orders) * (orders - 1)
     exact = largest_moments(
         check_laws(aggregator),
         num_calls=calls,
         target_hits=hits,
         orders=orders,
-        after_hit=np.exp(each),
+        after_hit=np.exp(release_cost),
     )
     assert (session.target_hits, session.num_calls) == (hits, calls)
     assert (exact <= price * (1 + 1e-9)).all()
-    assert (exact > price - each).any()
+    assert (exact > price - release_cost).any()

@@ -282,10 +282,10 @@ def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None
     with pytest.raises(
         PriceRefuted, match=r"delta at epsilon 3\.6: exact 0\.0039.*\(799, 401, .* -> \(800, 400, "
     ):
-        verdict_at(3.6).require()
-    assert verdict_at(6.33).refuted
-    assert not verdict_at(6.36).refuted
-    assert not verdict_at(6.36).sound  # a lower bound proves nothing
+        verdict_at(epsilon=3.6).require()
+    assert verdict_at(epsilon=6.33).refuted
+    assert not verdict_at(epsilon=6.36).refuted
+    assert not verdict_at(epsilon=6.36).sound  # a lower bound proves nothing
 
 
 STABLE = StableTopK(selection_scale=3.0, test_std=0.5, failure_prob=0.05)

@@ -59,6 +59,7 @@ def drawn_sets(aggregator: Any, draws: int = DRAWS) -> Counter[Any]:
 def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(
     noise: str, padded: bool
 ) -> None:
+    """The index of the selected gap; the distribution at another noise scale is rejected."""
     selection = GapSelection(
         noise_scale=3.0, noise=noise, num_labels=5, num_teachers=NUM_TEACHERS, padded=padded
     )
@@ -154,8 +155,8 @@ def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
             for code in range(8)
         }
 
-    assert p_value(codes, distribution(3.0)) > ACCEPTED
-    assert p_value(codes, distribution(2.7)) < REJECTED
+    assert p_value(codes, distribution(std=3.0)) > ACCEPTED
+    assert p_value(codes, distribution(std=2.7)) < REJECTED
 
 
 def test_outcomes_of_neighboring_queries_are_independent() -> None:

@@ -121,7 +121,8 @@ def test_exact_delta_is_a_close_bound_on_the_strongest_adversary(name: str, y: F
     ],
 )
 def test_events_10_percent_too_small_fail_the_adversary_check(name: str, cheaper: pa.Event) -> None:
-    """Negative control of the test above."""
+    """Negative control: losses that are 10% too small give a delta below that of the best
+    adversary."""
     events, families = PLAYS[name]
     y = Fraction(21, 20)
     charged = pa.ExactAccountant().compose(cheaper, count=len(events)).get_delta(math.log(y))
@@ -152,17 +153,20 @@ def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> Non
     """Two Gaussians around a pure event cost as much as one Gaussian with the sum of both squared
     inverse multipliers."""
 
-    def spent(delta: float, *events: pa.Event) -> float:
+    def spent(events: tuple[pa.Event, ...], *, delta: float) -> float:
         return pa.ExactAccountant().compose(pa.ComposedEvent(events)).get_epsilon(delta)
 
     pure = pa.PureDpEvent(epsilon=0.3)
     merged = pa.GaussianEvent(noise_multiplier=(1 / 4 + 1 / 9) ** -0.5)
     expected = spent(
-        1e-4, pa.GaussianEvent(noise_multiplier=2.0), pure, pa.GaussianEvent(noise_multiplier=3.0)
+        (pa.GaussianEvent(noise_multiplier=2.0), pure, pa.GaussianEvent(noise_multiplier=3.0)),
+        delta=1e-4,
     )
-    assert spent(1e-4, pure, merged) == pytest.approx(expected, rel=1e-9)
+    assert spent((pure, merged), delta=1e-4) == pytest.approx(expected, rel=1e-9)
     failing = pa.ApproximateEvent(event=merged, failure_prob=4e-5)
-    assert spent(1e-4, pure, failing) == pytest.approx(spent(6e-5, pure, merged), rel=1e-3)
+    assert spent((pure, failing), delta=1e-4) == pytest.approx(
+        spent((pure, merged), delta=6e-5), rel=1e-3
+    )
 
 
 @pytest.mark.slow

@@ -378,20 +378,20 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
     """The adjacency is an argument of the charge, or a field inside of the event."""
     with refused("adjacency", "add_remove", "replace_one, as this"):
         ledger.charge(GAUSSIAN, adjacency=Adjacency.ADD_REMOVE)
-    replaced, comes = (
+    replace_one_event, add_remove_event = (
         SelfComposedEvent(
             event=SampledGaussianEvent(
-                noise_multiplier=2.0, sampling_prob=0.1, adjacency=first_account
+                noise_multiplier=2.0, sampling_prob=0.1, adjacency=adjacency
             ),
             count=3,
         )
-        for first_account in Adjacency
+        for adjacency in Adjacency
     )
     other = Ledger(tmp_path / "other.db", adjacency=Adjacency.ADD_REMOVE, target_delta=DELTA)
     with refused("event.adjacency", "replace_one"):
-        charge(other, event=replaced)
-    charge(other, event=comes)
-    assert Ledger.stored(tmp_path / "other.db").entries[0].event == comes
+        charge(other, event=replace_one_event)
+    charge(other, event=add_remove_event)
+    assert Ledger.stored(tmp_path / "other.db").entries[0].event == add_remove_event
     assert ledger.entries == []
 
 

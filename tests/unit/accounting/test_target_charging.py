@@ -69,7 +69,7 @@ def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
 
 
 def test_a_session_refuses_calls_after_its_last_hit() -> None:
-    opened = session(2)
+    opened = session(target_hits=2)
     assert [opened.charge(hit) for hit in (False, True, np.bool_(False), np.bool_(True))] == [
         False,
         False,
@@ -79,7 +79,7 @@ def test_a_session_refuses_calls_after_its_last_hit() -> None:
     assert opened.halted
     assert (opened.num_calls, opened.hits, opened.remaining_hits) == (4, [2], 0)
     with refused("hits", 2, "fewer than target_hits=2"):
-        opened.charge(False)
+        opened.charge(outcome_in_target=False)
     assert opened.num_calls == 4
 
 
@@ -89,21 +89,21 @@ def test_a_call_worse_than_the_session_is_refused() -> None:
         [not_prior(epsilon=0.1), boundary(epsilon=0.05)], target_hits=3, target_delta=1e-6
     )
     assert opened.target == QTarget(epsilon=0.1, hit_prob=boundary(epsilon=0.05).hit_prob)
-    assert not opened.charge(True, target=not_prior(epsilon=0.1))
+    assert not opened.charge(outcome_in_target=True, target=not_prior(epsilon=0.1))
     for worse in (not_prior(epsilon=0.11), boundary(epsilon=0.06)):
         with refused("target", ANY, "no larger epsilon"):
-            opened.charge(True, target=worse)
+            opened.charge(outcome_in_target=True, target=worse)
     assert opened.hits == [1]
 
 
 def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
     """The failure probabilities of all calls add up to at most that of the session."""
-    opened = session(3, failure_prob=2e-7)
-    opened.charge(False, failure_prob=1.5e-7)
+    opened = session(target_hits=3, failure_prob=2e-7)
+    opened.charge(outcome_in_target=False, failure_prob=1.5e-7)
     with refused("failure_prob", ANY, "at most 2e-07"):
-        opened.charge(False, failure_prob=1e-7)
+        opened.charge(outcome_in_target=False, failure_prob=1e-7)
     with refused("failure_prob", -1e-07, "a number >= 0"):
-        opened.charge(False, failure_prob=-1e-7)
+        opened.charge(outcome_in_target=False, failure_prob=-1e-7)
     assert opened.num_calls == 1
     assert pa.RdpAccountant().compose(opened.event).failure_prob == opened.price.overrun_prob + 2e-7
 
@@ -295,14 +295,14 @@ def _in_many_digits(
 @pytest.mark.slow
 def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
     """`price.event` is one approximate pure event; the event of the session composes its accesses."""
-    price = session(3, num_counters=4).price
+    price = session(target_hits=3, num_counters=4).price
     assert price.event == pa.ApproximateEvent(
         event=pa.PureDpEvent(price.epsilon), failure_prob=price.delta
     )
     assert pa.RdpAccountant().compose(price.event).get_epsilon(
         target_delta=1.01e-6
     ) == pytest.approx(price.epsilon, rel=1e-3)
-    opened = session(5, failure_prob=1e-7)
+    opened = session(target_hits=5, failure_prob=1e-7)
     counted = best_session_price(
         opened.target, by_play=False, target_hits=5, target_delta=1e-6, failure_prob=1e-7
     ).epsilon
@@ -314,25 +314,25 @@ def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
 
 def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "session.json"
-    first = session(3, num_counters=2, failure_prob=3e-7)
+    first = session(target_hits=3, num_counters=2, failure_prob=3e-7)
     for hits in ([True, False], [True, True], [False, False]):
         first.charge(hits, failure_prob=1e-7)
     first.save(path)
-    second = session(3, num_counters=2, failure_prob=3e-7)
+    second = session(target_hits=3, num_counters=2, failure_prob=3e-7)
     second.load(path)
     assert (second.hits, second.num_calls, second.state) == ([2, 1], 3, first.state)
     with refused("failure_prob", ANY, "at most 3e-07"):
         second.charge([True, True], failure_prob=1e-7)
     assert [file.name for file in tmp_path.iterdir()] == ["session.json"]
-    halted = session(1)
-    again = session(1)
-    halted.charge(True)
+    halted = session(target_hits=1)
+    again = session(target_hits=1)
+    halted.charge(outcome_in_target=True)
     halted.save(path)
     again.load(path)
     with refused("hits", 1, "fewer than target_hits=1"):
-        again.charge(False)
+        again.charge(outcome_in_target=False)
     with refused("num_calls", 1, "0"):
-        again.resume(session(1).state)
+        again.resume(session(target_hits=1).state)
 
 
 CHARGED = session().state | {"num_calls": 5}
@@ -434,7 +434,7 @@ HOLDERS: dict[str, Callable[[], Any]] = {
 }
 ASKED: dict[str, list[Callable[[Any], Any]]] = {
     "TargetCharging": [
-        lambda session: session.charge(True),
+        lambda session: session.charge(outcome_in_target=True),
         lambda session: session.charge_batch(np.ones(2, bool)),
         lambda session: session.require_open(),
         lambda session: session.state,
@@ -507,7 +507,7 @@ def _refused_in_a_fork(session: TargetCharging) -> int:
     child = os.fork()
     if child == 0:
         try:
-            session.charge(True)
+            session.charge(outcome_in_target=True)
         except InvalidValue:
             os._exit(7)
         os._exit(1)
@@ -516,7 +516,7 @@ def _refused_in_a_fork(session: TargetCharging) -> int:
 
 def test_threads_cannot_charge_more_hits_than_there_are(eager_switches: None) -> None:
     session = charging(target_hits=1000)
-    results = at_once(lambda: session.charge(True), calls=100)
+    results = at_once(lambda: session.charge(outcome_in_target=True), calls=100)
     assert (
         sum(result is not None for result in results)
         == session.hits[0]

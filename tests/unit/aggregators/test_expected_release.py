@@ -92,6 +92,7 @@ def made_up(aggregator: Any, agreement: float = 1.0) -> tuple[MadeUpVotes, Any]:
 
 @pytest.mark.parametrize(("norm", "vote_clip"), [("l1", 4), ("l2", 3)])
 def test_expectation_of_clipped_votes_needs_only_counts(norm: str, vote_clip: int) -> None:
+    """The expectation from counts equals that from the votes of each teacher."""
     votes, gathered = made_up(ClippedVotes(noise_std=60.0, vote_clip=vote_clip, norm=norm))
     np.testing.assert_allclose(votes.counts(), gathered, rtol=1e-8)
 

@@ -163,6 +163,7 @@ def test_noise_grows_until_the_ledger_has_room() -> None:
 def test_settings_that_determine_no_noise_are_refused(
     given: dict[str, Any], refusal: Refusal
 ) -> None:
+    """A target epsilon or delta is missing, or the ledger has another delta or adjacency."""
     with refusal:
         GaussianVotes(noise_std=1.0).calibrated(
             **given, num_queries=8, num_labels=4, num_teachers=60

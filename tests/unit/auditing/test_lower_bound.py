@@ -42,7 +42,7 @@ TIGHT: dict[str, tuple[Aggregator, float]] = {
 def test_prices_are_between_the_lower_bound_and_a_little_more(name: str) -> None:
     """The lower bound comes from a search over neighboring votes."""
     aggregator, most = TIGHT[name]
-    found = lower_bound_of(aggregator, SHAPE, 1e-5)
+    found = lower_bound_of(aggregator, shape=SHAPE, target_delta=1e-5)
     assert found is not None
     price = RdpAccountant().compose(aggregator.event(SHAPE)).get_epsilon(target_delta=1e-5)
     assert found.epsilon <= price <= most * found.epsilon
@@ -50,8 +50,13 @@ def test_prices_are_between_the_lower_bound_and_a_little_more(name: str) -> None
 
 def test_what_no_search_is_known_for_has_no_bound() -> None:
     """Centered votes and fixed top-k have None as their bound."""
-    assert lower_bound_of(CenteredVotes(noise_multiplier=1.0, clip=1.0), SHAPE, 1e-5) is None
-    assert lower_bound_of(FixedTopK(k=4, epsilon=0.2), SHAPE, 1e-5) is None
+    assert (
+        lower_bound_of(
+            CenteredVotes(noise_multiplier=1.0, clip=1.0), shape=SHAPE, target_delta=1e-5
+        )
+        is None
+    )
+    assert lower_bound_of(FixedTopK(k=4, epsilon=0.2), shape=SHAPE, target_delta=1e-5) is None
 
 
 @pytest.mark.slow
@@ -59,7 +64,7 @@ def test_a_price_10_percent_too_small_is_refuted_and_a_looser_one_noticed() -> N
     """`find_faults` compares prices with their lower bound, and the ratio of both with the recorded
     ratio."""
     aggregator = FixedTopK(k=1, epsilon=0.2, mechanism="joint")
-    found = lower_bound_of(aggregator, SHAPE, 1e-5)
+    found = lower_bound_of(aggregator, shape=SHAPE, target_delta=1e-5)
     assert found is not None
     price = AutoAccountant().compose(aggregator.event(SHAPE)).get_epsilon(target_delta=1e-5)
     recorded = {"auto": price / found.epsilon}

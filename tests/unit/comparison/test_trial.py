@@ -27,7 +27,8 @@ SHAPE = {"num_queries": NUM_QUERIES, "num_labels": NUM_LABELS, "num_teachers": N
 TABLE = StableTopK(selection_scale=40.0, test="table", table_order=5.0, table_budget=0.01)
 
 
-def found(aggregator: Aggregator, path: Path) -> Contender:
+def calibrated_contender(aggregator: Aggregator, path: Path) -> Contender:
+    """Returns the aggregator fitted to epsilon 2, with a calibration that is kept in a file."""
     return calibrated(
         method(name="m", aggregator=aggregator),
         budget=BUDGET,
@@ -39,7 +40,7 @@ def found(aggregator: Aggregator, path: Path) -> Contender:
 @pytest.mark.slow
 @pytest.mark.parametrize("aggregator", [GaussianVotes(noise_std=1.0), TABLE])
 def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_path: Path) -> None:
-    contender = found(aggregator, path=tmp_path / "t.json")
+    contender = calibrated_contender(aggregator, path=tmp_path / "t.json")
     wanted = aggregator.calibrated(
         target_epsilon=2.0,
         target_delta=1e-6,
@@ -60,19 +61,19 @@ def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_pat
         "table_order",
         "table_budget",
     }
-    again = found(aggregator, path=tmp_path / "t.json")
+    again = calibrated_contender(aggregator, path=tmp_path / "t.json")
     assert (again.epsilon, again.parameters) == (contender.epsilon, contender.parameters)
 
 
 @pytest.mark.slow
 def test_edited_calibration_file_makes_no_release_cheaper(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
-    found(GaussianVotes(noise_std=1.0), path)
+    calibrated_contender(GaussianVotes(noise_std=1.0), path)
     kept = json.loads(path.read_text())
     kept["parameters"]["noise_std"] *= 0.9
     path.write_text(json.dumps(kept))
     with refused("epsilon", "2.24535"):
-        found(GaussianVotes(noise_std=1.0), path)
+        calibrated_contender(GaussianVotes(noise_std=1.0), path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +85,11 @@ class Overshooting(GaussianVotes):
 
 
 def test_a_calibrator_that_overshoots_is_refused(tmp_path: Path) -> None:
-    assert found(GaussianVotes(noise_std=1.0), path=tmp_path / "a.json").epsilon <= 2
+    assert calibrated_contender(GaussianVotes(noise_std=1.0), path=tmp_path / "a.json").epsilon <= 2
     with refused("epsilon", ANY, "at most 2 once calibrated"):
-        found(Overshooting(noise_std=1.0), path=tmp_path / "b.json")
+        calibrated_contender(Overshooting(noise_std=1.0), path=tmp_path / "b.json")
     with pytest.raises(NotTrained, match="expected at most 2 once"):  # as the file says
-        found(Overshooting(noise_std=1.0), path=tmp_path / "b.json")
+        calibrated_contender(Overshooting(noise_std=1.0), path=tmp_path / "b.json")
 
 
 RUN = Run(

@@ -59,8 +59,19 @@ class Sum(Accountant):
 SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=800)
 
 
-def budget(**fields: Any) -> Budget:
-    return budget_from_settings(**({"target_delta": 1e-6, "accountant": Sum} | fields))
+def budget(
+    *,
+    target_epsilon: float | None = None,
+    max_epsilon: float | None = None,
+    target_delta: float = 1e-6,
+    accountant: Any = Sum,
+) -> Budget:
+    return budget_from_settings(
+        target_epsilon=target_epsilon,
+        max_epsilon=max_epsilon,
+        target_delta=target_delta,
+        accountant=accountant,
+    )
 
 
 def test_a_target_epsilon_is_met_by_the_noise_for_all_queries() -> None:
@@ -260,15 +271,27 @@ def test_impossible_values_are_refused(make: Any, message: str) -> None:
         make()
 
 
-def bought(**fields: float) -> PricedRelease:
-    return plan_release(OnePrice(noise_std=10.0), shape=SHAPE, budget=budget(**fields))
+def bought(*, max_epsilon: float | None = None, target_delta: float = 1e-6) -> PricedRelease:
+    return plan_release(
+        OnePrice(noise_std=10.0),
+        shape=SHAPE,
+        budget=budget(max_epsilon=max_epsilon, target_delta=target_delta),
+    )
 
 
-def asked(*, failing: float | None = None, **fields: float) -> int:
+def asked(
+    *,
+    max_epsilon: float = 8.0,
+    target_delta: float = 1e-6,
+    failing: float | None = None,
+    at_most: int | None = None,
+) -> int:
     aggregator = replace(GUMBEL, failure_prob=failing)
     return largest_num_queries(
         aggregator,
-        **({"max_epsilon": 8.0, "target_delta": 1e-6} | fields),
+        max_epsilon=max_epsilon,
+        target_delta=target_delta,
+        at_most=at_most,
         num_labels=40,
         num_teachers=800,
     )

@@ -377,7 +377,8 @@ def test_allowed_useless_release_gives_a_doubt_without_a_search(
 )
 @pytest.mark.parametrize("noise", [1e8, 1e12])
 def test_nearly_free_and_useless_release_is_refused(plan_budget: Budget, noise: float) -> None:
-    """At this delta it costs 0, and not because nothing is drawn."""
+    """The noise is so large that the release costs 0 at this delta, but the release does draw
+    noise."""
     centered = CenteredVotes(noise_multiplier=noise)
     for aggregator in (GaussianVotes(noise_std=noise), FixedTopK(k=5, epsilon=1e-15), centered):
         with refused("num_teachers", 200, "of the answered bits would be right") as caught:

@@ -408,7 +408,8 @@ def test_a_verdict_with_one_refuted_pair_is_refuted() -> None:
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def found(pairs: Neighbors) -> list[Pair]:
+def histogram_pairs(pairs: Neighbors) -> list[Pair]:
+    """Returns the pairs of neighboring histograms as tuples of counts."""
     return list(zip(*(map(tuple, side.tolist()) for side in pairs.pairs), strict=True))
 
 
@@ -435,7 +436,7 @@ def test_pairs_are_those_of_the_definition(
     adjacency: Adjacency, num_labels: int, num_teachers: int, one_vote: bool
 ) -> None:
     """The reference tries every matrix of votes and every change of one teacher."""
-    pairs = found(neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote))
+    pairs = histogram_pairs(neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote))
     assert len(pairs) == len(set(pairs))
     assert set(pairs) == by_definition(num_labels, num_teachers, adjacency, one_vote=one_vote)
 
@@ -456,7 +457,7 @@ def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None
     pairs = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     kinds = pairs.up_to_names
     assert 2 * len(kinds) < len(pairs)
-    assert set(found(kinds)) <= set(found(pairs))
+    assert set(histogram_pairs(kinds)) <= set(histogram_pairs(pairs))
 
     def divergences(some: Neighbors) -> set[float]:
         distributions = np.array([ranks_distribution(histogram) for histogram in some.histograms])
