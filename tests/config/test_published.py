@@ -193,8 +193,9 @@ def test_published_settings_are_exactly_the_expected_ones() -> None:
     }
 
 
-def published(aggregator: Aggregator, **given: Any) -> Any:
-    node = {"_target_": target(type(aggregator)), **given}
+def published(aggregator: Aggregator, fields: dict[str, Any]) -> Any:
+    """Returns the published settings of an aggregator whose configuration has these fields."""
+    node = {"_target_": target(type(aggregator)), **fields}
     return OmegaConf.create(
         public_settings(settings("secret") | {"aggregator": node}, aggregator)
     ).aggregator
@@ -202,18 +203,19 @@ def published(aggregator: Aggregator, **given: Any) -> Any:
 
 def test_nested_objects_are_filtered_and_tables_published_by_digest() -> None:
     penalized = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=lambda k: -k)
-    assert published(penalized, regularizer=inner("secret")).regularizer == {
+    assert published(penalized, fields={"regularizer": inner("secret")}).regularizer == {
         "_target_": "Inner",
         "size": 3,
     }
     numbers = replace(penalized, regularizer=[0.0, -1.5])
-    assert published(numbers, regularizer=[0.0, -1.5]).regularizer == [0.0, -1.5]
+    assert published(numbers, fields={"regularizer": [0.0, -1.5]}).regularizer == [0.0, -1.5]
     center = CenteredVotes(noise_multiplier=2.0, prevalence_share=0.0, center=np.array([0.1, 0.2]))
-    assert "center" not in published(center, center=[0.1, 0.2])
+    assert "center" not in published(center, fields={"center": [0.1, 0.2]})
     aggregator = StableTopK(selection_scale=2.0, test="table", table_order=6.0, table_budget=0.2)
     table = CertifiedTable.of(aggregator.stability_test(num_teachers=30), order=6.0)
     component = published(
-        StableTopK(selection_scale=2.0, test="table", table=table), table="private_clinic_files"
+        StableTopK(selection_scale=2.0, test="table", table=table),
+        fields={"table": "private_clinic_files"},
     )
     assert component.table_sha256 == table.digest and "table" not in component
 
@@ -279,7 +281,7 @@ def test_published_aggregator_has_the_price_of_the_release(composed: Any, name: 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_solved_noise_is_published(case: Any) -> None:
     scaled = case.aggregator.scaled(2.0)
-    component = published(scaled, **dict.fromkeys(vars(scaled), -1.0))
+    component = published(scaled, fields=dict.fromkeys(vars(scaled), -1.0))
     numbers = {
         name: value for name, value in vars(scaled).items() if isinstance(value, (int, float))
     }

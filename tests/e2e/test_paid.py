@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,34 +48,35 @@ from tests.refusals import ANY, refused
 
 DIGEST = small_dataset().private_digest()
 Run = tuple[str, Path, float]  # name, folder, epsilon
-CENTERED: dict[str, Any] = {
-    "teacher": KernelTeacher(),
-    "num_teachers": None,
-    "aggregator": CenteredVotes(noise_multiplier=1.0, prevalence_share=0.5, rounds=2),
-    "student": LowRankStudent(),
-    "target_epsilon": 3.0,
+RUNS = {
+    "labels": replace(small_plan(), aggregator=GaussianVotes(noise_std=10.0)),
+    "rounds": replace(
+        small_plan(),
+        teacher=KernelTeacher(),
+        num_teachers=None,
+        aggregator=CenteredVotes(noise_multiplier=1.0, prevalence_share=0.5, rounds=2),
+        student=LowRankStudent(),
+        target_epsilon=3.0,
+    ),
+    "session": replace(
+        small_plan(),
+        aggregator=BoundaryTopK(
+            selection_scale=1.0,
+            test_std=0.3,
+            failure_prob=1e-9,
+            target_hits=9,
+            round_size=50,
+            session_delta=1e-5,
+        ),
+        num_queries=100,
+    ),
 }
-HITS: dict[str, Any] = {
-    "failure_prob": 1e-9,
-    "target_hits": 9,
-    "round_size": 50,
-    "session_delta": 1e-5,
-}
-RUNS: dict[str, dict[str, Any]] = {
-    "labels": {"aggregator": GaussianVotes(noise_std=10.0)},
-    "rounds": CENTERED,
-    "session": {
-        "aggregator": BoundaryTopK(selection_scale=1.0, test_std=0.3, **HITS),
-        "num_queries": 100,
-    },
-}
-"""Drawn in one part, in rounds around sums, and in rounds of a session."""
+"""Releases that are drawn in one part, in rounds around sums, and in rounds of a session."""
 
 
 def plan_of(name: str) -> Plan:
     """Returns the plan of one of the `RUNS`, with fresh noise."""
-    plan = replace(small_plan(), settings={"name": name}, seed=None)
-    return replace(plan, **RUNS[name])
+    return replace(RUNS[name], settings={"name": name}, seed=None)
 
 
 @pytest.fixture(scope="module", params=RUNS)
@@ -106,7 +108,8 @@ def account_of(folder: Path) -> Ledger:
     return Ledger.stored(ledger_of(folder), data=DIGEST)
 
 
-def charges(ledger: Path) -> int:
+def num_charges(ledger: Path) -> int:
+    """Returns the number of charges in a ledger."""
     return len(SharedLedger.stored(ledger).entries)
 
 
@@ -114,15 +117,21 @@ class Killed(BaseException):
     """What `kill -9` is to the file: the process ends where it is."""
 
 
-def kill_at(patch: pytest.MonkeyPatch, number: int, *, committed: bool) -> None:
-    """Ends the process at the n-th commit of the run, before or after the commit."""
+def kill_at(patch: pytest.MonkeyPatch, commit_number: int, *, committed: bool) -> None:
+    """Raises `Killed` at a commit of the run's store, before or after the commit.
+
+    Args:
+        patch: the replacement of the store's methods.
+        commit_number: the number of commits that succeed before.
+        committed: True to end after the commit was written, False to end before.
+    """
     insert = Store._insert
     commit = Store.commit
     done = 0
 
     def watched(*args: Any, **named: Any) -> Any:
         nonlocal done
-        if not committed and done == number:
+        if not committed and done == commit_number:
             raise Killed
         done += 1
         return insert(*args, **named)
@@ -130,7 +139,7 @@ def kill_at(patch: pytest.MonkeyPatch, number: int, *, committed: bool) -> None:
     def committing(*args: Any, **options: Any) -> Any:
         before = done
         committed_bytes = commit(*args, **options)
-        if committed and done == number + 1 > before:
+        if committed and done == commit_number + 1 > before:
             raise Killed
         return committed_bytes
 
@@ -150,7 +159,7 @@ def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
     parts_before: dict[str, bytes] = {}
     for _ in range(20):
         with monkeypatch.context() as patch:
-            kill_at(patch, number=0, committed=committed)
+            kill_at(patch, commit_number=0, committed=committed)
             try:
                 train(plan, folder, SilentMonitor(stop_at="training the student"))
             except Killed:
@@ -201,7 +210,7 @@ def test_no_result_is_shown_before_it_is_committed(
     folder = tmp_path / "run"
     monitor = SilentMonitor()
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_at(patch, number=1, committed=False)
+        kill_at(patch, commit_number=1, committed=False)
         train(plan_of("session"), folder, monitor)
     rounds = [key for key in account_of(folder).keys if ":round-" in key]
     assert len([note for note in monitor.notes if note]) == len(rounds) == 1
@@ -218,7 +227,7 @@ def test_a_round_is_released_around_one_sum_only(
     copy = tmp_path / "there" / "run"
     plan = plan_of("rounds")
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_at(patch, number=1, committed=True)
+        kill_at(patch, commit_number=1, committed=True)
         train(plan, folder)
     shutil.copytree(folder.parent, copy.parent)
     train(plan, folder)
@@ -243,7 +252,7 @@ def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path)
     for each in "ab":
         train(plan, tmp_path / each)
     assert release_bytes(tmp_path / "a") == release_bytes(tmp_path / "b")
-    assert charges(ledger) == 1
+    assert num_charges(ledger) == 1
     for each in "cd":
         folder = without_report(tmp_path / "a", to=tmp_path / each)
         shutil.rmtree(folder / "release")
@@ -266,7 +275,7 @@ def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
     for folder in (*folders, *folders):
         train(replace(plan_of(name), ledger=tmp_path / "all.db"), folder)
         (folder / "report.json").unlink()
-    assert charges(tmp_path / "all.db") == 2
+    assert num_charges(tmp_path / "all.db") == 2
     assert [release_bytes(folder) for folder in folders] == releases
 
 
@@ -307,7 +316,7 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
             target_delta=1e-5
         )
     assert epsilon < report.privacy.epsilon < 2.001 * epsilon
-    assert charges(ledger) == 2
+    assert num_charges(ledger) == 2
     assert train(plan, folder).privacy == report.privacy, (
         "a release that is there is not drawn again"
     )
@@ -325,10 +334,16 @@ def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path:
         (tmp_path / "b" / name).unlink()
     assert train(plan, tmp_path / "b").privacy == report.privacy
     assert release_bytes(tmp_path / "a") == release_bytes(tmp_path / "b")
-    assert charges(tmp_path / "ledger.db") == 1, "they are one release"
+    assert num_charges(tmp_path / "ledger.db") == 1, "they are one release"
 
 
-def changed(statement: str) -> Callable[[Path, str], None]:
+Damage = Callable[[Path, str], None]
+"""A function that damages the ledger of the run in a folder, whose plan is `plan_of(name)`."""
+
+
+def changed(statement: str) -> Damage:
+    """Returns a damage that executes an SQL statement in the ledger, without its triggers."""
+
     def damage(folder: Path, name: str) -> None:
         db = sqlite3.connect(ledger_of(folder))
         for trigger in ("charges_stay", "charges_are"):
@@ -340,18 +355,19 @@ def changed(statement: str) -> Callable[[Path, str], None]:
     return damage
 
 
-def exchanged(**changes: Any) -> Callable[[Path, str], None]:
-    """Returns the ledger of another run, which is complete and undamaged."""
+def exchanged(change: Callable[[Plan], Plan]) -> Damage:
+    """Returns a damage that puts the undamaged ledger of a run of a changed plan in its place."""
 
     def damage(folder: Path, name: str) -> None:
         other = folder.parent / "other" / "run"
-        run_until_released(replace(plan_of(name), **changes), folder=other)
+        run_until_released(change(plan_of(name)), folder=other)
         shutil.copy(ledger_of(other), ledger_of(folder))
 
     return damage
 
 
 def flipped(folder: Path, name: str) -> None:
+    """Flips one bit in the price of the last charge."""
     content = bytearray((ledger_of(folder)).read_bytes())
     place = content.rfind(b"noise_multiplier")
     place = place if place > 0 else content.rfind(b"Event")
@@ -360,7 +376,7 @@ def flipped(folder: Path, name: str) -> None:
 
 
 CHEAPER = json.dumps({"kind": "GaussianEvent", "noise_multiplier": 1000.0})
-DAMAGES: dict[str, Callable[[Path, str], None]] = {
+DAMAGES: dict[str, Damage] = {
     "gone": lambda folder, _: (ledger_of(folder)).unlink(),
     "emptied": lambda folder, _: (ledger_of(folder)).write_bytes(b""),
     "cut off": lambda folder, _: os.truncate(ledger_of(folder), 6000),
@@ -370,8 +386,8 @@ DAMAGES: dict[str, Callable[[Path, str], None]] = {
     "all removed, and the head set back": changed("DELETE FROM line WHERE number > 0"),
     "a price edited": changed(f"UPDATE line SET event = '{CHEAPER}' WHERE event != ''"),
     "a release exchanged": changed("UPDATE line SET release = x'00'"),
-    "of another run": exchanged(target_epsilon=2.0),
-    "of the same run with another seed": exchanged(seed=8),
+    "of another run": exchanged(partial(replace, target_epsilon=2.0)),
+    "of the same run with another seed": exchanged(partial(replace, seed=8)),
 }
 
 
@@ -421,6 +437,8 @@ def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path)
 
 
 class Unpaid(GaussianVotes):
+    """An aggregator that draws its release without the record of the run, which would charge the ledger."""
+
     def release(
         self, votes: VoteSource, rng: np.random.Generator, record: ReleaseRecord
     ) -> Release:
@@ -428,6 +446,8 @@ class Unpaid(GaussianVotes):
 
 
 class Underpaid(GaussianVotes):
+    """An aggregator that draws and records with less noise than its own event states."""
+
     def release(
         self, votes: VoteSource, rng: np.random.Generator, record: ReleaseRecord
     ) -> Release:

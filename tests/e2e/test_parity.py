@@ -72,10 +72,13 @@ def small_images() -> Dataset:
 
 def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
     """Runs `pate-compare` on a plan with its seed, and returns the bytes of the release and the student."""
-    shared = {
-        name: getattr(plan, name) for name in ("aggregator", "teacher", "num_teachers", "student")
-    }
-    method = PATEMethod(name="m", **shared)
+    method = PATEMethod(
+        name="m",
+        aggregator=plan.aggregator,
+        teacher=plan.teacher,
+        num_teachers=plan.num_teachers,
+        student=plan.student,
+    )
     folder.mkdir(exist_ok=True)
     bench = Bench.for_dataset(
         plan.load_dataset(),
@@ -146,15 +149,16 @@ STUDENTS: dict[str, Callable[[], Student]] = {
 @pytest.mark.parametrize("name", members("student"))
 def test_a_run_and_its_stages_train_the_same_student(name: str, tmp_path: Path) -> None:
     """Image students learn from public samples that were not asked, too."""
-    images = {
-        "load_dataset": small_images,
-        "teacher": LinearTeacher(device="cpu"),
-        "num_teachers": 10,
-    }
-    settings: dict[str, Any] = images | {"num_queries": 12, "student": STUDENTS[name]()}
-    require_parity(
-        replace(seeded_plan(GaussianVotes(noise_std=1.0)), holders=None, **settings), tmp_path
+    plan = replace(
+        seeded_plan(GaussianVotes(noise_std=1.0)),
+        holders=None,
+        load_dataset=small_images,
+        teacher=LinearTeacher(device="cpu"),
+        num_teachers=10,
+        num_queries=12,
+        student=STUDENTS[name](),
     )
+    require_parity(plan, tmp_path)
 
 
 @pytest.mark.parametrize(  # of each form of votes, and a session

@@ -7,7 +7,9 @@ import os
 import re
 import shutil
 import stat
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from pate.comparison import ComparisonPlan, PATEMethod, compare
 from pate.files.manifest import Manifest
 from pate.models import LinearStudent, StackedEngine
 from pate.report.console import PlainConsole, print_report
+from pate.run.plan import Plan
 from pate.run.train import train
 from pate.validation import InvalidValue
 from tests.e2e.small_run import (
@@ -290,16 +293,25 @@ def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path
 
 # no failure that would use up a delta below what draws can keep
 QUIET = GaussianVotes(noise_std=1e9)
-REFUSED: dict[str, tuple[dict[str, Any], Refusal]] = {
-    "no data set": ({"load_dataset": list}, refused("load()", "list", "a pate.data.Dataset")),
+REFUSED: dict[str, tuple[Callable[[Plan], Plan], Refusal]] = {
+    "no data set": (
+        partial(replace, load_dataset=list),
+        refused("load()", "list", "a pate.data.Dataset"),
+    ),
     "too many queries": (
-        {"num_queries": 1000, "fewer_queries": False},
+        partial(replace, num_queries=1000, fewer_queries=False),
         refused("num_queries", 1000, "at most 140, the public pool"),
     ),
-    "too many teachers": ({"num_teachers": 961}, refused("num_teachers", 961, "at most 960")),
-    "no query is affordable": ({"max_epsilon": 1e-6}, refused("max_epsilon", 1e-6, "at least")),
+    "too many teachers": (
+        partial(replace, num_teachers=961),
+        refused("num_teachers", 961, "at most 960"),
+    ),
+    "no query is affordable": (
+        partial(replace, max_epsilon=1e-6),
+        refused("max_epsilon", 1e-6, "at least"),
+    ),
     "a delta below the grid of draws": (
-        {"aggregator": QUIET, "target_delta": 1e-15},
+        partial(replace, aggregator=QUIET, target_delta=1e-15),
         refused("target_delta", 1e-15, "at least 2.23e-14"),
     ),
 }
@@ -307,9 +319,9 @@ REFUSED: dict[str, tuple[dict[str, Any], Refusal]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_nothing_is_spent_before_a_refusal(case: str, tmp_path: Path) -> None:
-    changes, refusal = REFUSED[case]
+    change, refusal = REFUSED[case]
     with refusal:
-        train(replace(small_plan(), **changes), tmp_path / "run")
+        train(change(small_plan()), tmp_path / "run")
     assert not list(tmp_path.rglob("ledger.db"))
 
 
@@ -321,15 +333,19 @@ def test_run_without_an_answer_still_reports(tmp_path: Path) -> None:
     assert report.student is not None
 
 
-USELESS: dict[str, Any] = {
-    "aggregator": GaussianVotes(noise_std=1.0),
-    "target_epsilon": 2.0,
-    "allow_useless": False,
-}
+def useless_plan() -> Plan:
+    """Returns a plan whose epsilon is too small for labels that are better than guesses."""
+    return replace(
+        small_plan(),
+        aggregator=GaussianVotes(noise_std=1.0),
+        target_epsilon=2.0,
+        allow_useless=False,
+    )
 
 
-def works(error: InvalidValue, pattern: str) -> float:
-    match = re.search(pattern + r"=([\d.]*\d)", str(error).partition("what works: ")[2])
+def suggested(error: InvalidValue, setting: str) -> float:
+    """Returns the value of a setting that a refusal suggests."""
+    match = re.search(setting + r"=([\d.]*\d)", str(error).partition("what works: ")[2])
     assert match is not None, error
     return float(match.group(1))
 
@@ -339,19 +355,15 @@ def test_a_useless_plan_is_refused_with_a_suggestion_that_works(
     tmp_path: Path,
 ) -> None:
     with refused("num_teachers", 24) as no:
-        train(replace(small_plan(), **USELESS), tmp_path / "no")
+        train(useless_plan(), tmp_path / "no")
     assert not [path for path in (tmp_path / "no").rglob("*") if path.name != "run.lock"]
-    epsilon = works(no.value, pattern="target_epsilon")
+    epsilon = suggested(no.value, setting="target_epsilon")
     monitor = SilentMonitor()
-    report = train(
-        replace(small_plan(), **USELESS | {"target_epsilon": epsilon}), tmp_path / "yes", monitor
-    )
+    report = train(replace(useless_plan(), target_epsilon=epsilon), tmp_path / "yes", monitor)
     assert report.privacy.epsilon <= epsilon
     assert not [line for line in monitor.lines if "90% or 70%" in line and "in 8" in line]
     assert report.release.label_accuracy > 0.75
-    report = train(
-        replace(small_plan(), **USELESS | {"allow_useless": True}), tmp_path / "allowed", monitor
-    )
+    report = train(replace(useless_plan(), allow_useless=True), tmp_path / "allowed", monitor)
     assert report.privacy.epsilon <= 2.0
     assert any(line.endswith("allowed by allow_useless=true") for line in monitor.lines)
 
@@ -363,29 +375,40 @@ def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_work
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((2400, 5))
     labels = inputs[:, :3] > 0
-    data = {"X": inputs[:2000], "y": labels[:2000], "X_public": inputs[2000:]}
-    given: dict[str, Any] = {"n_teachers": 20, "ledger": tmp_path / "ledger"}
+
+    def fitted(classifier: PATEClassifier) -> PATEClassifier:
+        return classifier.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:])
+
+    def charged(epsilon: float) -> PATEClassifier:
+        path = tmp_path / "ledger"
+        return PATEClassifier(RidgeClassifier(), n_teachers=20, ledger=path, epsilon=epsilon)
+
     with refused("num_teachers", 20, waiver="allow_useless") as caught:
-        PATEClassifier(RidgeClassifier(), epsilon=0.1, **given).fit(**data)
+        fitted(charged(epsilon=0.1))
     assert not (tmp_path / "ledger").exists()
-    epsilon = works(caught.value, pattern="epsilon")
-    model = PATEClassifier(RidgeClassifier(), epsilon=epsilon, **given).fit(**data)
+    epsilon = suggested(caught.value, setting="epsilon")
+    model = fitted(charged(epsilon))
     assert (model.predict(inputs[2000:]) == labels[2000:]).mean() > 0.85
     with (
         pytest.warns(RepeatedRelease, match="fit 2 of this process on the same records"),
         pytest.warns(DoubtfulPlan, match="allowed by allow_useless=True"),
     ):
-        PATEClassifier(RidgeClassifier(), n_teachers=20, epsilon=0.1, allow_useless=True).fit(
-            **data
-        )
+        fitted(PATEClassifier(RidgeClassifier(), n_teachers=20, epsilon=0.1, allow_useless=True))
 
 
 @pytest.mark.slow
 def test_a_useless_method_is_a_row_with_its_reason(tmp_path: Path) -> None:
-    shared = {name: getattr(small_plan(), name) for name in ("teacher", "num_teachers", "student")}
+    usual = small_plan()
+    method = PATEMethod(
+        name="votes",
+        aggregator=GaussianVotes(noise_std=1.0),
+        teacher=usual.teacher,
+        num_teachers=usual.num_teachers,
+        student=usual.student,
+    )
     plan = ComparisonPlan(
         load_dataset=small_dataset,
-        methods=(PATEMethod(name="votes", aggregator=GaussianVotes(noise_std=1.0), **shared),),
+        methods=(method,),
         engine=StackedEngine(),
         student=LinearStudent(),
         num_queries=40,
@@ -395,8 +418,8 @@ def test_a_useless_method_is_a_row_with_its_reason(tmp_path: Path) -> None:
         num_workers=1,
     )
 
-    def compared(**changes: Any) -> list[Any]:
-        frontier = compare(replace(plan, **changes), tmp_path, SilentMonitor())
+    def compared(allow_useless: bool = False) -> list[Any]:
+        frontier = compare(replace(plan, allow_useless=allow_useless), tmp_path, SilentMonitor())
         return [run for run in frontier.runs if run.epsilon is not None]
 
     first = compared()

@@ -2,7 +2,9 @@
 
 import math
 import multiprocessing
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from pate.accounting import (
     SharedLedger,
 )
 from pate.aggregators import GaussianVotes
+from pate.data import Dataset
 from pate.files.strict_json import plain
 from pate.models import LinearStudent, LinearTeacher
 from pate.pricing.ledger_accounts import charges_of, ledgers_in
@@ -55,12 +58,16 @@ def ledger(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
-def epsilon_of(count: int) -> float:
-    return RdpAccountant().compose(EVENT, count).get_epsilon(target_delta=1e-5)
+def epsilon_of(num_releases: int) -> float:
+    """Returns the total epsilon of a number of releases of the plan above."""
+    return RdpAccountant().compose(EVENT, num_releases).get_epsilon(target_delta=1e-5)
 
 
-def account(path: Path, **terms: Any) -> Ledger:
-    shared = SharedLedger(path, target_delta=1e-5, accountant=RdpAccountant, **terms)
+def account(path: Path, max_epsilon: float | None = None) -> Ledger:
+    """Returns the account of the small data set in a ledger, which is created if it is missing."""
+    shared = SharedLedger(
+        path, target_delta=1e-5, accountant=RdpAccountant, max_epsilon=max_epsilon
+    )
     return shared.account(small_dataset().private_digest())
 
 
@@ -78,13 +85,13 @@ def test_each_run_prints_the_total_of_earlier_runs(tmp_path: Path) -> None:
         f"ledger={ledger}: all 2 releases of these records cost epsilon {both} {terms}, "
         "if all prices were fixed beforehand",
     ]
-    assert account(ledger).epsilon == epsilon_of(count=2)
+    assert account(ledger).epsilon == epsilon_of(num_releases=2)
 
 
 def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
     ledger: Path, tmp_path: Path
 ) -> None:
-    cap = 1.2 * epsilon_of(count=1)
+    cap = 1.2 * epsilon_of(num_releases=1)
     monitor = SilentMonitor()
     plan = replace(plan_of(ledger), max_total_epsilon=cap)
     run_until_released(plan, folder=tmp_path / "a")
@@ -100,7 +107,7 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
 
 def test_a_refusal_before_the_draw_spends_nothing(ledger: Path, tmp_path: Path) -> None:
     """Another run was faster while the teachers of this one were trained."""
-    other = account(ledger, max_epsilon=1.1 * epsilon_of(count=1))
+    other = account(ledger, max_epsilon=1.1 * epsilon_of(num_releases=1))
 
     class Slow(SilentMonitor):
         def stage(self, name: str, total: int | None = None) -> Any:
@@ -118,9 +125,13 @@ PATIENT = PrivacyUnit.of_column("mrn")
 VISIT = PrivacyUnit("one row")
 
 
-def protecting(unit: PrivacyUnit) -> Any:
-    """Returns the small data set with another unit of privacy."""
-    return lambda: replace(small_dataset(), group_unit=unit)
+def protecting(unit: PrivacyUnit) -> Callable[[], Dataset]:
+    """Returns a function that loads the small data set with another unit of privacy."""
+
+    def load_dataset() -> Dataset:
+        return replace(small_dataset(), group_unit=unit)
+
+    return load_dataset
 
 
 @pytest.mark.parametrize(("first", "second"), [(VISIT, PATIENT), (PATIENT, VISIT)])
@@ -162,18 +173,18 @@ def test_charges_without_a_unit_are_counted_for_the_unit_of_the_run(
     ]
     assumed = ", provided that the 1 charge that names no unit is for the same"
     assert (
-        f"1 earlier release of these records, together epsilon {format_epsilon(epsilon_of(count=1))} at"
+        f"1 earlier release of these records, together epsilon {format_epsilon(epsilon_of(num_releases=1))} at"
         in first
     )
     assert (
-        f"all 2 releases of these records cost epsilon {format_epsilon(epsilon_of(count=2))} at"
+        f"all 2 releases of these records cost epsilon {format_epsilon(epsilon_of(num_releases=2))} at"
         in last
     )
     assert first.endswith(assumed) and last.endswith(assumed)
 
 
 def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
-    """Each may have an accountant of its own: that of the ledger, which nobody named, counts the total."""
+    """The runs have different accountants; the ledger's own accountant, accountant=auto, counts their total."""
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     run_until(
         plan_of(ledger=None), folder=tmp_path / "b", stage="training teachers"
@@ -192,21 +203,36 @@ def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
     assert f"all 2 releases of these records cost epsilon {both} at delta" in total
     assert earlier.endswith(", by accountant=auto") and total.endswith(", by accountant=auto")
     assert not list(tmp_path.glob("*/ledger.db"))
+
+
+def test_runs_in_another_folder_have_another_ledger(tmp_path: Path) -> None:
+    run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     other = tmp_path / "elsewhere" / "d"
-    assert (
-        "this first release"
-        in run_until(plan_of(ledger=None), folder=other, stage="training the student").lines[-1]
-    )
+    lines = run_until(plan_of(ledger=None), folder=other, stage="training the student").lines
+    assert "this first release" in lines[-1]
+
+
+def test_a_run_with_another_unit_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     with refused("unit", "one row", "one group of records"):
         train(replace(plan_of(ledger=None), load_dataset=protecting(VISIT)), tmp_path / "e")
     assert not (tmp_path / "e").exists()
-    assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 2
+    assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 1
+
+
+def with_another_delta(plan: Plan) -> Plan:
+    return replace(plan, target_delta=1e-4)
+
+
+def with_another_adjacency(plan: Plan) -> Plan:
+    return replace(plan, aggregator=replace(NOISE, adjacency="add_remove"))
 
 
 OTHER_TERMS = {
-    "ledger-replace_one-0.0001.db": {"target_delta": 1e-4},
-    "ledger-add_remove-1e-05.db": {"aggregator": replace(NOISE, adjacency="add_remove")},
+    "ledger-replace_one-0.0001.db": with_another_delta,
+    "ledger-add_remove-1e-05.db": with_another_adjacency,
 }
+"""Plans with another delta or adjacency, by the name of the ledger that counts for them."""
 
 
 REFUSED_TERMS = {
@@ -217,82 +243,96 @@ REFUSED_TERMS = {
 
 
 def lines_of_two_sums(monitor: SilentMonitor) -> list[str]:
+    """Returns the remarks that totals of two ledgers cannot be added up."""
     return [line for line in monitor.lines if line.endswith("the two cannot be added up")]
 
 
 @pytest.mark.parametrize("name", OTHER_TERMS)
 def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) -> None:
-    changes = OTHER_TERMS[name]
+    """Each run of either ledger prints one remark that the two totals cannot be added up."""
     usual = tmp_path / "ledger.db"
     other = tmp_path / name
-    assert not lines_of_two_sums(
-        run_until(plan_of(ledger=None), folder=tmp_path / "a", stage="training the student")
-    )
-    begun = run_until(
-        replace(plan_of(ledger=None), **changes), folder=tmp_path / "b", stage="training teachers"
-    )
+    usual_plan = plan_of(ledger=None)
+    other_plan = OTHER_TERMS[name](usual_plan)
+    begun = run_until(usual_plan, folder=tmp_path / "a", stage="training the student")
+    assert not lines_of_two_sums(begun)
+    begun = run_until(other_plan, folder=tmp_path / "b", stage="training teachers")
     (line,) = lines_of_two_sums(begun)
     assert line.startswith(f"ledger={other} counts for adjacency=") and f"{usual} for adj" in line
-    for run in ("b", "c"):  # one that goes on, and one more
-        continued = run_until(
-            replace(plan_of(ledger=None), **changes),
-            folder=tmp_path / run,
-            stage="training the student",
-        )
+    for run in ("b", "c"):  # b continues, c is new
+        continued = run_until(other_plan, folder=tmp_path / run, stage="training the student")
         assert lines_of_two_sums(continued) == [line]
-    (line,) = lines_of_two_sums(
-        run_until(plan_of(ledger=None), folder=tmp_path / "d", stage="training the student")
-    )
+    begun = run_until(usual_plan, folder=tmp_path / "d", stage="training the student")
+    (line,) = lines_of_two_sums(begun)
     assert line.startswith(f"ledger={usual} counts for adjacency=replace_one at target_delta=1e-05")
     for path in (usual, other):
         assert len(SharedLedger.stored(path).entries) == 2
-        with REFUSED_TERMS[name]:
-            train(replace(plan_of(usual), **changes), tmp_path / "e")
-    # the usual one gone, as well as both moved
-    train(replace(plan_of(ledger=None), **changes), tmp_path / "b")
+
+
+@pytest.mark.parametrize("name", OTHER_TERMS)
+def test_a_named_ledger_refuses_a_run_under_other_terms(name: str, tmp_path: Path) -> None:
+    """The folder also holds a ledger of these terms, which the plan does not name."""
+    other_terms = OTHER_TERMS[name]
+    run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
+    run_until_released(other_terms(plan_of(ledger=None)), folder=tmp_path / "b")
+    with REFUSED_TERMS[name]:
+        train(other_terms(plan_of(tmp_path / "ledger.db")), tmp_path / "e")
+
+
+@pytest.mark.parametrize("name", OTHER_TERMS)
+def test_moved_runs_keep_the_second_ledger_that_is_moved_with_them(
+    name: str, tmp_path: Path
+) -> None:
+    """The folder that they left has the ledger of the usual terms; the new folder has none."""
+    other_plan = OTHER_TERMS[name](plan_of(ledger=None))
+    run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
+    train(other_plan, tmp_path / "b")
+    run_until_released(other_plan, folder=tmp_path / "c")
     (tmp_path / "new").mkdir()
     for moved in ("b", "c", name):
         (tmp_path / moved).rename(tmp_path / "new" / moved)
-    train(replace(plan_of(ledger=None), **changes), tmp_path / "new" / "b")
-    train(replace(plan_of(ledger=None), **changes), tmp_path / "new" / "c")
-    run_until_released(replace(plan_of(ledger=None), **changes), folder=tmp_path / "new" / "d")
+    train(other_plan, tmp_path / "new" / "b")
+    train(other_plan, tmp_path / "new" / "c")
+    run_until_released(other_plan, folder=tmp_path / "new" / "d")
     assert len(SharedLedger.stored(tmp_path / "new" / name).entries) == 3
     assert not (tmp_path / "new" / "ledger.db").exists()
 
 
 @pytest.mark.parametrize("first_cap", [None, 100.0])
 def test_a_cap_cannot_be_avoided_by_other_terms(first_cap: float | None, tmp_path: Path) -> None:
-    changes = OTHER_TERMS["ledger-add_remove-1e-05.db"]
+    """The first run had a cap and the second has none, or the other way around."""
     run_until_released(
         replace(plan_of(ledger=None), max_total_epsilon=first_cap), folder=tmp_path / "a"
     )
     cap = None if first_cap else 100.0
     with refused("adjacency", "add_remove", "replace_one, as ledger="):
-        train(replace(plan_of(ledger=None), max_total_epsilon=cap, **changes), tmp_path / "b")
+        plan = replace(with_another_adjacency(plan_of(ledger=None)), max_total_epsilon=cap)
+        train(plan, tmp_path / "b")
     assert [path.name for path in tmp_path.glob("*.db")] == ["ledger.db"]
     if first_cap is None:
-        run_until_released(replace(plan_of(ledger=None), **changes), folder=tmp_path / "b")
+        run_until_released(with_another_adjacency(plan_of(ledger=None)), folder=tmp_path / "b")
         with refused("max_epsilon", 100.0, "no cap, which would not count 1 charge for these"):
             train(replace(plan_of(ledger=None), max_total_epsilon=100.0), tmp_path / "c")
 
 
 def _release(folder: Path, target_delta: float) -> None:
+    """Runs the small plan at this delta until its release, in a process of its own."""
     run_until_released(replace(plan_of(ledger=None), target_delta=target_delta), folder)
 
 
-def test_runs_under_two_terms_that_begin_at_once_have_a_ledger_each(
+def test_a_run_under_other_terms_than_a_ledger_made_meanwhile_has_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Another run makes the folder's ledger after this run has looked for one."""
     usual = tmp_path / "ledger.db"
     make_folder = charging.make_folder
 
-    def faster(path: Path, **options: Any) -> Path:
-        """Another run makes the ledger after this one has looked for it."""
+    def make_folder_late(path: Path, within: Path | None = None) -> Path:
         if path == tmp_path and not usual.exists():
             SharedLedger(usual, target_delta=1e-4)
-        return make_folder(path, **options)
+        return make_folder(path, within=within)
 
-    monkeypatch.setattr(charging, "make_folder", faster)
+    monkeypatch.setattr(charging, "make_folder", make_folder_late)
     monitor = run_until(plan_of(ledger=None), folder=tmp_path / "run", stage="training the student")
     other = tmp_path / "ledger-replace_one-1e-05.db"
     assert len(lines_of_two_sums(monitor)) == 1
@@ -300,16 +340,16 @@ def test_runs_under_two_terms_that_begin_at_once_have_a_ledger_each(
     assert not SharedLedger.stored(usual).entries
     place = LedgerPlace.read(RunFolder(tmp_path / "run"))
     assert place is not None and place.path == other
+
+
+def test_parallel_runs_under_two_terms_have_a_ledger_each(tmp_path: Path) -> None:
     with multiprocessing.get_context("fork").Pool(2) as pool:
-        folder = tmp_path / "pool"
-        pool.starmap(_release, [(folder / "a", 1e-4), (folder / "b", 1e-5)])
-    counts = [len(SharedLedger.stored(path).entries) for path in folder.glob("ledger*.db")]
-    assert counts == [1, 1]
+        pool.starmap(_release, [(tmp_path / "a", 1e-4), (tmp_path / "b", 1e-5)])
+    num_charges = [len(SharedLedger.stored(path).entries) for path in tmp_path.glob("ledger*.db")]
+    assert num_charges == [1, 1]
 
 
-def test_a_run_and_its_ledger_stay_together_when_moved(
-    tmp_path: Path,
-) -> None:
+def test_a_run_that_is_moved_before_its_release_keeps_its_ledger(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "run"
     run_until(plan_of(ledger=None), folder, stage="training teachers")
     moved = tmp_path / "b" / "run"
@@ -319,16 +359,21 @@ def test_a_run_and_its_ledger_stay_together_when_moved(
     assert len(SharedLedger.stored(tmp_path / "a" / "ledger.db").entries) == 1
     (tmp_path / "a").rename(tmp_path / "c")
     moved.rename(tmp_path / "c" / "run")
-    report = train(plan_of(ledger=None), tmp_path / "c" / "run")
+    train(plan_of(ledger=None), tmp_path / "c" / "run")
     place = LedgerPlace.read(RunFolder(tmp_path / "c" / "run"))
     assert place is not None and place.path == tmp_path / "c" / "ledger.db"
-    (tmp_path / "c" / "run").rename(moved)
-    assert train(plan_of(ledger=None), moved) == report, (
-        "a finished run is shown where its ledger is"
-    )
-    (tmp_path / "c" / "ledger.db").rename(tmp_path / "elsewhere.db")
-    present = tmp_path / "b" / "ledger.db"
+
+
+def test_a_moved_finished_run_is_shown_as_long_as_its_ledger_stays(tmp_path: Path) -> None:
+    """The ledger is then renamed: the run is refused until the plan names the new path."""
     earlier = tmp_path / "c" / "ledger.db"
+    moved = tmp_path / "b" / "run"
+    moved.parent.mkdir()
+    report = train(plan_of(ledger=None), tmp_path / "c" / "run")
+    (tmp_path / "c" / "run").rename(moved)
+    assert train(plan_of(ledger=None), moved) == report
+    earlier.rename(tmp_path / "elsewhere.db")
+    present = tmp_path / "b" / "ledger.db"
     with refused("ledger", present, f"this finished run is charged to, {earlier}; or"):
         train(plan_of(ledger=None), moved)
     (moved / "report.json").unlink()
@@ -368,7 +413,7 @@ def test_ledger_card_and_report_state_the_same_price(
 
 def test_a_different_price_in_the_ledger_has_a_remark(ledger: Path, tmp_path: Path) -> None:
     """A cap lets a first release in that another accountant puts under it; the card is by the run's."""
-    price = epsilon_of(count=1)
+    price = epsilon_of(num_releases=1)
     tighter = AutoAccountant().compose(EVENT).get_epsilon(target_delta=1e-5)
     cap = (price + tighter) / 2
     lines = run_until(
@@ -388,17 +433,32 @@ def test_a_different_price_in_the_ledger_has_a_remark(ledger: Path, tmp_path: Pa
     )
 
 
-def spelled(digest: str, **owners: range) -> Any:
-    """Returns the small data set as another table would have it: with another digest and other owners."""
-    names = {kind: frozenset(b"%d" % each for each in numbers) for kind, numbers in owners.items()}
-    return lambda: replace(small_dataset(), private_cells=digest * 64, owners=names)
+def spelled(letter: str, ids: range = range(0), groups: range = range(0)) -> Callable[[], Dataset]:
+    """Returns a function that loads the small data set as another table would spell it.
+
+    Args:
+        letter: the letter that the digest of the table's private cells repeats.
+        ids: the ids of the private records; an empty range for a table without ids.
+        groups: the groups of the private records; an empty range for a table without groups.
+    """
+    numbers_of = {"id": ids, "group": groups}
+    owners = {
+        kind: frozenset(b"%d" % number for number in numbers)
+        for kind, numbers in numbers_of.items()
+        if numbers
+    }
+
+    def load_dataset() -> Dataset:
+        return replace(small_dataset(), private_cells=letter * 64, owners=owners)
+
+    return load_dataset
 
 
 def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: Path) -> None:
     run_until_released(
-        replace(plan_of(ledger), load_dataset=spelled("a", id=range(100))), folder=tmp_path / "a"
+        replace(plan_of(ledger), load_dataset=spelled("a", ids=range(100))), folder=tmp_path / "a"
     )
-    again = replace(plan_of(ledger), load_dataset=spelled("b", id=range(5, 105)))
+    again = replace(plan_of(ledger), load_dataset=spelled("b", ids=range(5, 105)))
     monitor = SilentMonitor()
     for _ in range(2):
         with refused("ledger", ANY, "which knows 95 of these 100 ids and groups"):
@@ -406,22 +466,25 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
     assert "training teachers" not in monitor.stages
     assert len(SharedLedger.stored(ledger).entries) == 1
     run_until_released(
-        replace(plan_of(ledger), load_dataset=spelled("a", id=range(100))), folder=tmp_path / "c"
+        replace(plan_of(ledger), load_dataset=spelled("a", ids=range(100))), folder=tmp_path / "c"
     )
-    for name, changes in (("d", {"new_account": True}), ("e", {})):  # asked once
-        run_until_released(replace(again, **changes), folder=tmp_path / name)
+    run_until_released(replace(again, new_account=True), folder=tmp_path / "d")
+    run_until_released(again, folder=tmp_path / "e")  # new_account= is needed once
     assert len(SharedLedger.stored(ledger).entries) == 4
-    ledger = tmp_path / "of_others.db"  # other people and other kinds of names are let in
-    for name, owners in (
-        ("a", {"id": range(9)}),
-        ("b", {"id": range(10, 20)}),
-        ("c", {"group": range(9)}),
-        ("d", {}),
+
+
+def test_other_owners_and_other_kinds_of_owners_have_accounts_of_their_own(
+    ledger: Path, tmp_path: Path
+) -> None:
+    """The groups 0 to 8 are not the ids 0 to 8. The ledger holds no owner in plain text."""
+    for letter, load_dataset in (
+        ("a", spelled("a", ids=range(9))),
+        ("b", spelled("b", ids=range(10, 20))),
+        ("c", spelled("c", groups=range(9))),
+        ("d", spelled("d")),
     ):
-        run_until_released(
-            replace(plan_of(ledger), load_dataset=spelled(name, **owners)),
-            folder=tmp_path / "others" / name,
-        )
+        plan = replace(plan_of(ledger), load_dataset=load_dataset)
+        run_until_released(plan, folder=tmp_path / letter)
     assert len(SharedLedger.stored(ledger).data) == 4
     assert b"b'11'" not in ledger.read_bytes()
 
@@ -429,14 +492,15 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
 def test_owners_that_a_usual_account_knows_give_a_warning(
     tmp_path: Path,
 ) -> None:
-    """No total counts what the same people have cost in two accounts; two tables may both count rows from 1."""
-    changes = OTHER_TERMS["ledger-replace_one-0.0001.db"]
-    usual = replace(plan_of(ledger=None), load_dataset=spelled("a", id=range(100)))
+    """A ledger that no plan names warns, unless there is a cap: two tables may both count rows from 1."""
+    usual = replace(plan_of(ledger=None), load_dataset=spelled("a", ids=range(100)))
     run_until_released(usual, folder=tmp_path / "a")
-    again = replace(plan_of(ledger=None), load_dataset=spelled("b", id=range(5, 105)), **changes)
+    again = with_another_delta(
+        replace(plan_of(ledger=None), load_dataset=spelled("b", ids=range(5, 105)))
+    )
     rule = "the data of account aaaaaaaaaaaa, which knows 95 of these 100"
     capped = replace(
-        plan_of(ledger=None), load_dataset=spelled("b", id=range(5, 105)), max_total_epsilon=100.0
+        plan_of(ledger=None), load_dataset=spelled("b", ids=range(5, 105)), max_total_epsilon=100.0
     )
     with refused("ledger", tmp_path / "ledger.db", rule):
         train(capped, tmp_path / "b")
@@ -445,11 +509,13 @@ def test_owners_that_a_usual_account_knows_give_a_warning(
     train(again, tmp_path / "c", monitor)
     assert [knows in line for line in monitor.lines].count(True) == 1
     monitor = SilentMonitor()
-    train(again, tmp_path / "d", monitor)  # asked once
+    train(again, tmp_path / "d", monitor)  # the warning comes once
     assert not any("which knows" in line for line in monitor.lines)
-    run_until_released(replace(usual, new_account=True, **changes), folder=tmp_path / "e")
+    run_until_released(replace(with_another_delta(usual), new_account=True), folder=tmp_path / "e")
     capped = replace(
-        plan_of(ledger=None), load_dataset=spelled("c", id=range(100, 120)), max_total_epsilon=100.0
+        plan_of(ledger=None),
+        load_dataset=spelled("c", ids=range(100, 120)),
+        max_total_epsilon=100.0,
     )
     other = tmp_path / "ledger-replace_one-0.0001.db"
     with refused("ledger", other, "the data of account bbbbbbbbbbbb, which knows 5 of"):
@@ -465,9 +531,10 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
         folder=tmp_path / "a",
     )
     monitor = SilentMonitor()
-    for changes in ({"num_queries": 30}, {"load_dataset": spelled("c")}):
+    seeded = replace(plan_of(name), seed=3)
+    for plan in (replace(seeded, num_queries=30), replace(seeded, load_dataset=spelled("c"))):
         with refused("ledger", ANY, "another seed"):
-            train(replace(plan_of(name), seed=3, **changes), tmp_path / "b", monitor)
+            train(plan, tmp_path / "b", monitor)
     assert "training teachers" not in monitor.stages
     teacher = LinearTeacher(device="cpu", penalty=100.0)  # whose votes are known late
     with refused("noise", "seed 3", "fresh noise, another release drew from this seed"):
@@ -478,32 +545,35 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("changes", "warning"),
+    ("change", "warning"),
     [
         (
-            {"num_queries": 30},
+            partial(replace, num_queries=30),
             "seed=3: this release shares its noise with an earlier one in ledger=",
         ),
         (
-            {"teacher": LinearTeacher(device="cpu", penalty=100.0)},
+            partial(replace, teacher=LinearTeacher(device="cpu", penalty=100.0)),
             "seed=3: an earlier release in ledger=",
         ),
-        ({"load_dataset": spelled("c")}, "seed=3: this release shares its noise with an earlier"),
+        (
+            partial(replace, load_dataset=spelled("c")),
+            "seed=3: this release shares its noise with an earlier",
+        ),
     ],
     ids=["another price", "other votes", "other records"],
 )
 def test_releases_that_share_their_noise_have_no_total(
-    changes: dict[str, Any], warning: str, tmp_path: Path
+    change: Callable[[Plan], Plan], warning: str, tmp_path: Path
 ) -> None:
-    """Unless somebody named the ledger or a cap, the second one is let in: then no figure is finite."""
+    """A ledger that no plan names, without a cap, admits the second release with a warning; totals are infinite."""
     run_until_released(replace(plan_of(ledger=None), seed=3), folder=tmp_path / "a")
-    plan = replace(plan_of(ledger=None), seed=3, **changes)
+    plan = change(replace(plan_of(ledger=None), seed=3))
     begun = run_until(plan, folder=tmp_path / "b", stage="training teachers")
     assert [line for line in begun.lines if line.startswith(warning)], begun.lines
     report = train(plan, tmp_path / "b")
     assert math.isfinite(report.privacy.epsilon), "that of the release alone"
     assert train(plan, tmp_path / "b") == report
-    of_other_records = "load_dataset" in changes
+    of_other_records = plan.load_dataset().private_cells is not None
     for ledger in ledgers_in(tmp_path / "ledger.db"):
         account = plain(charges_of(ledger))
         assert (account["spent_epsilon"], account["accountant_epsilon"]) == ("inf", "inf")
@@ -545,7 +615,7 @@ def test_a_finished_run_is_charged_to_another_ledger_on_request(
     (folder / "report.json").unlink()
     train(plan_of(ledger), folder)
     train(plan_of(ledger), folder)
-    assert account(ledger).epsilon == epsilon_of(count=1)
+    assert account(ledger).epsilon == epsilon_of(num_releases=1)
 
 
 def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
@@ -568,8 +638,9 @@ def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
 
 
 def _run(ledger: Path, folder: Path) -> str:
+    """Trains under a cap for one release, in a process of its own; returns "finished" or the refusal."""
     try:
-        train(replace(plan_of(ledger), max_total_epsilon=1.2 * epsilon_of(count=1)), folder)
+        train(replace(plan_of(ledger), max_total_epsilon=1.2 * epsilon_of(num_releases=1)), folder)
     except InvalidValue as error:
         return str(error)
     return "finished"
@@ -582,5 +653,5 @@ def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(
         ends = pool.starmap(_run, [(ledger, tmp_path / name) for name in "abc"])
     assert sorted(ends)[0] == "finished", ends
     assert all(end.startswith("max_total_epsilon=") for end in sorted(ends)[1:]), ends
-    assert account(ledger).epsilon == epsilon_of(count=1)
+    assert account(ledger).epsilon == epsilon_of(num_releases=1)
     assert len([name for name in "abc" if (tmp_path / name / "release").exists()]) == 1

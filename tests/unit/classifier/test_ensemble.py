@@ -44,6 +44,7 @@ def source(
     jobs: int | None = None,
     keep_confidences: bool = True,
 ) -> FittedVotes:
+    """Trains ten teachers and returns their votes on the queries."""
     pools = Pools(
         inputs=inputs,
         targets=targets,
@@ -64,8 +65,9 @@ def source(
     )
 
 
-def votes(task: Task, targets: np.ndarray, **changes: Any) -> np.ndarray:
-    return np.concatenate(list(source(task, targets, **changes).bits()))
+def votes(task: Task, targets: np.ndarray, inputs: np.ndarray = INPUTS) -> np.ndarray:
+    """Returns the votes of ten teachers, `[teachers, queries, labels]`."""
+    return np.concatenate(list(source(task, targets, inputs=inputs).bits()))
 
 
 @pytest.mark.parametrize(("task", "targets"), TASKS, ids=["many", "one"])
@@ -96,9 +98,10 @@ def test_a_teacher_with_one_class_votes_for_that_class() -> None:
 def test_votes_have_the_form_that_the_aggregator_reads(
     aggregator: GaussianVotes | PowersetGNMax,
 ) -> None:
-    cast = votes(*TASKS[0])
+    task, targets = TASKS[0]
+    cast = votes(task, targets)
     ledger = Ledger(target_delta=1e-6)
-    votes_source = source(*TASKS[0])
+    votes_source = source(task, targets)
     record = charging(ledger, aggregator, votes=votes_source)
     release = aggregator.release(votes_source, np.random.default_rng(3), record)
     clear = np.abs(cast.sum(axis=0) - 5).min(axis=1) >= 3  # the same whatever is counted

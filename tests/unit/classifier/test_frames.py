@@ -58,8 +58,11 @@ def pipeline() -> Pipeline:
     )
 
 
-def fitted(estimator: Any, frame: Any, y: np.ndarray, **settings: Any) -> PATEClassifier:
-    model = PATEClassifier(estimator, **{"n_teachers": 30, "epsilon": 20.0} | settings)
+def fitted(
+    estimator: Any, frame: Any, y: np.ndarray, student: Any = None, ledger: Any = None
+) -> PATEClassifier:
+    """Fits a classifier to the first rows of a frame, with the next rows as public samples."""
+    model = PATEClassifier(estimator, student=student, ledger=ledger, n_teachers=30, epsilon=20.0)
     public = frame[NUM_PRIVATE : NUM_PRIVATE + NUM_PUBLIC]
     return model.fit(frame[:NUM_PRIVATE], y[:NUM_PRIVATE], X_public=public)
 

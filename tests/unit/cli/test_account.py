@@ -163,8 +163,11 @@ def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Pa
             quoted(arguments=words)
 
 
-def ledger_of(path: Path, **settings: Any) -> SharedLedger:
-    shared = SharedLedger(path, target_delta=1e-6, accountant=RdpAccountant, **settings)
+def ledger_of(path: Path, max_epsilon: float | None = None) -> SharedLedger:
+    """Creates a ledger with one release of a first data set and two of a second."""
+    shared = SharedLedger(
+        path, target_delta=1e-6, accountant=RdpAccountant, max_epsilon=max_epsilon
+    )
     for data, multiplier, key in (("a", 2.0, "first"), ("b", 8.0, "first"), ("b", 8.0, "second")):
         event = GaussianEvent(multiplier)
         shared.account(data * 64).charge(

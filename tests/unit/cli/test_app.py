@@ -26,13 +26,15 @@ def ended_with(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tu
     monkeypatch.setattr(sys, "argv", ["pate-train"])
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
 
-    def ended(**told: Any) -> tuple[object, str]:
-        monkeypatch.setattr(app, "run_application", MagicMock(**told))
+    def run_hydra(side_effect: Any) -> tuple[object, str]:
+        """Runs a command whose application raises an error or calls a function."""
+        application = MagicMock(side_effect=side_effect)
+        monkeypatch.setattr(app, "run_application", application)
         with pytest.raises(SystemExit) as stopped:
             app.run_app(lambda config: None, command="train")
         return stopped.value.code, capsys.readouterr().err
 
-    return ended
+    return run_hydra
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,19 @@ from pate.models import Shard, SklearnTeacher
 from tests.refusals import ANY, refused
 
 
-def fit_one(estimator, part, **arguments):
-    teacher = SklearnTeacher(estimator, **arguments)
+def fit_one(estimator, part):
+    """Fits one teacher to a part; returns the function from inputs to its confidences."""
+    teacher = SklearnTeacher(estimator)
     (state,) = teacher.fit_many([part], seeds=[3])
-    return lambda inputs: teacher.predict_many([state], inputs)[0]
+
+    def confidences(inputs):
+        return teacher.predict_many([state], inputs)[0]
+
+    return confidences
 
 
 def varying(part):
+    """Returns the numbers of the labels that are true for some records of a part and false for others."""
     return np.flatnonzero(part.labels.any(axis=0) & ~part.labels.all(axis=0))
 
 

@@ -31,45 +31,49 @@ EVENT = GaussianEvent(noise_multiplier=8.0)
 BUDGET = Budget(delta=1e-6)
 
 
-def said(places: Places, adjacency: Adjacency = Adjacency.REPLACE_ONE, **changes: int) -> str:
+def promises(
+    places: Places, adjacency: Adjacency = Adjacency.REPLACE_ONE, num_draws: int = 1
+) -> str:
+    """Returns the sentences of the privacy card on whose data the price protects."""
     release = Release(np.zeros((1, 1), bool), np.ones(1, bool), EVENT, adjacency)
-    return "\n".join(places.promises(release, budget=BUDGET, **changes))
+    return "\n".join(places.promises(release, budget=BUDGET, num_draws=num_draws))
 
 
-def price(size: int) -> str:
-    return f"epsilon {format_epsilon(group_epsilon(event=EVENT, size=size, budget=BUDGET))}"
+def price(group_size: int) -> str:
+    """Returns the words of the card for the epsilon of a group of units."""
+    return f"epsilon {format_epsilon(group_epsilon(event=EVENT, size=group_size, budget=BUDGET))}"
 
 
 def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> None:
     """Under add-remove a changed record is two units; every draw counts for groups too."""
-    single_teacher = said(Places(num_holders=40, teachers_each=1))
-    several = said(Places(num_holders=40, teachers_each=10))
+    single_teacher = promises(Places(num_holders=40, teachers_each=1))
+    several = promises(Places(num_holders=40, teachers_each=10))
     assert "40 holders of records, each of which is one teacher" in single_teacher
     assert (
         "A record of a holder, any number of its records, and the holder itself are covered by it."
         in single_teacher
     )
-    assert f"For m = 2 that is group size 2: {price(size=2)}." in single_teacher
+    assert f"For m = 2 that is group size 2: {price(group_size=2)}." in single_teacher
     assert (
         "One record of a holder, or one group of records that the holder keeps together, is covered by it."
         in several
     )
     assert (
-        f"The holder itself, all of its records, is covered at group size 10: {price(size=10)}."
+        f"The holder itself, all of its records, is covered at group size 10: {price(group_size=10)}."
         in several
     )
-    added = said(Places(num_holders=5, teachers_each=1), adjacency=Adjacency.ADD_REMOVE)
+    added = promises(Places(num_holders=5, teachers_each=1), adjacency=Adjacency.ADD_REMOVE)
     assert (
         "A holder that comes or goes is covered by it; a record of a holder is at group size 2."
         in added
     )
-    assert f"group size 4: {price(size=4)}" in added
-    assert "comes or goes is covered at group size 3" in said(
+    assert f"group size 4: {price(group_size=4)}" in added
+    assert "comes or goes is covered at group size 3" in promises(
         Places(num_holders=5, teachers_each=3), adjacency=Adjacency.ADD_REMOVE
     )
-    assert price(size=2) in said(Places(num_holders=4, teachers_each=2)) and price(
-        size=2
-    ) not in said(Places(num_holders=4, teachers_each=2), num_draws=2)
+    places = Places(num_holders=4, teachers_each=2)
+    assert price(group_size=2) in promises(places)
+    assert price(group_size=2) not in promises(places, num_draws=2)
 
 
 def test_holders_must_divide_the_number_of_teachers() -> None:

@@ -1,16 +1,15 @@
 """Answers of holders: which count, which are refused and how, what absence becomes, and what one holder can do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from pate.accounting import Adjacency
 from pate.aggregators import CenteredVotes, GaussianVotes, GNMax
-from pate_federated import Collection, Contribution, Roll, collect
+from pate_federated import Collection, Contribution, Request, Roll, collect
 from small_federation.holders import (
     NUM_LABELS,
     NUM_QUERIES,
@@ -27,18 +26,27 @@ NAMES = ("1", "2", "3", "4")
 PLAIN = GaussianVotes(noise_std=1.0)
 
 
-def collected(folder: Path, *given: Contribution, roll: Roll = ROLL, **asked: Any) -> Collection:
-    return collect(roll, request(**asked), given, folder / "inbox")
+BITS = request()
+CONFIDENCES = request(cast="confidences")
+CLIPPED = request(vote_clip=2)
 
 
-def whole(folder: Path, *names: str, **asked: Any) -> list[Contribution]:
-    return [answer(folder, name, request(**asked)) for name in names]
+def collected(
+    folder: Path, answers: Sequence[Contribution], roll: Roll = ROLL, question: Request = BITS
+) -> Collection:
+    """Collects the answers to a request from the holders on a roll."""
+    return collect(roll, question, answers, folder / "inbox")
+
+
+def whole(folder: Path, holders: Sequence[str], question: Request = BITS) -> list[Contribution]:
+    """Returns the honest answers of holders to a request."""
+    return [answer(folder, holder, question) for holder in holders]
 
 
 def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
-    everyone = collected(tmp_path, *reversed(whole(tmp_path, *NAMES)))
+    everyone = collected(tmp_path, answers=whole(tmp_path, holders=NAMES)[::-1])
     assert (everyone.absent, dict(everyone.refused)) == ((), {})
-    partial = collected(tmp_path, *whole(tmp_path, "1", "4"))
+    partial = collected(tmp_path, answers=whole(tmp_path, holders=["1", "4"]))
     assert partial.absent == ("2", "3")
     assert partial.refused["2"] == "holder=2: no answer"
     for collection, names in ((everyone, NAMES), (partial, "14")):
@@ -51,21 +59,22 @@ def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
 
 
 def test_absent_teachers_vote_for_the_first_label_if_one_is_required(tmp_path: Path) -> None:
-    source = collected(tmp_path, *whole(tmp_path, "1", "2")).source(GNMax(noise_std=1.0))
+    source = collected(tmp_path, answers=whole(tmp_path, holders=["1", "2"])).source(
+        GNMax(noise_std=1.0)
+    )
     absent = np.concatenate(list(source.bits()))[2 * TEACHERS :]
     assert absent[:, :, 0].all() and not absent[:, :, 1:].any()
 
 
 def test_with_more_absent_than_the_roll_allows_there_is_no_source(tmp_path: Path) -> None:
-    collection = collected(tmp_path, *whole(tmp_path, "1"))
+    collection = collected(tmp_path, answers=whole(tmp_path, holders=["1"]))
     with refused("absent holders", 3, "ask again, or"):
         collection.source(PLAIN)
 
 
 def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
-    collection = collected(
-        tmp_path, *whole(tmp_path, "1", "2", cast="confidences"), cast="confidences"
-    )
+    answers = whole(tmp_path, holders=["1", "2"], question=CONFIDENCES)
+    collection = collected(tmp_path, answers, question=CONFIDENCES)
     centered = CenteredVotes(noise_multiplier=3.0, adjacency=Adjacency.ADD_REMOVE)
     with refused("adjacency", "add_remove"):
         collection.source(centered)
@@ -74,9 +83,8 @@ def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
 
 
 def test_confidences_of_absent_teachers_are_zero(tmp_path: Path) -> None:
-    collection = collected(
-        tmp_path, *whole(tmp_path, "1", "2", cast="confidences"), cast="confidences"
-    )
+    answers = whole(tmp_path, holders=["1", "2"], question=CONFIDENCES)
+    collection = collected(tmp_path, answers, question=CONFIDENCES)
     source = collection.source(CenteredVotes(noise_multiplier=3.0))
     sent_confidences = np.concatenate(list(source.confidences()))
     assert (
@@ -133,7 +141,9 @@ SPOILED: dict[str, tuple[Callable[[Path], Contribution], str]] = {
 @pytest.mark.parametrize("how", SPOILED)
 def test_invalid_answer_gives_a_one_line_reason_by_holder(how: str, tmp_path: Path) -> None:
     spoil, reason = SPOILED[how]
-    collection = collected(tmp_path, *whole(tmp_path, "1", "3", "4"), spoil(tmp_path))
+    collection = collected(
+        tmp_path, answers=[*whole(tmp_path, holders=["1", "3", "4"]), spoil(tmp_path)]
+    )
     assert collection.absent == ("2",)
     line = collection.refused["2"]
     assert line.startswith("holder=2: ") and reason in line and "\n" not in line
@@ -144,15 +154,14 @@ def test_invalid_answer_gives_a_one_line_reason_by_holder(how: str, tmp_path: Pa
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -0.5, 1.5])
 def test_invalid_confidences_are_refused(wrong: float, tmp_path: Path) -> None:
-    honest_answers = whole(tmp_path, "1", "3", "4", cast="confidences")
+    honest_answers = whole(tmp_path, holders=["1", "3", "4"], question=CONFIDENCES)
     sent_confidences = votes_of("2").astype(np.float32)
     sent_confidences[1, 2, 3] = wrong
-    honest = answer(tmp_path, "2", request(cast="confidences"))
+    honest = answer(tmp_path, "2", CONFIDENCES)
     collection = collected(
         tmp_path,
-        *honest_answers,
-        replaced(honest, "confidences", sent_confidences),
-        cast="confidences",
+        answers=[*honest_answers, replaced(honest, "confidences", sent_confidences)],
+        question=CONFIDENCES,
     )
     assert collection.absent == ("2",)
     assert "confidences beyond [0, 1]" in collection.refused["2"]
@@ -160,19 +169,23 @@ def test_invalid_confidences_are_refused(wrong: float, tmp_path: Path) -> None:
 
 def test_more_labels_of_a_query_than_the_clip_allows_are_refused(tmp_path: Path) -> None:
     clipped_answers = [
-        answer(tmp_path, name, request(vote_clip=2), votes=votes_of(name) & False)
-        for name in ("1", "3", "4")
+        answer(tmp_path, name, CLIPPED, votes=votes_of(name) & False) for name in ("1", "3", "4")
     ]
-    empty = answer(tmp_path, "2", request(vote_clip=2), votes=votes_of("2") & False)
+    empty = answer(tmp_path, "2", CLIPPED, votes=votes_of("2") & False)
     greedy = replaced(empty, "packed", np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, np.uint8))
-    collection = collected(tmp_path, *clipped_answers, greedy, vote_clip=2)
+    collection = collected(tmp_path, answers=[*clipped_answers, greedy], question=CLIPPED)
     assert collection.absent == ("2",)
     assert "more than vote_clip=2 labels of a query" in collection.refused["2"]
 
 
 def test_unknown_holder_is_refused_and_replaces_no_other(tmp_path: Path) -> None:
     collection = collected(
-        tmp_path, *whole(tmp_path, *NAMES), answer(tmp_path, "5"), Contribution("../x\n", b"y")
+        tmp_path,
+        answers=[
+            *whole(tmp_path, holders=NAMES),
+            answer(tmp_path, "5"),
+            Contribution("../x\n", b"y"),
+        ],
     )
     assert collection.absent == ()
     assert (
@@ -189,20 +202,21 @@ def test_unknown_holder_is_refused_and_replaces_no_other(tmp_path: Path) -> None
 def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_path: Path) -> None:
     """For any bytes and any head, a holder adds at most one vote for each of its teachers."""
     rng = np.random.default_rng(seed)
-    honest = whole(tmp_path, "1", "3", "4")
-    without = collected(tmp_path, *honest).source(PLAIN).counts()
+    honest = whole(tmp_path, holders=["1", "3", "4"])
+    without = collected(tmp_path, answers=honest).source(PLAIN).counts()
     for packed in (
         rng.integers(0, 256, (TEACHERS, NUM_QUERIES, 1), dtype=np.uint8) & 0b11110000,
         np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, dtype=np.uint8),
         rng.integers(0, 256, (TEACHERS, NUM_QUERIES, 1), dtype=np.uint8),
         rng.integers(0, 256, (40, NUM_QUERIES, 1), dtype=np.uint8),
     ):
-        collection = collected(tmp_path, *honest, replaced(answer(tmp_path, "2"), "packed", packed))
+        collection = collected(
+            tmp_path, answers=[*honest, replaced(answer(tmp_path, "2"), "packed", packed)]
+        )
         moved = collection.source(PLAIN).counts() - without
         assert ((moved >= 0) & (moved <= TEACHERS)).all()
-        moved_within_clip = collection.source(PLAIN).counts(1) - collected(
-            tmp_path, *honest
-        ).source(PLAIN).counts(1)
+        clipped_without = collected(tmp_path, answers=honest).source(PLAIN).counts(1)
+        moved_within_clip = collection.source(PLAIN).counts(1) - clipped_without
         assert (
             moved_within_clip.sum(axis=1) <= TEACHERS
         ).all()  # where the price lets a teacher name one label
@@ -210,16 +224,15 @@ def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_
 
 def test_votes_of_one_holder_reach_the_bound_of_the_price(tmp_path: Path) -> None:
     """The bound above is attained: from no votes to all of them."""
-    honest = whole(tmp_path, "1", "3", "4")
-    none, all_of_them = (
-        collected(
-            tmp_path, *honest, answer(tmp_path, "2", votes=np.full_like(votes_of("2"), value))
-        )
-        .source(PLAIN)
-        .counts()
-        for value in (False, True)
-    )
-    assert (all_of_them - none == TEACHERS).all()
+    honest = whole(tmp_path, holders=["1", "3", "4"])
+
+    def counts_with(vote: bool) -> np.ndarray:
+        """Returns the counts where every teacher of holder 2 casts this vote for every label."""
+        own = answer(tmp_path, "2", votes=np.full_like(votes_of("2"), vote))
+        collection = collected(tmp_path, answers=[*honest, own])
+        return np.asarray(collection.source(PLAIN).counts())
+
+    assert (counts_with(True) - counts_with(False) == TEACHERS).all()
 
 
 def test_request_is_unchanged_by_serialization(tmp_path: Path) -> None:

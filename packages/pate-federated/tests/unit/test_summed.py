@@ -1,8 +1,9 @@
 """Secure sums: terms under which they are exact, a holder's side, and a release that is charged before it is asked."""
 
 import multiprocessing
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ ROLL = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=1)
 NOISE = DistributedVotes(noise_std=4.0, num_holders=4, max_dropouts=1)
 
 
-def released(folder: Path, aggregator: Aggregator, **changes: Any) -> SummedRelease:
+def release_of(folder: Path, aggregator: Aggregator) -> SummedRelease:
+    """Returns a release from the sum of four holders, which takes its terms from an aggregator."""
     plan = ReleasePlan(
         aggregator=aggregator,
         target_delta=1e-5,
@@ -40,14 +42,14 @@ def released(folder: Path, aggregator: Aggregator, **changes: Any) -> SummedRele
         seed=4,
         settings={"name": "small"},
     )
-    release = {
-        "plan": plan,
-        "roll": ROLL,
-        "request": request(),
-        "inbox": folder / "inbox",
-        "dataset": "small",
-    }
-    return SummedRelease(**(release | {"output_dir": folder / "release"} | changes))
+    return SummedRelease(
+        plan=plan,
+        roll=ROLL,
+        request=request(),
+        inbox=folder / "inbox",
+        dataset="small",
+        output_dir=folder / "release",
+    )
 
 
 def counts() -> np.ndarray:
@@ -59,7 +61,7 @@ def labels(folder: Path) -> np.ndarray:
         return np.asarray(file["labels"])
 
 
-def charges(folder: Path) -> int:
+def num_charges(folder: Path) -> int:
     path = folder / "ledger.db"
     return len(Ledger.stored(path).entries) if path.exists() else 0
 
@@ -98,13 +100,13 @@ def test_sum_beyond_the_terms_is_refused() -> None:
 
 def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
     plain = GaussianVotes(noise_std=1.0)
-    release = released(tmp_path, aggregator=plain)
+    release = release_of(tmp_path, aggregator=plain)
     release.run(lambda: (counts(), ("1", "2", "3", "4")))
     expected = plain.aggregate(
         counts(), num_teachers=12, rng=RandomStreams(entropy=4).generator("noise")
     )
     np.testing.assert_array_equal(labels(tmp_path), expected.labels)
-    assert charges(tmp_path) == 1
+    assert num_charges(tmp_path) == 1
 
 
 def test_absent_holders_count_equally_in_sums_and_vote_files(tmp_path: Path) -> None:
@@ -113,9 +115,8 @@ def test_absent_holders_count_equally_in_sums_and_vote_files(tmp_path: Path) -> 
         (GaussianVotes(noise_std=1.0), 0),
         (GNMax(noise_std=1.0, max_votes=4), TEACHERS),
     ):
-        release = released(
-            tmp_path,
-            aggregator,
+        release = replace(
+            release_of(tmp_path, aggregator),
             request=request(vote_clip=4),
             inbox=tmp_path / type(aggregator).__name__,
         )
@@ -148,17 +149,17 @@ def test_noisy_sum_is_charged_before_holders_are_asked(
     epsilons = []
 
     def ask() -> Summed:
-        epsilons.append(charges(tmp_path))
+        epsilons.append(num_charges(tmp_path))
         return noisy(tmp_path, names="1234")
 
-    release = released(tmp_path, aggregator=NOISE)
+    release = release_of(tmp_path, aggregator=NOISE)
     release.run(ask)
     assert epsilons == [1]  # charged, then asked
     with np.load(tmp_path / "inbox" / "sum.npz") as file:
         expected = NOISE.release_of(file["total"], num_teachers=12, num_contributions=4)
     np.testing.assert_array_equal(labels(tmp_path), expected.labels)
     release.run(ask)  # finished: nothing is asked or charged again
-    assert (epsilons, charges(tmp_path)) == ([1], 1)
+    assert (epsilons, num_charges(tmp_path)) == ([1], 1)
 
 
 def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> None:
@@ -177,9 +178,9 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
     )
 
 
-def answered_at_once(folder: Path, number: int) -> bool:
-    """Returns True if a holder answers exactly one of several concurrent requests."""
-    other_request = request(record_ids=np.arange(number, number + NUM_QUERIES))
+def answered_at_once(folder: Path, first_id: int) -> bool:
+    """Returns True if a holder answers the request for the queries with ids from `first_id` on."""
+    other_request = request(record_ids=np.arange(first_id, first_id + NUM_QUERIES))
     try:
         HolderSum(SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE)._answer_once(
             folder, other_request
@@ -189,14 +190,18 @@ def answered_at_once(folder: Path, number: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    "pool", [ThreadPoolExecutor, pytest.param(ProcessPoolExecutor, marks=pytest.mark.process)]
-)
+def threads() -> Executor:
+    return ThreadPoolExecutor(max_workers=4)
+
+
+def processes() -> Executor:
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(max_workers=2, mp_context=spawn)
+
+
+@pytest.mark.parametrize("pool", [threads, pytest.param(processes, marks=pytest.mark.process)])
 def test_only_one_of_concurrent_requests_is_answered(pool: Any, tmp_path: Path) -> None:
-    options = (
-        {"mp_context": multiprocessing.get_context("spawn")} if pool is ProcessPoolExecutor else {}
-    )
-    with pool(2 if options else 4, **options) as workers:
+    with pool() as workers:
         for attempt in range(20):
             folder = tmp_path / str(attempt)
             folder.mkdir()
@@ -206,7 +211,7 @@ def test_only_one_of_concurrent_requests_is_answered(pool: Any, tmp_path: Path) 
 def test_sum_lost_after_the_charge_stays_charged_once(
     tmp_path: Path,
 ) -> None:
-    release = released(tmp_path, aggregator=NOISE)
+    release = release_of(tmp_path, aggregator=NOISE)
 
     def lost() -> Summed:
         noisy(tmp_path, names="1234")
@@ -214,22 +219,22 @@ def test_sum_lost_after_the_charge_stays_charged_once(
 
     with pytest.raises(ConnectionError):
         release.run(lost)
-    assert charges(tmp_path) == 1
+    assert num_charges(tmp_path) == 1
     with refused("request", rule="a request that"):
         release.run(lambda: noisy(tmp_path, names="1234"))
-    assert charges(tmp_path) == 1
+    assert num_charges(tmp_path) == 1
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
 
 
 def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
-    release = released(tmp_path, aggregator=NOISE)
+    release = release_of(tmp_path, aggregator=NOISE)
     counts = noisy(tmp_path, names="123")
     with pytest.raises(KeyboardInterrupt):
         release.run(lambda: counts, SilentMonitor("releasing labels"))
     release.made(lambda: counts)
 
     release.run(lambda: pytest.fail("asked again"))
-    assert charges(tmp_path) == 1
+    assert num_charges(tmp_path) == 1
     np.testing.assert_array_equal(
         labels(tmp_path), NOISE.release_of(counts[0], num_teachers=12, num_contributions=3).labels
     )
@@ -238,34 +243,39 @@ def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
 def test_release_with_too_few_holders_is_refused(tmp_path: Path) -> None:
     total = np.zeros((NUM_QUERIES, NUM_LABELS), dtype=np.int64)
     with refused("num_contributions", 2, "3"):
-        released(tmp_path, aggregator=NOISE).run(lambda: (total, ("1", "2")))
-    assert charges(tmp_path) == 1  # holders were asked
+        release_of(tmp_path, aggregator=NOISE).run(lambda: (total, ("1", "2")))
+    assert num_charges(tmp_path) == 1  # holders were asked
 
 
 def test_inconsistent_terms_are_refused(tmp_path: Path) -> None:
-    plan = replace(released(tmp_path, aggregator=NOISE).plan, target_epsilon=2.0)
-    for aggregator, changes, refusal in (
+    """The release is refused when it is built or run, before any holder is asked."""
+
+    def with_noise(aggregator: Aggregator) -> SummedRelease:
+        return release_of(tmp_path, aggregator)
+
+    def with_target_epsilon() -> SummedRelease:
+        release = release_of(tmp_path, aggregator=NOISE)
+        return replace(release, plan=replace(release.plan, target_epsilon=2.0))
+
+    def with_shares() -> SummedRelease:
+        return replace(release_of(tmp_path, aggregator=NOISE), shares=43)
+
+    for build, refusal in (
+        (partial(with_noise, replace(NOISE, num_holders=5)), refused("aggregator.num_holders", 5)),
         (
-            replace(NOISE, num_holders=5),
-            {},
-            refused("aggregator.num_holders", 5),
+            partial(with_noise, replace(NOISE, max_dropouts=0)),
+            refused("aggregator.max_dropouts", 0),
         ),
-        (replace(NOISE, max_dropouts=0), {}, refused("aggregator.max_dropouts", 0)),
         (
-            replace(NOISE, max_votes=2),
-            {},
+            partial(with_noise, replace(NOISE, max_votes=2)),
             refused("vote_clip", None, "max_votes=2 of"),
         ),
-        (
-            NOISE,
-            {"plan": plan},
-            refused("target_epsilon", 2.0, "holders have"),
-        ),
-        (NOISE, {"shares": 43}, refused("shares", 43)),
+        (with_target_epsilon, refused("target_epsilon", 2.0, "holders have")),
+        (with_shares, refused("shares", 43)),
     ):
         with refusal:
-            released(tmp_path, aggregator, **changes).run(lambda: pytest.fail("asked"))
-    assert charges(tmp_path) == 0
+            build().run(lambda: pytest.fail("asked"))
+    assert num_charges(tmp_path) == 0
 
 
 def test_shares_of_a_part_of_the_holders_are_enough() -> None:

@@ -67,7 +67,9 @@ def _dataset() -> Dataset:
         real=False,
         kind="features",
         label_names=("flu",),
-        **splits,
+        private=splits["private"],
+        public=splits["public"],
+        test=splits["test"],
         group_unit=PATIENT,
     )
 

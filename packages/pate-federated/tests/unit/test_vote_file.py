@@ -3,7 +3,9 @@
 import io
 import stat
 import zipfile
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +27,14 @@ LABELS = 11
 ASKED = np.random.default_rng(0).standard_normal((QUERIES, 4)).astype(np.float32)
 IDS = np.arange(10, 10 + QUERIES)
 NAMES = tuple(f"label {number}" for number in range(LABELS))
-BESIDE: dict[str, Any] = {"record_ids": IDS, "label_names": NAMES}
-COUNTED: dict[str, int] = {
-    "num_queries": QUERIES,
-    "num_labels": LABELS,
-    "num_records": 50,
-    "num_groups": 40,
-}
 HEAD = VoteManifest(
-    holder="a", queries=queries_digest(ASKED, record_ids=IDS), num_teachers=TEACHERS, **COUNTED
+    holder="a",
+    queries=queries_digest(ASKED, record_ids=IDS),
+    num_teachers=TEACHERS,
+    num_queries=QUERIES,
+    num_labels=LABELS,
+    num_records=50,
+    num_groups=40,
 )
 
 
@@ -42,25 +43,44 @@ def confidences_of(holder: str, teachers: int = TEACHERS) -> np.ndarray:
     return np.random.default_rng(seed).random((teachers, QUERIES, LABELS)).astype(np.float32)
 
 
-def write(folder: Path, holder: str = "a", name: str | None = None, **changes: Any) -> Path:
-    teachers = changes.get("num_teachers", TEACHERS)
-    path = folder / f"{name or holder}.npz"
-    votes = confidences_of(holder, teachers)
-    other_arrays: dict[str, Any] = {
-        name: changes.pop(name, usual) for name, usual in BESIDE.items()
-    }
-    head = replace(
-        HEAD,
-        holder=holder,
-        **({"num_records": 50 + teachers, "num_groups": 40 + teachers} | changes),
-    )
-    if head.cast == "confidences":
-        other_arrays |= {
-            "confidences": lambda: np.array_split(votes, min(2, teachers)),
-            "label_shares": np.full((TEACHERS, LABELS), 0.25),
-        }
+def write(
+    folder: Path,
+    holder: str = "a",
+    file_name: str | None = None,
+    num_teachers: int = TEACHERS,
+    head: VoteManifest = HEAD,
+    record_ids: np.ndarray = IDS,
+    label_names: tuple[str, ...] = NAMES,
+) -> Path:
+    """Writes the votes of a holder and returns the path of the file.
+
+    Args:
+        folder: the folder of the file.
+        holder: the name of the holder, which seeds its votes.
+        file_name: the name of the file, without its ending; None for the name of the holder.
+        num_teachers: the number of the holder's teachers.
+        head: the manifest but for the holder and the numbers of teachers, records and groups.
+        record_ids: the ids of the queries.
+        label_names: the names of the labels.
+    """
+    path = folder / f"{file_name or holder}.npz"
+    votes = confidences_of(holder, num_teachers)
+    blocks = min(2, num_teachers)
+    with_confidences = head.cast == "confidences"
     VoteFile.write(
-        path, head, bits=lambda: np.array_split(votes >= 0.5, min(2, teachers)), **other_arrays
+        path,
+        replace(
+            head,
+            holder=holder,
+            num_teachers=num_teachers,
+            num_records=50 + num_teachers,
+            num_groups=40 + num_teachers,
+        ),
+        bits=lambda: np.array_split(votes >= 0.5, blocks),
+        record_ids=record_ids,
+        label_names=label_names,
+        confidences=(lambda: np.array_split(votes, blocks)) if with_confidences else None,
+        label_shares=np.full((TEACHERS, LABELS), 0.25) if with_confidences else None,
     )
     return path
 
@@ -69,7 +89,7 @@ def write(folder: Path, holder: str = "a", name: str | None = None, **changes: A
 def test_written_votes_are_read_back_and_equal_votes_give_equal_bytes(
     cast: str, tmp_path: Path
 ) -> None:
-    path = write(tmp_path, cast=cast)
+    path = write(tmp_path, head=replace(HEAD, cast=cast))
     file = VoteFile.open(path)
     votes = confidences_of("a")
     np.testing.assert_array_equal(np.concatenate(list(file.bits())), votes >= 0.5)
@@ -81,31 +101,63 @@ def test_written_votes_are_read_back_and_equal_votes_give_equal_bytes(
     if cast == "confidences":
         np.testing.assert_array_equal(np.concatenate(list(file.confidences())), votes)
         np.testing.assert_array_equal(file.label_shares(), np.full((TEACHERS, LABELS), 0.25))
-    assert write(tmp_path, name="again", cast=cast).read_bytes() == path.read_bytes()
+    assert (
+        write(tmp_path, file_name="again", head=replace(HEAD, cast=cast)).read_bytes()
+        == path.read_bytes()
+    )
 
 
-WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
-    "queries": ({"queries": queries_digest(ASKED + 1, record_ids=IDS)}, "queries", "others"),
-    "order": ({"queries": queries_digest(ASKED[::-1], record_ids=IDS)}, "queries", "others"),
-    "names": ({"label_names": (*NAMES[:-1], "other")}, "label_names[10]", "other"),
-    "ids": ({"record_ids": IDS + 1}, "record_ids", "others"),
-    "clip": ({"vote_clip": 11}, "vote_clip", "11"),
-    "cast": ({"cast": "confidences"}, "cast", "confidences"),
-    "data": ({"dataset": "other"}, "dataset", "other"),
+@dataclass(frozen=True)
+class Mismatch:
+    """A vote file of other queries than the first one, and what the refusal names.
+
+    Attributes:
+        write: a function that writes the vote file of holder b into a folder.
+        field: the field of the manifest, or the array, that the refusal names.
+        value: its value in the file of holder b.
+    """
+
+    write: Callable[[Path], Path]
+    field: str
+    value: str
+
+
+def of_b(head: VoteManifest) -> Callable[[Path], Path]:
+    """Returns a function that writes the votes of holder b with another head."""
+    return partial(write, holder="b", head=head)
+
+
+MISMATCHES = {
+    "queries": Mismatch(
+        of_b(replace(HEAD, queries=queries_digest(ASKED + 1, record_ids=IDS))), "queries", "others"
+    ),
+    "order": Mismatch(
+        of_b(replace(HEAD, queries=queries_digest(ASKED[::-1], record_ids=IDS))),
+        "queries",
+        "others",
+    ),
+    "names": Mismatch(
+        partial(write, holder="b", label_names=(*NAMES[:-1], "other")), "label_names[10]", "other"
+    ),
+    "ids": Mismatch(partial(write, holder="b", record_ids=IDS + 1), "record_ids", "others"),
+    "clip": Mismatch(of_b(replace(HEAD, vote_clip=11)), "vote_clip", "11"),
+    "cast": Mismatch(of_b(replace(HEAD, cast="confidences")), "cast", "confidences"),
+    "data": Mismatch(of_b(replace(HEAD, dataset="other")), "dataset", "other"),
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", MISMATCHES)
 def test_files_of_different_queries_are_refused_by_name(name: str, tmp_path: Path) -> None:
-    changes, field, value = WRONG[name]
-    paths = [write(tmp_path), write(tmp_path, holder="b", **changes)]
-    with refused(f"votes={paths[1]}, {field}", value, "a.npz" if name != "order" else "") as error:
+    mismatch = MISMATCHES[name]
+    paths = [write(tmp_path), mismatch.write(tmp_path)]
+    known = "a.npz" if name != "order" else ""
+    with refused(f"votes={paths[1]}, {mismatch.field}", mismatch.value, known) as error:
         GatheredVotes.read(paths)
     assert HEAD.queries not in str(error.value), "digests stay unsaid"
 
 
 def test_votes_need_a_holder_and_no_holder_twice(tmp_path: Path) -> None:
-    paths = [write(tmp_path), write(tmp_path, name="copy")]
+    paths = [write(tmp_path), write(tmp_path, file_name="copy")]
     with refused(f"votes={paths[1]}, holder", "a"):
         GatheredVotes.read(paths)
     with refused("votes", "[]"):
@@ -114,7 +166,7 @@ def test_votes_need_a_holder_and_no_holder_twice(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
-    path = write(tmp_path, cast="confidences")
+    path = write(tmp_path, head=replace(HEAD, cast="confidences"))
     content = path.read_bytes()
     broken = tmp_path / "broken.npz"
     sound = GatheredVotes.read([path])
@@ -147,7 +199,7 @@ def test_truncated_file_gives_a_one_line_error(tmp_path: Path) -> None:
 
 
 def test_votes_that_contradict_their_head_are_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, vote_clip=11)
+    path = write(tmp_path, head=replace(HEAD, vote_clip=11))
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     lied = io.BytesIO()
@@ -160,7 +212,7 @@ def test_votes_that_contradict_their_head_are_refused(tmp_path: Path) -> None:
     with refused("file", ANY, "more than", kind=DamagedFile):
         list(VoteFile.open(path).bits())
     with refused("votes[0, 0]", rule="vote_clip=1 labels"):
-        write(tmp_path, vote_clip=1)
+        write(tmp_path, head=replace(HEAD, vote_clip=1))
 
 
 def test_head_with_invalid_fields_is_refused() -> None:
@@ -205,24 +257,24 @@ def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("teachers", [1, 100, 30_000])
-def test_sum_of_partial_sums_equals_the_total(teachers: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("num_teachers", [1, 100, 30_000])
+def test_sum_of_partial_sums_equals_the_total(num_teachers: int, tmp_path: Path) -> None:
     paths = [
-        write(tmp_path, holder, num_teachers=teachers if holder == "c" else 2)
+        write(tmp_path, holder, num_teachers=num_teachers if holder == "c" else 2)
         for holder in "abcdef"
     ]
-    content = GatheredVotes.read(paths)
+    direct = GatheredVotes.read(paths)
     left = GatheredVotes.read(paths[:2]).write(tmp_path / "left.npz")
     right = GatheredVotes.read(paths[2:5]).write(tmp_path / "right.npz")
     GatheredVotes([left, right]).write(tmp_path / "both.npz")
-    num_refused = GatheredVotes.read([tmp_path / "both.npz", paths[5]])
-    np.testing.assert_array_equal(num_refused.counts(), content.counts())
-    assert [head.holder for head in num_refused.heads] == [head.holder for head in content.heads]
-    assert (num_refused.num_teachers, num_refused.num_groups) == (
-        content.num_teachers,
-        content.num_groups,
+    total = GatheredVotes.read([tmp_path / "both.npz", paths[5]])
+    np.testing.assert_array_equal(total.counts(), direct.counts())
+    assert [head.holder for head in total.heads] == [head.holder for head in direct.heads]
+    assert (total.num_teachers, total.num_groups) == (
+        direct.num_teachers,
+        direct.num_groups,
     )
-    assert num_refused.records_per_teacher == content.records_per_teacher
+    assert total.records_per_teacher == direct.records_per_teacher
     assert stat.S_IMODE((tmp_path / "both.npz").stat().st_mode) == 0o600
     assert is_sum_file(tmp_path / "both.npz") and not is_sum_file(paths[0])
 
@@ -233,7 +285,12 @@ def test_sums_with_different_queries_are_refused(tmp_path: Path) -> None:
     with refused(f"votes={paths[1]}, holder", "b"):
         GatheredVotes.read([tmp_path / "sum.npz", paths[1]])
     with refused(f"votes={tmp_path}/d.npz, queries", "others"):
-        GatheredVotes.read([tmp_path / "sum.npz", write(tmp_path, holder="d", queries="1" * 64)])
+        GatheredVotes.read(
+            [
+                tmp_path / "sum.npz",
+                write(tmp_path, holder="d", head=replace(HEAD, queries="1" * 64)),
+            ]
+        )
     votes = GatheredVotes.read([tmp_path / "sum.npz"])
     for read in (votes.bits, votes.confidences, votes.label_shares, lambda: votes.counts(3)):
         with pytest.raises(InvalidValue, match="expected"):
@@ -251,7 +308,13 @@ def test_a_sum_whose_holders_say_different_things_is_refused(
     said: Any, name: str, value: object, tmp_path: Path
 ) -> None:
     heads = (replace(HEAD, vote_clip=1), replace(HEAD, **({"holder": "b", "vote_clip": 1} | said)))
-    SumFile.write(tmp_path / "sum.npz", heads, np.ones((QUERIES, LABELS), np.int64), **BESIDE)
+    SumFile.write(
+        tmp_path / "sum.npz",
+        heads,
+        np.ones((QUERIES, LABELS), np.int64),
+        record_ids=IDS,
+        label_names=NAMES,
+    )
     with refused(f"votes={tmp_path}/sum.npz, {name}", value):
         GatheredVotes.read([tmp_path / "sum.npz"])
 
@@ -267,7 +330,13 @@ def test_altered_sum_is_refused(tmp_path: Path) -> None:
     with refused("file", ANY, "whole"):
         SumFile.open(tmp_path / "sum.npz")
     with refused("counts[0, 0]", rule="at most 3"):
-        SumFile.write(tmp_path / "more.npz", (HEAD,), np.full((QUERIES, LABELS), 4), **BESIDE)
+        SumFile.write(
+            tmp_path / "more.npz",
+            (HEAD,),
+            np.full((QUERIES, LABELS), 4),
+            record_ids=IDS,
+            label_names=NAMES,
+        )
 
 
 @pytest.mark.parametrize("num_rows", [1, 2, 3, 4, 7, 8, 15, 16, 100, 255, 257])

@@ -17,14 +17,16 @@ CPU = torch.device("cpu")
 RECIPE = AdamWRecipe(epochs=3, batch_size=8, learning_rate=3e-3, weight_decay=1e-2)
 
 
-def network(**changes):
-    return ConvNet(**({"shape": (3, 16, 16), "num_labels": 4, "width": 8, "blocks": 1} | changes))
+def network(norm="group"):
+    """Returns a network for images of 16 x 16 pixels in color, with four labels."""
+    return ConvNet(shape=(3, 16, 16), num_labels=4, width=8, blocks=1, norm=norm)
 
 
-def trained(images, labels, recipe=RECIPE, seed=0, **changes):
+def trained(images, labels, recipe=RECIPE, seed=0, norm="group"):
+    """Trains one network alone; returns its tensors and its losses."""
     rng = np.random.default_rng(seed)
     return fit_network(
-        network(**changes),
+        network(norm),
         images,
         targets=labels.astype(np.float32),
         recipe=recipe,
@@ -33,11 +35,12 @@ def trained(images, labels, recipe=RECIPE, seed=0, **changes):
     )
 
 
-def stacked(sets, recipe, seeds, **changes):
+def stacked(sets, recipe, seeds, norm="group"):
+    """Trains one network for each pair of images and labels, side by side."""
     targets = [labels.astype(np.float32) for _, labels in sets]
     rngs = [np.random.default_rng(seed) for seed in seeds]
     images = [images for images, _ in sets]
-    return fit_stacked(network(**changes), images, targets, recipe=recipe, rngs=rngs, device=CPU)
+    return fit_stacked(network(norm), images, targets, recipe=recipe, rngs=rngs, device=CPU)
 
 
 def test_training_equals_torch_adamw(make_images):
