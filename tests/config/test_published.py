@@ -78,6 +78,7 @@ class Plain:
 
 
 def target(cls: type) -> str:
+    """Returns the `_target_` of a class, as a configuration names it."""
     return f"{cls.__module__}.{cls.__qualname__}"
 
 

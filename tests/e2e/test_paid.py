@@ -81,6 +81,7 @@ def plan_of(name: str) -> Plan:
 
 @pytest.fixture(scope="module", params=RUNS)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Trains one of the `RUNS`; returns its name, its folder and its epsilon."""
     folder = tmp_path_factory.mktemp("run") / "out"
     return request.param, folder, train(plan_of(request.param), folder).privacy.epsilon
 

@@ -98,10 +98,12 @@ def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
 
 
 def names_in(data: Dataset, num_queries: int) -> PublicNames:
+    """Returns the published names of the labels and of the first queries."""
     return PublicNames(data.published_ids[:num_queries], data.label_names)
 
 
 def require_parity(plan: Plan, folder: Path) -> None:
+    """Checks that a training run and a comparison give the same release and the same student."""
     run_until(plan, folder=folder / "train", stage="training the majority")
     release, student = compared(plan, folder=folder / "compare")
     assert release == (folder / "train" / "release" / "release.npz").read_bytes()

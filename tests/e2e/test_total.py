@@ -55,6 +55,7 @@ def plan_of(ledger: Path | None) -> Plan:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Path:
+    """Returns the path of a ledger that does not exist yet."""
     return tmp_path / "ledger.db"
 
 
@@ -221,10 +222,12 @@ def test_a_run_with_another_unit_in_the_same_folder_is_refused(tmp_path: Path) -
 
 
 def with_another_delta(plan: Plan) -> Plan:
+    """Returns the plan at delta 1e-4 instead of 1e-5."""
     return replace(plan, target_delta=1e-4)
 
 
 def with_another_adjacency(plan: Plan) -> Plan:
+    """Returns the plan under add-remove adjacency."""
     return replace(plan, aggregator=replace(NOISE, adjacency="add_remove"))
 
 

@@ -18,6 +18,7 @@ PRIVATE, PUBLIC, TEST = (RNG.normal(size=(count, 3)).astype(np.float32) for coun
 
 
 def _split(inputs: NDArray[np.float32], groups: Any = None, first: int = 0) -> Split:
+    """Returns a split of these inputs, whose record ids begin at `first`; groups are the ids by default."""
     rows = first + np.arange(len(inputs))
     group_ids = rows if groups is None else np.asarray(groups)
     return Split(inputs, np.zeros((len(inputs), 1), np.bool_), rows, group_ids)
@@ -26,6 +27,7 @@ def _split(inputs: NDArray[np.float32], groups: Any = None, first: int = 0) -> S
 def _lines(
     private: Any = PRIVATE, public: Any = PUBLIC, test: Any = TEST, groups: Any = None
 ) -> list[str]:
+    """Returns the remarks on copies among three splits."""
     return list(
         remarks_on_copies(
             _split(private, groups),
@@ -96,6 +98,7 @@ def test_public_copies_of_private_pictures_are_counted(count: int) -> None:
 
 
 def _tables(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
+    """Writes the inputs of each split as a CSV table and loads the data set."""
     files = {}
     for split, rows in inputs.items():
         lines = [",".join(map(str, [*row, place % 2])) for place, row in enumerate(rows.tolist())]
@@ -105,12 +108,14 @@ def _tables(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
 
 
 def _arrays(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
+    """Writes the inputs of each split as an .npz file and loads the data set."""
     for split, rows in inputs.items():
         np.savez(folder / f"{split}.npz", inputs=rows, labels=np.arange(len(rows))[:, None] % 2)
     return Arrays(**{split: str(folder / f"{split}.npz") for split in inputs}).load()
 
 
 def _hugging_face(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
+    """Saves the inputs as a data set of Hugging Face's library and loads the data set."""
     datasets = pytest.importorskip("datasets")
     parts = {
         split: datasets.Dataset.from_dict(
@@ -123,6 +128,7 @@ def _hugging_face(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
 
 
 def _image_folder(folder: Path, inputs: dict[str, NDArray[np.float32]]) -> Any:
+    """Writes one picture for each row of inputs and loads the folder of pictures."""
     lines = ["file,split,flu"]
     for split, rows in inputs.items():
         for place, row in enumerate(rows):

@@ -29,6 +29,7 @@ Load = Callable[[Path, int], Dataset]
 
 
 def _split_of(person: int) -> str:
+    """Returns the split of a person's records."""
     return ("private", "public", "private", "private", "test", "public")[person % 6]
 
 
@@ -39,6 +40,7 @@ def _people(times: int) -> list[int]:
 
 
 def _people_of(split: str, times: int) -> list[int]:
+    """Returns the person of each record in a split."""
     return [person for person in _people(times) if _split_of(person) == split]
 
 
@@ -47,6 +49,7 @@ def _cells(person: int) -> str:
 
 
 def _write_table(path: Path, people: list[int]) -> str:
+    """Writes a CSV file with one row for each listed person, and returns its path."""
     lines = [
         "split,person,age,ward,flu,cough",
         *(f"{_split_of(person)},{_cells(person)}" for person in people),
@@ -56,11 +59,13 @@ def _write_table(path: Path, people: list[int]) -> str:
 
 
 def _one_table(folder: Path, times: int) -> Dataset:
+    """Loads the people from one table with a split column."""
     path = _write_table(folder / "all.csv", _people(times))
     return Table(path=path, split="split", labels=("flu", "cough"), group="person").load()
 
 
 def _three_tables(folder: Path, times: int) -> Dataset:
+    """Loads the people from one table for each split."""
     files: dict[str, Any] = {}
     for split in ("private", "public", "test"):
         files[split] = _write_table(folder / f"{split}.csv", people=_people_of(split, times))
@@ -68,6 +73,7 @@ def _three_tables(folder: Path, times: int) -> Dataset:
 
 
 def _arrays(folder: Path, times: int) -> Dataset:
+    """Loads the people from three .npz files."""
     files: dict[str, Any] = {}
     for split in ("private", "public", "test"):
         people = np.array(_people_of(split, times))
@@ -78,6 +84,7 @@ def _arrays(folder: Path, times: int) -> Dataset:
 
 
 def _hugging_face(folder: Path, times: int) -> Dataset:
+    """Loads the people from a saved data set of Hugging Face's library."""
     datasets = pytest.importorskip("datasets")
     parts = {}
     for split in ("private", "public", "test"):
@@ -104,6 +111,7 @@ def _write_pictures(folder: Path, times: int, ending: str) -> list[str]:
 
 
 def _image_folder(folder: Path, times: int) -> Dataset:
+    """Loads the people from a folder of pictures and a table of labels."""
     names = _write_pictures(folder / "pictures", times, ending=".png")
     rows = [
         f"{name},{_split_of(person)},{_cells(person)}"
@@ -122,6 +130,7 @@ def _image_folder(folder: Path, times: int) -> Dataset:
 
 
 def _celeba(folder: Path, times: int) -> Dataset:
+    """Loads the people from a folder in CelebA's layout."""
     names = _write_pictures(folder / "img_align_celeba", times, ending=".jpg")
     codes = {"private": 0, "public": 1, "test": 2}
     people = _people(times)
@@ -141,6 +150,7 @@ def _celeba(folder: Path, times: int) -> Dataset:
 
 
 def _require_equal(some: Dataset, others: Dataset) -> None:
+    """Checks that two data sets publish the same ids, labels, inputs and preprocessing of public records."""
     assert some.published_ids.dtype == others.published_ids.dtype
     assert some.published_ids.tobytes() == others.published_ids.tobytes()
     for name in ("inputs", "labels"):

@@ -55,6 +55,7 @@ class Rows:
 
 
 def write_lines(path: Path, head: str, lines: Lines) -> str:
+    """Writes a head and lines, or bytes as they are, into a file; returns its path."""
     text = "\n".join([head, *lines, ""]) if isinstance(lines, list) else ""
     path.write_bytes(lines if isinstance(lines, bytes) else text.encode())
     return str(path)
