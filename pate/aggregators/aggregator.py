@@ -247,18 +247,17 @@ class Aggregator(Parameters, ABC):
         Raises:
             InvalidValue: `draw` returned no tuple of labels and answered, or arrays of another shape.
         """
-        size = self.queries_at_once or max(shape.num_queries, 1)
-        if shape.num_queries <= size:
+        block_size = self.queries_at_once or max(shape.num_queries, 1)
+        if shape.num_queries <= block_size:
             return self._checked_answers(self.draw(_as_int64(summary), shape, rng), shape)
         labels = np.zeros((shape.num_queries, shape.num_labels), dtype=np.bool_)
         answered = np.zeros(shape.num_queries, dtype=np.bool_)
-        for start in range(0, shape.num_queries, size):
-            rows = slice(start, min(start + size, shape.num_queries))
+        for start in range(0, shape.num_queries, block_size):
+            rows = slice(start, min(start + block_size, shape.num_queries))
             shape_of_block = replace(shape, num_queries=rows.stop - rows.start)
-            block = _as_int64(summary[rows])
-            answers = self._checked_answers(
-                self.draw(block, shape_of_block, rng), shape=shape_of_block
-            )
+            summary_of_block = _as_int64(summary[rows])
+            answers_of_block = self.draw(summary_of_block, shape_of_block, rng)
+            answers = self._checked_answers(answers_of_block, shape=shape_of_block)
             labels[rows] = answers.labels
             answered[rows] = answers.answered
         return Answers(labels, answered)
@@ -332,9 +331,8 @@ class Aggregator(Parameters, ABC):
         from pate.accounting.ledger import require_ledger
 
         charge = require_ledger(ledger).charge
-        return MemoryRecord(
-            partial(charge, event, adjacency=self.adjacency, description=repr(self))
-        )
+        charge_release = partial(charge, event, adjacency=self.adjacency, description=repr(self))
+        return MemoryRecord(charge=charge_release)
 
     def checked_counts(self, counts: Any, *, num_teachers: int) -> NDArray[np.integer]:
         """Returns counts `[num_queries, num_labels]`, of any integer type, once they are checked.
@@ -408,8 +406,12 @@ class Aggregator(Parameters, ABC):
             shape: the number of queries, labels and teachers of the release.
         """
         require_delta_left(self, num_queries=shape.num_queries, target_delta=budget.delta)
+
+        def event_at(factor: float) -> Event:
+            return self.scaled(factor).event(shape)
+
         factor = calibrate(
-            lambda factor: self.scaled(factor).event(shape),
+            event_at,
             target_epsilon=budget.required_epsilon(),
             target_delta=budget.delta,
             accountant=budget.accountant,
@@ -616,30 +618,30 @@ def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: VoteS
 
     if ledger.affords(NoOpEvent()) == 0:  # nothing is left, so this raises
         ledger.require_room(aggregator.event(shape))
-    low = 1.0
-    high = 2.0
-    while not fits(high):
-        if high > _LARGEST_FACTOR:
-            ledger.require_room(aggregator.scaled(high).event(shape))
-        low = high
-        high *= 2
-    while high / low > 1 + _FACTOR_TOLERANCE:
-        middle = math.sqrt(low * high)
-        if fits(middle):
-            high = middle
+    low_factor = 1.0
+    high_factor = 2.0
+    while not fits(high_factor):
+        if high_factor > _LARGEST_FACTOR:
+            ledger.require_room(aggregator.scaled(high_factor).event(shape))
+        low_factor = high_factor
+        high_factor *= 2
+    while high_factor / low_factor > 1 + _FACTOR_TOLERANCE:
+        middle_factor = math.sqrt(low_factor * high_factor)
+        if fits(middle_factor):
+            high_factor = middle_factor
         else:
-            low = middle
-    return high
+            low_factor = middle_factor
+    return high_factor
 
 
-def declared(kind: type[Aggregator], mark: str = "noise") -> frozenset[str]:
+def declared(aggregator_class: type[Aggregator], mark: str = "noise") -> frozenset[str]:
     """Returns the names of the fields of an aggregator class that have a mark in their metadata.
 
     Args:
-        kind: the aggregator class.
+        aggregator_class: the aggregator class.
         mark: "noise" for fields that calibration multiplies, "solved" for fields that calibration sets.
     """
-    return frozenset(item.name for item in fields(kind) if item.metadata.get(mark))
+    return frozenset(item.name for item in fields(aggregator_class) if item.metadata.get(mark))
 
 
 def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int64]:
@@ -660,7 +662,8 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[Bits]) -> NDArray[np.int
     max_votes = aggregator.max_votes_per_teacher
     counts: NDArray[np.int64] | None = None
     for block in blocks:
-        block_counts = histogram(block if max_votes is None else limited(block, max_votes))
+        limited_block = block if max_votes is None else limited(block, max_votes)
+        block_counts = histogram(limited_block)
         counts = block_counts if counts is None else counts + block_counts
     if counts is None:
         raise InvalidValue("votes", rule="the votes of at least one teacher")

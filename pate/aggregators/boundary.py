@@ -103,10 +103,10 @@ class BoundaryAggregator(TargetChargedAggregator):
     def _ask(
         self,
         counts: Counts,
-        numbers: LazyUniforms,
+        uniforms: LazyUniforms,
         prior: Bits | None,
         *,
-        first: int,
+        first_query: int,
         num_teachers: int,
     ) -> Round:
         """Draws one outcome for each query of a round; see `TargetChargedAggregator._ask`."""
@@ -117,9 +117,9 @@ class BoundaryAggregator(TargetChargedAggregator):
             return boundary_weights(calls.exact_weights(row))
 
         wrapped = charging.boundary_distribution(calls.probabilities)
-        outcomes = draw_index(wrapped, uniforms=numbers[:, 0], exact_weights_of_row=exact_weights)
+        outcomes = draw_index(wrapped, uniforms=uniforms[:, 0], exact_weights_of_row=exact_weights)
         answers = calls.answers(outcomes)
-        return Round(answers.labels, answers.answered, hits=outcomes == boundary)
+        return Round(labels=answers.labels, answered=answers.answered, hits=outcomes == boundary)
 
     def _session_event(
         self,
@@ -131,8 +131,8 @@ class BoundaryAggregator(TargetChargedAggregator):
     ) -> pa.Event:
         """Returns the price of a session of queries that each cost `call_epsilon`; see `session_event`."""
         return session_event(
-            charging.tight_boundary,
-            call_epsilon,
+            make_target=charging.tight_boundary,
+            call_epsilon=call_epsilon,
             num_calls=num_calls,
             target_hits=self.target_hits,
             session_delta=self.session_delta,
@@ -197,10 +197,10 @@ class BoundaryMax(BoundaryAggregator):
             return softmax_weights(deficits[row], self.selection_scale)
 
         def answers(outcomes: Counts) -> Answers:
-            return Answers(outcomes[:, None] == labels, outcomes < len(labels))
+            return Answers(labels=outcomes[:, None] == labels, answered=outcomes < len(labels))
 
         probabilities = softmax(counts / self.selection_scale, axis=1)
-        return Calls(probabilities, exact_weights, answers)
+        return Calls(probabilities=probabilities, exact_weights=exact_weights, answers=answers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +260,9 @@ class BoundaryTopK(BoundaryAggregator):
             selection_epsilon = self.adjacency.gap_range / self.selection_scale
         # the test is a bit: passed or refused
         pass_probs = np.array(self.stability_test(num_teachers=num_teachers).pass_probs)
-        return selection_epsilon + bit_epsilon(pass_probs, reach=self.adjacency.gap_sensitivity)
+        return selection_epsilon + bit_epsilon(
+            pass_probs, sensitivity=self.adjacency.gap_sensitivity
+        )
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         """Returns the test that a set of labels has to pass, for votes of `num_teachers` teachers."""
@@ -345,4 +347,4 @@ class BoundaryTopK(BoundaryAggregator):
             return Answers(ranking.top(k), answered)
 
         probabilities = np.concatenate([selection_probs * pass_probs, refusal_probs], axis=1)
-        return Calls(probabilities, exact_weights, answers)
+        return Calls(probabilities=probabilities, exact_weights=exact_weights, answers=answers)

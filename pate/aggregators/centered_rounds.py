@@ -89,7 +89,9 @@ class CenteredRounds:
         rule = f"at most {_MOST_LABELS} in rounds, or aggregator.rounds=1"
         require(num_labels <= _MOST_LABELS, "num_labels", num_labels, rule)
         # A clip just below a power of 2 has the most steps, and so the largest noise in steps.
-        finest_clip = ClippedMoments(math.nextafter(2.0, 0.0), num_teachers, self.adjacency)
+        finest_clip = ClippedMoments(
+            clip=math.nextafter(2.0, 0.0), num_teachers=num_teachers, adjacency=self.adjacency
+        )
         most = LARGEST_STD / finest_clip.l2_sensitivity / math.sqrt(self.num_rounds)
         limit = f"{validation.rounded_down(most)} in {self.num_rounds} rounds"
         rule = f"at most {limit}: a larger epsilon, or aggregator.rounds=1"
@@ -98,7 +100,7 @@ class CenteredRounds:
     def release(
         self,
         votes: RoundVotes,
-        start: NoisyPrevalence,
+        first_prevalence: NoisyPrevalence,
         *,
         num_queries: int,
         rng: Rng | None = None,
@@ -112,12 +114,12 @@ class CenteredRounds:
 
         Args:
             votes: the private votes of teachers, which can be asked in rounds.
-            start: the prevalence at which the student begins.
+            first_prevalence: the prevalence at which the student begins.
             num_queries: the number of queries, which are the first rows of the public pool.
             rng: the source of all noise; None for no noise.
             record: charges and stores each round; None for a record in memory.
         """
-        weights = self.student(votes, start, rng=rng, record=record)
+        weights = self.student(votes, first_prevalence, rng=rng, record=record)
         probabilities = np.asarray(expit(votes.public @ weights), dtype=np.float64)
         scores = probabilities[:num_queries]
         return RoundsRelease(
@@ -133,7 +135,7 @@ class CenteredRounds:
     def student(
         self,
         votes: RoundVotes,
-        start: NoisyPrevalence,
+        first_prevalence: NoisyPrevalence,
         *,
         rng: Rng | None = None,
         record: ReleaseRecord | None = None,
@@ -145,47 +147,49 @@ class CenteredRounds:
 
         Args:
             votes: the private votes of teachers, which can be asked in rounds.
-            start: the prevalence at which the student begins.
+            first_prevalence: the prevalence at which the student begins.
             rng: the source of all noise; None for no noise.
             record: charges and stores each round; None for a record in memory.
         """
         rounds = MemoryRecord() if record is None else record
-        label_variance = start.shares * (1 - start.shares)
+        label_variance = first_prevalence.shares * (1 - first_prevalence.shares)
         label_scale = (label_variance / label_variance.mean()) ** self.recipe.label_scale_power
         descent = Descent(
             public=votes.public,
             variances=votes.variances,
-            prevalence=start.shares,
+            prevalence=first_prevalence.shares,
             clip_factor=self._clip_factor,
             num_steps=self.num_rounds,
             recipe=self.recipe,
         )
         weights = descent.start()
-        prevalence_seen = np.zeros_like(start.shares)
-        for number in range(self.num_rounds):
+        prevalence_seen = np.zeros_like(first_prevalence.shares)
+        for round_number in range(self.num_rounds):
             probabilities = descent.probabilities(weights)
-            clipped = self._clip_against(probabilities, label_variance, label_scale, votes)
-            ask = partial(votes.total, weights, label_scale, clipped)
+            clipped_moments = self._clip_against(probabilities, label_variance, label_scale, votes)
+            sum_votes = partial(votes.total, weights, label_scale, clipped_moments)
             if rng is None:
-                std = 0.0
-                total = ask()
+                noise_std = 0.0
+                total = sum_votes()
             else:
-                std = self.noise_multiplier * math.sqrt(self.num_rounds) * clipped.l2_sensitivity
+                noise_of_round = self.noise_multiplier * math.sqrt(self.num_rounds)
+                noise_std = noise_of_round * clipped_moments.l2_sensitivity
                 # drawn also where the round is read back: a seeded run that is continued goes on with the same numbers
-                noise = RoundedGaussian(std).sample((votes.width, votes.num_labels), rng)
-                draw = partial(_noisy_total, ask, noise)
-                total = rounds.part(f"step-{number}", draw)["total"]
-            unit = (
-                clipped.step / votes.total_weight / label_scale
-            )  # of a step, in the mean gradient
-            rate = (std * unit) ** 2 / self.num_rounds
-            if number == 0:
-                pace = descent.pace(rate)
+                noise = RoundedGaussian(noise_std).sample((votes.width, votes.num_labels), rng)
+                draw = partial(_noisy_total, sum_votes, noise)
+                total = rounds.part(f"step-{round_number}", draw)["total"]
+            # of a step, in the mean gradient
+            unit = clipped_moments.step / votes.total_weight / label_scale
+            noise_rate = (noise_std * unit) ** 2 / self.num_rounds
+            if round_number == 0:
+                learning_times = descent.pace(noise_rate)
             gradient = total * unit
             prevalence_seen += descent.prevalence_seen(probabilities, gradient) / self.num_rounds
-            weights = descent.moved(weights, gradient, pace)
-        prevalence = descent.prevalence_with(start.variance, prevalence_seen, rate)
-        return descent.finished(weights, pace, rate, prevalence)
+            weights = descent.moved(weights, gradient, learning_times)
+        prevalence = descent.prevalence_with(
+            first_prevalence.variance, suggested_prevalence=prevalence_seen, noise_rate=noise_rate
+        )
+        return descent.finished(weights, learning_times, noise_rate, prevalence)
 
     @property
     def _clip_factor(self) -> float:
@@ -222,11 +226,11 @@ class CenteredRounds:
         )
 
 
-def _noisy_total(ask: Callable[[], NDArray[np.int64]], noise: NDArray[np.int64]) -> Arrays:
+def _noisy_total(sum_votes: Callable[[], NDArray[np.int64]], noise: NDArray[np.int64]) -> Arrays:
     """Returns the stored part of a round: the sum of the clipped votes plus noise.
 
     Args:
-        ask: returns the sum of the clipped votes, in steps of a grid, `[num_features, num_labels]`.
+        sum_votes: returns the sum of the clipped votes, in steps of a grid, `[num_features, num_labels]`.
         noise: the noise in steps, of the same shape.
     """
-    return {"total": ask() + noise}
+    return {"total": sum_votes() + noise}

@@ -21,6 +21,7 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -244,9 +245,13 @@ class CenteredVotes(base.Aggregator):
         center = self._released_center(votes, prevalence_rng, record)
 
         def draw() -> Arrays:
-            start = self._start(rounds, center)
+            first_prevalence = self._first_prevalence(rounds, center)
             release = self._rounds.release(
-                rounds, start, num_queries=votes.num_queries, rng=votes_rng, record=record
+                rounds,
+                first_prevalence,
+                num_queries=votes.num_queries,
+                rng=votes_rng,
+                record=record,
             )
             return release.arrays()
 
@@ -322,12 +327,12 @@ class CenteredVotes(base.Aggregator):
         center = self.center if released is None else released["prevalence"]
         rounds = self._in_rounds(source)
         if rounds is not None:
-            start = self._start(rounds, center)
-            return self._rounds.release(rounds, start, num_queries=source.num_queries)
+            first_prevalence = self._first_prevalence(rounds, center)
+            return self._rounds.release(rounds, first_prevalence, num_queries=source.num_queries)
         step = self._step_around(center, votes=source)
         summary = self._summary_around(center, votes=source)
         return step._release_of(
-            summary, std=0.0, event=pa.NonPrivateEvent(), num_teachers=source.num_teachers
+            summary, std_in_steps=0.0, event=pa.NonPrivateEvent(), num_teachers=source.num_teachers
         )
 
     def check_run(self) -> None:
@@ -368,7 +373,7 @@ class CenteredVotes(base.Aggregator):
         """Returns the sum of the clipped votes minus a center, `[num_queries, num_labels]`, in steps of a grid."""
         step = self._step_around(center, votes)
         key = ("summary", self._text, step._center_as_given.tobytes())
-        return np.asarray(votes.remembered(key, make=lambda: step.summarize(votes)))
+        return np.asarray(votes.remembered(key, compute=partial(step.summarize, votes)))
 
     @property
     def num_rounds(self) -> int:
@@ -399,7 +404,7 @@ class CenteredVotes(base.Aggregator):
             recipe=self.recipe,
         )
 
-    def _start(self, votes: RoundVotes, center: Any) -> NoisyPrevalence:
+    def _first_prevalence(self, votes: RoundVotes, center: Any) -> NoisyPrevalence:
         """Returns the prevalence of each label at which the student begins, computed from the center."""
         shares = np.asarray(_HALF if center is None else center, dtype=np.float64)
         prevalence = np.broadcast_to(self._inside(shares), votes.num_labels).copy()
@@ -420,13 +425,13 @@ class CenteredVotes(base.Aggregator):
         """
         share = self.prevalence_share
         require(share == 0, "prevalence_share", share, "0 once the center is known")
-        shape = (votes.num_queries, votes.num_labels)
+        votes_shape = (votes.num_queries, votes.num_labels)
         blocks = votes.votes_around(
             self._center_as_given, noise_multiplier=self.votes_multiplier, recipe=self.recipe
         )
-        return self._clipped_sum(shape).total(
+        return self._clipped_sum(votes_shape).total(
             blocks,
-            center=self._center(shape),
+            center=self._center(votes_shape),
             num_teachers=votes.num_teachers,
             weights=self.weights,
         )
@@ -447,26 +452,33 @@ class CenteredVotes(base.Aggregator):
             num_teachers: the declared number of teachers.
             rng: the source of the noise.
         """
-        std = self.noise_multiplier * self._clipped_sum(summary.shape).l2_sensitivity
-        noise = RoundedGaussian(std).sample(summary.shape, rng)
-        return self._release_of(summary + noise, std=std, event=event, num_teachers=num_teachers)
+        std_in_steps = self.noise_multiplier * self._clipped_sum(summary.shape).l2_sensitivity
+        noise = RoundedGaussian(std_in_steps).sample(summary.shape, rng)
+        return self._release_of(
+            summary + noise, std_in_steps=std_in_steps, event=event, num_teachers=num_teachers
+        )
 
     def _release_of(
-        self, total: NDArray[np.int64], *, std: float, event: pa.Event, num_teachers: int
+        self,
+        noisy_sum: NDArray[np.int64],
+        *,
+        std_in_steps: float,
+        event: pa.Event,
+        num_teachers: int,
     ) -> CenteredRelease:
         """Returns the release computed from a noisy sum, which is public.
 
         Args:
-            total: `[num_queries, num_labels]`, the sum of the clipped votes plus noise, in steps.
-            std: the standard deviation of the noise in steps; 0 for no noise.
+            noisy_sum: `[num_queries, num_labels]`, the sum of the clipped votes plus noise, in steps.
+            std_in_steps: the standard deviation of the noise in steps; 0 for no noise.
             event: the price of the whole release.
             num_teachers: the declared number of teachers.
         """
         total_weight = num_teachers if self.weights is None else float(self.weights.sum())
-        unit = self._clipped_sum(total.shape).step / total_weight
-        center = self._center(total.shape)
-        residual = np.asarray(total * unit, dtype=np.float64)
-        low_rank = self._low_rank_part(residual, noise_std=std * unit)
+        unit = self._clipped_sum(noisy_sum.shape).step / total_weight
+        center = self._center(noisy_sum.shape)
+        residual = np.asarray(noisy_sum * unit, dtype=np.float64)
+        low_rank = self._low_rank_part(residual, noise_std=std_in_steps * unit)
         scores = low_rank + center
         # Of each label as many of the highest scores as the center expects; among equals the residual decides.
         num_expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
@@ -479,7 +491,7 @@ class CenteredVotes(base.Aggregator):
             event=event,
             adjacency=self.adjacency,
             scores=center + residual,
-            noise_std=std * unit,
+            noise_std=std_in_steps * unit,
             center=center,
             num_directions=self._num_directions,
             recipe=self.recipe,
@@ -521,19 +533,19 @@ class CenteredVotes(base.Aggregator):
         floor = self.recipe.center_floor
         return shares.clip(floor, 1 - floor)
 
-    def _center(self, shape: tuple[int, ...]) -> Array:
+    def _center(self, votes_shape: tuple[int, ...]) -> Array:
         """Returns the center of every vote, float64 `[num_queries, num_labels]`.
 
-        Raises `InvalidValue` if the center has another number of queries or labels than `shape`.
+        Raises `InvalidValue` if the center has another number of queries or labels than `votes_shape`.
         """
         center = self._center_as_given
         try:
-            return np.broadcast_to(center, shape).copy()
+            return np.broadcast_to(center, votes_shape).copy()
         except ValueError as error:
-            rule = f"{shape}, its last axis, or a number"
+            rule = f"{votes_shape}, its last axis, or a number"
             raise validation.InvalidValue("center.shape", center.shape, rule=rule) from error
 
-    def _clipped_sum(self, shape: tuple[int, ...]) -> ClippedSum:
+    def _clipped_sum(self, votes_shape: tuple[int, ...]) -> ClippedSum:
         """Returns the mechanism that clips and sums votes of shape (num_queries, num_labels).
 
         Without a `clip`, the clip is `clip_factor` sqrt(sum c (1 - c)) over all entries c of the center. This is the
@@ -541,9 +553,11 @@ class CenteredVotes(base.Aggregator):
         """
         clip = self.clip
         if clip is None:
-            shares = self._inside(self._center(shape))
+            shares = self._inside(self._center(votes_shape))
             clip = self.clip_factor * math.sqrt(float((shares * (1 - shares)).sum()))
-        return ClippedSum(clip=clip, shape=(shape[0], shape[1]), adjacency=self.adjacency)
+        return ClippedSum(
+            clip=clip, shape=(votes_shape[0], votes_shape[1]), adjacency=self.adjacency
+        )
 
 
 @expected_from_votes.register(CenteredVotes)

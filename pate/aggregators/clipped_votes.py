@@ -102,21 +102,21 @@ class ClippedVotes(base.Aggregator):
             return np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in limited_blocks))
         return np.asarray(sum(self._weighed(bits_of(block)) for block in blocks))
 
-    def _weighed(self, bits: Bits) -> NDArray[np.float64]:
+    def _weighed(self, vote_bits: Bits) -> NDArray[np.float64]:
         """Returns the sum over teachers of their weighted bits, `[num_queries, num_labels]`.
 
         Each teacher's bits on a query are scaled down to a length of at most sqrt(vote_clip).
 
         Args:
-            bits: bool `[num_teachers_in_block, num_queries, num_labels]`.
+            vote_bits: bool `[num_teachers_in_block, num_queries, num_labels]`.
         """
-        num_votes = np.arange(bits.shape[2] + 1)
+        num_votes = np.arange(vote_bits.shape[2] + 1)
         exact_weights = np.sqrt(self.vote_clip / np.maximum(num_votes, self.vote_clip))
         # rounded down to a grid: sums are exact, and the length is not exceeded
         weights = np.floor(exact_weights * _GRID * (1 - 2.0**-50)) / _GRID
         weights[: self.vote_clip + 1] = 1.0
-        weights_of_teachers = weights[np.count_nonzero(bits, axis=-1)]  # [c, Q]
-        return np.asarray(np.einsum("cq,cql->ql", weights_of_teachers, bits))
+        weights_of_teachers = weights[np.count_nonzero(vote_bits, axis=-1)]  # [c, Q]
+        return np.asarray(np.einsum("cq,cql->ql", weights_of_teachers, vote_bits))
 
     def draw(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each label, whether its clipped count plus noise exceeds the threshold."""

@@ -66,10 +66,14 @@ def with_failure_prob_left(aggregator: A, ledger: Ledger, *, num_queries: int) -
     return planned
 
 
-def with_failure_prob_at_most(aggregator: A, most: float) -> A:
-    """Returns a copy of the aggregator whose failure probability is at most `most`."""
+def with_failure_prob_at_most(aggregator: A, max_failure_prob: float) -> A:
+    """Returns a copy of the aggregator whose failure probability is at most `max_failure_prob`."""
     failure_prob = failure_prob_of(aggregator)
-    return aggregator if failure_prob <= most else _with_failure_prob(aggregator, failure_prob=most)
+    return (
+        aggregator
+        if failure_prob <= max_failure_prob
+        else _with_failure_prob(aggregator, failure_prob=max_failure_prob)
+    )
 
 
 def require_delta_left(

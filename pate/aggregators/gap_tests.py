@@ -45,11 +45,13 @@ class GapTest(ABC):
         """Returns a copy of the test with its noise multiplied by `factor` > 0."""
 
     @abstractmethod
-    def tuned(self, *, order: float, rdp: float, num_teachers: int, adjacency: Adjacency) -> Self:
+    def tuned(
+        self, *, renyi_order: float, rdp: float, num_teachers: int, adjacency: Adjacency
+    ) -> Self:
         """Returns a copy of the test with the noise at which a query costs `rdp`, a Renyi divergence.
 
         Args:
-            order: the Renyi order at which the cost is measured, > 1.
+            renyi_order: the Renyi order at which the cost is measured, > 1.
             rdp: the Renyi divergence that one query may cost.
             num_teachers: the number of teachers.
             adjacency: the adjacency of the votes.
@@ -72,7 +74,9 @@ class NoiseTest(Parameters, GapTest):
         """Returns a copy of the test with its standard deviation multiplied by `factor`."""
         return replace(self, std=self.std * factor)
 
-    def tuned(self, *, order: float, rdp: float, num_teachers: int, adjacency: Adjacency) -> Self:
+    def tuned(
+        self, *, renyi_order: float, rdp: float, num_teachers: int, adjacency: Adjacency
+    ) -> Self:
         """Returns a copy of the test with the standard deviation at which a query costs `rdp`; see `GapTest.tuned`."""
         num_teachers = min(num_teachers, _MOST_TEACHERS_OF_TUNING)
 
@@ -80,7 +84,7 @@ class NoiseTest(Parameters, GapTest):
             test = replace(self, std=std)
             return test.for_votes(num_teachers=num_teachers, adjacency=adjacency).event
 
-        return replace(self, std=noise_of_rdp(event_of, order=order, rdp=rdp))
+        return replace(self, std=noise_of_rdp(event_of, renyi_order=renyi_order, rdp=rdp))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,23 +132,23 @@ class TableTest(Parameters, GapTest):
     """A test by the table that passes most often at one price (`optimal_stability_table`).
 
     Attributes:
-        order: Renyi order that the table is made for, > 1.
+        renyi_order: Renyi order that the table is made for, > 1.
         budget: Renyi divergence of one bit at that order, > 0, whatever the adjacency.
         failure_prob: probability that an unstable set passes, in (0, 1).
 
-    >>> test = TableTest(order=3.0, budget=0.5, failure_prob=0.01)
+    >>> test = TableTest(renyi_order=3.0, budget=0.5, failure_prob=0.01)
     >>> passing = test.for_votes(num_teachers=20, adjacency=Adjacency.REPLACE_ONE)
     >>> passing.gap_to_pass(0.5), test.scaled(2.0).budget
     (9, 0.125)
     """
 
-    order: float
+    renyi_order: float
     budget: float = field(metadata=POSITIVE)
     failure_prob: float = field(metadata=PROBABILITY)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(1 < self.order < math.inf, "order", self.order, "a finite number > 1")
+        require(1 < self.renyi_order < math.inf, "order", self.renyi_order, "a finite number > 1")
 
     def for_votes(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
         """Returns the stability test for votes of `num_teachers` teachers, from a table that is computed for them."""
@@ -157,7 +161,7 @@ class TableTest(Parameters, GapTest):
         Level i is a gap of i times its sensitivity.
         """
         return optimal_stability_table(
-            order=self.order,
+            order=self.renyi_order,
             rdp_budget=self.budget,
             failure_prob=self.failure_prob,
             num_levels=num_levels,
@@ -167,9 +171,11 @@ class TableTest(Parameters, GapTest):
         """Returns a copy of the test with its budget divided by the square of `factor`."""
         return replace(self, budget=self.budget / factor**2)
 
-    def tuned(self, *, order: float, rdp: float, num_teachers: int, adjacency: Adjacency) -> Self:
-        """Returns a copy of the test whose table is made for `order` and costs `rdp`; see `GapTest.tuned`."""
-        return replace(self, order=order, budget=rdp)
+    def tuned(
+        self, *, renyi_order: float, rdp: float, num_teachers: int, adjacency: Adjacency
+    ) -> Self:
+        """Returns a copy of the test whose table is made for `renyi_order` and costs `rdp`; see `GapTest.tuned`."""
+        return replace(self, renyi_order=renyi_order, budget=rdp)
 
 
 @dataclass(frozen=True)
@@ -192,25 +198,27 @@ class ReadyTableTest(GapTest):
         rule = "table_order and table_budget, a ready table cannot be scaled"
         raise InvalidValue("table", rule=rule)
 
-    def tuned(self, *, order: float, rdp: float, num_teachers: int, adjacency: Adjacency) -> Self:
+    def tuned(
+        self, *, renyi_order: float, rdp: float, num_teachers: int, adjacency: Adjacency
+    ) -> Self:
         """Returns the test unchanged, as the price of a given table cannot be changed."""
         return self
 
 
-def noise_of_rdp(event_of: Callable[[float], Event], *, order: float, rdp: float) -> float:
+def noise_of_rdp(make_event: Callable[[float], Event], *, renyi_order: float, rdp: float) -> float:
     """Returns the noise at which an event costs the Renyi divergence `rdp` at a Renyi order.
 
     Args:
-        event_of: a function that returns the event for a noise; more noise makes the event cheaper.
-        order: the Renyi order, > 1.
+        make_event: a function that returns the event for a noise; more noise makes the event cheaper.
+        renyi_order: the Renyi order, > 1.
         rdp: the Renyi divergence that the event may cost.
     """
     from scipy.optimize import brentq  # loads slowly
 
-    orders = np.array([order])
+    orders = np.array([renyi_order])
 
     def excess(log_noise: float) -> float:
-        curve = rdp_curve(count_leaves(event_of(math.exp(log_noise))), orders)
+        curve = rdp_curve(count_leaves(make_event(math.exp(log_noise))), orders)
         return math.log(max(float(curve[0]), 1e-300) / rdp)
 
     least, most = _LOG_NOISES

@@ -79,5 +79,5 @@ class GNMax(base.Aggregator):
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the label with the largest noisy count of each query."""
         noise = draw_noise(noise_kind="gaussian", shape=summary.shape, rng=rng)
-        best = largest_noisy(Values.scaled(summary, self.noise_std), noise, 1)
+        best = largest_noisy(Values.scaled(summary, self.noise_std), noise, k=1)
         return Answers.to_all(best == np.arange(shape.num_labels))

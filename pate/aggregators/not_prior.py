@@ -113,7 +113,7 @@ class NotPriorTopK(TargetChargedAggregator):
     release_share: float = field(default=0.7, metadata=PROBABILITY)
 
     expects_prior: ClassVar[bool] = True
-    _numbers_per_query: ClassVar[int] = 3
+    _uniforms_per_query: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,7 +157,7 @@ class NotPriorTopK(TargetChargedAggregator):
         certain = abs(self.prior_margin) + _CERTAIN * self.prior_scale
         largest = min(num_teachers, max(_LEAST_MARGINS, math.ceil(min(certain, 1e300))))
         return _check_probabilities(
-            self.prior_scale, self.prior_margin, largest=min(largest, _MOST_MARGINS)
+            self.prior_scale, self.prior_margin, largest_margin=min(largest, _MOST_MARGINS)
         )
 
     def _check_probabilities_of(
@@ -176,7 +176,9 @@ class NotPriorTopK(TargetChargedAggregator):
             return np.zeros(len(counts))
         table = self.agreement(num_teachers=num_teachers)
         largest = len(table) // 2
-        probabilities = table[np.clip(margins(counts, sets=prior), -largest, largest) + largest]
+        probabilities = table[
+            np.clip(margins(counts, label_sets=prior), -largest, largest) + largest
+        ]
         return np.where(prior.any(axis=1), probabilities, 0.0)
 
     def num_tests(self, num_queries: int) -> int:
@@ -188,16 +190,17 @@ class NotPriorTopK(TargetChargedAggregator):
         num_checks = shape.num_queries - min(shape.num_queries, self.first_queries)
         shape_of_releases = replace(shape, num_queries=self.num_tests(shape.num_queries))
         releases = self.release_step.event(shape_of_releases)
-        epsilon = bit_epsilon(
-            self.agreement(num_teachers=shape.num_teachers), reach=self.adjacency.gap_sensitivity
+        check_epsilon = bit_epsilon(
+            self.agreement(num_teachers=shape.num_teachers),
+            sensitivity=self.adjacency.gap_sensitivity,
         )
         session = session_event(
-            charging.not_prior,
-            epsilon,
+            make_target=charging.not_prior,
+            call_epsilon=check_epsilon,
             target_hits=self.target_hits,
             num_calls=num_checks,
             session_delta=self.session_delta,
-            beside=releases,
+            other_releases=releases,
         )
         return pa.ComposedEvent((session, releases))
 
@@ -229,8 +232,12 @@ class NotPriorTopK(TargetChargedAggregator):
         with_releases = replace(self._with_noise_of(release_step), session_delta=budget.delta)
         if not has_checks:
             return with_releases
+
+        def event_at(prior_scale: float) -> pa.Event:
+            return replace(with_releases, prior_scale=prior_scale).event(shape)
+
         prior_scale = pa.calibrate(
-            lambda scale: replace(with_releases, prior_scale=scale).event(shape),
+            event_at,
             target_epsilon=budget.required_epsilon(),
             target_delta=budget.delta,
             accountant=budget.accountant,
@@ -255,15 +262,15 @@ class NotPriorTopK(TargetChargedAggregator):
             is_checked, 1 - self._check_probabilities_of(votes, prior, num_teachers), 0.0
         )
 
-    def _with_noise_of(self, release: StableTopK) -> NotPriorTopK:
+    def _with_noise_of(self, release_step: StableTopK) -> NotPriorTopK:
         """Returns a copy of the aggregator with the noise of a `StableTopK`, whose test is a table."""
-        test = release.gap_test
+        test = release_step.gap_test
         assert isinstance(test, TableTest)  # as `release_step` has it
         return replace(
             self,
-            failure_prob=release.failure_prob,
-            selection_scale=release.selection_scale,
-            table_order=test.order,
+            failure_prob=release_step.failure_prob,
+            selection_scale=release_step.selection_scale,
+            table_order=test.renyi_order,
             table_budget=test.budget,
         )
 
@@ -285,21 +292,21 @@ class NotPriorTopK(TargetChargedAggregator):
     def _ask(
         self,
         counts: Counts,
-        numbers: LazyUniforms,
+        uniforms: LazyUniforms,
         prior: Bits | None,
         *,
-        first: int,
+        first_query: int,
         num_teachers: int,
     ) -> Round:
         """Draws the check and the release of each query of a round; see `TargetChargedAggregator._ask`."""
-        is_checked = first + np.arange(len(counts)) >= self.first_queries
+        is_checked = first_query + np.arange(len(counts)) >= self.first_queries
         check_probs = self._check_probabilities_of(counts, prior, num_teachers)
-        agrees = is_checked & (numbers[:, 0].on_grid() < check_probs)
+        agrees = is_checked & (uniforms[:, 0].on_grid() < check_probs)
         step = self.release_step
         ranking = Ranking.from_counts(counts)
         selection = step.steps(num_labels=counts.shape[1], num_teachers=num_teachers).selection
-        k = selection.select(ranking, numbers[:, 1])
-        labels, answered = step.tested(ranking, k, numbers[:, 2].on_grid(), num_teachers)
+        k = selection.select(ranking, uniforms[:, 1])
+        labels, answered = step.tested(ranking, k, uniforms[:, 2].on_grid(), num_teachers)
         if prior is not None:
             labels = np.where(agrees[:, None], prior, labels)
         return Round(labels, answered=agrees | answered, hits=is_checked & ~agrees)
@@ -350,27 +357,27 @@ class NotPriorSession(NotPriorTopK):
         return super().release(votes, rng, record)
 
 
-def margins(counts: NDArray[np.integer], sets: Bits) -> Counts:
+def margins(counts: NDArray[np.integer], label_sets: Bits) -> Counts:
     """Returns the margin of a set of labels of each query, int `[num_queries]`.
 
     The margin is the smallest count inside the set minus the largest count outside. An empty set gets the margin 0.
 
     Args:
         counts: `[num_queries, num_labels]`.
-        sets: bool `[num_queries, num_labels]`, the set of labels of each query.
+        label_sets: bool `[num_queries, num_labels]`, the set of labels of each query.
     """
-    inside = np.where(sets, counts, np.iinfo(np.int64).max).min(axis=1)
-    outside = np.where(sets, 0, counts).max(axis=1)
-    return np.where(sets.any(axis=1), inside.astype(np.int64) - outside.astype(np.int64), 0)
+    inside = np.where(label_sets, counts, np.iinfo(np.int64).max).min(axis=1)
+    outside = np.where(label_sets, 0, counts).max(axis=1)
+    return np.where(label_sets.any(axis=1), inside.astype(np.int64) - outside.astype(np.int64), 0)
 
 
 @lru_cache(maxsize=64)
-def _check_probabilities(prior_scale: float, prior_margin: float, largest: int) -> Array:
-    """Returns the probability that the check passes, for each margin from -largest to largest, `[2 largest + 1]`.
+def _check_probabilities(prior_scale: float, prior_margin: float, largest_margin: int) -> Array:
+    """Returns the probability that the check passes, for each margin from -R to R, `[2 R + 1]`, R = `largest_margin`.
 
     This is P[margin + Laplace(prior_scale) >= prior_margin], rounded to the grid that is drawn exactly.
     """
-    lead = (np.arange(-largest, largest + 1) - prior_margin) / prior_scale
+    lead = (np.arange(-largest_margin, largest_margin + 1) - prior_margin) / prior_scale
     tail = np.exp(-np.abs(lead)) / 2
     # above 1/2 by expm1, which loses no digits
     probabilities = np.where(lead < 0, tail, 0.5 - np.expm1(-np.abs(lead)) / 2)
@@ -389,7 +396,8 @@ def _expected_from_not_prior(
     The prior is taken to be right for the share of queries that stable top-k answers correctly, and empty for the rest.
     """
     num_first = min(num_queries, aggregator.first_queries)
-    released = expected_from_votes(aggregator.release_step, votes, max(num_first, 1))
+    num_released = max(num_first, 1)
+    released = expected_from_votes(aggregator.release_step, votes, num_released)
     if num_first == num_queries:
         return released
     num_right = released.answered * released.present * len(votes.labels)

@@ -88,38 +88,43 @@ class PowersetGNMax(base.Aggregator):
         """
         largest = self.max_size or votes.num_labels
         blocks = self.checked_blocks(votes.confidences(), votes.shape)
-        sets = _merged(_row_of_each(limited(next(blocks), max_votes=largest)))
+        vote_bits = limited(next(blocks), max_votes=largest)
+        set_rows = _merged(_row_of_each(vote_bits))
         for block in blocks:
-            sets = _merged(
-                np.concatenate([sets, _merged(_row_of_each(limited(block, max_votes=largest)))])
-            )
-        return sets
+            vote_bits = limited(block, max_votes=largest)
+            set_rows_of_block = _merged(_row_of_each(vote_bits))
+            set_rows = _merged(np.concatenate([set_rows, set_rows_of_block]))
+        return set_rows
 
     def draw(self, summary: Summary, shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each query, the set with the largest noisy count among all sets, with or without votes."""
         num_queries = shape.num_queries
         num_labels = shape.num_labels
-        first = np.searchsorted(
-            summary["query"], np.arange(num_queries)
-        )  # [Q], row of the first set
-        num_seen = np.diff(np.append(first, len(summary)))  # [Q], sets that somebody voted for
+        # [Q], the row of the first set of each query
+        first_rows = np.searchsorted(summary["query"], np.arange(num_queries))
+        num_seen = np.diff(np.append(first_rows, len(summary)))  # [Q], sets that somebody voted for
         largest = num_labels if self.max_size is None else min(self.max_size, num_labels)
-        sets_of_size = [math.comb(num_labels, size) for size in range(largest + 1)]  # that compete
+        # of the sets that compete
+        num_sets_by_size = [math.comb(num_labels, size) for size in range(largest + 1)]
         labels = np.empty((num_queries, num_labels), dtype=np.bool_)
         queries_at_once = max(1, _SETS_AT_ONCE // int(num_seen.max()))
         for start in range(0, num_queries, queries_at_once):
             block = slice(start, start + queries_at_once)
-            num_sets = sum(sets_of_size)
-            best = self._winners(summary["count"], first[block], num_seen[block], num_sets, rng)
+            num_sets = sum(num_sets_by_size)
+            best = self._winners(
+                summary["count"], first_rows[block], num_seen[block], num_sets, rng
+            )
             is_unseen = best == num_seen[block]
-            labels[block] = summary["labels"][first[block] + np.minimum(best, num_seen[block] - 1)]
+            best_rows = first_rows[block] + np.minimum(best, num_seen[block] - 1)
+            labels[block] = summary["labels"][best_rows]
             for query in (start + np.flatnonzero(is_unseen)).tolist():
-                seen_sets = summary["labels"][first[query] : first[query] + num_seen[query]]
-                labels[query] = _draw_unseen_set(seen_sets, sets_of_size, rng)
+                first_row = first_rows[query]
+                seen_sets = summary["labels"][first_row : first_row + num_seen[query]]
+                labels[query] = _draw_unseen_set(seen_sets, num_sets_by_size, rng)
         return Answers.to_all(labels)
 
     def _winners(
-        self, counts: Counts, first: Counts, num_seen: Counts, num_sets: int, rng: Rng
+        self, counts: Counts, first_rows: Counts, num_seen: Counts, num_sets: int, rng: Rng
     ) -> Counts:
         """Draws, for each query, the index of the set with the largest noisy count.
 
@@ -128,43 +133,44 @@ class PowersetGNMax(base.Aggregator):
 
         Args:
             counts: `[num_rows]`, the number of teachers for each row of the summary.
-            first: `[num_queries]`, the first row of each query.
+            first_rows: `[num_queries]`, the first row of each query.
             num_seen: `[num_queries]`, the number of sets with votes of each query.
             num_sets: the number of all sets that compete.
             rng: the source of all noise.
         """
         places = np.arange(int(num_seen.max()) + 1)
         competes = places < num_seen[:, None]
-        rows = np.minimum(first[:, None] + places, len(counts) - 1)
+        rows = np.minimum(first_rows[:, None] + places, len(counts) - 1)
         table = np.where(competes, counts[rows], 0)
         num_unseen: list[int] = [num_sets - number for number in num_seen.tolist()]
         logs = np.array([[math.log(max(number, 1))] for number in num_unseen])
 
-        def number_of(row: int, place: int) -> int:
+        def num_unseen_of(row: int, column: int) -> int:
             return num_unseen[row]
 
         largest = draw_largest(
-            noise_kind="gaussian", log_num_noises=logs, exact_num_noises=number_of, rng=rng
+            noise_kind="gaussian", log_num_noises=logs, exact_num_noises=num_unseen_of, rng=rng
         )
         noise = draw_noise(noise_kind="gaussian", shape=table.shape, rng=rng).with_replaced_columns(
             largest, columns=num_seen
         )
         competes[np.arange(len(num_seen)), num_seen] = np.array(num_unseen) > 0
-        return largest_noisy(Values.scaled(table, self.noise_std), noise, 1, competes)[:, 0]
+        values = Values.scaled(table, self.noise_std)
+        return largest_noisy(values, noise, k=1, candidate_mask=competes)[:, 0]
 
 
-def _row_of_each(bits: Bits) -> Summary:
+def _row_of_each(vote_bits: Bits) -> Summary:
     """Returns one row with a count of 1 for each teacher and query.
 
     Args:
-        bits: bool `[num_teachers_in_block, num_queries, num_labels]`.
+        vote_bits: bool `[num_teachers_in_block, num_queries, num_labels]`.
     """
     kind = np.dtype(
-        [("query", np.int64), ("labels", np.bool_, (bits.shape[2],)), ("count", np.int64)]
+        [("query", np.int64), ("labels", np.bool_, (vote_bits.shape[2],)), ("count", np.int64)]
     )
-    rows = np.empty(bits.shape[:2], dtype=kind)
-    rows["query"] = np.arange(bits.shape[1])
-    rows["labels"] = bits
+    rows = np.empty(vote_bits.shape[:2], dtype=kind)
+    rows["query"] = np.arange(vote_bits.shape[1])
+    rows["labels"] = vote_bits
     rows["count"] = 1
     return rows.reshape(-1)
 
@@ -178,33 +184,37 @@ def _right_sets(votes: MadeUpVotes) -> Summary:
     return rows
 
 
-def _merged(rows: Summary) -> Summary:
+def _merged(set_rows: Summary) -> Summary:
     """Merges equal sets of a query into one row, whose count is the sum; sorts the rows by query and labels."""
-    packed = np.packbits(rows["labels"], axis=1)
-    order = np.lexsort((*packed.T[::-1], rows["query"]))
-    rows = rows[order]
+    packed = np.packbits(set_rows["labels"], axis=1)
+    order = np.lexsort((*packed.T[::-1], set_rows["query"]))
+    set_rows = set_rows[order]
     packed = packed[order]
-    is_new = np.ones(len(rows), dtype=np.bool_)
-    has_other_query = rows["query"][1:] != rows["query"][:-1]
+    is_new = np.ones(len(set_rows), dtype=np.bool_)
+    has_other_query = set_rows["query"][1:] != set_rows["query"][:-1]
     is_new[1:] = has_other_query | (packed[1:] != packed[:-1]).any(axis=1)
     starts = np.flatnonzero(is_new)
-    merged = rows[starts].copy()
-    merged["count"] = np.add.reduceat(rows["count"], starts)
+    merged = set_rows[starts].copy()
+    merged["count"] = np.add.reduceat(set_rows["count"], starts)
     return merged
 
 
-def _draw_unseen_set(seen_sets: Bits, sets_of_size: list[int], rng: Rng) -> Bits:
+def _draw_unseen_set(seen_sets: Bits, num_sets_by_size: list[int], rng: Rng) -> Bits:
     """Draws a set of labels, bool `[num_labels]`, uniformly from the competing sets without votes, by rejection.
 
     Args:
         seen_sets: bool `[num_seen, num_labels]`, the sets with votes.
-        sets_of_size: the number of competing sets with 0, 1, ... labels.
+        num_sets_by_size: the number of competing sets with 0, 1, ... labels.
         rng: the source of the draw.
     """
     seen = {row.tobytes() for row in seen_sets}
-    weights = [(number, number) for number in sets_of_size]
+    intervals = [(number, number) for number in num_sets_by_size]
+
+    def exact_weights(digits: int) -> list[tuple[int, int]]:
+        return intervals
+
     while True:  # the size by its share, then labels in a random order
-        size = index_of(LazyUniforms.draw((1,), rng).entry((0,)), weights=lambda digits: weights)
+        size = index_of(LazyUniforms.draw((1,), rng).entry((0,)), weights=exact_weights)
         candidate = np.zeros(seen_sets.shape[1], dtype=np.bool_)
         candidate[rng.permutation(len(candidate))[:size]] = True
         if candidate.tobytes() not in seen:

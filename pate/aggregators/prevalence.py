@@ -217,13 +217,13 @@ class _Steps:
         half, half_length = self._half()
         is_around_half = half_length < length
         first_center = half if is_around_half else np.zeros_like(half)
-        first = self._mean(number=1, center=first_center, clip=min(length, half_length))
-        step = self._second_step(first)
-        second = self._mean(number=2, center=step.center, clip=step.clip).shares
+        first_mean = self._mean(step_number=1, center=first_center, clip=min(length, half_length))
+        step = self._second_step(first_mean)
+        second = self._mean(step_number=2, center=step.center, clip=step.clip).shares
         if is_around_half:
             # weighted by the squared errors of both
-            both_errors = step.squared_error + first.noise_std**2
-            second += (first.shares - second) * step.squared_error / both_errors
+            both_errors = step.squared_error + first_mean.noise_std**2
+            second += (first_mean.shares - second) * step.squared_error / both_errors
         floor = self.recipe.prevalence_floor
         return second.clip(floor, 1 - floor)
 
@@ -254,34 +254,35 @@ class _Steps:
         power = int(np.argmax(noisy_counts[: 1 + last_power]))
         return longest / 2 ** (power / 2)
 
-    def _mean(self, number: int, center: Array, clip: float) -> _NoisyMean:
+    def _mean(self, step_number: int, center: Array, clip: float) -> _NoisyMean:
         """Releases the mean of the shares minus a center, each difference clipped, plus the center.
 
         Args:
-            number: 1 for the first mean and 2 for the second.
+            step_number: 1 for the first mean and 2 for the second.
             center: `[num_labels]`, subtracted from the shares of each teacher.
             clip: the largest length of a difference.
         """
         num_labels = self.shares.num_labels
-        clipped = ClippedSum(clip=clip, shape=(1, num_labels), adjacency=self.adjacency)
-        std = self.multipliers[number] * clipped.l2_sensitivity
+        clipped_sum = ClippedSum(clip=clip, shape=(1, num_labels), adjacency=self.adjacency)
+        std = self.multipliers[step_number] * clipped_sum.l2_sensitivity
         noise = RoundedGaussian(std).sample((1, num_labels), self.rng)
 
         def draw() -> Arrays:
-            return {"noisy": self.shares.total(clipped, center) + noise}
+            return {"noisy": self.shares.total(clipped_sum, center) + noise}
 
-        total = self.record.part(f"mean-{number}", draw)["noisy"]
-        unit = clipped.step / self.total_weight
-        return _NoisyMean(np.asarray(center + total[0] * unit), noise_std=std * unit)
+        total = self.record.part(f"mean-{step_number}", draw)["noisy"]
+        unit = clipped_sum.step / self.total_weight
+        shares = np.asarray(center + total[0] * unit)
+        return _NoisyMean(shares=shares, noise_std=std * unit)
 
-    def _second_step(self, first: _NoisyMean) -> _SecondStep:
+    def _second_step(self, first_mean: _NoisyMean) -> _SecondStep:
         """Returns the center and the clip with the least simulated error.
 
         The candidates are the first mean with each of several clips, and the center 1/2 with a clip that cuts nothing.
         No private data are read, as the first mean is released.
         """
-        center = first.shares.clip(0, 1)
-        excesses = self._simulated_excesses(center, first.noise_std)  # [2, T, L]
+        center = first_mean.shares.clip(0, 1)
+        excesses = self._simulated_excesses(center, first_mean.noise_std)  # [2, T, L]
         lengths = np.maximum(np.linalg.norm(excesses, axis=2), np.finfo(np.float64).tiny)
         clips = lengths.max() / 2 ** (np.arange(2 * NUM_LENGTHS) / 4)
         cut_shares = 1 - np.minimum(1, clips[:, None, None] / lengths)
@@ -291,10 +292,9 @@ class _Steps:
         half, half_length = self._half()
         unbiased_error = (noise_per_clip * half_length) ** 2
         if unbiased_error < self.recipe.unbiased_error * errors.min():
-            return _SecondStep(half, clip=half_length, squared_error=unbiased_error)
-        return _SecondStep(
-            center, clip=float(clips[np.argmin(errors)]), squared_error=float(errors.min())
-        )
+            return _SecondStep(center=half, clip=half_length, squared_error=unbiased_error)
+        best_clip = float(clips[np.argmin(errors)])
+        return _SecondStep(center=center, clip=best_clip, squared_error=float(errors.min()))
 
     def _simulated_excesses(self, center: Array, noise_std: float) -> Array:
         """Returns shares of simulated teachers minus the first mean, `[2, num_simulated, num_labels]`.

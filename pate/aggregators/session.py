@@ -57,15 +57,15 @@ _WORDS_AHEAD = 1
 
 @lru_cache(maxsize=1024)
 def session_event(
-    target_of: Callable[[float], charging.QTarget],
-    epsilon: float,
+    make_target: Callable[[float], charging.QTarget],
+    call_epsilon: float,
     *,
     target_hits: int,
     num_calls: int,
     session_delta: float,
     failure_prob: float = 0.0,
     bounded_range: bool | None = None,
-    beside: pa.Event | None = None,
+    other_releases: pa.Event | None = None,
 ) -> pa.Event:
     """Returns the price of a session of at most `num_calls` queries that halts after `target_hits` hits.
 
@@ -75,24 +75,25 @@ def session_event(
       The price of n accesses is composed, and overrun is taken from delta. If n is not below `num_calls`, the price of
       all queries is composed, and there is no overrun.
     - **By hits.** A `SessionEvent` bounds the privacy loss of `target_hits` hits directly (docs/proofs/hits.md). For
-      queries outside the boundary wrapper this price is computed only if `beside` is given.
+      queries outside the boundary wrapper this price is computed only if `other_releases` is given.
 
     Args:
-        target_of: returns the target of a query, given `epsilon`: `charging.not_prior` or `charging.tight_boundary`.
-        epsilon: the pure-DP epsilon of the mechanism on one query, > 0.
+        make_target: returns the target of a query, given `call_epsilon`: `charging.not_prior` or
+            `charging.tight_boundary`.
+        call_epsilon: the pure-DP epsilon of the mechanism on one query, > 0.
         target_hits: the number of hits after which the session halts, >= 1.
         num_calls: the largest number of queries, >= 0.
         session_delta: the delta at which the two prices are compared, and for which the best overrun is computed.
         failure_prob: the sum of the failure probabilities of all queries, less than `session_delta`.
         bounded_range: None for queries outside the boundary wrapper. Inside: True if the log-likelihood ratios of one
-            query span at most `epsilon`, else False.
-        beside: the event of the releases that are made together with the session, in any order; None without any. The
-            comparison of the two prices takes them into account.
+            query span at most `call_epsilon`, else False.
+        other_releases: the event of the releases that are made together with the session, in any order; None without
+            any. The comparison of the two prices takes them into account.
 
     Raises:
         InvalidValue: `failure_prob` is not less than `session_delta`.
     """
-    require_positive("epsilon", epsilon)
+    require_positive("epsilon", call_epsilon)
     if require_count("num_calls", num_calls, minimum=0) == 0:
         return pa.NoOpEvent()
     if failure_prob >= session_delta:
@@ -101,9 +102,9 @@ def session_event(
             f"{num_calls} calls uses up session_delta={session_delta}"
         )
         raise InvalidValue("failure_prob", rule=rule)
-    if epsilon > _LARGEST_EPSILON:  # twice the epsilon covers an access of every target
-        return _composed_calls(2 * epsilon, count=num_calls, failure_prob=failure_prob)
-    target = target_of(epsilon)
+    if call_epsilon > _LARGEST_EPSILON:  # twice the epsilon covers an access of every target
+        return _composed_calls(2 * call_epsilon, num_calls=num_calls, failure_prob=failure_prob)
+    target = make_target(call_epsilon)
     accesses = _accesses(
         target,
         target_hits=target_hits,
@@ -111,13 +112,15 @@ def session_event(
         session_delta=session_delta,
         failure_prob=failure_prob,
     )
-    by_accesses = _composed_calls(
-        target.epsilon, count=accesses.number, failure_prob=accesses.overrun_prob + failure_prob
+    price_by_accesses = _composed_calls(
+        target.epsilon,
+        num_calls=accesses.num_accesses,
+        failure_prob=accesses.overrun_prob + failure_prob,
     )
-    if bounded_range is None and beside is None:
-        return by_accesses
+    if bounded_range is None and other_releases is None:
+        return price_by_accesses
     composed_accesses = _composed_calls(
-        target.epsilon, count=accesses.number, failure_prob=accesses.overrun_prob
+        target.epsilon, num_calls=accesses.num_accesses, failure_prob=accesses.overrun_prob
     )
     session: pa.SessionEvent
     if bounded_range is None:
@@ -135,11 +138,16 @@ def session_event(
             target_hits=target_hits,
             num_calls=num_calls,
             accesses=composed_accesses,
-            call_epsilon=epsilon,
+            call_epsilon=call_epsilon,
             bounded_range=bounded_range,
         )
-    by_hits = pa.ApproximateEvent(session, failure_prob)
-    return _cheaper(by_hits, by_accesses, beside=beside, session_delta=session_delta)
+    price_by_hits = pa.ApproximateEvent(session, failure_prob)
+    return _cheaper(
+        price_by_hits,
+        price_by_accesses,
+        other_releases=other_releases,
+        session_delta=session_delta,
+    )
 
 
 @dataclass(frozen=True)
@@ -147,11 +155,11 @@ class _Accesses:
     """The number of accesses to the private data that a session pays for.
 
     Attributes:
-        number: the number of accesses.
+        num_accesses: the number of accesses.
         overrun_prob: the probability that a session has more accesses.
     """
 
-    number: int
+    num_accesses: int
     overrun_prob: float
 
 
@@ -167,7 +175,7 @@ def _accesses(
 
     The arguments are those of `session_event`.
     """
-    all_calls = _Accesses(num_calls, overrun_prob=0.0)
+    all_calls = _Accesses(num_accesses=num_calls, overrun_prob=0.0)
     overrun_prob = charging.overrun_probability(
         num_calls, target_hits=target_hits, hit_prob=target.hit_prob
     )
@@ -185,53 +193,65 @@ def _accesses(
     return _Accesses(price.num_accesses, price.overrun_prob)
 
 
-def _composed_calls(epsilon: float, count: int, failure_prob: float) -> pa.Event:
-    """Returns the price of `count` mechanisms of pure DP.
+def _composed_calls(epsilon: float, num_calls: int, failure_prob: float) -> pa.Event:
+    """Returns the price of `num_calls` mechanisms of pure DP.
 
     Args:
         epsilon: the pure-DP epsilon of each.
-        count: the number of mechanisms.
+        num_calls: the number of mechanisms.
         failure_prob: the probability that any of them fails, taken from delta.
     """
-    calls = pa.SelfComposedEvent(pa.PureDpEvent(epsilon), count)
+    calls = pa.SelfComposedEvent(pa.PureDpEvent(epsilon), num_calls)
     return pa.ApproximateEvent(calls, failure_prob)
 
 
 def _cheaper(
-    by_hits: pa.Event, by_accesses: pa.Event, *, beside: pa.Event | None, session_delta: float
+    price_by_hits: pa.Event,
+    price_by_accesses: pa.Event,
+    *,
+    other_releases: pa.Event | None,
+    session_delta: float,
 ) -> pa.Event:
     """Returns the price of a session that costs less at `session_delta`, together with other releases.
 
     Args:
-        by_hits: the price of the session by its hits.
-        by_accesses: the price of the session by its accesses.
-        beside: the event of the other releases; None without any.
+        price_by_hits: the price of the session by its hits.
+        price_by_accesses: the price of the session by its accesses.
+        other_releases: the event of the other releases; None without any.
         session_delta: the delta of the comparison.
     """
-    if beside is None:
+    if other_releases is None:
         # Accesses alone are composed optimally, as few accountants are asked for them then.
-        price_of_accesses = pa.PureDpAccountant().compose(by_accesses).get_epsilon(session_delta)
-        price_of_hits = pa.RdpAccountant().compose(by_hits).get_epsilon(session_delta)
-        return by_hits if price_of_hits < price_of_accesses else by_accesses
-    hits_account = pa.RdpAccountant().compose(pa.ComposedEvent((by_hits, beside)))
-    accesses_account = pa.RdpAccountant().compose(pa.ComposedEvent((by_accesses, beside)))
+        price_of_accesses = (
+            pa.PureDpAccountant().compose(price_by_accesses).get_epsilon(session_delta)
+        )
+        price_of_hits = pa.RdpAccountant().compose(price_by_hits).get_epsilon(session_delta)
+        return price_by_hits if price_of_hits < price_of_accesses else price_by_accesses
+    hits_account = pa.RdpAccountant().compose(pa.ComposedEvent((price_by_hits, other_releases)))
+    accesses_account = pa.RdpAccountant().compose(
+        pa.ComposedEvent((price_by_accesses, other_releases))
+    )
     if accesses_account.failure_prob >= session_delta:
-        return by_hits if hits_account.failure_prob < session_delta else by_accesses
+        return price_by_hits if hits_account.failure_prob < session_delta else price_by_accesses
     price_of_hits = hits_account.get_epsilon(session_delta)
-    return by_hits if price_of_hits < accesses_account.get_epsilon(session_delta) else by_accesses
+    return (
+        price_by_hits
+        if price_of_hits < accesses_account.get_epsilon(session_delta)
+        else price_by_accesses
+    )
 
 
-def bit_epsilon(probabilities: Array, reach: int) -> float:
+def bit_epsilon(probabilities: Array, sensitivity: int) -> float:
     """Returns the pure-DP epsilon of a random bit that depends on an integer statistic.
 
     Args:
         probabilities: the probability that the bit is 1, for consecutive values of the statistic.
-        reach: the largest distance by which one change moves the statistic.
+        sensitivity: the largest distance by which one change moves the statistic.
     """
     largest = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         for logs in (np.log(probabilities), np.log1p(-probabilities)):
-            for step in range(1, min(reach, len(logs) - 1) + 1):
+            for step in range(1, min(sensitivity, len(logs) - 1) + 1):
                 moves = np.abs(logs[step:] - logs[:-step])
                 # NaN: the outcome has probability 0 at both values, so nothing moves
                 largest = max(largest, float(np.where(np.isnan(moves), 0.0, moves).max()))
@@ -251,10 +271,10 @@ class Round(NamedTuple):
     answered: Bits
     hits: Bits
 
-    def until_hits(self, number: int) -> Round:
-        """Returns a copy in which every query after the `number`-th hit is refused and is no hit."""
+    def until_hits(self, max_hits: int) -> Round:
+        """Returns a copy in which every query after the `max_hits`-th hit is refused and is no hit."""
         hits_before: Counts = np.cumsum(self.hits) - self.hits
-        is_asked = np.asarray(hits_before < number)
+        is_asked = np.asarray(hits_before < max_hits)
         return Round(
             labels=self.labels & is_asked[:, None],
             answered=self.answered & is_asked,
@@ -297,7 +317,7 @@ class TargetChargedAggregator(base.Aggregator):
     round_size: int = field(default=500, metadata=COUNT)
 
     pays_in_advance: ClassVar[bool] = True
-    _numbers_per_query: ClassVar[int] = 1
+    _uniforms_per_query: ClassVar[int] = 1
 
     @abstractmethod
     def plain_event(self, shape: VoteShape) -> pa.Event:
@@ -319,19 +339,19 @@ class TargetChargedAggregator(base.Aggregator):
     def _ask(
         self,
         counts: Counts,
-        numbers: LazyUniforms,
+        uniforms: LazyUniforms,
         prior: Bits | None,
         *,
-        first: int,
+        first_query: int,
         num_teachers: int,
     ) -> Round:
         """Returns the outcomes of consecutive queries, as if the session did not halt among them.
 
         Args:
             counts: `[num_queries, num_labels]`, of these queries.
-            numbers: the random numbers of these queries, `[num_queries, _numbers_per_query]`.
+            uniforms: the random numbers of these queries, `[num_queries, _uniforms_per_query]`.
             prior: bool `[num_queries, num_labels]`, the predicted labels; None without a prior.
-            first: the index in the session of the first of these queries.
+            first_query: the index in the session of the first of these queries.
             num_teachers: the declared number of teachers.
         """
 
@@ -386,33 +406,34 @@ class TargetChargedAggregator(base.Aggregator):
         num_asked = 0
 
         @cache
-        def numbers() -> LazyUniforms:
+        def draw_uniforms() -> LazyUniforms:
             """Draws the random numbers of all queries, once the session is paid for."""
-            size = (shape.num_queries, self._numbers_per_query)
-            return LazyUniforms.draw(size, rng, num_reserved_words=_WORDS_AHEAD)
+            uniforms_shape = (shape.num_queries, self._uniforms_per_query)
+            return LazyUniforms.draw(uniforms_shape, rng, num_reserved_words=_WORDS_AHEAD)
 
-        def ask(rows: slice, hits_left: int) -> Arrays:
-            block = counts[rows].astype(np.int64, copy=False)
-            expected = self._checked_prior(
-                labels[: rows.start], answered[: rows.start], block.shape
+        def ask(queries: slice, hits_left: int) -> Arrays:
+            counts_of_round = counts[queries].astype(np.int64, copy=False)
+            prior = self._checked_prior(
+                labels[: queries.start], answered[: queries.start], counts_of_round.shape
             )
             outcome = self._ask(
-                block,
-                numbers()[rows],
-                expected,
-                first=rows.start,
+                counts_of_round,
+                uniforms=draw_uniforms()[queries],
+                prior=prior,
+                first_query=queries.start,
                 num_teachers=shape.num_teachers,
             )
             return outcome.until_hits(hits_left)._asdict()
 
-        for index, rows in enumerate(self._rounds(shape.num_queries)):
+        for index, queries in enumerate(self._rounds(shape.num_queries)):
             hits_left = self.target_hits - int(hits.sum())
-            arrays = record.part(f"round-{index}", partial(ask, rows, hits_left))
+            ask_round = partial(ask, queries, hits_left)
+            arrays = record.part(f"round-{index}", ask_round)
             outcome = Round(**arrays)
             # a file of committed rounds may be that of another session
-            outcome.require_fits(labels[rows].shape, hits_left=hits_left)
-            labels[rows], answered[rows], hits[rows] = outcome
-            num_asked = rows.stop
+            outcome.require_fits(labels[queries].shape, hits_left=hits_left)
+            labels[queries], answered[queries], hits[queries] = outcome
+            num_asked = queries.stop
             if int(hits.sum()) == self.target_hits:
                 num_asked = int(np.flatnonzero(hits)[-1]) + 1
                 break
@@ -464,11 +485,11 @@ def expected_from_session(
         prior: bool `[num_made_up, num_labels]`, the predicted labels of the made-up queries; None without a prior.
     """
     counts = votes.counts(aggregator.max_votes_per_teacher)
-    shape_of_numbers = (len(counts), aggregator._numbers_per_query)
-    numbers = LazyUniforms.draw(shape_of_numbers, np.random.default_rng(0))
+    uniforms_shape = (len(counts), aggregator._uniforms_per_query)
+    uniforms = LazyUniforms.draw(uniforms_shape, np.random.default_rng(0))
     # at a place behind all first queries, which some aggregators treat otherwise
     outcome = aggregator._ask(
-        counts, numbers, prior, first=num_queries, num_teachers=votes.num_teachers
+        counts, uniforms, prior, first_query=num_queries, num_teachers=votes.num_teachers
     )
     share_of_hits = float(outcome.hits.mean())
     share_asked = 1.0

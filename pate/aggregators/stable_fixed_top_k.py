@@ -108,7 +108,7 @@ class StableFixedTopK(StableAggregator):
         steps = self.stable_top_k.steps(
             num_labels=shape.num_labels, num_teachers=shape.num_teachers
         )
-        query_event = ComposedEvent((*steps.event.events, self.peeling.event))
+        query_event = ComposedEvent(events=(*steps.event.events, self.peeling.event))
         return SelfComposedEvent(query_event, shape.num_queries)
 
     def fitted(self, budget: Budget, shape: VoteShape) -> StableFixedTopK:
@@ -131,7 +131,7 @@ class StableFixedTopK(StableAggregator):
         steps = stable_top_k.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         test = stable_top_k.gap_test
         assert isinstance(test, TableTest)  # a split keeps the kind of test
-        order = test.order
+        order = test.renyi_order
         rdp_of_steps = float(rdp_curve(count_leaves(steps.event), orders=np.array([order]))[0])
         # The steps cost the part 1 - peel_share at the table's order, and so the peel costs rdp_of_steps times the
         # ratio of both parts. A peel of range r costs order * r**2 / 8, which is solved for r.
@@ -141,7 +141,7 @@ class StableFixedTopK(StableAggregator):
             self,
             failure_prob=stable_top_k.failure_prob,
             selection_scale=stable_top_k.selection_scale,
-            table_order=test.order,
+            table_order=test.renyi_order,
             table_budget=test.budget,
             peel_scale=self.adjacency.gap_sensitivity / peel_range,
         )
@@ -198,16 +198,16 @@ class Peel:
     num_picks: Counts
 
     @classmethod
-    def from_stable(cls, stable: Bits, k: int) -> Self:
+    def from_stable(cls, stable_sets: Bits, k: int) -> Self:
         """Returns the picks for stable sets, bool `[num_queries, num_labels]`.
 
         Of a set with more than k labels, k are picked. For a smaller set, labels outside of it are picked until there
         are k.
         """
-        size = stable.sum(axis=1)
+        size = stable_sets.sum(axis=1)
         is_large = (size > k)[:, None]
         return cls(
-            unpeeled=stable & ~is_large,
-            candidates=np.where(is_large, stable, ~stable),
+            unpeeled=stable_sets & ~is_large,
+            candidates=np.where(is_large, stable_sets, ~stable_sets),
             num_picks=np.where(size > k, k, k - size),
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,11 +38,11 @@ class RdpBudget:
     """The Renyi divergence that one query may cost at one Renyi order.
 
     Attributes:
-        order: the Renyi order, > 1.
+        renyi_order: the Renyi order, > 1.
         rdp: the Renyi divergence.
     """
 
-    order: float
+    renyi_order: float
     rdp: float
 
 
@@ -116,7 +117,7 @@ def _rdp_budgets(
     )
     rdp_of_query = rdp_of_release * budget_share / shape.num_queries
     return [
-        RdpBudget(order=float(order), rdp=float(rdp))
+        RdpBudget(renyi_order=float(order), rdp=float(rdp))
         for order, rdp in zip(_ORDERS, rdp_of_query, strict=True)
         if rdp > 0
     ]
@@ -134,7 +135,7 @@ def _with_noise_for(
         selection_share: the part of the budget for the selection; the test gets the rest.
     """
     test = aggregator.gap_test.tuned(
-        order=rdp_budget.order,
+        renyi_order=rdp_budget.renyi_order,
         rdp=(1 - selection_share) * rdp_budget.rdp,
         num_teachers=shape.num_teachers,
         adjacency=aggregator.adjacency,
@@ -150,7 +151,7 @@ def _with_noise_for(
         return replace(selection, noise_scale=scale).event
 
     selection_scale = noise_of_rdp(
-        selection_event, order=rdp_budget.order, rdp=selection_share * rdp_budget.rdp
+        selection_event, renyi_order=rdp_budget.renyi_order, rdp=selection_share * rdp_budget.rdp
     )
     return replace(with_test, selection_scale=selection_scale)
 
@@ -179,7 +180,7 @@ def _best_order(
 
     def rank(rdp_budget: RdpBudget) -> TableRank:
         stand_in = TableTest(
-            order=rdp_budget.order,
+            renyi_order=rdp_budget.renyi_order,
             budget=(1 - selection_share) * rdp_budget.rdp,
             failure_prob=failure_prob,
         )
@@ -207,16 +208,18 @@ def _with_best_order_and_share(
         candidate = _with_noise_for(aggregator, rdp_budget, shape, selection_share=selection_share)
         return candidate.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers).rank()
 
-    coarse_best = min(rdp_budgets[::_STRIDE], key=lambda rdp_budget: rank(rdp_budget, EVEN_SHARE))
+    rank_at_even_share = partial(rank, selection_share=EVEN_SHARE)
+    coarse_best = min(rdp_budgets[::_STRIDE], key=rank_at_even_share)
     middle = rdp_budgets.index(coarse_best)
     near_budgets = rdp_budgets[max(middle - _STRIDE, 0) : middle + _STRIDE + 1]
-    best_at_even = min(near_budgets, key=lambda rdp_budget: rank(rdp_budget, EVEN_SHARE))
+    best_at_even = min(near_budgets, key=rank_at_even_share)
 
-    coarse_share = min(_COARSE_SHARES, key=lambda share: rank(best_at_even, share))
+    rank_of_share = partial(rank, best_at_even)
+    coarse_share = min(_COARSE_SHARES, key=rank_of_share)
     fine_shares = [coarse_share + step for step in _FINE_STEPS]
-    best_share = min(fine_shares, key=lambda share: rank(best_at_even, share))
+    best_share = min(fine_shares, key=rank_of_share)
 
-    best_budget = min(near_budgets, key=lambda rdp_budget: rank(rdp_budget, best_share))
+    best_budget = min(near_budgets, key=partial(rank, selection_share=best_share))
     return _with_noise_for(
         aggregator, rdp_budget=best_budget, shape=shape, selection_share=best_share
     )

@@ -96,7 +96,9 @@ class SelectThenTest:
         # The joint law of both steps needs the number of teachers where the test's table does not reach all gaps.
         is_cut = len(self.test.pass_probs) <= self.test.num_teachers
         return SelectThenTestEvent(
-            parts, len(self.selection.candidates), self.test.num_teachers if is_cut else 0
+            events=parts,
+            num_candidates=len(self.selection.candidates),
+            num_votes=self.test.num_teachers if is_cut else 0,
         )
 
     def release_probability(self, gap: int) -> float:
@@ -139,13 +141,16 @@ class SelectThenTest:
         negated_top_probability = -self.release_probability(self.selection.num_teachers)
         gap = self.gap_to_release(probability=0.5)
         if gap is None:
-            return ReleaseRank(math.inf, negated_top_probability)
+            return ReleaseRank(
+                gap_at_half=math.inf, negated_top_probability=negated_top_probability
+            )
         if gap == 0:
             return ReleaseRank(gap_at_half=0.0, negated_top_probability=negated_top_probability)
         probability_below = self.release_probability(gap - 1)
         probability_above = self.release_probability(gap)
         part_of_vote = float(np.interp(0.5, (probability_below, probability_above), (0.0, 1.0)))
-        return ReleaseRank(gap - 1 + part_of_vote, negated_top_probability)
+        gap_at_half = gap - 1 + part_of_vote
+        return ReleaseRank(gap_at_half, negated_top_probability)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,8 +194,8 @@ class StableAggregator(Aggregator):
         require(self.test == "table", "test", self.test, "table, where a ready table is given")
         normalize_field(self, "table", table)
         normalize_field(self, "failure_prob", table.failure_prob)
-        normalize_field(self, "table_order", None)
-        normalize_field(self, "table_budget", None)
+        normalize_field(self, "table_order", value=None)
+        normalize_field(self, "table_budget", value=None)
 
     @property
     def gap_test(self) -> GapTest:
@@ -202,7 +207,7 @@ class StableAggregator(Aggregator):
             budget = self._needed_by_test(name="table_budget", value=self.table_budget)
             order = self._needed_by_test(name="table_order", value=self.table_order)
             require(1 < order < math.inf, "table_order", order, "a finite number > 1")
-            return TableTest(order=order, budget=budget, failure_prob=failure_prob)
+            return TableTest(renyi_order=order, budget=budget, failure_prob=failure_prob)
         std = self._needed_by_test(name="test_std", value=self.test_std)
         if self.test == "laplace":
             return LaplaceTest(std=std, failure_prob=failure_prob)
@@ -217,7 +222,7 @@ class StableAggregator(Aggregator):
     def with_gap_test(self, test: GapTest) -> Self:
         """Returns a copy of the aggregator with the parameters of another gap test."""
         if isinstance(test, TableTest):
-            return replace(self, table_order=test.order, table_budget=test.budget)
+            return replace(self, table_order=test.renyi_order, table_budget=test.budget)
         if isinstance(test, NoiseTest):
             return replace(self, test_std=test.std)
         return self  # a ready table has no noise to set
@@ -244,8 +249,12 @@ class StableAggregator(Aggregator):
         """
         if self.table is None:
             return super().scaled_to(budget, shape)
+
+        def event_at(factor: float) -> Event:
+            return self._with_steps_scaled(factor).event(shape)
+
         factor = calibrate(
-            lambda factor: self._with_steps_scaled(factor).event(shape),
+            event_at,
             target_epsilon=budget.required_epsilon(),
             target_delta=budget.delta,
             accountant=budget.accountant,
@@ -411,7 +420,7 @@ class StableTopK(StableAggregator):
         return f"{other_fields}, {selection.offsets.tolist()}"
 
     def tested(
-        self, ranking: Ranking, k: Counts, uniform: NDArray[np.float64], num_teachers: int
+        self, ranking: Ranking, selected_k: Counts, uniforms: NDArray[np.float64], num_teachers: int
     ) -> tuple[Bits, Bits]:
         """Returns labels `[num_queries, num_labels]` and answered `[num_queries]`, after the test of each query.
 
@@ -419,12 +428,12 @@ class StableTopK(StableAggregator):
 
         Args:
             ranking: the sorted counts of the queries.
-            k: int `[num_queries]`, the selected size of each set.
-            uniform: float64 `[num_queries]`, uniform random numbers in [0, 1) that decide the tests.
+            selected_k: int `[num_queries]`, the selected size of each set.
+            uniforms: float64 `[num_queries]`, uniform random numbers in [0, 1) that decide the tests.
             num_teachers: the declared number of teachers.
         """
-        answered = uniform < self._pass_probs(ranking, k, num_teachers)
-        return ranking.top(np.where(answered, k, 0)), answered
+        answered = uniforms < self._pass_probs(ranking, selected_k, num_teachers)
+        return ranking.top(np.where(answered, selected_k, 0)), answered
 
     def draw(self, summary: Counts, shape: VoteShape, rng: Rng) -> Answers:
         """Draws k for each query by noisy gaps, and then tests the set of the k largest counts.
@@ -434,25 +443,27 @@ class StableTopK(StableAggregator):
         steps = self.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         ranking = Ranking.from_counts(summary)
         k = steps.selection.draw(ranking, rng)
-        uniform = rng.random(len(k))
-        labels, answered = self.tested(ranking, k, uniform, shape.num_teachers)
+        uniforms = rng.random(len(k))
+        labels, answered = self.tested(ranking, k, uniforms, shape.num_teachers)
         return Answers(labels, answered)
 
-    def _pass_probs(self, ranking: Ranking, k: Counts, num_teachers: int) -> NDArray[np.float64]:
+    def _pass_probs(
+        self, ranking: Ranking, selected_k: Counts, num_teachers: int
+    ) -> NDArray[np.float64]:
         """Returns the probability that the test releases each query's set, `[num_queries]`; 1 for a constant set.
 
         Args:
             ranking: the sorted counts of the queries.
-            k: int `[num_queries]`, the selected size of each set.
+            selected_k: int `[num_queries]`, the selected size of each set.
             num_teachers: the declared number of teachers.
         """
         test = self.steps(num_labels=ranking.num_labels, num_teachers=num_teachers).test
         gaps = ranking.gaps(padded=self.padded, num_teachers=num_teachers)
-        column = k if self.padded else k - 1  # padded gaps begin with k = 0
-        pass_probs = test.pass_probabilities(gaps[np.arange(len(k)), column])
+        column = selected_k if self.padded else selected_k - 1  # padded gaps begin with k = 0
+        pass_probs = test.pass_probabilities(gaps[np.arange(len(selected_k)), column])
         if not self.padded:
             return pass_probs
-        is_constant = (k == 0) | (k == ranking.num_labels)
+        is_constant = (selected_k == 0) | (selected_k == ranking.num_labels)
         return np.where(is_constant, 1.0, pass_probs)
 
 

@@ -65,8 +65,8 @@ class ReleasedModel(FlatModel):
         if kernel is not None:
             arrays["landmarks"] = kernel.landmarks
             arrays["components"] = kernel.weights
-            arrays["linear"] = kernel.linear
-            arrays["reach"] = np.array([kernel.reach])
+            arrays["linear"] = kernel.linear_weights
+            arrays["reach"] = np.array([kernel.kernel_width])
         floats = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
         shape = np.asarray(public_inputs).shape[1:]
         cls = ReleasedModel if kernel is None else ReleasedKernelModel

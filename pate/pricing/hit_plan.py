@@ -103,7 +103,7 @@ def plan_hits(
         expected_hits = num_queries * hit_rate
         most_hits = math.ceil(expected_hits + _QUANTILE * math.sqrt(expected_hits)) + 1
         failure_prob = _FAILURE_SHARE * target_delta / num_queries
-        rare = with_failure_prob_at_most(aggregator, most=failure_prob)
+        rare = with_failure_prob_at_most(aggregator, max_failure_prob=failure_prob)
         session = replace(rare, target_hits=most_hits)
         return session_price(session, num_queries) < plain_price(session, num_queries)
 

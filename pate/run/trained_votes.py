@@ -71,7 +71,7 @@ class TrainedVotes(TeacherVotes):
             num_labels=self.num_labels,
         )
         votes: MomentVotes = self.remembered(
-            ("moments", count, recipe), make=partial(self._moments, count, recipe)
+            ("moments", count, recipe), compute=partial(self._moments, count, recipe)
         )
         return votes
 

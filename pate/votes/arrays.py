@@ -108,7 +108,7 @@ class VoteBlocks(TeacherVotes):
         first_block = next(blocks, None)
         rule = "0, the teachers in votes"
         require(first_block is not None, "num_teachers", num_teachers, rule)
-        first_block = checked_block(first_block, inside=False)
+        first_block = checked_block(first_block, must_be_confidences=False)
         # an array can be read again, a stream cannot
         is_array = is_whole(votes)
         self._blocks: Iterable[Any] = [first_block] if is_array else chain([first_block], blocks)
@@ -124,4 +124,5 @@ class VoteBlocks(TeacherVotes):
 
     def label_shares(self) -> Array:
         """Returns the share of queries in which each teacher votes for each label, `[num_teachers, num_labels]`."""
-        return np.concatenate([np.asarray(block).mean(axis=1) for block in self.confidences()])
+        shares = [np.asarray(block).mean(axis=1) for block in self.confidences()]
+        return np.concatenate(shares)

@@ -68,30 +68,30 @@ def raw_blocks(votes: Any) -> Iterator[Any]:
     return iter(blocks)
 
 
-def checked_block(block: Any, *, inside: bool = True) -> Any:
+def checked_block(block: Any, *, must_be_confidences: bool = True) -> Any:
     """Returns a block of votes as an array, once its form is checked; raises `InvalidValue` for another form.
 
     Args:
         block: bits or floats, `[num_teachers_in_block, num_queries, num_labels]`; or `LowRankVotes`, which are returned
-            unchanged if `inside` is False.
-        inside: True where floats have to be confidences in [0, 1].
+            unchanged if `must_be_confidences` is False.
+        must_be_confidences: True where floats have to be confidences in [0, 1].
     """
-    if isinstance(block, LowRankVotes) and not inside:
+    if isinstance(block, LowRankVotes) and not must_be_confidences:
         return block
     block = require_array("votes", block, kinds=None)
     rule = "[num_teachers, num_queries, num_labels]"
     require(block.ndim == 3, "votes.shape", block.shape, rule)
     rule = "at least one teacher, query and label"
     require(block.size > 0, "votes.shape", block.shape, rule)
-    rule = "bool votes or confidences in [0, 1]" if inside else "bool votes or floats"
+    rule = "bool votes or confidences in [0, 1]" if must_be_confidences else "bool votes or floats"
     require(block.dtype.kind in "bf", "votes.dtype", block.dtype, rule)
-    if inside and block.dtype.kind == "f":
+    if must_be_confidences and block.dtype.kind == "f":
         require_entries("votes", (block >= 0) & (block <= 1), "confidences in [0, 1]")
     return block
 
 
 def vote_blocks(
-    votes: Any, *, num_teachers: int, adjacency: Adjacency, inside: bool = True
+    votes: Any, *, num_teachers: int, adjacency: Adjacency, must_be_confidences: bool = True
 ) -> Iterator[Any]:
     """Yields checked blocks of votes, `[num_teachers_in_block, num_queries, num_labels]`.
 
@@ -101,7 +101,7 @@ def vote_blocks(
         votes: an array `[num_teachers, num_queries, num_labels]`, or blocks of it along the first axis.
         num_teachers: the declared number of teachers. Under add/remove the blocks may hold fewer.
         adjacency: the adjacency of the release.
-        inside: True where floats have to be confidences in [0, 1].
+        must_be_confidences: True where floats have to be confidences in [0, 1].
 
     Raises:
         InvalidValue: a block holds no votes, or another number of queries or labels than the first block, or the blocks
@@ -110,7 +110,7 @@ def vote_blocks(
     count = 0
     queries = None
     for raw_block in raw_blocks(votes):
-        block = checked_block(raw_block, inside=inside)
+        block = checked_block(raw_block, must_be_confidences=must_be_confidences)
         queries = queries or block.shape[1:]
         rule = f"[c, {queries[0]}, {queries[1]}] as before"
         require(block.shape[1:] == queries, "votes.shape", block.shape, rule)

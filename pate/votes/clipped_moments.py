@@ -150,14 +150,14 @@ class ClippedMoments:
             means: `[num_teachers, num_features, num_labels]`, of features no longer than 1.
             weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
         """
-        flat = means.reshape(len(means), -1)
-        clipped = flat * (self._factors(flat) * weights / self.step)[:, None]
+        vectors = means.reshape(len(means), -1)
+        clipped = vectors * (self._factors(vectors) * weights / self.step)[:, None]
         return np.asarray(np.trunc(clipped).sum(axis=0).astype(np.int64).reshape(means.shape[1:]))
 
     @property
     def _residual_steps(self) -> float:
         return float(_RESIDUAL_STEPS / 2.0 ** math.floor(math.log2(self.clip)))
 
-    def _factors(self, flat: Array) -> Array:
+    def _factors(self, vectors: Array) -> Array:
         """Returns a factor <= 1 for each row of an array, `[num_rows]`, that scales the row down to the clip."""
-        return np.asarray(self.clip / np.maximum(finite_lengths(flat), self.clip))
+        return np.asarray(self.clip / np.maximum(finite_lengths(vectors), self.clip))

@@ -131,14 +131,15 @@ class ClippedSum:
         factored = np.zeros((0, 0), dtype=np.int64)
         first = 0
         for block in vote_blocks(
-            votes, num_teachers=num_teachers, adjacency=self.adjacency, inside=False
+            votes, num_teachers=num_teachers, adjacency=self.adjacency, must_be_confidences=False
         ):
             rule = f"[c, {self.shape[0]}, {self.shape[1]}]"
             require(block.shape[1:] == self.shape, "votes.shape", block.shape, rule)
             block_scales = None if scales is None else scales[first : first + len(block)]
             first += len(block)
             if not isinstance(block, LowRankVotes):
-                dense += self._rounded_sum(np.asarray(block - center_of_all), block_scales)
+                residuals = np.asarray(block - center_of_all)
+                dense += self._rounded_sum(residuals, block_scales)
                 continue
             if span is None:
                 span = block.span
@@ -170,20 +171,20 @@ class ClippedSum:
             residuals: `[num_teachers_in_block, ...]`, votes minus the center.
             scales: `[num_teachers_in_block]`, a factor for each teacher; None for 1.
         """
-        flat = residuals.reshape(len(residuals), -1)
-        lengths = finite_lengths(flat)
+        vectors = residuals.reshape(len(residuals), -1)
+        lengths = finite_lengths(vectors)
         factors = self.clip / np.maximum(lengths, self.clip) / self.step
         if scales is not None:
             rule = "one for each teacher in votes"
-            require(len(scales) == len(flat), "len(weights)", len(scales), rule)
+            require(len(scales) == len(vectors), "len(weights)", len(scales), rule)
             factors *= scales
-        rounded = np.rint(flat * factors[:, None])
+        rounded = np.rint(vectors * factors[:, None])
         return np.asarray(rounded.sum(axis=0).astype(np.int64).reshape(residuals.shape[1:]))
 
 
-def finite_lengths(flat: Array) -> Array:
+def finite_lengths(vectors: Array) -> Array:
     """Returns the l2 length of each row of an array; raises `InvalidValue` if a length is not finite."""
-    lengths: Array = np.sqrt(np.einsum("ij,ij->i", flat, flat))
+    lengths: Array = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     require_finite_lengths(lengths)
     return lengths
 

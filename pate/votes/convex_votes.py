@@ -48,33 +48,33 @@ def convex_fit(
     features: Array,
     targets: Array,
     *,
-    counts: Array,
+    record_weights: Array,
     limits: Array,
     ridge: float,
     tolerance: float,
-    most_steps: int,
+    max_steps: int,
 ) -> Array:
-    """Returns weights W near the minimum of sum of counts h(|target - features W|) + ridge |W|^2 / 2.
+    """Returns weights W near the minimum of sum_i w_i h(|target_i - features_i W|) + ridge |W|^2 / 2.
 
-    The result is `[num_features, num_labels]`. h is Huber's function of the distance of a record over all labels
-    together: a square up to the record's limit, linear beyond. So the gradient of a record is at most as long as its
-    count times its limit.
+    The result is `[num_features, num_labels]`. The sum is over records i of weight w_i. h is Huber's function of the
+    distance of a record over all labels together: a square up to the record's limit, linear beyond. So the gradient of
+    a record is at most as long as its weight times its limit.
 
     Gradient descent first tries a step size for the estimated curvature, and halves the step size whenever the gradient
     does not become shorter. If that does not reach the tolerance, descent starts again at 0 with a step size that is
     small enough for any records.
 
-    Formal guarantee: the fit ends for any records, after at most 2 `most_steps` steps. If `most_steps` is at least
+    Formal guarantee: the fit ends for any records, after at most 2 `max_steps` steps. If `max_steps` is at least
     `steps_to_minimum`, the weights are nearer than `tolerance / ridge` to the minimum.
 
     Args:
         features: `[num_records, num_features]`, of length at most 1.
         targets: `[num_records, num_labels]`, finite.
-        counts: `[num_records]`, > 0, the factor of each record in the sum.
+        record_weights: `[num_records]`, > 0, the factor of each record in the sum.
         limits: `[num_records]`, > 0, the limit of h for each record.
         ridge: the factor of |W|^2 / 2, > 0.
         tolerance: the fit ends when the gradient is shorter than this length.
-        most_steps: the largest number of steps of each of the two tries.
+        max_steps: the largest number of steps of each of the two tries.
 
     Source: docs/proofs/vote_rounds.md#convex-teachers.
     """
@@ -83,18 +83,18 @@ def convex_fit(
         residuals = targets - features @ weights
         lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
         shares = np.minimum(1.0, limits / np.maximum(lengths, _SMALLEST_LENGTH))
-        residuals *= (counts * shares)[:, None]
+        residuals *= (record_weights * shares)[:, None]
         return np.asarray(ridge * weights - features.T @ residuals)
 
-    # No eigenvalue of the Hessian is above ridge + sum of counts, as features have length 1 at most. Up to that step
-    # every step takes the distance to the minimum down to 1 - step ridge of it.
-    sure_step = 1 / (ridge + float(counts.sum()))
-    likely_step = 2 / (2 * ridge + _GUESS_MARGIN * _guessed_curvature(features, counts))
+    # No eigenvalue of the Hessian is above ridge + sum of record weights, as features have length 1 at most. Up to that
+    # step every step takes the distance to the minimum down to 1 - step ridge of it.
+    sure_step = 1 / (ridge + float(record_weights.sum()))
+    likely_step = 2 / (2 * ridge + _GUESS_MARGIN * _guessed_curvature(features, record_weights))
     for first_step in (max(likely_step, sure_step), sure_step):
         step = first_step
         weights = np.zeros((features.shape[1], targets.shape[1]))
         length_before = math.inf
-        for _ in range(most_steps):
+        for _ in range(max_steps):
             slope = gradient(weights)
             length = float(np.linalg.norm(slope))
             if length < tolerance:
@@ -106,33 +106,37 @@ def convex_fit(
     return weights
 
 
-def _guessed_curvature(features: Array, counts: Array) -> float:
+def _guessed_curvature(features: Array, record_weights: Array) -> float:
     """Returns an estimate from below of the largest eigenvalue of the weighted Gram matrix, by the power method.
 
     Args:
         features: `[num_records, num_features]`.
-        counts: `[num_records]`, the weight of each record.
+        record_weights: `[num_records]`, the weight of each record.
     """
-    gram_times_unit = counts @ features + 1
+    gram_times_unit = record_weights @ features + 1
     for _ in range(_POWER_STEPS):
         unit = gram_times_unit / max(float(np.linalg.norm(gram_times_unit)), _SMALLEST_LENGTH)
-        gram_times_unit = (counts * (features @ unit)) @ features
+        gram_times_unit = (record_weights * (features @ unit)) @ features
     return float(np.linalg.norm(gram_times_unit))
 
 
-def steps_to_minimum(pull: float, *, curvature: float, ridge: float, tolerance: float) -> float:
+def steps_to_minimum(
+    max_gradient_length: float, *, curvature: float, ridge: float, tolerance: float
+) -> float:
     """Returns the number of gradient steps from 0 that come nearer than half of `tolerance / ridge` to the minimum.
 
-    The minimum is at most `pull / ridge` away from 0. After n steps the distance is at most e^(-n ridge / (ridge +
+    The minimum is at most `max_gradient_length / ridge` away from 0. After n steps the distance is at most e^(-n ridge / (ridge +
     curvature)) of that.
 
     Args:
-        pull: an upper bound on the length of the sum of all records' gradients.
-        curvature: an upper bound on the sum of the counts.
+        max_gradient_length: an upper bound on the length of the sum of all records' gradients.
+        curvature: an upper bound on the sum of the record weights.
         ridge: the factor of the quadratic penalty, > 0.
         tolerance: the gradient length at which the fit ends, > 0.
     """
-    return math.ceil((1 + curvature / ridge) * math.log(max(2 * pull / tolerance, 2.0)))
+    return math.ceil(
+        (1 + curvature / ridge) * math.log(max(2 * max_gradient_length / tolerance, 2.0))
+    )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -171,36 +175,41 @@ class ConvexVotes(MomentVotes):
         num_weights = self.width * self.num_labels
         require(num_weights <= _MOST_WEIGHTS, "weights", num_weights, rule)
         most_groups = int(np.bincount(self.learner_of, minlength=num_learners).max())
-        self._require_digits(most_groups <= _MOST_RECORDS)
-        self._require_digits((self.num_labels + 4) * most_groups <= _MOST_LENGTHS)
+        self._require_digits(is_precise=most_groups <= _MOST_RECORDS)
+        self._require_digits(is_precise=(self.num_labels + 4) * most_groups <= _MOST_LENGTHS)
         # A group counts the root of its records over those that are expected of one. The limit makes no group's
         # training longer than that, and bounds the numbers that are multiplied.
         limit = self.directions.recipe.most_group_records * self.records_per_teacher
         self.most_records = min(math.ceil(limit), _MOST_RECORDS // most_groups)
         most_counted = most_groups * math.sqrt(self.most_records / self.records_per_teacher)
         pull = most_counted * most_groups * (self.width + 2)
-        self._require_digits(pull <= _MOST_PULL * self._ridge)
+        self._require_digits(is_precise=pull <= _MOST_PULL * self._ridge)
         steps = steps_to_minimum(
-            most_groups, curvature=most_counted, ridge=self._ridge, tolerance=_TOLERANCE
+            max_gradient_length=most_groups,
+            curvature=most_counted,
+            ridge=self._ridge,
+            tolerance=_TOLERANCE,
         )
         rule = "a larger one, or fewer directions of the public pool"
         require(steps <= _MOST_STEPS, "penalty", penalty, rule)
         self._most_steps = int(steps)
 
-    def _require_digits(self, holds: bool) -> None:
+    def _require_digits(self, is_precise: bool) -> None:
         """Raises `InvalidValue` unless doubles are precise enough for the largest teacher.
 
         Args:
-            holds: True where they are precise enough.
+            is_precise: True where they are precise enough.
         """
         rule = "more teachers, or a larger penalty: these have too many groups"
-        require(holds, "num_teachers", self.num_learners, rule)
+        require(is_precise, "num_teachers", self.num_learners, rule)
 
-    def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+    def total(
+        self, weights: Array, label_scale: Array, clipped_moments: ClippedMoments
+    ) -> Integers:
         """Returns the sum of the clipped votes of a round, `[num_features, num_labels]`; see `RoundVotes.total`."""
         residuals = self._residuals(weights) * label_scale
         gain = 1 + 1 / self.penalty
-        clip = clipped.clip / gain * (1 - 4 * _TOLERANCE)
+        clip = clipped_moments.clip / gain * (1 - 4 * _TOLERANCE)
         groups = self.teacher_of[self._order]
         num_records = np.bincount(groups, minlength=self.num_teachers)
         sizes = np.minimum(num_records, self.most_records)[groups]  # of the group of each record
@@ -210,19 +219,20 @@ class ConvexVotes(MomentVotes):
         def vote_of(rows: RowNumbers) -> Integers:
             """Returns the vote of the teacher with these records, `[num_features, num_labels]`, in steps."""
             fit = convex_fit(
-                all_features[rows].astype(np.float64) / FEATURE_STEPS,
+                features=all_features[rows].astype(np.float64) / FEATURE_STEPS,
                 targets=residuals[rows],
-                counts=counted[rows] / sizes[rows],
+                record_weights=counted[rows] / sizes[rows],
                 limits=clip / counted[rows],
                 ridge=self._ridge,
                 tolerance=_TOLERANCE * clip,
-                most_steps=self._most_steps,
+                max_steps=self._most_steps,
             )
-            vote = fit * (gain * self._ridge / clipped.step)
+            vote = fit * (gain * self._ridge / clipped_moments.step)
             return np.asarray(np.trunc(vote).astype(np.int64))
 
         total = np.zeros(weights.shape, dtype=np.int64)
-        for vote in in_order(vote_of, items=filter(len, self._rows_of_learners)):
+        rows_of_learners = filter(len, self._rows_of_learners)
+        for vote in in_order(vote_of, items=rows_of_learners):
             total += vote
         return total
 

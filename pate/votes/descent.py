@@ -62,26 +62,26 @@ class LearningTimes:
     @classmethod
     def best(
         cls,
-        widths: Array,
-        signal: Array,
+        feature_mean_squares: Array,
+        signal_variances: Array,
         prevalence: Array,
-        rate: Array | float,
+        noise_rate: Array | float,
         *,
         clip_factor: float,
     ) -> Self:
         """Returns the times with the least expected error, computed from public numbers.
 
         Args:
-            widths: `[num_features]`, > 0, c_i: the mean square of each feature on public inputs.
-            signal: `[num_features]`, the variance that log-odds are assumed to have along each feature.
+            feature_mean_squares: `[num_features]`, > 0, c_i: the mean square of each feature on public inputs.
+            signal_variances: `[num_features]`, the variance that log-odds are assumed to have along each feature.
             prevalence: `[num_labels]`, in (0, 1).
-            rate: v, one number or `[num_labels]`: the variance of the noise in an entry of a mean gradient, divided by
-                the number of steps.
+            noise_rate: v, one number or `[num_labels]`: the variance of the noise in an entry of a mean gradient,
+                divided by the number of steps.
             clip_factor: s, the clip as a multiple of the usual length of a gradient.
         """
-        speeds = (clip_factor * (prevalence * (1 - prevalence)))[:, None] * widths
-        rates = np.broadcast_to(rate, len(speeds))
-        labels_at_once = max(1, _BLOCK_ENTRIES // (len(_TIMES) * len(widths)))
+        speeds = (clip_factor * (prevalence * (1 - prevalence)))[:, None] * feature_mean_squares
+        rates = np.broadcast_to(noise_rate, len(speeds))
+        labels_at_once = max(1, _BLOCK_ENTRIES // (len(_TIMES) * len(feature_mean_squares)))
         blocks = []
         for first in range(0, len(speeds), labels_at_once):
             rows = slice(first, first + labels_at_once)
@@ -89,9 +89,11 @@ class LearningTimes:
             # An error u of direction i follows du = -a_i u dt, so exp(-a_i t) of it is left. Noise of variance v t dt
             # arrives all along and decays alike: v t (1 - exp(-2 a_i t)) / (2 a_i) in a weight, times c_i in log-odds.
             left = np.exp(-speed * _TIMES[:, None])  # [c, times, K]
-            gathered = widths * rates[rows, None, None] * _TIMES[:, None] * (1 - left * left)
+            gathered = (
+                feature_mean_squares * rates[rows, None, None] * _TIMES[:, None] * (1 - left * left)
+            )
             noise = gathered / (2 * speed)
-            errors = (signal * left * left + noise).sum(axis=2)
+            errors = (signal_variances * left * left + noise).sum(axis=2)
             best = errors.argmin(axis=1)
             labels = np.arange(len(best))
             best_noise = noise.sum(axis=2)[labels, best]
@@ -104,16 +106,16 @@ class LearningTimes:
             error=float(errors.mean()),
         )
 
-    def within(self, num_steps: int, *, longer: float = 1.0) -> Array:
-        """Returns the times of descent multiplied by `longer`, at most what `num_steps` steps can take, `[num_labels]`.
+    def within(self, num_steps: int, *, time_factor: float = 1.0) -> Array:
+        """Returns the learning times multiplied by a factor, limited to what a number of steps can take, `[num_labels]`.
 
         A step takes at most the time in which the error of the fastest direction is gone.
 
         Args:
             num_steps: the number of steps.
-            longer: the factor of the times.
+            time_factor: the factor of the times.
         """
-        return np.asarray(np.minimum(longer * self.times, num_steps / self.speeds.max(axis=1)))
+        return np.asarray(np.minimum(time_factor * self.times, num_steps / self.speeds.max(axis=1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,23 +157,24 @@ class Descent:
         """Returns the model's probabilities on the public rows, float32 `[num_public, num_labels]`."""
         return np.asarray(expit(self.public @ weights.astype(np.float32)))
 
-    def pace(self, rate: Array) -> LearningTimes:
+    def pace(self, noise_rate: Array) -> LearningTimes:
         """Returns the learning time of each label.
 
         Args:
-            rate: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the number of steps.
+            noise_rate: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the number of
+                steps.
         """
         signal = np.sqrt(self.variances)
         best = LearningTimes.best(
-            widths=self._widths,
-            signal=self.recipe.signal_variance * signal / signal.sum(),
+            feature_mean_squares=self._feature_mean_squares,
+            signal_variances=self.recipe.signal_variance * signal / signal.sum(),
             prevalence=self.prevalence,
-            rate=rate,
+            noise_rate=noise_rate,
             clip_factor=self._unclipped,
         )
-        return replace(best, times=best.within(self.num_steps, longer=self.recipe.longer))
+        return replace(best, times=best.within(self.num_steps, time_factor=self.recipe.longer))
 
-    def moved(self, weights: Array, gradient: Array, pace: LearningTimes) -> Array:
+    def moved(self, weights: Array, gradient: Array, learning_times: LearningTimes) -> Array:
         """Returns the weights `[num_features, num_labels]` after one step.
 
         As for every feature, a step changes the constant of a label by at most its remaining error.
@@ -179,9 +182,9 @@ class Descent:
         Args:
             weights: `[num_features, num_labels]`, before the step.
             gradient: `[num_features, num_labels]`, the noisy mean gradient.
-            pace: the learning time of each label.
+            learning_times: the learning time of each label.
         """
-        times = np.broadcast_to(pace.times, weights.shape).copy()
+        times = np.broadcast_to(learning_times.times, weights.shape).copy()
         speed = self._unclipped * self.prevalence * (1 - self.prevalence) * self._constant**2
         times[-1] = np.minimum(times[-1], self.num_steps / speed)
         return np.asarray(weights + times / self.num_steps * gradient)
@@ -199,65 +202,75 @@ class Descent:
         mean = probabilities.mean(axis=0, dtype=np.float64)
         return np.asarray(mean + gradient[-1] / (self._constant * self._unclipped))
 
-    def prevalence_with(self, variance: float, seen: Array, rate: Array) -> Array:
+    def prevalence_with(
+        self, released_variance: float, suggested_prevalence: Array, noise_rate: Array
+    ) -> Array:
         """Returns the average of the released prevalence and of the steps' suggestion, `[num_labels]`.
 
         Each is weighted by the inverse of its variance.
 
         Args:
-            variance: the variance of the noise in the released prevalence; 0 where it is public.
-            seen: `[num_labels]`, the mean of `prevalence_seen` over all steps.
-            rate: `[num_labels]`, as in `pace`.
+            released_variance: the variance of the noise in the released prevalence; 0 where it is public.
+            suggested_prevalence: `[num_labels]`, the mean of `prevalence_seen` over all steps.
+            noise_rate: `[num_labels]`, as in `pace`.
         """
-        variance_of_seen = rate / (self._constant * self._unclipped) ** 2 + self.recipe.clip_bias**2
-        weighted = self.prevalence * variance_of_seen + seen * variance
+        variance_of_seen = (
+            noise_rate / (self._constant * self._unclipped) ** 2 + self.recipe.clip_bias**2
+        )
+        weighted = self.prevalence * variance_of_seen + suggested_prevalence * released_variance
         floor = self.recipe.matched_floor
-        return np.asarray((weighted / (variance_of_seen + variance)).clip(floor, 1 - floor))
+        return np.asarray(
+            (weighted / (variance_of_seen + released_variance)).clip(floor, 1 - floor)
+        )
 
     def finished(
-        self, weights: Array, pace: LearningTimes, rate: Array, prevalence: Array
+        self, weights: Array, learning_times: LearningTimes, noise_rate: Array, prevalence: Array
     ) -> Array:
         """Returns the published weights, `[num_features, num_labels]`, computed from those after the last step.
 
         Args:
             weights: `[num_features, num_labels]`, after the last step.
-            pace: the learning time of each label.
-            rate: `[num_labels]`, as in `pace`; 0 without noise.
+            learning_times: the learning time of each label.
+            noise_rate: `[num_labels]`, as in `learning_times`; 0 without noise.
             prevalence: `[num_labels]`, to which the mean probabilities are matched.
         """
-        rows = weights[:-1]
-        if rate.all():
-            rows = self._posterior(rows, pace, rate)
-        return np.append(rows, self._matched_constants(rows, prevalence)[None], axis=0)
+        feature_weights = weights[:-1]
+        if noise_rate.all():
+            feature_weights = self._posterior(feature_weights, learning_times, noise_rate)
+        constants = self._matched_constants(feature_weights, prevalence)
+        return np.append(feature_weights, constants[None], axis=0)
 
-    def _posterior(self, rows: Array, pace: LearningTimes, rate: Array) -> Array:
+    def _posterior(
+        self, feature_weights: Array, learning_times: LearningTimes, noise_rate: Array
+    ) -> Array:
         """Returns the posterior mean of the weights, divided by a power of the share that each label had time to learn.
 
         Args:
-            rows: `[num_features - 1, num_labels]`, the weights of all features but the constant.
-            pace: the learning time of each label.
-            rate: `[num_labels]`, as in `pace`.
+            feature_weights: `[num_features - 1, num_labels]`, the weights of all features but the constant.
+            learning_times: the learning time of each label.
+            noise_rate: `[num_labels]`, as in `learning_times`.
         """
-        speeds = pace.speeds.T  # [K, L]
-        times = pace.times  # [L]
-        learned = -np.expm1(-speeds * times)
+        speeds = learning_times.speeds.T  # [K, L]
+        times = learning_times.times  # [L]
+        learned = -np.expm1(-speeds * times)  # the share of the signal
         # as in `LearningTimes`, of a weight
-        variance = rate * times * -np.expm1(-2 * speeds * times) / (2 * speeds)
+        variance = noise_rate * times * -np.expm1(-2 * speeds * times) / (2 * speeds)
         signal = self.variances**self.recipe.signal_power
-        expected = (signal / self._widths)[:, None] * learned**2 / variance
+        expected = (signal / self._feature_mean_squares)[:, None] * learned**2 / variance
         std = np.sqrt(variance)
-        rows = posterior_rows(rows / std, row_variances=expected.mean(axis=1)) * std
-        rows /= (signal @ learned / signal.sum()) ** self.recipe.missed_power
-        return np.asarray(rows)
+        row_variances = expected.mean(axis=1)
+        feature_weights = posterior_rows(feature_weights / std, row_variances) * std
+        feature_weights /= (signal @ learned / signal.sum()) ** self.recipe.missed_power
+        return np.asarray(feature_weights)
 
-    def _matched_constants(self, rows: Array, prevalence: Array) -> Array:
+    def _matched_constants(self, feature_weights: Array, prevalence: Array) -> Array:
         """Returns the weights of the constant, `[num_labels]`, that make each label's mean probability its prevalence.
 
         Args:
-            rows: `[num_features - 1, num_labels]`, the weights of all other features.
+            feature_weights: `[num_features - 1, num_labels]`, the weights of all other features.
             prevalence: `[num_labels]`.
         """
-        logits = self.public[:, :-1] @ rows.astype(np.float32)
+        logits = self.public[:, :-1] @ feature_weights.astype(np.float32)
         usual = np.log(prevalence / (1 - prevalence))
         low = usual - logits.max(axis=0)
         high = usual - logits.min(axis=0)
@@ -279,7 +292,7 @@ class Descent:
         return min(self.clip_factor, 1.0)
 
     @cached_property
-    def _widths(self) -> Array:
+    def _feature_mean_squares(self) -> Array:
         """The mean square on the public rows of each feature but the constant, `[num_features - 1]`, > 0."""
         mean_squares = np.square(self.public[:, :-1]).mean(axis=0, dtype=np.float64)
         return np.asarray(mean_squares.clip(_NARROWEST))

@@ -99,7 +99,8 @@ class ForeignVotes(TeacherVotes):
 
         The files do not hold the teachers' records, so the votes stand in for them.
         """
-        return np.concatenate([block.mean(axis=1) for block in self.bits()])
+        shares = [block.mean(axis=1) for block in self.bits()]
+        return np.concatenate(shares)
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         """Returns the counts of votes, `[num_queries, num_labels]`.

@@ -51,17 +51,17 @@ class _Form:
 
     Attributes:
         num_axes: the number of axes.
-        shape: the shape in words, for the message of an error.
+        shape_text: the shape in words, for the message of an error.
     """
 
     num_axes: int
-    shape: str  # in words
+    shape_text: str  # in words
 
 
 _FORMS = {
-    "teacher_votes": _Form(num_axes=3, shape="[num_teachers, num_queries, num_labels]"),
-    "pairs": _Form(num_axes=3, shape="[num_queries, num_labels, 2]"),
-    "classes": _Form(num_axes=2, shape="[num_queries, num_classes]"),
+    "teacher_votes": _Form(num_axes=3, shape_text="[num_teachers, num_queries, num_labels]"),
+    "pairs": _Form(num_axes=3, shape_text="[num_queries, num_labels, 2]"),
+    "classes": _Form(num_axes=2, shape_text="[num_queries, num_classes]"),
 }
 
 
@@ -240,7 +240,7 @@ def _votes_in(array: NDArray[Any], layout: str, num_teachers: int | None) -> Imp
     if layout in _FORMS:
         form = _FORMS[layout]
         fits = array.ndim == form.num_axes and (layout != "pairs" or array.shape[2] == 2)
-        require(fits, "votes.shape", array.shape, form.shape)
+        require(fits, "votes.shape", array.shape, form.shape_text)
     else:
         rule = "a number, counts of votes do not say how many teachers there were"
         require(num_teachers is not None, "num_teachers", None, rule)

@@ -41,11 +41,11 @@ class ShareSums(Weighted):
         """
 
     @abstractmethod
-    def total(self, clipped: ClippedSum, center: Array) -> Integers:
+    def total(self, clipped_sum: ClippedSum, center: Array) -> Integers:
         """Returns the sum over teachers of their clipped shares minus a center, `[1, num_labels]` in steps of the sum.
 
         Args:
-            clipped: the clip and the grid of the sum.
+            clipped_sum: the clip and the grid of the sum.
             center: `[num_labels]`.
         """
 
@@ -83,14 +83,15 @@ class TeacherShares(ShareSums):
         is_counted = lengths > 0
         powers = np.floor(2 * np.log2(math.sqrt(self.num_labels) / lengths[is_counted]))
         entries = powers.clip(0, NUM_LENGTHS - 1).astype(np.int64)
-        parts = None
+        parts_of_teachers = None
         if self.weights is not None:
-            parts = np.floor(self.parts * self.weights[is_counted])
-        return np.bincount(entries, parts, NUM_LENGTHS).astype(np.int64)
+            parts_of_teachers = np.floor(self.parts * self.weights[is_counted])
+        counts = np.bincount(entries, weights=parts_of_teachers, minlength=NUM_LENGTHS)
+        return counts.astype(np.int64)
 
-    def total(self, clipped: ClippedSum, center: Array) -> Integers:
+    def total(self, clipped_sum: ClippedSum, center: Array) -> Integers:
         """Returns the sum of clipped shares minus a center; see `ShareSums.total`."""
-        return clipped.total(
+        return clipped_sum.total(
             self.shares[:, None, :],
             center=center,
             num_teachers=self.num_teachers,

@@ -63,13 +63,15 @@ class RoundVotes(Weighted):
         return int(self.public.shape[1])
 
     @abstractmethod
-    def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+    def total(
+        self, weights: Array, label_scale: Array, clipped_moments: ClippedMoments
+    ) -> Integers:
         """Returns the sum of the clipped votes on the errors of a student, `[num_features, num_labels]`, in steps.
 
         Args:
             weights: `[num_features, num_labels]`, the public weights of the student.
             label_scale: `[num_labels]`, public: the factor of each label's residuals before the clip.
-            clipped: the public clip and the grid of the sum.
+            clipped_moments: the public clip and the grid of the sum.
         """
 
 
@@ -175,7 +177,9 @@ class MomentVotes(RoundVotes):
         self._labels = self.labels[self._order]
         self._sizes = np.sort(sizes[sizes > 0])
 
-    def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+    def total(
+        self, weights: Array, label_scale: Array, clipped_moments: ClippedMoments
+    ) -> Integers:
         """Returns the sum of the clipped votes, `[num_features, num_labels]`, in steps; see `RoundVotes.total`."""
         residuals = self._residuals(weights)
         answers = self._answers
@@ -187,24 +191,27 @@ class MomentVotes(RoundVotes):
 
         def sum_of(group: _EqualSizes) -> Integers:
             """Returns the sum of the clipped votes of some teachers with equal numbers of records."""
-            size = group.size
-            features = all_features[group.rows].reshape(-1, size, self.width)
-            scale = label_scale * self._count_of(size)
-            scaled = residuals[group.rows].reshape(-1, size, self.num_labels) * scale
-            teachers = self.teacher_of[self._order[group.rows][::size]]
+            num_records = group.records_per_teacher
+            features = all_features[group.rows].reshape(-1, num_records, self.width)
+            scale = label_scale * self._vote_factor(num_records)
+            group_residuals = residuals[group.rows].reshape(-1, num_records, self.num_labels)
+            scaled = group_residuals * scale
+            teachers = self.teacher_of[self._order[group.rows][::num_records]]
             teacher_weights = 1.0 if self.weights is None else self.weights[teachers]
             if answers is not None:
-                of_pool = answers.votes(teachers, weights, trust) * label_scale
-                return clipped.sum_of_means(
-                    _means(features, residuals=scaled) + of_pool, teacher_weights
-                )
-            if size == 1:
-                return clipped.sum_of_single(
+                votes_on_pool = answers.votes(teachers, weights, trust) * label_scale
+                means = _means(features, residuals=scaled) + votes_on_pool
+                return clipped_moments.sum_of_means(means, teacher_weights)
+            if num_records == 1:
+                return clipped_moments.sum_of_single(
                     features[:, 0], residuals=scaled[:, 0], weights=teacher_weights
                 )
-            if size <= _MOST_OF_SMALL:
-                return clipped.sum_of_small(features, residuals=scaled, weights=teacher_weights)
-            return clipped.sum_of_means(_means(features, residuals=scaled), teacher_weights)
+            if num_records <= _MOST_OF_SMALL:
+                return clipped_moments.sum_of_small(
+                    features, residuals=scaled, weights=teacher_weights
+                )
+            means = _means(features, residuals=scaled)
+            return clipped_moments.sum_of_means(means, teacher_weights)
 
         total = np.zeros(weights.shape, dtype=np.int64)
         for votes in in_order(sum_of, items=_groups_of_equal_size(self._sizes)):
@@ -217,7 +224,7 @@ class MomentVotes(RoundVotes):
         labels: NDArray[np.bool_],
         weights: Array,
         label_scale: Array,
-        clipped: ClippedMoments,
+        clipped_moments: ClippedMoments,
     ) -> tuple[Array, Array]:
         """Returns the two factors, in steps, of the votes of teachers with one record each.
 
@@ -229,20 +236,20 @@ class MomentVotes(RoundVotes):
             labels: bool `[num_records, num_labels]`.
             weights: `[num_features, num_labels]`, the weights of the student.
             label_scale: `[num_labels]`, the factor of each label's residuals before the clip.
-            clipped: the clip and the grid of the sum.
+            clipped_moments: the clip and the grid of the sum.
         """
         features = self.directions.with_constant(inputs)
         residuals = labels - 0.5 * (1 + np.tanh(features @ weights / 2))
-        residuals *= label_scale * self._count_of(size=1)
+        residuals *= label_scale * self._vote_factor(num_records=1)
         lengths = np.linalg.norm(residuals, axis=1, keepdims=True)
-        residuals *= clipped.clip / np.maximum(lengths, clipped.clip)
-        return features, residuals / clipped.step
+        residuals *= clipped_moments.clip / np.maximum(lengths, clipped_moments.clip)
+        return features, residuals / clipped_moments.step
 
-    def _count_of(self, size: int) -> float:
-        """Returns the factor of the mean over `size` records in a vote."""
+    def _vote_factor(self, num_records: int) -> float:
+        """Returns the factor by which a vote multiplies the mean over `num_records` records."""
         if self.ask is not None:
             return 1.0
-        return math.sqrt(size / self.records_per_teacher)
+        return math.sqrt(num_records / self.records_per_teacher)
 
     @cached_property
     def _answers(self) -> PoolAnswers | None:
@@ -283,7 +290,8 @@ class MomentVotes(RoundVotes):
 
         def fill(rows: slice) -> None:
             records = self._order[rows]
-            block = self.directions.with_constant(_padded(self.inputs[records]))[: len(records)]
+            inputs = _padded(self.inputs[records])
+            block = self.directions.with_constant(inputs)[: len(records)]
             features[rows] = np.trunc(block * FEATURE_STEPS)
 
         for _ in in_order(fill, items=_blocks(len(features))):
@@ -296,28 +304,28 @@ class _EqualSizes:
     """Some teachers with equal numbers of records, whose records are adjacent.
 
     Attributes:
-        size: the number of records of each teacher.
+        records_per_teacher: the number of records of each teacher.
         rows: the range of their records.
     """
 
-    size: int  # of each teacher, in records
+    records_per_teacher: int
     rows: slice
 
 
-def _groups_of_equal_size(sizes: RowNumbers) -> Iterator[_EqualSizes]:
+def _groups_of_equal_size(records_per_teacher: RowNumbers) -> Iterator[_EqualSizes]:
     """Yields groups of teachers with equal numbers of records.
 
     Args:
-        sizes: the number of records of each teacher, sorted.
+        records_per_teacher: the number of records of each teacher, sorted.
     """
     first = 0
-    distinct, counts = np.unique(sizes, return_counts=True)
-    for size, count in zip(distinct.tolist(), counts.tolist(), strict=True):
-        is_small = size <= _MOST_OF_SMALL
-        at_once = max(1, _BLOCK_ROWS // size) if is_small else _LARGE_AT_ONCE
-        for done in range(0, count, at_once):
-            last = first + size * min(at_once, count - done)
-            yield _EqualSizes(size, rows=slice(first, last))
+    distinct, counts = np.unique(records_per_teacher, return_counts=True)
+    for num_records, num_teachers in zip(distinct.tolist(), counts.tolist(), strict=True):
+        is_small = num_records <= _MOST_OF_SMALL
+        at_once = max(1, _BLOCK_ROWS // num_records) if is_small else _LARGE_AT_ONCE
+        for done in range(0, num_teachers, at_once):
+            last = first + num_records * min(at_once, num_teachers - done)
+            yield _EqualSizes(records_per_teacher=num_records, rows=slice(first, last))
             first = last
 
 

@@ -37,41 +37,41 @@ class PublicKernel:
 
     Attributes:
         landmarks: `[num_landmarks, num_linear]`, the linear features of public rows, of length 1.
-        reach: the width of the kernel exp((cosine - 1) / reach), > 0.
+        kernel_width: the width of the kernel exp((cosine - 1) / kernel_width), > 0.
         weights: `[num_landmarks, num_components]`, the weight of each kernel value in each component.
-        linear: `[num_linear, num_components]`, the linear part, which is subtracted.
+        linear_weights: `[num_linear, num_components]`, the linear part, which is subtracted.
     """
 
     landmarks: Array
-    reach: float
+    kernel_width: float
     weights: Array
-    linear: Array
+    linear_weights: Array
 
     @classmethod
-    def fit(cls, linear_features: Array, count: int, recipe: Recipe) -> PublicKernel:
-        """Returns the components of the greatest variance on a pool, at most `count`, possibly none.
+    def fit(cls, linear_features: Array, max_components: int, recipe: Recipe) -> PublicKernel:
+        """Returns the components of the greatest variance on a pool, at most `max_components`, possibly none.
 
         Args:
             linear_features: `[num_public, num_linear]`, of the whole pool.
-            count: the largest number of components.
+            max_components: the largest number of components.
             recipe: the numbers of landmarks and of fitted rows, and the strength of components.
         """
-        rows = _evenly_spaced(linear_features, most=recipe.kernel_fitted_rows)
-        landmarks = of_length_1(_evenly_spaced(rows, most=recipe.kernel_landmarks))
+        rows = _evenly_spaced(linear_features, max_rows=recipe.kernel_fitted_rows)
+        landmarks = of_length_1(_evenly_spaced(rows, max_rows=recipe.kernel_landmarks))
         distances = 1 - landmarks @ landmarks.T
-        reach = float(np.median(distances[np.triu_indices(len(distances), 1)]))
+        kernel_width = float(np.median(distances[np.triu_indices(len(distances), 1)]))
         values_only = cls(
             landmarks=landmarks,
-            reach=max(reach, SMALLEST_VARIANCE),
+            kernel_width=max(kernel_width, SMALLEST_VARIANCE),
             weights=np.eye(len(landmarks)),
-            linear=np.zeros((rows.shape[1], 1)),
+            linear_weights=np.zeros((rows.shape[1], 1)),
         )
         values = np.concatenate(list(in_order(values_only._values, items=kernel_rows(rows))))
-        linear = np.linalg.lstsq(rows, values, rcond=_CUT_OFF)[0]
-        unexplained = values - rows @ linear
+        linear_weights = np.linalg.lstsq(rows, values, rcond=_CUT_OFF)[0]
+        unexplained = values - rows @ linear_weights
         variances, vectors = np.linalg.eigh(unexplained.T @ unexplained / len(unexplained))
-        variances = variances[::-1][:count]
-        vectors = vectors[:, ::-1][:, :count]
+        variances = variances[::-1][:max_components]
+        vectors = vectors[:, ::-1][:, :max_components]
         is_large = variances > SMALLEST_VARIANCE * max(variances[0], SMALLEST_VARIANCE)
         vectors = with_fixed_signs(vectors[:, is_large])
         variances = variances[is_large]
@@ -83,9 +83,9 @@ class PublicKernel:
         vectors = vectors * np.sqrt(energy * variances ** (recipe.kernel_evening - 1))
         return cls(
             landmarks=landmarks,
-            reach=values_only.reach,
+            kernel_width=values_only.kernel_width,
             weights=vectors,
-            linear=linear @ vectors,
+            linear_weights=linear_weights @ vectors,
         )
 
     @property
@@ -97,7 +97,7 @@ class PublicKernel:
         """Returns the components of inputs, `[num_rows, num_components]`, given their linear features."""
 
         def components(rows: Array) -> Array:
-            explained = exact_product(rows, matrix=self.linear)
+            explained = exact_product(rows, matrix=self.linear_weights)
             return exact_product(self._values(rows), matrix=self.weights) - explained
 
         return np.concatenate(list(in_order(components, items=kernel_rows(linear_features))))
@@ -105,7 +105,7 @@ class PublicKernel:
     def _values(self, rows: Array) -> Array:
         """Returns the kernel between each row and each landmark, `[num_rows, num_landmarks]`."""
         cosines = exact_product(of_length_1(rows), matrix=np.ascontiguousarray(self.landmarks.T))
-        return np.asarray(np.exp((cosines - 1) / self.reach))
+        return np.asarray(np.exp((cosines - 1) / self.kernel_width))
 
 
 def kernel_rows(rows: Array) -> list[Array]:
@@ -120,17 +120,19 @@ def of_length_1(rows: Array) -> Array:
     return np.asarray(rows / np.where(lengths > 0, lengths, 1))
 
 
-def with_fixed_signs(vectors: Array) -> Array:
+def with_fixed_signs(eigenvectors: Array) -> Array:
     """Returns eigenvectors, the columns of a matrix, with a positive sign of their largest entry in absolute value.
 
     A library may return either sign. With fixed signs equal inputs give equal features on every machine.
     """
-    largest = np.abs(vectors).argmax(axis=0)
-    return np.asarray(vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])]))
+    largest = np.abs(eigenvectors).argmax(axis=0)
+    return np.asarray(
+        eigenvectors * np.sign(eigenvectors[largest, np.arange(eigenvectors.shape[1])])
+    )
 
 
-def _evenly_spaced(rows: Array, most: int) -> Array:
-    """Returns at most `most` rows, evenly spaced from the first to the last."""
-    count = min(len(rows), most)
+def _evenly_spaced(rows: Array, max_rows: int) -> Array:
+    """Returns at most `max_rows` rows, evenly spaced from the first to the last."""
+    count = min(len(rows), max_rows)
     places = np.linspace(0, len(rows) - 1, count).astype(int)
     return np.asarray(rows[places])

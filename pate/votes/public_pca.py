@@ -68,27 +68,27 @@ class PublicPCA:
     def fit(
         cls,
         public_inputs: NDArray[np.floating],
-        count: int,
+        max_directions: int,
         *,
         ridge: float | None = None,
         kernel_from: float | None = None,
         recipe: Recipe = DEFAULT_RECIPE,
     ) -> PublicPCA:
-        """Returns features along the `count` directions of greatest variance, or along all if there are fewer.
+        """Returns features along at most `max_directions` directions, those of the greatest variance.
 
         Args:
             public_inputs: `[num_public, ...]`, the pool.
-            count: the number of features that the noise allows (`affordable_directions`).
+            max_directions: the number of features that the noise allows (`affordable_directions`).
             ridge: the ridge as a multiple of the mean variance; None for the recipe's value for one matrix of votes.
-            kernel_from: kernel components are added if `count` is more than this number times the number of linear
-                features; None for no kernel. The number of components is what `count` leaves, within the recipe's
-                limits.
+            kernel_from: kernel components are added if `max_directions` is more than this number times the number of
+                linear features; None for no kernel. The number of components is what `max_directions` leaves, within the
+                recipe's limits.
             recipe: the tuned constants.
 
         Raises:
-            InvalidValue: all public inputs are equal, or `count` is no whole number >= 1.
+            InvalidValue: all public inputs are equal, or `max_directions` is no whole number >= 1.
         """
-        require_count("count", count)
+        require_count("count", max_directions)
         ridge = recipe.ridge_at_once if ridge is None else ridge
         rows = np.asarray(public_inputs, dtype=np.float64).reshape(len(public_inputs), -1)
         center = rows.mean(axis=0)
@@ -96,7 +96,7 @@ class PublicPCA:
         variances = variances[::-1]
         vectors = vectors[:, ::-1]
         num_varying = int(np.sum(variances > SMALLEST_VARIANCE * max(variances[0], 0.0)))
-        num_kept = min(count, num_varying)
+        num_kept = min(max_directions, num_varying)
         require(num_kept > 0, "public_inputs", "all alike", "at least two different inputs")
         vectors = with_fixed_signs(vectors[:, :num_kept])
         # A direction of variance v keeps the mean square v / (v + ridge), scaled so that the mean over directions is 1.
@@ -112,15 +112,17 @@ class PublicPCA:
             recipe=recipe,
         )
         num_components = min(
-            count - num_kept - 1,
+            max_directions - num_kept - 1,
             recipe.kernel_most_components,
             recipe.kernel_components_per_feature * (num_kept + 1),
             len(rows) // recipe.kernel_rows_per_component,
         )
-        has_room = kernel_from is not None and count > kernel_from * (num_kept + 1)
+        has_room = kernel_from is not None and max_directions > kernel_from * (num_kept + 1)
         if num_components < 1 or not has_room:
             return linear
-        kernel = PublicKernel.fit(linear._with_height(rows), num_components, recipe)
+        kernel = PublicKernel.fit(
+            linear_features=linear._with_height(rows), max_components=num_components, recipe=recipe
+        )
         return replace(linear, kernel=kernel) if kernel.weights.size else linear
 
     def features(self, inputs: NDArray[np.floating]) -> Array:

@@ -342,7 +342,7 @@ class Recipe:
             value = getattr(self, item.name)
             default = item.default
             if isinstance(default, tuple):
-                shares = _require_shares(item, values=value, count=len(default))
+                shares = _require_shares(item, shares=value, num_shares=len(default))
                 normalize_field(self, item.name, shares)
             elif isinstance(default, int):
                 _require_within(item, value=require_count(item.name, value))
@@ -376,33 +376,33 @@ class Recipe:
         return {name: value for name, (value, default) in values.items() if value != default}
 
 
-def _require_within(item: Field[Any], value: Any) -> None:
+def _require_within(recipe_field: Field[Any], value: Any) -> None:
     """Raises `InvalidValue` unless a value is a finite number in the range of its field."""
-    low = item.metadata["low"]
-    high = item.metadata["high"]
+    low = recipe_field.metadata["low"]
+    high = recipe_field.metadata["high"]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     rule = f"a number from {low:g} to {high:g}"
-    require(is_number and low <= value <= high, item.name, value, rule)
+    require(is_number and low <= value <= high, recipe_field.name, value, rule)
 
 
-def _require_shares(item: Field[Any], values: Any, *, count: int) -> tuple[float, ...]:
+def _require_shares(recipe_field: Field[Any], shares: Any, *, num_shares: int) -> tuple[float, ...]:
     """Returns shares of a whole as a tuple, once they are checked.
 
     Args:
-        item: the field of the recipe.
-        values: the shares.
-        count: the number of shares that the field must have.
+        recipe_field: the field of the recipe.
+        shares: the shares of the whole.
+        num_shares: the number of shares that the field must have.
 
     Raises:
         InvalidValue: a share is outside of its range, or the sum is not 1.
     """
-    rule = f"{count} numbers whose sum is 1"
-    is_complete = isinstance(values, (list, tuple)) and len(values) == count
-    require(is_complete, item.name, values, rule)
-    for value in values:
-        _require_within(item, value)
-    require(math.isclose(math.fsum(values), 1.0, rel_tol=1e-12), item.name, values, rule)
-    return tuple(float(value) for value in values)
+    rule = f"{num_shares} numbers whose sum is 1"
+    is_complete = isinstance(shares, (list, tuple)) and len(shares) == num_shares
+    require(is_complete, recipe_field.name, shares, rule)
+    for share in shares:
+        _require_within(recipe_field, share)
+    require(math.isclose(math.fsum(shares), 1.0, rel_tol=1e-12), recipe_field.name, shares, rule)
+    return tuple(float(share) for share in shares)
 
 
 DEFAULT_RECIPE = Recipe()

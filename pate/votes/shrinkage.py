@@ -13,7 +13,7 @@ _SETTLING_ROUNDS = 3  # in which the weights of rows and the typical variance of
 _SMALLEST = 1e-9  # variance that is told from 0
 
 
-def shrink_singular_values(noisy: Array, *, noise_std: float) -> Array:
+def shrink_singular_values(noisy_matrix: Array, *, noise_std: float) -> Array:
     """Returns an estimate of a low-rank matrix from the matrix plus independent noise in every entry.
 
     Let y be a singular value of the noisy matrix, divided by noise_std times the root of the number of rows or columns,
@@ -22,7 +22,7 @@ def shrink_singular_values(noisy: Array, *, noise_std: float) -> Array:
     other function of singular values is better asymptotically.
 
     Args:
-        noisy: `[num_rows, num_columns]`, the matrix plus noise.
+        noisy_matrix: `[num_rows, num_columns]`, the matrix plus noise.
         noise_std: standard deviation of the noise in each entry.
 
     Source: Gavish & Donoho 2017, "Optimal shrinkage of singular values", Frobenius loss.
@@ -31,10 +31,10 @@ def shrink_singular_values(noisy: Array, *, noise_std: float) -> Array:
     [[100.0, 0.0], [0.0, 0.0]]
     """
     if noise_std == 0:
-        return noisy
-    left, singular, right = np.linalg.svd(noisy, full_matrices=False)
-    ratio = min(noisy.shape) / max(noisy.shape)
-    unit = noise_std * math.sqrt(max(noisy.shape))
+        return noisy_matrix
+    left, singular, right = np.linalg.svd(noisy_matrix, full_matrices=False)
+    ratio = min(noisy_matrix.shape) / max(noisy_matrix.shape)
+    unit = noise_std * math.sqrt(max(noisy_matrix.shape))
     value = singular / unit
     under_root = np.maximum((value**2 - ratio - 1) ** 2 - 4 * ratio, 0)
     is_signal = value > 1 + math.sqrt(ratio)
@@ -42,7 +42,7 @@ def shrink_singular_values(noisy: Array, *, noise_std: float) -> Array:
     return np.asarray((left * (shrunk * unit)) @ right)
 
 
-def posterior_rows(noisy: Array, row_variances: Array) -> Array:
+def posterior_rows(noisy_matrix: Array, row_variances: Array) -> Array:
     """Returns the posterior mean of a matrix, given the matrix plus independent noise of variance 1 in every entry.
 
     Rule: row j of the matrix is taken to be a Gaussian vector with covariance row_variances[j] C. C is estimated from
@@ -52,7 +52,7 @@ def posterior_rows(noisy: Array, row_variances: Array) -> Array:
     replaced by its posterior mean.
 
     Args:
-        noisy: `[num_rows, num_columns]`, divided by the standard deviation of the noise.
+        noisy_matrix: `[num_rows, num_columns]`, divided by the standard deviation of the noise.
         row_variances: `[num_rows]`, > 0, the variance of each row up to a common factor.
 
     Source: Efron & Morris 1972, "Empirical Bayes on vector observations", with rows of unequal variance;
@@ -64,38 +64,38 @@ def posterior_rows(noisy: Array, row_variances: Array) -> Array:
            [-30.,   0.]])
     """
     variances = row_variances / row_variances.mean()
-    covariance = _shared_covariance(noisy, variances)
+    covariance = _shared_covariance(noisy_matrix, variances)
     eigenvalues, vectors = np.linalg.eigh(covariance)
     signal = np.outer(variances, eigenvalues.clip(0))
     # posterior mean of a Gaussian with noise of variance 1: signal / (signal + 1) along each eigenvector
-    return np.asarray(((noisy @ vectors) * (signal / (signal + 1))) @ vectors.T)
+    return np.asarray(((noisy_matrix @ vectors) * (signal / (signal + 1))) @ vectors.T)
 
 
-def _shared_covariance(noisy: Array, variances: Array) -> Array:
+def _shared_covariance(noisy_matrix: Array, row_variances: Array) -> Array:
     """Returns the shrunk estimate of C in `posterior_rows`, `[num_columns, num_columns]`.
 
     The diagonal is shrunk toward its mean, and the other entries toward 0, each by the share of its spread that chance
     explains.
 
     Args:
-        noisy: `[num_rows, num_columns]`, in units of the noise.
-        variances: `[num_rows]`, the variance of each row up to a common factor.
+        noisy_matrix: `[num_rows, num_columns]`, in units of the noise.
+        row_variances: `[num_rows]`, the variance of each row up to a common factor.
     """
-    weights = variances
-    beyond_noise = (noisy**2).mean(axis=1) - 1
+    weights = row_variances
+    beyond_noise = (noisy_matrix**2).mean(axis=1) - 1
     for _ in range(_SETTLING_ROUNDS):
-        typical = float((weights * beyond_noise).sum() / (weights * variances).sum())
-        weights = variances / (1 + max(typical, 0.0) * variances) ** 2
-    total = (weights * variances).sum()
-    noise = weights.sum() * np.eye(noisy.shape[1])
-    estimate = ((noisy.T * weights) @ noisy - noise) / total
+        typical = float((weights * beyond_noise).sum() / (weights * row_variances).sum())
+        weights = row_variances / (1 + max(typical, 0.0) * row_variances) ** 2
+    total = (weights * row_variances).sum()
+    noise = weights.sum() * np.eye(noisy_matrix.shape[1])
+    estimate = ((noisy_matrix.T * weights) @ noisy_matrix - noise) / total
     diagonal = np.diag(estimate)
     mean = max(float(diagonal.mean()), 0.0)
     # The square of a Gaussian has twice its squared variance as variance.
-    chance = 2 * float(np.square((1 + variances * mean) * weights).sum()) / total**2
+    chance = 2 * float(np.square((1 + row_variances * mean) * weights).sum()) / total**2
     trusted = 1 - min(1.0, chance / max(float(diagonal.var()), _SMALLEST))
     diagonal = mean + trusted * (diagonal - mean)
-    entry_variances = 1 + np.outer(variances, diagonal.clip(0))  # [k, L]
+    entry_variances = 1 + np.outer(row_variances, diagonal.clip(0))  # [k, L]
     chances = (
         (entry_variances.T * weights**2) @ entry_variances / total**2
     )  # of each entry of the estimate

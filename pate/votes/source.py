@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -59,7 +60,11 @@ class VoteSource(Weighted):
     @property
     def shape(self) -> VoteShape:
         """The size of a release of these votes."""
-        return VoteShape(self.num_queries, self.num_labels, self.num_teachers)
+        return VoteShape(
+            num_queries=self.num_queries,
+            num_labels=self.num_labels,
+            num_teachers=self.num_teachers,
+        )
 
     def counts(self, max_votes: int | None = None) -> NDArray[np.int64]:
         """Raises `InvalidValue`; `CountableVotes` overrides it."""
@@ -116,7 +121,7 @@ class VoteSource(Weighted):
         """
         if self.weights is None:
             return self.label_shares()
-        return TeacherShares(self.label_shares(), self.weights)
+        return TeacherShares(self.label_shares(), weights=self.weights)
 
     def accuracies(self, true_labels: Bits) -> Array:
         """Returns the share of right bits of each teacher, `[num_teachers]`; an empty array for votes without bits.
@@ -126,11 +131,11 @@ class VoteSource(Weighted):
         """
         return np.zeros(0)
 
-    def remembered(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Returns the value that `make` returns, computed once for each key and then kept in memory."""
+    def remembered(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """Returns the value that `compute` returns, computed once for each key and then kept in memory."""
         memory: dict[Hashable, Any] = self.__dict__.setdefault("_memory", {})
         if key not in memory:
-            memory[key] = make()
+            memory[key] = compute()
         return memory[key]
 
     def _refusal(self) -> InvalidValue:
@@ -194,7 +199,7 @@ class TeacherVotes(CountableVotes, CenterableVotes):
                 all.
         """
         return np.asarray(
-            self.remembered(("counts", max_votes), make=lambda: self._counted(max_votes))
+            self.remembered(("counts", max_votes), compute=partial(self._counted, max_votes))
         )
 
     def confidences(self) -> Iterator[NDArray[Any]]:
@@ -222,7 +227,8 @@ class TeacherVotes(CountableVotes, CenterableVotes):
     def _counted(self, max_votes: int | None) -> NDArray[np.int64]:
         counts = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
         for block in self.bits():
-            counts += histogram(block if max_votes is None else limited(block, max_votes))
+            limited_block = block if max_votes is None else limited(block, max_votes)
+            counts += histogram(limited_block)
         return counts
 
 

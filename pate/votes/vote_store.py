@@ -72,9 +72,9 @@ def write_votes(
                 require_entries("votes", is_within, f"at most vote_clip={clip} labels of a query")
             yield np.packbits(votes, axis=-1)
 
-    write_rows(
-        archive, name="packed", shape=(*shape[:2], -(-shape[2] // 8)), descr="|u1", blocks=packed()
-    )
+    num_teachers, num_queries, num_labels = shape
+    packed_shape = (num_teachers, num_queries, -(-num_labels // 8))
+    write_rows(archive, name="packed", shape=packed_shape, descr="|u1", blocks=packed())
 
 
 @dataclass(frozen=True)
@@ -117,13 +117,14 @@ class VoteStore:
             InvalidValue: a block has another shape or type, or there is another number of teachers. No file is written.
         """
         path = Path(path)
-        sizes = (num_teachers, num_queries, num_labels)
-        for name, value in zip(("num_teachers", "num_queries", "num_labels"), sizes, strict=True):
-            require_count(name, value)
+        require_count("num_teachers", num_teachers)
+        require_count("num_queries", num_queries)
+        require_count("num_labels", num_labels)
+        votes_shape = (num_teachers, num_queries, num_labels)
         with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
             write_member(archive, name="num_labels", array=np.array(num_labels, np.int64))
-            write_votes(archive, blocks, shape=sizes)
-        return cls(path, *sizes)
+            write_votes(archive, blocks, shape=votes_shape)
+        return cls(path, num_teachers=num_teachers, num_queries=num_queries, num_labels=num_labels)
 
     @classmethod
     def open(cls, path: Path | str, *, num_teachers: int | None = None) -> VoteStore:
@@ -150,7 +151,7 @@ class VoteStore:
         if num_teachers is not None:
             rule = f"{num_teachers} teachers in {path}"
             require(shape[0] == num_teachers, "num_teachers", shape[0], rule)
-        return cls(Path(path), shape[0], shape[1], num_labels)
+        return cls(Path(path), num_teachers=shape[0], num_queries=shape[1], num_labels=num_labels)
 
     def blocks(self) -> Iterator[NDArray[np.bool_]]:
         """Yields blocks of votes that fit into memory, bool `[num_teachers_in_block, num_queries, num_labels]`.
@@ -214,4 +215,5 @@ class StoredVotes(TeacherVotes):
 
     def label_shares(self) -> Array:
         """Returns the share of queries in which each teacher votes for each label, `[num_teachers, num_labels]`."""
-        return np.concatenate([block.mean(axis=1) for block in self.bits()])
+        shares = [block.mean(axis=1) for block in self.bits()]
+        return np.concatenate(shares)

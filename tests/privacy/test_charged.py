@@ -205,7 +205,7 @@ def test_a_check_keeps_its_target_and_a_q_5_percent_larger_is_refuted(
     sens = adjacency.gap_sensitivity
     aggregator = prior_check(adjacency, scale)
     kept = aggregator.agreement(num_teachers=40)
-    epsilon = bit_epsilon(kept, reach=sens)
+    epsilon = bit_epsilon(kept, sensitivity=sens)
     assert sens / scale <= epsilon <= sens / scale * (1 + 1e-3)
     event = aggregator.event_for(num_queries=40, num_labels=3, num_teachers=40)
     assert [
@@ -278,7 +278,7 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, count
         laws = []
         for counts in (one, two):
             release = aggregator.release_step.distribution(counts, num_teachers=6)
-            agreement = float(kept[margins(counts[None], sets=prior)[0] + 6])
+            agreement = float(kept[margins(counts[None], label_sets=prior)[0] + 6])
             laws.append(session_distribution(agreement, release, num_queries))
         first_law, second_law = laws
         for epsilon, delta in claimed.items():
@@ -292,7 +292,7 @@ def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, count
 def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
     """Negative control: a session of one hit costs more than one check."""
     kept = prior_check(adjacency, scale=6.0, margin=-4.0).agreement(num_teachers=6)
-    epsilon = bit_epsilon(kept, reach=adjacency.gap_sensitivity)
+    epsilon = bit_epsilon(kept, sensitivity=adjacency.gap_sensitivity)
     sens = adjacency.gap_sensitivity
     low = kept[6 - sens]
     high = kept[6]

@@ -165,7 +165,7 @@ def test_no_adaptive_session_of_checks_exceeds_the_price(
     calls, hits = size
     aggregator = prior_check(adjacency, scale=6.0, margin=0.0)
     target = not_prior(
-        bit_epsilon(aggregator.agreement(num_teachers=40), reach=adjacency.gap_sensitivity)
+        bit_epsilon(aggregator.agreement(num_teachers=40), sensitivity=adjacency.gap_sensitivity)
     )
     event = SessionEvent(
         target.epsilon, target.hit_prob, target_hits=hits, num_calls=calls, accesses=NoOpEvent()

@@ -102,7 +102,9 @@ def of_rounds(kind: type[MomentVotes], num_teachers: int, **options: object) -> 
     pool = rng.normal(size=(2100, 8)).astype(np.float32)
     landmarks = rng.normal(size=(5, 9))
     noise = rng.normal(size=(9, 3))
-    kernel = PublicKernel(landmarks, reach=0.5, weights=rng.normal(size=(5, 3)), linear=noise)
+    kernel = PublicKernel(
+        landmarks, kernel_width=0.5, weights=rng.normal(size=(5, 3)), linear_weights=noise
+    )
     votes = kind(
         inputs=inputs,
         labels=rng.random((len(inputs), 2)) < 0.3,

@@ -830,14 +830,14 @@ class AskedVotes(VotesInRounds, ShareSums):
         """Asks the holders for the number of teachers with shares of each length, and returns the sums."""
         return self.sum_of(LENGTHS)
 
-    def total(self, clipped: ClippedSum, center: Array) -> Integers:
+    def total(self, clipped_sum: ClippedSum, center: Array) -> Integers:
         """Asks the holders for the sum of their teachers' clipped shares minus a center, and adds up the answers.
 
         Args:
-            clipped: the clip and the grid of the sum.
+            clipped_sum: the clip and the grid of the sum.
             center: `[num_labels]`.
         """
-        return self.sum_of(SHARES, center=center, clip=clipped.clip)
+        return self.sum_of(SHARES, center=center, clip=clipped_sum.clip)
 
     def votes_around(
         self, center: Array, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
@@ -860,7 +860,7 @@ class AskedVotes(VotesInRounds, ShareSums):
             noise_share=recipe.noise_share_in_rounds,
         )
         moments: RoundVotes = self.remembered(
-            ("moments", count), make=lambda: AskedMoments(self, count)
+            ("moments", count), compute=lambda: AskedMoments(self, count)
         )
         return moments
 
@@ -882,7 +882,9 @@ class AskedMoments(RoundVotes):
         self.num_labels = votes.num_labels
         self.records_per_teacher = votes.records_per_teacher
 
-    def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+    def total(
+        self, weights: Array, label_scale: Array, clipped_moments: ClippedMoments
+    ) -> Integers:
         """Asks the holders for the sum of their teachers' clipped votes, and returns the sum over holders.
 
         The arguments are those of `RoundVotes.total`.
@@ -893,7 +895,7 @@ class AskedMoments(RoundVotes):
             records_per_teacher=self.records_per_teacher,
             weights=weights,
             label_scale=label_scale,
-            clip=clipped.clip,
+            clip=clipped_moments.clip,
             pool_center=directions.center,
             projection=directions.projection,
             variances=directions.variances,

@@ -37,7 +37,7 @@ class AttackQuestion:
 
     weights: Array  # [D, L], the student's weights for D features and L labels
     label_scale: Array  # [L], the scale of each label's residual
-    clipped: ClippedMoments  # the rule by which votes are clipped and summed
+    clipped_moments: ClippedMoments  # the rule by which votes are clipped and summed
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,18 +62,24 @@ class _RecordedVotes(MomentVotes):
         self.clip_factor = clip_factor
         self.recorded = list[tuple[AttackQuestion, Integers]]()
 
-    def total(self, weights: Array, label_scale: Array, clipped: ClippedMoments) -> Integers:
+    def total(
+        self, weights: Array, label_scale: Array, clipped_moments: ClippedMoments
+    ) -> Integers:
         """Returns the exact sum of the votes of a round, `[D, L]`, in steps, and records the sum.
 
         Args:
             weights: the student's weights, `[D, L]`.
             label_scale: the scale of each label's residual, `[L]`.
-            clipped: the rule by which votes are clipped and summed.
+            clipped_moments: the rule by which votes are clipped and summed.
         """
         exact = self.clip_factor * super().total(
-            weights, label_scale, replace(clipped, clip=self.clip_factor * clipped.clip)
+            weights,
+            label_scale,
+            replace(clipped_moments, clip=self.clip_factor * clipped_moments.clip),
         )
-        question = AttackQuestion(weights=weights, label_scale=label_scale, clipped=clipped)
+        question = AttackQuestion(
+            weights=weights, label_scale=label_scale, clipped_moments=clipped_moments
+        )
         self.recorded.append((question, exact))
         return exact
 
@@ -84,10 +90,10 @@ class _RecordedVotes(MomentVotes):
 
         Each record adds the product of its features and residuals, a matrix `[D, L]`, to the sum of the round.
         """
-        clipped = question.clipped
+        clipped = question.clipped_moments
         wider = replace(clipped, clip=self.clip_factor * clipped.clip)
         features, residuals = self.record_factors(
-            inputs, labels, question.weights, question.label_scale, clipped=wider
+            inputs, labels, question.weights, question.label_scale, clipped_moments=wider
         )
         return features, self.clip_factor * residuals
 
@@ -197,7 +203,7 @@ class RecordAttack:
                 question=question,
                 exact=exact,
                 released=(record.committed(f"step-{number}") or {})["total"],
-                noise_std=multiplier * question.clipped.l2_sensitivity,
+                noise_std=multiplier * question.clipped_moments.l2_sensitivity,
             )
             for number, (question, exact) in enumerate(votes.recorded)
         ]

@@ -35,7 +35,7 @@ class Schedule:
         directions: PublicDirections,
         public_inputs: Any,
         prevalence: Array,
-        rate: float,
+        noise_rate: float,
         *,
         clip_factor: float,
         signal_variance: float,
@@ -49,7 +49,7 @@ class Schedule:
             directions: the principal directions of the public pool.
             public_inputs: the inputs of the public pool.
             prevalence: the prevalence of each label, public or released, `[L]`.
-            rate: the variance of the noise in an entry of a mean gradient, divided by the number of steps.
+            noise_rate: the variance of the noise in an entry of a mean gradient, divided by the number of steps.
             clip_factor: the clip divided by the typical length of a group's gradient.
             signal_variance: the assumed variance of the log-odds of a label, which is divided among the directions in
                 proportion to their standard deviations.
@@ -68,7 +68,9 @@ class Schedule:
         for ridge in _RIDGES:
             # [K]
             widths = np.square(directions.features(public_inputs, ridge=ridge)[:, :-1]).mean(axis=0)
-            learning = LearningTimes.best(widths, signal, prevalence, rate, clip_factor=clip_factor)
+            learning = LearningTimes.best(
+                widths, signal, prevalence, noise_rate, clip_factor=clip_factor
+            )
             fastest = float((learning.speeds.max(axis=1) * learning.times).max())
             steps = min(max(math.ceil(fastest / _STABLE), _FEWEST_STEPS), _MOST_STEPS)
             schedules.append(

@@ -21,7 +21,7 @@ from pate.validation import InvalidValue
 
 GAUSSIAN = GaussianTest(std=10.0, failure_prob=1e-6)
 LAPLACE = LaplaceTest(std=10.0, failure_prob=1e-6)
-TABLE = TableTest(order=4.0, budget=0.01, failure_prob=1e-6)
+TABLE = TableTest(renyi_order=4.0, budget=0.01, failure_prob=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_the_fields_of_an_aggregator_make_its_test(
     "gap_test", [GAUSSIAN, LAPLACE, TABLE], ids=lambda test: type(test).__name__
 )
 def test_a_tuned_test_costs_its_budget(gap_test: GapTest, adjacency: Adjacency) -> None:
-    tuned = gap_test.tuned(order=6.0, rdp=0.02, num_teachers=300, adjacency=adjacency)
+    tuned = gap_test.tuned(renyi_order=6.0, rdp=0.02, num_teachers=300, adjacency=adjacency)
     event = tuned.for_votes(num_teachers=300, adjacency=adjacency).event
     cost = float(rdp_curve(count_leaves(event), orders=np.array([6.0]))[0])
     # probabilities are rounded to multiples of 2**-53, which a table of small ones feels most
@@ -58,7 +58,7 @@ def test_a_tuned_test_costs_its_budget(gap_test: GapTest, adjacency: Adjacency) 
 def test_a_ready_table_keeps_its_price() -> None:
     test = TABLE.for_votes(num_teachers=50, adjacency=Adjacency.REPLACE_ONE)
     ready = ReadyTableTest(CertifiedTable.of(test, order=4.0))
-    tuned = ready.tuned(order=6.0, rdp=0.02, num_teachers=50, adjacency=Adjacency.REPLACE_ONE)
+    tuned = ready.tuned(renyi_order=6.0, rdp=0.02, num_teachers=50, adjacency=Adjacency.REPLACE_ONE)
     assert tuned == ready
     with pytest.raises(InvalidValue) as error:
         ready.scaled(factor=2.0)

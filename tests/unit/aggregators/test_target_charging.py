@@ -176,7 +176,7 @@ def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
 def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
     def event(num_calls: int) -> Any:
         return session_event(
-            not_prior, epsilon=0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6
+            not_prior, call_epsilon=0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6
         )
 
     assert event(0) == pa.NoOpEvent()
@@ -186,7 +186,7 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
     # all, all though hits would be counted, as many as the hits allow
     for num_calls in (9, *range(20, 140, 2)):
         wrapped = session_event(
-            tight_boundary, epsilon=0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6
+            tight_boundary, call_epsilon=0.1, target_hits=5, num_calls=num_calls, session_delta=1e-6
         )
         assert [leaf for leaf, _ in leaves(wrapped)] == [
             pa.PureDpEvent(tight_boundary(epsilon=0.1).epsilon)

@@ -35,11 +35,11 @@ def fit(
     return convex_fit(
         features,
         targets,
-        counts=counts,
+        record_weights=counts,
         limits=limits,
         ridge=ridge,
         tolerance=tolerance,
-        most_steps=most_steps,
+        max_steps=most_steps,
     )
 
 

@@ -100,14 +100,21 @@ def test_steps_correct_a_noisy_prevalence(descent: Descent) -> None:
     suggested = noisy.prevalence_seen(
         public, gradient=off + 1e-3 * rng.standard_normal(size=(4, 2))
     )
-    mended = noisy.prevalence_with(variance=0.02, seen=suggested, rate=np.full(2, 1e-6))
+    mended = noisy.prevalence_with(
+        released_variance=0.02, suggested_prevalence=suggested, noise_rate=np.full(2, 1e-6)
+    )
     assert np.abs(mended - truth).max() < 0.02
     np.testing.assert_array_equal(
-        noisy.prevalence_with(variance=0.0, seen=suggested, rate=np.full(2, 1e-6)), noisy.prevalence
+        noisy.prevalence_with(
+            released_variance=0.0, suggested_prevalence=suggested, noise_rate=np.full(2, 1e-6)
+        ),
+        noisy.prevalence,
     )
     assert (
         np.abs(
-            noisy.prevalence_with(variance=0.02, seen=suggested, rate=np.full(2, 1.0))
+            noisy.prevalence_with(
+                released_variance=0.02, suggested_prevalence=suggested, noise_rate=np.full(2, 1.0)
+            )
             - noisy.prevalence
         ).max()
         < 1e-3
@@ -123,10 +130,10 @@ def test_each_label_learns_by_its_own_noise(descent: Descent) -> None:
 
 def best_times() -> LearningTimes:
     return LearningTimes.best(
-        widths=np.array([0.2, 0.1, 0.05]),
-        signal=np.array([1.0, 0.5, 0.1]),
+        feature_mean_squares=np.array([0.2, 0.1, 0.05]),
+        signal_variances=np.array([1.0, 0.5, 0.1]),
         prevalence=np.linspace(0.05, 0.5, 7),
-        rate=1e-4,
+        noise_rate=1e-4,
         clip_factor=0.5,
     )
 
