@@ -107,7 +107,7 @@ class LearningTimes:
         )
 
     def within(self, num_steps: int, *, time_factor: float = 1.0) -> Array:
-        """Returns the learning times multiplied by a factor, limited to what a number of steps can take, `[num_labels]`.
+        """Returns the learning times multiplied by a factor, at most what a number of steps can take, `[num_labels]`.
 
         A step takes at most the time in which the error of the fastest direction is gone.
 

@@ -81,8 +81,8 @@ class PublicPCA:
             max_directions: the number of features that the noise allows (`affordable_directions`).
             ridge: the ridge as a multiple of the mean variance; None for the recipe's value for one matrix of votes.
             kernel_from: kernel components are added if `max_directions` is more than this number times the number of
-                linear features; None for no kernel. The number of components is what `max_directions` leaves, within the
-                recipe's limits.
+                linear features; None for no kernel. The number of components is what `max_directions` leaves, within
+                the recipe's limits.
             recipe: the tuned constants.
 
         Raises:
