@@ -125,8 +125,8 @@ def steps_to_minimum(
 ) -> float:
     """Returns the number of gradient steps from 0 that come nearer than half of `tolerance / ridge` to the minimum.
 
-    The minimum is at most `max_gradient_length / ridge` away from 0. After n steps the distance is at most e^(-n ridge /
-    (ridge + curvature)) of that.
+    The minimum is at most `max_gradient_length / ridge` away from 0. After n steps the distance is at most
+    e^(-n ridge / (ridge + curvature)) of that.
 
     Args:
         max_gradient_length: an upper bound on the length of the sum of all records' gradients.
